@@ -137,6 +137,8 @@ type destinationView struct {
 	Rotating    bool                     `json:"rotating"` // and a previous one
 	Signature   webhook.Signature        `json:"signature"`
 	AliasFields webhook.AliasFields      `json:"aliasFields"`
+	Types       tracking.Filter          `json:"types"`
+	Events      tracking.Filter          `json:"events"`
 	Webhooks    []webhook.Endpoint       `json:"webhooks"`
 	ReadOnly    bool                     `json:"readOnly"` // the configuration defines it
 	Status      engine.DestinationStatus `json:"status"`
@@ -155,6 +157,8 @@ type destinationInput struct {
 	Rotate         bool                 `json:"rotate"` // the secret that was is the previous one
 	Signature      *webhook.Signature   `json:"signature"`
 	AliasFields    *webhook.AliasFields `json:"aliasFields"`
+	Types          *tracking.Filter     `json:"types"`
+	Events         *tracking.Filter     `json:"events"`
 	Webhooks       *[]webhook.Endpoint  `json:"webhooks"`
 }
 
@@ -165,6 +169,7 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 		views = append(views, destinationView{
 			Name: d.Name, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
 			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Signature: cmp.Or(d.Signature, webhook.SignatureService), AliasFields: cmp.Or(d.AliasFields, webhook.AliasSpaced), Webhooks: engine.HideHeaders(d.Webhooks),
+			Types: d.Types, Events: d.Events,
 			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
 		})
 	}
@@ -210,6 +215,22 @@ func (a *admin) addDestination(r *http.Request) (any, error) {
 	return created{view}, err
 }
 
+// previewDestination says which of the newest calls a destination would get.
+func (a *admin) previewDestination(r *http.Request) (any, error) {
+	var in destinationInput
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	d := tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}}} // it need not have one yet
+	if err := in.apply(&d); err != nil {
+		return nil, err
+	}
+	if err := a.c.CheckDestination(&d); err != nil {
+		return nil, err
+	}
+	return a.c.Preview(d), nil
+}
+
 func (a *admin) changeDestination(r *http.Request) (any, error) {
 	var in destinationInput
 	if err := readJSON(r, &in); err != nil {
@@ -252,6 +273,12 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	}
 	if in.AliasFields != nil {
 		d.AliasFields = *in.AliasFields
+	}
+	if in.Types != nil {
+		d.Types = *in.Types
+	}
+	if in.Events != nil {
+		d.Events = *in.Events
 	}
 	if in.Webhooks != nil {
 		d.Webhooks = engine.RestoreHeaders(*in.Webhooks, d.Webhooks)

@@ -32,7 +32,8 @@
 //  3. health.go: whether it is ready, and how its destinations are doing
 //  4. settings.go: settings change
 //  5. replay.go: calls become due again
-//  6. collector.go: what a collector consists of, and how it ends
-//  7. destinationedit.go: settings whose secrets are hidden
-//  8. config.go: what can be configured
+//  6. preview.go: what a destination would have got
+//  7. collector.go: what a collector consists of, and how it ends
+//  8. destinationedit.go: settings whose secrets are hidden
+//  9. config.go: what can be configured
 package engine

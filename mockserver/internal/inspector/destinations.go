@@ -166,6 +166,27 @@ func (in *Inspector) testDestination(r *http.Request) (answer, error) {
 	return in.showForm(r, http.StatusOK, form)
 }
 
+// previewDestination shows which of the newest calls would go by a form as it stands.
+func (in *Inspector) previewDestination(r *http.Request) (answer, error) {
+	form := in.readDestinationForm(r.PostForm)
+	d := form.destination
+	if form.ReadOnly {
+		d = form.old // its fields are disabled, and not sent
+		form.Errors = nil
+	}
+	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool {
+		return p.Field != "sources" && !slices.ContainsFunc(filterFields[:], func(f filterField) bool { return f.Name == p.Field })
+	})
+	if len(form.Errors) == 0 {
+		preview := in.c.Preview(d)
+		form.Preview = &preview
+	}
+	if isFragment(r) {
+		return answer{template: "destination", part: "preview", page: page{Body: form}}, nil
+	}
+	return in.showForm(r, http.StatusOK, form)
+}
+
 // act returns a handler of a button on the page of a destination. done says what it
 // did.
 func (in *Inspector) act(done string, do func(ctx context.Context, name string) error) handler {

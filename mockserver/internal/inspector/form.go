@@ -32,7 +32,9 @@ type destinationForm struct {
 	SecretDo    string
 	TestType    string
 	Errors      []fieldProblem
+	Filters     [4]string            // the names of filterFields, one a line
 	Test        []attemptLine        // what the receivers answered to a test call
+	Preview     *engine.Preview      // which of the newest calls would go, if that was asked
 	destination tracking.Destination // what the form says
 	old         tracking.Destination // what is saved
 }
@@ -79,6 +81,9 @@ type fieldProblem struct {
 // formFields are the names of the form's fields with their labels, in their order.
 var formFields = func() [][2]string {
 	fields := [][2]string{{"name", "Name"}, {"sources", "Sources"}}
+	for _, f := range filterFields {
+		fields = append(fields, [2]string{f.Name, f.Label})
+	}
 	for i := range webhook.MaxEndpoints {
 		fields = append(fields,
 			[2]string{fmt.Sprintf("url%d", i), fmt.Sprintf("URL %d", i+1)},
@@ -87,6 +92,36 @@ var formFields = func() [][2]string {
 	return append(fields, [2]string{"signature", "Signature"}, [2]string{"sharedSecret", "Shared secret"},
 		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"})
 }()
+
+// A filterField is a field of the form with names of a filter.
+type filterField struct {
+	Name, Label, Example string
+	setting              string // without the number of the name
+	of                   func(*tracking.Destination) *[]string
+}
+
+var filterFields = [4]filterField{
+	{"typesAllow", "Types it gets", "track", "types.allow", func(d *tracking.Destination) *[]string { return &d.Types.Allow }},
+	{"typesDeny", "Types it does not get", "page", "types.deny", func(d *tracking.Destination) *[]string { return &d.Types.Deny }},
+	{"eventsAllow", "Events it gets", "Order *", "events.allow", func(d *tracking.Destination) *[]string { return &d.Events.Allow }},
+	{"eventsDeny", "Events it does not get", "Order Tested", "events.deny", func(d *tracking.Destination) *[]string { return &d.Events.Deny }},
+}
+
+// FilterFields are the fields of the form with names of filters.
+func (destinationForm) FilterFields() [4]filterField { return filterFields }
+
+// readFilters reads the filters, which are written one name a line.
+func (f *destinationForm) readFilters(v url.Values) {
+	for i, field := range filterFields {
+		f.Filters[i] = v.Get(field.Name)
+		for line := range strings.Lines(f.Filters[i]) {
+			if name := strings.TrimSpace(line); name != "" {
+				names := field.of(&f.destination)
+				*names = append(*names, name)
+			}
+		}
+	}
+}
 
 // formIndex returns the place of a field in the form.
 func formIndex(field string) int {
@@ -114,6 +149,9 @@ func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 		f.Webhooks[i] = webhookFields{URL: e.URL, Headers: writeHeaders(e.Headers), Used: true}
 	}
 	f.Webhooks[0].Used = true
+	for i, field := range filterFields {
+		f.Filters[i] = strings.Join(*field.of(&d), "\n")
+	}
 	f.chooseSources(in.sourceNames(), d.Sources)
 	return f
 }
@@ -148,6 +186,7 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f.chooseSources(in.sourceNames(), v["sources"])
 	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true"}
 	f.readSources(v["sources"])
+	f.readFilters(v)
 	if signature := webhook.Signature(v.Get("signature")); signature != webhook.SignatureService {
 		f.destination.Signature = signature
 	}
@@ -225,6 +264,7 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 // everything, so that the form must have each of its fields.
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
 	d.Sources, d.Disabled, d.Settings = f.destination.Sources, f.destination.Disabled, f.destination.Settings
+	d.Types, d.Events = f.destination.Types, f.destination.Events
 	return d
 }
 
@@ -244,6 +284,12 @@ func (f *destinationForm) addProblems(err error, places []int) {
 			field = "url0"
 		case strings.HasPrefix(field, "sources"):
 			field = "sources"
+		default:
+			for _, filter := range filterFields {
+				if strings.HasPrefix(field, filter.setting+"[") {
+					field = filter.Name
+				}
+			}
 		}
 		f.fail(field, problem+": "+p.Hint)
 	}

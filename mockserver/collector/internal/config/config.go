@@ -128,7 +128,15 @@ type Destination struct {
 	PreviousSecret string    `yaml:"previousSecret"`
 	Signature      string    `yaml:"signature"`
 	AliasFields    string    `yaml:"aliasFields"`
+	Types          Filter    `yaml:"types"`
+	Events         Filter    `yaml:"events"`
 	Webhooks       []Webhook `yaml:"webhooks"`
+}
+
+// A Filter picks calls by a name that they have.
+type Filter struct {
+	Allow []string `yaml:"allow"` // Defaults to all
+	Deny  []string `yaml:"deny"`
 }
 
 // A Webhook is one URL with the static headers of each request to it.
@@ -146,6 +154,7 @@ func (c *Config) Settings() settings.Settings {
 	for _, d := range c.Destinations {
 		destination := tracking.Destination{
 			Name: d.Name, Sources: d.Sources, Disabled: d.Enabled != nil && !*d.Enabled,
+			Types: tracking.Filter(d.Types), Events: tracking.Filter(d.Events),
 			Settings: webhook.Settings{
 				SharedSecret: d.SharedSecret, PreviousSecret: d.PreviousSecret,
 				Signature: webhook.Signature(d.Signature), AliasFields: webhook.AliasFields(d.AliasFields),

@@ -33,6 +33,7 @@ type Metrics struct {
 	retried                    *prometheus.CounterVec
 	rejected, refused          *prometheus.CounterVec
 	attempts, deliveries       *prometheus.CounterVec
+	filtered                   *prometheus.CounterVec
 	attemptSeconds, lagSeconds *prometheus.HistogramVec
 }
 
@@ -69,6 +70,7 @@ func New(version string) *Metrics {
 	m.refused = counter("collector_requests_refused_total", "Requests that were refused as a whole, by what was wrong.", "code")
 	m.attempts = counter("collector_attempts_total", "Requests to webhooks.", "destination", "verdict", "reason")
 	m.deliveries = counter("collector_deliveries_total", "Calls whose attempt ended, by how: delivered, failed, filtered, or pending, which is to be tried again.", "destination", "result")
+	m.filtered = counter("collector_calls_filtered_total", "Calls that a destination does not get, by what decided so.", "destination", "reason")
 	m.attemptSeconds = histogram("collector_attempt_duration_seconds", "How long requests to webhooks took.",
 		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
 	m.lagSeconds = histogram("collector_delivery_latency_seconds", "How long after they were accepted calls were delivered.",
@@ -138,7 +140,10 @@ func (m *Metrics) ended(e tracking.Ended) {
 		return // it was replayed: nothing was tried yet
 	}
 	m.deliveries.WithLabelValues(e.Destination, e.State.String()).Inc()
-	if e.State == tracking.StateDelivered {
+	switch e.State {
+	case tracking.StateFiltered:
+		m.filtered.WithLabelValues(e.Destination, e.Reason).Inc()
+	case tracking.StateDelivered:
 		m.lagSeconds.WithLabelValues(e.Destination).Observe(max(0, e.At.Sub(e.ReceivedAt).Seconds())) // the clock may have stepped back
 	}
 }

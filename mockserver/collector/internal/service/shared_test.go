@@ -53,6 +53,11 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 		Name: "crm", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: receiver}}},
 	}))
 	waitFor(t, func() bool { return len(two.collector.Settings().Destinations) == 1 })
+	require.NoError(t, two.collector.ChangeDestination(t.Context(), "crm", func(d *tracking.Destination) error {
+		d.Types.Allow, d.Events.Deny = []string{"track"}, []string{"Test*"}
+		return nil
+	}))
+	waitFor(t, func() bool { return len(one.collector.Settings().Destinations[0].Events.Deny) == 1 })
 	require.NoError(t, two.collector.Pause(t.Context(), "crm"))
 	paused := func(s *Service) func() bool {
 		return func() bool {
