@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -32,10 +33,20 @@ type Destination struct {
 	// Events picks the track calls it gets by their event. A name that ends in * stands
 	// for all that begin with what is before it. Defaults to all.
 	Events Filter `json:"events,omitzero"`
+	// MaxPerSecond is how many calls it gets in a second at most, evenly spread; 0.5 is one
+	// every two seconds. Each collector of a cluster keeps to it by itself. Defaults to no
+	// limit.
+	MaxPerSecond float64 `json:"maxPerSecond,omitempty"`
+	// Concurrency is how many of its calls may be under way at once, up to 1,000. Defaults to
+	// what the collector is configured with, or else 64.
+	Concurrency int `json:"concurrency,omitempty"`
 	// Disabled destinations get nothing.
 	Disabled bool `json:"disabled,omitempty"`
 	// Paused destinations make no attempts; their calls wait.
 	Paused bool `json:"paused,omitempty"`
+	// GoneSince is when all of its webhooks had answered 410 (Gone): from then on its calls
+	// fail without a request. The collector sets it.
+	GoneSince time.Time `json:"goneSince,omitzero"`
 	// Settings are the webhooks, their headers, and the shared secret.
 	webhook.Settings
 }
@@ -51,7 +62,7 @@ type Filter struct {
 var callTypes = []string{"alias", "delete", "group", "identify", "page", "screen", "track"}
 
 // Validate returns nil, or one [*webhook.FieldError] for each thing that is wrong with the
-// filters and the Settings, joined. The name and the sources are not looked at.
+// filters, the rates and the Settings, joined. The name and the sources are not looked at.
 func (d Destination) Validate() error {
 	problems := []error{d.Settings.Validate()}
 	d.Types.each("types", func(field, name string) {
@@ -67,8 +78,20 @@ func (d Destination) Validate() error {
 			problems = append(problems, &webhook.FieldError{Field: field, Problem: fmt.Sprintf("is %q, with a * before its end", name), Hint: `use * as the last character alone, as in "Order *"`})
 		}
 	})
+	if n := d.MaxPerSecond; n != 0 && !(n >= minPerSecond && n <= maxPerSecond) {
+		problems = append(problems, &webhook.FieldError{Field: "maxPerSecond", Problem: fmt.Sprintf("is %v", n), Hint: "use a number from 0.001 to 1,000,000, or leave it out for no limit"})
+	}
+	if n := d.Concurrency; n < 0 || n > maxConcurrency {
+		problems = append(problems, &webhook.FieldError{Field: "concurrency", Problem: fmt.Sprintf("is %d", n), Hint: "use a whole number from 1 to 1,000, or leave it out"})
+	}
 	return errors.Join(problems...)
 }
+
+// Bounds of MaxPerSecond and Concurrency.
+const (
+	minPerSecond, maxPerSecond = 0.001, 1_000_000
+	maxConcurrency             = 1000
+)
 
 // each calls see with each name of a filter and the field that has it.
 func (f Filter) each(setting string, see func(field, name string)) {

@@ -129,20 +129,22 @@ func (a *admin) removeSource(r *http.Request) (any, error) {
 
 // A destinationView is a destination as the API shows it.
 type destinationView struct {
-	Name        string                   `json:"name"`
-	Type        string                   `json:"type"`
-	Sources     []string                 `json:"sources"` // empty: all
-	Enabled     bool                     `json:"enabled"`
-	Signed      bool                     `json:"signed"`   // there is a shared secret, which is not shown
-	Rotating    bool                     `json:"rotating"` // and a previous one
-	Signature   webhook.Signature        `json:"signature"`
-	AliasFields webhook.AliasFields      `json:"aliasFields"`
-	Types       tracking.Filter          `json:"types"`
-	Events      tracking.Filter          `json:"events"`
-	Webhooks    []webhook.Endpoint       `json:"webhooks"`
-	ReadOnly    bool                     `json:"readOnly"` // the configuration defines it
-	Status      engine.DestinationStatus `json:"status"`
-	Ledger      *tracking.Ledger         `json:"ledger,omitempty"`
+	Name         string                   `json:"name"`
+	Type         string                   `json:"type"`
+	Sources      []string                 `json:"sources"` // empty: all
+	Enabled      bool                     `json:"enabled"`
+	Signed       bool                     `json:"signed"`   // there is a shared secret, which is not shown
+	Rotating     bool                     `json:"rotating"` // and a previous one
+	Signature    webhook.Signature        `json:"signature"`
+	AliasFields  webhook.AliasFields      `json:"aliasFields"`
+	Types        tracking.Filter          `json:"types"`
+	Events       tracking.Filter          `json:"events"`
+	MaxPerSecond float64                  `json:"maxPerSecond,omitempty"`
+	Concurrency  int                      `json:"concurrency,omitempty"`
+	Webhooks     []webhook.Endpoint       `json:"webhooks"`
+	ReadOnly     bool                     `json:"readOnly"` // the configuration defines it
+	Status       engine.DestinationStatus `json:"status"`
+	Ledger       *tracking.Ledger         `json:"ledger,omitempty"`
 }
 
 // A destinationInput is a destination as the API takes it. What is absent stays
@@ -159,6 +161,8 @@ type destinationInput struct {
 	AliasFields    *webhook.AliasFields `json:"aliasFields"`
 	Types          *tracking.Filter     `json:"types"`
 	Events         *tracking.Filter     `json:"events"`
+	MaxPerSecond   *float64             `json:"maxPerSecond"`
+	Concurrency    *int                 `json:"concurrency"`
 	Webhooks       *[]webhook.Endpoint  `json:"webhooks"`
 }
 
@@ -169,7 +173,7 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 		views = append(views, destinationView{
 			Name: d.Name, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
 			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Signature: cmp.Or(d.Signature, webhook.SignatureService), AliasFields: cmp.Or(d.AliasFields, webhook.AliasSpaced), Webhooks: engine.HideHeaders(d.Webhooks),
-			Types: d.Types, Events: d.Events,
+			Types: d.Types, Events: d.Events, MaxPerSecond: d.MaxPerSecond, Concurrency: d.Concurrency,
 			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
 		})
 	}
@@ -279,6 +283,12 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	}
 	if in.Events != nil {
 		d.Events = *in.Events
+	}
+	if in.MaxPerSecond != nil {
+		d.MaxPerSecond = *in.MaxPerSecond
+	}
+	if in.Concurrency != nil {
+		d.Concurrency = *in.Concurrency
 	}
 	if in.Webhooks != nil {
 		d.Webhooks = engine.RestoreHeaders(*in.Webhooks, d.Webhooks)

@@ -34,6 +34,7 @@
 //  5. replay.go: calls become due again
 //  6. preview.go: what a destination would have got
 //  7. collector.go: what a collector consists of, and how it ends
-//  8. destinationedit.go: settings whose secrets are hidden
-//  9. config.go: what can be configured
+//  8. gone.go: destinations that are not to be sent to any more
+//  9. destinationedit.go: settings whose secrets are hidden
+//  10. config.go: what can be configured
 package engine

@@ -30,6 +30,9 @@ type destinationLine struct {
 	Ledger   *tracking.Ledger
 }
 
+// Resumable reports whether calls wait or fail until somebody resumes it.
+func (l *destinationLine) Resumable() bool { return l.Status.Paused || !l.Status.GoneSince.IsZero() }
+
 // Label is the state for people.
 func (l *destinationLine) Label() string {
 	if l.Status.State == engine.DestinationIdle {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,20 +24,22 @@ import (
 // A destinationForm is the form of a destination's settings: what was typed, and
 // what is wrong with it.
 type destinationForm struct {
-	New         bool
-	ReadOnly    bool // the configuration defines it
-	Name        string
-	AllSources  bool
-	Sources     []choice
-	Webhooks    [webhook.MaxEndpoints]webhookFields
-	SecretDo    string
-	TestType    string
-	Errors      []fieldProblem
-	Filters     [4]string            // the names of filterFields, one a line
-	Test        []attemptLine        // what the receivers answered to a test call
-	Preview     *engine.Preview      // which of the newest calls would go, if that was asked
-	destination tracking.Destination // what the form says
-	old         tracking.Destination // what is saved
+	New          bool
+	ReadOnly     bool // the configuration defines it
+	Name         string
+	AllSources   bool
+	Sources      []choice
+	Webhooks     [webhook.MaxEndpoints]webhookFields
+	SecretDo     string
+	TestType     string
+	Errors       []fieldProblem
+	Filters      [4]string // the names of filterFields, one a line
+	MaxPerSecond string
+	Concurrency  string
+	Test         []attemptLine        // what the receivers answered to a test call
+	Preview      *engine.Preview      // which of the newest calls would go, if that was asked
+	destination  tracking.Destination // what the form says
+	old          tracking.Destination // what is saved
 }
 
 // Signed reports whether a shared secret is saved. It is never shown.
@@ -90,7 +93,8 @@ var formFields = func() [][2]string {
 			[2]string{fmt.Sprintf("headers%d", i), fmt.Sprintf("Headers of URL %d", i+1)})
 	}
 	return append(fields, [2]string{"signature", "Signature"}, [2]string{"sharedSecret", "Shared secret"},
-		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"})
+		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"},
+		[2]string{"maxPerSecond", "Calls a second"}, [2]string{"concurrency", "Calls at once"})
 }()
 
 // A filterField is a field of the form with names of a filter.
@@ -123,6 +127,32 @@ func (f *destinationForm) readFilters(v url.Values) {
 	}
 }
 
+// readRates reads the two numbers; an empty field is none.
+func (f *destinationForm) readRates(v url.Values) {
+	f.MaxPerSecond, f.Concurrency = strings.TrimSpace(v.Get("maxPerSecond")), strings.TrimSpace(v.Get("concurrency"))
+	var err error
+	if f.MaxPerSecond != "" {
+		if f.destination.MaxPerSecond, err = strconv.ParseFloat(f.MaxPerSecond, 64); err != nil {
+			f.fail("maxPerSecond", "is no number: use one such as 50 or 0.5, or leave it empty")
+			f.destination.MaxPerSecond = 0
+		}
+	}
+	if f.Concurrency != "" {
+		if f.destination.Concurrency, err = strconv.Atoi(f.Concurrency); err != nil {
+			f.fail("concurrency", "is no whole number: use one such as 8, or leave it empty")
+			f.destination.Concurrency = 0
+		}
+	}
+}
+
+// writeNumber writes a number, and one that is not set as an empty text.
+func writeNumber(n float64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
+}
+
 // formIndex returns the place of a field in the form.
 func formIndex(field string) int {
 	return slices.IndexFunc(formFields, func(f [2]string) bool { return f[0] == field })
@@ -149,6 +179,7 @@ func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 		f.Webhooks[i] = webhookFields{URL: e.URL, Headers: writeHeaders(e.Headers), Used: true}
 	}
 	f.Webhooks[0].Used = true
+	f.MaxPerSecond, f.Concurrency = writeNumber(d.MaxPerSecond), writeNumber(float64(d.Concurrency))
 	for i, field := range filterFields {
 		f.Filters[i] = strings.Join(*field.of(&d), "\n")
 	}
@@ -187,6 +218,7 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true"}
 	f.readSources(v["sources"])
 	f.readFilters(v)
+	f.readRates(v)
 	if signature := webhook.Signature(v.Get("signature")); signature != webhook.SignatureService {
 		f.destination.Signature = signature
 	}
@@ -265,6 +297,7 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
 	d.Sources, d.Disabled, d.Settings = f.destination.Sources, f.destination.Disabled, f.destination.Settings
 	d.Types, d.Events = f.destination.Types, f.destination.Events
+	d.MaxPerSecond, d.Concurrency = f.destination.MaxPerSecond, f.destination.Concurrency
 	return d
 }
 

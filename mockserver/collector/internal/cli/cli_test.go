@@ -102,7 +102,7 @@ func server(t *testing.T) *mockserver.Server {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Date"] = nil
 		if strings.HasPrefix(r.URL.Path, "/gone") {
-			w.WriteHeader(http.StatusGone)
+			w.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(w, "gone\x1b[2J for good")
 		}
 	}))

@@ -130,6 +130,8 @@ type Destination struct {
 	AliasFields    string    `yaml:"aliasFields"`
 	Types          Filter    `yaml:"types"`
 	Events         Filter    `yaml:"events"`
+	MaxPerSecond   float64   `yaml:"maxPerSecond"` // Defaults to no limit
+	Concurrency    int       `yaml:"concurrency"`  // Defaults to that of the limits
 	Webhooks       []Webhook `yaml:"webhooks"`
 }
 
@@ -154,7 +156,7 @@ func (c *Config) Settings() settings.Settings {
 	for _, d := range c.Destinations {
 		destination := tracking.Destination{
 			Name: d.Name, Sources: d.Sources, Disabled: d.Enabled != nil && !*d.Enabled,
-			Types: tracking.Filter(d.Types), Events: tracking.Filter(d.Events),
+			Types: tracking.Filter(d.Types), Events: tracking.Filter(d.Events), MaxPerSecond: d.MaxPerSecond, Concurrency: d.Concurrency,
 			Settings: webhook.Settings{
 				SharedSecret: d.SharedSecret, PreviousSecret: d.PreviousSecret,
 				Signature: webhook.Signature(d.Signature), AliasFields: webhook.AliasFields(d.AliasFields),

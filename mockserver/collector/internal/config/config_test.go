@@ -56,6 +56,8 @@ destinations:
     aliasFields: camelCase
     types: {deny: [page]}
     events: {allow: ["Order *", A], deny: [Order Tested]}
+    maxPerSecond: 0.5
+    concurrency: 8
     webhooks: [{url: https://example.com/hook, headers: {X-Team: growth, X-Number: 7}}]
   - <<: *crm
     name: copy
@@ -80,14 +82,14 @@ destinations:
 			{Name: "app", WriteKey: "a key from a file b ${kept}", CallsPerSecond: 5},
 		},
 		Destinations: []Destination{
-			{Name: "crm", Type: "webhooks", Sources: []string{"web"}, Enabled: &yes, SharedSecret: "12345", AliasFields: "camelCase", Types: types, Events: events, Webhooks: webhooks},
-			{Name: "copy", Type: "webhooks", Sources: []string{"web"}, Enabled: &no, SharedSecret: "12345", AliasFields: "camelCase", Types: types, Events: events, Webhooks: webhooks},
+			{Name: "crm", Type: "webhooks", Sources: []string{"web"}, Enabled: &yes, SharedSecret: "12345", AliasFields: "camelCase", Types: types, Events: events, MaxPerSecond: 0.5, Concurrency: 8, Webhooks: webhooks},
+			{Name: "copy", Type: "webhooks", Sources: []string{"web"}, Enabled: &no, SharedSecret: "12345", AliasFields: "camelCase", Types: types, Events: events, MaxPerSecond: 0.5, Concurrency: 8, Webhooks: webhooks},
 		},
 	}
 	assert.Equal(t, want, got)
 	assert.Equal(t, tracking.Destination{
 		Name: "copy", Sources: []string{"web"}, Disabled: true,
-		Types: tracking.Filter(types), Events: tracking.Filter(events),
+		Types: tracking.Filter(types), Events: tracking.Filter(events), MaxPerSecond: 0.5, Concurrency: 8,
 		Settings: webhook.Settings{
 			SharedSecret: "12345", AliasFields: webhook.AliasCamelCase,
 			Webhooks: []webhook.Endpoint{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}},

@@ -187,6 +187,8 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		label := prometheus.Labels{"destination": d.Destination}
 		gauge("collector_destination_down", "Whether so many calls failed in a row that fewer are tried: 1 or 0.", one(d.Down), label)
 		gauge("collector_destination_paused", "Whether an operator paused it: 1 or 0.", one(d.Paused), label)
+		gauge("collector_destination_held", "Whether its receiver asked by Retry-After to be left alone: 1 or 0.", one(!d.HeldUntil.IsZero()), label)
+		gauge("collector_destination_gone", "Whether it has stopped because its webhooks answered 410: 1 or 0.", one(!d.GoneSince.IsZero()), label)
 		gauge("collector_destination_failures", "How many calls failed in a row.", float64(d.Failures), label)
 	}
 	ledgers, err := c.Ledger(ctx)

@@ -184,7 +184,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	var refuse atomic.Bool
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if refuse.Load() {
-			w.WriteHeader(http.StatusGone)
+			w.WriteHeader(http.StatusNotFound)
 		}
 	}))
 	t.Cleanup(receiver.Close)
@@ -232,6 +232,8 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		`collector_ledger_calls{destination="hook",state="pending"} 1`,
 		`collector_destination_paused{destination="hook"} 1`,
 		`collector_destination_down{destination="hook"} 0`,
+		`collector_destination_held{destination="hook"} 0`,
+		`collector_destination_gone{destination="hook"} 0`,
 		`collector_queue_limit_bytes 1e+09`,
 		`collector_ready 1`,
 		`collector_attempt_records_dropped_total 0`,
