@@ -211,7 +211,7 @@ func TestAdminReplays(t *testing.T) {
 	refuse.Store(true)
 	rec := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if refuse.Load() {
-			w.WriteHeader(http.StatusGone)
+			w.WriteHeader(http.StatusNotFound)
 		}
 	})
 	srv := mockserver.RunT(t, mockserver.Config{
@@ -296,7 +296,7 @@ func TestAdminListsWhatWasRejected(t *testing.T) {
 
 func TestDestinationStateFollowsOutcomes(t *testing.T) {
 	answers := atomic.Int32{}
-	answers.Store(http.StatusGone)
+	answers.Store(http.StatusNotFound)
 	rec := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(answers.Load())) })
 	srv := mockserver.RunT(t, mockserver.Config{
 		Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}, {Name: "silent", WriteKey: "silent"}},

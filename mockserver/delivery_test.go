@@ -463,7 +463,7 @@ func TestLogOfDestinationState(t *testing.T) {
 		h.answer("/1", nil)
 		time.Sleep(time.Hour)
 		require.EqualValues(t, 101, account(t, srv).Delivered)
-		h.answer("/1", status(http.StatusGone))
+		h.answer("/1", status(http.StatusNotFound))
 		for i := range 5 {
 			send(t, srv, track(fmt.Sprint("refused", i), 2))
 			time.Sleep(25 * time.Second)
@@ -480,8 +480,8 @@ func TestLogOfDestinationState(t *testing.T) {
 			"INFO msg=\"a destination answers again\" destination=d\n",
 			"WARN msg=\"a destination takes no calls: they are tried at a lower rate\" destination=d error=\"answered 507 (Insufficient Storage)\"\n",
 			"INFO msg=\"a destination answers again\" destination=d\n",
-			"WARN msg=\"calls were given up; they can be replayed\" destination=d calls=2 error=\"answered 410 (Gone)\" \"others since the last line\"=0\n",
-			"WARN msg=\"calls were given up; they can be replayed\" destination=d calls=2 error=\"answered 410 (Gone)\" \"others since the last line\"=4\n",
+			"WARN msg=\"calls were given up; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"others since the last line\"=0\n",
+			"WARN msg=\"calls were given up; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"others since the last line\"=4\n",
 		}, lines)
 	})
 }

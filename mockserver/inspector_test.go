@@ -265,7 +265,7 @@ func TestStreamFilters(t *testing.T) {
 	var down sync.Map
 	rec := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		if _, is := down.Load("down"); is {
-			w.WriteHeader(http.StatusGone)
+			w.WriteHeader(http.StatusNotFound)
 		}
 	})
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})
@@ -375,7 +375,7 @@ func TestListPagesAndCounts(t *testing.T) {
 
 func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	var mu sync.Mutex
-	status := http.StatusGone
+	status := http.StatusNotFound
 	rec := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -417,7 +417,7 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 
 	// What a destination has failed is replayed as a whole.
 	_, page = get(t, srv.URL+"/destination?name=other")
-	assert.Contains(t, page, "answered 410 (Gone)")
+	assert.Contains(t, page, "answered 404 (Not Found)")
 	_, page = get(t, srv.URL+"/replay?destination=other")
 	assert.Contains(t, page, `data-calls="8"`)
 	res, _ = request(t, browser, http.MethodPost, srv.URL+"/replay", url.Values{"destination": {"other"}, "upTo": {"0"}, "pick": {"failed:other"}})

@@ -110,7 +110,7 @@ func TestInspectorMakesDeletionRequests(t *testing.T) {
 		Destinations: hooks("crm", "ads"),
 		Sender: webhook.SenderConfig{Transport: mockserver.NewTransport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Host == "ads" {
-				w.WriteHeader(http.StatusGone)
+				w.WriteHeader(http.StatusNotFound)
 			}
 		}))},
 	})
@@ -131,10 +131,10 @@ func TestInspectorMakesDeletionRequests(t *testing.T) {
 	_, page = get(t, at)
 	assert.Contains(t, page, "u2&lt;i&gt;")
 	assert.Equal(t, 2, strings.Count(page, `<span class="state is-delivered">delivered`))
-	assert.Equal(t, 2, strings.Count(page, "answered 410 (Gone)"))
+	assert.Equal(t, 2, strings.Count(page, "answered 404 (Not Found)"))
 	assert.NotContains(t, page, hostile)
 	_, page = get(t, at+"&state=failed&offset=1", "X-Fragment", "1")
-	assert.Equal(t, 1, strings.Count(page, "answered 410 (Gone)"))
+	assert.Equal(t, 1, strings.Count(page, "answered 404 (Not Found)"))
 	assert.Contains(t, page, "earlier")
 	assert.NotContains(t, page, "<html")
 	_, page = get(t, at+"&state=pending")

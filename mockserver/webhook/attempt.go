@@ -21,7 +21,7 @@ type Attempt struct {
 	Reason Reason `json:"reason,omitempty"`
 	Error  string `json:"error,omitempty"`
 	// RetryAfter is how long the receiver of a temporary failure asked to be
-	// left alone, at most Window.
+	// left alone, from a second to Window.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 	// NotConnected says that it failed before there was a connection to the receiver:
 	// nothing in the request can have caused that.

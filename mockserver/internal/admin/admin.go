@@ -28,6 +28,7 @@ var adminRoutes = []adminRoute{
 	{"DELETE", "/api/v1/sources/{source}", (*admin).removeSource},
 	{"GET", "/api/v1/destinations", (*admin).listDestinations},
 	{"POST", "/api/v1/destinations", (*admin).addDestination},
+	{"POST", "/api/v1/destinations/preview", (*admin).previewDestination},
 	{"GET", "/api/v1/destinations/{destination}", (*admin).getDestination},
 	{"PATCH", "/api/v1/destinations/{destination}", (*admin).changeDestination},
 	{"DELETE", "/api/v1/destinations/{destination}", (*admin).removeDestination},

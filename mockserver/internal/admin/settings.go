@@ -130,21 +130,25 @@ func (a *admin) removeSource(r *http.Request) (any, error) {
 
 // A destinationView is a destination as the API shows it.
 type destinationView struct {
-	Name        string                   `json:"name"`
-	Type        string                   `json:"type"`
-	Sources     []string                 `json:"sources"` // empty: all
-	Enabled     bool                     `json:"enabled"`
-	Signed      bool                     `json:"signed"`   // there is a shared secret, which is not shown
-	Rotating    bool                     `json:"rotating"` // and a previous one
-	Signature   webhook.Signature        `json:"signature"`
-	AliasFields webhook.AliasFields      `json:"aliasFields"`
-	Order       tracking.Order           `json:"order"`
-	GiveUpAfter string                   `json:"giveUpAfter,omitempty"`
-	OnFailure   tracking.OnFailure       `json:"onFailure,omitempty"`
-	Webhooks    []webhook.Endpoint       `json:"webhooks"`
-	ReadOnly    bool                     `json:"readOnly"` // the configuration defines it
-	Status      engine.DestinationStatus `json:"status"`
-	Ledger      *tracking.Ledger         `json:"ledger,omitempty"`
+	Name         string                   `json:"name"`
+	Type         string                   `json:"type"`
+	Sources      []string                 `json:"sources"` // empty: all
+	Enabled      bool                     `json:"enabled"`
+	Signed       bool                     `json:"signed"`   // there is a shared secret, which is not shown
+	Rotating     bool                     `json:"rotating"` // and a previous one
+	Signature    webhook.Signature        `json:"signature"`
+	AliasFields  webhook.AliasFields      `json:"aliasFields"`
+	Order        tracking.Order           `json:"order"`
+	GiveUpAfter  string                   `json:"giveUpAfter,omitempty"`
+	OnFailure    tracking.OnFailure       `json:"onFailure,omitempty"`
+	Types        tracking.Filter          `json:"types"`
+	Events       tracking.Filter          `json:"events"`
+	MaxPerSecond float64                  `json:"maxPerSecond,omitempty"`
+	Concurrency  int                      `json:"concurrency,omitempty"`
+	Webhooks     []webhook.Endpoint       `json:"webhooks"`
+	ReadOnly     bool                     `json:"readOnly"` // the configuration defines it
+	Status       engine.DestinationStatus `json:"status"`
+	Ledger       *tracking.Ledger         `json:"ledger,omitempty"`
 }
 
 // A destinationInput is a destination as the API takes it. What is absent stays
@@ -162,6 +166,10 @@ type destinationInput struct {
 	Order          *tracking.Order      `json:"order"`
 	GiveUpAfter    *string              `json:"giveUpAfter"`
 	OnFailure      *tracking.OnFailure  `json:"onFailure"`
+	Types          *tracking.Filter     `json:"types"`
+	Events         *tracking.Filter     `json:"events"`
+	MaxPerSecond   *float64             `json:"maxPerSecond"`
+	Concurrency    *int                 `json:"concurrency"`
 	Webhooks       *[]webhook.Endpoint  `json:"webhooks"`
 }
 
@@ -172,7 +180,9 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 		view := destinationView{
 			Name: d.Name, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
 			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Signature: cmp.Or(d.Signature, webhook.SignatureService), AliasFields: cmp.Or(d.AliasFields, webhook.AliasSpaced), Webhooks: engine.HideHeaders(d.Webhooks),
-			Order: cmp.Or(d.Order, tracking.OrderNone), OnFailure: d.OnFailure, ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
+			Order: cmp.Or(d.Order, tracking.OrderNone), OnFailure: d.OnFailure,
+			Types: d.Types, Events: d.Events, MaxPerSecond: d.MaxPerSecond, Concurrency: d.Concurrency,
+			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
 		}
 		if d.GiveUpAfter > 0 {
 			view.GiveUpAfter = d.GiveUpAfter.String()
@@ -221,6 +231,22 @@ func (a *admin) addDestination(r *http.Request) (any, error) {
 	return created{view}, err
 }
 
+// previewDestination says which of the newest calls a destination would get.
+func (a *admin) previewDestination(r *http.Request) (any, error) {
+	var in destinationInput
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	d := tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}}} // it need not have one yet
+	if err := in.apply(&d); err != nil {
+		return nil, err
+	}
+	if err := a.c.CheckDestination(&d); err != nil {
+		return nil, err
+	}
+	return a.c.Preview(d), nil
+}
+
 func (a *admin) changeDestination(r *http.Request) (any, error) {
 	var in destinationInput
 	if err := readJSON(r, &in); err != nil {
@@ -266,6 +292,18 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	}
 	if err := in.applyOrder(d); err != nil {
 		return err
+	}
+	if in.Types != nil {
+		d.Types = *in.Types
+	}
+	if in.Events != nil {
+		d.Events = *in.Events
+	}
+	if in.MaxPerSecond != nil {
+		d.MaxPerSecond = *in.MaxPerSecond
+	}
+	if in.Concurrency != nil {
+		d.Concurrency = *in.Concurrency
 	}
 	if in.Webhooks != nil {
 		d.Webhooks = engine.RestoreHeaders(*in.Webhooks, d.Webhooks)

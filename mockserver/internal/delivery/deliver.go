@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"net/http"
 	"strings"
 	"time"
 
@@ -50,6 +51,10 @@ func (j *job) prepare() (send bool) {
 	}
 	if reason := j.quarantine(); reason != "" {
 		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: reason}, decided: true, kept: true}
+		return false
+	}
+	if !j.destination.GoneSince.IsZero() {
+		j.delivery = failed("the destination has stopped: its webhooks answered 410 (Gone)")
 		return false
 	}
 	if j.webhooks = j.note.refused.others(j.destination); len(j.webhooks) == 0 {
@@ -125,7 +130,9 @@ type verdict struct {
 	reasons    []string
 	refusing   []webhook.Endpoint
 	retryAfter time.Duration
-	asked      bool // a webhook was asked: it may have given no answer
+	hold       time.Duration // of the destination
+	gone       int           // webhooks that answered 410
+	asked      bool          // a webhook was asked: it may have given no answer
 }
 
 func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
@@ -136,7 +143,11 @@ func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
 		return
 	case webhook.Temporary:
 		v.retryAfter = max(v.retryAfter, a.RetryAfter)
+		v.hold = max(v.hold, sender.Hold(&a))
 	default:
+		if a.Status == http.StatusGone {
+			v.gone++
+		}
 		v.refusing = append(v.refusing, from)
 	}
 	v.reasons = append(v.reasons, a.URL+": "+a.Error)
@@ -158,7 +169,15 @@ func (v *verdict) conclude() outcome {
 		if !v.asked {
 			return outcomeUnknown // it cannot be sent: that says nothing of the receiver
 		}
+		if v.gone == len(j.destination.Webhooks) {
+			j.Gone(j.destination)
+		}
 		return outcomeAnswered // a receiver that refuses a call is not down
+	}
+	if v.hold > 0 {
+		now := time.Now()
+		j.gate.hold(now.Add(v.hold))
+		j.status.asked(now, v.hold, j.cause)
 	}
 	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination, v.refusing)}
 	if j.destination.IsOrdered() {

@@ -6,7 +6,7 @@
 // One goroutine for each [Worker] leases entries from the journal, as many as the gate
 // wants. Each entry gets a goroutine that routes its calls, waits at the gate for all
 // of them, and tells the journal how each ended. The gate admits calls, so many
-// at once: a breaker says when one may begin at all, a fair queue whose turn it is, and an
+// at once: a breaker and a limiter say when one may begin at all, a fair queue whose turn it is, and an
 // intake which entries are leased for that. A call
 // that is admitted is sent to all webhooks at once; the first that takes it decides,
 // and the other requests go on as trailing ones. What may still succeed comes back from
@@ -25,7 +25,7 @@
 // # What guards what
 //
 // Worker.mu guards the state of a worker, with the table of its transitions at
-// workerState. gate.mu guards the gate and its three parts, which have no lock and know
+// workerState. gate.mu guards the gate and its four parts, which have no lock and know
 // no clock. Neither is held while anything is waited for. Everything that decides
 // without doing (routing, the schedule of retries, the breaker, the fair queue) is
 // tested without goroutines.
@@ -43,6 +43,7 @@
 //  9. fairqueue.go: whose turn it is
 //  10. note.go: what the next attempt needs to know
 //  11. statuslog.go: how the destination does is logged
-//  12. breaker.go: when a call may begin
-//  13. requests.go: requests that are under way, and their contexts
+//  12. breaker.go: when a call may begin, by how others ended
+//  13. limiter.go: and by what the settings and the receiver ask for
+//  14. requests.go: requests that are under way, and their contexts
 package delivery

@@ -53,8 +53,13 @@ type lane struct {
 
 // newFairQueue returns a queue for as many calls at once.
 func newFairQueue(maxCalls int) fairQueue {
-	return fairQueue{maxFailing: max(1, maxCalls*3/4), lanes: map[laneKey]*lane{}}
+	q := fairQueue{lanes: map[laneKey]*lane{}}
+	q.setMaxCalls(maxCalls)
+	return q
 }
+
+// setMaxCalls sets how many calls there may be at once.
+func (q *fairQueue) setMaxCalls(n int) { q.maxFailing = max(1, n*3/4) }
 
 // begin counts an entry that is worked at. A lane exists while it has one.
 func (q *fairQueue) begin(key laneKey) {

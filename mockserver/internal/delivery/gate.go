@@ -9,29 +9,55 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// A gate admits calls to a destination, so many at once: a breaker says when one may
-// begin, a fair queue which is next, and an intake which entries are leased for that.
+// A gate admits calls to a destination, so many at once: a breaker and a limiter say when
+// one may begin, a fair queue which is next, and an intake which entries are leased for that.
 // The calls that wait for a destination that cannot be reached give up at once: they
 // wait in the journal, at no cost.
 //
 // A call is run by a goroutine that then runs the next one that may begin: while calls
 // wait, none is started or woken for them.
 type gate struct {
-	maxCalls int // under way at once
-	changed  func(is breakerState, cause string)
+	changed func(is breakerState, cause string)
 
-	mu      sync.Mutex // guards what follows
-	calls   int        // under way
-	breaker breaker
-	queue   fairQueue
-	intake  intake
-	probe   *ticket // of the call under way that shows whether the destination can be reached, or nil
+	mu       sync.Mutex // guards what follows
+	maxCalls int        // under way at once
+	calls    int        // under way
+	breaker  breaker
+	limiter  limiter
+	queue    fairQueue
+	intake   intake
+	probe    *ticket // of the call under way that shows whether the destination can be reached, or nil
 }
 
 // newGate returns a gate. It calls changed when the state of the destination changes,
 // with what a call failed with.
 func newGate(maxCalls int, changed func(is breakerState, cause string)) *gate {
 	return &gate{maxCalls: maxCalls, changed: changed, queue: newFairQueue(maxCalls)}
+}
+
+// configure changes how many calls may be under way at once, and how many may begin in a
+// second, where 0 is no limit. another says that the receiver is another one: what the
+// one before asked for counts no more.
+func (g *gate) configure(maxCalls int, perSecond float64, another bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.maxCalls = maxCalls
+	g.queue.setMaxCalls(maxCalls)
+	g.limiter.setRate(perSecond)
+	if another {
+		g.limiter.release()
+	}
+	g.admit()
+	for waiting := range g.queue.all { // until when they wait may be another time
+		waiting.signal()
+	}
+}
+
+// hold lets no call begin before a time.
+func (g *gate) hold(until time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limiter.hold(until) // calls that wait for another to end find it then
 }
 
 // run runs the calls of an entry, each as soon as it is admitted, until all have ended.
@@ -100,7 +126,7 @@ func (g *gate) admit() {
 	for t := g.next(); t != nil; t = g.next() {
 		go g.work(t)
 	}
-	if g.breaker.state() != working {
+	if g.breaker.state() != working || g.limiter.isActive() {
 		if l := g.queue.next(); l != nil && g.until(l, time.Now()).Before(l.until) {
 			l.signal() // a call of it may begin sooner than it looks
 		}
@@ -110,7 +136,7 @@ func (g *gate) admit() {
 
 // next begins the call whose turn it is, if it may. The lock is held.
 func (g *gate) next() *ticket {
-	if g.calls == g.maxCalls {
+	if g.calls >= g.maxCalls {
 		return nil
 	}
 	l := g.queue.next()
@@ -118,7 +144,7 @@ func (g *gate) next() *ticket {
 		return nil
 	}
 	now := time.Now()
-	if g.expired(l, now) || g.probe != nil || !g.breaker.next(now).IsZero() {
+	if g.expired(l, now) || g.probe != nil || !g.startAt(now).IsZero() {
 		return nil
 	}
 	t := g.queue.pop(l)
@@ -126,6 +152,7 @@ func (g *gate) next() *ticket {
 		g.probe = t
 	}
 	g.breaker.begin(now)
+	g.limiter.begin(now)
 	g.calls++
 	l.underWay++
 	return t
@@ -169,10 +196,19 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	return next
 }
 
+// startAt returns when a call may begin; the zero time means now. The lock is held.
+func (g *gate) startAt(now time.Time) time.Time {
+	at := g.breaker.next(now)
+	if limit := g.limiter.next(now); limit.After(at) {
+		return limit
+	}
+	return at
+}
+
 // until returns when a line that waits has to look again, if it is not signaled before.
 // The lock is held.
 func (g *gate) until(l *gateLine, now time.Time) time.Time {
-	if at := g.breaker.next(now); g.probe == nil && !at.IsZero() && at.Before(l.deadline) {
+	if at := g.startAt(now); g.probe == nil && !at.IsZero() && at.Before(l.deadline) {
 		return at
 	}
 	return l.deadline
@@ -254,11 +290,14 @@ func (g *gate) isIdle() bool {
 	return g.intake.arriving == 0 && g.queue.lines == 0 && g.probe == nil && g.calls < g.maxCalls
 }
 
-// state returns the state of the breaker, how many calls failed in a row, and when the
-// next probe is due while the destination cannot be reached.
-func (g *gate) state() (is breakerState, failures int, probeAt time.Time) {
+// state returns the state of the breaker, how many calls failed in a row, when the next
+// probe is due while the destination cannot be reached, and until when it is held.
+func (g *gate) state() (is breakerState, failures int, probeAt, heldUntil time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := &g.breaker
-	return b.state(), max(b.failed, b.missed), b.probeAt
+	if g.limiter.heldUntil.After(time.Now()) {
+		heldUntil = g.limiter.heldUntil
+	}
+	return b.state(), max(b.failed, b.missed), b.probeAt, heldUntil
 }

@@ -17,9 +17,9 @@ type statusLog struct {
 	log         *slog.Logger
 	destination string
 
-	givenUp, failed logthrottle.Throttle
-	cause           atomic.Pointer[string] // of a failure that is not yet logged, or nil
-	down            atomic.Bool            // the last line said that the destination fails
+	givenUp, failed, held logthrottle.Throttle
+	cause                 atomic.Pointer[string] // of a failure that is not yet logged, or nil
+	down                  atomic.Bool            // the last line said that the destination fails
 }
 
 // changed logs a state of the breaker, with the cause of a failure.
@@ -54,5 +54,12 @@ func (s *statusLog) flush(now time.Time) {
 func (s *statusLog) gaveUp(now time.Time, calls int, cause string) {
 	if ok, suppressed := s.givenUp.Allow(now, statusEvery, calls); ok {
 		s.log.Warn("calls were given up; they can be replayed", "destination", s.destination, "calls", calls, "error", cause, "others since the last line", suppressed)
+	}
+}
+
+// asked logs that the destination asked to be left alone.
+func (s *statusLog) asked(now time.Time, wait time.Duration, cause string) {
+	if ok, _ := s.held.Allow(now, statusEvery, 1); ok {
+		s.log.Warn("a destination asked by Retry-After to be left alone: its calls wait", "destination", s.destination, "for", wait, "error", cause)
 	}
 }

@@ -1,8 +1,10 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,10 +38,15 @@ type WorkerConfig struct {
 	Jitter func() float64
 	// Timeout bounds each request.
 	Timeout time.Duration
-	// Concurrency is how many calls may be under way at once.
+	// Concurrency is how many calls may be under way at once, where the destination does
+	// not say.
 	Concurrency int
 	// Joined remembers which ids alias calls have joined, where calls have an order.
 	Joined Joined
+	// Gone is called when every webhook of the destination has answered a call with 410,
+	// from many goroutines at once. It must not wait. Calls fail without a request once an
+	// Update says that the destination is gone.
+	Gone func(d *tracking.Destination)
 	// Attach opens the queue of the destination again, after the journal has closed it.
 	// It returns nil where it should be asked again later.
 	Attach func(ctx context.Context) (journal.Reader, error)
@@ -106,7 +113,8 @@ func (w *Worker) Destination() *tracking.Destination { return w.settings.Load() 
 func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.settings.Store(&d)
+	old := w.settings.Swap(&d)
+	w.gate.configure(cmp.Or(d.Concurrency, w.Concurrency), d.MaxPerSecond, old != nil && !sameWebhooks(old, &d))
 	if reader != nil {
 		w.reader, w.attached = reader, reader.Since()
 	}
@@ -115,6 +123,11 @@ func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	} else {
 		w.enter(workerRunning)
 	}
+}
+
+// sameWebhooks reports whether two destinations send to the same URLs.
+func sameWebhooks(a, b *tracking.Destination) bool {
+	return slices.EqualFunc(a.Webhooks, b.Webhooks, func(a, b webhook.Endpoint) bool { return a.URL == b.URL })
 }
 
 // Drain begins with no more calls; run ends once those under way have ended. It may be
@@ -190,12 +203,18 @@ type Status struct {
 	Failures int `json:"failures"`
 	// ProbeAt is when the next call is tried while there is no connection to be had.
 	ProbeAt time.Time `json:"probeAt,omitzero"`
+	// HeldUntil is when calls begin again after the receiver asked to be left alone.
+	HeldUntil time.Time `json:"heldUntil,omitzero"`
+	// GoneSince is when all of its webhooks had answered 410: its calls fail.
+	GoneSince time.Time `json:"goneSince,omitzero"`
 }
 
 // Status returns how the deliveries go.
 func (w *Worker) Status() (s Status) {
-	s.Paused = w.Destination().Paused
-	is, failures, probeAt := w.gate.state()
-	s.Down, s.Failures, s.ProbeAt = is != working, failures, probeAt
+	d := w.Destination()
+	s.Paused, s.GoneSince = d.Paused, d.GoneSince
+	var is breakerState
+	is, s.Failures, s.ProbeAt, s.HeldUntil = w.gate.state()
+	s.Down = is != working
 	return s
 }

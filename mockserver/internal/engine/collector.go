@@ -42,6 +42,7 @@ type Collector struct {
 
 	settings  appliedSettings
 	workers   workers
+	gone      marker
 	replaying sync.Mutex // lets one Replay run at a time
 	draining  atomic.Bool
 	unready   atomic.Bool // that this was logged
@@ -188,6 +189,7 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	w = delivery.NewWorker(d, reader, delivery.WorkerConfig{
 		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
 		Quarantine: c.quarantine(),
+		Gone:       c.gone.mark,
 		Timeout:    cmp.Or(max(c.config.Sender.Timeout, 0), webhook.Timeout),
 		Joined:     c.joinedAt(d.Name),
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
@@ -283,6 +285,11 @@ func (c *Collector) Shutdown(ctx context.Context) error {
 func (c *Collector) Close() error {
 	c.Drain()
 	c.settings.unfollow()
+	defer c.gone.wait() // without the lock that is held below
+	return c.close()
+}
+
+func (c *Collector) close() error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()
 	if c.settings.closed {
@@ -311,6 +318,9 @@ type storedSettings struct {
 	// Paused names the destinations that are paused, also such that the
 	// configuration defines.
 	Paused []string `json:"paused,omitempty"`
+	// Gone are the destinations whose webhooks answered 410, by name; also such that the
+	// configuration defines.
+	Gone map[string]goneMark `json:"gone,omitempty"`
 }
 
 // addedTo adds what is stored to the settings of the configuration.
@@ -331,6 +341,9 @@ func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
 	for i := range all.Destinations {
 		d := &all.Destinations[i]
 		d.Paused = d.Paused || slices.Contains(s.Paused, d.Name)
+		if mark, ok := s.Gone[d.Name]; ok && mark.isOf(d) {
+			d.GoneSince = mark.At
+		}
 	}
 	return all
 }

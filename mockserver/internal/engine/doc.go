@@ -32,8 +32,10 @@
 //  3. health.go: whether it is ready, and how its destinations are doing
 //  4. settings.go: settings change
 //  5. replay.go: calls become due again
-//  6. collector.go: what a collector consists of, and how it ends
-//  7. joined.go: which ids alias calls have joined
-//  8. destinationedit.go: settings whose secrets are hidden
-//  9. config.go: what can be configured
+//  6. preview.go: what a destination would have got
+//  7. collector.go: what a collector consists of, and how it ends
+//  8. joined.go: which ids alias calls have joined
+//  9. gone.go: destinations that are not to be sent to any more
+//  10. destinationedit.go: settings whose secrets are hidden
+//  11. config.go: what can be configured
 package engine

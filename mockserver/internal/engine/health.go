@@ -32,7 +32,9 @@ type DestinationState string
 // States of destinations. The first that holds counts, from disabled on.
 const (
 	DestinationDisabled   DestinationState = "disabled"   // it gets no calls
+	DestinationGone       DestinationState = "gone"       // its webhooks answered 410: its calls fail until Resume
 	DestinationPaused     DestinationState = "paused"     // its calls wait until Resume
+	DestinationHeld       DestinationState = "held"       // its receiver asked by Retry-After to be left alone: its calls wait
 	DestinationDown       DestinationState = "down"       // its calls wait, and now and then one is tried
 	DestinationIdle       DestinationState = "idle"       // nothing is known of attempts
 	DestinationFailing    DestinationState = "failing"    // half of its newest attempts failed, or more
@@ -44,8 +46,12 @@ func (s *DestinationStatus) state(enabled bool) DestinationState {
 	switch {
 	case !enabled:
 		return DestinationDisabled
+	case !s.GoneSince.IsZero():
+		return DestinationGone
 	case s.Paused:
 		return DestinationPaused
+	case !s.HeldUntil.IsZero():
+		return DestinationHeld
 	case s.Down:
 		return DestinationDown
 	case s.RecentAttempts == 0:

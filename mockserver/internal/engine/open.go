@@ -29,6 +29,7 @@ func New(config Config) (*Collector, error) {
 		workers: workers{byName: map[string]*delivery.Worker{}},
 		started: time.Now().Truncate(time.Millisecond),
 	}
+	c.gone.store = c.storeGone
 	err := checkHTTPConfig(config.HTTPConfig)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -43,7 +44,14 @@ func (c *Collector) Configured() settings.Settings { return c.settings.now.Load(
 func (c *Collector) Apply(ctx context.Context, s settings.Settings) error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()
-	return c.apply(ctx, s, c.settings.stored)
+	if err := c.apply(ctx, s, c.settings.stored); err != nil || len(c.settings.stored.Gone) == 0 {
+		return err
+	}
+	// What ended by the new settings must not come back with the old ones.
+	if err := c.changeLocked(ctx, func(*storedSettings, settings.Settings) error { return nil }); err != nil {
+		c.config.Logger.Warn("it could not be stored which destinations are no longer gone", "error", err)
+	}
+	return nil
 }
 
 // AddSource makes a source. Its error is ErrExists where the name is taken, a
@@ -129,7 +137,8 @@ func (c *Collector) Pause(ctx context.Context, destination string) error {
 	return c.setPaused(ctx, destination, true)
 }
 
-// Resume ends a Pause. Its error is as that of Pause.
+// Resume ends a Pause, and has a destination go on that stopped because its webhooks
+// answered 410. Its error is as that of Pause.
 func (c *Collector) Resume(ctx context.Context, destination string) error {
 	return c.setPaused(ctx, destination, false)
 }
@@ -140,6 +149,9 @@ func (c *Collector) setPaused(ctx context.Context, destination string, paused bo
 			return fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
 		}
 		stored.pause(destination, paused)
+		if !paused {
+			delete(stored.Gone, destination)
+		}
 		return nil
 	})
 }
@@ -148,6 +160,43 @@ func (s *storedSettings) pause(destination string, paused bool) {
 	s.Paused = slices.DeleteFunc(s.Paused, func(name string) bool { return name == destination })
 	if paused {
 		s.Paused = append(s.Paused, destination)
+	}
+}
+
+// goneTimeout bounds how long it may take to store that a destination is gone.
+const goneTimeout = 10 * time.Second
+
+// storeGone stops a destination whose webhooks have answered 410, until Resume.
+func (c *Collector) storeGone(d *tracking.Destination) {
+	if w := c.workers.of(d.Name); w == nil || !w.Destination().GoneSince.IsZero() {
+		return // calls that were under way when it stopped are answered so, too
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), goneTimeout)
+	defer cancel()
+	err := c.change(ctx, func(stored *storedSettings, _ settings.Settings) error {
+		if stored.Gone == nil {
+			stored.Gone = map[string]goneMark{}
+		}
+		stored.Gone[d.Name] = newGoneMark(d)
+		return nil
+	})
+	switch {
+	case err == nil:
+		c.config.Logger.Warn("a destination has stopped, since its webhooks answered 410 (Gone): its calls fail until it is resumed or has other URLs", "destination", d.Name)
+	case !errors.Is(err, state.ErrClosed):
+		c.config.Logger.Error("a destination whose webhooks answered 410 (Gone) could not be stopped", "destination", d.Name, "error", err)
+	}
+}
+
+// pruneGone drops the marks of destinations that are gone no more. all are the settings
+// that apply with what is stored.
+func (s *storedSettings) pruneGone(all settings.Settings) {
+	maps.DeleteFunc(s.Gone, func(name string, mark goneMark) bool {
+		i := slices.IndexFunc(all.Destinations, settings.DestinationNamed(name))
+		return i < 0 || !mark.isOf(&all.Destinations[i])
+	})
+	if len(s.Gone) == 0 {
+		s.Gone = nil
 	}
 }
 
@@ -167,6 +216,11 @@ func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, e
 func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings, all settings.Settings) error) error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()
+	return c.changeLocked(ctx, edit)
+}
+
+// changeLocked is change, for who holds changing.
+func (c *Collector) changeLocked(ctx context.Context, edit func(stored *storedSettings, all settings.Settings) error) error {
 	if c.draining.Load() {
 		return state.ErrClosed // before it is stored: it could not be applied
 	}
@@ -174,6 +228,7 @@ func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings
 	var refused error
 	stored, err := state.Update(ctx, c.config.Store, settingsKey, func(s *storedSettings) error {
 		if refused = edit(s, s.addedTo(defined)); refused == nil {
+			s.pruneGone(s.addedTo(defined))
 			refused = c.validate(s.addedTo(defined))
 		}
 		return refused

@@ -137,8 +137,12 @@ func (p *callPanel) addHolds(states []engine.DestinationStatus) {
 		for _, s := range states {
 			switch {
 			case s.Destination != d.Name:
+			case !s.GoneSince.IsZero():
+				d.Held = "The destination has stopped: its webhooks answered 410."
 			case s.Paused:
 				d.Held = "The destination is paused."
+			case !s.HeldUntil.IsZero():
+				d.Held = "The receiver asked by Retry-After to be left alone."
 			case s.Down:
 				d.Held = "The destination is down: fewer calls are tried, until one succeeds."
 			}

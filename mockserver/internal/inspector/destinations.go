@@ -30,6 +30,9 @@ type destinationLine struct {
 	Ledger   *tracking.Ledger
 }
 
+// Resumable reports whether calls wait or fail until somebody resumes it.
+func (l *destinationLine) Resumable() bool { return l.Status.Paused || !l.Status.GoneSince.IsZero() }
+
 // Label is the state for people.
 func (l *destinationLine) Label() string {
 	if l.Status.State == engine.DestinationIdle {
@@ -163,6 +166,27 @@ func (in *Inspector) testDestination(r *http.Request) (answer, error) {
 		return answer{template: "destination", part: "test", page: page{Body: form}}, nil
 	}
 	form.Name = typed
+	return in.showForm(r, http.StatusOK, form)
+}
+
+// previewDestination shows which of the newest calls would go by a form as it stands.
+func (in *Inspector) previewDestination(r *http.Request) (answer, error) {
+	form := in.readDestinationForm(r.PostForm)
+	d := form.destination
+	if form.ReadOnly {
+		d = form.old // its fields are disabled, and not sent
+		form.Errors = nil
+	}
+	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool {
+		return p.Field != "sources" && !slices.ContainsFunc(filterFields[:], func(f filterField) bool { return f.Name == p.Field })
+	})
+	if len(form.Errors) == 0 {
+		preview := in.c.Preview(d)
+		form.Preview = &preview
+	}
+	if isFragment(r) {
+		return answer{template: "destination", part: "preview", page: page{Body: form}}, nil
+	}
 	return in.showForm(r, http.StatusOK, form)
 }
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,19 +24,23 @@ import (
 // A destinationForm is the form of a destination's settings: what was typed, and
 // what is wrong with it.
 type destinationForm struct {
-	New         bool
-	ReadOnly    bool // the configuration defines it
-	Name        string
-	AllSources  bool
-	Sources     []choice
-	Webhooks    [webhook.MaxEndpoints]webhookFields
-	SecretDo    string
-	TestType    string
-	Errors      []fieldProblem
-	giveUpAfter string               // as it was typed
-	Test        []attemptLine        // what the receivers answered to a test call
-	destination tracking.Destination // what the form says
-	old         tracking.Destination // what is saved
+	New          bool
+	ReadOnly     bool // the configuration defines it
+	Name         string
+	AllSources   bool
+	Sources      []choice
+	Webhooks     [webhook.MaxEndpoints]webhookFields
+	SecretDo     string
+	TestType     string
+	Errors       []fieldProblem
+	Filters      [4]string // the names of filterFields, one a line
+	MaxPerSecond string
+	Concurrency  string
+	giveUpAfter  string               // as it was typed
+	Test         []attemptLine        // what the receivers answered to a test call
+	Preview      *engine.Preview      // which of the newest calls would go, if that was asked
+	destination  tracking.Destination // what the form says
+	old          tracking.Destination // what is saved
 }
 
 // Signed reports whether a shared secret is saved. It is never shown.
@@ -96,6 +101,9 @@ type fieldProblem struct {
 // formFields are the names of the form's fields with their labels, in their order.
 var formFields = func() [][2]string {
 	fields := [][2]string{{"name", "Name"}, {"sources", "Sources"}}
+	for _, f := range filterFields {
+		fields = append(fields, [2]string{f.Name, f.Label})
+	}
 	for i := range webhook.MaxEndpoints {
 		fields = append(fields,
 			[2]string{fmt.Sprintf("url%d", i), fmt.Sprintf("URL %d", i+1)},
@@ -103,8 +111,65 @@ var formFields = func() [][2]string {
 	}
 	return append(fields, [2]string{"signature", "Signature"}, [2]string{"sharedSecret", "Shared secret"},
 		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"},
-		[2]string{"order", "Order"}, [2]string{"giveUpAfter", "Give up after"}, [2]string{"onFailure", "When a call fails"})
+		[2]string{"order", "Order"}, [2]string{"giveUpAfter", "Give up after"}, [2]string{"onFailure", "When a call fails"},
+		[2]string{"maxPerSecond", "Calls a second"}, [2]string{"concurrency", "Calls at once"})
 }()
+
+// A filterField is a field of the form with names of a filter.
+type filterField struct {
+	Name, Label, Example string
+	setting              string // without the number of the name
+	of                   func(*tracking.Destination) *[]string
+}
+
+var filterFields = [4]filterField{
+	{"typesAllow", "Types it gets", "track", "types.allow", func(d *tracking.Destination) *[]string { return &d.Types.Allow }},
+	{"typesDeny", "Types it does not get", "page", "types.deny", func(d *tracking.Destination) *[]string { return &d.Types.Deny }},
+	{"eventsAllow", "Events it gets", "Order *", "events.allow", func(d *tracking.Destination) *[]string { return &d.Events.Allow }},
+	{"eventsDeny", "Events it does not get", "Order Tested", "events.deny", func(d *tracking.Destination) *[]string { return &d.Events.Deny }},
+}
+
+// FilterFields are the fields of the form with names of filters.
+func (destinationForm) FilterFields() [4]filterField { return filterFields }
+
+// readFilters reads the filters, which are written one name a line.
+func (f *destinationForm) readFilters(v url.Values) {
+	for i, field := range filterFields {
+		f.Filters[i] = v.Get(field.Name)
+		for line := range strings.Lines(f.Filters[i]) {
+			if name := strings.TrimSpace(line); name != "" {
+				names := field.of(&f.destination)
+				*names = append(*names, name)
+			}
+		}
+	}
+}
+
+// readRates reads the two numbers; an empty field is none.
+func (f *destinationForm) readRates(v url.Values) {
+	f.MaxPerSecond, f.Concurrency = strings.TrimSpace(v.Get("maxPerSecond")), strings.TrimSpace(v.Get("concurrency"))
+	var err error
+	if f.MaxPerSecond != "" {
+		if f.destination.MaxPerSecond, err = strconv.ParseFloat(f.MaxPerSecond, 64); err != nil {
+			f.fail("maxPerSecond", "is no number: use one such as 50 or 0.5, or leave it empty")
+			f.destination.MaxPerSecond = 0
+		}
+	}
+	if f.Concurrency != "" {
+		if f.destination.Concurrency, err = strconv.Atoi(f.Concurrency); err != nil {
+			f.fail("concurrency", "is no whole number: use one such as 8, or leave it empty")
+			f.destination.Concurrency = 0
+		}
+	}
+}
+
+// writeNumber writes a number, and one that is not set as an empty text.
+func writeNumber(n float64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
+}
 
 // formIndex returns the place of a field in the form.
 func formIndex(field string) int {
@@ -132,6 +197,10 @@ func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 		f.Webhooks[i] = webhookFields{URL: e.URL, Headers: writeHeaders(e.Headers), Used: true}
 	}
 	f.Webhooks[0].Used = true
+	f.MaxPerSecond, f.Concurrency = writeNumber(d.MaxPerSecond), writeNumber(float64(d.Concurrency))
+	for i, field := range filterFields {
+		f.Filters[i] = strings.Join(*field.of(&d), "\n")
+	}
 	f.chooseSources(in.sourceNames(), d.Sources)
 	return f
 }
@@ -166,6 +235,8 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f.chooseSources(in.sourceNames(), v["sources"])
 	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true"}
 	f.readSources(v["sources"])
+	f.readFilters(v)
+	f.readRates(v)
 	if signature := webhook.Signature(v.Get("signature")); signature != webhook.SignatureService {
 		f.destination.Signature = signature
 	}
@@ -262,6 +333,8 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 // tracking.Ordering everything, so that the form must have each of their fields.
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
 	d.Sources, d.Disabled, d.Settings, d.Ordering = f.destination.Sources, f.destination.Disabled, f.destination.Settings, f.destination.Ordering
+	d.Types, d.Events = f.destination.Types, f.destination.Events
+	d.MaxPerSecond, d.Concurrency = f.destination.MaxPerSecond, f.destination.Concurrency
 	return d
 }
 
@@ -281,6 +354,12 @@ func (f *destinationForm) addProblems(err error, places []int) {
 			field = "url0"
 		case strings.HasPrefix(field, "sources"):
 			field = "sources"
+		default:
+			for _, filter := range filterFields {
+				if strings.HasPrefix(field, filter.setting+"[") {
+					field = filter.Name
+				}
+			}
 		}
 		f.fail(field, problem+": "+p.Hint)
 	}

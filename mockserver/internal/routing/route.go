@@ -1,6 +1,7 @@
 // Package routing decides whether a destination gets a call: by its settings, its
-// sources, and the integrations object that the call carries. Every decision is a pure
-// function; one that says no says why in words.
+// sources, its filters of types and events, and the integrations object that the call
+// carries. Every decision is a pure function; one that says no says why in words, of
+// which there are few.
 //
 // The same rules are asked at three times: [IsConnected] when a batch is stored,
 // [Route] when a destination works at a call, and [IntegrationsOf] when a library asks
@@ -10,6 +11,7 @@ package routing
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -42,7 +44,48 @@ func Route(d *tracking.Destination, c *tracking.Call) (deliver bool, reason stri
 	case !IsConnected(d, c.Source):
 		return false, "the destination is not connected to the source"
 	}
+	if reason := deniedByType(&d.Types, c.Type); reason != "" {
+		return false, reason
+	}
+	if reason := deniedByEvent(&d.Events, c); reason != "" {
+		return false, reason
+	}
 	return integrationEnabled(c.Body, d.Name)
+}
+
+// deniedByType says why a filter of types keeps a call out, or returns "". To name the types
+// that a destination gets is not to refuse notifications of deletion requests.
+func deniedByType(f *tracking.Filter, typ string) (reason string) {
+	switch {
+	case slices.Contains(f.Deny, typ):
+		return "types.deny names its type"
+	case len(f.Allow) > 0 && typ != "delete" && !slices.Contains(f.Allow, typ):
+		return "types.allow does not name its type"
+	}
+	return ""
+}
+
+// deniedByEvent says why a filter of events keeps a call out, or returns "".
+func deniedByEvent(f *tracking.Filter, c *tracking.Call) (reason string) {
+	names := func(pattern string) bool { return matchesEvent(pattern, c.Event) }
+	switch {
+	case c.Type != "track":
+		return ""
+	case slices.ContainsFunc(f.Deny, names):
+		return "events.deny names its event"
+	case len(f.Allow) > 0 && !slices.ContainsFunc(f.Allow, names):
+		return "events.allow does not name its event"
+	}
+	return ""
+}
+
+// matchesEvent reports whether a pattern names an event: as it is, or by its beginning
+// where the pattern ends in *.
+func matchesEvent(pattern, event string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(event, prefix)
+	}
+	return pattern == event
 }
 
 // ScopeTo returns the integrations of a call that only the destinations of these names

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,4 +41,65 @@ func TestRoute(t *testing.T) {
 		assert.Equal(t, reason == "", deliver)
 		assert.Equal(t, reason, got)
 	}
+}
+
+func TestFilters(t *testing.T) {
+	filter := func(allow, deny string) (f tracking.Filter) {
+		if allow != "" {
+			f.Allow = strings.Split(allow, ",")
+		}
+		if deny != "" {
+			f.Deny = strings.Split(deny, ",")
+		}
+		return f
+	}
+	none := filter("", "")
+	for _, c := range []struct {
+		types, events tracking.Filter
+		typ, event    string
+		reason        string
+	}{
+		{none, none, "track", "A", ""},
+		{filter("track,page", ""), none, "track", "A", ""},
+		{filter("track,page", ""), none, "identify", "", "types.allow does not name its type"},
+		{filter("track", ""), none, "delete", "", ""},
+		{filter("", "delete"), none, "delete", "", "types.deny names its type"},
+		{filter("track", "track"), none, "track", "A", "types.deny names its type"},
+		{filter("", "page"), none, "page", "", "types.deny names its type"},
+		{filter("", "page"), none, "screen", "", ""},
+		{none, filter("Order *", ""), "track", "Order Completed", ""},
+		{none, filter("Order *", ""), "track", "Order ", ""},
+		{none, filter("Order *", ""), "track", "Order", "events.allow does not name its event"},
+		{none, filter("Order *", ""), "track", "order completed", "events.allow does not name its event"},
+		{none, filter("Order *", ""), "identify", "", ""},
+		{none, filter("A,B", ""), "track", "B", ""},
+		{none, filter("A", ""), "track", "AB", "events.allow does not name its event"},
+		{none, filter("*", ""), "track", "", ""},
+		{none, filter("Order *", "Order Test*"), "track", "Order Tested", "events.deny names its event"},
+		{none, filter("", "Heartbeat"), "track", "Heartbeat", "events.deny names its event"},
+		{none, filter("", "Heartbeat"), "track", "Heartbeats", ""},
+		{filter("track", ""), filter("", "A"), "track", "A", "events.deny names its event"},
+	} {
+		call := tracking.Call{Source: "web", Type: c.typ, Event: c.event, Body: []byte(`{}`)}
+		deliver, reason := Route(&tracking.Destination{Name: "d", Types: c.types, Events: c.events}, &call)
+		assert.Equal(t, c.reason, reason, "%+v", c)
+		assert.Equal(t, c.reason == "", deliver, "%+v", c)
+	}
+}
+
+// An event that is named as it is, or by any of its beginnings, is picked, and no other is.
+func FuzzEventPatterns(f *testing.F) {
+	f.Add("Order *", "Order Completed")
+	f.Add("*", "")
+	f.Add("A", "A*")
+	f.Fuzz(func(t *testing.T, pattern, event string) {
+		matches := matchesEvent(pattern, event)
+		if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+			assert.Equal(t, len(event) >= len(prefix) && event[:len(prefix)] == prefix, matches)
+		} else {
+			assert.Equal(t, pattern == event, matches)
+		}
+		assert.True(t, matchesEvent(event+"*", event))
+		assert.True(t, matchesEvent("*", event))
+	})
 }

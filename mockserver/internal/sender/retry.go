@@ -56,8 +56,24 @@ func Next(now, accepted time.Time, attempt int, retryAfter time.Duration, random
 	return now.Add(min(max(backoff(attempt, random), retryAfter), left)), true
 }
 
-// retryAfter reads a Retry-After header, in seconds or as a date. What cannot
-// be read or is past is 0; more than the window is the window.
+// maxHold is the longest that a receiver can have its destination left alone by one answer.
+const maxHold = 5 * time.Minute
+
+// Hold returns how long a receiver that answered 429 or 503 asked by Retry-After to be left
+// alone, from a second to five minutes; 0 if it did not.
+func Hold(a *webhook.Attempt) time.Duration {
+	if a.Status != http.StatusTooManyRequests && a.Status != http.StatusServiceUnavailable {
+		return 0
+	}
+	return min(a.RetryAfter, maxHold)
+}
+
+// minRetryAfter keeps calls from turning in circles.
+const minRetryAfter = time.Second
+
+// retryAfter reads a Retry-After header, in seconds or as a date. What cannot be read, or is
+// a date that is past, is 0; what is shorter than a second is a second, and what is longer
+// than the window is the window.
 func retryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	if value == "" {
@@ -68,11 +84,11 @@ func retryAfter(value string, now time.Time) time.Duration {
 		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return 0
 		}
-		return time.Duration(min(seconds, uint64(webhook.Window/time.Second))) * time.Second
+		return max(time.Duration(min(seconds, uint64(webhook.Window/time.Second)))*time.Second, minRetryAfter)
 	}
 	date, err := http.ParseTime(value)
-	if err != nil {
+	if err != nil || !date.After(now) {
 		return 0
 	}
-	return min(max(date.Sub(now), 0), webhook.Window)
+	return min(max(date.Sub(now), minRetryAfter), webhook.Window)
 }

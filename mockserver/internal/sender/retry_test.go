@@ -108,7 +108,7 @@ func TestRetryAfter(t *testing.T) {
 	now := time.Date(2024, 5, 17, 10, 20, 30, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
 		"":                               0,
-		"0":                              0,
+		"0":                              time.Second,
 		"120":                            2 * time.Minute,
 		" 7 ":                            7 * time.Second,
 		"007":                            7 * time.Second,
@@ -137,6 +137,24 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+func TestHold(t *testing.T) {
+	for _, c := range []struct {
+		status           int
+		retryAfter, want time.Duration
+	}{
+		{http.StatusTooManyRequests, 0, 0},
+		{http.StatusTooManyRequests, time.Second, time.Second},
+		{http.StatusServiceUnavailable, time.Minute, time.Minute},
+		{http.StatusServiceUnavailable, webhook.Window, 5 * time.Minute},
+		{http.StatusInternalServerError, time.Minute, 0},
+		{http.StatusRequestTimeout, time.Minute, 0},
+	} {
+		if got := Hold(&webhook.Attempt{Status: c.status, RetryAfter: c.retryAfter}); got != c.want {
+			t.Errorf("%d, %v: %v, want %v", c.status, c.retryAfter, got, c.want)
+		}
+	}
+}
+
 func FuzzRetryAfter(f *testing.F) {
 	for _, s := range []string{"", "0", "120", "99999999999999999999", "Fri, 17 May 2024 10:21:30 GMT", "Friday, 17-May-24 10:21:30 GMT", "Mon Jan  2 15:04:05 0001"} {
 		f.Add(s)
@@ -144,7 +162,7 @@ func FuzzRetryAfter(f *testing.F) {
 	now := time.Date(2024, 5, 17, 10, 20, 30, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, value string) {
 		d := retryAfter(value, now)
-		if d < 0 || d > webhook.Window {
+		if d != 0 && d < time.Second || d > webhook.Window {
 			t.Errorf("Retry-After %q: %v", value, d)
 		}
 		if date, err := http.ParseTime(value); err == nil && d > 0 && d < webhook.Window && !now.Add(d).Equal(date) {
@@ -152,7 +170,7 @@ func FuzzRetryAfter(f *testing.F) {
 		}
 		var seconds uint16
 		if n, err := fmt.Sscanf(value, "%d", &seconds); n == 1 && err == nil && fmt.Sprint(seconds) == value && seconds <= 14400 {
-			if d != time.Duration(seconds)*time.Second {
+			if d != time.Duration(max(seconds, 1))*time.Second {
 				t.Errorf("Retry-After %q: %v", value, d)
 			}
 		}

@@ -103,7 +103,7 @@ func server(t *testing.T) *mockserver.Server {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Date"] = nil
 		if strings.HasPrefix(r.URL.Path, "/gone") {
-			w.WriteHeader(http.StatusGone)
+			w.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(w, "gone\x1b[2J for good")
 		}
 	}))
@@ -287,7 +287,13 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			want: "the admin API is not there: give --url with the address of admin.listen in the configuration"},
 		{name: "wrong webhook", args: "dev --webhook ftp://a --header Host:b", code: 1, want: `--webhook: webhooks[0].url has the protocol "ftp": start it with https:// or http://
 --webhook: webhooks[0].headers["Host"] is set by the forwarder: remove it`},
-		{name: "secret without webhook", args: "dev --shared-secret x", code: 2, want: "--header and --shared-secret are for webhooks: add --webhook URL"},
+		{name: "secret without webhook", args: "dev --shared-secret x", code: 2, want: "--header and --shared-secret are for webhooks: add --webhook URL or --forward NAME=URL"},
+		{name: "forward without name", args: "dev --forward https://a.example/?b=c", code: 2, want: `--forward "https://a.example/?b=c" has no name: write it as NAME=URL`},
+		{name: "forward with an empty name", args: "dev --forward =http://a", code: 2, want: `--forward "=http://a": name: is empty: use 1 to 100 printable characters`},
+		{name: "forward without URL", args: "dev --forward a", code: 2, want: `--forward "a" has no name: write it as NAME=URL`},
+		{name: "forward beside webhook", args: "dev --webhook http://a --forward dev=http://b", code: 2, want: "--forward dev has the name of the destination of --webhook: choose another"},
+		{name: "wrong forward", args: "dev --webhook http://a --forward a=ftp://b --forward a=http://c", code: 1, want: `--forward a: webhooks[0].url has the protocol "ftp": start it with https:// or http://
+--forward a: name is "a" again: give each destination a name of its own`},
 		{name: "no configuration", args: "serve", code: 2, want: "--config is not set: name a file, or begin with collector serve --example > collector.yaml"},
 		{name: "configuration that is not there", args: "serve --config nowhere.yaml", code: 1, want: "--config: open " + nowhere + ": no such file or directory"},
 		{name: "no network", args: "dev --allow 10.1.2", code: 2, want: `--allow is "10.1.2": use a network such as 172.16.0.0/12`},
@@ -398,10 +404,14 @@ func TestCompletionKnowsDestinations(t *testing.T) {
 // TestDevWorksAsItSays starts collector dev, and does what it prints.
 func TestDevWorksAsItSays(t *testing.T) {
 	arrived := make(chan string, 1)
-	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		assert.NoError(t, webhook.Verify("hush", body, r.Header.Get("X-Signature")))
 		assert.Equal(t, "growth", r.Header.Get("X-Team"))
+		if r.URL.Path == "/other" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
 		arrived <- string(body)
 	}))
 	t.Cleanup(receiver.Close)
@@ -412,6 +422,7 @@ func TestDevWorksAsItSays(t *testing.T) {
 		code := Main(ctx, []string{
 			"dev", "--listen", "127.0.0.1:0", "--data", t.TempDir(),
 			"--webhook", receiver.URL, "--header", "X-Team: growth", "--shared-secret", "hush",
+			"--forward", "other=" + receiver.URL + "/other",
 		}, nil, out, io.Discard)
 		assert.Zero(t, code)
 	})
@@ -439,6 +450,12 @@ func TestDevWorksAsItSays(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, string(messages))
 	}
+	// That one destination took the call does not hide that the other did not.
+	base := strings.TrimSuffix(line[1], "/v1/track")
+	require.Eventually(t, func() bool {
+		out, _, code := run(t, "status", "--url", base, "--json")
+		return code == 0 && strings.Contains(strings.Join(strings.Fields(out), ""), `"failed":1`)
+	}, 30*time.Second, 20*time.Millisecond)
 	golden(t, "dev", regexp.MustCompile(`/\S+/00\d`).ReplaceAllString(text, "DATA"))
 }
 

@@ -25,9 +25,9 @@ import (
 const devDestination = "dev"
 
 type devFlags struct {
-	listen, data, secret     string
-	webhooks, headers, allow []string
-	verbose                  bool
+	listen, data, secret               string
+	webhooks, forwards, headers, allow []string
+	verbose                            bool
 }
 
 func newDev() *cobra.Command {
@@ -40,6 +40,10 @@ and makes a source of each, keeps its calls in a directory, and opens nothing to
 the network: it listens on this machine alone. Webhooks may be on this machine,
 too.
 
+All --webhook together are one destination, for which one URL that takes a call is
+enough: it hides that another one fails. Each --forward is a destination of its own,
+which gets every call, tries it again and is shown by itself.
+
 Point a client at the address that it prints, or use collector send. For tests in
 any language, POST /messages answers with the calls that came since it was asked
 last, as JSON; GET shows them and drains nothing.
@@ -49,7 +53,8 @@ inspector, /messages and the commands then want an admin token: that of
 $COLLECTOR_TOKEN, or one that is made and printed.`,
 		Example: `  collector dev
   collector dev --webhook http://localhost:3000/hook --shared-secret hush
-  collector dev --webhook http://localhost:3000/a --webhook http://localhost:3000/b --header 'X-Team: growth'`,
+  collector dev --webhook http://localhost:3000/a --webhook http://localhost:3000/b --header 'X-Team: growth'
+  collector dev --forward crm=http://localhost:3000/crm --forward mail=http://localhost:4000/mail`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -57,6 +62,7 @@ $COLLECTOR_TOKEN, or one that is made and printed.`,
 	flags.StringVar(&f.listen, "listen", config.DefaultListen, "the address to listen on")
 	flags.StringVar(&f.data, "data", defaultData(), "the directory of the queue")
 	flags.StringArrayVar(&f.webhooks, "webhook", nil, "forward each call to this `URL` (up to five times; the first that takes a call is enough)")
+	flags.StringArrayVar(&f.forwards, "forward", nil, "forward each call to `NAME=URL`, which is a destination of its own (repeatable)")
 	flags.StringArrayVar(&f.headers, "header", nil, "send this header, `'Name: value'`, with each request to a webhook (repeatable)")
 	flags.StringVar(&f.secret, "shared-secret", "", "sign each request to a webhook with this secret (X-Signature)")
 	flags.StringArrayVar(&f.allow, "allow", nil, "allow webhooks in this private `network`, such as 172.16.0.0/12 (repeatable)")
@@ -110,15 +116,12 @@ func (f *devFlags) config() (*config.Config, error) {
 		}
 		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
-	if len(f.webhooks) == 0 && (len(f.headers) > 0 || f.secret != "") {
-		return nil, usagef("--header and --shared-secret are for webhooks: add --webhook URL")
+	if len(f.webhooks)+len(f.forwards) == 0 && (len(f.headers) > 0 || f.secret != "") {
+		return nil, usagef("--header and --shared-secret are for webhooks: add --webhook URL or --forward NAME=URL")
 	}
-	if len(f.webhooks) > 0 {
-		d := config.Destination{Name: devDestination, SharedSecret: f.secret}
-		for _, url := range f.webhooks {
-			d.Webhooks = append(d.Webhooks, config.Webhook{URL: url, Headers: headers})
-		}
-		c.Destinations = append(c.Destinations, d)
+	flags, err := f.addDestinations(c, headers)
+	if err != nil {
+		return nil, err
 	}
 	for _, network := range f.allow {
 		prefix, err := netip.ParsePrefix(network)
@@ -130,7 +133,10 @@ func (f *devFlags) config() (*config.Config, error) {
 	if err := c.Settings().Validate(); err != nil {
 		var problems []string
 		for _, p := range settings.FieldErrors(err) {
-			problems = append(problems, fmt.Sprintf("--webhook: %s %s: %s", strings.TrimPrefix(p.Field, "destinations[0]."), p.Problem, p.Hint))
+			var i int
+			_, _ = fmt.Sscanf(p.Field, "destinations[%d]", &i) // no other field can be wrong
+			_, field, _ := strings.Cut(p.Field, ".")
+			problems = append(problems, fmt.Sprintf("%s: %s %s: %s", flags[i], field, p.Problem, p.Hint))
 		}
 		return nil, errors.New(strings.Join(problems, "\n"))
 	}
@@ -138,6 +144,34 @@ func (f *devFlags) config() (*config.Config, error) {
 		c.Admin.Token = cmp.Or(os.Getenv("COLLECTOR_TOKEN"), rand.Text())
 	}
 	return c, nil
+}
+
+// addDestinations adds those of --webhook and --forward, and returns which flag each is of.
+func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) (flags []string, err error) {
+	add := func(flag, name string, urls ...string) {
+		d := config.Destination{Name: name, SharedSecret: f.secret}
+		for _, url := range urls {
+			d.Webhooks = append(d.Webhooks, config.Webhook{URL: url, Headers: headers})
+		}
+		c.Destinations, flags = append(c.Destinations, d), append(flags, flag)
+	}
+	if len(f.webhooks) > 0 {
+		add("--webhook", devDestination, f.webhooks...)
+	}
+	for _, forward := range f.forwards {
+		name, url, ok := strings.Cut(forward, "=")
+		if !ok || strings.Contains(name, "://") {
+			return nil, usagef("--forward %q has no name: write it as NAME=URL", forward)
+		}
+		if name == devDestination && len(f.webhooks) > 0 {
+			return nil, usagef("--forward %s has the name of the destination of --webhook: choose another", name)
+		}
+		if err := settings.CheckName(name); err != nil {
+			return nil, usagef("--forward %q: %v", forward, err)
+		}
+		add("--forward "+name, name, url)
+	}
+	return flags, nil
 }
 
 // welcome says where things are.
@@ -152,7 +186,11 @@ func (f *devFlags) welcome(out io.Writer, url, token string) {
 	for _, w := range f.webhooks {
 		line("Forwarding to", w)
 	}
-	if len(f.webhooks) == 0 {
+	for _, forward := range f.forwards {
+		name, url, _ := strings.Cut(forward, "=") // they were checked
+		line("Forwarding to", url+"  ("+name+")")
+	}
+	if len(f.webhooks)+len(f.forwards) == 0 {
 		line("Forwarding to", "nothing yet: add --webhook URL, or a destination in the inspector")
 	}
 	fmt.Fprintf(out, `

@@ -146,7 +146,17 @@ type Destination struct {
 	Order          string    `yaml:"order"`
 	GiveUpAfter    Duration  `yaml:"giveUpAfter"`
 	OnFailure      string    `yaml:"onFailure"`
+	Types          Filter    `yaml:"types"`
+	Events         Filter    `yaml:"events"`
+	MaxPerSecond   float64   `yaml:"maxPerSecond"` // Defaults to no limit
+	Concurrency    int       `yaml:"concurrency"`  // Defaults to that of the limits
 	Webhooks       []Webhook `yaml:"webhooks"`
+}
+
+// A Filter picks calls by a name that they have.
+type Filter struct {
+	Allow []string `yaml:"allow"` // Defaults to all
+	Deny  []string `yaml:"deny"`
 }
 
 // A Webhook is one URL with the static headers of each request to it.
@@ -165,6 +175,7 @@ func (c *Config) Settings() settings.Settings {
 		destination := tracking.Destination{
 			Name: d.Name, Sources: d.Sources, Disabled: d.Enabled != nil && !*d.Enabled,
 			Ordering: tracking.Ordering{Order: tracking.Order(d.Order), GiveUpAfter: time.Duration(d.GiveUpAfter), OnFailure: tracking.OnFailure(d.OnFailure)},
+			Types:    tracking.Filter(d.Types), Events: tracking.Filter(d.Events), MaxPerSecond: d.MaxPerSecond, Concurrency: d.Concurrency,
 			Settings: webhook.Settings{
 				SharedSecret: d.SharedSecret, PreviousSecret: d.PreviousSecret,
 				Signature: webhook.Signature(d.Signature), AliasFields: webhook.AliasFields(d.AliasFields),

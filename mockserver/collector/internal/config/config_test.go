@@ -54,6 +54,10 @@ destinations:
     enabled: true
     sharedSecret: 12345
     aliasFields: camelCase
+    types: {deny: [page]}
+    events: {allow: ["Order *", A], deny: [Order Tested]}
+    maxPerSecond: 0.5
+    concurrency: 8
     webhooks: [{url: https://example.com/hook, headers: {X-Team: growth, X-Number: 7}}]
   - <<: *crm
     name: copy
@@ -62,6 +66,7 @@ destinations:
 	require.NoError(t, err)
 	yes, no := true, false
 	webhooks := []Webhook{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}}
+	types, events := Filter{Deny: []string{"page"}}, Filter{Allow: []string{"Order *", "A"}, Deny: []string{"Order Tested"}}
 	want := &Config{
 		Listen: ":8080", Data: filepath.Join(dir, "queue"), Sync: Sync(time.Second), Strict: true,
 		Limits: Limits{
@@ -77,13 +82,14 @@ destinations:
 			{Name: "app", WriteKey: "a key from a file b ${kept}", CallsPerSecond: 5},
 		},
 		Destinations: []Destination{
-			{Name: "crm", Type: "webhooks", Sources: []string{"web"}, Enabled: &yes, SharedSecret: "12345", AliasFields: "camelCase", Webhooks: webhooks},
-			{Name: "copy", Type: "webhooks", Sources: []string{"web"}, Enabled: &no, SharedSecret: "12345", AliasFields: "camelCase", Webhooks: webhooks},
+			{Name: "crm", Type: "webhooks", Sources: []string{"web"}, Enabled: &yes, SharedSecret: "12345", AliasFields: "camelCase", Types: types, Events: events, MaxPerSecond: 0.5, Concurrency: 8, Webhooks: webhooks},
+			{Name: "copy", Type: "webhooks", Sources: []string{"web"}, Enabled: &no, SharedSecret: "12345", AliasFields: "camelCase", Types: types, Events: events, MaxPerSecond: 0.5, Concurrency: 8, Webhooks: webhooks},
 		},
 	}
 	assert.Equal(t, want, got)
 	assert.Equal(t, tracking.Destination{
 		Name: "copy", Sources: []string{"web"}, Disabled: true,
+		Types: tracking.Filter(types), Events: tracking.Filter(events), MaxPerSecond: 0.5, Concurrency: 8,
 		Settings: webhook.Settings{
 			SharedSecret: "12345", AliasFields: webhook.AliasCamelCase,
 			Webhooks: []webhook.Endpoint{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}},

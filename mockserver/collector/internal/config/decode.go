@@ -174,6 +174,15 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 			}
 			v.SetInt(int64(n))
 		}
+	case reflect.Float64:
+		if s, ok := d.scalar(node, field, "a number"); ok {
+			n, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
+			if err != nil || !(n > 0) {
+				d.wrong(node.GetToken(), field, fmt.Sprintf("is %q", s), "use a number above 0")
+				n = 0
+			}
+			v.SetFloat(n)
+		}
 	default:
 		panic("config: a field of type " + v.Type().String())
 	}

@@ -34,6 +34,7 @@ type Metrics struct {
 	rejected, refused          *prometheus.CounterVec
 	violations                 *prometheus.CounterVec
 	attempts, deliveries       *prometheus.CounterVec
+	filtered                   *prometheus.CounterVec
 	attemptSeconds, lagSeconds *prometheus.HistogramVec
 }
 
@@ -78,6 +79,7 @@ func New(version string) *Metrics {
 	m.violations = counter("collector_plan_violations_total", "Ways in which calls were not as the tracking plan of their source says, by the entry of the plan and the kind; the event is (other) where the plan has none.", "source", "event", "kind")
 	m.attempts = counter("collector_attempts_total", "Requests to webhooks.", "destination", "verdict", "reason")
 	m.deliveries = counter("collector_deliveries_total", "Calls whose attempt ended, by how: delivered, failed, filtered, or pending, which is to be tried again.", "destination", "result")
+	m.filtered = counter("collector_calls_filtered_total", "Calls that a destination does not get, by what decided so.", "destination", "reason")
 	m.attemptSeconds = histogram("collector_attempt_duration_seconds", "How long requests to webhooks took.",
 		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
 	m.lagSeconds = histogram("collector_delivery_latency_seconds", "How long after they were accepted calls were delivered.",
@@ -169,7 +171,10 @@ func (m *Metrics) ended(e tracking.Ended) {
 		return // it was replayed: nothing was tried yet
 	}
 	m.deliveries.WithLabelValues(e.Destination, e.State.String()).Inc()
-	if e.State == tracking.StateDelivered {
+	switch e.State {
+	case tracking.StateFiltered:
+		m.filtered.WithLabelValues(e.Destination, e.Reason).Inc()
+	case tracking.StateDelivered:
 		m.lagSeconds.WithLabelValues(e.Destination).Observe(max(0, e.At.Sub(e.ReceivedAt).Seconds())) // the clock may have stepped back
 	}
 }
@@ -213,6 +218,8 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		label := prometheus.Labels{"destination": d.Destination}
 		gauge("collector_destination_down", "Whether so many calls failed in a row that fewer are tried: 1 or 0.", one(d.Down), label)
 		gauge("collector_destination_paused", "Whether an operator paused it: 1 or 0.", one(d.Paused), label)
+		gauge("collector_destination_held", "Whether its receiver asked by Retry-After to be left alone: 1 or 0.", one(!d.HeldUntil.IsZero()), label)
+		gauge("collector_destination_gone", "Whether it has stopped because its webhooks answered 410: 1 or 0.", one(!d.GoneSince.IsZero()), label)
 		gauge("collector_destination_failures", "How many calls failed in a row.", float64(d.Failures), label)
 	}
 	ledgers, err := c.Ledger(ctx)

@@ -19,7 +19,7 @@ import (
 func TestHistoryOutlivesTheProcess(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/gone" {
-			w.WriteHeader(http.StatusGone)
+			w.WriteHeader(http.StatusNotFound)
 		}
 		_, _ = w.Write([]byte("thanks"))
 	}))

@@ -25,7 +25,7 @@ import (
 func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/gone" {
-			w.WriteHeader(http.StatusGone)
+			w.WriteHeader(http.StatusNotFound)
 		}
 	}))
 	t.Cleanup(receiver.Close)
@@ -77,6 +77,11 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 		{"PATCH", "/destinations/made", `{"signature":"standard","sharedSecret":"t","rotate":true}`, 200},
 		{"PATCH", "/destinations/made", `{"previousSecret":""}`, 200},
 		{"PATCH", "/destinations/made", `{"sharedSecret":"whsec_?"}`, 422},
+		{"PATCH", "/destinations/made", `{"types":{"allow":["track"]},"events":{"deny":["Order *"]}}`, 200},
+		{"PATCH", "/destinations/made", `{"maxPerSecond":0.5,"concurrency":8}`, 200},
+		{"PATCH", "/destinations/made", `{"maxPerSecond":1e9}`, 422},
+		{"PATCH", "/destinations/made", `{"events":{"deny":["Or*der"]}}`, 422},
+		{"POST", "/destinations/preview", `{"types":{"allow":["track"]},"events":{"allow":["Order *"]}}`, 200},
 		{"PATCH", "/destinations/good", `{"enabled":false}`, 409},
 		{"POST", "/destinations/made/pause", "", 200},
 		{"POST", "/destinations/made/resume", "", 200},

@@ -184,7 +184,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	var refuse atomic.Bool
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if refuse.Load() {
-			w.WriteHeader(http.StatusGone)
+			w.WriteHeader(http.StatusNotFound)
 		}
 	}))
 	t.Cleanup(receiver.Close)
@@ -192,7 +192,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		Listen: "127.0.0.1:0", Data: t.TempDir(), Limits: config.Limits{Queue: 1e9},
 		Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
 		Egress:       config.Egress{Allow: loopback()},
-		Destinations: []config.Destination{{Name: "hook", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
+		Destinations: []config.Destination{{Name: "hook", Types: config.Filter{Deny: []string{"page"}}, Webhooks: []config.Webhook{{URL: receiver.URL}}}},
 	}})
 	settled := func(n int64) {
 		waitLedgers(t, s, func(ledgers []tracking.Ledger) bool { return ledgers[0].Accepted == n && ledgers[0].Pending == 0 })
@@ -203,8 +203,12 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	refuse.Store(true)
 	require.True(t, send(s.URL(), "web-key", "b", 2))
 	settled(5)
+	res, err := http.Post(s.URL()+"/v1/page", "application/json", strings.NewReader(`{"writeKey":"web-key","userId":"u"}`))
+	require.NoError(t, err)
+	res.Body.Close()
+	settled(6)
 	assert.False(t, send(s.URL(), "wrong", "c", 1))
-	res, err := http.Post(s.URL()+"/v1/track", "application/json", strings.NewReader(`{"writeKey":"web-key","userId":"u"}`))
+	res, err = http.Post(s.URL()+"/v1/track", "application/json", strings.NewReader(`{"writeKey":"web-key","userId":"u"}`))
 	require.NoError(t, err)
 	res.Body.Close()
 	require.NoError(t, s.collector.Pause(t.Context(), "hook"))
@@ -216,7 +220,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		return strings.Contains(text, `result="delivered"} 3`) && strings.Contains(text, `result="failed"} 2`)
 	})
 	for _, want := range []string{
-		`collector_calls_accepted_total{source="web"} 6`,
+		`collector_calls_accepted_total{source="web"} 7`,
 		`collector_calls_repeated_total{source="web"} 3`,
 		`collector_calls_retried_total{source="web"} 3`,
 		`collector_calls_rejected_total{code="event_not_defined"} 1`,
@@ -225,12 +229,15 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		`collector_attempts_total{destination="hook",reason="status",verdict="permanent"} 2`,
 		`collector_deliveries_total{destination="hook",result="delivered"} 3`,
 		`collector_deliveries_total{destination="hook",result="failed"} 2`,
+		`collector_calls_filtered_total{destination="hook",reason="types.deny names its type"} 1`,
 		`collector_attempt_duration_seconds_count{destination="hook"} 5`,
 		`collector_delivery_latency_seconds_count{destination="hook"} 3`,
-		`collector_ledger_calls{destination="hook",state="accepted"} 6`,
+		`collector_ledger_calls{destination="hook",state="accepted"} 7`,
 		`collector_ledger_calls{destination="hook",state="pending"} 1`,
 		`collector_destination_paused{destination="hook"} 1`,
 		`collector_destination_down{destination="hook"} 0`,
+		`collector_destination_held{destination="hook"} 0`,
+		`collector_destination_gone{destination="hook"} 0`,
 		`collector_queue_limit_bytes 1e+09`,
 		`collector_ready 1`,
 		`collector_attempt_records_dropped_total 0`,

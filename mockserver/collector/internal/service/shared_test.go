@@ -54,6 +54,12 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 		Name: "crm", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: receiver}}},
 	}))
 	waitFor(t, func() bool { return len(two.collector.Settings().Destinations) == 1 })
+	require.NoError(t, two.collector.ChangeDestination(t.Context(), "crm", func(d *tracking.Destination) error {
+		d.MaxPerSecond, d.Concurrency = 50, 2
+		d.Types.Allow, d.Events.Deny = []string{"track"}, []string{"Test*"}
+		return nil
+	}))
+	waitFor(t, func() bool { return len(one.collector.Settings().Destinations[0].Events.Deny) == 1 })
 	require.NoError(t, two.collector.Pause(t.Context(), "crm"))
 	paused := func(s *Service) func() bool {
 		return func() bool {
@@ -75,6 +81,38 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 		waitFor(t, func() bool { return len(s.collector.Settings().Destinations) == 0 })
 		waitLedgers(t, s, func(ledgers []tracking.Ledger) bool { return len(ledgers) == 0 })
 	}
+}
+
+// A destination that is gone for one of two collectors is so for the other, until either
+// has it go on.
+func TestReplicasShareThatADestinationIsGone(t *testing.T) {
+	url := startNATS(t)
+	var gone atomic.Bool
+	gone.Store(true)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if gone.Load() {
+			w.WriteHeader(http.StatusGone)
+		}
+	}))
+	t.Cleanup(receiver.Close)
+	replica := func() *Service {
+		return start(t, Options{Config: &config.Config{
+			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1}, Egress: config.Egress{Allow: loopback()},
+			Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
+			Destinations: []config.Destination{{Name: "crm", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
+		}})
+	}
+	one, two := replica(), replica()
+	require.True(t, send(one.URL(), "web-key", "m", 3))
+	for _, s := range []*Service{one, two} {
+		waitFor(t, func() bool { return s.collector.Status()[0].State == engine.DestinationGone })
+		waitLedgers(t, s, func(ledgers []tracking.Ledger) bool { return ledgers[0].Failed == 3 })
+	}
+	gone.Store(false)
+	require.NoError(t, two.collector.Resume(t.Context(), "crm"))
+	waitFor(t, func() bool { return one.collector.Status()[0].State != engine.DestinationGone })
+	require.True(t, send(one.URL(), "web-key", "n", 2))
+	waitLedgers(t, two, func(ledgers []tracking.Ledger) bool { return ledgers[0].Delivered == 2 })
 }
 
 // A collector goes on with a destination that another one no longer has.

@@ -79,12 +79,12 @@ if (destination) {
     if (event.target.name === 'sources') choose('allSources', 'false')
     if (event.target.name === 'sharedSecret') choose('secretDo', 'replace')
   })
-  destination.querySelector('[data-test]').addEventListener('click', async (event) => {
+  const ask = async (event) => {
     event.preventDefault()
     const button = event.currentTarget
-    const result = document.getElementById('test')
+    const result = document.getElementById(button.dataset.result)
     button.disabled = true
-    result.textContent = 'Sending…'
+    result.textContent = 'One moment…'
     try {
       const { content } = await load(button.formAction, { method: 'POST', body: new URLSearchParams(new FormData(destination)) })
       result.replaceChildren(content)
@@ -92,7 +92,8 @@ if (destination) {
       result.textContent = 'The collector did not answer.'
     }
     button.disabled = false
-  })
+  }
+  for (const button of destination.querySelectorAll('[data-result]')) button.addEventListener('click', ask)
   document.getElementById('summary')?.focus()
 }
 

@@ -62,7 +62,7 @@ func judge(b *tab, script, where string, rules ...string) {
 
 func TestAccessibility(t *testing.T) {
 	script := axe(t)
-	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
+	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
 	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", good.URL, "s3cret"), to("crm", gone.URL, "")}}, "")
 	b := newTab(t, srv.URL)
 	b.open("/")

@@ -140,7 +140,7 @@ func TestLiveListFiltersAndPauses(t *testing.T) {
 }
 
 func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
-	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
+	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
 	srv, _ := serve(t, engine.Config{
 		Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}},
 		Destinations: []tracking.Destination{
@@ -168,9 +168,9 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 	assert.Contains(t, panel, "timestamp moved by +1m35s")
 	assert.Contains(t, panel, "1 repeat dropped")
 	assert.Contains(t, panel, "the destination is not connected to the source")
-	assert.Contains(t, panel, "410 (Gone)")
+	assert.Contains(t, panel, "404 (Not Found)")
 	b.run(`document.querySelectorAll('#panel details').forEach((d) => { d.open = true })`)
-	assert.Contains(t, b.text("#panel"), `{"answer": 410, "from": "the receiver"}`)
+	assert.Contains(t, b.text("#panel"), `{"answer": 404, "from": "the receiver"}`)
 	assert.Contains(t, b.text("#panel"), "X-Signature")
 	assert.Contains(t, b.text("#panel"), `"orderId":12345678901234567000`, "what JSON.stringify leaves of it")
 	b.shoot("call")
@@ -226,7 +226,7 @@ func TestRejectedCallsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
 }
 
 func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
-	hook := newReceiver(t, http.StatusGone)
+	hook := newReceiver(t, http.StatusNotFound)
 	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", hook.URL, "s3cret")}}, "")
 	for i := range 5 {
 		post(t, srv.URL, "web", track(fmt.Sprint("m", i), "ada", fmt.Sprint("Event ", i), `{}`))

@@ -34,7 +34,7 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 	b.typeInto("#url1", hook.URL+"/second")
 
 	// Before it is saved, the receivers say what they think of it.
-	b.click("[data-test]")
+	b.click("[data-result=test]")
 	b.waitText("#test", "Accepted: the receiver answered 200")
 	assert.Equal(t, 2, b.count("#test .answer"))
 	bodies, heads := hook.got()
@@ -44,7 +44,7 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 	b.shoot("destination-test")
 	hook.status.Store(http.StatusTeapot)
 	b.set("#testType", "alias")
-	b.click("[data-test]")
+	b.click("[data-result=test]")
 	b.waitText("#test", "Not accepted: answered 418")
 	hook.status.Store(http.StatusOK)
 	assert.Empty(t, collector.Settings().Destinations, "nothing is saved by a test")
@@ -164,7 +164,7 @@ func TestConfiguredDestinationsAreReadOnly(t *testing.T) {
 	assert.Contains(t, b.text("main"), "The configuration defines this destination.")
 	assert.Zero(t, b.count(".save, details.card"))
 	assert.True(t, eval[bool](b, `document.querySelector('#url0').matches(':disabled')`))
-	b.click("[data-test]")
+	b.click("[data-result=test]")
 	b.waitText("#test", "Accepted: the receiver answered 200")
 	_, heads := hook.got()
 	assert.NotEmpty(t, heads[0].Get("X-Signature"))

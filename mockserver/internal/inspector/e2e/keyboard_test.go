@@ -41,7 +41,7 @@ func (b *tab) tabTo(selector string) {
 }
 
 func TestKeyboardAloneWillDo(t *testing.T) {
-	gone := newReceiver(t, http.StatusGone)
+	gone := newReceiver(t, http.StatusNotFound)
 	srv, collector := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", gone.URL, "")}}, "")
 	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`), `{"type":"page","userId":"ada","name":"Home"}`)
 	b := newTab(t, srv.URL)

@@ -18,7 +18,7 @@ import (
 // returns the paths of the pages.
 func crowded(t *testing.T) (b *tab, paths []string) {
 	t.Helper()
-	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
+	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
 	srv, collector := serve(t, engine.Config{
 		Sources: []tracking.Source{{Name: "web_shop_of_the_northern_region", WriteKey: "web-key"}},
 		Destinations: []tracking.Destination{

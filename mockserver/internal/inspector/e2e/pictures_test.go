@@ -22,7 +22,7 @@ func TestPictures(t *testing.T) {
 	if os.Getenv("SCREENSHOTS") == "" {
 		t.Skip("SCREENSHOTS names no folder for them")
 	}
-	good, gone, busy := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone), newReceiver(t, http.StatusServiceUnavailable)
+	good, gone, busy := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound), newReceiver(t, http.StatusServiceUnavailable)
 	srv, collector := serve(t, engine.Config{
 		AnyWriteKey: true,
 		Sources:     []tracking.Source{{Name: "web shop", WriteKey: "web-key"}, {Name: "ios app", WriteKey: "ios-key"}, {Name: "backend", WriteKey: "back-key"}},

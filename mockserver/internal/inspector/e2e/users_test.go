@@ -13,7 +13,7 @@ import (
 
 func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	script := axe(t)
-	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
+	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
 	srv, collector := serve(t, engine.Config{
 		Sources:      []tracking.Source{{Name: "web shop", WriteKey: "web-key"}},
 		Destinations: []tracking.Destination{to("crm", good.URL, "s3cret"), to("alerts", gone.URL, "")},
@@ -51,7 +51,7 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	b.click(".list-form button")
 	b.waitText("h1", "Deletion request gdpr-117")
 	b.wait(`document.querySelectorAll('#refresh .is-failed').length === 2`)
-	b.waitText("#refresh", "answered 410 (Gone)")
+	b.waitText("#refresh", "answered 404 (Not Found)")
 	judge(b, script, "a deletion request")
 	b.open("/deletions")
 	b.waitText("#refresh", "Done, with failures")

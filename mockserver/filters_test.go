@@ -1,0 +1,119 @@
+package mockserver_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// shop is a batch with calls for each rule of the filters that are set below.
+const shop = `{"batch":[
+	{"type":"track","userId":"u","event":"Order Completed","messageId":"sent 1"},
+	{"type":"track","userId":"u","event":"Order Tested","messageId":"denied event"},
+	{"type":"track","userId":"u","event":"Viewed","messageId":"other event"},
+	{"type":"identify","userId":"u","messageId":"sent 2"},
+	{"type":"page","userId":"u","name":"Home","messageId":"denied type"}]}`
+
+// Filters that are set in Go, by the API and by the form keep the same calls out, which the
+// account counts and each call says why.
+func TestFiltersOfADestination(t *testing.T) {
+	filters := tracking.Destination{
+		Types:  tracking.Filter{Deny: []string{"page"}},
+		Events: tracking.Filter{Allow: []string{"Order *"}, Deny: []string{"Order Tested"}},
+	}
+	for name, set := range map[string]func(*testing.T, *mockserver.Server, tracking.Destination){
+		"in Go": func(t *testing.T, srv *mockserver.Server, d tracking.Destination) {
+			d.Types, d.Events = filters.Types, filters.Events
+			require.NoError(t, srv.Engine().AddDestination(t.Context(), d))
+		},
+		"by the API": func(t *testing.T, srv *mockserver.Server, d tracking.Destination) {
+			require.NoError(t, srv.Engine().AddDestination(t.Context(), d))
+			status, answer := askAdmin(t, srv, "PATCH", "/destinations/crm", `{"types":{"deny":["page"]},"events":{"allow":["Order *"],"deny":["Order Tested"]}}`)
+			require.Equal(t, http.StatusOK, status, answer)
+		},
+		"by the form": func(t *testing.T, srv *mockserver.Server, d tracking.Destination) {
+			require.NoError(t, srv.Engine().AddDestination(t.Context(), d))
+			res, page := submit(t, srv.URL+"/destinations/save", url.Values{
+				"name": {"crm"}, "new": {"false"}, "enabled": {"true"}, "url0": {d.Webhooks[0].URL},
+				"typesDeny": {"page\r\n"}, "eventsAllow": {" Order * \r\n\r\n"}, "eventsDeny": {"Order Tested"},
+			})
+			require.Equal(t, http.StatusOK, res.StatusCode, page)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			receiver := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
+			srv := mockserver.RunT(t)
+			set(t, srv, hook("crm", receiver.URL))
+			post(t, srv.URL+"/v1/batch", "key", shop)
+			delivered(t, srv, "crm", 2)
+			_, err := srv.Wait(within(t), 3, func(r *tracking.Record) bool {
+				o, _ := r.State("crm")
+				return o.State == tracking.StateFiltered
+			})
+			require.NoError(t, err)
+			reasons := map[string]string{}
+			for _, r := range srv.Records() {
+				o, _ := r.State("crm")
+				reasons[r.Call.ID] = o.Reason
+			}
+			assert.Equal(t, map[string]string{
+				"sent 1": "", "sent 2": "", "denied type": "types.deny names its type",
+				"denied event": "events.deny names its event", "other event": "events.allow does not name its event",
+			}, reasons)
+			ledger, err := srv.Engine().Ledger(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, []int64{5, 2, 3}, []int64{ledger[0].Accepted, ledger[0].Delivered, ledger[0].Filtered})
+
+			_, shown := askAdmin(t, srv, "GET", "/destinations/crm", "")
+			assert.Equal(t, object{"deny": []any{"page"}}, shown["types"])
+			assert.Equal(t, object{"allow": []any{"Order *"}, "deny": []any{"Order Tested"}}, shown["events"])
+			_, page := get(t, srv.URL+"/destination?name=crm")
+			assert.Regexp(t, `name="eventsAllow"[^>]*>Order \*<`, page)
+		})
+	}
+}
+
+func TestPreviewOfFilters(t *testing.T) {
+	srv := mockserver.RunT(t)
+	form := url.Values{"new": {"true"}, "url0": {""}, "typesDeny": {"page"}, "eventsAllow": {"Order *"}}
+	_, page := submit(t, srv.URL+"/destinations/preview", form)
+	assert.Contains(t, page, "No call is remembered yet.")
+	post(t, srv.URL+"/v1/batch", "key", shop)
+	_, page = submit(t, srv.URL+"/destinations/preview", form)
+	for _, want := range []string{
+		"Of the last 5 calls <b>3</b> would go.", "1 would not: <bdi>events.allow does not name its event</bdi>.", "1 would not: <bdi>types.deny names its type</bdi>.",
+	} {
+		assert.Contains(t, page, want)
+	}
+	form["eventsAllow"] = []string{"Or*der"}
+	_, page = submit(t, srv.URL+"/destinations/preview", form)
+	assert.Contains(t, page, `Events it gets is &#34;Or*der&#34;, with a * before its end`)
+	assert.NotContains(t, page, "would go.")
+
+	status, answer := askAdmin(t, srv, "POST", "/destinations/preview", `{"sources":["key"],"types":{"allow":["page"]}}`)
+	require.Equal(t, http.StatusOK, status)
+	assert.Equal(t, object{"calls": 5.0, "sent": 1.0, "reasons": []any{object{"reason": "types.allow does not name its type", "calls": 4.0}}}, answer)
+	assert.Empty(t, srv.Engine().Settings().Destinations)
+}
+
+func TestFiltersThatCannotBeUsed(t *testing.T) {
+	err := tracking.Destination{
+		Types:    tracking.Filter{Allow: []string{"track", "tracks"}, Deny: []string{""}},
+		Events:   tracking.Filter{Allow: []string{"A", "*", " "}, Deny: []string{"*A", "A**"}},
+		Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}},
+	}.Validate()
+	assert.EqualError(t, err, strings.TrimSpace(`
+types.allow[1]: is "tracks", which is no type of calls: use some of alias, delete, group, identify, page, screen, track
+types.deny[0]: is "", which is no type of calls: use some of alias, delete, group, identify, page, screen, track
+events.allow[2]: is empty: name an event, or leave it out
+events.deny[0]: is "*A", with a * before its end: use * as the last character alone, as in "Order *"
+events.deny[1]: is "A**", with a * before its end: use * as the last character alone, as in "Order *"`))
+}
