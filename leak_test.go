@@ -117,8 +117,8 @@ func TestClosingLeavesNothing(t *testing.T) {
 		{"wrapped transport", func(*testing.T, *mockserver.Server) analytics.Config {
 			return analytics.Config{WrapTransport: func(next http.RoundTripper) http.RoundTripper { return firstFails{next} }}
 		}},
-		{"callers that wait", func(*testing.T, *mockserver.Server) analytics.Config {
-			return analytics.Config{WhenFull: analytics.Block, MaxBytes: 1 << 17, MaxInFlight: 1, FlushAt: 1}
+		{"one call after the other", func(*testing.T, *mockserver.Server) analytics.Config {
+			return analytics.Config{WhenFull: analytics.DropOldest, MaxInFlight: 1, FlushAt: 1}
 		}},
 	} {
 		for _, way := range endings {
