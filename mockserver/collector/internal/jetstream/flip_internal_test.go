@@ -231,13 +231,15 @@ func TestEachFlippedBit(t *testing.T) {
 	}
 }
 
+var journalBlock = regexp.MustCompile(`-(CALLS|OUTCOMES)/msgs/.*\.blk$`)
+
 // TestEachDamagedRecord flips a bit of each message of calls and of outcomes, one at a time.
 func TestEachDamagedRecord(t *testing.T) {
 	t.Parallel()
 	for _, ending := range endings[1:] {
 		s := newSample(t, ending)
 		for _, file := range s.files(t) {
-			if isBlock, _ := regexp.MatchString(`-(CALLS|OUTCOMES)/msgs/.*\.blk$`, filepath.ToSlash(file)); !isBlock {
+			if !journalBlock.MatchString(filepath.ToSlash(file)) {
 				continue
 			}
 			block, err := os.ReadFile(filepath.Join(s.dir, file))
