@@ -33,8 +33,8 @@
 // # Files
 //
 //  1. lease.go: entries are leased
-//  2. retry.go: an entry is worked at, and the journal told how it ended
-//  3. order.go: so where the calls of a user have an order
+//  2. order.go: an entry is worked at where the calls of a user have an order
+//  3. retry.go: and where they have none, and the journal told how it ended
 //  4. deliver.go: one call is sent to the webhooks of the destination
 //  5. worker.go: what a worker is, and its states
 //  6. lines.go: the calls of each user in their order

@@ -21,15 +21,6 @@ type ordering struct {
 	lines  *lines // nil where calls are in no order
 }
 
-// Joined remembers pairs of ids that alias calls have joined, by keys of them, as durably
-// as the journal keeps calls. Its methods may be called from many goroutines at once.
-type Joined interface {
-	// Load returns the pairs.
-	Load(ctx context.Context) ([][2]event.Key, error)
-	// Save adds a pair. That it is there already is no error, and costs little.
-	Save(ctx context.Context, pair [2]event.Key) error
-}
-
 // order brings the ordering to the settings and the reader as they are. Where calls are
 // to be ordered from now on, it waits until the entries have ended that are worked at, and
 // puts all that waits in the journal into lines.
@@ -209,35 +200,4 @@ func (oe *orderedEntry) end() {
 		return
 	}
 	oe.lines.finish(oe.lineEntry, &oe.entry, oe.Worker.finish(oe.lease, oe.jobs, true))
-}
-
-// resultInOrder is result where the calls have an order: each that is left has a time of
-// its own, and the entry comes back at the first.
-func resultInOrder(jobs []job, now time.Time) (r journal.Result, ok bool) {
-	interrupted, decided := 0, 0
-	for i := range jobs {
-		switch d := &jobs[i].delivery; {
-		case d.decided:
-			decided++
-		case d.due.IsZero():
-			interrupted++
-		}
-	}
-	if decided == 0 && interrupted > 0 {
-		return r, false
-	}
-	r.Outcomes, r.Awaited = make([]tracking.Outcome, len(jobs)), true
-	for i := range jobs {
-		d := &jobs[i].delivery
-		if !d.decided {
-			d.Note = jobs[i].note.skippedOnce().String()
-		}
-		if d.due.IsZero() {
-			d.due = now
-		}
-		if r.Outcomes[i] = d.Outcome; d.State == tracking.StatePending && (r.RetryAt.IsZero() || d.due.Before(r.RetryAt)) {
-			r.RetryAt = d.due
-		}
-	}
-	return r, true
 }

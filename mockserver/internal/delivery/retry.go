@@ -138,6 +138,37 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 	return r, true
 }
 
+// resultInOrder is result where the calls have an order: each that is left has a time of
+// its own, and the entry comes back at the first.
+func resultInOrder(jobs []job, now time.Time) (r journal.Result, ok bool) {
+	interrupted, decided := 0, 0
+	for i := range jobs {
+		switch d := &jobs[i].delivery; {
+		case d.decided:
+			decided++
+		case d.due.IsZero():
+			interrupted++
+		}
+	}
+	if decided == 0 && interrupted > 0 {
+		return r, false
+	}
+	r.Outcomes, r.Awaited = make([]tracking.Outcome, len(jobs)), true
+	for i := range jobs {
+		d := &jobs[i].delivery
+		if !d.decided {
+			d.Note = jobs[i].note.skippedOnce().String()
+		}
+		if d.due.IsZero() {
+			d.due = now
+		}
+		if r.Outcomes[i] = d.Outcome; d.State == tracking.StatePending && (r.RetryAt.IsZero() || d.due.Before(r.RetryAt)) {
+			r.RetryAt = d.due
+		}
+	}
+	return r, true
+}
+
 // untilDrained returns a context that ends finishTimeout after the worker was drained,
 // or after now if it was before.
 func (w *Worker) untilDrained() (context.Context, context.CancelFunc) {

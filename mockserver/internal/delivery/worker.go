@@ -19,6 +19,15 @@ import (
 // journalRetry is how long a worker waits after the journal failed it.
 const journalRetry = time.Second
 
+// Joined remembers pairs of ids that alias calls have joined, by keys of them, as durably
+// as the journal keeps calls. Its methods may be called from many goroutines at once.
+type Joined interface {
+	// Load returns the pairs.
+	Load(ctx context.Context) ([][2]event.Key, error)
+	// Save adds a pair. That it is there already is no error, and costs little.
+	Save(ctx context.Context, pair [2]event.Key) error
+}
+
 // A WorkerConfig is what the worker of a destination needs of others.
 type WorkerConfig struct {
 	// Sender sends the requests to webhooks.

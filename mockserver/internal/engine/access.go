@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
@@ -41,22 +40,6 @@ func (c *Collector) Messages() http.Handler {
 		return nil
 	}
 	return ingest.NewMessagesHandler(c.undrained)
-}
-
-// Failed yields the calls that a destination has given up, oldest first, until yield
-// returns false.
-func (c *Collector) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
-	return c.kept(ctx, destination, false, yield)
-}
-
-// Quarantined yields the calls that are kept out of a destination until the plan of their
-// source is mended, as Failed does.
-func (c *Collector) Quarantined(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
-	return c.kept(ctx, destination, true, yield)
-}
-
-func (c *Collector) kept(ctx context.Context, destination string, filtered bool, yield func(journal.FailedCall) bool) error {
-	return c.config.Journal.Failed(ctx, destination, func(f journal.FailedCall) bool { return f.Filtered != filtered || yield(f) })
 }
 
 // Send makes one request to a webhook, as a delivery would but for retries.

@@ -191,7 +191,7 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 		Quarantine: c.quarantine(),
 		Gone:       c.gone.mark,
 		Timeout:    cmp.Or(max(c.config.Sender.Timeout, 0), webhook.Timeout),
-		Joined:     c.joinedAt(d.Name),
+		Joined:     joinedAt(c.config.State, d.Name),
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
 	})
 	c.workers.mu.Lock()
@@ -239,7 +239,7 @@ func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	delete(c.workers.byName, name)
 	c.workers.mu.Unlock()
 	l, err := c.ledgerOf(ctx, name)
-	if err = errors.Join(err, c.config.Journal.Detach(ctx, name), c.joinedAt(name).forget(ctx)); err != nil {
+	if err = errors.Join(err, c.config.Journal.Detach(ctx, name), joinedAt(c.config.State, name).forget(ctx)); err != nil {
 		return err
 	}
 	c.config.Logger.Warn("a destination was removed, and is forgotten with its calls", "destination", name, "pending", l.Pending, "failed", l.Failed)
@@ -346,4 +346,13 @@ func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
 		}
 	}
 	return all
+}
+
+// validate returns a [*webhook.FieldError] for each thing that is wrong with settings,
+// joined.
+func (c *Collector) validate(s settings.Settings) error {
+	if !c.config.Shared {
+		return s.Validate()
+	}
+	return errors.Join(s.Validate(), s.ValidateShared())
 }

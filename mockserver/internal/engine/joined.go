@@ -24,9 +24,9 @@ type joinedIDs struct {
 	known map[[2]event.Key]struct{}
 }
 
-func (c *Collector) joinedAt(destination string) *joinedIDs {
+func joinedAt(s state.Store, destination string) *joinedIDs {
 	name := event.KeyOf("", destination)
-	return &joinedIDs{state: c.config.State, prefix: "joined." + hex.EncodeToString(name[:]), known: map[[2]event.Key]struct{}{}}
+	return &joinedIDs{state: s, prefix: "joined." + hex.EncodeToString(name[:]), known: map[[2]event.Key]struct{}{}}
 }
 
 // Load implements delivery.Joined.

@@ -13,16 +13,16 @@ import (
 
 // TestJoinedIDs: pairs are kept for each destination, so many at most.
 func TestJoinedIDs(t *testing.T) {
-	c := &Collector{config: Config{State: state.NewMemory()}}
+	store := state.NewMemory()
 	pair := func(n int) [2]event.Key {
 		return [2]event.Key{event.KeyOf("", fmt.Sprint("a", n)), event.KeyOf("", fmt.Sprint("b", n))}
 	}
 	load := func(destination string) [][2]event.Key {
-		pairs, err := c.joinedAt(destination).Load(t.Context())
+		pairs, err := joinedAt(store, destination).Load(t.Context())
 		require.NoError(t, err)
 		return pairs
 	}
-	j := c.joinedAt("d")
+	j := joinedAt(store, "d")
 	for _, n := range []int{1, 2, 1} {
 		require.NoError(t, j.Save(t.Context(), pair(n)))
 	}

@@ -161,3 +161,19 @@ func (r *replay) record(o tracking.Outcome) {
 		r.collector.observer.Observe(e)
 	}
 }
+
+// Failed yields the calls that a destination has given up, oldest first, until yield
+// returns false.
+func (c *Collector) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
+	return c.kept(ctx, destination, false, yield)
+}
+
+// Quarantined yields the calls that are kept out of a destination until the plan of their
+// source is mended, as Failed does.
+func (c *Collector) Quarantined(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
+	return c.kept(ctx, destination, true, yield)
+}
+
+func (c *Collector) kept(ctx context.Context, destination string, filtered bool, yield func(journal.FailedCall) bool) error {
+	return c.config.Journal.Failed(ctx, destination, func(f journal.FailedCall) bool { return f.Filtered != filtered || yield(f) })
+}

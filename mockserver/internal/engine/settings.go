@@ -244,15 +244,6 @@ func (c *Collector) changeLocked(ctx context.Context, edit func(stored *storedSe
 	return c.apply(ctx, defined, stored)
 }
 
-// validate returns a [*webhook.FieldError] for each thing that is wrong with settings,
-// joined.
-func (c *Collector) validate(s settings.Settings) error {
-	if !c.config.Shared {
-		return s.Validate()
-	}
-	return errors.Join(s.Validate(), s.ValidateShared())
-}
-
 // settingsRetry is how long to wait when changed settings could not be applied.
 const settingsRetry = time.Second
 
