@@ -111,7 +111,7 @@ var formFields = func() [][2]string {
 	}
 	return append(fields, [2]string{"signature", "Signature"}, [2]string{"sharedSecret", "Shared secret"},
 		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"},
-		[2]string{"order", "Order"}, [2]string{"giveUpAfter", "Give up after"}, [2]string{"onFailure", "When a call fails"},
+		[2]string{"order", "Order of calls"}, [2]string{"giveUpAfter", "They wait for it, at most"}, [2]string{"onFailure", "When a call of a user fails"},
 		[2]string{"maxPerSecond", "Calls a second"}, [2]string{"concurrency", "Calls at once"})
 }()
 
