@@ -162,3 +162,35 @@ func TestNoteKeepsWhenACallFailedFirst(t *testing.T) {
 		assert.LessOrEqual(t, len(n.String()), 64)
 	}
 }
+
+// TestQuarantinedInOrder: a call that is quarantined is kept, to be replayed, and holds no
+// line.
+func TestQuarantinedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, memory, events := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Quarantine = func(c *tracking.Call) string {
+			if c.ID == "bad" {
+				return "plan: no such event"
+			}
+			return ""
+		}
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		w.Update(d, nil)
+		w.Start()
+		appendCalls(t, memory, "1", "bad", "2")
+		synctest.Wait()
+		w.Stop()
+		var kept []string
+		require.NoError(t, memory.Failed(t.Context(), "d", func(f journal.FailedCall) bool {
+			assert.True(t, f.Filtered)
+			kept = append(kept, f.Call.ID+" "+f.Reason)
+			return true
+		}))
+		assert.Equal(t, []string{"bad plan: no such event"}, kept)
+		assert.Len(t, events.events, 5, "two attempts, and three ends")
+	})
+}

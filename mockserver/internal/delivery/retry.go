@@ -68,6 +68,7 @@ func (w *Worker) finish(lease journal.Lease, jobs []job, ordered bool) (stored b
 		lease.Return()
 		return false
 	}
+	result.Kept = keptOf(jobs)
 	ctx, stop := w.untilDrained()
 	defer stop()
 	if err := lease.Finish(ctx, result); err != nil {
@@ -128,14 +129,22 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 			*d = expired(d.Reason)
 		}
 		r.Outcomes[i] = d.Outcome
-		if d.kept {
-			if r.Kept == nil {
-				r.Kept = make([]bool, len(jobs))
-			}
-			r.Kept[i] = true
-		}
 	}
 	return r, true
+}
+
+// keptOf says for each call whether it is kept though it was filtered; nil if none is.
+func keptOf(jobs []job) (kept []bool) {
+	for i := range jobs {
+		if !jobs[i].delivery.kept {
+			continue
+		}
+		if kept == nil {
+			kept = make([]bool, len(jobs))
+		}
+		kept[i] = true
+	}
+	return kept
 }
 
 // untilDrained returns a context that ends finishTimeout after the worker was drained,
