@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -193,4 +195,80 @@ func TestQuarantinedInOrder(t *testing.T) {
 		assert.Equal(t, []string{"bad plan: no such event"}, kept)
 		assert.Len(t, events.events, 5, "two attempts, and three ends")
 	})
+}
+
+// A slowReader takes a moment for each entry.
+type slowReader struct{ journal.Reader }
+
+func (r slowReader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
+	time.Sleep(time.Millisecond)
+	return r.Reader.Next(ctx, want)
+}
+
+// TestEndsBehindFailing: a call was put off behind one that failed, and whose entry had
+// not ended when the process was killed. It does not overtake that in the next process. If
+// the process was stopped, nothing comes twice.
+func TestEndsBehindFailing(t *testing.T) {
+	for _, kill := range []bool{false, true} {
+		t.Run(fmt.Sprintf("kill %v", kill), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testEndsBehindFailing(t, kill) })
+		})
+	}
+}
+
+func testEndsBehindFailing(t *testing.T, kill bool) {
+	memory := journal.NewMemory(0)
+	var healthy atomic.Bool
+	var mu sync.Mutex
+	var got []string
+	start := func() (*Worker, *modelProcess) {
+		reader, err := memory.Attach(t.Context(), "d", nil)
+		require.NoError(t, err)
+		process := &modelProcess{Reader: slowReader{reader}}
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		w := NewWorker(d, process, WorkerConfig{
+			Sender: senderFunc(func(ctx context.Context, r sender.Request) webhook.Attempt {
+				switch {
+				case healthy.Load():
+				case r.MessageID == "a1":
+					return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary, Error: "busy"}
+				case r.MessageID == "slow":
+					<-ctx.Done()
+					return webhook.Attempt{Verdict: webhook.Temporary, Error: "time-out"}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, r.MessageID)
+				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+			}),
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 4, Timeout: time.Hour, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+		})
+		w.Start()
+		return w, process
+	}
+	w, process := start()
+	for _, ids := range []string{"a1 slow", "a2", "b1", "c1"} {
+		b := event.Batch{Source: "web", ReceivedAt: time.Now()}
+		for id := range strings.FieldsSeq(ids) {
+			b.Calls = append(b.Calls, tracking.Call{ID: id, Source: "web", Type: "track", UserID: id[:1], ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)})
+		}
+		require.NoError(t, memory.Append(t.Context(), b))
+		time.Sleep(10 * time.Millisecond)
+	}
+	process.mu.Lock()
+	process.killed = kill
+	process.mu.Unlock()
+	w.Stop()
+	healthy.Store(true)
+	time.Sleep(time.Minute)
+	got = nil
+	w, _ = start()
+	time.Sleep(time.Minute)
+	w.Stop()
+	if !kill {
+		assert.ElementsMatch(t, []string{"a1", "a2", "slow"}, got)
+	}
+	got = slices.DeleteFunc(got, func(id string) bool { return id[0] != 'a' })
+	assert.Equal(t, []string{"a1", "a2"}, got)
 }

@@ -214,16 +214,13 @@ func (oe *orderedEntry) end() {
 // resultInOrder is result where the calls have an order: each that is left has a time of
 // its own, and the entry comes back at the first.
 func resultInOrder(jobs []job, now time.Time) (r journal.Result, ok bool) {
-	interrupted, decided := 0, 0
+	interrupted := 0
 	for i := range jobs {
-		switch d := &jobs[i].delivery; {
-		case d.decided:
-			decided++
-		case d.due.IsZero():
+		if d := &jobs[i].delivery; !d.decided && d.due.IsZero() {
 			interrupted++
 		}
 	}
-	if decided == 0 && interrupted > 0 {
+	if interrupted == len(jobs) {
 		return r, false
 	}
 	r.Outcomes, r.Awaited = make([]tracking.Outcome, len(jobs)), true
