@@ -218,13 +218,13 @@ func (ls *lines) join(a, b *line) *line {
 		a.calls = append(a.calls, b.calls...)
 		slices.SortFunc(a.calls, func(x, y lineCall) int { return cmp.Compare(x.position, y.position) })
 	}
-	ls.forget()
+	ls.forget(a)
 	return a
 }
 
 // forget takes apart the oldest lines that were joined and have no calls, beyond
-// maxJoined ids.
-func (ls *lines) forget() {
+// maxJoined ids, but for one that is about to get a call.
+func (ls *lines) forget(but *line) {
 	for excess := len(ls.joined) - maxJoined; excess > 0; excess-- {
 		user := ls.joined[0]
 		ls.joined = ls.joined[1:]
@@ -232,7 +232,7 @@ func (ls *lines) forget() {
 		if l == nil {
 			continue
 		}
-		if len(l.calls) > 0 {
+		if len(l.calls) > 0 || l == but {
 			ls.joined = append(ls.joined, user)
 			continue
 		}

@@ -151,6 +151,11 @@ func TestLinesForget(t *testing.T) {
 	assert.Len(t, ls.byUser, maxJoined)
 	assert.NotContains(t, ls.byUser, keyOfUser("a0"))
 	assert.Contains(t, ls.byUser, keyOfUser(fmt.Sprint("b", maxJoined-1)))
+
+	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest that is left
+	ls.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}}, false)
+	_, in := ls.at(&alias, 0)
+	assert.NotNil(t, in, "that an alias joins the oldest with another is not forgotten")
 }
 
 func TestNoteKeepsWhenACallFailedFirst(t *testing.T) {
