@@ -318,7 +318,8 @@ func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, posit
 		case <-wait:
 		case <-ctx.Done():
 		}
-		if ctx.Err() != nil { // those before may be given back to the journal
+		if ctx.Err() != nil {
+			ls.follow(e, c, position)
 			return time.Time{}, false
 		}
 	}
@@ -358,6 +359,23 @@ func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time
 		}
 	}
 	return due, nil
+}
+
+// follow has the end of an entry stored after those of all that work at calls before one of
+// its own.
+func (ls *lines) follow(e *lineEntry, c *tracking.Call, position uint64) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l, _ := ls.at(c, position)
+	if l == nil {
+		return
+	}
+	at, _ := l.find(position)
+	for i := range l.calls[:at] {
+		if before := l.calls[i].entry; before != nil {
+			e.endAfter(before)
+		}
+	}
 }
 
 // endAfter has the end of an entry stored after that of another. The lock is held.

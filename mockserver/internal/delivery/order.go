@@ -212,17 +212,9 @@ func (oe *orderedEntry) end() {
 }
 
 // resultInOrder is result where the calls have an order: each that is left has a time of
-// its own, and the entry comes back at the first.
-func resultInOrder(jobs []job, now time.Time) (r journal.Result, ok bool) {
-	interrupted := 0
-	for i := range jobs {
-		if d := &jobs[i].delivery; !d.decided && d.due.IsZero() {
-			interrupted++
-		}
-	}
-	if interrupted == len(jobs) {
-		return r, false
-	}
+// its own, and the entry comes back at the first. So it does where no call was tried: calls
+// behind those may be stored as waiting, and a process that starts must know of both.
+func resultInOrder(jobs []job, now time.Time) (r journal.Result) {
 	r.Outcomes, r.Awaited = make([]tracking.Outcome, len(jobs)), true
 	for i := range jobs {
 		d := &jobs[i].delivery
@@ -236,5 +228,5 @@ func resultInOrder(jobs []job, now time.Time) (r journal.Result, ok bool) {
 			r.RetryAt = d.due
 		}
 	}
-	return r, true
+	return r
 }

@@ -58,13 +58,11 @@ func (w *Worker) admission() context.Context {
 func (w *Worker) finish(lease journal.Lease, jobs []job, ordered bool) (stored bool) {
 	e, now := lease.Entry(), time.Now()
 	var result journal.Result
-	var ok bool
 	if ordered {
-		result, ok = resultInOrder(jobs, now)
+		result = resultInOrder(jobs, now)
+	} else if r, ok := w.result(&e, jobs, now); ok {
+		result = r
 	} else {
-		result, ok = w.result(&e, jobs, now)
-	}
-	if !ok {
 		lease.Return()
 		return false
 	}
