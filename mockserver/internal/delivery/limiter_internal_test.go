@@ -3,6 +3,8 @@ package delivery
 import (
 	"context"
 	"net/http"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,7 +75,13 @@ func TestLimiterSavesNoCallsUp(t *testing.T) {
 // URL is answered with Retry-After, which is not asked of the other one.
 func TestOldReceiverHoldsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var got []string
+		taken := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(got)
+		}
 		var w *Worker
 		var memory journal.Journal
 		w, memory, _ = newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
@@ -83,6 +91,8 @@ func TestOldReceiverHoldsNoOther(t *testing.T) {
 				w.Update(d, nil)
 				return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary, RetryAfter: time.Minute, Error: "busy"}
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			got = append(got, r.MessageID)
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
@@ -91,10 +101,10 @@ func TestOldReceiverHoldsNoOther(t *testing.T) {
 		synctest.Wait()
 		appendCalls(t, memory, "2")
 		synctest.Wait()
-		assert.Equal(t, []string{"2"}, got)
+		assert.Equal(t, []string{"2"}, taken())
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.Stop()
-		assert.Equal(t, []string{"2", "1"}, got)
+		assert.Equal(t, []string{"2", "1"}, taken())
 	})
 }
