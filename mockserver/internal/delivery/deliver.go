@@ -174,7 +174,7 @@ func (v *verdict) conclude() outcome {
 		}
 		return outcomeAnswered // a receiver that refuses a call is not down
 	}
-	if v.hold > 0 {
+	if v.hold > 0 && sameWebhooks(j.destination, j.settings.Load()) {
 		now := time.Now()
 		j.gate.hold(now.Add(v.hold))
 		j.status.asked(now, v.hold, j.cause)

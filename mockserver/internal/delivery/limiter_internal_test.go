@@ -1,10 +1,19 @@
 package delivery
 
 import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // Calls that begin as soon as they may keep to the rate, in the long run exactly and in any
@@ -60,4 +69,42 @@ func TestLimiterSavesNoCallsUp(t *testing.T) {
 	assert.Equal(t, int(catchUp/time.Millisecond)+1, burst)
 	l.setRate(0)
 	assert.True(t, l.next(now).IsZero())
+}
+
+// TestOldReceiverHoldsNoOther: a request that was under way when the destination got another
+// URL is answered with Retry-After, which is not asked of the other one.
+func TestOldReceiverHoldsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var got []string
+		taken := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(got)
+		}
+		var w *Worker
+		var memory journal.Journal
+		w, memory, _ = newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+			if r.Endpoint.URL == "http://h/1" {
+				d := oneWebhook("d")
+				d.Webhooks[0].URL = "http://h/2"
+				w.Update(d, nil)
+				return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary, RetryAfter: time.Minute, Error: "busy"}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, r.MessageID)
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		w.Start()
+		appendCalls(t, memory, "1")
+		synctest.Wait()
+		appendCalls(t, memory, "2")
+		synctest.Wait()
+		assert.Equal(t, []string{"2"}, taken())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.Stop()
+		assert.Equal(t, []string{"2", "1"}, taken())
+	})
 }

@@ -69,9 +69,9 @@ const (
 //
 // That an entry has ended is stored when all its calls have; a call that ended and whose
 // entry has not is repeated after a kill. The end of an entry is stored only after that of
-// each entry with a call before one of its own, so no call is repeated unless all behind it
-// in its line are repeated too, in their order: call n is followed by call n+1, or by one
-// of 1 to n from which on all come again.
+// each entry with a call before one of its own, whether that call ended or was put off, so
+// no call is repeated unless all behind it in its line are repeated too, in their order:
+// call n is followed by call n+1, or by one of 1 to n from which on all come again.
 //
 // Its methods may be called from many goroutines at once.
 type lines struct {
@@ -93,8 +93,9 @@ type line struct {
 type lineCall struct {
 	position uint64
 	due      int64      // nanoseconds; when it may be attempted, or looked at
-	entry    *lineEntry // that works at it; nil while it waits
+	entry    *lineEntry // that works at it, or has put it off and not ended; nil while it waits
 	ended    bool
+	waits    bool // its entry has put it off
 	failing  bool // it has failed before
 }
 
@@ -143,7 +144,7 @@ func (ls *lines) begin(e *journal.Entry, overtake bool) *lineEntry {
 			continue
 		}
 		if c := ls.put(&e.Calls[i], e.Position(i)); c != nil {
-			c.entry, c.failing = entry, failing
+			c.entry, c.waits, c.failing = entry, false, failing
 		}
 	}
 	return entry
@@ -217,13 +218,13 @@ func (ls *lines) join(a, b *line) *line {
 		a.calls = append(a.calls, b.calls...)
 		slices.SortFunc(a.calls, func(x, y lineCall) int { return cmp.Compare(x.position, y.position) })
 	}
-	ls.forget()
+	ls.forget(a)
 	return a
 }
 
 // forget takes apart the oldest lines that were joined and have no calls, beyond
-// maxJoined ids.
-func (ls *lines) forget() {
+// maxJoined ids, but for one that is about to get a call.
+func (ls *lines) forget(but *line) {
 	for excess := len(ls.joined) - maxJoined; excess > 0; excess-- {
 		user := ls.joined[0]
 		ls.joined = ls.joined[1:]
@@ -231,7 +232,7 @@ func (ls *lines) forget() {
 		if l == nil {
 			continue
 		}
-		if len(l.calls) > 0 {
+		if len(l.calls) > 0 || l == but {
 			ls.joined = append(ls.joined, user)
 			continue
 		}
@@ -316,6 +317,9 @@ func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, posit
 		select {
 		case <-wait:
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			ls.follow(e, c, position)
 			return time.Time{}, false
 		}
 	}
@@ -337,9 +341,10 @@ func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time
 	for i := 0; i < len(l.calls) && l.calls[i].position < position; i++ {
 		switch before := &l.calls[i]; {
 		case before.ended:
-			if before.entry != e && (len(e.before) == 0 || e.before[len(e.before)-1] != before.entry) {
-				e.before = append(e.before, before.entry)
-			}
+			e.endAfter(before.entry)
+		case before.waits:
+			e.endAfter(before.entry)
+			return dueBehind(before, now, len(l.calls)-i), nil
 		case before.entry == nil && now.UnixNano()-before.due > int64(lostAfter) && !ls.keeps(before.position):
 			l.removeAt(i)
 			i--
@@ -354,6 +359,30 @@ func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time
 		}
 	}
 	return due, nil
+}
+
+// follow has the end of an entry stored after those of all that work at calls before one of
+// its own.
+func (ls *lines) follow(e *lineEntry, c *tracking.Call, position uint64) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l, _ := ls.at(c, position)
+	if l == nil {
+		return
+	}
+	at, _ := l.find(position)
+	for i := range l.calls[:at] {
+		if before := l.calls[i].entry; before != nil {
+			e.endAfter(before)
+		}
+	}
+}
+
+// endAfter has the end of an entry stored after that of another. The lock is held.
+func (e *lineEntry) endAfter(other *lineEntry) {
+	if other != e && (len(e.before) == 0 || e.before[len(e.before)-1] != other) {
+		e.before = append(e.before, other)
+	}
 }
 
 // earliest is how long before it is due a call may be attempted: what comes back from the
@@ -374,7 +403,7 @@ func (ls *lines) end(c *tracking.Call, position uint64) {
 
 // putOff says that a call waits until it is due, and so do those behind it.
 func (ls *lines) putOff(c *tracking.Call, position uint64, due time.Time) {
-	ls.change(c, position, func(call *lineCall) { call.entry, call.due = nil, due.UnixNano() })
+	ls.change(c, position, func(call *lineCall) { call.waits, call.due = true, due.UnixNano() })
 }
 
 func (ls *lines) change(c *tracking.Call, position uint64, change func(*lineCall)) {
@@ -415,11 +444,14 @@ func (ls *lines) finish(e *lineEntry, of *journal.Entry, stored bool) {
 	for i := range of.Calls {
 		l, call := ls.at(&of.Calls[i], of.Position(i))
 		switch {
-		case call == nil:
+		case call == nil || call.entry != e:
 		case call.ended && stored:
 			ls.remove(&of.Calls[i], of.Position(i))
-		case call.entry == e:
-			call.entry, call.ended, call.due = nil, false, 0
+		default:
+			if !call.waits {
+				call.due = 0
+			}
+			call.entry, call.ended, call.waits = nil, false, false
 			l.wake()
 		}
 	}

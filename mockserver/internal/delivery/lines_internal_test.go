@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -149,6 +151,11 @@ func TestLinesForget(t *testing.T) {
 	assert.Len(t, ls.byUser, maxJoined)
 	assert.NotContains(t, ls.byUser, keyOfUser("a0"))
 	assert.Contains(t, ls.byUser, keyOfUser(fmt.Sprint("b", maxJoined-1)))
+
+	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest that is left
+	ls.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}}, false)
+	_, in := ls.at(&alias, 0)
+	assert.NotNil(t, in, "that an alias joins the oldest with another is not forgotten")
 }
 
 func TestNoteKeepsWhenACallFailedFirst(t *testing.T) {
@@ -161,4 +168,122 @@ func TestNoteKeepsWhenACallFailedFirst(t *testing.T) {
 		assert.Equal(t, n, got)
 		assert.LessOrEqual(t, len(n.String()), 64)
 	}
+}
+
+// TestQuarantinedInOrder: a call that is quarantined is kept, to be replayed, and holds no
+// line.
+func TestQuarantinedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, memory, events := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Quarantine = func(c *tracking.Call) string {
+			if c.ID == "bad" {
+				return "plan: no such event"
+			}
+			return ""
+		}
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		w.Update(d, nil)
+		w.Start()
+		appendCalls(t, memory, "1", "bad", "2")
+		synctest.Wait()
+		w.Stop()
+		var kept []string
+		require.NoError(t, memory.Failed(t.Context(), "d", func(f journal.FailedCall) bool {
+			assert.True(t, f.Filtered)
+			kept = append(kept, f.Call.ID+" "+f.Reason)
+			return true
+		}))
+		assert.Equal(t, []string{"bad plan: no such event"}, kept)
+		assert.Len(t, events.events, 5, "two attempts, and three ends")
+	})
+}
+
+// A slowReader takes a moment for each entry.
+type slowReader struct{ journal.Reader }
+
+func (r slowReader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
+	time.Sleep(time.Millisecond)
+	return r.Reader.Next(ctx, want)
+}
+
+// TestEndsInOrder: a call was put off behind one whose entry had not ended when the process
+// was killed or stopped. It does not overtake that in the next process. If the process was
+// stopped, nothing comes twice.
+func TestEndsInOrder(t *testing.T) {
+	for name, test := range map[string]struct {
+		batches     string
+		concurrency int
+		kill        bool
+	}{
+		"killed, behind one that failed":     {"a1 slow,a2,b1,c1", 4, true},
+		"stopped, behind one that failed":    {"a1 slow,a2,b1,c1", 4, false},
+		"stopped, behind one at the gate":    {"slow,a1,a2 filtered,b1", 1, false},
+		"killed, behind one that is stopped": {"slow,a1,a2 filtered,b1", 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testEndsInOrder(t, test.batches, test.concurrency, test.kill) })
+		})
+	}
+}
+
+func testEndsInOrder(t *testing.T, batches string, concurrency int, kill bool) {
+	memory := journal.NewMemory(0)
+	var healthy atomic.Bool
+	var mu sync.Mutex
+	var got []string
+	start := func() (*Worker, *modelProcess) {
+		reader, err := memory.Attach(t.Context(), "d", nil)
+		require.NoError(t, err)
+		process := &modelProcess{Reader: slowReader{reader}}
+		d := oneWebhook("d")
+		d.Order, d.Events.Deny = tracking.OrderUser, []string{"filtered"}
+		w := NewWorker(d, process, WorkerConfig{
+			Sender: senderFunc(func(ctx context.Context, r sender.Request) webhook.Attempt {
+				switch {
+				case healthy.Load():
+				case r.MessageID == "a1":
+					return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary, Error: "busy"}
+				case r.MessageID == "slow":
+					<-ctx.Done()
+					return webhook.Attempt{Verdict: webhook.Temporary, Error: "time-out"}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, r.MessageID)
+				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+			}),
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: concurrency, Timeout: time.Hour, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+		})
+		w.Start()
+		return w, process
+	}
+	w, process := start()
+	for ids := range strings.SplitSeq(batches, ",") {
+		b := event.Batch{Source: "web", ReceivedAt: time.Now()}
+		for id := range strings.FieldsSeq(ids) {
+			b.Calls = append(b.Calls, tracking.Call{ID: id, Source: "web", Type: "track", Event: id, UserID: id[:1], ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)})
+		}
+		require.NoError(t, memory.Append(t.Context(), b))
+		time.Sleep(10 * time.Millisecond)
+	}
+	process.mu.Lock()
+	process.killed = kill
+	process.mu.Unlock()
+	w.Stop()
+	healthy.Store(true)
+	time.Sleep(time.Minute)
+	before := got
+	got = nil
+	w, _ = start()
+	time.Sleep(time.Minute)
+	w.Stop()
+	if !kill {
+		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, got)))), len(before)+len(got), "nothing comes twice")
+	}
+	got = slices.DeleteFunc(got, func(id string) bool { return id[0] != 'a' })
+	assert.Equal(t, []string{"a1", "a2"}, got)
 }

@@ -56,6 +56,7 @@ type orderModel struct {
 	started int // workers
 
 	calls  int
+	bad    int               // of these, those that are quarantined
 	users  map[string]string // of each id the line that it belongs to
 	byLine map[string][]int  // calls of a line
 
@@ -111,6 +112,8 @@ func newOrderModel(t *testing.T, seed uint64, ordering tracking.Ordering) *order
 	if m.random.IntN(3) == 0 {
 		m.d.Webhooks = append(m.d.Webhooks, webhook.Endpoint{URL: "http://h/2"})
 	}
+	m.d.Events.Deny = []string{"Denied"}
+	m.d.MaxPerSecond, m.d.Concurrency = []float64{0, 5, 50}[m.random.IntN(3)], m.random.IntN(3)
 	m.start()
 	return m
 }
@@ -135,8 +138,9 @@ func (m *orderModel) start() {
 	random := rand.New(rand.NewPCG(seed, 7))
 	m.worker = NewWorker(m.d, m.process, WorkerConfig{
 		Sender: senderFunc(m.send), Observer: observerFunc(m.observe), Log: slog.New(slog.DiscardHandler), Concurrency: 4, Timeout: webhook.Timeout, Joined: m.joined,
-		Jitter: func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() },
-		Attach: func(ctx context.Context) (journal.Reader, error) { return m.journal.Attach(ctx, "d", nil) },
+		Jitter:     func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() },
+		Attach:     func(ctx context.Context) (journal.Reader, error) { return m.journal.Attach(ctx, "d", nil) },
+		Quarantine: func(c *tracking.Call) string { return map[string]string{"Bad": "plan: it is bad"}[c.Event] },
 	})
 	m.worker.Start()
 }
@@ -145,16 +149,16 @@ type observerFunc func(event.Event)
 
 func (f observerFunc) Observe(e event.Event) { f(e) }
 
-// observe takes in calls that are given up: they hold nobody any longer.
+// observe takes in calls that are given up, or kept out: they hold nobody any longer.
 func (m *orderModel) observe(e event.Event) {
 	ended, ok := e.(tracking.Ended)
-	if !ok || ended.State != tracking.StateFailed {
+	if !ok || ended.State != tracking.StateFailed && ended.State != tracking.StateFiltered {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, _ := strconv.Atoi(ended.CallID)
-	m.note("gave up %d: %s", n, ended.Reason)
+	m.note("ended %d: %s", n, ended.Reason)
 	m.done[n] = true
 }
 
@@ -181,6 +185,9 @@ func (m *orderModel) send(ctx context.Context, r sender.Request) webhook.Attempt
 		a.Status, a.Verdict, a.Error = 400, webhook.Permanent, "refused"
 	case fate >= 15:
 		a.Status, a.Verdict, a.Error = 503, webhook.Temporary, "busy"
+		if fate == 16 {
+			a.RetryAfter = 3 * time.Second
+		}
 	}
 	select {
 	case <-time.After(delay):
@@ -253,6 +260,15 @@ func (m *orderModel) append() {
 		}
 		c.Body = fmt.Appendf(nil, `{"type":%q,"userId":%q,"anonymousId":%q,"previousId":%q,"event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`, c.Type, c.UserID, c.AnonymousID, c.PreviousID)
 		m.note("append %d %s %s %s", m.calls, c.Type, user, c.PreviousID)
+		if c.Type == "track" && m.random.IntN(10) == 0 { // it is kept out, and so before and behind nobody
+			if c.Event = "Denied"; m.random.IntN(2) == 0 {
+				c.Event = "Bad"
+				m.bad++
+			}
+			b.Calls = append(b.Calls, c)
+			m.calls++
+			continue
+		}
 		m.before[c.ID] = slices.Clone(m.byLine[line])
 		for _, x := range m.byLine[line] {
 			m.behind[x] = append(m.behind[x], m.calls)
@@ -331,6 +347,14 @@ func (m *orderModel) run(steps int) {
 	}
 	m.worker.Stop()
 	require.Zero(m.t, m.pending(), "calls are left")
+	kept := 0
+	require.NoError(m.t, m.journal.Failed(m.t.Context(), "d", func(f journal.FailedCall) bool {
+		if f.Filtered {
+			kept++
+		}
+		return true
+	}))
+	require.Equal(m.t, m.bad, kept, "calls that are quarantined are kept")
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for n := range m.calls {
@@ -346,8 +370,9 @@ func (m *orderModel) run(steps int) {
 	}
 }
 
-// TestOrderModel lets calls of a few users come to a destination that fails, hangs, is
-// paused, and whose process ends or is killed: they come in their order. ORDER_SEEDS is how
+// TestOrderModel lets calls of a few users come to a destination that fails, hangs, asks to
+// be left alone, has a rate, is paused, and whose process ends or is killed: they come in
+// their order, but for those that are filtered or quarantined. ORDER_SEEDS is how
 // many runs there are, see the Makefile.
 func TestOrderModel(t *testing.T) {
 	seeds := 8

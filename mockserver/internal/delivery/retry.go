@@ -58,16 +58,15 @@ func (w *Worker) admission() context.Context {
 func (w *Worker) finish(lease journal.Lease, jobs []job, ordered bool) (stored bool) {
 	e, now := lease.Entry(), time.Now()
 	var result journal.Result
-	var ok bool
 	if ordered {
-		result, ok = resultInOrder(jobs, now)
+		result = resultInOrder(jobs, now)
+	} else if r, ok := w.result(&e, jobs, now); ok {
+		result = r
 	} else {
-		result, ok = w.result(&e, jobs, now)
-	}
-	if !ok {
 		lease.Return()
 		return false
 	}
+	result.Kept = keptOf(jobs)
 	ctx, stop := w.untilDrained()
 	defer stop()
 	if err := lease.Finish(ctx, result); err != nil {
@@ -128,31 +127,14 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 			*d = expired(d.Reason)
 		}
 		r.Outcomes[i] = d.Outcome
-		if d.kept {
-			if r.Kept == nil {
-				r.Kept = make([]bool, len(jobs))
-			}
-			r.Kept[i] = true
-		}
 	}
 	return r, true
 }
 
 // resultInOrder is result where the calls have an order: each that is left has a time of
-// its own, and the entry comes back at the first.
-func resultInOrder(jobs []job, now time.Time) (r journal.Result, ok bool) {
-	interrupted, decided := 0, 0
-	for i := range jobs {
-		switch d := &jobs[i].delivery; {
-		case d.decided:
-			decided++
-		case d.due.IsZero():
-			interrupted++
-		}
-	}
-	if decided == 0 && interrupted > 0 {
-		return r, false
-	}
+// its own, and the entry comes back at the first. So it does where no call was tried: calls
+// behind those may be stored as waiting, and a process that starts must know of both.
+func resultInOrder(jobs []job, now time.Time) (r journal.Result) {
 	r.Outcomes, r.Awaited = make([]tracking.Outcome, len(jobs)), true
 	for i := range jobs {
 		d := &jobs[i].delivery
@@ -166,7 +148,21 @@ func resultInOrder(jobs []job, now time.Time) (r journal.Result, ok bool) {
 			r.RetryAt = d.due
 		}
 	}
-	return r, true
+	return r
+}
+
+// keptOf says for each call whether it is kept though it was filtered; nil if none is.
+func keptOf(jobs []job) (kept []bool) {
+	for i := range jobs {
+		if !jobs[i].delivery.kept {
+			continue
+		}
+		if kept == nil {
+			kept = make([]bool, len(jobs))
+		}
+		kept[i] = true
+	}
+	return kept
 }
 
 // untilDrained returns a context that ends finishTimeout after the worker was drained,
