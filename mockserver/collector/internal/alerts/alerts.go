@@ -101,8 +101,11 @@ func (a *Alerter) Configure(c *Config) {
 
 // Observe implements event.Observer.
 func (a *Alerter) Observe(e event.Event) {
+	if a.config.Load() == nil {
+		return
+	}
 	ended, ok := e.(tracking.Ended)
-	if !ok || ended.Reason == "" || ended.State != tracking.StateFailed && ended.State != tracking.StatePending || a.config.Load() == nil {
+	if !ok || ended.Reason == "" || ended.State != tracking.StateFailed && ended.State != tracking.StatePending {
 		return
 	}
 	a.mu.Lock()
@@ -220,9 +223,7 @@ func (a *Alerter) tell(ctx context.Context, c Collector, to *outlet) {
 		if !now.Before(end) || now.Before(to.notBefore) {
 			return
 		}
-		a.mu.Lock()
-		d := a.machine.next(now)
-		a.mu.Unlock()
+		d := a.next(to.config, now)
 		if d == nil {
 			return
 		}
@@ -232,6 +233,16 @@ func (a *Alerter) tell(ctx context.Context, c Collector, to *outlet) {
 		}
 		a.conclude(to, d, &attempt)
 	}
+}
+
+// next returns the alert that is to be sent now; nil where none is, or to another webhook.
+func (a *Alerter) next(to *Config, now time.Time) *draft {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.config.Load() != to {
+		return nil
+	}
+	return a.machine.next(now)
 }
 
 // send sends an alert as a delivery sends a call.

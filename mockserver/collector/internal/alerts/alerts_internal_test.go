@@ -54,15 +54,14 @@ func (f *fakeCollector) Health(context.Context) (journal.Health, error) {
 
 func (f *fakeCollector) Send(ctx context.Context, r sender.Request) webhook.Attempt {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.sent, f.at = append(f.sent, r), append(f.at, time.Now())
+	answer, takes := f.answer, f.takes
 	f.mu.Unlock()
 	select {
-	case <-time.After(f.takes):
+	case <-time.After(takes):
 	case <-ctx.Done():
 	}
-	f.mu.Lock()
-	return f.answer
+	return answer
 }
 
 // set changes what the collector is.
@@ -74,11 +73,17 @@ func (f *fakeCollector) set(change func(*fakeCollector)) {
 
 // take returns the alerts that were sent since.
 func (f *fakeCollector) take() []sender.Request {
+	sent, _ := f.takeTimes()
+	return sent
+}
+
+// takeTimes does so too, with when each was sent.
+func (f *fakeCollector) takeTimes() (sent []sender.Request, at []time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	sent := f.sent
+	sent, at = f.sent, f.at
 	f.sent, f.at = nil, nil
-	return sent
+	return sent, at
 }
 
 // A world is an Alerter, and what it looks at.
@@ -244,10 +249,10 @@ func TestAnAlertAMinute(t *testing.T) {
 			w.Observe(ended(tracking.StateFailed, "answered 400"))
 			run(time.Second)
 		}
-		at := append([]time.Time(nil), w.at...)
 		run(10 * time.Minute)
+		sent, at := w.takeTimes()
 		var calls int64
-		for _, r := range w.take() {
+		for _, r := range sent {
 			var a alert
 			require.NoError(t, json.Unmarshal(r.Body, &a))
 			calls += a.Calls
@@ -272,8 +277,7 @@ func TestAlertsThatFailAreTriedAgain(t *testing.T) {
 		})
 		w.Observe(ended(tracking.StateFailed, "answered 400"))
 		run(4 * time.Minute)
-		at := append([]time.Time(nil), w.at...)
-		sent := w.take()
+		sent, at := w.takeTimes()
 		require.GreaterOrEqual(t, len(sent), 6)
 		assert.Less(t, len(sent), 10)
 		for i := range sent {
@@ -346,6 +350,29 @@ func TestAnotherWebhookIsToldAtOnce(t *testing.T) {
 		sent := w.take()
 		require.Len(t, sent, 1)
 		assert.Equal(t, "https://other/", sent[0].Endpoint.URL)
+	})
+}
+
+// A webhook that is replaced while it is told gets no more, and the other one gets all.
+func TestAnotherWebhookWhileOneIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(config())
+		defer w.Close()
+		w.set(func(f *fakeCollector) { f.takes = lookEvery / 2 })
+		w.Observe(ended(tracking.StateFailed, "answered 400"))
+		of := ended(tracking.StateFailed, "answered 400")
+		of.Destination = "mail"
+		w.Observe(of)
+		run(lookEvery + lookEvery/4)
+		other := config()
+		other.Webhooks[0].URL = "https://other/"
+		w.Configure(other)
+		run(10 * time.Second)
+		var urls []string
+		for _, r := range w.take() {
+			urls = append(urls, r.Endpoint.URL)
+		}
+		assert.Equal(t, []string{"https://h/alerts", "https://other/", "https://other/"}, urls)
 	})
 }
 
