@@ -31,9 +31,9 @@ and the destinations that get their calls. collector serve --example prints one
 with every setting explained.
 
 SIGHUP, or a change of the file or of one with a secret or a certificate that it
-names, reloads it without losing a call: sources, destinations, the admin token and
-hosts, the certificate and the log level are taken on at once; the log names
-settings that need a restart. A file that is wrong is refused and what was stays. A
+names, reloads it without losing a call: sources, destinations, alerts, the
+admin token and hosts, the certificate and the log level are taken on at once; the log
+names settings that need a restart. A file that is wrong is refused and what was stays. A
 destination that is taken out of the file is forgotten with the calls that it had
 pending, and the log says how many.
 

@@ -30,6 +30,7 @@ func (c *Config) check(d *decoder, lookup resolver) {
 	c.checkLog(wrong)
 	c.checkPlans(wrong)
 	c.checkDestinations(wrong)
+	c.checkAlerts(wrong)
 	c.checkReachable(wrong, lookup)
 	err := c.Settings().Validate()
 	if c.NATS != nil {
@@ -223,6 +224,29 @@ func (c *Config) checkLog(wrong report) {
 	}
 }
 
+func (c *Config) checkAlerts(wrong report) {
+	if c.Alerts == nil {
+		return
+	}
+	if formats := []string{"", AlertsJSON, AlertsSlack}; !slices.Contains(formats, c.Alerts.Format) {
+		wrong("alerts.format", fmt.Sprintf("is %q", c.Alerts.Format), "use json or slack")
+	}
+	if c.Alerts.Webhook == "" {
+		wrong("alerts.webhook", "is not set", "give the URL that is told when something is wrong, or leave out alerts")
+		return
+	}
+	for _, p := range settings.FieldErrors(c.Alerts.Settings().Validate()) {
+		field := p.Field
+		if rest, ok := strings.CutPrefix(field, "webhooks[0]."); ok {
+			field = rest
+		}
+		if field == "url" {
+			field = "webhook"
+		}
+		wrong("alerts."+field, p.Problem, p.Hint)
+	}
+}
+
 // checkDestinations checks what only a file can get wrong about them.
 func (c *Config) checkDestinations(wrong report) {
 	for i, d := range c.Destinations {
@@ -244,18 +268,23 @@ type resolver func(host string) []netip.Addr
 // checkReachable looks for webhooks to which egress allows no connection.
 func (c *Config) checkReachable(wrong report, lookup resolver) {
 	policy := webhook.Policy{Allow: c.Egress.Allow}
+	look := func(field, address, what string) {
+		u, err := url.Parse(address)
+		if err != nil || u.Hostname() == "" {
+			return // said elsewhere
+		}
+		var refused *webhook.PolicyError
+		if errors.As(refusal(policy, u.Hostname(), lookup), &refused) {
+			wrong(field, fmt.Sprintf("leads to %v, and %s never go there: %s", refused.Addr, what, refused.Rule), mendRefused(refused))
+		}
+	}
 	for i, d := range c.Destinations {
 		for n, w := range d.Webhooks {
-			u, err := url.Parse(w.URL)
-			if err != nil || u.Hostname() == "" {
-				continue // said elsewhere
-			}
-			var refused *webhook.PolicyError
-			if errors.As(refusal(policy, u.Hostname(), lookup), &refused) {
-				wrong(fmt.Sprintf("destinations[%d].webhooks[%d].url", i, n),
-					fmt.Sprintf("leads to %v, and calls never go there: %s", refused.Addr, refused.Rule), mendRefused(refused))
-			}
+			look(fmt.Sprintf("destinations[%d].webhooks[%d].url", i, n), w.URL, "calls")
 		}
+	}
+	if c.Alerts != nil {
+		look("alerts.webhook", c.Alerts.Webhook, "alerts")
 	}
 }
 

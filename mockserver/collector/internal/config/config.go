@@ -26,6 +26,7 @@ type Config struct {
 	Admin      Admin      `yaml:"admin"`
 	TLS        TLS        `yaml:"tls"`
 	Log        Log        `yaml:"log"`
+	Alerts     *Alerts    `yaml:"alerts"` // nil: nobody is told
 
 	Sources      []Source      `yaml:"sources"`
 	Destinations []Destination `yaml:"destinations"`
@@ -102,6 +103,30 @@ type TLS struct {
 type Log struct {
 	Level  string `yaml:"level"`  // debug, info, warn or error. Defaults to info
 	Format string `yaml:"format"` // text or json. Defaults to text
+}
+
+// Alerts say who is told when something is wrong.
+type Alerts struct {
+	Webhook      string            `yaml:"webhook"`
+	After        Duration          `yaml:"after"`  // how long a destination must be down. Defaults to 5m
+	Format       string            `yaml:"format"` // AlertsJSON or AlertsSlack. Defaults to AlertsJSON
+	SharedSecret string            `yaml:"sharedSecret"`
+	Signature    string            `yaml:"signature"`
+	Headers      map[string]string `yaml:"headers"`
+}
+
+// Values of Alerts.Format.
+const (
+	AlertsJSON  = "json"
+	AlertsSlack = "slack" // what Slack's incoming webhooks take
+)
+
+// Settings returns the webhook as the collector takes those of destinations.
+func (a *Alerts) Settings() webhook.Settings {
+	return webhook.Settings{
+		Webhooks:     []webhook.Endpoint{{URL: a.Webhook, Headers: a.Headers}},
+		SharedSecret: a.SharedSecret, Signature: webhook.Signature(a.Signature),
+	}
 }
 
 // SlogLevel returns the level in the words of package slog.

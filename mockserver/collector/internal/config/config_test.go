@@ -41,6 +41,7 @@ egress:
   allow: [10.1.0.0/16, "fd00::/8"]
   proxy: environment
 admin: {listen: "127.0.0.1:9000", tokenFile: token, hosts: [collector.example.com]}
+alerts: {webhook: https://example.com/alerts, after: 10m, format: slack, sharedSecret: "${SECRET}", signature: both, headers: {X-Team: ops}}
 log: {level: debug, format: json}
 sources:
   - name: web
@@ -77,6 +78,10 @@ destinations:
 		Egress:     Egress{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}, Proxy: "environment"},
 		Admin:      Admin{Listen: "127.0.0.1:9000", TokenFile: filepath.Join(dir, "token"), Token: "let me in", Hosts: []string{"collector.example.com"}},
 		Log:        Log{Level: "debug", Format: "json"},
+		Alerts: &Alerts{
+			Webhook: "https://example.com/alerts", After: Duration(10 * time.Minute), Format: AlertsSlack,
+			SharedSecret: "from the environment", Signature: "both", Headers: map[string]string{"X-Team": "ops"},
+		},
 		Sources: []Source{
 			{Name: "web", WriteKey: "from the environment"},
 			{Name: "app", WriteKey: "a key from a file b ${kept}", CallsPerSecond: 5},
@@ -107,7 +112,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a key twice", store + "data: e", `c.yaml:2:1: is not YAML: mapping key "data" already defined at [1:1]`},
 		{"two documents", store + "---\nlisten: :1", `c.yaml:3:7: a second document begins here: keep one document in the file`},
 		{"a list for a mapping", "- data", `c.yaml:1:1: is a list: make it a group of settings, each on a line of its own as name: value`},
-		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is no setting: did you mean listen? The settings here are admin, data, destinations, egress, httpConfig, limits, listen, log, nats, sources, strict, sync, tls`},
+		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is no setting: did you mean listen? The settings here are admin, alerts, data, destinations, egress, httpConfig, limits, listen, log, nats, sources, strict, sync, tls`},
 		{"a setting of another name", store + "sources: [{name: web, writeKey: k, rate: 3}]", `c.yaml:2:36: sources[0].rate is no setting: the settings here are callsPerSecond, name, onViolation, plan, violationsTo, writeKey`},
 		{"an unknown key", store + "sources:\n  - name: web\n    secret: x\n    writeKey: y", `c.yaml:4:5: sources[0].secret is no setting: the settings here are callsPerSecond, name, onViolation, plan, violationsTo, writeKey`},
 		{"a text for a list", store + "sources: web", `c.yaml:2:10: sources is one value: make it a list, each item after a hyphen`},
@@ -147,6 +152,14 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a monitoring address that is no URL", "nats: {url: 'nats://a', monitor: 'http://a:8222, b:8222'}", `c.yaml:1:25: nats.monitor has an address that is no URL: give those at which the servers are monitored, such as http://a:8222,http://b:8222`},
 		{"sync of a cluster", "nats: {url: 'nats://a'}\nsync: 1s", `c.yaml:2:1: sync is set, and so is nats: leave it out: servers of the cluster have their own sync_interval`},
 		{"a log level", store + "log: {level: loud}", `c.yaml:2:7: log.level is "loud": use debug, info, warn or error`},
+		{"alerts to nobody", store + "alerts: {after: 5m}", `c.yaml:2:1: alerts.webhook is not set: give the URL that is told when something is wrong, or leave out alerts`},
+		{"the webhook of alerts", store + "alerts:\n  webhook: hooks.example.com", `c.yaml:3:3: alerts.webhook has the protocol "": start it with https:// or http://`},
+		{"a header of alerts", store + "alerts:\n  webhook: https://h/\n  headers:\n    Host: x", `c.yaml:5:5: alerts.headers["Host"] is set by the forwarder: remove it`},
+		{"the signature of alerts", store + "alerts:\n  webhook: https://h/\n  signature: sha512", `c.yaml:4:3: alerts.signature is "sha512": use "service", "standard" or "both"`},
+		{"a signature of alerts without a secret", store + "alerts:\n  webhook: https://h/\n  signature: standard", `c.yaml:2:1: alerts.sharedSecret is empty: give one, which the signature "standard" needs, or use the signature "service"`},
+		{"the format of alerts", store + "alerts:\n  webhook: https://h/\n  format: teams", `c.yaml:4:3: alerts.format is "teams": use json or slack`},
+		{"alerts after no time", store + "alerts:\n  webhook: https://h/\n  after: 5", `c.yaml:4:10: alerts.after is "5": use a duration such as 90s, 15m or 24h`},
+		{"alerts to a private network", store + "alerts:\n  webhook: http://10.0.0.1/", `c.yaml:3:3: alerts.webhook leads to 10.0.0.1, and alerts never go there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
 		{"a long name", store + "sources: [{name: " + strings.Repeat("é", 101) + ", writeKey: k}]", `c.yaml:2:12: sources[0].name has more than 100 characters: use a shorter one`},
 		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use webhooks`},
 		{"an unknown source", store + "sources: [{name: web, writeKey: k}]\ndestinations: [{name: d, sources: [web, wep], webhooks: [{url: 'https://a'}]}]", `c.yaml:3:41: destinations[0].sources[1] is "wep", which is no source: name one of sources`},
@@ -255,6 +268,10 @@ func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
 		{"data: d\nadmin: {token: in-clear-text}", 0o644, "c.yaml"},
 		{"data: d\ndestinations: [{name: crm, webhooks: [{url: 'https://example.com/', headers: {authorization: Bearer x}}]}]", 0o644, "c.yaml"},
 		{"data: d\ndestinations: [{name: crm, webhooks: [{url: 'https://example.com/', headers: {X-Team: growth}}]}]", 0o644, ""},
+		{"data: d\nalerts: {webhook: 'https://example.com/', sharedSecret: in-clear-text}", 0o644, "c.yaml"},
+		{"data: d\nalerts: {webhook: 'https://example.com/', headers: {Authorization: Bearer x}}", 0o644, "c.yaml"},
+		{"data: d\nalerts: {webhook: 'https://example.com/who-knows-it-may-write', format: slack}", 0o644, "c.yaml"},
+		{"data: d\nalerts: {webhook: 'https://example.com/', sharedSecret: '${SECRET}'}", 0o644, ""},
 	} {
 		write(t, dir, "c.yaml", c.yaml)
 		require.NoError(t, os.Chmod(filepath.Join(dir, "c.yaml"), c.mode))

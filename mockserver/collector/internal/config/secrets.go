@@ -32,14 +32,26 @@ func (c *Config) secrets() []secret {
 		at := fmt.Sprintf("destinations[%d]", i)
 		all = append(all, secret{at + ".sharedSecret", d.SharedSecret, ""}, secret{at + ".previousSecret", d.PreviousSecret, ""})
 		for n, w := range d.Webhooks {
-			for name, value := range w.Headers {
-				if strings.EqualFold(name, "Authorization") {
-					all = append(all, secret{fmt.Sprintf("%s.webhooks[%d].headers[%q]", at, n, name), value, ""})
-				}
-			}
+			all = append(all, headerSecrets(fmt.Sprintf("%s.webhooks[%d]", at, n), w.Headers)...)
+		}
+	}
+	if a := c.Alerts; a != nil {
+		all = append(append(all, secret{"alerts.sharedSecret", a.SharedSecret, ""}), headerSecrets("alerts", a.Headers)...)
+		if a.Format == AlertsSlack { // who knows the URL may write
+			all = append(all, secret{"alerts.webhook", a.Webhook, ""})
 		}
 	}
 	return slices.DeleteFunc(all, func(s secret) bool { return strings.TrimSpace(s.value) == "" })
+}
+
+// headerSecrets returns those of the headers of a webhook.
+func headerSecrets(at string, headers map[string]string) (all []secret) {
+	for name, value := range headers {
+		if strings.EqualFold(name, "Authorization") {
+			all = append(all, secret{fmt.Sprintf("%s.headers[%q]", at, name), value, ""})
+		}
+	}
+	return all
 }
 
 // checkSecrets refuses those that anybody can guess, and warns of those that other

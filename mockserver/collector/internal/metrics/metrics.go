@@ -34,7 +34,7 @@ type Metrics struct {
 	rejected, refused          *prometheus.CounterVec
 	violations                 *prometheus.CounterVec
 	attempts, deliveries       *prometheus.CounterVec
-	filtered                   *prometheus.CounterVec
+	filtered, alerts           *prometheus.CounterVec
 	attemptSeconds, lagSeconds *prometheus.HistogramVec
 }
 
@@ -80,6 +80,7 @@ func New(version string) *Metrics {
 	m.attempts = counter("collector_attempts_total", "Requests to webhooks.", "destination", "verdict", "reason")
 	m.deliveries = counter("collector_deliveries_total", "Calls whose attempt ended, by how: delivered, failed, filtered, or pending, which is to be tried again.", "destination", "result")
 	m.filtered = counter("collector_calls_filtered_total", "Calls that a destination does not get, by what decided so.", "destination", "reason")
+	m.alerts = counter("collector_alerts_total", "Alerts by how they went: sent, failed, which is tried again, or dropped.", "kind", "result")
 	m.attemptSeconds = histogram("collector_attempt_duration_seconds", "How long requests to webhooks took.",
 		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
 	m.lagSeconds = histogram("collector_delivery_latency_seconds", "How long after they were accepted calls were delivered.",
@@ -153,6 +154,9 @@ func (m *Metrics) Observe(e event.Event) {
 		m.ended(e)
 	}
 }
+
+// CountAlert counts an alert, or a try of one.
+func (m *Metrics) CountAlert(kind, result string) { m.alerts.WithLabelValues(kind, result).Inc() }
 
 func (m *Metrics) countRetried(b event.Batch) {
 	if b.RetryCount > 0 {

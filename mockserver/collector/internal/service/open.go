@@ -56,9 +56,9 @@ const (
 
 // open opens the queue and starts a collector on it. A cluster that is just
 // starting, or choosing its leaders, is waited for.
-func open(ctx context.Context, o Options, metrics event.Observer) (*store, *engine.Collector, error) {
+func open(ctx context.Context, o Options, observers ...event.Observer) (*store, *engine.Collector, error) {
 	for deadline := time.Now().Add(clusterTimeout); ; {
-		s, c, err := tryOpen(ctx, o, metrics)
+		s, c, err := tryOpen(ctx, o, observers...)
 		if err == nil || o.Config.NATS == nil || !jetstream.Transient(err) || time.Now().After(deadline) {
 			return s, c, err
 		}
@@ -71,12 +71,12 @@ func open(ctx context.Context, o Options, metrics event.Observer) (*store, *engi
 	}
 }
 
-func tryOpen(ctx context.Context, o Options, metrics event.Observer) (*store, *engine.Collector, error) {
+func tryOpen(ctx context.Context, o Options, observers ...event.Observer) (*store, *engine.Collector, error) {
 	s, err := openStore(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := openCollector(o, s, metrics)
+	c, err := openCollector(o, s, observers...)
 	if err != nil {
 		return nil, nil, errors.Join(err, s.close())
 	}
@@ -116,7 +116,7 @@ func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *
 }
 
 // openCollector starts a collector on a store.
-func openCollector(o Options, s *store, metrics event.Observer) (*engine.Collector, error) {
+func openCollector(o Options, s *store, observers ...event.Observer) (*engine.Collector, error) {
 	c := o.Config
 	sender, err := senderConfig(c.Egress, o.Dev)
 	if err != nil {
@@ -128,7 +128,7 @@ func openCollector(o Options, s *store, metrics event.Observer) (*engine.Collect
 		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, HTTPConfig: json.RawMessage(c.HTTPConfig), Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
 		Sender: sender, Journal: s.queue, Shared: c.NATS != nil, Store: s.settings, State: s.state, History: s.history,
-		Plans: s.plans, Observers: []event.Observer{metrics, s.attempts}, IsHTTPS: o.isHTTPS, Logger: o.Log,
+		Plans: s.plans, Observers: append(slices.Clone(observers), s.attempts), IsHTTPS: o.isHTTPS, Logger: o.Log,
 	}
 	if c.NATS == nil { // alone on its directory, also when it comes back
 		options.Instance, options.TempDir = "embedded", c.Data

@@ -23,8 +23,8 @@ const settle = 100 * time.Millisecond
 // may never be left alone.
 const unsettled = time.Second
 
-// Reload takes on a changed configuration: sources and their plans, destinations, the admin
-// token, hosts and proxies, the certificate and the log level. It returns the settings
+// Reload takes on a changed configuration: sources and their plans, destinations, whom to
+// alert, the admin token, hosts and proxies, the certificate and the log level. It returns the settings
 // that changed too but are read at the start alone. On an error what was stays.
 func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []string, err error) {
 	s.reloading.Lock()
@@ -43,6 +43,7 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 		return nil, err
 	}
 	s.store.plans.use(c)
+	s.alerter.Configure(alertsConfig(c))
 	_ = s.guard.Configure(guard) // it was checked
 	if s.certificate.Load() != nil && certificate != nil {
 		s.certificate.Store(certificate)

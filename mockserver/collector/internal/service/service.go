@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/metrics"
@@ -47,6 +49,7 @@ type Service struct {
 	store     *store
 	collector *engine.Collector
 	metrics   *metrics.Metrics
+	alerter   *alerts.Alerter
 	guard     *access.Guard
 	inspector *inspector.Inspector
 	main      *listener
@@ -103,6 +106,14 @@ func loadCertificate(c *config.Config) (*tls.Certificate, error) {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
 	return &certificate, nil
+}
+
+// alertsConfig says whom to tell when something is wrong; nobody where it is nil.
+func alertsConfig(c *config.Config) *alerts.Config {
+	if c.Alerts == nil {
+		return nil
+	}
+	return &alerts.Config{Settings: c.Alerts.Settings(), After: time.Duration(c.Alerts.After), Slack: c.Alerts.Format == config.AlertsSlack}
 }
 
 func guardConfig(c *config.Config) access.GuardConfig {

@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/metrics"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
@@ -25,6 +27,8 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		options: o, log: o.Log,
 		metrics: metrics.New(o.Version), failed: make(chan error, 2),
 	}
+	s.alerter = alerts.New(hostname(), o.Log, s.metrics.CountAlert)
+	s.alerter.Configure(alertsConfig(o.Config))
 	saveMemory := o.SaveMemory && maySaveMemory()
 	if saveMemory {
 		collectEarly()
@@ -50,7 +54,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	if s.admin == nil { // else the proxies that the guard knows are before the other listener
 		o.isHTTPS = s.guard.IsHTTPS
 	}
-	if s.store, s.collector, err = open(ctx, o, s.metrics); err != nil {
+	if s.store, s.collector, err = open(ctx, o, s.metrics, s.alerter); err != nil {
 		_ = s.main.server.Close()
 		if s.admin != nil {
 			_ = s.admin.server.Close()
@@ -58,12 +62,22 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped)
+	s.alerter.Start(s.collector)
 	s.letRequestsIn()
 	s.store.attempts.read(o.Config.NATS != nil)
 	if saveMemory {
 		go giveMemoryBack(s.store.attempts.restored)
 	}
 	return s, nil
+}
+
+// hostname returns what alerts call this collector.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "collector"
+	}
+	return name
 }
 
 // sockets are the listeners that a configuration names.
@@ -151,6 +165,7 @@ func (s *Service) shutdown() error {
 	s.log.Info("draining", "for at most", drainTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
+	s.alerter.Close()
 	s.collector.Drain() // readiness says so from now on
 	stopped := s.main.server.Shutdown(ctx)
 	if stopped != nil {

@@ -1,0 +1,143 @@
+package alerts
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+)
+
+// A kind is what an alert is about.
+type kind string
+
+// Kinds of alerts. The first two are of a destination each.
+const (
+	kindDestination kind = "destination" // it is down, failing or gone
+	kindGivenUp     kind = "given_up"    // calls were given up
+	kindQueue       kind = "queue"       // it is near its limit
+	kindStorage     kind = "storage"     // calls cannot be stored: the disk is full, or the like
+)
+
+// What an alert says of its kind.
+const (
+	stateRaised    = "raised"
+	stateRecovered = "recovered"
+)
+
+// An alert is what the webhook is told. It is documented in docs/operating.md.
+type alert struct {
+	Type        string    `json:"type"` // always alert
+	Kind        kind      `json:"kind"`
+	State       string    `json:"state"`
+	Collector   string    `json:"collector"` // which one tells
+	Destination string    `json:"destination,omitempty"`
+	At          time.Time `json:"at"`
+	Since       time.Time `json:"since"`           // when it began
+	Until       time.Time `json:"until,omitzero"`  // when it was over
+	Times       int       `json:"times,omitempty"` // how often it began since the last alert, if more than once
+	Calls       int64     `json:"calls,omitempty"` // that were given up since the last alert
+	Total       int64     `json:"total,omitempty"` // and since it began
+	Reason      string    `json:"reason,omitempty"`
+	Bytes       int64     `json:"bytes,omitempty"`      // that the queue holds
+	LimitBytes  int64     `json:"limitBytes,omitempty"` // and where it refuses more
+	Text        string    `json:"text"`                 // all of that for people
+}
+
+// json writes the alert as JSON.stringify would, so that receivers can verify the
+// signature as they do that of calls.
+func (a *alert) json() ([]byte, error) {
+	body, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	return canonical.Append(nil, body)
+}
+
+// slack writes the alert as Slack's incoming webhooks take it.
+func (a *alert) slack() ([]byte, error) {
+	escaped := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(a.Collector + ": " + a.Text)
+	body, err := json.Marshal(map[string]string{"text": escaped})
+	if err != nil {
+		return nil, err
+	}
+	return canonical.Append(nil, body)
+}
+
+// describe says in words what the alert says.
+func (a *alert) describe() string {
+	var s string
+	switch raised := a.State == stateRaised; a.Kind {
+	case kindDestination:
+		s = a.describeDestination(raised)
+	case kindGivenUp:
+		s = a.describeGivenUp(raised)
+	case kindQueue:
+		s = fmt.Sprintf("The queue is at %d %% of its limit (%s of %s bytes), beyond which calls are answered 429.", percent(a.Bytes, a.LimitBytes), text.GroupDigits(a.Bytes), text.GroupDigits(a.LimitBytes))
+		if !raised {
+			s = fmt.Sprintf("The queue has room again: it is at %d %% of its limit. It was near it %s.", percent(a.Bytes, a.LimitBytes), a.period())
+		}
+	case kindStorage:
+		s = fmt.Sprintf("Calls cannot be stored, and are answered 503, since %s: %s.", clock(a.Since), a.Reason)
+		if !raised {
+			s = fmt.Sprintf("Calls can be stored again. They could not %s.", a.period())
+		}
+	}
+	if a.Times > 1 {
+		s += fmt.Sprintf(" That happened %d times since the last alert.", a.Times)
+	}
+	return s
+}
+
+func (a *alert) describeDestination(raised bool) string {
+	switch {
+	case raised:
+		s := fmt.Sprintf("The destination %s has taken no calls, or few, since %s.", a.Destination, clock(a.Since))
+		if a.Reason != "" {
+			s += " The newest failure: " + a.Reason + "."
+		}
+		return s
+	case a.Reason != "":
+		return fmt.Sprintf("The destination %s is no longer watched: %s. It took no calls, or few, %s.", a.Destination, a.Reason, a.period())
+	}
+	return fmt.Sprintf("The destination %s takes calls again. It took none, or few, %s.", a.Destination, a.period())
+}
+
+func (a *alert) describeGivenUp(raised bool) string {
+	if !raised {
+		return fmt.Sprintf("No more calls to the destination %s are given up. %s, from %s to %s. They can be replayed.", a.Destination, text.Plural(a.Total, "call was", "calls were"), clock(a.Since), clock(a.Until))
+	}
+	s := fmt.Sprintf("%s given up for the destination %s", text.Plural(a.Calls, "call was", "calls were"), a.Destination)
+	if a.Calls != a.Total {
+		s += fmt.Sprintf(", %s in all", text.GroupDigits(a.Total))
+	}
+	return s + fmt.Sprintf(", since %s. They can be replayed. The newest reason: %s.", clock(a.Since), a.Reason)
+}
+
+// period says how long it lasted, and when.
+func (a *alert) period() string {
+	return fmt.Sprintf("for %v, from %s to %s", a.Until.Sub(a.Since).Round(time.Second), clock(a.Since), clock(a.Until))
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func percent(n, of int64) int64 {
+	if of <= 0 {
+		return 0
+	}
+	return int64(float64(n) / float64(of) * 100)
+}
+
+// keptReason is how many characters of a reason an alert has.
+const keptReason = 300
+
+var urlBeyondHost = regexp.MustCompile(`(https?://[^/?#\s]+)[/?#].*?(: |; |$)`)
+
+// reasonOf returns a reason without what of URLs may be a secret: alerts go to people and
+// services that do not see the configuration.
+func reasonOf(s string) string {
+	return text.Cut(keptReason, strings.TrimRight(urlBeyondHost.ReplaceAllString(s, "$1/…$2"), "."))
+}
