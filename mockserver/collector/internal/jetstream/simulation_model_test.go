@@ -3,6 +3,7 @@ package jetstream
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"time"
 
@@ -20,6 +21,7 @@ type model struct {
 // A fate is what became of a call at a destination.
 type fate struct {
 	leased   bool           // now, in this process
+	message  string         // that it was handed out from
 	attempt  int            // the last one whose end is stored
 	state    tracking.State // how that ended
 	due      time.Time      // when it may be tried again
@@ -63,6 +65,7 @@ func (m *model) crashed() {
 func (s *simulation) leased(destination string, entry journal.Entry) (problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	message := path.Dir(entry.ID) // what follows is the attempt
 	for i := range entry.Calls {
 		id := entry.Calls[i].ID
 		f := s.model.at(destination, id)
@@ -72,12 +75,12 @@ func (s *simulation) leased(destination string, entry journal.Entry) (problem st
 		if f.leased {
 			problem = id + " is handed out twice at a time"
 		}
-		replaying := f.anew < f.replays
-		if f.doubt != nil && (entry.Attempt == f.doubt.attempt+1 || replaying && f.doubt.state == tracking.StateFailed) {
+		again := f.message == message
+		if f.doubt != nil && (again && entry.Attempt == f.doubt.attempt+1 || !again && f.doubt.state == tracking.StateFailed) {
 			f.end()
 		}
 		f.doubt = nil
-		if replaying && f.state == tracking.StateFailed && entry.Attempt == 1 {
+		if !again && f.anew < f.replays && f.state == tracking.StateFailed {
 			*f = fate{replays: f.replays, replayed: f.replayed, anew: f.anew + 1}
 		}
 		switch {
@@ -88,7 +91,7 @@ func (s *simulation) leased(destination string, entry journal.Entry) (problem st
 		case time.Now().Before(f.due.Truncate(time.Millisecond)):
 			problem = fmt.Sprintf("%s is due in %v", id, time.Until(f.due))
 		}
-		f.leased = true
+		f.leased, f.message = true, message
 	}
 	return problem
 }
