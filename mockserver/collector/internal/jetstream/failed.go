@@ -124,20 +124,33 @@ func (j *Journal) marks(ctx context.Context, destination string) (map[string]rec
 // harm.
 func (j *Journal) markReplayed(ctx context.Context, destination string, refs []record.FailedRef) error {
 	for _, ref := range refs {
-		m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
-		var have record.Mark
-		switch old, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject); {
-		case err == nil:
-			have = old.Data
-		case !errors.Is(err, jetstream.ErrMsgNotFound):
-			return err
+		err := j.mark(ctx, destination, ref)
+		for looks := 1; store.IsWrongSequence(err) && looks < mostLooks; looks++ {
+			err = j.mark(ctx, destination, ref)
 		}
-		m.Data = have.With(ref.Places)
-		if _, err := j.Publish(ctx, m); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// mark adds to what is marked of a message of FAILED, if that has not changed since it was
+// read: a mark that comes late must not take back a newer one.
+func (j *Journal) mark(ctx context.Context, destination string, ref record.FailedRef) error {
+	m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
+	var have record.Mark
+	var last uint64
+	switch old, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject); {
+	case err == nil:
+		have, last = old.Data, old.Sequence
+	case !errors.Is(err, jetstream.ErrMsgNotFound):
+		return err
+	}
+	m.Data = have.With(ref.Places)
+	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(last, 10))
+	_, err := j.Publish(ctx, m)
+	return err
 }
 
 // A process may end, or fail to write, when a replay is stored and its calls are not
@@ -162,6 +175,6 @@ func (j *Journal) setMarked(destination string, seq uint64) {
 // eachUnmarked calls f with the replays for a destination that may not be marked.
 func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*record.Calls) error) error {
 	t := j.TailCalls(j.marked(destination)+1, f)
-	t.Subjects = []string{j.Names.Subject(record.KindReplay, record.Token(destination))}
+	t.Subjects = []string{j.replaySubject(destination)}
 	return t.Scan(ctx)
 }
