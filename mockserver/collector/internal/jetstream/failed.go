@@ -124,20 +124,25 @@ func (j *Journal) marks(ctx context.Context, destination string) (map[string]rec
 // harm.
 func (j *Journal) markReplayed(ctx context.Context, destination string, refs []record.FailedRef) error {
 	for _, ref := range refs {
-		err := j.mark(ctx, destination, ref)
-		for looks := 1; store.IsWrongSequence(err) && looks < mostLooks; looks++ {
-			err = j.mark(ctx, destination, ref)
-		}
-		if err != nil {
-			return err
+		for looks := 1; ; looks++ {
+			m, err := j.markMessage(ctx, destination, ref)
+			if err == nil {
+				_, err = j.Publish(ctx, m)
+			}
+			if err == nil {
+				break
+			}
+			if !store.IsWrongSequence(err) || looks == mostLooks {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// mark adds to what is marked of a message of FAILED, if that has not changed since it was
-// read: a mark that comes late must not take back a newer one.
-func (j *Journal) mark(ctx context.Context, destination string, ref record.FailedRef) error {
+// markMessage returns the message that adds to what is marked of one of FAILED, if that is
+// still the same: a mark that comes late must not take back a newer one.
+func (j *Journal) markMessage(ctx context.Context, destination string, ref record.FailedRef) (*nats.Msg, error) {
 	m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
 	var have record.Mark
 	var last uint64
@@ -145,12 +150,11 @@ func (j *Journal) mark(ctx context.Context, destination string, ref record.Faile
 	case err == nil:
 		have, last = old.Data, old.Sequence
 	case !errors.Is(err, jetstream.ErrMsgNotFound):
-		return err
+		return nil, err
 	}
 	m.Data = have.With(ref.Places)
 	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(last, 10))
-	_, err := j.Publish(ctx, m)
-	return err
+	return m, nil
 }
 
 // A process may end, or fail to write, when a replay is stored and its calls are not

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -109,4 +110,23 @@ func TestReplayThatComesLateIsRefused(t *testing.T) {
 	assert.True(t, proofs[0].OK(), "%+v", proofs[0])
 	assert.EqualValues(t, 2, proofs[0].Ledger.Pending)
 	assert.EqualValues(t, 1, proofs[0].Ledger.Failed)
+}
+
+// A mark may come late as well, when the next replay has marked more.
+func TestMarkThatComesLateIsRefused(t *testing.T) {
+	j := failedCalls(t, t.TempDir(), 3)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	calls := listedAsFailed(t, j)
+	look, err := j.lookToReplay(within(t), "crm", calls[:1], tracking.StateFailed)
+	require.NoError(t, err)
+	first, err := j.storeReplay(within(t), look, calls[:1])
+	require.NoError(t, err)
+	require.Len(t, first.failed, 1)
+	late, err := j.markMessage(within(t), "crm", first.failed[0])
+	require.NoError(t, err)
+
+	require.NoError(t, j.Replay(within(t), "crm", calls[1:2], tracking.StateFailed))
+	_, err = j.Publish(within(t), late)
+	require.Truef(t, store.IsWrongSequence(err), "%v", err)
+	assert.Equal(t, calls[2:], listedAsFailed(t, j))
 }
