@@ -120,6 +120,10 @@ func (j *Journal) marks(ctx context.Context, destination string) (map[string]rec
 	return marks, nil
 }
 
+// mostLooks is how often something is looked at that changes before what depends on it is
+// stored. Then it is an error.
+const mostLooks = 10
+
 // markReplayed takes calls off the list of failed ones. To do it twice does no
 // harm.
 func (j *Journal) markReplayed(ctx context.Context, destination string, refs []record.FailedRef) error {
@@ -181,4 +185,8 @@ func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*
 	t := j.TailCalls(j.marked(destination)+1, f)
 	t.Subjects = []string{j.replaySubject(destination)}
 	return t.Scan(ctx)
+}
+
+func (j *Journal) replaySubject(destination string) string {
+	return j.Names.Subject(record.KindReplay, record.Token(destination))
 }

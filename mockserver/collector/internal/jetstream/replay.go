@@ -59,10 +59,6 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 	return nil
 }
 
-// mostLooks is how often is looked, before one gives up, at what changes before something
-// can be stored that depends on it.
-const mostLooks = 10
-
 // errOutrun is why a replay is not stored: another one is, since it was looked what there
 // is. They come one at a time, so that the other was sent long ago, and not answered.
 var errOutrun = errors.New("another replay was stored meanwhile")
@@ -118,10 +114,6 @@ func (j *Journal) lookToReplay(ctx context.Context, destination string, calls []
 		}
 	}
 	return l, nil
-}
-
-func (j *Journal) replaySubject(destination string) string {
-	return j.Names.Subject(record.KindReplay, record.Token(destination))
 }
 
 // replaySize returns how many of the calls become one message: those of one
