@@ -88,7 +88,7 @@ damage: ## flip JOURNAL_FLIPS (100) bits of each file of a queue, and lead it th
 	JOURNAL_SEED=$$$$ JOURNAL_FLIPS=$(JOURNAL_FLIPS) JOURNAL_STEPS=5000 go test -count=1 -v -timeout 120m -run 'FlippedBit|DamagedRecord|MissingBlocks|RandomLife' $(COLLECTOR)/internal/jetstream
 
 SEEDS ?= 10000
-simulate: ## lead a queue through crashes between any two steps, in SEEDS (10000) ways
+simulate: ## lead a queue through crashes between any two steps, in SEEDS (10000) ways, or from SEED to SEEDS
 	SEEDS=$(SEEDS) go test -count=1 -timeout 120m -run '^TestSimulation$$' $(COLLECTOR)/internal/jetstream
 
 ORDER_SEEDS ?= 5000

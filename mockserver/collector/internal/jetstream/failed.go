@@ -120,24 +120,45 @@ func (j *Journal) marks(ctx context.Context, destination string) (map[string]rec
 	return marks, nil
 }
 
+// mostLooks is how often something is looked at that changes before what depends on it is
+// stored. Then it is an error.
+const mostLooks = 10
+
 // markReplayed takes calls off the list of failed ones. To do it twice does no
 // harm.
 func (j *Journal) markReplayed(ctx context.Context, destination string, refs []record.FailedRef) error {
 	for _, ref := range refs {
-		m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
-		var have record.Mark
-		switch old, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject); {
-		case err == nil:
-			have = old.Data
-		case !errors.Is(err, jetstream.ErrMsgNotFound):
-			return err
-		}
-		m.Data = have.With(ref.Places)
-		if _, err := j.Publish(ctx, m); err != nil {
-			return err
+		for looks := 1; ; looks++ {
+			m, err := j.markMessage(ctx, destination, ref)
+			if err == nil {
+				_, err = j.Publish(ctx, m)
+			}
+			if err == nil {
+				break
+			}
+			if !store.IsWrongSequence(err) || looks == mostLooks {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// markMessage returns the message that adds to what is marked of one of FAILED, if that is
+// still the same: a mark that comes late must not take back a newer one.
+func (j *Journal) markMessage(ctx context.Context, destination string, ref record.FailedRef) (*nats.Msg, error) {
+	m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
+	var have record.Mark
+	var last uint64
+	switch old, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject); {
+	case err == nil:
+		have, last = old.Data, old.Sequence
+	case !errors.Is(err, jetstream.ErrMsgNotFound):
+		return nil, err
+	}
+	m.Data = have.With(ref.Places)
+	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(last, 10))
+	return m, nil
 }
 
 // A process may end, or fail to write, when a replay is stored and its calls are not
@@ -162,6 +183,10 @@ func (j *Journal) setMarked(destination string, seq uint64) {
 // eachUnmarked calls f with the replays for a destination that may not be marked.
 func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*record.Calls) error) error {
 	t := j.TailCalls(j.marked(destination)+1, f)
-	t.Subjects = []string{j.Names.Subject(record.KindReplay, record.Token(destination))}
+	t.Subjects = []string{j.replaySubject(destination)}
 	return t.Scan(ctx)
+}
+
+func (j *Journal) replaySubject(destination string) string {
+	return j.Names.Subject(record.KindReplay, record.Token(destination))
 }

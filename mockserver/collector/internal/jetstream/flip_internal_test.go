@@ -138,9 +138,9 @@ func (s *sample) storeNoSnapshots(j *Journal) {
 // stores a snapshot.
 func replayUnseen(t *testing.T, j *Journal, calls []tracking.Call) {
 	t.Helper()
-	listed, err := j.findFailed(within(t), "crm", calls, tracking.StateFailed)
+	look, err := j.lookToReplay(within(t), "crm", calls, tracking.StateFailed)
 	require.NoError(t, err)
-	stored, err := j.storeReplay(within(t), "crm", calls, tracking.StateFailed, listed)
+	stored, err := j.storeReplay(within(t), look, calls)
 	require.NoError(t, err)
 	require.NoError(t, j.settleReplay(within(t), stored))
 }

@@ -180,9 +180,9 @@ func (l *life) replay() {
 	if l.random.Intn(2) == 0 {
 		l.no(l.journal.Replay(l.ctx, "crm", failed, from))
 	} else {
-		places, err := l.journal.findFailed(l.ctx, "crm", failed, from)
+		look, err := l.journal.lookToReplay(l.ctx, "crm", failed, from)
 		l.no(err)
-		_, err = l.journal.storeReplay(l.ctx, "crm", failed, from, places)
+		_, err = l.journal.storeReplay(l.ctx, look, failed)
 		l.no(err)
 		defer l.kill()
 	}

@@ -2,11 +2,13 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -44,30 +46,74 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 		}
 	}
 	defer j.remember(ctx)
-	if err := j.markReplays(ctx, destination); err != nil {
-		return err
-	}
-	var listed map[string][]failedPlace
-	if from == tracking.StateFailed || from == tracking.StateFiltered {
-		if listed, err = j.findFailed(ctx, destination, calls, from); err != nil {
+	for looks := 1; len(calls) > 0; looks++ {
+		n, err := j.replayListed(ctx, lock, destination, calls, from)
+		calls = calls[n:]
+		if errors.Is(err, errOutrun) && looks < mostLooks {
+			err = pause.For(ctx, 100*time.Millisecond)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	for len(calls) > 0 {
-		n := replaySize(calls)
+	return nil
+}
+
+// errOutrun is why a replay is not stored: another one is, since it was looked what there
+// is. They come one at a time, so that the other was sent long ago, and not answered.
+var errOutrun = errors.New("another replay was stored meanwhile")
+
+// replayListed looks where calls are listed, and replays them. It returns how many it has.
+func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destination string, calls []tracking.Call, from tracking.State) (done int, err error) {
+	look, err := j.lookToReplay(ctx, destination, calls, from)
+	if err != nil {
+		return 0, err
+	}
+	for done < len(calls) {
+		n := replaySize(calls[done:])
 		err := lock.Renew(ctx)
 		if err == nil {
 			var stored storedReplay
-			if stored, err = j.storeReplay(ctx, destination, calls[:n], from, listed); err == nil {
+			if stored, err = j.storeReplay(ctx, look, calls[done:done+n]); err == nil {
 				err = j.settleReplay(ctx, stored)
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("journal: replaying for %q, with %d calls left to do: %w", destination, len(calls), err)
+			return done, fmt.Errorf("journal: replaying for %q, with %d calls left to do: %w", destination, len(calls)-done, err)
 		}
-		calls = calls[n:]
+		done += n
 	}
-	return nil
+	return done, nil
+}
+
+// A replayLook is what a replay finds for a destination before it is stored. It holds as
+// long as no other one is: that could be of the same calls.
+type replayLook struct {
+	destination string
+	from        tracking.State
+	last        uint64                   // the last replay that is stored, or 0
+	listed      map[string][]failedPlace // calls that are listed as they were, by their ids
+}
+
+// lookToReplay marks the replays that are stored, and looks where calls are listed.
+func (j *Journal) lookToReplay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State) (*replayLook, error) {
+	l := &replayLook{destination: destination, from: from}
+	m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamCalls), j.replaySubject(destination))
+	switch {
+	case err == nil:
+		l.last = m.Sequence
+	case !errors.Is(err, jetstream.ErrMsgNotFound):
+		return nil, err
+	}
+	if err := j.markReplays(ctx, destination); err != nil {
+		return nil, err
+	}
+	if from == tracking.StateFailed || from == tracking.StateFiltered {
+		if l.listed, err = j.findFailed(ctx, destination, calls, from); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
 }
 
 // replaySize returns how many of the calls become one message: those of one
@@ -90,10 +136,10 @@ type storedReplay struct {
 	failed []record.FailedRef // where its calls are listed
 }
 
-// storeReplay stores one message of calls.
-func (j *Journal) storeReplay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State, listed map[string][]failedPlace) (storedReplay, error) {
+// storeReplay stores one message of calls, if no replay was stored since the look.
+func (j *Journal) storeReplay(ctx context.Context, l *replayLook, calls []tracking.Call) (storedReplay, error) {
 	now := time.Now()
-	c := record.Control{Name: destination, Source: calls[0].Source, From: uint8(from)}
+	c := record.Control{Name: l.destination, Source: calls[0].Source, From: uint8(l.from)}
 	bodies, ids := make([][]byte, len(calls)), make([]string, len(calls))
 	oldest := now
 	for i := range calls {
@@ -101,26 +147,31 @@ func (j *Journal) storeReplay(ctx context.Context, destination string, calls []t
 		if at := calls[i].ReceivedAt; !at.IsZero() && at.Before(oldest) {
 			oldest = at
 		}
-		if places := listed[calls[i].ID]; len(places) > 0 {
+		if places := l.listed[calls[i].ID]; len(places) > 0 {
 			c.Failed = addPlace(c.Failed, places[0])
-			listed[calls[i].ID] = places[1:]
+			l.listed[calls[i].ID] = places[1:]
 		}
 	}
 	c.Oldest = oldest.UnixMilli()
-	m := nats.NewMsg(j.Names.Subject(record.KindReplay, record.Token(destination)))
+	m := nats.NewMsg(j.replaySubject(l.destination))
 	m.Data = record.AppendSegment([]byte{record.CallsFormat}, bodies)
 	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(calls)))
 	m.Header.Set(record.HeaderIDs, string(record.AppendIDs(nil, ids)))
 	m.Header.Set(record.HeaderControl, c.Header())
+	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(l.last, 10))
 	record.SetTime(m.Header, now)
 	j.Identify(m)
 	seq, err := j.Publish(ctx, m)
+	if store.IsWrongSequence(err) {
+		err = fmt.Errorf("%w: %w", errOutrun, err)
+	}
 	if err != nil {
 		return storedReplay{}, err
 	}
+	l.last = seq
 	j.sawCalls(seq)
 	j.incoming.usage.add(len(m.Data))
-	return storedReplay{record.Accepted{Seq: seq, Calls: len(calls), Destination: destination, From: from}, now, c.Failed}, nil
+	return storedReplay{record.Accepted{Seq: seq, Calls: len(calls), Destination: l.destination, From: l.from}, now, c.Failed}, nil
 }
 
 // settleReplay does what follows from a stored replay. It is noted a second time once its

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -67,9 +68,9 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 			j := failedCalls(t, dir, 200)
 			calls := listedAsFailed(t, j)
 			require.Len(t, calls, 200)
-			listed, err := j.findFailed(within(t), "crm", calls, tracking.StateFailed)
+			look, err := j.lookToReplay(within(t), "crm", calls, tracking.StateFailed)
 			require.NoError(t, err)
-			_, err = j.storeReplay(within(t), "crm", calls[:128], tracking.StateFailed, listed)
+			_, err = j.storeReplay(within(t), look, calls[:128])
 			require.NoError(t, err)
 			if restart {
 				require.NoError(t, j.Close())
@@ -89,4 +90,43 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 			assert.EqualValues(t, 200, ledgers[0].Pending)
 		})
 	}
+}
+
+// A replay may be on its way to the store for so long that it is given up, and another one
+// of the same calls is stored first. It is refused when it comes.
+func TestReplayThatComesLateIsRefused(t *testing.T) {
+	j := failedCalls(t, t.TempDir(), 3)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	calls := listedAsFailed(t, j)
+	late, err := j.lookToReplay(within(t), "crm", calls, tracking.StateFailed)
+	require.NoError(t, err)
+
+	require.NoError(t, j.Replay(within(t), "crm", calls[:2], tracking.StateFailed))
+	_, err = j.storeReplay(within(t), late, calls)
+	require.ErrorIs(t, err, errOutrun)
+
+	proofs, err := j.Verify(within(t))
+	require.NoError(t, err)
+	assert.True(t, proofs[0].OK(), "%+v", proofs[0])
+	assert.EqualValues(t, 2, proofs[0].Ledger.Pending)
+	assert.EqualValues(t, 1, proofs[0].Ledger.Failed)
+}
+
+// A mark may come late as well, when the next replay has marked more.
+func TestMarkThatComesLateIsRefused(t *testing.T) {
+	j := failedCalls(t, t.TempDir(), 3)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	calls := listedAsFailed(t, j)
+	look, err := j.lookToReplay(within(t), "crm", calls[:1], tracking.StateFailed)
+	require.NoError(t, err)
+	first, err := j.storeReplay(within(t), look, calls[:1])
+	require.NoError(t, err)
+	require.Len(t, first.failed, 1)
+	late, err := j.markMessage(within(t), "crm", first.failed[0])
+	require.NoError(t, err)
+
+	require.NoError(t, j.Replay(within(t), "crm", calls[1:2], tracking.StateFailed))
+	_, err = j.Publish(within(t), late)
+	require.Truef(t, store.IsWrongSequence(err), "%v", err)
+	assert.Equal(t, calls[2:], listedAsFailed(t, j))
 }

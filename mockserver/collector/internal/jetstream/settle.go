@@ -47,7 +47,7 @@ func (j *Journal) concerns(o *record.Outcome) bool {
 // SettleFor does what follows from outcomes about messages of CALLS, which a process
 // may have stored just before it died: the messages came again.
 func (j *Journal) SettleFor(ctx context.Context, destination string, messages []uint64) error {
-	since := time.Now().Add(-3*queue.AckWait - unsettled)
+	since := unsettledBefore(time.Now())
 	came := map[uint64]bool{}
 	for _, seq := range messages {
 		came[seq] = true
@@ -80,6 +80,10 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages []
 	}
 	return nil
 }
+
+// unsettledBefore returns the time from which on outcomes may be stored of which a process
+// that died has not done what follows, and no other has yet: their messages come again.
+func unsettledBefore(t time.Time) time.Time { return t.Add(-3*queue.AckWait - unsettled) }
 
 // settlePause is how long it is waited at first, and settleMost at most, before what
 // could not be done is tried again.

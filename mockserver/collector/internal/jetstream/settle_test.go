@@ -3,6 +3,7 @@ package jetstream_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -44,4 +45,30 @@ func TestFailedCallsAreListedRightAfterAKill(t *testing.T) {
 	require.NoError(t, j.Replay(within(t), "crm", failed, tracking.StateFailed))
 	work(t, attach(t, j, "crm"), 2*batches, delivered)
 	wantSums(t, verified(t, j, "crm"), "200 = 200 + 0 + 0 + 0")
+}
+
+// A process may be killed when an outcome is stored, and the calls that it gave up are not
+// listed yet. They are, before they are removed.
+func TestTrimListsWhatFailedJustBefore(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, jetstream.Options{Dir: dir, Keep: time.Millisecond})
+	r := attach(t, j, "crm")
+	appendCalls(t, j, "web", "a", 2)
+	l, err := r.Next(within(t), journal.Want{})
+	require.NoError(t, err)
+	failed := tracking.Outcome{State: tracking.StateFailed, Reason: "because"}
+	require.NoError(t, j.FinishUnsettled(l, journal.Result{Outcomes: []tracking.Outcome{failed, failed}}))
+	time.Sleep(2 * time.Millisecond) // until all is older than Keep
+	require.NoError(t, j.Trim(within(t)))
+	stats, err := j.Stats(within(t))
+	require.NoError(t, err)
+	require.Zero(t, stats.Calls.Messages)
+
+	j = reopen(t, dir)
+	var listed []string
+	require.NoError(t, j.Failed(within(t), "crm", func(f journal.FailedCall) bool {
+		listed = append(listed, f.Reason)
+		return true
+	}))
+	assert.Equal(t, []string{"because", "because"}, listed)
 }

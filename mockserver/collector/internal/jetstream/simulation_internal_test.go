@@ -53,16 +53,16 @@ type simulation struct {
 	ending *Journal // whose process, or server, is ending: what it could not do may be done
 }
 
-// TestSimulation leads a journal through crashes between any two steps, SEEDS (200) times,
-// each time in another way. A seed that failed is run alone by SEED.
+// TestSimulation leads a journal through crashes between any two steps, each time in another
+// way: by the seeds from 1 to SEEDS (200), by SEED alone, or by those from SEED to SEEDS.
 func TestSimulation(t *testing.T) {
 	defer cleanTimers()
 	first, last := uint64(1), uint64(200)
-	if n, err := strconv.ParseUint(os.Getenv("SEEDS"), 10, 64); err == nil {
-		last = n
-	}
 	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
 		first, last = n, n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("SEEDS"), 10, 64); err == nil {
+		last = n
 	}
 	for seed := first; seed <= last && !t.Failed(); seed++ {
 		simulate(t, seed)
@@ -437,7 +437,7 @@ func (s *simulation) replay(j *Journal) {
 	}
 	s.mu.Lock()
 	for i := range failed {
-		s.model.at("crm", failed[i].ID).replaying = true
+		s.model.at("crm", failed[i].ID).replays++
 	}
 	s.mu.Unlock()
 	if err := j.Replay(j.Ctx, "crm", failed, tracking.StateFailed); err != nil {
@@ -446,9 +446,7 @@ func (s *simulation) replay(j *Journal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range failed {
-		if f := s.model.at("crm", failed[i].ID); f.replaying {
-			f.replayed = true
-		}
+		s.model.at("crm", failed[i].ID).replayed++
 	}
 }
 

@@ -3,6 +3,7 @@ package jetstream
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"time"
 
@@ -19,13 +20,15 @@ type model struct {
 
 // A fate is what became of a call at a destination.
 type fate struct {
-	leased    bool           // now, in this process
-	attempt   int            // the last one whose end is stored
-	state     tracking.State // how that ended
-	due       time.Time      // when it may be tried again
-	doubt     *fate          // how it may have ended: nobody was told that it is stored
-	replaying bool           // it may be replayed
-	replayed  bool           // it must be
+	leased   bool           // now, in this process
+	message  string         // that it was handed out from
+	attempt  int            // the last one whose end is stored
+	state    tracking.State // how that ended
+	due      time.Time      // when it may be tried again
+	doubt    *fate          // how it may have ended: nobody was told that it is stored
+	replays  int            // that were asked for: so often it may be handed out anew
+	replayed int            // those of them that were promised: so often it must be
+	anew     int            // how often it was
 }
 
 func newModel() *model {
@@ -62,6 +65,7 @@ func (m *model) crashed() {
 func (s *simulation) leased(destination string, entry journal.Entry) (problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	message := path.Dir(entry.ID) // what follows is the attempt
 	for i := range entry.Calls {
 		id := entry.Calls[i].ID
 		f := s.model.at(destination, id)
@@ -71,12 +75,13 @@ func (s *simulation) leased(destination string, entry journal.Entry) (problem st
 		if f.leased {
 			problem = id + " is handed out twice at a time"
 		}
-		if f.doubt != nil && (entry.Attempt == f.doubt.attempt+1 || f.replaying && f.doubt.state == tracking.StateFailed) {
+		again := f.message == message
+		if f.doubt != nil && (again && entry.Attempt == f.doubt.attempt+1 || !again && f.doubt.state == tracking.StateFailed) {
 			f.end()
 		}
 		f.doubt = nil
-		if f.replaying && f.state == tracking.StateFailed && entry.Attempt == 1 {
-			*f = fate{}
+		if !again && f.anew < f.replays && f.state == tracking.StateFailed {
+			*f = fate{replays: f.replays, replayed: f.replayed, anew: f.anew + 1}
 		}
 		switch {
 		case f.attempt > 0 && f.state != tracking.StatePending:
@@ -86,7 +91,7 @@ func (s *simulation) leased(destination string, entry journal.Entry) (problem st
 		case time.Now().Before(f.due.Truncate(time.Millisecond)):
 			problem = fmt.Sprintf("%s is due in %v", id, time.Until(f.due))
 		}
-		f.leased = true
+		f.leased, f.message = true, message
 	}
 	return problem
 }
@@ -142,14 +147,14 @@ func (m *model) check(l tracking.Ledger, listed map[string]bool) (problem string
 			return id + " was accepted and never handed out"
 		case f == nil:
 			continue
+		case f.replayed > f.anew:
+			return fmt.Sprintf("%s was replayed %d times, and handed out again %d times", id, f.replayed, f.anew)
 		case f.doubt != nil:
 			f = f.doubt
 		}
 		switch {
 		case f.state == tracking.StatePending || f.leased:
 			return id + " was accepted and has not ended"
-		case f.replayed && f.state == tracking.StateFailed:
-			return id + " was replayed and not handed out again"
 		case listed[id] != (f.state == tracking.StateFailed):
 			return fmt.Sprintf("%s is %v, and whether it is listed as failed is %v", id, f.state, listed[id])
 		}

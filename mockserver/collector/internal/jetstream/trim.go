@@ -141,7 +141,8 @@ var errUnfinished = errors.New("not every outcome is there")
 // trimTo counts what is to be removed, stores that, and removes it. What was
 // counted is what is removed, and not what the account in memory says.
 func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to uint64) error {
-	if err := j.countTo(ctx, base, to); err != nil {
+	gaveUp, err := j.countTo(ctx, base, to)
+	if err != nil {
 		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", base.Calls+1, to, err)
 	}
 	if err := j.awaitSettled(ctx); err != nil { // which reads them
@@ -149,6 +150,11 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	}
 	if err := j.markAllReplays(ctx); err != nil { // while CALLS still has them
 		return err
+	}
+	if gaveUp {
+		if err := j.settleRemoved(ctx, to); err != nil {
+			return err
+		}
 	}
 	if err := j.storeBase(ctx, base, stored); err != nil {
 		return err
@@ -159,9 +165,19 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamOutcomes), "", base.Outcomes+1)
 }
 
+// settleRemoved lists the failed calls of messages that are to be removed, where that is
+// not done: a process, this one or another, may be about to, and die before.
+func (j *Journal) settleRemoved(ctx context.Context, to uint64) error {
+	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
+	if err != nil {
+		return err
+	}
+	return j.settleOutcomes(ctx, unsettledBefore(outcomes.LastTime), func(o *record.Outcome) bool { return o.Ref.Seq <= to })
+}
+
 // countTo takes the messages of CALLS up to one, and all outcomes about them,
-// into an account.
-func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) error {
+// into an account. It reports whether calls were given up.
+func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (gaveUp bool, err error) {
 	calls := j.TailCalls(base.Calls+1, func(parsed *record.Calls) error {
 		if parsed.Seq > to {
 			return store.ErrEnough
@@ -174,7 +190,7 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) e
 	})
 	calls.Whole, calls.Must = base.IsKnownLoss, to
 	if err := calls.Scan(ctx); err != nil {
-		return err
+		return false, err
 	}
 	base.Calls, base.Purged = to, to
 	// Outcomes speak of the lowest message that had not ended, which may be beyond.
@@ -185,6 +201,7 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) e
 		for i := range decoded {
 			if o := &decoded[i]; o.Ref.Seq <= to {
 				base.Count(o, seq)
+				gaveUp = gaveUp || len(o.Failed) > 0
 			} else if beyond == 0 {
 				beyond = seq
 			}
@@ -196,19 +213,19 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) e
 	})
 	outcomes.Whole = base.IsGone
 	if base.IsFinished() {
-		return nil // nothing was for anyone
+		return false, nil // nothing was for anyone
 	}
 	if err := outcomes.Scan(ctx); err != nil {
-		return err
+		return false, err
 	}
 	if !base.IsFinished() {
-		return errUnfinished
+		return false, errUnfinished
 	}
 	base.Finish(to)
 	if base.Outcomes = read; beyond > 0 {
 		base.Outcomes = beyond - 1
 	}
-	return nil
+	return gaveUp, nil
 }
 
 // expire gives up what is pending of the messages of CALLS before one: a
