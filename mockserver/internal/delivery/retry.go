@@ -110,7 +110,7 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 	if interrupted == len(jobs) {
 		return r, false
 	}
-	r = journal.Result{Outcomes: make([]tracking.Outcome, len(jobs)), RetryAt: now}
+	r = journal.Result{Outcomes: make([]tracking.Outcome, len(jobs)), RetryAt: now, MayWait: true}
 	inTime := true
 	if attempt > 0 {
 		var next time.Time
@@ -135,7 +135,7 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 // its own, and the entry comes back at the first. So it does where no call was tried: calls
 // behind those may be stored as waiting, and a process that starts must know of both.
 func resultInOrder(jobs []job, now time.Time) (r journal.Result) {
-	r.Outcomes, r.Awaited = make([]tracking.Outcome, len(jobs)), true
+	r.Outcomes = make([]tracking.Outcome, len(jobs))
 	for i := range jobs {
 		d := &jobs[i].delivery
 		if !d.decided {

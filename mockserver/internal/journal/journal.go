@@ -196,9 +196,9 @@ type Result struct {
 	// RetryAt is when the calls left in StatePending are due again, as an entry
 	// whose Attempt is one higher.
 	RetryAt time.Time
-	// Awaited says that the end of other entries waits for this one's to be stored. A
-	// journal may take its time for others.
-	Awaited bool
+	// MayWait says that nothing else waits until it is stored: a journal may wait a moment
+	// for others, to store them together.
+	MayWait bool
 }
 
 // Keeps reports whether the call at a place was filtered and is kept.

@@ -32,7 +32,7 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 		return nil
 	}
 	o, given := l.outcome(r)
-	written := l.queue.set.results.write(o, r.Awaited)
+	written := l.queue.set.results.write(o, r.MayWait)
 	select {
 	case state := <-written:
 		return l.end(o, given, state)

@@ -16,9 +16,9 @@ import (
 
 const (
 	// resultsEvery is how long after one message of outcomes the next is written, unless
-	// one is awaited or resultsCalls have ended: each takes a write to the disk, and nobody
-	// else waits but the entries that have ended, of which a destination may have more than
-	// that. If the process dies meanwhile, their calls are delivered again.
+	// one may not wait or resultsCalls have ended: each takes a write to the disk. A
+	// destination may have more entries than that which have ended. If the process dies
+	// meanwhile, their calls are delivered again.
 	resultsEvery = 50 * time.Millisecond
 	resultsCalls = 128
 	// resultsBytes bounds one message of outcomes.
@@ -27,8 +27,8 @@ const (
 	resultsQueue = 1024
 )
 
-// results writes outcomes. Those that come within resultsEvery share a message, and so a
-// write to the disk; the first after a while is written at once.
+// results writes outcomes. Those that may wait and come within resultsEvery share a message,
+// and so a write to the disk; the first after a while is written at once.
 type results struct {
 	store   *store.Store
 	account *ledger.Ledger
@@ -43,7 +43,7 @@ type results struct {
 // A pendingResult waits to be written.
 type pendingResult struct {
 	outcome *record.Outcome
-	awaited bool             // it is written at once
+	mayWait bool             // for others that end soon
 	done    chan resultState // gets one state; never closed
 }
 
@@ -57,10 +57,10 @@ func newResults(s *store.Store, account *ledger.Ledger) *results {
 	return &results{store: s, account: account, queue: make(chan *pendingResult, resultsQueue)}
 }
 
-// write hands over an outcome, which is written at once if it is awaited. The channel that
-// it returns gets one state.
-func (r *results) write(o *record.Outcome, awaited bool) <-chan resultState {
-	p := &pendingResult{outcome: o, awaited: awaited, done: make(chan resultState, 1)}
+// write hands over an outcome, which is written at once unless it may wait for others. The
+// channel that it returns gets one state.
+func (r *results) write(o *record.Outcome, mayWait bool) <-chan resultState {
+	p := &pendingResult{outcome: o, mayWait: mayWait, done: make(chan resultState, 1)}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	ctx := r.store.Ctx
@@ -92,7 +92,9 @@ func (r *results) run() {
 		}
 		var group []*pendingResult
 		group, next = r.gather(first)
-		r.due = time.Now().Add(resultsEvery)
+		if r.due = time.Now().Add(resultsEvery); next != nil {
+			r.due = time.Time{} // it has waited with the others
+		}
 		r.storeGroup(group)
 	}
 }
@@ -108,7 +110,7 @@ func (r *results) gather(first *pendingResult) (group []*pendingResult, next *pe
 			return group, p
 		}
 		group, calls = append(group, p), calls+p.outcome.Calls()
-		due = due || p.awaited || calls >= resultsCalls
+		due = due || !p.mayWait || calls >= resultsCalls
 		if p, due = r.take(timer, due); p == nil {
 			return group, nil
 		}

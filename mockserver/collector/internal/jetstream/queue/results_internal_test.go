@@ -25,7 +25,7 @@ func TestOutcomesGather(t *testing.T) {
 	one, many := &record.Outcome{Delivered: 1}, &record.Outcome{Delivered: resultsCalls - 1}
 	for name, test := range map[string]struct {
 		due      time.Duration // from now
-		awaited  bool          // the first is
+		atOnce   bool          // the first may not wait
 		coming   []coming      // after the first
 		end      time.Duration // of the journal; 0: never
 		want     int           // outcomes in the group
@@ -37,7 +37,7 @@ func TestOutcomesGather(t *testing.T) {
 		"what comes until it is due":                 {due: resultsEvery, coming: []coming{{1, one}, {resultsEvery - 2, one}, {resultsEvery, one}}, want: 3, wantTook: resultsEvery},
 		"enough calls are written before":            {due: resultsEvery, coming: []coming{{1, one}, {1, many}, {1, one}}, want: 3, wantTook: 2},
 		"enough calls with what waits":               {due: resultsEvery, coming: []coming{{0, many}, {0, one}}, want: 3},
-		"one that is awaited":                        {due: resultsEvery, awaited: true, coming: []coming{{0, one}, {1, one}}, want: 2},
+		"one that may not wait":                      {due: resultsEvery, atOnce: true, coming: []coming{{0, one}, {1, one}}, want: 2},
 		"what does not fit is next":                  {due: resultsEvery, coming: []coming{{0, large}, {0, large}}, want: 2, wantNext: true},
 		"the end of the journal":                     {due: resultsEvery, coming: []coming{{1, one}}, end: 2, want: 2, wantTook: 2},
 	} {
@@ -51,16 +51,16 @@ func TestOutcomesGather(t *testing.T) {
 				began := time.Now()
 				r := &results{store: &store.Store{Ctx: ctx}, queue: make(chan *pendingResult, resultsQueue), due: began.Add(test.due)}
 				for len(test.coming) > 0 && test.coming[0].after == 0 {
-					r.write(test.coming[0].outcome, false)
+					r.write(test.coming[0].outcome, true)
 					test.coming = test.coming[1:]
 				}
 				go func() {
 					for _, c := range test.coming {
 						time.Sleep(c.after)
-						r.write(c.outcome, false)
+						r.write(c.outcome, true)
 					}
 				}()
-				group, next := r.gather(&pendingResult{outcome: one, awaited: test.awaited})
+				group, next := r.gather(&pendingResult{outcome: one, mayWait: !test.atOnce})
 				assert.Len(t, group, test.want)
 				assert.Equal(t, test.wantNext, next != nil)
 				require.Equal(t, test.wantTook, time.Since(began))

@@ -91,7 +91,7 @@ func (set *Set) Leave(destination string, before uint64) {
 // Record stores an outcome, and reports whether it counts: another process may have ended
 // the attempt before.
 func (set *Set) Record(o *record.Outcome) (counted bool, err error) {
-	state := <-set.results.write(o, true)
+	state := <-set.results.write(o, false)
 	return state.counted, state.err
 }
 
