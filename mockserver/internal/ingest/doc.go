@@ -31,22 +31,21 @@
 //
 //  1. serve.go: a request comes in, and its path leads to what serves it
 //  2. pixel.go: a call in the address of an image
-//  3. project.go: what libraries ask for at their start
-//  4. messages.go: the calls that came, for tests
-//  5. take.go: the stages of a request that brings calls, one after another
-//  6. sort.go: each call is checked, completed, and put into the batch of its source
-//  7. store.go: the batch goes into the journal, and observers are told
-//  8. refusal.go: the answer, and what is told of a request that was refused
-//  9. handler.go: what all of these work with, the limits, and what libraries report of themselves
-//  10. judge.go: a call is held against the plan of its source, and violations are told of
-//  11. body.go: the body is read, decompressed and bounded
-//  12. complete.go: a call gets its ID, its times, and the context of its batch
-//  13. draft.go: one call is read, and held against the rules of its type
-//  14. parse.go: a body is cut into calls, in one pass
-//  15. writekey.go: the write keys of a request, and the source of each
-//  16. answer.go: what an answer says
-//  17. endpoint.go: what each path leads to
-//  18. dedup.go: calls that were stored before
-//  19. overlay.go: an object of the batch beneath that of a call
-//  20. ratelimit.go: how many calls a second each source may send
+//  3. lookup.go: what libraries ask for at their start, and tests for the calls that came
+//  4. take.go: the stages of a request that brings calls, one after another
+//  5. sort.go: each call is checked, completed, and put into the batch of its source
+//  6. store.go: the batch goes into the journal, and observers are told
+//  7. refusal.go: the answer, and what is told of a request that was refused
+//  8. handler.go: what all of these work with, the limits, and what libraries report of themselves
+//  9. judge.go: a call is held against the plan of its source, and violations are told of
+//  10. body.go: the body is read, decompressed and bounded
+//  11. complete.go: a call gets its ID, its times, and the context of its batch
+//  12. draft.go: one call is read, and held against the rules of its type
+//  13. parse.go: a body is cut into calls, in one pass
+//  14. writekey.go: the write keys of a request, and the source of each
+//  15. answer.go: what an answer says
+//  16. endpoint.go: what each path leads to
+//  17. dedup.go: calls that were stored before
+//  18. overlay.go: an object of the batch beneath that of a call
+//  19. ratelimit.go: how many calls a second each source may send
 package ingest

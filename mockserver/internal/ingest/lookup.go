@@ -3,6 +3,10 @@ package ingest
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // serviceIntegration is the name under which the libraries know the service.
@@ -43,4 +47,40 @@ func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key strin
 		"metrics":            object{"host": host, "sampleRate": sampleRate},
 		"remotePlugins":      []any{},
 	})
+}
+
+// NewMessagesHandler returns a handler that answers the calls that were not drained
+// yet, without what differs each time. POST, or GET with the parameter drain, drains
+// them. undrained returns the calls, and drains them where it is told to.
+func NewMessagesHandler(undrained func(drain bool) []tracking.Call) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		drain := r.Method == http.MethodPost || r.Method == http.MethodGet && r.URL.Query().Has("drain")
+		header := w.Header()
+		header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
+		header.Set("Cache-Control", "no-store")
+		body := []byte{'['}
+		for _, call := range undrained(drain) {
+			if len(body) > 1 {
+				body = append(body, ',')
+			}
+			body = appendMessage(body, call.Body)
+		}
+		_, _ = w.Write(append(body, ']', '\n'))
+	})
+}
+
+// appendMessage writes a stored call without its messageId and its times.
+func appendMessage(dst, call []byte) []byte {
+	dst = append(dst, '{')
+	for m := range jsonscan.Members(call) {
+		switch fields.Of(m.Key) {
+		case fields.MessageID, fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt:
+			continue
+		}
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, m.Text...)
+	}
+	return append(dst, '}')
 }
