@@ -60,7 +60,7 @@ type Collector interface {
 type Alerter struct {
 	log     *slog.Logger
 	count   func(kind, result string)
-	config  atomic.Pointer[Config] // nil where nobody is to be told
+	config  atomic.Pointer[Config] // nil if there is no webhook
 	changed chan struct{}          // gets a value when config has changed; never closed
 	failed  logthrottle.Throttle
 

@@ -13,6 +13,6 @@
 // # Files
 //
 //  1. alerts.go: the collector is looked at, and alerts are sent
-//  2. machine.go: what is wrong, since when, and what of that is to be told
+//  2. machine.go: what is wrong, since when, and which alerts are due
 //  3. alert.go: what an alert says, as JSON and for Slack
 package alerts

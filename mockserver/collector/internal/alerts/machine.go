@@ -31,7 +31,7 @@ type finding struct {
 	limit  int64     // and where it refuses more
 }
 
-// A conditionState is how a subject is, as far as that is to be told.
+// A conditionState is the state of a condition.
 type conditionState uint8
 
 const (
@@ -48,8 +48,8 @@ const (
 //	pending | raised after a while, told  | fine |
 //	raised  |                             | fine, told | told
 //
-// A state that is to be told is news until an alert with it was received. What changes
-// before that is in the same alert: how often it was raised, and how many calls were
+// A change marked "told" is news until the webhook has received an alert of it. What
+// changes before that is in the same alert: how often it was raised, and how many calls were
 // given up. A call is given up in the condition of the kind given_up alone, which is good
 // when none was for as long as a destination must be down.
 type condition struct {
@@ -78,8 +78,8 @@ type draft struct {
 	tries   int // how often it was sent
 }
 
-// A machine decides what is to be told, from what it is shown. It knows no clock: each
-// method is told the time. It must not be used concurrently.
+// A machine decides which alerts to send, from what it is shown. It knows no clock: each
+// method takes the time. It must not be used concurrently.
 type machine struct {
 	after      time.Duration // how long a destination must be down
 	collector  string        // the name of the one that tells

@@ -23,9 +23,9 @@ const settle = 100 * time.Millisecond
 // may never be left alone.
 const unsettled = time.Second
 
-// Reload takes on a changed configuration: sources and their plans, destinations, whom to
-// alert, the admin token, hosts and proxies, the certificate and the log level. It returns the settings
-// that changed too but are read at the start alone. On an error what was stays.
+// Reload applies a changed configuration: sources and their plans, destinations, alerts,
+// the admin token, hosts and proxies, the certificate and the log level. It returns the
+// settings that changed too but are read at the start alone. On an error what was stays.
 func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []string, err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
