@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race lint arrows api fmt quickstart fuzz account bench chart model spool durable damage simulate formats nemesis load e2e pictures cross modules ci
+.PHONY: help tools test race lint arrows api fmt quickstart fuzz account bench chart model spool durable damage simulate formats nemesis load e2e pictures terminal cross modules ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ tools:
 
 lint: tools ## run the linters, and look for code that nothing reaches
 	@$(TOOL_BIN)/actionlint -color=false
-	@$(TOOL_BIN)/actionlint -color=false examples/node/workflow.yml
+	@$(TOOL_BIN)/actionlint -color=false examples/node/workflow.yml examples/playwright/workflow.yml
 	@for module in $(MODULES); do \
 		echo "golangci-lint $$module"; \
 		(cd $$module && $(CURDIR)/$(TOOL_BIN)/golangci-lint run --allow-parallel-runners ./...) || exit 1; \
@@ -119,6 +119,9 @@ e2e: ## run the inspector's tests in a browser, with LOAD (30s) of 1,000 calls a
 PICTURES ?= $(CURDIR)/mockserver/internal/inspector/e2e/screenshots
 pictures: ## take pictures of every page of the inspector into PICTURES
 	SCREENSHOTS=$(PICTURES) REQUIRE_CHROMIUM=1 go test -count=1 -run Pictures $(E2E)
+
+terminal: ## draw what collector dev shows on a terminal, for the README
+	go run ./mockserver/collector/picture docs
 
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 cross: ## build every module for every platform, which takes a while the first time

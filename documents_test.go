@@ -31,7 +31,7 @@ const modulePath = "github.com/seed-45eadc4a/analytics-go"
 //	sh        its programs, packages, flags and targets exist; what the command
 //	          collector is given is tested in its own module
 //	yaml      is a configuration of the collector: tested in its module
-//	js, python part of a file, <!-- from FILE -->, that is tested
+//	js, python part of a file, <!-- from FILE -->, that is tested, as sh and yaml may be
 //	text      is no code
 func TestDocumentsAreRight(t *testing.T) {
 	needsRepository(t)
@@ -45,12 +45,12 @@ func TestDocumentsAreRight(t *testing.T) {
 				require.Greater(t, len(strings.Fields(reason)), 2, "give a reason")
 				return
 			}
+			if file, ok := strings.CutPrefix(b.Comment, "from "); ok {
+				isPartOf(t, b.Text, file)
+				return
+			}
 			switch b.Language {
 			case "go", "diff", "js", "python":
-				if file, ok := strings.CutPrefix(b.Comment, "from "); ok {
-					isPartOf(t, b.Text, file)
-					return
-				}
 				require.Contains(t, []string{"go", "diff"}, b.Language, "say from which file it is")
 				sources[b.String()] = wholeFile(t, b)
 			case "sh":

@@ -8,6 +8,6 @@
 //
 // Tests that need programs which are not on every machine (buildah, dpkg, systemd-analyze,
 // node) are skipped without them, and fail without them where REQUIRE_BUILDAH, REQUIRE_DPKG,
-// REQUIRE_SYSTEMD or REQUIRE_NODE is set. Images need a root who may mount; a deb is
+// REQUIRE_SYSTEMD or REQUIRE_NODE is set, and so on for the programs of ../examples. Images need a root who may mount; a deb is
 // installed only where REQUIRE_DPKG asks for it. They are for Linux alone.
 package deploy

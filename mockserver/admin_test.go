@@ -156,7 +156,7 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 		{"GET", "/calls?limit=0", "", 400, "invalid_parameter", `the parameter limit is "0"; use a number from 1 to 500`},
 		{"GET", "/calls?since=noon", "", 400, "invalid_parameter", `the parameter since is "noon"; use a time such as 2026-01-31T12:00:00Z`},
 		{"GET", "/calls?state=lost", "", 400, "invalid_parameter", `the parameter state is "lost"; use pending, delivered, failed or filtered`},
-		{"GET", "/rejections?limits=5", "", 400, "invalid_parameter", `there is no parameter "limits"; the parameters are limit`},
+		{"GET", "/rejections?limits=5", "", 400, "invalid_parameter", `there is no parameter "limits"; the parameters are limit, messageId, source, type, event, userId, text, since, until, where`},
 		{"GET", "/calls/site/none", "", 404, "not_found", `unknown name: no call "none" of source "site" is remembered`},
 		{"POST", "/destinations/none/pause", "", 404, "not_found", `unknown name: there is no destination "none"`},
 		{"POST", "/destinations/hook/replay", `{"state":"pending"}`, 422, "invalid", `state: is "pending": use "failed", "delivered" or "filtered"`},
@@ -312,7 +312,7 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "failing", state("hook"), "120 failed of 120")
 	_, page := get(t, srv.URL+"/destinations")
-	assert.Contains(t, page, "the last 64 attempts failed")
+	assert.Contains(t, page, "0 %<small>of 120 attempts")
 	assert.NotContains(t, page, "Delivering")
 	assert.Contains(t, page, "Nothing yet")
 

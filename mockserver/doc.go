@@ -70,6 +70,5 @@
 //  7. fault.go: what a fault is, and which requests it befalls
 //  8. names.go: what tests look at
 //  9. match.go: which calls are meant
-//  10. jsondiff.go: how two documents differ
-//  11. transport.go: requests without a network
+//  10. transport.go: requests without a network
 package mockserver

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -51,7 +52,7 @@ func (c goldenCall) text(f fields.Field) string {
 func (g Golden) list(calls []tracking.Call) ([]goldenCall, error) {
 	list := make([]goldenCall, len(calls))
 	for i := range calls {
-		v, err := decodeJSON(calls[i].Body)
+		v, err := jsondiff.Decode(calls[i].Body)
 		if err != nil {
 			return nil, fmt.Errorf("mockserver: call %s is not JSON: %w", calls[i].ID, err)
 		}
@@ -92,7 +93,7 @@ func (g Golden) encode(list []goldenCall) []byte {
 }
 
 func decodeGolden(text []byte) (list []goldenCall, err error) {
-	v, err := decodeJSON(text)
+	v, err := jsondiff.Decode(text)
 	if err != nil {
 		return nil, fmt.Errorf("it is not JSON: %w", err)
 	}

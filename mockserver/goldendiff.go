@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -34,13 +35,13 @@ func (g Golden) diff(got, want []goldenCall) (lines []string) {
 			lines = append(lines, "came before one that precedes it in the file: "+g.summary(want[i]))
 		}
 		latest = max(latest, at)
-		if why := differences(map[string]any(got[at]), map[string]any(want[i]), false).lines; len(why) > 0 {
+		if why := jsondiff.Compare(map[string]any(got[at]), map[string]any(want[i]), false).Lines; len(why) > 0 {
 			lines = append(lines, "differs: "+g.summary(want[i])+"\n    "+strings.Join(why, "\n    "))
 		}
 	}
 	for i := range got {
 		if !paired[i] {
-			lines = append(lines, "is not in the file: "+g.summary(got[i])+"\n    "+jsonText(got[i], maxBodyShown))
+			lines = append(lines, "is not in the file: "+g.summary(got[i])+"\n    "+jsondiff.Text(got[i], maxBodyShown))
 		}
 	}
 	if more := len(lines) - maxListed; more > 0 {
@@ -89,10 +90,10 @@ const maxCompared = 50
 // nearest returns which of some calls differs least from one of a file, or -1.
 func (g Golden) nearest(want goldenCall, got []goldenCall, of []int) int {
 	nearest := -1
-	var least *jsonDiff
+	var least *jsondiff.Diff
 	for i, at := range of[:min(len(of), maxCompared)] {
-		d := differences(map[string]any(g.comparable(got[at])), map[string]any(g.comparable(want)), false)
-		if nearest < 0 || cmp.Or(cmp.Compare(len(d.lines), len(least.lines)), cmp.Compare(d.distance, least.distance)) < 0 {
+		d := jsondiff.Compare(map[string]any(g.comparable(got[at])), map[string]any(g.comparable(want)), false)
+		if nearest < 0 || cmp.Or(cmp.Compare(len(d.Lines), len(least.Lines)), cmp.Compare(d.Distance, least.Distance)) < 0 {
 			nearest, least = i, d
 		}
 	}

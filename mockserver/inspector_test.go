@@ -368,9 +368,9 @@ func TestListPagesAndCounts(t *testing.T) {
 	}
 	assert.Len(t, seen, 500)
 	_, body := get(t, srv.URL+"/?text=M-3-7&event=TEST&user=u")
-	assert.Regexp(t, `<b>0</b> of 500 calls match.* 500 hidden by the filter`, body)
+	assert.Regexp(t, `<b>0</b> of 500 calls match.* 500 hidden by the search`, body)
 	_, body = get(t, srv.URL+"/?text=%223-7%22")
-	assert.Regexp(t, `<b>1</b> of 500 calls matches.* 499 hidden by the filter`, body)
+	assert.Regexp(t, `<b>1</b> of 500 calls matches.* 499 hidden by the search`, body)
 }
 
 func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
@@ -398,13 +398,13 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	mu.Unlock()
 
 	_, page := get(t, srv.URL+"/replay?event=tested")
-	assert.Contains(t, page, "7 calls match: <bdi>event with “tested”</bdi>.")
+	assert.Contains(t, page, "7 calls match <code><bdi>event:tested</bdi></code>.")
 	assert.Equal(t, 2, strings.Count(page, `data-calls="7"`))
 	upTo := find(t, page, `name="upTo" value="(\d+)"`)
 	post(t, srv.URL+"/v1/batch", "key", track("later", 1)) // it was not counted, and is not replayed
 	browser := newBrowser(t)
 	res, page := request(t, browser, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "pick": {"failed:hook"}})
-	assert.Equal(t, "/?event=tested", res.Request.URL.RequestURI())
+	assert.Equal(t, "/?q=event%3Atested", res.Request.URL.RequestURI())
 	assert.Contains(t, page, "7 calls are being replayed.")
 	ended(8, "hook", tracking.StateDelivered)
 	ended(8, "other", tracking.StateFailed)
@@ -555,7 +555,14 @@ func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {
 	assert.Equal(t, "Bearer s3cret", d.Webhooks[0].Headers["Authorization"])
 	assert.Equal(t, "shared", d.SharedSecret)
 	form.Set("secretDo", "remove")
+	form.Set("traceContext", "all")
 	_, _ = submit(t, srv.URL+"/destinations/save", form)
+	assert.Equal(t, webhook.TraceAll, srv.Engine().Settings().Destinations[0].TraceContext)
+	_, page = get(t, srv.URL+"/destination?name=d")
+	assert.Contains(t, page, `<option value="all" selected>`)
+	form.Set("traceContext", "some")
+	_, page = submit(t, srv.URL+"/destinations/save", form)
+	assert.Contains(t, page, `use &#34;parent&#34;, &#34;all&#34; or &#34;none&#34;`)
 	assert.Empty(t, srv.Engine().Settings().Destinations[0].SharedSecret)
 }
 

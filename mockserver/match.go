@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -31,7 +33,7 @@ type distant interface{ distance() int }
 type unlike struct{ got, want string }
 
 func (u unlike) String() string { return fmt.Sprintf("%q, want %q", u.got, u.want) }
-func (u unlike) distance() int  { return distance(u.got, u.want) }
+func (u unlike) distance() int  { return jsondiff.Distance(u.got, u.want) }
 
 // distantLine is a line about what is as far from what is wanted as by says.
 type distantLine struct {
@@ -79,21 +81,21 @@ func WithID(messageID string) Match {
 // numbers the value counts: 3 is 3.0. With what is not JSON it picks nothing, and the
 // methods of a View that have a [TB] end the test at once.
 func Like(want string) Match {
-	wanted, err := decodeJSON([]byte(want))
+	wanted, err := jsondiff.Decode([]byte(want))
 	if err != nil {
 		return (&unusable{fmt.Errorf("mockserver: Like needs JSON, and %q is none: %w", want, err)}).match
 	}
 	return func(r *tracking.Record) bool {
-		got, err := decodeJSON(r.Call.Body)
+		got, err := jsondiff.Decode(r.Call.Body)
 		if err != nil {
 			return r.Missf("it is not JSON: %v", err)
 		}
-		d := differences(got, wanted, true)
-		if len(d.lines) == 0 {
+		d := jsondiff.Compare(got, wanted, true)
+		if len(d.Lines) == 0 {
 			return true
 		}
-		r.Missf("%v", distantLine{d.lines[0], d.distance})
-		for _, line := range d.lines[1:] {
+		r.Missf("%v", distantLine{d.Lines[0], d.Distance})
+		for _, line := range d.Lines[1:] {
 			r.Missf("%s", line)
 		}
 		return false
@@ -234,25 +236,11 @@ func nearest(records []tracking.Record, match []Match) (record tracking.Record, 
 	return record, least.lines
 }
 
+// maxBodyShown is how much is shown of a call, in bytes.
+const maxBodyShown = 2000
+
 // excerpt returns the call's body, or its first bytes.
 func excerpt(c *tracking.Call) string { return text.CutBytes(maxBodyShown, string(c.Body)) }
 
 // summary names a call in a line.
-func summary(c *tracking.Call) string {
-	var b strings.Builder
-	b.WriteString(c.Type)
-	for _, part := range []struct{ name, value string }{
-		{"", c.Event}, {"", c.Name}, {"userId", c.UserID}, {"anonymousId", c.AnonymousID}, {"groupId", c.GroupID},
-		{"previousId", c.PreviousID}, {"messageId", c.ID},
-	} {
-		if part.value == "" {
-			continue
-		}
-		b.WriteByte(' ')
-		if part.name != "" {
-			b.WriteString(part.name + "=")
-		}
-		fmt.Fprintf(&b, "%.60q", part.value)
-	}
-	return b.String()
-}
+func summary(c *tracking.Call) string { return expect.Title(c) }

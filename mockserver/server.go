@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -71,12 +72,12 @@ func run(config engine.Config, inProcess bool) (*Server, error) {
 	return s, nil
 }
 
-// handlerOf puts the admin API beside the pages, which have the tracking API behind
-// them.
-func handlerOf(admin, pages http.Handler) http.Handler {
+// handlerOf puts the admin API, and what tests ask, beside the pages, which have the
+// tracking API behind them.
+func handlerOf(api, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/messages" {
-			admin.ServeHTTP(w, r)
+		if strings.HasPrefix(r.URL.Path, "/api/") || slices.Contains(admin.TestPaths, r.URL.Path) {
+			api.ServeHTTP(w, r)
 			return
 		}
 		pages.ServeHTTP(w, r)

@@ -1,32 +1,28 @@
-// What the program sends, as a collector took it. COLLECTOR_URL says where one runs by
-// collector dev, and COLLECTOR_TOKEN its admin token, if it has one.
+// What the program sends, as a collector took it.
 import assert from 'node:assert/strict'
 import { beforeEach, test } from 'node:test'
+import { collector, expectCalls, reset } from './collector.js'
 import { signUp, track } from './signup.js'
 
-const collector = process.env.COLLECTOR_URL ?? 'http://127.0.0.1:8765'
+beforeEach(reset)
 
-/** Returns the calls that came since it was asked last. */
-async function messages() {
-  const token = process.env.COLLECTOR_TOKEN
-  const response = await fetch(`${collector}/messages`, {
-    method: 'POST',
-    headers: token ? { Authorization: `Bearer ${token}` } : {},
-  })
-  assert.equal(response.status, 200)
-  return response.json()
-}
-
-beforeEach(messages)
-
-test('a sign-up is tracked', async () => {
+test('a sign-up is tracked once, and nothing is rejected', async () => {
   await signUp('user-123', 'Enterprise', collector)
-  assert.deepEqual(await messages(), [
-    { type: 'track', userId: 'user-123', event: 'Signed Up', properties: { plan: 'Enterprise' } },
-  ])
+  await expectCalls(
+    { type: 'track', event: 'Signed Up', userId: 'user-123', properties: { plan: 'Enterprise' }, count: 1 },
+    { bad: true, count: 0 },
+  )
 })
 
 test('a call without a user is rejected, as in production', async () => {
   await track(collector, 'web', { event: 'Signed Up' }) // answered 200, unless it is strict
-  assert.deepEqual(await messages(), [])
+  await expectCalls({ bad: true, code: 'no_user_anon_id' }, { type: 'track', count: 0 })
+})
+
+test('what differs is said', async () => {
+  await signUp('user-123', 'Free', collector)
+  await assert.rejects(
+    expectCalls({ event: 'Signed Up', properties: { plan: 'Enterprise' } }, { event: 'Signed Up', count: 0 }),
+    /properties\.plan is "Free", want "Enterprise"/,
+  )
 })

@@ -82,7 +82,7 @@ func (l *Load) send(ctx, hard context.Context) {
 	for s := range l.Senders {
 		senders.Go(func() {
 			batch, single := l.body(l.Batch), l.body(1)
-			next := time.Now()
+			next := l.await(ctx, time.Now().Add(l.interval()*time.Duration(s)/time.Duration(l.Senders))) // not all at once
 			for n := 0; ctx.Err() == nil && (l.Calls == 0 || l.Sent.Load() < l.Calls); n++ {
 				body := batch
 				if l.size(n) == 1 {
@@ -109,22 +109,36 @@ func (l *Load) size(n int) int {
 	return l.Batch
 }
 
+// interval is how long after one request of a sender the rate allows the next.
+func (l *Load) interval() time.Duration {
+	if l.Rate == 0 {
+		return 0
+	}
+	return time.Duration(l.Senders*l.Batch) * time.Second / time.Duration(l.Rate)
+}
+
 // pace waits until the rate allows another request of the sender. What was late is not
 // made up for.
 func (l *Load) pace(ctx context.Context, last time.Time) (next time.Time) {
 	if l.Rate == 0 {
 		return last
 	}
-	interval := time.Duration(l.Senders*l.Batch) * time.Second / time.Duration(l.Rate)
-	next = last.Add(interval)
-	if earliest := time.Now().Add(-interval); next.Before(earliest) {
+	next = last.Add(l.interval())
+	if earliest := time.Now().Add(-l.interval()); next.Before(earliest) {
 		next = earliest
 	}
-	select {
-	case <-time.After(time.Until(next)):
-	case <-ctx.Done():
+	return l.await(ctx, next)
+}
+
+// await waits until a time, which it returns, or until ctx ends.
+func (l *Load) await(ctx context.Context, at time.Time) time.Time {
+	if left := time.Until(at); left > 0 {
+		select {
+		case <-time.After(left):
+		case <-ctx.Done():
+		}
 	}
-	return next
+	return at
 }
 
 // deliver makes a request until it is answered 200.

@@ -163,6 +163,8 @@ func (p *Process) Ended() bool {
 type Usage struct {
 	RSS, PeakRSS int64         // bytes
 	CPU          time.Duration // user and system
+	Writes       int64         // system calls that wrote, to files and connections
+	Written      int64         // bytes that went to a disk
 }
 
 // CPU is what a process that has ended has used, user and system.

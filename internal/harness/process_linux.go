@@ -44,7 +44,26 @@ func (p *Process) Usage() (Usage, error) {
 		n, _ := strconv.ParseInt(f, 10, 64)
 		u.CPU += time.Duration(n) * time.Second / ticks
 	}
-	return u, nil
+	u.Writes, u.Written, err = p.writes()
+	return u, err
+}
+
+func (p *Process) writes() (writes, bytes int64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", p.Pid()))
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		n, _ := strconv.ParseInt(value, 10, 64)
+		switch name {
+		case "syscw":
+			writes = n
+		case "write_bytes":
+			bytes = n
+		}
+	}
+	return writes, bytes, nil
 }
 
 // ForgetPeak has PeakRSS begin anew.

@@ -54,5 +54,6 @@ type Rejection struct {
 	ReceivedAt time.Time `json:"receivedAt"`
 	Body       []byte    `json:"-"` // as received, but for a write key; at most the first 32 KiB
 
+	Sender     Sender      `json:"sender,omitzero"`      // of its request
 	Violations []Violation `json:"violations,omitempty"` // of a call that is not as planned, see Call.Violations
 }

@@ -18,8 +18,9 @@
 //  3. ledger.go: the account of a destination
 //  4. outcome.go: the states of a call
 //  5. codes.go: what is wrong with a call or a request
-//  6. destination.go: sources and destinations
-//  7. order.go: in which order calls are delivered
-//  8. call.go: a call
-//  9. limits.go: how much a request may hold
+//  6. sender.go: who sent a request
+//  7. destination.go: sources and destinations
+//  8. order.go: in which order calls are delivered
+//  9. call.go: a call
+//  10. limits.go: how much a request may hold
 package tracking

@@ -11,8 +11,11 @@ type Record struct {
 	// which some may have failed on their way. 0 is a first attempt, or a sender that
 	// does not say.
 	RetryCount int
-	Ends       []Ended   // what was decided about it, by any destination, oldest first
-	Attempts   []Attempt // the requests to webhooks that were made for it, oldest first
+	// TraceParent and TraceState are the W3C trace context of the request that brought the
+	// call, as far as it is valid; empty where it had none.
+	TraceParent, TraceState string
+	Ends                    []Ended   // what was decided about it, by any destination, oldest first
+	Attempts                []Attempt // the requests to webhooks that were made for it, oldest first
 	// Partial reports whether the call was first heard of when it was attempted: what
 	// other destinations did with it before is not known.
 	Partial bool

@@ -31,6 +31,21 @@ const (
 	AttemptHeader = "X-Attempt"
 )
 
+// TraceContext says how much of the W3C trace context of the request that brought a call
+// goes with it.
+type TraceContext string
+
+// Values of Settings.TraceContext.
+const (
+	// TraceParent sends the header traceparent, which has random numbers alone.
+	TraceParent TraceContext = "parent"
+	// TraceAll sends tracestate as well, which systems for tracing write into what they
+	// like, also who a user is: for receivers that are trusted with that.
+	TraceAll TraceContext = "all"
+	// TraceNone sends neither.
+	TraceNone TraceContext = "none"
+)
+
 // SenderConfig says how a collector makes its requests. The zero value is ready to use.
 type SenderConfig struct {
 	// Policy says which addresses may be connected to. Defaults to the public

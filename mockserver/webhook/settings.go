@@ -30,6 +30,9 @@ type Settings struct {
 	Signature Signature `json:"signature,omitempty"`
 	// AliasFields names the identities in alias bodies. Defaults to [AliasSpaced].
 	AliasFields AliasFields `json:"aliasFields,omitempty"`
+	// TraceContext says how much of the trace that a call is part of requests have. Defaults
+	// to [TraceParent].
+	TraceContext TraceContext `json:"traceContext,omitempty"`
 }
 
 // Endpoint is one URL with the static headers of each request to it.
@@ -67,6 +70,11 @@ func (s Settings) Validate() error {
 	case "", AliasSpaced, AliasCamelCase:
 	default:
 		p.add("aliasFields", fmt.Sprintf("is %q", s.AliasFields), `use "spaced" or "camelCase"`)
+	}
+	switch s.TraceContext {
+	case "", TraceParent, TraceAll, TraceNone:
+	default:
+		p.add("traceContext", fmt.Sprintf("is %q", s.TraceContext), `use "parent", "all" or "none"`)
 	}
 	return errors.Join(p...)
 }

@@ -233,7 +233,9 @@ func readFormat(t *testing.T, rig *formatRig, want left) {
 		assert.Equal(t, tracking.Ledger{Destination: name, Accepted: was.Accepted + 1, Delivered: was.Pending + 1, Filtered: was.Filtered}, all[name])
 		assert.Subset(t, slices.Collect(maps.Keys(rig.gotBy(name))), []string{"m-0-0", "m-0-1", "m-1-0", "m-1-1", "m-2-0", "m-2-1", "new"}, name)
 	}
-	waitFor(t, time.Minute, "the deletion request is done", func() bool {
+	// Outcomes that the kill took before they were noted are missed after a minute, and then
+	// the notification is sent again.
+	waitFor(t, 5*time.Minute, "the deletion request is done", func() bool {
 		pending, _ := rig.deletion(t)
 		return pending == 0
 	})

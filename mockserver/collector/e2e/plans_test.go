@@ -200,7 +200,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 
 	// A plan that cannot be read refuses the reload, and what was stays.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte("track: {E: {propertis: {}}}\n"), 0o600))
-	waitFor(t, 30*time.Second, "the plan is refused", func() bool {
+	waitFor(t, 2*time.Minute, "the plan is refused", func() bool {
 		return strings.Contains(c.Log(), `plan.yaml:1: track \"E\": \"propertis\" is no keyword of JSON Schema`)
 	})
 	postOrders(t, c, "held", "held-3", true)
@@ -208,7 +208,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 	assert.Equal(t, append(quarantined, "held-3-bad"), listed())
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(plannedWith("[number, string]")), 0o600))
-	waitFor(t, 30*time.Second, "the plan is mended", func() bool { return strings.Contains(c.Log(), "the configuration was reloaded") })
+	waitFor(t, 2*time.Minute, "the plan is mended", func() bool { return strings.Contains(c.Log(), "the configuration was reloaded") })
 	assert.Equal(t, 3, replay())
 	c.Kill()
 	c = serve(t, path, address, nil)

@@ -35,13 +35,16 @@ func newMeasurement(use, short string, measure func(ctx context.Context, b *benc
 				return err
 			}
 			defer func() { _ = os.RemoveAll(b.dir) }()
-			if b.binary, err = harness.Build(cmd.Context(), b.dir); err != nil {
-				return err
+			if b.binary == "" {
+				if b.binary, err = harness.Build(cmd.Context(), b.dir); err != nil {
+					return err
+				}
 			}
 			return measure(cmd.Context(), &b)
 		},
 	}
 	cmd.Flags().StringVar(&b.dir, "dir", "", "where the queue is, for its time (default: the system's temporary directory)")
+	cmd.Flags().StringVar(&b.binary, "binary", "", "the command collector, of another version for example (default: it is built)")
 	cmd.Flags().StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the collector, of the last run that is profiled")
 	return cmd
 }
@@ -145,6 +148,16 @@ func awaitDelivered(ctx context.Context, c *harness.Collector) error {
 	}
 }
 
+// awaitArrival waits until all calls of a load have come to a receiver.
+func awaitArrival(r *harness.Receiver, calls *harness.Load) error {
+	for deadline := time.Now().Add(10 * time.Second); r.Missing(calls) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d calls did not arrive within 10 s", r.Missing(calls))
+		}
+	}
+	return nil
+}
+
 // A sample is what a program did in a run, and what that took.
 type sample struct {
 	rate float64       // a second
@@ -198,4 +211,12 @@ func median[S any, T int64 | float64 | time.Duration](all []S, of func(S) T) T {
 	}
 	slices.Sort(values)
 	return values[len(values)/2]
+}
+
+func percentile(all []time.Duration, p int) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[(len(all)-1)*p/100].Round(10 * time.Microsecond)
 }

@@ -121,10 +121,8 @@ func (b *bench) arrivals(ctx context.Context, d time.Duration, rate int, beside 
 	limited, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	calls.Do(limited, d)
-	for deadline := time.Now().Add(10 * time.Second); r.Missing(calls) > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return nil, 0, fmt.Errorf("%d calls did not arrive within 10 s", r.Missing(calls))
-		}
+	if err := awaitArrival(r, calls); err != nil {
+		return nil, 0, err
 	}
 	s, err := newSample(c.Process, before, r.Distinct(), d)
 	for call := range calls.All {

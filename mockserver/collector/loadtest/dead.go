@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,14 +44,6 @@ func newDead() *cobra.Command {
 	flags.IntVar(&rate, "rate", 300, "calls a second")
 	flags.IntVar(&answers, "answers", 0, "status with which the dead destination answers all calls (default: it cannot be connected to)")
 	return cmd
-}
-
-func percentile(all []time.Duration, p int) time.Duration {
-	if len(all) == 0 {
-		return 0
-	}
-	slices.Sort(all)
-	return all[(len(all)-1)*p/100].Round(10 * time.Microsecond)
 }
 
 // healthy measures how long a healthy destination waits for its calls, beside a

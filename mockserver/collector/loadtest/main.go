@@ -15,7 +15,7 @@ func main() {
 		Use: "loadtest", Short: "Measure the command collector on this machine",
 		SilenceUsage: true,
 	}
-	root.AddCommand(newIngest(), newDeliver(), newDead(), newStart(), newVerify(), newChurn(), newCompare(), newCluster(), newNullServer(), newBareSender(), newNATSServer())
+	root.AddCommand(newIngest(), newDeliver(), newDead(), newStart(), newVerify(), newChurn(), newCompare(), newModerate(), newCluster(), newNullServer(), newBareRelay(), newBareSender(), newNATSServer())
 	if err := root.ExecuteContext(ctx); err != nil {
 		os.Exit(1)
 	}

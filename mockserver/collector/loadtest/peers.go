@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -30,21 +32,27 @@ func (b *bench) self(args ...string) (*harness.Process, error) {
 // nullServer starts a server that does nothing, in a process of its own: a bare handler,
 // or a receiver.
 func (b *bench) nullServer() (url string, p *harness.Process, err error) {
+	p, url, err = b.server("null-server")
+	return url, p, err
+}
+
+// server starts this program as a server, and waits until it listens.
+func (b *bench) server(command string, args ...string) (p *harness.Process, url string, err error) {
 	address, err := harness.FreeAddress()
 	if err != nil {
-		return "", nil, err
+		return nil, "", err
 	}
-	if p, err = b.self("null-server", address); err != nil {
-		return "", nil, err
+	if p, err = b.self(append([]string{command, address}, args...)...); err != nil {
+		return nil, "", err
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
-			return "http://" + address, p, conn.Close()
+			return p, "http://" + address, conn.Close()
 		}
 		if time.Now().After(deadline) {
 			p.Kill()
-			return "", nil, err
+			return nil, "", err
 		}
 	}
 }
@@ -61,6 +69,68 @@ func newNullServer() *cobra.Command {
 			return server.ListenAndServe()
 		},
 	}
+}
+
+// newBareRelay is the command of a bareRelay.
+func newBareRelay() *cobra.Command {
+	return &cobra.Command{
+		Use: "bare-relay ADDRESS URL FILE", Hidden: true, Args: cobra.ExactArgs(3),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := os.Create(args[2])
+			if err != nil {
+				return err
+			}
+			relay := &relay{to: args[1], file: file, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: webhook.Timeout}}
+			server := &http.Server{Addr: args[0], ReadHeaderTimeout: time.Second, Handler: relay}
+			return server.ListenAndServe()
+		},
+	}
+}
+
+// A relay posts each request that it has written to a file.
+type relay struct {
+	to     string
+	client *http.Client
+
+	mu   sync.Mutex // guards file
+	file *os.File
+}
+
+func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = l.keep(body)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = io.WriteString(w, `{"success": true}`)
+	go l.post(body)
+}
+
+// keep brings a body to the disk.
+func (l *relay) keep(body []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := l.file.Write(body)
+	return errors.Join(err, l.file.Sync())
+}
+
+func (l *relay) post(body []byte) {
+	req, err := http.NewRequest(http.MethodPost, l.to, bytes.NewReader(body))
+	if err != nil {
+		return
+	}
+	_, rest, _ := bytes.Cut(body, []byte(`"messageId":"`))
+	id, _, _ := bytes.Cut(rest, []byte(`"`))
+	req.Header.Set("X-Message-Id", string(id))
+	res, err := l.client.Do(req)
+	if err != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
 }
 
 // newBareSender is a program that does nothing but post one payload.

@@ -89,6 +89,10 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 // in X-Forwarded-Proto: one of GuardConfig.Proxies, or any where none is named.
 func (g *Guard) IsHTTPS(r *http.Request) bool { return g.rules.Load().isHTTPS(r) }
 
+// ClientOf returns the address that a request comes from, as far as trusted proxies tell;
+// the zero value where that is no address.
+func (g *Guard) ClientOf(r *http.Request) netip.Addr { return g.rules.Load().client(r) }
+
 // IsOpen reports whether no token is needed.
 func (g *Guard) IsOpen() bool { return g.rules.Load().open }
 
@@ -120,7 +124,7 @@ func (g *Guard) CheckToken(r *http.Request, authorization string) *Error {
 	if authorization == "" {
 		return missing
 	}
-	client := rules.client(r)
+	client := networkOf(rules.client(r))
 	if g.throttle.blocks(client) {
 		return &Error{Status: http.StatusTooManyRequests, Code: "too_many_wrong_tokens",
 			Message: "too many wrong tokens came from this address; try again in a minute"}
@@ -175,8 +179,7 @@ func (r *guardRules) knowsHost(hostport string) bool {
 		slices.ContainsFunc(r.hosts, func(known string) bool { return strings.EqualFold(known, host) })
 }
 
-// client returns the address that a request comes from, as far as trusted proxies
-// tell; of IPv6 the network, since one client has all of it.
+// client is Guard.ClientOf.
 func (r *guardRules) client(req *http.Request) netip.Addr {
 	address := remoteAddr(req)
 	forwarded := strings.Split(strings.Join(req.Header.Values("X-Forwarded-For"), ","), ",")
@@ -187,11 +190,16 @@ func (r *guardRules) client(req *http.Request) netip.Addr {
 		}
 		address = before.Unmap()
 	}
-	if address.Is6() {
-		network, _ := address.WithZone("").Prefix(64)
-		return network.Addr()
-	}
 	return address
+}
+
+// networkOf returns of an address of IPv6 the network, since one client has all of it.
+func networkOf(address netip.Addr) netip.Addr {
+	if !address.Is6() {
+		return address
+	}
+	network, _ := address.WithZone("").Prefix(64)
+	return network.Addr()
 }
 
 // remoteAddr returns the other end of the connection.

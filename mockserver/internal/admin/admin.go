@@ -34,13 +34,25 @@ var adminRoutes = []adminRoute{
 	{"DELETE", "/api/v1/destinations/{destination}", (*admin).removeDestination},
 	{"POST", "/api/v1/destinations/{destination}/pause", (*admin).pauseDestination},
 	{"POST", "/api/v1/destinations/{destination}/resume", (*admin).resumeDestination},
+	{"POST", "/api/v1/destinations/{destination}/test", (*admin).testDestination},
 	{"POST", "/api/v1/destinations/{destination}/replay", (*admin).replayDestination},
+	{"POST", "/api/v1/destinations/{destination}/replays", (*admin).startReplay},
+	{"GET", "/api/v1/replays", (*admin).listReplays},
+	{"GET", "/api/v1/replays/{replay}", (*admin).getReplay},
 	{"GET", "/api/v1/destinations/{destination}/failed", (*admin).listFailed},
 	{"GET", "/api/v1/calls", (*admin).listCalls},
 	{"GET", "/api/v1/calls/{source}/{messageId}", (*admin).getCall},
 	{"GET", "/api/v1/calls/{source}/{messageId}/attempts", (*admin).listAttempts},
 	{"POST", "/api/v1/calls/{source}/{messageId}/replay", (*admin).replayCall},
+	{"GET", "/api/v1/users/{user}/timeline", (*admin).getTimeline},
+	{"GET", "/api/v1/activity", (*admin).listActivity},
 	{"GET", "/api/v1/rejections", (*admin).listRejections},
+	{"GET", "/api/v1/problems", (*admin).getProblems},
+	{"GET", "/api/v1/events", (*admin).listEvents},
+	{"GET", "/api/v1/events/{event}", (*admin).getEvent},
+	{"DELETE", "/api/v1/events/{event}", (*admin).forgetEvent},
+	{"GET", "/api/v1/events/{event}/schema", (*admin).getEventSchema},
+	{"GET", "/api/v1/events/{event}/like", (*admin).getEventLike},
 	{"GET", "/api/v1/deletions", (*admin).listDeletions},
 	{"POST", "/api/v1/deletions", (*admin).addDeletion},
 	{"GET", "/api/v1/deletions/{deletion}", (*admin).getDeletion},
@@ -53,29 +65,50 @@ var adminRoutes = []adminRoute{
 	{"GET", "/api/v1/syncs/{sync}", (*admin).getSync},
 }
 
+// TestPaths are what New serves for tests, outside /api/v1, where the engine has
+// Config.Messages.
+var TestPaths = []string{"/messages", "/good", "/bad", "/all", "/reset", "/expect"}
+
+// testRoutes answer those paths, but for /messages.
+var testRoutes = []adminRoute{
+	{"GET", "/good", func(a *admin, r *http.Request) (any, error) { return a.listCame(r, true, false) }},
+	{"GET", "/bad", func(a *admin, r *http.Request) (any, error) { return a.listCame(r, false, true) }},
+	{"GET", "/all", func(a *admin, r *http.Request) (any, error) { return a.listCame(r, true, true) }},
+	{"POST", "/reset", (*admin).reset},
+	{"POST", "/expect", (*admin).expect},
+}
+
 // New returns a handler that serves a collector's admin API under /api/v1,
-// with its description at /api/v1/openapi.yaml, and with Config.Messages also
-// /messages. It trusts every request: put it behind a [access.Guard]. version is that of the
+// with its description at /api/v1/openapi.yaml, and with Config.Messages also what
+// tests ask, see [TestPaths]. It trusts every request: put it behind a [access.Guard]. version is that of the
 // program, for the health resource.
 func New(c *engine.Collector, version string) http.Handler {
-	a := &admin{c: c, version: version, mux: http.NewServeMux()}
+	a := &admin{c: c, version: version, mux: http.NewServeMux(), waiting: make(chan struct{}, maxWaiting)}
 	for _, route := range adminRoutes {
-		a.mux.HandleFunc(route.method+" "+route.path, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = access.NewLongBody(w, r)
-			body, err := route.handle(a, r)
-			a.answer(w, body, err)
-		})
+		a.mux.Handle(route.method+" "+route.path, a.handler(route))
 	}
 	if messages := c.Messages(); messages != nil {
 		messages = access.SameOrigin(messages)
 		a.mux.Handle("GET /messages", messages)
 		a.mux.Handle("POST /messages", messages)
+		for _, route := range testRoutes {
+			a.mux.Handle(route.method+" "+route.path, access.SameOrigin(a.handler(route)))
+		}
 	}
 	a.mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(openAPI)
 	})
 	return a
+}
+
+// handler answers a route.
+func (a *admin) handler(route adminRoute) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = access.NewLongBody(w, r)
+		body, err := route.handle(a, r)
+		a.answer(w, body, err)
+	})
 }
 
 func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {

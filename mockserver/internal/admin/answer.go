@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -16,9 +17,32 @@ import (
 
 // admin serves the admin API.
 type admin struct {
-	c       *engine.Collector
-	version string
-	mux     *http.ServeMux
+	c          *engine.Collector
+	version    string
+	mux        *http.ServeMux
+	resets     resets
+	waiting    chan struct{} // holds an element for each request that waits for something to happen
+	explaining sync.Mutex    // lets one report be made at a time
+}
+
+// withStatus is an answer with another status than 200.
+type withStatus struct {
+	status int
+	body   any
+}
+
+// maxWaiting is how many requests may wait for something to happen at once: each looks at
+// every call that comes.
+const maxWaiting = 100
+
+// beginWait lets a request wait, until end is called, unless too many do.
+func (a *admin) beginWait() (end func(), err error) {
+	select {
+	case a.waiting <- struct{}{}:
+		return func() { <-a.waiting }, nil
+	default:
+		return nil, access.Errorf(http.StatusTooManyRequests, "too_many_waiting", "%d requests wait already; ask again when some have been answered", maxWaiting)
+	}
 }
 
 // created is the answer to a request that made something.
@@ -38,11 +62,14 @@ func (a *admin) answer(w http.ResponseWriter, body any, err error) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	if c, ok := body.(created); ok {
-		access.WriteJSON(w, http.StatusCreated, c.body)
-		return
+	switch b := body.(type) {
+	case created:
+		access.WriteJSON(w, http.StatusCreated, b.body)
+	case withStatus:
+		access.WriteJSON(w, b.status, b.body)
+	default:
+		access.WriteJSON(w, http.StatusOK, body)
 	}
-	access.WriteJSON(w, http.StatusOK, body)
 }
 
 // maxAdminBody bounds the body of a request to the admin API, in bytes.
@@ -52,19 +79,28 @@ const maxAdminBody = 1 << 20
 // An empty body leaves v as it is.
 func readJSON(r *http.Request, v any) error { return readJSONUpTo(r, v, maxAdminBody) }
 
-// readJSONUpTo reads a body of so many bytes at most.
-func readJSONUpTo(r *http.Request, v any, most int64) error {
+// readBody reads a body of so many bytes at most, which is to be JSON unless it is empty.
+func readBody(r *http.Request, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case int64(len(data)) > most:
-		return access.Errorf(http.StatusRequestEntityTooLarge, "body_too_large", "the body has more than %d bytes", most)
+		return nil, access.Errorf(http.StatusRequestEntityTooLarge, "body_too_large", "the body has more than %d bytes", most)
 	case len(data) == 0:
-		return nil
+		return nil, nil
 	}
 	if typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); typ != "application/json" {
-		return access.Errorf(http.StatusUnsupportedMediaType, "not_json", "the Content-Type is %.40q; it must be application/json", typ)
+		return nil, access.Errorf(http.StatusUnsupportedMediaType, "not_json", "the Content-Type is %.40q; it must be application/json", typ)
+	}
+	return data, nil
+}
+
+// readJSONUpTo reads a body of so many bytes at most.
+func readJSONUpTo(r *http.Request, v any, most int64) error {
+	data, err := readBody(r, most)
+	if err != nil || len(data) == 0 {
+		return err
 	}
 	decoder := json.NewDecoder(strings.NewReader(string(data)))
 	decoder.DisallowUnknownFields()

@@ -11,8 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -75,7 +76,8 @@ func (a *admin) accounts(ctx context.Context, verify bool) ([]journal.Verificati
 
 // A callView is a call as the API shows it.
 type callView struct {
-	Seq int64 `json:"seq"`
+	Seq int64  `json:"seq"`
+	Ref string `json:"ref"` // of its page: /calls/{ref}
 	tracking.Call
 	Repeats      int             `json:"repeats"`
 	RetryCount   int             `json:"retryCount"`
@@ -97,7 +99,7 @@ type callState struct {
 
 func viewCall(r *tracking.Record) callView {
 	v := callView{
-		Seq: r.Seq, Call: r.Call, Repeats: r.Repeats, RetryCount: r.RetryCount, Attempts: len(r.Attempts),
+		Seq: r.Seq, Ref: history.RefOfCall(r.Call.Source, r.Call.ID), Call: r.Call, Repeats: r.Repeats, RetryCount: r.RetryCount, Attempts: len(r.Attempts),
 		Destinations: []callState{}, Synthetic: history.IsSynthetic(&r.Call),
 	}
 	for _, e := range slices.Backward(r.Ends) {
@@ -203,6 +205,10 @@ func (a *admin) listAttempts(r *http.Request) (any, error) {
 	slices.SortStableFunc(attempts, func(a, b tracking.Attempt) int {
 		return cmp.Or(strings.Compare(a.Destination, b.Destination), a.Time.Compare(b.Time))
 	})
+	return map[string]any{"attempts": viewAttempts(attempts)}, nil
+}
+
+func viewAttempts(attempts []tracking.Attempt) []attemptView {
 	views := []attemptView{}
 	for _, at := range attempts {
 		header := maps.Clone(at.RequestHeader)
@@ -218,7 +224,7 @@ func (a *admin) listAttempts(r *http.Request) (any, error) {
 			ResponseHeader: at.ResponseHeader, ResponseBody: strings.ToValidUTF8(string(at.ResponseBody), "\uFFFD"),
 		})
 	}
-	return map[string]any{"attempts": views}, nil
+	return views
 }
 
 // listFailed lists what a destination has given up, or what is kept out of it, oldest
@@ -260,100 +266,54 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 	return map[string]any{"calls": views, "more": more}, err
 }
 
-// A replayInput selects calls of a destination; the empty one all that failed.
-type replayInput struct {
-	State      string    `json:"state"`
-	MessageIDs []string  `json:"messageIds"`
-	Sources    []string  `json:"sources"`
-	Types      []string  `json:"types"`
-	Event      string    `json:"event"`
-	UserID     string    `json:"userId"`
-	Text       string    `json:"text"`
-	Since      time.Time `json:"since"`
-	Until      time.Time `json:"until"`
-	DryRun     bool      `json:"dryRun"`
+// A rejectionView is a call that was not taken, as the API shows it.
+type rejectionView struct {
+	tracking.Rejection
+	// What could be read of it.
+	MessageID   string `json:"messageId,omitempty"`
+	Title       string `json:"title,omitempty"`
+	UserID      string `json:"userId,omitempty"`
+	AnonymousID string `json:"anonymousId,omitempty"`
+
+	Hint string `json:"hint,omitempty"`
+	Ref  string `json:"ref"` // of its page: /calls/{ref}
+	Body string `json:"body,omitempty"`
 }
 
-// A replayView says how many calls were replayed, or would be.
-type replayView struct {
-	Destination string `json:"destination"`
-	Calls       int    `json:"calls"`
-	DryRun      bool   `json:"dryRun"`
-}
-
-func (a *admin) replayDestination(r *http.Request) (any, error) {
-	var in replayInput
-	if err := readJSON(r, &in); err != nil {
-		return nil, err
-	}
-	sel := engine.Selection{DryRun: in.DryRun, CallFilter: history.CallFilter{
-		IDs: in.MessageIDs, Sources: in.Sources, Types: in.Types, Event: in.Event,
-		UserID: in.UserID, Text: in.Text, Since: in.Since, Until: in.Until,
-	}}
-	if in.State != "" {
-		if err := sel.State.UnmarshalText([]byte(in.State)); err != nil || sel.State == tracking.StatePending {
-			return nil, &webhook.FieldError{Field: "state", Problem: fmt.Sprintf("is %q", in.State), Hint: `use "failed", "delivered" or "filtered"`}
-		}
-	}
-	name := r.PathValue("destination")
-	n, err := a.c.Replay(r.Context(), name, sel)
-	return replayView{name, n, in.DryRun}, err
-}
-
-// replayCall replays one call, whatever its state.
-func (a *admin) replayCall(r *http.Request) (any, error) {
-	var in struct {
-		Destination string `json:"destination"`
-		DryRun      bool   `json:"dryRun"`
-	}
-	if err := readJSON(r, &in); err != nil {
-		return nil, err
-	}
-	if in.Destination == "" {
-		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Hint: "name one of /api/v1/destinations"}
-	}
-	source, id := r.PathValue("source"), r.PathValue("messageId")
-	sel := engine.Selection{DryRun: in.DryRun, CallFilter: history.CallFilter{IDs: []string{id}, Sources: []string{source}}}
-	if record, ok := a.c.History().Find(source, id); ok {
-		outcome, decided := record.State(in.Destination)
-		switch {
-		case decided && outcome.State != tracking.StatePending:
-			sel.State = outcome.State
-		case decided || !record.Partial:
-			return nil, access.Errorf(http.StatusConflict, "pending", "call %q is pending at destination %q, or was never meant for it", id, in.Destination)
-		}
-	}
-	n, err := a.c.Replay(r.Context(), in.Destination, sel)
-	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: destination %q has no call %q of source %q that could be replayed", state.ErrUnknown, in.Destination, id, source)
-	}
-	return replayView{in.Destination, n, in.DryRun}, err
-}
-
-// listRejections lists calls and requests that were not taken, newest first.
+// listRejections lists calls and requests that were not taken, newest first. A request is
+// picked by its source and time alone.
 func (a *admin) listRejections(r *http.Request) (any, error) {
-	type rejectionView struct {
-		tracking.Rejection
+	type refusalView struct {
+		event.Refusal
+		Ref  string `json:"ref"` // of its page: /calls/{ref}
+		Hint string `json:"hint,omitempty"`
 		Body string `json:"body,omitempty"`
 	}
 	q := newQuery(r)
-	limit := defaultPage
+	limit, filter := defaultPage, history.CallFilter{}
 	q.int("limit", &limit, 1, maxPage)
+	q.filter(&filter)
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	rejections := newest(a.c.History().Rejections(), limit)
-	calls := make([]rejectionView, 0, len(rejections))
-	for _, j := range rejections {
-		calls = append(calls, rejectionView{j, strings.ToValidUTF8(string(j.Body), "\uFFFD")})
-	}
-	requests := newest(a.c.History().Refusals(), limit)
+	calls, requests := []rejectionView{}, []refusalView{}
+	h := a.c.History()
+	end, _ := h.End()
+	h.Scan(end.Order+1, func(i *history.Item) bool {
+		switch {
+		case i.Rejection != nil && len(calls) < limit && filter.Matches(i.Read):
+			c := i.Read
+			calls = append(calls, rejectionView{
+				*i.Rejection, c.ID, history.TitleOf(c), c.UserID, c.AnonymousID,
+				hints.Of(i.Rejection.Code), h.RefOf(i), strings.ToValidUTF8(string(i.Rejection.Body), "\uFFFD"),
+			})
+		case i.Refusal != nil && len(requests) < limit && filter.Matches(&tracking.Call{Source: i.Refusal.Source, ReceivedAt: i.Refusal.At}):
+			requests = append(requests, refusalView{*i.Refusal, h.RefOf(i), hints.Of(i.Refusal.Code), strings.ToValidUTF8(string(i.Refusal.Body), "\uFFFD")})
+		}
+		return len(calls) < limit || len(requests) < limit
+	})
 	return map[string]any{"calls": calls, "requests": requests}, nil
 }
 
-// newest returns the last n elements, the last one first.
-func newest[T any](all []T, n int) []T {
-	some := append([]T{}, all[max(0, len(all)-n):]...)
-	slices.Reverse(some)
-	return some
-}
+// getProblems returns what goes wrong, by cause.
+func (a *admin) getProblems(*http.Request) (any, error) { return a.c.Problems(), nil }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -123,6 +125,25 @@ func (q *query) filter(f *history.CallFilter) {
 	q.text("text", &f.Text)
 	q.time("since", &f.Since)
 	q.time("until", &f.Until)
+	where := q.take("where")
+	var err error
+	if f.Where, err = readWhere(where); err != nil {
+		q.fail("where", strings.Join(where, " "), err.Error())
+	}
+}
+
+// readWhere reads conditions on members of the body.
+func readWhere(conditions []string) (search.Query, error) {
+	query, err := search.Parse(strings.Join(conditions, " "))
+	if err != nil {
+		return nil, err
+	}
+	for _, term := range query {
+		if len(term.Path) == 0 {
+			return nil, errors.New("use conditions such as prop.plan:Pro, traits.city:Berlin or context.locale:=de")
+		}
+	}
+	return query, nil
 }
 
 // done returns the first problem, of which an unknown parameter is one.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
@@ -138,6 +139,7 @@ type destinationView struct {
 	Rotating     bool                     `json:"rotating"` // and a previous one
 	Signature    webhook.Signature        `json:"signature"`
 	AliasFields  webhook.AliasFields      `json:"aliasFields"`
+	TraceContext webhook.TraceContext     `json:"traceContext"`
 	Order        tracking.Order           `json:"order"`
 	GiveUpAfter  string                   `json:"giveUpAfter,omitempty"`
 	OnFailure    tracking.OnFailure       `json:"onFailure,omitempty"`
@@ -154,23 +156,24 @@ type destinationView struct {
 // A destinationInput is a destination as the API takes it. What is absent stays
 // as it is.
 type destinationInput struct {
-	Name           *string              `json:"name"`
-	Type           *string              `json:"type"`
-	Sources        *[]string            `json:"sources"`
-	Enabled        *bool                `json:"enabled"`
-	SharedSecret   *string              `json:"sharedSecret"`
-	PreviousSecret *string              `json:"previousSecret"`
-	Rotate         bool                 `json:"rotate"` // the secret that was is the previous one
-	Signature      *webhook.Signature   `json:"signature"`
-	AliasFields    *webhook.AliasFields `json:"aliasFields"`
-	Order          *tracking.Order      `json:"order"`
-	GiveUpAfter    *string              `json:"giveUpAfter"`
-	OnFailure      *tracking.OnFailure  `json:"onFailure"`
-	Types          *tracking.Filter     `json:"types"`
-	Events         *tracking.Filter     `json:"events"`
-	MaxPerSecond   *float64             `json:"maxPerSecond"`
-	Concurrency    *int                 `json:"concurrency"`
-	Webhooks       *[]webhook.Endpoint  `json:"webhooks"`
+	Name           *string               `json:"name"`
+	Type           *string               `json:"type"`
+	Sources        *[]string             `json:"sources"`
+	Enabled        *bool                 `json:"enabled"`
+	SharedSecret   *string               `json:"sharedSecret"`
+	PreviousSecret *string               `json:"previousSecret"`
+	Rotate         bool                  `json:"rotate"` // the secret that was is the previous one
+	Signature      *webhook.Signature    `json:"signature"`
+	AliasFields    *webhook.AliasFields  `json:"aliasFields"`
+	TraceContext   *webhook.TraceContext `json:"traceContext"`
+	Order          *tracking.Order       `json:"order"`
+	GiveUpAfter    *string               `json:"giveUpAfter"`
+	OnFailure      *tracking.OnFailure   `json:"onFailure"`
+	Types          *tracking.Filter      `json:"types"`
+	Events         *tracking.Filter      `json:"events"`
+	MaxPerSecond   *float64              `json:"maxPerSecond"`
+	Concurrency    *int                  `json:"concurrency"`
+	Webhooks       *[]webhook.Endpoint   `json:"webhooks"`
 }
 
 func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destination) bool) ([]destinationView, error) {
@@ -179,7 +182,7 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 	for _, d := range overviews {
 		view := destinationView{
 			Name: d.Name, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
-			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Signature: cmp.Or(d.Signature, webhook.SignatureService), AliasFields: cmp.Or(d.AliasFields, webhook.AliasSpaced), Webhooks: engine.HideHeaders(d.Webhooks),
+			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Signature: cmp.Or(d.Signature, webhook.SignatureService), AliasFields: cmp.Or(d.AliasFields, webhook.AliasSpaced), TraceContext: cmp.Or(d.TraceContext, webhook.TraceParent), Webhooks: engine.HideHeaders(d.Webhooks),
 			Order: cmp.Or(d.Order, tracking.OrderNone), OnFailure: d.OnFailure,
 			Types: d.Types, Events: d.Events, MaxPerSecond: d.MaxPerSecond, Concurrency: d.Concurrency,
 			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
@@ -290,6 +293,9 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	if in.AliasFields != nil {
 		d.AliasFields = *in.AliasFields
 	}
+	if in.TraceContext != nil {
+		d.TraceContext = *in.TraceContext
+	}
 	if err := in.applyOrder(d); err != nil {
 		return err
 	}
@@ -358,6 +364,31 @@ func (in *destinationInput) applySecrets(d *tracking.Destination) error {
 	}
 	return nil
 }
+
+// testDestination sends a test call to the webhooks of a destination.
+func (a *admin) testDestination(r *http.Request) (any, error) {
+	var in struct {
+		Type string `json:"type"`
+	}
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	in.Type = cmp.Or(in.Type, "track")
+	if !slices.Contains(testTypes, in.Type) {
+		return nil, &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %.40q", in.Type), Hint: "use one of " + strings.Join(testTypes, ", ")}
+	}
+	name := r.PathValue("destination")
+	all := a.c.Settings().Destinations
+	i := slices.IndexFunc(all, settings.DestinationNamed(name))
+	if i < 0 {
+		return nil, fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, name)
+	}
+	attempts, err := a.c.SendTest(r.Context(), all[i], in.Type)
+	return map[string]any{"attempts": viewAttempts(attempts)}, err
+}
+
+// testTypes are the types that a test call can have.
+var testTypes = []string{"track", "identify", "page", "screen", "group", "alias", "delete"}
 
 // removeDestination forgets a destination. What it has pending is only thrown
 // away where the request says so.

@@ -54,17 +54,20 @@ func (r *recorder) enterKey(key []byte) (mark int) {
 		return 0
 	}
 	mark = len(r.path)
-	if name := key[1 : len(key)-1]; isName(name) {
-		if mark > 0 {
-			r.path = append(r.path, '.')
-		}
-		r.path = append(r.path, name...)
-		return mark
-	}
-	r.path = append(r.path, '[')
-	r.path = append(r.path, key...)
-	r.path = append(r.path, ']')
+	r.path = AppendKey(r.path, key)
 	return mark
+}
+
+// AppendKey appends a member of an object, its key in quotes, to a path as in
+// [Change.Path].
+func AppendKey(path, key []byte) []byte {
+	if name := key[1 : len(key)-1]; isName(name) {
+		if len(path) > 0 {
+			path = append(path, '.')
+		}
+		return append(path, name...)
+	}
+	return append(append(append(path, '['), key...), ']')
 }
 
 func (r *recorder) enterIndex(i int) (mark int) {
@@ -72,10 +75,13 @@ func (r *recorder) enterIndex(i int) (mark int) {
 		return 0
 	}
 	mark = len(r.path)
-	r.path = append(r.path, '[')
-	r.path = strconv.AppendInt(r.path, int64(i), 10)
-	r.path = append(r.path, ']')
+	r.path = AppendIndex(r.path, i)
 	return mark
+}
+
+// AppendIndex appends an element of an array to a path.
+func AppendIndex(path []byte, i int) []byte {
+	return append(strconv.AppendInt(append(path, '['), int64(i), 10), ']')
 }
 
 func (r *recorder) leave(mark int) {
@@ -120,13 +126,13 @@ func (r *recorder) number(from, to []byte) {
 	case r == nil:
 	case string(to) == "null":
 		r.note(ChangeOverflow, from, to)
-	case !sameNumber(from, to):
+	case !SameNumber(from, to):
 		r.note(ChangePrecision, from, to)
 	}
 }
 
-// sameNumber reports whether two JSON numbers have the same value; 0 and -0 have.
-func sameNumber(a, b []byte) bool {
+// SameNumber reports whether two JSON numbers have the same value; 0 and -0 have.
+func SameNumber(a, b []byte) bool {
 	ad, ae := decimal(a)
 	bd, be := decimal(b)
 	if len(ad) == 0 || len(bd) == 0 {

@@ -53,13 +53,13 @@ func TestSameNumber(t *testing.T) {
 		{"123e19", "1230000000000000000000"}, {"0e99999999999999999999", "0"},
 	}
 	for _, p := range same {
-		if !sameNumber([]byte(p[0]), []byte(p[1])) {
+		if !SameNumber([]byte(p[0]), []byte(p[1])) {
 			t.Errorf("%s and %s should be the same", p[0], p[1])
 		}
 	}
 	different := [][2]string{{"0", "1"}, {"1", "-1"}, {"10", "1"}, {"1e5", "1e6"}, {"1.01", "1.1"}, {"1e-99999999999999999999", "0"}}
 	for _, p := range different {
-		if sameNumber([]byte(p[0]), []byte(p[1])) {
+		if SameNumber([]byte(p[0]), []byte(p[1])) {
 			t.Errorf("%s and %s should differ", p[0], p[1])
 		}
 	}

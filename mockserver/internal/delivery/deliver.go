@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -16,7 +17,8 @@ type job struct {
 	*Worker
 	destination *tracking.Destination
 	call        *tracking.Call
-	attempt     int // the number of the one that is about to be made
+	trace       *tracecontext.Context // of the request that brought it, or nil
+	attempt     int                   // the number of the one that is about to be made
 	note        note
 	webhooks    []webhook.Endpoint
 	ticket      ticket
@@ -84,6 +86,7 @@ func (j *job) run() (o outcome, cause string) {
 		return outcomeUnknown, ""
 	}
 	request := sender.Request{Body: body, MessageID: j.call.ID, Number: j.attempt}
+	request.Continue(j.trace, j.destination.TraceContext)
 	if err := request.Sign(&j.destination.Settings); err != nil {
 		j.delivery = failed(err.Error())
 		return outcomeUnknown, ""
@@ -116,7 +119,7 @@ func (j *job) sendAll(request sender.Request, v *verdict) {
 // send makes one attempt and records it.
 func (j *job) send(r sender.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
-	ctx := j.requests.begin(Info{Destination: j.name, Source: j.call.Source})
+	ctx := j.requests.begin(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace})
 	a := j.Sender.Send(ctx, r)
 	j.requests.end(ctx)
 	j.Observer.Observe(tracking.Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
@@ -150,7 +153,7 @@ func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
 		}
 		v.refusing = append(v.refusing, from)
 	}
-	v.reasons = append(v.reasons, a.URL+": "+a.Error)
+	v.reasons = append(v.reasons, a.URL+": "+sender.Cause(&a))
 	v.job.cause = a.Error
 }
 

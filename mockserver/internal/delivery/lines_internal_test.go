@@ -111,7 +111,7 @@ func TestOrderSwitchedOn(t *testing.T) {
 		w.Update(d, nil)
 		synctest.Wait()
 		add("2")
-		require.NoError(t, memory.Replay(t.Context(), "d", []tracking.Call{old}, tracking.StateDelivered))
+		require.NoError(t, memory.Replay(t.Context(), "d", []tracking.Call{old}, nil, tracking.StateDelivered))
 		add("3")
 		time.Sleep(time.Minute)
 		busy.Store(false)

@@ -94,7 +94,7 @@ func (oe *orderedEntry) byUser() (users [][]int) {
 	place := make(map[event.Key]int, len(oe.jobs))
 	for i := range oe.jobs {
 		call := &oe.entry.Calls[i]
-		oe.jobs[i] = job{Worker: oe.Worker, call: call, note: noteOf(&oe.entry, i)}
+		oe.jobs[i] = job{Worker: oe.Worker, call: call, trace: oe.entry.Traces.At(i), note: noteOf(&oe.entry, i)}
 		oe.jobs[i].attempt = oe.entry.Attempt - oe.jobs[i].note.skipped
 		user := userOf(call)
 		key := keyOfUser(user)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -137,8 +138,12 @@ func (rs *requests) end(c *requestContext) {
 }
 
 // An Info names the destination that a request to a webhook is for, and the
-// source of the call that it delivers.
-type Info struct{ Destination, Source string }
+// source of the call that it delivers. Trace is that of the request that brought the call,
+// or nil.
+type Info struct {
+	Destination, Source string
+	Trace               *tracecontext.Context
+}
 
 // deliveryKey is the key of a *Info in the context of a request.
 type deliveryKey struct{}

@@ -31,7 +31,7 @@ func (w *Worker) deliver(lease journal.Lease) {
 	jobs, tickets := make([]job, len(e.Calls)), make([]*ticket, 0, len(e.Calls))
 	for i := range jobs {
 		j := &jobs[i]
-		*j = job{Worker: w, call: &e.Calls[i], note: noteOf(&e, i)}
+		*j = job{Worker: w, call: &e.Calls[i], trace: e.Traces.At(i), note: noteOf(&e, i)}
 		j.attempt = e.Attempt - j.note.skipped
 		if admitting.Err() == nil && j.prepare() {
 			tickets = append(tickets, &j.ticket)

@@ -107,7 +107,7 @@ func TestWorkerDelivers(t *testing.T) {
 		appendCalls(t, memory, "m")
 		time.Sleep(time.Minute)
 		w.Stop()
-		assert.Equal(t, []Info{{"d", "web"}, {"d", "web"}}, infos)
+		assert.Equal(t, []Info{{Destination: "d", Source: "web"}, {Destination: "d", Source: "web"}}, infos)
 		var told []any
 		for _, e := range events.events {
 			switch e := e.(type) {

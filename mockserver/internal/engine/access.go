@@ -9,10 +9,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -27,11 +30,30 @@ func (c *Collector) Logger() *slog.Logger { return c.config.Logger }
 // Users returns what takes audiences, computed traits and deletion requests.
 func (c *Collector) Users() *users.Service { return c.users }
 
+// Shapes returns what is known of what events look like.
+func (c *Collector) Shapes() *shapes.Shapes { return c.shapes }
+
 // StateStore returns where the collector remembers what outlasts a process.
 func (c *Collector) StateStore() state.Store { return c.config.State }
 
+// Problems returns what goes wrong, by cause.
+func (c *Collector) Problems() causes.Report { return c.causes.Report() }
+
+// Hear tells the collector what another one did that shares its journal: the History
+// remembers it, and replays follow their calls by it.
+func (c *Collector) Hear(e event.Event) {
+	c.config.History.Observe(e)
+	c.runs.Observe(e)
+}
+
 // TakesAnyWriteKey reports whether a write key of no source is taken too.
 func (c *Collector) TakesAnyWriteKey() bool { return c.config.AnyWriteKey }
+
+// Started returns when the collector began, as calls that come then are stamped.
+func (c *Collector) Started() time.Time { return c.started }
+
+// Drained returns a channel that is closed when the collector is drained.
+func (c *Collector) Drained() <-chan struct{} { return c.life.Done() }
 
 // Messages returns a handler of /messages, or nil where Config.Messages is not
 // set.

@@ -13,13 +13,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/measure"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -38,14 +41,19 @@ type Collector struct {
 	sender   *sender.Sender
 	started  time.Time // as calls that come then are stamped
 
-	users *users.Service // audiences, computed traits and deletion requests
+	users    *users.Service        // audiences, computed traits and deletion requests
+	measures *measure.Destinations // how the destinations are doing
+	causes   *causes.Causes        // of what goes wrong
+	shapes   *shapes.Shapes        // what the calls of senders look like
 
 	settings  appliedSettings
 	workers   workers
 	gone      marker
-	replaying sync.Mutex // lets one Replay run at a time
-	draining  atomic.Bool
-	unready   atomic.Bool // that this was logged
+	replaying chan struct{}      // holds an element while a Replay runs: one at a time
+	runs      replayRuns         // that go on by themselves
+	life      context.Context    // ends when the collector is drained
+	end       context.CancelFunc // ends life
+	unready   atomic.Bool        // that this was logged
 }
 
 // appliedSettings are the settings that apply, and what they are made of.
@@ -123,6 +131,7 @@ func (c *Collector) Forget(calls []tracking.Record) {
 // ForgetAll makes all calls new again, and the History forgets everything.
 func (c *Collector) ForgetAll() {
 	c.config.History.Clear()
+	c.shapes.Clear()
 	c.dedup.Clear()
 }
 
@@ -149,7 +158,7 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 	if err := c.validate(all); err != nil {
 		return fmt.Errorf("mockserver: stored settings: %w", err)
 	}
-	if c.draining.Load() {
+	if c.life.Err() != nil {
 		return state.ErrClosed
 	}
 	for _, d := range all.Destinations {
@@ -197,7 +206,7 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	c.workers.mu.Lock()
 	defer c.workers.mu.Unlock()
 	c.workers.byName[d.Name] = w
-	if c.draining.Load() {
+	if c.life.Err() != nil {
 		w.Drain() // Drain came while the journal attached it
 	}
 	w.Start()
@@ -238,6 +247,9 @@ func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	c.workers.mu.Lock()
 	delete(c.workers.byName, name)
 	c.workers.mu.Unlock()
+	c.measures.Forget(name)
+	c.causes.Forget(name)
+	c.runs.forget(name)
 	l, err := c.ledgerOf(ctx, name)
 	if err = errors.Join(err, c.config.Journal.Detach(ctx, name), joinedAt(c.config.State, name).forget(ctx)); err != nil {
 		return err
@@ -259,7 +271,7 @@ func (c *Collector) ledgerOf(ctx context.Context, destination string) (l trackin
 // Drain makes Ready fail and begins with no more deliveries; those under way
 // go on. Calls are still taken: a load balancer needs a moment to see it.
 func (c *Collector) Drain() {
-	c.draining.Store(true)
+	c.end()
 	c.users.Drain()
 	for _, w := range c.workers.all() {
 		w.Drain()
@@ -297,6 +309,7 @@ func (c *Collector) close() error {
 	}
 	c.settings.closed = true
 	c.users.Stop()
+	c.runs.close()
 	running := c.workers.all()
 	for _, w := range running {
 		w.BreakOff()
@@ -305,6 +318,7 @@ func (c *Collector) close() error {
 		w.Stop()
 	}
 	c.users.EndOutcomes()
+	c.shapes.Stop()
 	c.sender.Close()
 	return c.config.Journal.Close()
 }

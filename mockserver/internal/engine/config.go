@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -91,6 +92,9 @@ type Config struct {
 	// collector: browsers and apps are told to send their calls so, see [access.Guard.IsHTTPS].
 	// Defaults to one that believes the header X-Forwarded-Proto of anyone.
 	IsHTTPS func(*http.Request) bool
+	// ClientOf returns the address that a request comes from, perhaps as a proxy before the
+	// collector says, see [access.Guard.ClientOf]. Defaults to the other end of the connection.
+	ClientOf func(*http.Request) netip.Addr
 	// Jitter returns random numbers from 0 up to 1, the part of a delay before a call
 	// that failed is attempted again: the delay is at most 1 s at first, doubles with
 	// each attempt and stays at 10 min. It may be called from many goroutines at once.
@@ -129,6 +133,9 @@ func (c Config) withDefaults() Config {
 	if c.IsHTTPS == nil {
 		c.IsHTTPS = saysHTTPS
 	}
+	if c.ClientOf == nil {
+		c.ClientOf = otherEnd
+	}
 	if c.Journal == nil {
 		c.Journal = journal.NewMemory(0)
 	}
@@ -163,6 +170,12 @@ func (c Config) withDefaults() Config {
 // saysHTTPS reports whether a request came by HTTPS, or says that it came so to a proxy.
 func saysHTTPS(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+}
+
+// otherEnd returns the address at the other end of the connection.
+func otherEnd(r *http.Request) netip.Addr {
+	end, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return end.Addr().Unmap()
 }
 
 // checkHTTPConfig returns what is wrong with an HTTPConfig.

@@ -23,7 +23,8 @@
 // appliedSettings.changing lets one change of settings run at a time, and is held while the
 // journal and the store are asked. The settings as requests see them are one atomic
 // pointer to a value that does not change. workers.mu guards the map of workers, for a few
-// instructions. Collector.replaying lets one replay run at a time.
+// instructions. Collector.replaying lets one replay run at a time,
+// and replayRuns.mu guards what is known of those that go on by themselves.
 //
 // # Files
 //
@@ -33,9 +34,11 @@
 //  4. settings.go: settings change
 //  5. replay.go: calls become due again
 //  6. preview.go: what a destination would have got
-//  7. collector.go: what a collector consists of, and how it ends
-//  8. joined.go: which ids alias calls have joined
-//  9. gone.go: destinations that are not to be sent to any more
-//  10. destinationedit.go: settings whose secrets are hidden
-//  11. config.go: what can be configured
+//  7. testcall.go: a destination is tried
+//  8. collector.go: what a collector consists of, and how it ends
+//  9. joined.go: which ids alias calls have joined
+//  10. gone.go: destinations that are not to be sent to any more
+//  11. replayrun.go: replays that go on by themselves, and what became of their calls
+//  12. destinationedit.go: settings whose secrets are hidden
+//  13. config.go: what can be configured
 package engine

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/measure"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
@@ -24,6 +25,8 @@ type DestinationStatus struct {
 	// ended, up to 64, and RecentFailures how many of these failed.
 	RecentAttempts int `json:"recentAttempts"`
 	RecentFailures int `json:"recentFailures"`
+	// Measures are of the attempts that this process has made.
+	Measures measure.Measures `json:"measures"`
 }
 
 // A DestinationState says in a word how a destination is doing.
@@ -73,7 +76,7 @@ func (c *Collector) Health(ctx context.Context) (journal.Health, error) {
 // Ready returns nil if the collector takes calls and can store them. Otherwise
 // its error says why not.
 func (c *Collector) Ready(ctx context.Context) error {
-	if c.draining.Load() {
+	if c.life.Err() != nil {
 		return state.ErrClosed
 	}
 	_, err := c.Health(ctx)
@@ -85,7 +88,7 @@ func (c *Collector) Status() []DestinationStatus {
 	var all []DestinationStatus
 	for _, w := range c.workers.all() {
 		destination := w.Destination()
-		s := DestinationStatus{Destination: destination.Name, Status: w.Status()}
+		s := DestinationStatus{Destination: destination.Name, Status: w.Status(), Measures: c.measures.Of(destination.Name)}
 		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, w.AttachedSince())
 		s.State = s.state(!destination.Disabled)
 		all = append(all, s)

@@ -8,12 +8,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/measure"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
@@ -28,7 +31,14 @@ func New(config Config) (*Collector, error) {
 		dedup:   ingest.NewDedup(config.DedupWindow, config.DedupCalls),
 		workers: workers{byName: map[string]*delivery.Worker{}},
 		started: time.Now().Truncate(time.Millisecond),
+
+		replaying: make(chan struct{}, 1),
+
+		measures: measure.New(),
+		causes:   causes.New(),
+		shapes:   shapes.New(),
 	}
+	c.life, c.end = context.WithCancel(context.Background())
 	c.gone.store = c.storeGone
 	err := checkHTTPConfig(config.HTTPConfig)
 	if err != nil {
@@ -42,7 +52,7 @@ func New(config Config) (*Collector, error) {
 		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return config.History.Sources(math.MaxInt) },
 		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.BatchCalls,
 	})
-	c.observer = append(event.Observers{config.History, c.users}, config.Observers...)
+	c.observer = append(event.Observers{config.History, c.users, c.measures, c.causes, c.shapes, &c.runs}, config.Observers...)
 	c.ingest = ingest.NewHandler(ingest.Config{
 		Journal: config.Journal, Observer: c.observer, Dedup: c.dedup, Log: config.Logger, Limits: config.Limits, Strict: config.Strict,
 		HTTPConfig: config.HTTPConfig, Plans: config.Plans,
@@ -50,8 +60,8 @@ func New(config Config) (*Collector, error) {
 		Integrations: func(source string) []string {
 			return routing.IntegrationsOf(source, c.settings.now.Load().Destinations)
 		},
-		IsHTTPS: config.IsHTTPS,
-		Health:  http.HandlerFunc(c.serveHealth), Ready: http.HandlerFunc(c.serveReady),
+		IsHTTPS: config.IsHTTPS, ClientOf: config.ClientOf,
+		Health: http.HandlerFunc(c.serveHealth), Ready: http.HandlerFunc(c.serveReady),
 	})
 	if err = c.remember(); err == nil {
 		err = c.open(settings.Settings{Sources: config.Sources, Destinations: config.Destinations})
@@ -61,6 +71,9 @@ func New(config Config) (*Collector, error) {
 		return nil, err
 	}
 	c.users.Start()
+	if !config.Shared { // what each of several collectors took would stand beside each other
+		c.shapes.Start(config.State, config.Logger)
+	}
 	return c, nil
 }
 

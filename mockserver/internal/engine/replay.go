@@ -6,9 +6,11 @@ import (
 	"iter"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -26,8 +28,26 @@ type Selection struct {
 	// StateFailed: what is pending comes anyway.
 	State tracking.State
 	history.CallFilter
+	// Cause is why the calls failed, see [causes.Of]; empty for any. FailedSince and
+	// FailedUntil, exclusive, are when; zero for any time. They pick from what the journal
+	// lists: with other states than StateFailed and StateFiltered they pick none.
+	Cause       string
+	FailedSince time.Time
+	FailedUntil time.Time
 	// DryRun only counts.
 	DryRun bool
+}
+
+// byFailure reports whether calls are picked by why or when they failed.
+func (s *Selection) byFailure() bool {
+	return s.Cause != "" || !s.FailedSince.IsZero() || !s.FailedUntil.IsZero()
+}
+
+// matchesFailure reports whether the selection picks a failure.
+func (s *Selection) matchesFailure(f *journal.FailedCall) bool {
+	return (s.FailedSince.IsZero() || !f.FailedAt.Before(s.FailedSince)) &&
+		(s.FailedUntil.IsZero() || f.FailedAt.Before(s.FailedUntil)) &&
+		(s.Cause == "" || causes.Of(f.Reason) == s.Cause)
 }
 
 // Replay makes the calls of a destination due again that sel picks, with a new
@@ -35,25 +55,34 @@ type Selection struct {
 // were replayed before it; it is ErrUnknown where there is no such destination, or
 // what the journal said. One replay runs at a time, others wait.
 func (c *Collector) Replay(ctx context.Context, destination string, sel Selection) (int, error) {
+	return c.replay(ctx, destination, sel, nil)
+}
+
+// replay is Replay, with the run that follows its calls, or nil.
+func (c *Collector) replay(ctx context.Context, destination string, sel Selection, run *replayRun) (int, error) {
 	w := c.workers.of(destination)
 	if w == nil {
 		return 0, fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
 	}
 	// Of two replays at a time, both could pick the same call.
-	c.replaying.Lock()
-	defer c.replaying.Unlock()
-	r := &replay{collector: c, destination: destination, from: sel.State, dryRun: sel.DryRun}
-	var calls iter.Seq2[tracking.Call, error]
+	select {
+	case c.replaying <- struct{}{}:
+		defer func() { <-c.replaying }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	r := &replay{collector: c, destination: destination, from: sel.State, dryRun: sel.DryRun, run: run}
+	var calls iter.Seq2[tracedCall, error]
 	switch sel.State {
 	case tracking.StatePending, tracking.StateFailed:
-		r.from, calls = tracking.StateFailed, listed(ctx, destination, c.Failed)
+		r.from, calls = tracking.StateFailed, listed(ctx, destination, &sel, c.Failed)
 	case tracking.StateFiltered:
-		calls = chain(listed(ctx, destination, c.Quarantined), c.recorded(destination, w.AttachedSince(), sel.State))
+		calls = chain(listed(ctx, destination, &sel, c.Quarantined), c.recorded(destination, w.AttachedSince(), sel))
 	default:
-		calls = c.recorded(destination, w.AttachedSince(), sel.State)
+		calls = c.recorded(destination, w.AttachedSince(), sel)
 	}
 	for call, err := range calls {
-		if err == nil && sel.Matches(&call) {
+		if err == nil && sel.Matches(&call.Call) {
 			err = r.add(ctx, call)
 		}
 		if err != nil {
@@ -63,29 +92,73 @@ func (c *Collector) Replay(ctx context.Context, destination string, sel Selectio
 	return r.done, r.flush(ctx)
 }
 
+// StartReplay replays as Replay does, without waiting for it, and returns the ID of the
+// run, which ends at the latest when the collector is drained. expected is how many calls
+// it is to replay, as a dry run has counted. Its error is ErrUnknown, ErrReplaying or
+// ErrClosed.
+func (c *Collector) StartReplay(destination string, sel Selection, expected int) (id string, err error) {
+	if c.workers.of(destination) == nil {
+		return "", fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
+	}
+	sel.DryRun = false
+	run, err := c.runs.begin(destination, sel.Cause, expected)
+	if err != nil {
+		return "", err
+	}
+	go func() {
+		defer c.runs.going.Done()
+		_, err := c.replay(c.life, destination, sel, run)
+		c.runs.end(run, err)
+	}()
+	return run.ID, nil
+}
+
+// ReplayRuns returns the newest replays that StartReplay began, the newest first.
+func (c *Collector) ReplayRuns() []ReplayRun { return c.runs.newestFirst() }
+
+// ReplayRun returns one of them. Its error is ErrUnknown.
+func (c *Collector) ReplayRun(id string) (ReplayRun, error) {
+	for _, r := range c.runs.newestFirst() {
+		if r.ID == id {
+			return r, nil
+		}
+	}
+	return ReplayRun{}, fmt.Errorf("%w: there is no replay %q; the newest are remembered, until the collector ends", state.ErrUnknown, id)
+}
+
+// A tracedCall is a call with the trace of the request that brought it, or nil.
+type tracedCall struct {
+	tracking.Call
+	trace *tracecontext.Context
+}
+
 // A lister yields calls that the journal lists for a destination, see Collector.Failed.
 type lister func(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error
 
-// listed yields the calls that the journal lists, or its error.
-func listed(ctx context.Context, destination string, list lister) iter.Seq2[tracking.Call, error] {
-	return func(yield func(tracking.Call, error) bool) {
+// listed yields the calls that the journal lists and the selection picks, or the journal's
+// error.
+func listed(ctx context.Context, destination string, sel *Selection, list lister) iter.Seq2[tracedCall, error] {
+	return func(yield func(tracedCall, error) bool) {
 		start, stopped := time.Now(), false
 		err := list(ctx, destination, func(f journal.FailedCall) bool {
 			if f.FailedAt.After(start) {
 				return false // replayed just now, and ended so again
 			}
-			stopped = !yield(f.Call, nil)
+			if !sel.matchesFailure(&f) {
+				return true
+			}
+			stopped = !yield(tracedCall{f.Call, f.Trace}, nil)
 			return !stopped
 		})
 		if err != nil && !stopped {
-			yield(tracking.Call{}, err)
+			yield(tracedCall{}, err)
 		}
 	}
 }
 
 // chain yields what each of two yields.
-func chain(first, second iter.Seq2[tracking.Call, error]) iter.Seq2[tracking.Call, error] {
-	return func(yield func(tracking.Call, error) bool) {
+func chain(first, second iter.Seq2[tracedCall, error]) iter.Seq2[tracedCall, error] {
+	return func(yield func(tracedCall, error) bool) {
 		for call, err := range first {
 			if !yield(call, err) {
 				return
@@ -97,15 +170,26 @@ func chain(first, second iter.Seq2[tracking.Call, error]) iter.Seq2[tracking.Cal
 
 // recorded yields the calls that the History remembers in a state, but for those of an
 // earlier destination of the same name, and those that the journal lists.
-func (c *Collector) recorded(destination string, since time.Time, in tracking.State) iter.Seq2[tracking.Call, error] {
-	return func(yield func(tracking.Call, error) bool) {
+func (c *Collector) recorded(destination string, since time.Time, sel Selection) iter.Seq2[tracedCall, error] {
+	return func(yield func(tracedCall, error) bool) {
+		if sel.byFailure() {
+			return
+		}
 		for record := range c.config.History.Backward(0) {
 			s, decided := record.Last(destination)
-			if decided && s.State == in && !s.At.Before(since) && !isQuarantine(s.Reason) && !yield(record.Call, nil) {
+			if decided && s.State == sel.State && !s.At.Before(since) && !isQuarantine(s.Reason) && !yield(tracedCall{record.Call, traceOf(&record)}, nil) {
 				return
 			}
 		}
 	}
+}
+
+// traceOf returns the trace of a call that is remembered, or nil.
+func traceOf(r *tracking.Record) *tracecontext.Context {
+	if r.TraceParent == "" {
+		return nil
+	}
+	return &tracecontext.Context{Parent: r.TraceParent, State: r.TraceState}
 }
 
 // A replay is one run of Collector.Replay.
@@ -114,13 +198,15 @@ type replay struct {
 	destination string
 	from        tracking.State
 	dryRun      bool
+	run         *replayRun // that follows the calls; nil where nobody does
 
-	calls []tracking.Call // picked, not yet given to the journal
-	bytes int
-	done  int
+	calls  []tracking.Call // picked, not yet given to the journal
+	traces tracecontext.List
+	bytes  int
+	done   int
 }
 
-func (r *replay) add(ctx context.Context, c tracking.Call) error {
+func (r *replay) add(ctx context.Context, c tracedCall) error {
 	if r.dryRun {
 		r.done++
 		return nil
@@ -130,7 +216,8 @@ func (r *replay) add(ctx context.Context, c tracking.Call) error {
 			return err
 		}
 	}
-	r.calls, r.bytes = append(r.calls, c), r.bytes+len(c.Body)
+	r.traces = r.traces.With(len(r.calls), c.trace)
+	r.calls, r.bytes = append(r.calls, c.Call), r.bytes+len(c.Body)
 	return nil
 }
 
@@ -138,15 +225,19 @@ func (r *replay) flush(ctx context.Context) error {
 	if len(r.calls) == 0 {
 		return nil
 	}
+	if !r.collector.runs.begins(r.run, r.calls) {
+		return fmt.Errorf("%w: the destination was removed", state.ErrUnknown)
+	}
 	// Recorded before it is done: the calls may be delivered before Replay returns,
 	// and that is to be the last word on them.
 	r.record(tracking.Outcome{State: tracking.StatePending, Reason: "replayed"})
-	if err := r.collector.config.Journal.Replay(ctx, r.destination, r.calls, r.from); err != nil {
+	if err := r.collector.config.Journal.Replay(ctx, r.destination, r.calls, r.traces, r.from); err != nil {
 		r.record(tracking.Outcome{State: r.from, Reason: "it could not be replayed"})
+		r.collector.runs.fails(r.run, r.calls)
 		return fmt.Errorf("mockserver: the journal does not replay: %w", err)
 	}
 	r.done += len(r.calls)
-	r.calls, r.bytes = nil, 0
+	r.calls, r.traces, r.bytes = nil, nil, 0
 	return nil
 }
 

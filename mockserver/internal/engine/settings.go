@@ -221,7 +221,7 @@ func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings
 
 // changeLocked is change, for who holds changing.
 func (c *Collector) changeLocked(ctx context.Context, edit func(stored *storedSettings, all settings.Settings) error) error {
-	if c.draining.Load() {
+	if c.life.Err() != nil {
 		return state.ErrClosed // before it is stored: it could not be applied
 	}
 	defined := c.Configured()
@@ -264,7 +264,7 @@ func (c *Collector) follow(ctx context.Context, changes <-chan struct{}) {
 func (c *Collector) catchUp(ctx context.Context) error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()
-	if c.draining.Load() {
+	if c.life.Err() != nil {
 		return nil // the next process applies them
 	}
 	stored, err := c.loadStored(ctx)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -13,6 +14,7 @@ type Batch struct {
 	ReceivedAt time.Time
 	RetryCount int // how many requests with the batch came before, as this one says by X-Retry-Count; not stored
 	Calls      []tracking.Call
+	Trace      *tracecontext.Context // that of the request; nil where it had none
 }
 
 // Size returns the bytes of the calls' bodies.

@@ -8,6 +8,7 @@
 // # Files
 //
 //  1. readcall.go: a stored call is read
-//  2. timestamp.go: times are read leniently, and written in one form
-//  3. fields.go: the names of the members, and their values
+//  2. library.go: which library made a call
+//  3. timestamp.go: times are read leniently, and written in one form
+//  4. fields.go: the names of the members, and their values
 package fields

@@ -54,6 +54,26 @@ var ByName = func() map[string]Field {
 // Of returns the field that a member's key, in its quotes, names.
 func Of(key []byte) Field { return ByName[string(jsonscan.Unquote(key))] }
 
+// Describing returns the field that says more of a call of a type: traits, which identify
+// and group calls have, or properties.
+func Describing(typ string) Field {
+	if typ == "identify" || typ == "group" {
+		return Traits
+	}
+	return Properties
+}
+
+// Find returns the value of a field in the body of a call, or nil. The last of equal keys
+// counts.
+func Find(body []byte, f Field) (value []byte) {
+	for m := range jsonscan.Members(body) {
+		if Of(m.Key) == f {
+			value = m.Value
+		}
+	}
+	return value
+}
+
 // Text returns what a string says, the digits of a number, and otherwise "".
 func Text(value []byte) string {
 	switch c := value[0]; {
@@ -84,7 +104,7 @@ func TimeText(value []byte) []byte {
 
 // Object returns the value if it is an object, and otherwise nil.
 func Object(value []byte) []byte {
-	if value[0] == '{' {
+	if len(value) > 0 && value[0] == '{' {
 		return value
 	}
 	return nil

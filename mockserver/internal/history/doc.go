@@ -10,7 +10,8 @@
 //
 // Whoever reads asks for records that match ([History.Records], [History.Page]), waits
 // until there are some ([History.Await]), or looks at the feed ([History.Look],
-// [History.Scan]) and comes back with a [Cursor].
+// [History.Scan]) and comes back with a [Cursor]. Whoever wants each attempt by itself, as
+// a terminal does, follows the [History.Activities].
 //
 // # What is bounded
 //
@@ -28,10 +29,11 @@
 //
 // # Files
 //
-//  1. read.go: records and items, and waiting for them
-//  2. observe.go: an event is filed
-//  3. history.go: the entries of calls, and the early ones
-//  4. feed.go: all that can be shown, in rings, numbered by arrival and by change
-//  5. filter.go: which calls, and which the collector made itself
-//  6. counts.go: what happened in each of the last seconds, and how the newest attempts ended
+//  1. activity.go: what happened last, one after the other
+//  2. read.go: records and items, and waiting for them
+//  3. observe.go: an event is filed
+//  4. history.go: the entries of calls, and the early ones
+//  5. feed.go: all that can be shown, in rings, numbered by arrival and by change
+//  6. filter.go: which calls, and which the collector made itself
+//  7. counts.go: what happened in each of the last seconds, and how the newest attempts ended
 package history

@@ -38,6 +38,23 @@ func (i *Item) Call() *tracking.Call {
 	return &tracking.Call{}
 }
 
+// TitleOf returns what a call is about, in one line: its event, the name of its page, or
+// what stands for it.
+func TitleOf(c *tracking.Call) string {
+	switch c.Type {
+	case "page", "screen":
+		if c.Category != "" && c.Name != "" {
+			return c.Category + " / " + c.Name
+		}
+		return c.Category + c.Name
+	case "group":
+		return c.GroupID
+	case "alias":
+		return c.PreviousID + " → " + c.UserID
+	}
+	return c.Event
+}
+
 // At returns when it came.
 func (i *Item) At() time.Time {
 	switch {
@@ -100,6 +117,10 @@ type Feed struct {
 
 	rings  [kinds]ring
 	newest *entry // by change; the others follow by older
+
+	done      []doing // the newest activities: the nth is at n modulo manyDone
+	doings    int64   // how many there were
+	firstDone int64   // the first that the feed was not cleared after
 }
 
 // Kinds of items. Each has a ring of its own, so that none pushes the others out.
@@ -203,6 +224,7 @@ func (f *Feed) unlink(e *entry) {
 func (f *Feed) clear() {
 	f.changes++
 	f.cleared, f.newest = f.changes, nil
+	f.firstDone = f.doings
 	for kind := range f.rings {
 		r := &f.rings[kind]
 		r.gone += int64(len(r.entries))
@@ -247,12 +269,44 @@ func (f *Feed) backward(rings int, order int64) iter.Seq[*entry] {
 	}
 }
 
+// forward yields the entries that came after order, oldest first.
+func (f *Feed) forward(order int64) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		var left [kinds][]*entry
+		for kind := range f.rings {
+			r := &f.rings[kind]
+			left[kind] = r.entries[r.from(order+1):]
+		}
+		for {
+			var oldest *entry
+			of := 0
+			for kind, entries := range left {
+				if len(entries) > 0 && (oldest == nil || entries[0].Order < oldest.Order) {
+					oldest, of = entries[0], kind
+				}
+			}
+			if oldest == nil || !yield(oldest) {
+				return
+			}
+			left[of] = left[of][1:]
+		}
+	}
+}
+
 // Item returns the item of an order, or nil.
 func (f *Feed) Item(order int64) *Item {
+	if e := f.entry(order); e != nil {
+		return &e.Item
+	}
+	return nil
+}
+
+// entry returns the entry of an order, or nil.
+func (f *Feed) entry(order int64) *entry {
 	for kind := range f.rings {
 		r := &f.rings[kind]
 		if i := r.from(order); i < len(r.entries) && r.entries[i].Order == order {
-			return &r.entries[i].Item
+			return r.entries[i]
 		}
 	}
 	return nil
@@ -276,5 +330,45 @@ func (f *Feed) Since(c Cursor) iter.Seq[*Item] {
 				return
 			}
 		}
+	}
+}
+
+// manyDone is how many activities are remembered. At 10,000 calls a second they are those
+// of half a second.
+const manyDone = 16_384
+
+// A doing is an activity as the feed remembers it.
+type doing struct {
+	order int64 // of the item
+	what  int8
+	// index is the attempt's or the outcome's place among those that this process
+	// recorded: those of an earlier one may yet be put before them.
+	index int32
+}
+
+// What a doing is.
+const (
+	itemCame int8 = iota
+	itemAttempted
+	itemEnded
+)
+
+// note remembers an activity.
+func (f *Feed) note(d doing) {
+	if len(f.done) < manyDone {
+		f.done = append(f.done, d)
+	} else {
+		f.done[f.doings%manyDone] = d
+	}
+	f.doings++
+}
+
+// noteEarly remembers what happened to a call before it was known.
+func (f *Feed) noteEarly(e *entry) {
+	for i := range len(e.Record.Attempts) - e.restored.attempts {
+		f.note(doing{e.Order, itemAttempted, int32(i)}) //nolint:gosec // a call has few
+	}
+	for i := range len(e.Record.Ends) - e.restored.ends {
+		f.note(doing{e.Order, itemEnded, int32(i)}) //nolint:gosec // a call has few
 	}
 }

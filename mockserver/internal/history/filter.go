@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -21,7 +22,8 @@ type CallFilter struct {
 	UserID  string   // the userId or the anonymousId
 	Text    string   // anywhere in the body, as it is written there; ASCII letters in either case
 	Since   time.Time
-	Until   time.Time // exclusive; both are of ReceivedAt
+	Until   time.Time    // exclusive; both are of ReceivedAt
+	Where   search.Query // conditions on members of the body
 
 	picked map[event.Key]bool // these alone, unless it is nil
 }
@@ -41,6 +43,11 @@ func (f *CallFilter) Matches(c *tracking.Call) bool {
 		!f.Since.IsZero() && c.ReceivedAt.Before(f.Since),
 		!f.Until.IsZero() && !c.ReceivedAt.Before(f.Until):
 		return false
+	}
+	for _, term := range f.Where {
+		if term.MatchesBody(c.Body) == term.Not {
+			return false
+		}
 	}
 	return f.Text == "" || text.ContainsFold(c.Body, []byte(f.Text))
 }

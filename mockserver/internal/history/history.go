@@ -26,9 +26,10 @@ const (
 	// be to have been forgotten too, rather than being stored at this moment.
 	storingTime = time.Second
 	// rejectionShare is which part of the memory rejected calls may take, madeShare
-	// which part the collector's own calls, and earlyShare which part a generation of
-	// earlyEntries.
+	// which part the collector's own calls, refusalShare which part requests that were
+	// refused with a known write key, and earlyShare which part a generation of earlyEntries.
 	rejectionShare = 8
+	refusalShare   = 16
 	madeShare      = 4
 	earlyShare     = 16
 )
@@ -87,12 +88,12 @@ func New(limit int) *History {
 
 // LimitBytes makes the History forget the oldest calls when they take more than
 // about n bytes with their attempts, the oldest of the collector's own when these
-// take more than a quarter of that, and the oldest rejected ones when these take
-// more than an eighth. To be called before it is in use.
+// take more than a quarter of that, the oldest rejected ones when these take more
+// than an eighth, and the oldest refused requests when these take more than a sixteenth. To be called before it is in use.
 func (h *History) LimitBytes(n int64) {
 	h.maxBytes = n
 	r := &h.feed.rings
-	r[sent].maxBytes, r[made].maxBytes, r[rejected].maxBytes = n, n/madeShare, n/rejectionShare
+	r[sent].maxBytes, r[made].maxBytes, r[rejected].maxBytes, r[refused].maxBytes = n, n/madeShare, n/rejectionShare, n/refusalShare
 }
 
 // RecordUnknown makes the History record calls too that it first hears of when they

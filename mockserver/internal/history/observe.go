@@ -9,6 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -44,11 +45,24 @@ func (h *History) addAccepted(a event.Accepted) {
 	defer h.mu.Unlock()
 	slab := make([]callEntry, len(a.Calls)) // one allocation: they will be forgotten together
 	for i := range a.Calls {
-		r := h.keep(a.Keys[i], &a.Calls[i], &slab[i]).Record
-		r.Partial, r.RetryCount = false, a.RetryCount
+		known := h.byCall[a.Keys[i]] != nil
+		e := h.keep(a.Keys[i], &a.Calls[i], &slab[i])
+		h.feed.note(doing{order: e.Order, what: itemCame})
+		if !known {
+			h.feed.noteEarly(e)
+		}
+		e.Record.Partial, e.Record.RetryCount = false, a.RetryCount
+		setTrace(e.Record, a.Trace)
 	}
 	h.tally.add(a.ReceivedAt, tallyAccepted, len(a.Calls))
 	h.wake()
+}
+
+// setTrace notes the trace of a call, if it has one.
+func setTrace(r *tracking.Record, c *tracecontext.Context) {
+	if c != nil {
+		r.TraceParent, r.TraceState = c.Parent, c.State
+	}
 }
 
 func (h *History) addRepeated(b event.Batch) {
@@ -69,7 +83,9 @@ func (h *History) addRejection(r tracking.Rejection) {
 	read := readRejected(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.add(rejected, &entry{Item: Item{Rejection: &r, Read: read}, size: recordBytes + int64(len(r.Body))})
+	e := &entry{Item: Item{Rejection: &r, Read: read}, size: recordBytes + int64(len(r.Body))}
+	h.add(rejected, e)
+	h.feed.note(doing{order: e.Order, what: itemCame})
 	h.tally.add(r.ReceivedAt, tallyRejected, 1)
 	h.wake()
 }
@@ -82,6 +98,9 @@ func (h *History) addAttempt(a tracking.Attempt, restored bool) {
 		return
 	}
 	a.Call = nil
+	if e.Record.Partial && e.Record.TraceParent == "" {
+		setTrace(e.Record, tracecontext.Of(a.RequestHeader))
+	}
 	at := len(e.Record.Attempts)
 	if restored {
 		at = e.restored.attempts
@@ -94,6 +113,9 @@ func (h *History) addAttempt(a tracking.Attempt, restored bool) {
 		size += len(a.RequestBody)
 	}
 	e.Record.Attempts = insertAt(e.Record.Attempts, at, a)
+	if e.ring != nil && !restored {
+		h.feed.note(doing{e.Order, itemAttempted, int32(at - e.restored.attempts)}) //nolint:gosec // a call has few
+	}
 	h.touch(e)
 	h.grow(e, size)
 	h.wake()
@@ -134,6 +156,9 @@ func (h *History) addEnded(d tracking.Ended, restored bool) {
 		e.restored.ends++
 	}
 	e.Record.Ends = insertAt(e.Record.Ends, at, d)
+	if e.ring != nil && !restored {
+		h.feed.note(doing{e.Order, itemEnded, int32(at - e.restored.ends)}) //nolint:gosec // a call has few
+	}
 	h.touch(e)
 	h.grow(e, endBytes+len(d.Reason))
 }
@@ -147,16 +172,29 @@ func (h *History) addRefusal(r event.Refusal) {
 	defer h.mu.Unlock()
 	h.tally.add(r.At, tallyRejected, 1)
 	r.Count = max(r.Count, 1)
+	e := &entry{Item: Item{Refusal: &r}, size: recordBytes + int64(len(r.Body)), since: r.At}
 	if r.Source != "" {
-		h.add(refused, &entry{Item: Item{Refusal: &r}})
-	} else if e := h.stranger(r); e != nil {
-		r.Count += e.Refusal.Count
-		e.Refusal = &r // the old one may have been copied
+		h.add(refused, e)
+	} else if known := h.stranger(r); known != nil {
+		r.Count += known.Refusal.Count
+		known.Refusal = &r // the old one may have been copied
+		e = known
 		h.feed.touch(e)
 	} else {
-		h.add(strangers, &entry{Item: Item{Refusal: &r}, since: r.At})
+		h.add(strangers, e)
 	}
+	h.feed.note(doing{order: e.Order, what: itemCame})
 	h.wake()
+}
+
+// SeparateRefusals has the next refusals of requests without a known write key not be put
+// together with those before.
+func (h *History) SeparateRefusals() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.feed.rings[strangers].entries {
+		e.since = time.Time{}
+	}
 }
 
 // stranger returns the entry that a refusal without a known write key is put to, or

@@ -102,6 +102,21 @@ func (f *Feed) scan(before int64, see func(*Item) bool) int64 {
 	return 0
 }
 
+// After returns snapshots of the first items, at most limit, that came after an order,
+// oldest first. The History's lock is held meanwhile: limit is to be small.
+func (h *History) After(order int64, limit int) []Item {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	items := make([]Item, 0, min(limit, h.feed.held()))
+	for e := range h.feed.forward(order) {
+		if len(items) == limit {
+			break
+		}
+		items = append(items, e.Item.Snapshot())
+	}
+	return items
+}
+
 // Page returns up to limit records that match, newest first, of those with a Seq
 // below before, or of all where before is 0. It also reports whether there are
 // more. A nil match takes all.

@@ -23,6 +23,8 @@ var reserved = map[string]string{
 	"Webhook-Id":          ours,
 	"Webhook-Timestamp":   ours,
 	"Webhook-Signature":   ours,
+	"Traceparent":         ours,
+	"Tracestate":          ours,
 	"Connection":          hopByHop,
 	"Keep-Alive":          hopByHop,
 	"Proxy-Connection":    hopByHop,

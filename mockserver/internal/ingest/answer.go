@@ -23,6 +23,8 @@ type requestError struct {
 	message    string
 	retryAfter time.Duration
 	calls      []tracking.Rejection
+	body       []byte // of the request, see event.Refusal; nil where it was not read
+	library    string // that made the first call
 }
 
 func (e *requestError) Error() string { return string(e.code) + ": " + e.message }

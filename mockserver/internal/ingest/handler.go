@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/netip"
 	"sync"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -31,11 +32,12 @@ type Config struct {
 	Plans      Judge           // nil for no tracking plans
 	HTTPConfig json.RawMessage // what the settings of sources say of retries; nil for nothing
 
-	Sources      func() *SourceTable          // those that apply
-	Integrations func(source string) []string // the names of those that get the calls of a source from the server
-	IsHTTPS      func(*http.Request) bool     // whether the sender asked by HTTPS, perhaps of a proxy before us
-	Health       http.Handler                 // answers that the process lives
-	Ready        http.Handler                 // answers whether calls can be taken
+	Sources      func() *SourceTable            // those that apply
+	Integrations func(source string) []string   // the names of those that get the calls of a source from the server
+	IsHTTPS      func(*http.Request) bool       // whether the sender asked by HTTPS, perhaps of a proxy before us
+	ClientOf     func(*http.Request) netip.Addr // the address that it comes from
+	Health       http.Handler                   // answers that the process lives
+	Ready        http.Handler                   // answers whether calls can be taken
 }
 
 // DefaultLimits returns l with the limits of the service where it has none.

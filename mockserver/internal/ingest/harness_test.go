@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +73,7 @@ func newIngest(change func(*ingest.Config), sources ...tracking.Source) *testIng
 		Sources:      func() *ingest.SourceTable { return table },
 		Integrations: func(string) []string { return nil },
 		IsHTTPS:      func(*http.Request) bool { return false },
+		ClientOf:     func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() },
 		Health:       http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
 		Ready:        http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
 	}

@@ -139,6 +139,19 @@ func (p *post) set(f fields.Field, value []byte) {
 	}
 }
 
+// library returns which library made the first call, as far as the post was parsed.
+func (p *post) library() string {
+	if said := fields.Library(p.context.raw); said != "" || len(p.calls) == 0 {
+		return said
+	}
+	for _, m := range p.membersOf(0) {
+		if m.field == fields.Context {
+			return fields.Library(p.body[m.value:m.end])
+		}
+	}
+	return ""
+}
+
 // membersOf returns the members of the i-th call.
 func (p *post) membersOf(i int) []member {
 	end := len(p.members)

@@ -41,7 +41,7 @@ func (h *Handler) takePixel(r *http.Request, typ string) *requestError {
 	body := newBody()
 	defer body.release()
 	body.Write(text)
-	return h.takeBody(r.Context(), body, typ, WriteKeys{Other: query.Get("writeKey")}, 0)
+	return h.takeBody(r, body, typ, WriteKeys{Other: query.Get("writeKey")}, nil)
 }
 
 // pixelCall returns the call in a query: JSON in the parameter data, with or

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // pathOf returns the path of a request as it may be kept and shown, without write
@@ -56,15 +58,105 @@ const (
 	// keptPath and keptMethod are how many characters of them a Refusal has.
 	keptPath   = 200
 	keptMethod = 20
+	// keptRefused is how many bytes of its body it has.
+	keptRefused = 4 << 10
+	// keptAgent is how many characters of a User-Agent a Sender has.
+	keptAgent = 200
+	// secretKey is how long a write key is that is hidden wherever it stands. A shorter one
+	// is hidden where it stands alone: it may be a word.
+	secretKey = 8
 )
+
+// senderOf returns who sent a request, as far as its header says.
+func (h *Handler) senderOf(r *http.Request) (s tracking.Sender) {
+	if address := h.config.ClientOf(r); address.IsValid() {
+		s.Address = address.String()
+	}
+	s.UserAgent = text.Cut(keptAgent, strings.ToValidUTF8(r.UserAgent(), "\uFFFD"))
+	return s
+}
+
+// keptOf returns the beginning of a body that was refused as it may be kept and shown,
+// with asterisks in place of write keys: those of sources, those that the request came
+// with, and what a member writeKey says.
+func (h *Handler) keptOf(body []byte, keys WriteKeys) []byte {
+	kept := bytes.Clone(body[:min(len(body), keptRefused)])
+	hideMembers(kept)
+	hide(kept, keys.Basic)
+	hide(kept, keys.Other)
+	for _, s := range h.config.Sources().sources {
+		hide(kept, s.WriteKey)
+	}
+	return kept
+}
+
+// hide puts asterisks in place of a key, and of the beginning of one that is cut off.
+func hide(kept []byte, key string) {
+	if key == "" {
+		return
+	}
+	for from := 0; ; {
+		at := bytes.Index(kept[from:], []byte(key))
+		if at < 0 {
+			break
+		}
+		from += at
+		end := from + len(key)
+		if len(key) >= secretKey || !isWord(kept, from-1) && !isWord(kept, end) {
+			blank(kept[from:end])
+		}
+		from = end
+	}
+	if len(kept) < keptRefused {
+		return
+	}
+	for n := min(len(key)-1, len(kept)); n > 0; n-- {
+		if bytes.HasSuffix(kept, []byte(key[:n])) {
+			blank(kept[len(kept)-n:])
+			return
+		}
+	}
+}
+
+// isWord reports whether there is a letter or a digit at a place.
+func isWord(b []byte, at int) bool {
+	return at >= 0 && at < len(b) && (b[at] >= '0' && b[at] <= '9' || b[at]|0x20 >= 'a' && b[at]|0x20 <= 'z')
+}
+
+// hideMembers hides what stands behind the name writeKey, in JSON, also such as is broken,
+// and in forms.
+func hideMembers(kept []byte) {
+	const name = "writekey"
+	for i := 0; i+len(name) <= len(kept); i++ {
+		if kept[i]|0x20 != name[0] || !strings.EqualFold(string(kept[i:i+len(name)]), name) {
+			continue
+		}
+		i += len(name)
+		i += len(kept[i:]) - len(bytes.TrimLeft(kept[i:], "\"'\\ \t\r\n:=")) // to the value
+		end := i
+		for end < len(kept) && bytes.IndexByte([]byte("\"'&,} \t\r\n"), kept[end]) < 0 {
+			end++
+		}
+		blank(kept[i:end])
+		i = end
+	}
+}
+
+func blank(b []byte) {
+	for i := range b {
+		b[i] = '*'
+	}
+}
 
 // observeRefusal tells the observer of a request that was refused.
 func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
 	keys := WriteKeysOf(r)
 	source, _ := h.config.Sources().SourceOf(cmp.Or(keys.Basic, keys.Other))
+	from := h.senderOf(r)
+	from.Library = refused.library
 	h.config.Observer.Observe(event.Refusal{
 		At: time.Now(), Method: text.Cut(keptMethod, r.Method), Path: h.pathOf(r), Source: source, Count: 1,
-		Status: refused.status, Code: refused.code, Message: refused.message,
+		Status: refused.status, Code: refused.code, Message: refused.message, Sender: from, Body: refused.body,
 	})
 }
 

@@ -93,7 +93,7 @@ func (s *sorter) place() {
 // judge holds a call that is right in all else against the plan of its source.
 func (s *sorter) judge(d *draft, c *tracking.Call) {
 	member := d.properties
-	if c.Type == "identify" || c.Type == "group" {
+	if fields.Describing(c.Type) == fields.Traits {
 		member = d.traits
 	}
 	v := s.plans.Judge(c, member)
@@ -142,6 +142,7 @@ const keptType = 40
 
 func (s *sorter) reject(d *draft, source string) {
 	d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.post.kept(d)
+	d.bad.Sender.Library = cmp.Or(fields.Library(d.context), fields.Library(s.post.context.raw))
 	d.bad.Type = text.Cut(keptType, cmp.Or(s.typ, d.Type))
 	s.post.rejected = append(s.post.rejected, d.bad)
 }

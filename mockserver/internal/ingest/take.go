@@ -2,12 +2,13 @@ package ingest
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -17,10 +18,12 @@ import (
 func (h *Handler) take(r *http.Request, typ string) *requestError {
 	body := newBody()
 	defer body.release()
+	keys := WriteKeysOf(r)
 	if refused := body.readRequest(r, h.config.Limits.BodyBytes); refused != nil {
+		refused.body = h.keptOf(body.Bytes(), keys)
 		return refused
 	}
-	return h.takeBody(r.Context(), body, typ, WriteKeysOf(r), retryCount(r.Header))
+	return h.takeBody(r, body, typ, keys, r.Header)
 }
 
 // retryCount returns how many requests with the same calls came before this one, as it
@@ -37,9 +40,17 @@ func retryCount(header http.Header) int {
 	return int(n)
 }
 
-// takeBody takes the calls of a body that has been read, from a request that came after
-// some retries.
-func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, keys WriteKeys, retries int) *requestError {
+// takeBody takes the calls of a body that has been read. header is that of the request,
+// or nil where it says nothing of them.
+func (h *Handler) takeBody(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
+	refused := h.takeCalls(r, body, typ, keys, header)
+	if refused != nil {
+		refused.body, refused.library = h.keptOf(body.Bytes(), keys), body.post.library()
+	}
+	return refused
+}
+
+func (h *Handler) takeCalls(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
 	p := &body.post
 	if refused := p.parse(body.Bytes(), typ, h.config.Limits); refused != nil {
 		return refused
@@ -51,25 +62,27 @@ func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, k
 		return refused
 	}
 	if h.config.Strict && len(p.rejected) > 0 {
-		h.observeRejected(p)
+		h.observeRejected(r, p)
 		return invalidCalls(p)
 	}
 	if refused := h.limitRate(s.batches, sources); refused != nil {
 		return refused
 	}
+	retries, trace := retryCount(header), tracecontext.Of(header)
 	for _, b := range s.batches {
-		b.RetryCount = retries
-		if refused := h.store(ctx, b, s.held()); refused != nil {
+		b.RetryCount, b.Trace = retries, trace
+		if refused := h.store(r.Context(), b, s.held()); refused != nil {
 			return refused
 		}
 	}
 	// If these cannot be stored the sender sends all again, and what is stored is known.
 	for _, b := range s.reports.batches {
-		if refused := h.store(ctx, b, b.Size()); refused != nil {
+		b.Trace = trace
+		if refused := h.store(r.Context(), b, b.Size()); refused != nil {
 			return refused
 		}
 	}
-	h.observeRejected(p)
+	h.observeRejected(r, p)
 	return nil
 }
 
@@ -77,13 +90,21 @@ func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, k
 func invalidCalls(p *post) *requestError {
 	refused := refuse(http.StatusBadRequest, tracking.CodeInvalidCalls, "%d of %d calls are wrong; the first is call %d: %s",
 		len(p.rejected), len(p.calls), p.rejected[0].Index, p.rejected[0].Message)
-	refused.calls = p.rejected
+	refused.calls = slices.Clone(p.rejected)
+	for i := range refused.calls {
+		refused.calls[i].Sender = tracking.Sender{} // whoever is answered knows that
+	}
 	return refused
 }
 
-func (h *Handler) observeRejected(p *post) {
-	for _, r := range p.rejected {
-		h.config.Observer.Observe(r)
+func (h *Handler) observeRejected(r *http.Request, p *post) {
+	if len(p.rejected) == 0 {
+		return
+	}
+	from := h.senderOf(r)
+	for _, rejected := range p.rejected {
+		rejected.Sender.Address, rejected.Sender.UserAgent = from.Address, from.UserAgent
+		h.config.Observer.Observe(rejected)
 	}
 }
 

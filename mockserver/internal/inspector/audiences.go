@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
@@ -42,17 +43,17 @@ type syncForm struct {
 	Counted                   *users.Sync // by a dry run
 }
 
-func (in *Inspector) showAudiences(r *http.Request) (answer, error) {
+func (in *Inspector) showAudiences(r *http.Request) (page.Answer, error) {
 	return in.showSyncForm(r, http.StatusOK, syncForm{Kind: users.KindAudience})
 }
 
-func (in *Inspector) showSyncForm(r *http.Request, status int, form syncForm) (answer, error) {
+func (in *Inspector) showSyncForm(r *http.Request, status int, form syncForm) (page.Answer, error) {
 	lines, err := in.computationLines(r.Context())
 	p := audiencesPage{Lines: lines, Form: form, Sources: in.sourceNames()}
 	for _, d := range in.c.Settings().Destinations {
 		p.Destinations = append(p.Destinations, d.Name)
 	}
-	return answer{template: "audiences", status: status, page: page{Title: "Audiences", Nav: "audiences", Body: p}}.orPart(r, "lines"), err
+	return page.Answer{Template: "audiences", Status: status, Page: page.Page{Title: "Audiences", Nav: "audiences", Body: p}}.OrPart(r, "lines"), err
 }
 
 func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, error) {
@@ -76,10 +77,10 @@ func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, e
 // serveSync takes a list: what was typed, and a file behind it.
 func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
 	r.Body = access.NewLongBody(w, r)
-	in.serve(in.takeList)(w, r)
+	in.pages.Serve(in.takeList)(w, r)
 }
 
-func (in *Inspector) takeList(r *http.Request) (answer, error) {
+func (in *Inspector) takeList(r *http.Request) (page.Answer, error) {
 	form, list, err := readSyncForm(r)
 	var s users.Sync
 	dryRun := r.URL.Query().Get("dryRun") == "true"
@@ -92,13 +93,13 @@ func (in *Inspector) takeList(r *http.Request) (answer, error) {
 	switch {
 	case err != nil:
 		access.ReadRest(r)
-		form.Problem = sentence(access.ErrorOf(err).Message)
+		form.Problem = page.Sentence(access.ErrorOf(err).Message)
 		return in.showSyncForm(r, http.StatusUnprocessableEntity, form)
 	case dryRun:
 		form.Counted = &s
 		return in.showSyncForm(r, http.StatusOK, form)
 	}
-	return sendTo("/audiences", "The list is stored. Its calls follow.")
+	return page.SendTo("/audiences", "The list is stored. Its calls follow.")
 }
 
 // readSyncForm reads a form up to its file, which comes last and is read as it
@@ -157,9 +158,9 @@ func (f *syncForm) set(part *multipart.Part) error {
 	return nil
 }
 
-func (in *Inspector) forgetComputation(r *http.Request) (answer, error) {
+func (in *Inspector) forgetComputation(r *http.Request) (page.Answer, error) {
 	if err := in.c.Users().ForgetComputation(r.Context(), r.PostForm.Get("id")); err != nil {
-		return answer{}, err
+		return page.Answer{}, err
 	}
-	return sendTo("/audiences", "It is forgotten: the next list is a first one.")
+	return page.SendTo("/audiences", "It is forgotten: the next list is a first one.")
 }

@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,8 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -20,7 +27,7 @@ import (
 
 // A callPanel is all that is known of one item of the feed.
 type callPanel struct {
-	row
+	rows.Row
 	Back         string // the list without this call
 	Change       int64
 	Message      string // of a rejection or a refusal: what is wrong
@@ -31,13 +38,25 @@ type callPanel struct {
 	Corrections  []correction
 	Violations   []tracking.Violation // of the tracking plan of its source
 	Destinations []callDestination
-	Body         []jsonLine
+	Body         []page.Line
 	Bytes        int
+	Event        string // the page of its event, else the list of the calls of the same name
+	Listed       bool   // Event is the list
+	Forms        bool   // it can be copied as code
+	Typed        bool   // also as that of clients
 	Notice       string
 }
 
-// A fact is a name and a value.
-type fact struct{ Name, Value string }
+// CopyForms are the forms in which the call is copied.
+func (p *callPanel) CopyForms() []copyForm {
+	if !p.Typed {
+		return copyForms[:1]
+	}
+	return copyForms
+}
+
+// A fact is a name and a value, and where more is found about it.
+type fact struct{ Name, Value, Href string }
 
 // A correction is what the collector did to a call, and why.
 type correction struct{ What, Why string }
@@ -53,6 +72,7 @@ type callDestination struct {
 	Tries    int
 	Held     string        // why a call that waits is not being tried
 	Replay   bool          // it can be replayed
+	Signed   []int         // the webhooks that the call can be copied for with a signature
 	Attempts []attemptLine // the newest first
 	Older    int           // how many more there were
 }
@@ -72,43 +92,71 @@ type attemptLine struct {
 }
 
 // panel makes the panel of what a ref names.
-func (in *Inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
+func (in *Inspector) panel(ref string, filter rows.Filter) (*callPanel, bool) {
 	i, ok := in.c.History().Item(ref)
 	if !ok {
 		return nil, false
 	}
 	destinations := in.c.Attached()
-	p := &callPanel{row: in.newRow(&i, filter, destinations), Change: i.Change, Back: filter.Link("/")}
+	p := &callPanel{Row: rows.New(in.c.History(), &i, filter, destinations), Change: i.Change, Back: filter.Link("/")}
 	switch {
 	case i.Record != nil:
 		p.readRecord(i.Record, destinations)
 		p.addHolds(in.c.Status())
+		p.addSigned(destinations)
 	case i.Rejection != nil:
 		p.readRejection(i.Rejection, i.Read)
 	default:
-		p.Message, p.Hint = i.Refusal.Message, hints[i.Refusal.Code]
-		p.Status = i.Refusal.Status
+		p.readRefusal(i.Refusal)
+	}
+	if c := sendable(&i); i.Refusal == nil {
+		p.Forms, p.Typed = copyas.CanSend(&c), copyas.IsTyped(&c)
+		var name string
+		name, p.Event = rows.EventOf(in.c.Shapes(), &c)
+		if p.Listed = p.Event == "" && name != ""; p.Listed {
+			p.Event = rows.By("event", name).Link("/")
+		}
 	}
 	return p, true
 }
 
 func (p *callPanel) readRecord(r *tracking.Record, destinations []engine.AttachedDestination) {
 	c := &r.Call
-	p.Title, p.Facts = titleOf(c), factsOf(c)
+	p.Title, p.Facts = history.TitleOf(c), factsOf(c)
 	if r.RetryCount > 0 {
-		p.Facts = append(p.Facts, fact{"X-Retry-Count", strconv.Itoa(r.RetryCount)})
+		p.Facts = append(p.Facts, fact{Name: "X-Retry-Count", Value: strconv.Itoa(r.RetryCount)})
 	}
 	p.Corrections, p.Violations = correctionsOf(r), c.Violations
-	p.Body, p.Bytes = layOut(c.Body, markCorrected), len(c.Body)
-	for _, s := range deliveryStatesOf(r, destinations) {
+	p.Body, p.Bytes = page.LayOut(c.Body, markCorrected), len(c.Body)
+	for _, s := range rows.StatesOf(r, destinations) {
 		d := callDestination{
-			Name: s.Destination, Look: s.look(), Word: lookWord(s.look()), Reason: s.Reason, RetryAt: s.RetryAt, Tries: s.Attempt,
+			Name: s.Destination, Look: s.Look(), Word: rows.LookWord(s.Look()), Reason: s.Reason, RetryAt: s.RetryAt, Tries: s.Attempt,
 			Replay: s.State != tracking.StatePending && slices.ContainsFunc(destinations, func(d engine.AttachedDestination) bool { return d.Name == s.Destination }),
 		}
 		d.addAttempts(r.Attempts)
 		p.Destinations = append(p.Destinations, d)
 	}
 	p.addSkipped(c, destinations)
+	slices.SortStableFunc(p.Destinations, func(a, b callDestination) int { return cmp.Compare(urgency(a.Look), urgency(b.Look)) })
+}
+
+// urgency orders destinations: what went wrong comes first.
+func urgency(look string) int {
+	return slices.Index([]string{"failed", "retrying", "pending", "unknown", "delivered", "filtered", "apart"}, look)
+}
+
+// addSigned says for which webhooks the call can be copied with a signature.
+func (p *callPanel) addSigned(destinations []engine.AttachedDestination) {
+	for i := range p.Destinations {
+		d := &p.Destinations[i]
+		for _, known := range destinations {
+			if known.Name == d.Name && known.SharedSecret != "" && d.Look != "apart" {
+				for n := range known.Webhooks {
+					d.Signed = append(d.Signed, n)
+				}
+			}
+		}
+	}
 }
 
 // addAttempts adds those that were made for the destination.
@@ -160,7 +208,7 @@ func (p *callPanel) addSkipped(c *tracking.Call, destinations []engine.AttachedD
 		if deliver {
 			reason = "the destination was made after the call came"
 		}
-		p.Destinations = append(p.Destinations, callDestination{Name: d.Name, Look: "apart", Word: lookWord("apart"), Reason: reason})
+		p.Destinations = append(p.Destinations, callDestination{Name: d.Name, Look: "apart", Word: rows.LookWord("apart"), Reason: reason})
 	}
 }
 
@@ -180,7 +228,7 @@ func headerFacts(h http.Header) []fact {
 		if engine.SecretHeader(name) {
 			value = engine.Hidden
 		}
-		facts = append(facts, fact{name, value})
+		facts = append(facts, fact{Name: name, Value: value})
 	}
 	return facts
 }
@@ -188,17 +236,17 @@ func headerFacts(h http.Header) []fact {
 // factsOf returns the identifiers of a call.
 func factsOf(c *tracking.Call) []fact {
 	var facts []fact
-	add := func(name, value string) {
+	add := func(name, value, href string) {
 		if value != "" {
-			facts = append(facts, fact{name, value})
+			facts = append(facts, fact{name, value, href})
 		}
 	}
-	add("userId", c.UserID)
-	add("anonymousId", c.AnonymousID)
-	add("groupId", c.GroupID)
-	add("previousId", c.PreviousID)
-	add("messageId", c.ID)
-	add("source", c.Source)
+	add("userId", c.UserID, rows.UserLink(c.UserID))
+	add("anonymousId", c.AnonymousID, rows.UserLink(c.AnonymousID))
+	add("groupId", c.GroupID, rows.By("user", c.GroupID).Link("/"))
+	add("previousId", c.PreviousID, rows.UserLink(c.PreviousID))
+	add("messageId", c.ID, "")
+	add("source", c.Source, rows.By("source", c.Source).Link("/"))
 	return facts
 }
 
@@ -207,13 +255,13 @@ func correctionsOf(r *tracking.Record) []correction {
 	c := &r.Call
 	var all []correction
 	add := func(what, why string, args ...any) { all = append(all, correction{what, fmt.Sprintf(why, args...)}) }
-	switch off := clockCorrection(c); {
+	switch off := rows.ClockCorrection(c); {
 	case c.OriginalTimestamp.IsZero():
 		add("timestamp is when the call came", "the sender gave none")
 	case c.SentAt.IsZero():
 		add("timestamp is the sender's", "without a sentAt its clock cannot be checked")
 	case off.Abs() >= time.Second:
-		add("timestamp moved by "+signed(off), "the sender's clock said %s when it sent, and it was %s here", clockTime(c.SentAt), clockTime(c.ReceivedAt))
+		add("timestamp moved by "+rows.Signed(off), "the sender's clock said %s when it sent, and it was %s here", clockTime(c.SentAt), clockTime(c.ReceivedAt))
 	}
 	if strings.HasPrefix(c.ID, madeIDPrefix) {
 		add("messageId was made here", "the sender gave none, so that a repeat cannot be recognised")
@@ -253,7 +301,7 @@ func oddMembers(body []byte) (odd []oddMember) {
 			if meant := fields.Names[fieldsByFold[foldName(name)]]; meant != "" {
 				odd = append(odd, oddMember{text.Cut(80, name), meant})
 			}
-		case fields.TextOf(new(tracking.Call), f) != nil && kindOf(value) == "num":
+		case fields.TextOf(new(tracking.Call), f) != nil && page.KindOf(value) == "num":
 			odd = append(odd, oddMember{name: name})
 		}
 		return nil
@@ -297,9 +345,9 @@ func markCorrected(key string) (mark, note string) {
 
 func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
 	p.Violations = r.Violations
-	p.Message, p.Hint, p.Place = r.Message, hints[r.Code], r.Index+1
-	p.Title, p.Facts, p.Bytes = titleOf(read), factsOf(read), len(r.Body)
-	p.Body = layOut(r.Body, func(key string) (string, string) {
+	p.Message, p.Hint, p.Place = r.Message, hints.Of(r.Code), r.Index+1
+	p.Title, p.Facts, p.Bytes = history.TitleOf(read), append(factsOf(read), senderFacts(r.Sender)...), len(r.Body)
+	p.Body = page.LayOut(r.Body, func(key string) (string, string) {
 		if key == r.Field {
 			return "wrong", r.Message
 		}
@@ -315,68 +363,79 @@ func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
 	}
 }
 
-// hints say what to do about each code.
-var hints = map[tracking.Code]string{
-	tracking.CodeNotObject:        `Send an object for each call, such as {"type":"track","userId":"u1","event":"Signed Up"}.`,
-	tracking.CodeUnknownType:      "Set type to identify, track, page, screen, group or alias; it is case sensitive.",
-	tracking.CodeNoUser:           "Give the userId of someone you know, or an anonymousId of your own making for someone you do not.",
-	tracking.CodeNoEvent:          "Name what happened in event, such as Order Completed.",
-	tracking.CodeNoGroup:          "Give the ID of the company, account or team in groupId.",
-	tracking.CodeNoPrevious:       "Give the ID that the user had before in previousId, and the new one in userId.",
-	tracking.CodeBadProperties:    "Make properties an object, or leave it out.",
-	tracking.CodeBadTraits:        "Make traits an object, or leave it out.",
-	tracking.CodeBadContext:       "Make context an object, or leave it out.",
-	tracking.CodeBadIntegrations:  `Make integrations an object of names to true, false or an object, such as {"All":false,"Webhooks":true}.`,
-	tracking.CodeBadTimestamp:     "Write timestamp as ISO 8601 in UTC, such as 2026-01-31T12:00:00.000Z, or leave it out.",
-	tracking.CodeBadField:         "Make it a string.",
-	tracking.CodeMessageIDTooLong: "Use a UUID, or leave messageId to the client library.",
-	tracking.CodeBadMessageID:     "Use a UUID, or leave messageId to the client library.",
-	tracking.CodeCallTooLarge:     "Send less with one call: move what is long out of properties, traits and context.",
-	tracking.CodeNotAsPlanned:     "Send what the tracking plan of the source says, or mend the plan: it is read again when its file changes.",
-	tracking.CodeUnknownWriteKey:  "Use the write key of one of the sources. It goes as the user of Basic auth, with an empty password.",
-	tracking.CodeInvalidJSON:      "Check what the program sends: the body must be one JSON object, in UTF-8.",
-	tracking.CodeInvalidBatch:     `Send {"batch":[…]} to /v1/batch, or one call to its own path, such as /v1/track.`,
-	tracking.CodeTooManyCalls:     "Send smaller batches.",
-	tracking.CodeBodyTooLarge:     "Send smaller batches.",
-	tracking.CodeTimeout:          "Client libraries send again by themselves. The network, or a proxy on the way, is too slow for batches of this size.",
-	tracking.CodeBadEncoding:      "Send the body as it is, or with Content-Encoding: gzip.",
-	tracking.CodeQueueFull:        "Client libraries send again by themselves. See which destination holds the queue up.",
-	tracking.CodeRateLimited:      "Client libraries send again by themselves, later. Send less, or raise the source's rate.",
-	tracking.CodeUnavailable:      "Client libraries send again by themselves. The collector's log says why it cannot store.",
-	tracking.CodeInvalidCalls:     "Mend the calls that are listed beside this one. In strict mode none of a batch is stored where one is wrong.",
-	tracking.CodeNotFound:         "Batches go to /v1/batch, single calls to /v1/track and its siblings.",
-	tracking.CodeWrongMethod:      "Send with POST.",
+// readRefusal reads a request that was refused.
+func (p *callPanel) readRefusal(r *event.Refusal) {
+	p.Message, p.Hint, p.Status = r.Message, hints.Of(r.Code), r.Status
+	p.Facts = append([]fact{{Name: "request", Value: r.Method + " " + r.Path}}, senderFacts(r.Sender)...)
+	if p.Bytes = len(r.Body); p.Bytes > 0 {
+		p.Body = page.LayOut(r.Body, nil)
+	}
+}
+
+// senderFacts returns what is known of who sent a request.
+func senderFacts(s tracking.Sender) []fact {
+	var facts []fact
+	for _, f := range []fact{{Name: "sent from", Value: s.Address}, {Name: "user agent", Value: s.UserAgent}, {Name: "library", Value: s.Library}} {
+		if f.Value != "" {
+			facts = append(facts, f)
+		}
+	}
+	return facts
 }
 
 // showCall answers with a call: to a script with the panel, else with the page
 // that has it beside the list.
-func (in *Inspector) showCall(r *http.Request) (answer, error) {
-	ref, filter := r.PathValue("ref"), readFilter(r.URL.Query())
-	if !isFragment(r) {
-		return answer{to: filter.Link("/", "call", ref)}, nil
+func (in *Inspector) showCall(r *http.Request) (page.Answer, error) {
+	ref, filter := r.PathValue("ref"), rows.ReadFilter(r.URL.Query())
+	if !page.IsFragment(r) {
+		return page.Answer{To: filter.Link("/", "call", ref)}, nil
 	}
 	return in.showPanel(ref, filter, ""), nil
 }
 
 // showPanel answers a script with the panel of a call, and what was just done with it.
-func (in *Inspector) showPanel(ref string, filter callFilter, notice string) answer {
+func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string) page.Answer {
 	p, ok := in.panel(ref, filter)
 	if !ok {
-		return answer{template: "calls", part: "missing", status: http.StatusNotFound}
+		return page.Answer{Template: "calls", Part: "missing", Status: http.StatusNotFound}
 	}
 	p.Notice = notice
-	return answer{template: "calls", part: "panel", page: page{Body: p}}
+	return page.Answer{Template: "calls", Part: "panel", Page: page.Page{Body: p}}
 }
 
-// serveCallBody answers with a call as it is stored, byte for byte.
+// serveCallBody answers with a call as it is stored, byte for byte, or with what is kept
+// of a request that was refused.
 func (in *Inspector) serveCallBody(w http.ResponseWriter, r *http.Request) {
 	i, ok := in.c.History().Item(r.PathValue("ref"))
-	body := i.Call().Body
-	if !ok || i.Refusal != nil {
+	body, contentType := i.Call().Body, "application/json"
+	if i.Refusal != nil {
+		body, contentType = i.Refusal.Body, "text/plain; charset=utf-8"
+	}
+	if !ok || len(body) == 0 {
 		http.NotFound(w, r)
 		return
 	}
-	secureHeaders(w.Header())
-	w.Header().Set("Content-Type", "application/json")
+	page.SecureHeaders(w.Header())
+	w.Header().Set("Content-Type", contentType)
 	_, _ = w.Write(body)
+}
+
+// addMissing adds a line for a member that an object should have, before its end.
+func addMissing(lines []page.Line, key, note string) []page.Line {
+	missing := page.Line{Mark: "missing", Note: note, Parts: []page.LinePart{{Text: "  "}, {Kind: "key", Text: `"` + key + `"`}, {Text: ": …"}}}
+	if len(lines) < 2 {
+		return append(lines, missing)
+	}
+	return append(lines[:len(lines)-1:len(lines)-1], missing, lines[len(lines)-1])
+}
+
+// hasMember reports whether an object has a member.
+func hasMember(object []byte, name string) (has bool) {
+	s := jsonscan.New(object)
+	_ = s.Object(func(key []byte) error {
+		has = has || string(jsonscan.Unquote(key)) == name
+		_, err := s.Value()
+		return err
+	})
+	return has
 }

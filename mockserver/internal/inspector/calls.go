@@ -4,25 +4,36 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 )
 
 // callsPage is the page of calls.
 type callsPage struct {
 	list
-	Sources  []string
-	Statuses []status
-	First    *firstRun  // set while no call has come
-	Panel    *callPanel // the call beside the list
-	Missing  bool       // a call was asked for that is not remembered
-	Tally    string     // the chart's seconds, as JSON
+	First   *firstRun      // set while no call has come
+	Panel   *callPanel     // the call beside the list
+	Missing bool           // a call was asked for that is not remembered
+	Tally   string         // the chart's seconds, as JSON
+	Fields  []search.Field // that the search has
 }
 
-func (in *Inspector) showCalls(r *http.Request) (answer, error) {
+func (in *Inspector) showCalls(r *http.Request) (page.Answer, error) {
 	q := r.URL.Query()
 	before, _ := strconv.ParseInt(q.Get("before"), 10, 64) // nonsense is the live page
-	p := callsPage{list: in.list(readFilter(q), max(before, 0)), Sources: in.sourceNames(), Statuses: statuses}
-	if isFragment(r) {
-		return answer{template: "calls", part: "list", page: page{Body: p.list}}, nil
+	filter := rows.ReadFilter(q)
+	status := http.StatusOK
+	if filter.Problem != nil {
+		if page.IsFragment(r) { // of what is still being written
+			return page.Answer{Template: "calls", Part: "problem", Page: page.Page{Body: filter}}, nil
+		}
+		status = http.StatusUnprocessableEntity
+	}
+	p := callsPage{list: in.list(filter, max(before, 0)), Fields: search.Fields}
+	if page.IsFragment(r) {
+		return page.Answer{Template: "calls", Part: "found", Page: page.Page{Body: p.list}}, nil
 	}
 	if ref := q.Get("call"); ref != "" {
 		panel, ok := in.panel(ref, p.Filter)
@@ -32,7 +43,7 @@ func (in *Inspector) showCalls(r *http.Request) (answer, error) {
 		p.First = in.firstRun(r)
 	}
 	p.Tally = in.tallyJSON()
-	return answer{template: "calls", page: page{Title: "Calls", Nav: "calls", Body: p}}, nil
+	return page.Answer{Template: "calls", Status: status, Page: page.Page{Title: "Calls", Nav: "calls", Body: p}}, nil
 }
 
 // sourceNames returns the sources of the settings, and those that calls came from.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -27,18 +29,18 @@ type deletionForm struct {
 	Problem           string
 }
 
-func (in *Inspector) showDeletions(r *http.Request) (answer, error) {
+func (in *Inspector) showDeletions(r *http.Request) (page.Answer, error) {
 	return in.showDeletionForm(r, http.StatusOK, deletionForm{})
 }
 
-func (in *Inspector) showDeletionForm(r *http.Request, status int, form deletionForm) (answer, error) {
+func (in *Inspector) showDeletionForm(r *http.Request, status int, form deletionForm) (page.Answer, error) {
 	all, err := in.c.Users().Deletions(r.Context())
 	p := deletionsPage{Requests: all, Sources: in.sourceNames(), Form: form}
-	return answer{template: "deletions", status: status, page: page{Title: "Deletions", Nav: "deletions", Body: p}}.orPart(r, "lines"), err
+	return page.Answer{Template: "deletions", Status: status, Page: page.Page{Title: "Deletions", Nav: "deletions", Body: p}}.OrPart(r, "lines"), err
 }
 
 // makeDeletion takes the users that were typed, one a line.
-func (in *Inspector) makeDeletion(r *http.Request) (answer, error) {
+func (in *Inspector) makeDeletion(r *http.Request) (page.Answer, error) {
 	form := deletionForm{ID: strings.TrimSpace(r.PostForm.Get("id")), Source: r.PostForm.Get("source"), Users: r.PostForm.Get("users")}
 	request := users.DeletionRequest{ID: form.ID, Source: form.Source}
 	for line := range strings.Lines(form.Users) {
@@ -48,10 +50,10 @@ func (in *Inspector) makeDeletion(r *http.Request) (answer, error) {
 	}
 	d, err := in.c.Users().DeleteUsers(r.Context(), request)
 	if err != nil {
-		form.Problem = sentence(access.ErrorOf(err).Message)
+		form.Problem = page.Sentence(access.ErrorOf(err).Message)
 		return in.showDeletionForm(r, http.StatusUnprocessableEntity, form)
 	}
-	return sendTo(callFilter{}.Link("/deletion", "id", d.ID), "The request is stored. The notifications follow.")
+	return page.SendTo(rows.Filter{}.Link("/deletion", "id", d.ID), "The request is stored. The notifications follow.")
 }
 
 // A deletionPage is one request, and some of its notifications.
@@ -82,11 +84,11 @@ func (p deletionPage) Earlier() int { return max(0, p.Offset-outcomesShown) }
 // Later is the offset of the next page.
 func (p deletionPage) Later() int { return p.Offset + len(p.Outcomes) }
 
-func (in *Inspector) showDeletion(r *http.Request) (answer, error) {
+func (in *Inspector) showDeletion(r *http.Request) (page.Answer, error) {
 	q := r.URL.Query()
 	d, err := in.c.Users().Deletion(r.Context(), q.Get("id"))
 	if err != nil {
-		return answer{}, err
+		return page.Answer{}, err
 	}
 	p := deletionPage{Deletion: d, State: q.Get("state"), States: []string{"pending", "delivered", "failed", "filtered"}}
 	var filter users.OutcomeFilter
@@ -99,7 +101,7 @@ func (in *Inspector) showDeletion(r *http.Request) (answer, error) {
 	p.Offset, _ = strconv.Atoi(q.Get("offset")) // what is no number is the first page
 	p.Outcomes, p.More, err = in.c.Users().DeletionOutcomes(r.Context(), d.ID, filter, p.Offset, outcomesShown)
 	if err != nil {
-		return answer{}, err
+		return page.Answer{}, err
 	}
-	return answer{template: "deletion", page: page{Title: "Deletion request", Nav: "deletions", Body: p}}.orPart(r, "lines"), nil
+	return page.Answer{Template: "deletion", Page: page.Page{Title: "Deletion request", Nav: "deletions", Body: p}}.OrPart(r, "lines"), nil
 }

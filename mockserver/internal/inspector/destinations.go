@@ -10,6 +10,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -38,7 +40,7 @@ func (l *destinationLine) Label() string {
 	if l.Status.State == engine.DestinationIdle {
 		return "Nothing yet"
 	}
-	return capitalize(string(l.Status.State))
+	return page.Capitalize(string(l.Status.State))
 }
 
 func (in *Inspector) destinationLines(ctx context.Context, pick func(tracking.Destination) bool) ([]destinationLine, error) {
@@ -53,9 +55,9 @@ func (in *Inspector) destinationLines(ctx context.Context, pick func(tracking.De
 	return lines, err
 }
 
-func (in *Inspector) showDestinations(r *http.Request) (answer, error) {
+func (in *Inspector) showDestinations(r *http.Request) (page.Answer, error) {
 	lines, err := in.destinationLines(r.Context(), func(tracking.Destination) bool { return true })
-	return answer{template: "destinations", page: page{Title: "Destinations", Nav: "destinations", Body: lines}}.orPart(r, "lines"), err
+	return page.Answer{Template: "destinations", Page: page.Page{Title: "Destinations", Nav: "destinations", Body: lines}}.OrPart(r, "lines"), err
 }
 
 // A destinationPage is one destination: how it is doing, what it has given up,
@@ -69,33 +71,38 @@ type destinationPage struct {
 // HasMoreFailed reports whether calls have failed that the page does not show.
 func (p destinationPage) HasMoreFailed() bool { return p.Line.Ledger.Failed > int64(len(p.Failed)) }
 
+// CallLink links a call.
+func (p destinationPage) CallLink(source, id string) string {
+	return rows.Filter{}.Link("/", "call", history.RefOfCall(source, id))
+}
+
 // A failedLine is a call that a destination has given up.
 type failedLine struct {
-	row
+	rows.Row
 	Reason   string
 	FailedAt time.Time
 	Tries    int
 	Here     bool // the History remembers it
 }
 
-func (in *Inspector) showNewDestination(r *http.Request) (answer, error) {
+func (in *Inspector) showNewDestination(r *http.Request) (page.Answer, error) {
 	form := in.newForm(tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{}}}})
 	form.New = true
 	return in.showForm(r, http.StatusOK, form)
 }
 
-func (in *Inspector) showDestination(r *http.Request) (answer, error) {
+func (in *Inspector) showDestination(r *http.Request) (page.Answer, error) {
 	name := r.URL.Query().Get("name")
 	i := slices.IndexFunc(in.c.Settings().Destinations, settings.DestinationNamed(name))
 	if i < 0 {
-		return problem(http.StatusNotFound, "There is no such destination", "It may have been removed meanwhile."), nil
+		return page.Problem(http.StatusNotFound, "There is no such destination", "It may have been removed meanwhile."), nil
 	}
 	return in.showForm(r, http.StatusOK, in.newForm(in.c.Settings().Destinations[i]))
 }
 
 // showForm answers with the page of a destination that exists, or of a form for a new
 // one.
-func (in *Inspector) showForm(r *http.Request, status int, form destinationForm) (answer, error) {
+func (in *Inspector) showForm(r *http.Request, status int, form destinationForm) (page.Answer, error) {
 	title, p := "New destination", destinationPage{Form: form}
 	if !form.New {
 		title = form.Name
@@ -105,10 +112,10 @@ func (in *Inspector) showForm(r *http.Request, status int, form destinationForm)
 			p.Failed, err = in.failedLines(r.Context(), form.Name)
 		}
 		if err != nil {
-			return answer{}, err
+			return page.Answer{}, err
 		}
 	}
-	return answer{template: "destination", status: status, page: page{Title: title, Nav: "destinations", Body: p}}.orPart(r, "status-block"), nil
+	return page.Answer{Template: "destination", Status: status, Page: page.Page{Title: title, Nav: "destinations", Body: p}}.OrPart(r, "status-block"), nil
 }
 
 // failedLines returns the failed calls of a destination that are the oldest: they
@@ -119,7 +126,7 @@ func (in *Inspector) failedLines(ctx context.Context, destination string) ([]fai
 		ref := history.RefOfCall(f.Call.Source, f.Call.ID)
 		_, here := in.c.History().Item(ref)
 		item := history.Item{Record: &tracking.Record{Call: f.Call}}
-		lines = append(lines, failedLine{row: in.newRow(&item, callFilter{}, nil), Reason: f.Reason, FailedAt: f.FailedAt, Tries: f.Attempts, Here: here})
+		lines = append(lines, failedLine{Row: rows.New(in.c.History(), &item, rows.Filter{}, nil), Reason: f.Reason, FailedAt: f.FailedAt, Tries: f.Attempts, Here: here})
 		return len(lines) < failedShown
 	})
 	return lines, err
@@ -127,7 +134,7 @@ func (in *Inspector) failedLines(ctx context.Context, destination string) ([]fai
 
 // saveDestination makes a destination or changes one, or shows what is wrong beside
 // each field.
-func (in *Inspector) saveDestination(r *http.Request) (answer, error) {
+func (in *Inspector) saveDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	var err error
 	switch {
@@ -147,14 +154,14 @@ func (in *Inspector) saveDestination(r *http.Request) (answer, error) {
 	case len(form.Errors) > 0:
 		return in.showForm(r, http.StatusUnprocessableEntity, form)
 	case err != nil:
-		return answer{}, err
+		return page.Answer{}, err
 	}
-	return sendTo(callFilter{}.Link("/destination", "name", form.Name), "The destination is saved.")
+	return page.SendTo(rows.Filter{}.Link("/destination", "name", form.Name), "The destination is saved.")
 }
 
 // testDestination sends a test call to the URLs of a form, as it stands and without
 // saving it, and shows what each receiver answered.
-func (in *Inspector) testDestination(r *http.Request) (answer, error) {
+func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	typed := form.Name
 	form.Name = cmp.Or(typed, "test") // it need not have one yet
@@ -162,15 +169,15 @@ func (in *Inspector) testDestination(r *http.Request) (answer, error) {
 	if len(form.Errors) == 0 {
 		form.Test = in.sendTest(r.Context(), form.destination, form.TestType)
 	}
-	if isFragment(r) {
-		return answer{template: "destination", part: "test", page: page{Body: form}}, nil
+	if page.IsFragment(r) {
+		return page.Answer{Template: "destination", Part: "test", Page: page.Page{Body: form}}, nil
 	}
 	form.Name = typed
 	return in.showForm(r, http.StatusOK, form)
 }
 
 // previewDestination shows which of the newest calls would go by a form as it stands.
-func (in *Inspector) previewDestination(r *http.Request) (answer, error) {
+func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	d := form.destination
 	if form.ReadOnly {
@@ -184,25 +191,25 @@ func (in *Inspector) previewDestination(r *http.Request) (answer, error) {
 		preview := in.c.Preview(d)
 		form.Preview = &preview
 	}
-	if isFragment(r) {
-		return answer{template: "destination", part: "preview", page: page{Body: form}}, nil
+	if page.IsFragment(r) {
+		return page.Answer{Template: "destination", Part: "preview", Page: page.Page{Body: form}}, nil
 	}
 	return in.showForm(r, http.StatusOK, form)
 }
 
 // act returns a handler of a button on the page of a destination. done says what it
 // did.
-func (in *Inspector) act(done string, do func(ctx context.Context, name string) error) handler {
-	return func(r *http.Request) (answer, error) {
+func (in *Inspector) act(done string, do func(ctx context.Context, name string) error) page.Handler {
+	return func(r *http.Request) (page.Answer, error) {
 		name := r.PostForm.Get("name")
 		if err := do(r.Context(), name); err != nil {
-			return answer{}, err
+			return page.Answer{}, err
 		}
-		return sendTo(callFilter{}.Link("/destination", "name", name), done)
+		return page.SendTo(rows.Filter{}.Link("/destination", "name", name), done)
 	}
 }
 
-func (in *Inspector) removeDestination(r *http.Request) (answer, error) {
+func (in *Inspector) removeDestination(r *http.Request) (page.Answer, error) {
 	remove := in.c.RemoveDrained
 	if r.PostForm.Get("discard") == "true" {
 		remove = in.c.RemoveDestination
@@ -211,9 +218,9 @@ func (in *Inspector) removeDestination(r *http.Request) (answer, error) {
 	var pending *engine.PendingCallsError
 	switch {
 	case errors.As(err, &pending):
-		return problem(http.StatusConflict, "It has pending calls", "Wait for them, or go back and say that they may be thrown away."), nil
+		return page.Problem(http.StatusConflict, "It has pending calls", "Wait for them, or go back and say that they may be thrown away."), nil
 	case err != nil:
-		return answer{}, err
+		return page.Answer{}, err
 	}
-	return sendTo("/destinations", "The destination is removed.")
+	return page.SendTo("/destinations", "The destination is removed.")
 }

@@ -22,23 +22,21 @@
 //
 // # Files
 //
+// What its pages share is package page, and a line of a list package rows.
+//
 //  1. routes.go: the pages and their paths
 //  2. doctor.go: why a signature does not verify
 //  3. audiences.go: audiences and computed traits
 //  4. destinations.go: destinations, and one of them
 //  5. form.go: the form of a destination
 //  6. deletions.go: deletion requests
-//  7. calls.go: the list of calls
-//  8. replay.go: calls are replayed
-//  9. stream.go: what is new is pushed
-//  10. call.go: one call
-//  11. json.go: a document is laid out in lines
-//  12. login.go: the login
-//  13. answer.go: a handler's answer becomes a page, a part of one, or a redirect
-//  14. rows.go: a line of the list
-//  15. start.go: before the first call
-//  16. filter.go: what the list shows
-//  17. inspector.go: what all pages share
-//  18. text.go: texts for people
-//  19. state.go: a call at each destination
+//  7. suggest.go: how a search may go on
+//  8. calls.go: the page of calls
+//  9. replay.go: calls are replayed
+//  10. stream.go: what is new is pushed
+//  11. call.go: one call
+//  12. copy.go: a call as code
+//  13. start.go: before the first call
+//  14. list.go: the newest calls that a filter picks
+//  15. inspector.go: what the pages of this package share
 package inspector

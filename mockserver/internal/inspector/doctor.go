@@ -8,7 +8,11 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/signcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -29,7 +33,7 @@ type signaturePage struct {
 	Verdicts     []finding
 	Difference   *differenceView
 	Tabs         snippetTabs // code that verifies
-	Recent       []row
+	Recent       []rows.Row
 }
 
 // A signedBody is what is signed of a call for a destination.
@@ -66,8 +70,10 @@ type changeLine struct {
 
 // A finding is one thing to say about what was pasted.
 type finding struct {
-	Good bool
-	Text string
+	Good  bool
+	Text  string
+	Mend  []signcheck.Line // code that does what is right
+	Tried []string         // where nothing explains it
 }
 
 // A differenceView is where two texts begin to differ.
@@ -88,7 +94,7 @@ var changeReasons = map[canonical.ChangeKind]string{
 	canonical.ChangeLoneSurrogate: "is half a character; many receivers read U+FFFD.",
 }
 
-func (in *Inspector) showSignatures(r *http.Request) (answer, error) {
+func (in *Inspector) showSignatures(r *http.Request) (page.Answer, error) {
 	p := signaturePage{
 		Ref: r.Form.Get("call"), Destination: r.Form.Get("destination"),
 		Pasted: r.Form.Get("body"), PastedSign: strings.TrimSpace(r.Form.Get("signature")),
@@ -109,31 +115,32 @@ func (in *Inspector) showSignatures(r *http.Request) (answer, error) {
 		in.diagnose(&p, &destinations[0])
 	}
 	if p.Ref == "" {
-		p.Recent = in.list(callFilter{}, 0).Rows
+		p.Recent = in.list(rows.Filter{}, 0).Rows
 		p.Recent = p.Recent[:min(len(p.Recent), 8)]
 	}
-	return answer{template: "doctor", page: page{Title: "Signatures", Nav: "signatures", Body: p}}, nil
+	return page.Answer{Template: "doctor", Page: page.Page{Title: "Signatures", Nav: "signatures", Body: p}}, nil
 }
 
 // diagnose compares the call with what was pasted.
 func (in *Inspector) diagnose(p *signaturePage, d *tracking.Destination) {
 	var body []byte
+	var sent []signcheck.Stamp
 	if p.Ref != "" {
 		i, ok := in.c.History().Item(p.Ref)
 		if !ok || i.Record == nil {
 			p.Missing = true
 			return
 		}
-		p.Title, p.Type = text.Cut(rowText, titleOf(&i.Record.Call)), i.Record.Call.Type
+		p.Title, p.Type = text.Cut(rows.TextLimit, history.TitleOf(&i.Record.Call)), i.Record.Call.Type
 		var err error
 		if body, err = webhook.Payload(i.Record.Call.Body, d.AliasFields); err != nil {
 			p.Problem = err.Error()
 			return
 		}
-		p.Signed = in.signed(body, d, i.Record)
+		p.Signed, sent = in.signed(body, d, i.Record), stampsOf(i.Record, d.Name)
 	}
 	if p.Pasted != "" || p.PastedSign != "" {
-		p.checkPasted(body, d.SharedSecret)
+		p.checkPasted(body, d, sent)
 	}
 }
 
@@ -182,11 +189,11 @@ func keptAsText(c canonical.Change) bool {
 }
 
 // checkPasted adds findings about the body and the signature that a receiver got. body
-// is what was signed, nil if no call was chosen.
-func (p *signaturePage) checkPasted(body []byte, secret string) {
+// is what was signed, nil if no call was chosen, and sent are the attempts at it.
+func (p *signaturePage) checkPasted(body []byte, d *tracking.Destination, sent []signcheck.Stamp) {
 	// A browser sends the line breaks of a form as CR LF.
 	pasted := []byte(strings.ReplaceAll(p.Pasted, "\r\n", "\n"))
-	add := func(good bool, text string) { p.Verdicts = append(p.Verdicts, finding{good, text}) }
+	add := func(good bool, text string) { p.Verdicts = append(p.Verdicts, finding{Good: good, Text: text}) }
 	if body != nil && len(pasted) > 0 {
 		if p.Difference = viewDifference(body, pasted); p.Difference == nil {
 			add(true, "The receiver's body is the one that was signed, byte for byte.")
@@ -197,34 +204,45 @@ func (p *signaturePage) checkPasted(body []byte, secret string) {
 	if p.PastedSign == "" {
 		return
 	}
-	if secret == "" {
+	if d.SharedSecret == "" {
 		add(false, "The destination has no shared secret, so that its requests are not signed.")
 		return
 	}
-	if form := signatureForm(p.PastedSign); form != "" {
-		add(false, form)
+	if len(pasted) == 0 {
+		pasted = nil
 	}
-	sign := strings.ToLower(strings.TrimPrefix(p.PastedSign, "sha1="))
-	ofBody := body != nil && webhook.Verify(secret, body, sign) == nil
-	ofPasted := len(pasted) > 0 && webhook.Verify(secret, pasted, sign) == nil
+	p.checkSignature(signcheck.Check(signcheck.Question{
+		Given: p.PastedSign, Secret: d.SharedSecret, Previous: d.PreviousSecret, Scheme: d.Signature, Body: body, Pasted: pasted, Sent: sent,
+	}))
+}
+
+// checkSignature adds what is to be said of the signature.
+func (p *signaturePage) checkSignature(a signcheck.Answer) {
 	switch {
-	case ofBody:
-		add(true, "The signature is right for what was signed.")
-	case ofPasted:
-		add(true, "The signature is right for the body that was pasted, with this destination's secret.")
+	case !a.Found && a.Tried == nil:
+		p.Verdicts = append(p.Verdicts, finding{Text: "Choose a call, or paste the body: a signature alone does not say what it was made of."})
+	case !a.Found:
+		p.Verdicts = append(p.Verdicts, finding{Text: "It is not known how this signature was made. The receiver may have another secret, or compute over other bytes.", Tried: a.Tried})
+	case len(a.Mistakes) > 0:
+		for _, m := range a.Mistakes {
+			p.Verdicts = append(p.Verdicts, finding{Text: m.Text, Mend: m.Mend})
+		}
+	case a.OfPasted && p.Signed == nil:
+		p.Verdicts = append(p.Verdicts, finding{Good: true, Text: "The signature is right for the body that was pasted, with this destination's secret, in " + a.Header + "."})
 	default:
-		add(false, "The signature does not fit with this destination's secret: the receiver has another secret, or computes over other bytes.")
+		p.Verdicts = append(p.Verdicts, finding{Good: true, Text: "The signature is right for what was signed. It is that of " + a.Header + "."})
 	}
 }
 
-func signatureForm(sign string) string {
-	switch {
-	case strings.HasPrefix(sign, "sha1="):
-		return "The signature has the prefix sha1=; the header has the digest alone."
-	case strings.ToLower(sign) != sign:
-		return "The signature has upper-case digits; compare with lower-case ones."
+// stampsOf returns the ids and timestamps of the attempts at a call that were signed as the
+// Standard Webhooks specification says, the newest first.
+func stampsOf(r *tracking.Record, destination string) (stamps []signcheck.Stamp) {
+	for _, a := range slices.Backward(r.Attempts) {
+		if s := standardOf(a.RequestHeader); s != nil && a.Destination == destination {
+			stamps = append(stamps, signcheck.Stamp{ID: s.ID, Timestamp: s.Timestamp})
+		}
 	}
-	return ""
+	return stamps
 }
 
 // bodyProblem says what probably changed a body.
@@ -291,4 +309,18 @@ func excerptAt(text []byte, at int) excerptView {
 		e.After += "…"
 	}
 	return e
+}
+
+// difference returns the first offset at which two texts differ, -1 if they do not.
+func difference(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	if len(a) == len(b) {
+		return -1
+	}
+	return n
 }

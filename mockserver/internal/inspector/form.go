@@ -3,19 +3,16 @@ package inspector
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -58,6 +55,11 @@ func (f destinationForm) Signature() webhook.Signature {
 func (f destinationForm) AliasCamel() bool {
 	return f.destination.AliasFields == webhook.AliasCamelCase
 }
+
+// TraceAll and TraceNone report how much of a call's trace is sent, where that is not the
+// default.
+func (f destinationForm) TraceAll() bool  { return f.destination.TraceContext == webhook.TraceAll }
+func (f destinationForm) TraceNone() bool { return f.destination.TraceContext == webhook.TraceNone }
 
 // InOrder reports whether the calls of a user are delivered in their order.
 func (f destinationForm) InOrder() bool { return f.destination.IsOrdered() }
@@ -110,7 +112,7 @@ var formFields = func() [][2]string {
 			[2]string{fmt.Sprintf("headers%d", i), fmt.Sprintf("Headers of URL %d", i+1)})
 	}
 	return append(fields, [2]string{"signature", "Signature"}, [2]string{"sharedSecret", "Shared secret"},
-		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"},
+		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"}, [2]string{"traceContext", "Trace context"},
 		[2]string{"order", "Order of calls"}, [2]string{"giveUpAfter", "They wait for it, at most"}, [2]string{"onFailure", "When a call of a user fails"},
 		[2]string{"maxPerSecond", "Calls a second"}, [2]string{"concurrency", "Calls at once"})
 }()
@@ -222,7 +224,7 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 		New: v.Get("new") == "true", Name: strings.TrimSpace(v.Get("name")), AllSources: v.Get("allSources") != "false",
 		SecretDo: v.Get("secretDo"), TestType: v.Get("testType"),
 	}
-	if !slices.Contains(shownTypes, f.TestType) {
+	if !slices.Contains(page.CallTypes, f.TestType) {
 		f.TestType = "track"
 	}
 	if !f.New {
@@ -243,6 +245,9 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f.readSecrets(v.Get("sharedSecret"), v.Get("forgetPrevious") == "true")
 	if v.Get("aliasFields") == string(webhook.AliasCamelCase) {
 		f.destination.AliasFields = webhook.AliasCamelCase
+	}
+	if as := webhook.TraceContext(v.Get("traceContext")); as != webhook.TraceParent {
+		f.destination.TraceContext = as
 	}
 	f.readOrder(v.Get("order"), strings.TrimSpace(v.Get("giveUpAfter")), v.Get("onFailure"))
 	places := f.readWebhooks(v)
@@ -407,55 +412,15 @@ func readHeaders(text string) (headers map[string]string, problem string) {
 	return headers, ""
 }
 
-// sendTest sends a call of a type to each URL at once, as a delivery would be
-// sent but for retries, and tells what each answered.
+// sendTest sends a call of a type to each URL at once, and returns what they answered.
 func (in *Inspector) sendTest(ctx context.Context, d tracking.Destination, typ string) []attemptLine {
-	id := "test-" + strings.ToLower(rand.Text())
-	body, err := webhook.Payload(in.testCall(typ, id), d.AliasFields)
+	attempts, err := in.c.SendTest(ctx, d, typ)
 	if err != nil {
-		in.c.Logger().Error("the test call has no payload", "error", err)
-		return nil
+		in.c.Logger().Error("the test call cannot be sent", "error", err)
 	}
-	request := sender.Request{Body: body, MessageID: id, Number: 1}
-	if err := request.Sign(&d.Settings); err != nil {
-		in.c.Logger().Error("the test call cannot be signed", "error", err)
-		return nil
+	lines := make([]attemptLine, len(attempts))
+	for i, a := range attempts {
+		lines[i] = newAttemptLine(a)
 	}
-	lines := make([]attemptLine, len(d.Webhooks))
-	var requests sync.WaitGroup
-	for i, endpoint := range d.Webhooks {
-		requests.Go(func() {
-			r := request
-			r.Endpoint = endpoint
-			lines[i] = newAttemptLine(tracking.Attempt{CallID: id, Destination: d.Name, Attempt: in.c.Send(ctx, r)})
-		})
-	}
-	requests.Wait()
 	return lines
-}
-
-// testCall makes a call with what receivers trip over: text that is not ASCII, a
-// fraction, a key with a space.
-func (in *Inspector) testCall(typ, id string) []byte {
-	call := map[string]any{
-		"type": typ, "messageId": id, "userId": "test-user", "timestamp": isoTime(time.Now()),
-		"context": map[string]any{"library": map[string]any{"name": "collector"}},
-	}
-	sample := map[string]any{"plan": "Pro <&> café", "seats": 3, "unit price": 9.5}
-	switch typ {
-	case "track":
-		call["event"], call["properties"] = "Test Call", sample
-	case "page":
-		call["name"], call["properties"] = "Test", map[string]any{"path": "/test", "referrer": "", "title": "Test", "url": "https://example.com/test"}
-	case "screen":
-		call["name"] = "Test"
-	case "identify":
-		call["traits"] = sample
-	case "group":
-		call["groupId"], call["traits"] = "test-group", sample
-	case "alias":
-		call["previousId"] = "test-before"
-	}
-	body, _ := json.Marshal(call) // strings and numbers always marshal
-	return body
 }

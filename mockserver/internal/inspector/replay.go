@@ -6,11 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -21,11 +24,10 @@ var replayable = []tracking.State{tracking.StateFailed, tracking.StateDelivered,
 // A replayPage asks which of the calls that a filter picks are to be replayed,
 // and says how many these are.
 type replayPage struct {
-	Filter       callFilter
-	Back         string   // where the page was opened
-	Words        []string // the filter in words
-	Only         string   // the one destination that was asked for, empty for all
-	UpTo         int64    // the order of the newest item that counts
+	Filter       rows.Filter
+	Back         string // where the page was opened
+	Only         string // the one destination that was asked for, empty for all
+	UpTo         int64  // the order of the newest item that counts
 	Matched      int
 	Destinations []replayChoice
 	Nothing      bool
@@ -54,16 +56,16 @@ type standing struct {
 }
 
 // pick looks for the calls up to an order that the filter picks.
-func (in *Inspector) pick(filter callFilter, upTo int64) (found picked, matched int) {
+func (in *Inspector) pick(filter rows.Filter, upTo int64) (found picked, matched int) {
 	destinations := in.c.Attached()
-	match := filter.matcher(destinations)
+	match := filter.Matcher(destinations)
 	found = picked{}
 	in.c.History().Scan(upTo+1, func(i *history.Item) bool {
 		if i.Record == nil || !match(i) {
 			return true
 		}
 		matched++
-		for _, s := range deliveryStatesOf(i.Record, destinations) {
+		for _, s := range rows.StatesOf(i.Record, destinations) {
 			if s.Unknown {
 				continue // the journal alone knows
 			}
@@ -79,13 +81,13 @@ func (in *Inspector) pick(filter callFilter, upTo int64) (found picked, matched 
 }
 
 // showReplay asks which calls are to be replayed.
-func (in *Inspector) showReplay(r *http.Request) (answer, error) {
+func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
 	q := r.URL.Query()
 	end, _ := in.c.History().End()
-	p := replayPage{Filter: readFilter(q), Only: q.Get("destination"), UpTo: end.Order}
-	p.Words, p.Back = p.Filter.words(), p.Filter.Link("/")
+	p := replayPage{Filter: rows.ReadFilter(q).Fixed(time.Now()), Only: q.Get("destination"), UpTo: end.Order}
+	p.Back = rows.ReadFilter(q).Link("/")
 	if p.Only != "" {
-		p.Back = callFilter{}.Link("/destination", "name", p.Only)
+		p.Back = rows.Filter{}.Link("/destination", "name", p.Only)
 	}
 	found, matched := in.pick(p.Filter, p.UpTo)
 	p.Matched = matched
@@ -99,7 +101,7 @@ func (in *Inspector) showReplay(r *http.Request) (answer, error) {
 			if p.Only != "" && state == tracking.StateFailed && p.Filter.Empty() {
 				var err error // the journal keeps failed calls longer than the History
 				if n, err = in.c.Replay(r.Context(), d.Name, engine.Selection{State: state, DryRun: true}); err != nil {
-					return answer{}, err
+					return page.Answer{}, err
 				}
 			}
 			if n > 0 {
@@ -111,35 +113,35 @@ func (in *Inspector) showReplay(r *http.Request) (answer, error) {
 		}
 	}
 	p.Nothing = !slices.ContainsFunc(p.Destinations, func(c replayChoice) bool { return len(c.States) > 0 })
-	return answer{template: "replay", page: page{Title: "Replay", Nav: "calls", Body: p}}, nil
+	return page.Answer{Template: "replay", Page: page.Page{Title: "Replay", Nav: "calls", Body: p}}, nil
 }
 
 // replayChosen replays what was chosen: each choice is a state and a
 // destination, as in failed:hook.
-func (in *Inspector) replayChosen(r *http.Request) (answer, error) {
-	filter, only := readFilter(r.PostForm), r.PostForm.Get("destination")
+func (in *Inspector) replayChosen(r *http.Request) (page.Answer, error) {
+	filter, only := rows.ReadFilter(r.PostForm), r.PostForm.Get("destination")
 	upTo, err := strconv.ParseInt(r.PostForm.Get("upTo"), 10, 64)
 	if err != nil {
-		return answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks its upTo; open the page again")
+		return page.Answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks its upTo; open the page again")
 	}
 	found, _ := in.pick(filter, upTo)
 	replayed := 0
 	for _, choice := range r.PostForm["pick"] {
 		destination, sel, err := found.selection(choice, only != "" && filter.Empty())
 		if err != nil {
-			return answer{}, err
+			return page.Answer{}, err
 		}
 		n, err := in.c.Replay(r.Context(), destination, sel)
 		if err != nil {
-			return answer{}, err
+			return page.Answer{}, err
 		}
 		replayed += n
 	}
 	target := filter.Link("/")
 	if only != "" {
-		target = callFilter{}.Link("/destination", "name", only)
+		target = rows.Filter{}.Link("/destination", "name", only)
 	}
-	return sendTo(target, replayedText(replayed)+".")
+	return page.SendTo(target, replayedText(replayed)+".")
 }
 
 // selection reads a choice. allFailed takes a destination's failed calls from the
@@ -163,21 +165,21 @@ func (p picked) selection(choice string, allFailed bool) (destination string, se
 }
 
 // replayCall replays one call to one destination.
-func (in *Inspector) replayCall(r *http.Request) (answer, error) {
-	ref, filter, destination := r.PathValue("ref"), readFilter(r.PostForm), r.PostForm.Get("destination")
+func (in *Inspector) replayCall(r *http.Request) (page.Answer, error) {
+	ref, filter, destination := r.PathValue("ref"), rows.ReadFilter(r.PostForm), r.PostForm.Get("destination")
 	i, ok := in.c.History().Item(ref)
 	if !ok || i.Record == nil {
-		return problem(http.StatusNotFound, "The call is not remembered any more", "Failed calls are kept longer: replay them from the page of their destination."), nil
+		return page.Problem(http.StatusNotFound, "The call is not remembered any more", "Failed calls are kept longer: replay them from the page of their destination."), nil
 	}
 	n, err := in.replayOne(r.Context(), i.Record, destination)
 	if err != nil {
-		return answer{}, err
+		return page.Answer{}, err
 	}
 	done := replayedText(n) + " to " + destination + "."
-	if isFragment(r) {
+	if page.IsFragment(r) {
 		return in.showPanel(ref, filter, done), nil
 	}
-	return sendTo(filter.Link("/", "call", ref), done)
+	return page.SendTo(filter.Link("/", "call", ref), done)
 }
 
 func (in *Inspector) replayOne(ctx context.Context, record *tracking.Record, destination string) (int, error) {
@@ -187,30 +189,6 @@ func (in *Inspector) replayOne(ctx context.Context, record *tracking.Record, des
 	}
 	c := &record.Call
 	return in.c.Replay(ctx, destination, engine.Selection{State: outcome.State, CallFilter: history.CallFilter{IDs: []string{c.ID}, Sources: []string{c.Source}}})
-}
-
-// words says what the filter picks.
-func (f callFilter) words() []string {
-	var words []string
-	add := func(name, value string) {
-		if value != "" {
-			words = append(words, name+" “"+value+"”")
-		}
-	}
-	for _, s := range statuses {
-		if s.Name == f.Status {
-			add("status", s.Label)
-		}
-	}
-	add("source", f.Source)
-	add("type", f.Type)
-	add("event with", f.Event)
-	add("user with", f.User)
-	add("text with", f.Text)
-	if f.Synthetic == hideSynthetic {
-		words = append(words, "without the collector’s own")
-	}
-	return words
 }
 
 func replayedText(n int) string {

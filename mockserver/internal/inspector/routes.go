@@ -6,46 +6,63 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/causepage"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/eventpage"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/userpage"
 )
 
 // New returns the inspector of a collector.
 func New(c *engine.Collector, config Config) *Inspector {
 	in := &Inspector{
-		c: c, guard: config.Guard, sessions: access.Sessions{Guard: config.Guard, State: c.StateStore()}, endpoint: config.Endpoint,
+		c: c, endpoint: config.Endpoint,
+		pages:  &page.Server{Guard: config.Guard, Sessions: access.Sessions{Guard: config.Guard, State: c.StateStore()}, Log: c.Logger()},
 		routes: http.NewServeMux(), streams: make(chan struct{}, maxStreams),
 	}
 	in.life, in.end = context.WithCancel(context.Background())
-	for pattern, page := range map[string]http.HandlerFunc{
-		"GET /{$}":                   in.serve(in.showCalls),
+	problems := causepage.New(c)
+	users := userpage.New(c)
+	for pattern, handler := range map[string]http.HandlerFunc{
+		"GET /{$}":                   in.pages.Serve(in.showCalls),
 		"GET /stream":                in.serveStream,
-		"GET /calls/{ref}":           in.serve(in.showCall),
+		"GET /calls/{ref}":           in.pages.Serve(in.showCall),
+		"GET /suggest":               in.pages.Serve(in.suggest),
 		"GET /calls/{ref}/body":      in.serveCallBody,
-		"POST /calls/{ref}/replay":   in.serveForm(in.replayCall),
-		"GET /replay":                in.serve(in.showReplay),
-		"POST /replay":               in.serveForm(in.replayChosen),
-		"GET /destinations":          in.serve(in.showDestinations),
-		"GET /destinations/new":      in.serve(in.showNewDestination),
-		"GET /destination":           in.serve(in.showDestination),
-		"POST /destinations/save":    in.serveForm(in.saveDestination),
-		"POST /destinations/test":    in.serveForm(in.testDestination),
-		"POST /destinations/preview": in.serveForm(in.previewDestination),
-		"POST /destinations/pause":   in.serveForm(in.act("The destination is paused: its calls wait.", c.Pause)),
-		"POST /destinations/resume":  in.serveForm(in.act("The destination goes on.", c.Resume)),
-		"POST /destinations/remove":  in.serveForm(in.removeDestination),
-		"GET /audiences":             in.serve(in.showAudiences),
+		"GET /calls/{ref}/as/{form}": in.serveCopy,
+		"POST /calls/{ref}/replay":   in.pages.ServeForm(in.replayCall),
+		"GET /user":                  in.pages.Serve(users.ShowUser),
+		"GET /compare":               in.pages.Serve(users.ShowComparison),
+		"GET /replay":                in.pages.Serve(in.showReplay),
+		"POST /replay":               in.pages.ServeForm(in.replayChosen),
+		"GET /destinations":          in.pages.Serve(in.showDestinations),
+		"GET /destinations/new":      in.pages.Serve(in.showNewDestination),
+		"GET /destination":           in.pages.Serve(in.showDestination),
+		"POST /destinations/save":    in.pages.ServeForm(in.saveDestination),
+		"POST /destinations/test":    in.pages.ServeForm(in.testDestination),
+		"POST /destinations/preview": in.pages.ServeForm(in.previewDestination),
+		"POST /destinations/pause":   in.pages.ServeForm(in.act("The destination is paused: its calls wait.", c.Pause)),
+		"POST /destinations/resume":  in.pages.ServeForm(in.act("The destination goes on.", c.Resume)),
+		"POST /destinations/remove":  in.pages.ServeForm(in.removeDestination),
+		"GET /problems":              in.pages.Serve(problems.Show),
+		"GET /problems/replay":       in.pages.Serve(problems.AskReplay),
+		"POST /problems/replay":      in.pages.ServeForm(problems.Replay),
+		"GET /audiences":             in.pages.Serve(in.showAudiences),
 		"POST /audiences/sync":       in.serveSync,
-		"POST /audiences/forget":     in.serveForm(in.forgetComputation),
-		"GET /deletions":             in.serve(in.showDeletions),
-		"POST /deletions":            in.serveForm(in.makeDeletion),
-		"GET /deletion":              in.serve(in.showDeletion),
-		"GET /signatures":            in.serveForm(in.showSignatures),
-		"POST /signatures":           in.serveForm(in.showSignatures),
-		"POST /logout":               in.serveLogout,
+		"POST /audiences/forget":     in.pages.ServeForm(in.forgetComputation),
+		"GET /deletions":             in.pages.Serve(in.showDeletions),
+		"POST /deletions":            in.pages.ServeForm(in.makeDeletion),
+		"GET /deletion":              in.pages.Serve(in.showDeletion),
+		"GET /signatures":            in.pages.ServeForm(in.showSignatures),
+		"POST /signatures":           in.pages.ServeForm(in.showSignatures),
+		"POST /logout":               in.pages.ServeLogout,
 	} {
-		in.routes.Handle(pattern, in.requireLogin(page))
+		in.routes.Handle(pattern, in.pages.RequireLogin(handler))
 	}
-	in.routes.HandleFunc("GET /login", in.serveLogin)
-	in.routes.HandleFunc("POST /login", in.serveLogin)
-	in.routes.HandleFunc("GET /assets/{name}", serveAsset)
+	for pattern, handler := range eventpage.Routes(c, in.pages) {
+		in.routes.Handle(pattern, in.pages.RequireLogin(handler))
+	}
+	in.routes.HandleFunc("GET /login", in.pages.ServeLogin)
+	in.routes.HandleFunc("POST /login", in.pages.ServeLogin)
+	in.routes.HandleFunc("GET /assets/{name}", page.ServeAsset)
 	return in
 }

@@ -1,15 +1,16 @@
 package inspector
 
 import (
-	"encoding/json"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strings"
 	"sync"
 	"text/template"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 )
 
 // A firstRun is what the page says while no call has come: what to paste.
@@ -21,18 +22,10 @@ type firstRun struct {
 	Tabs     snippetTabs
 }
 
-// snippetTabs are snippets of which one is shown at a time.
-type snippetTabs struct {
-	ID, Label string
-	Snippets  []snippet
-}
-
-// A snippet is code to copy.
-type snippet struct {
-	ID, Name string
-	Install  string // what to run first
-	Code     string
-}
+type (
+	snippetTabs = page.Tabs
+	snippet     = page.Snippet
+)
 
 // firstRun fills the snippets in with this server's address and a write key that
 // it takes.
@@ -71,8 +64,8 @@ func (in *Inspector) endpointFor(r *http.Request) string {
 
 // snippets are templates of text, in files named for what they are.
 var snippets = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{"quoted": quoted, "shell": shellWord}).
-		ParseFS(inspectorFiles, "snippets/*.txt"))
+	return template.Must(template.New("").Funcs(template.FuncMap{"quoted": copyas.Quoted, "shell": copyas.Shell}).
+		ParseFS(snippetFiles, "snippets/*.txt"))
 })
 
 func fill(name string, data any) string {
@@ -81,24 +74,4 @@ func fill(name string, data any) string {
 		return err.Error()
 	}
 	return strings.TrimSpace(out.String())
-}
-
-// quoted writes a text as a literal of Go, JavaScript and Python alike.
-func quoted(s string) string {
-	var out strings.Builder
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // strings always encode
-	return strings.TrimSpace(out.String())
-}
-
-// plainWord matches what a shell leaves alone.
-var plainWord = regexp.MustCompile(`^[\w./:@%+=,-]+$`)
-
-// shellWord writes a text as one word of a shell's command line.
-func shellWord(s string) string {
-	if plainWord.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -10,10 +10,11 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
@@ -62,7 +63,8 @@ type counts struct {
 // how many it does not see.
 type follower struct {
 	in     *Inspector
-	filter callFilter
+	filter rows.Filter
+	ages   bool   // rows can leave the list as time passes
 	open   string // the ref of the call that is open beside the list
 
 	seen       history.Cursor  // where the feed was when the last frame was made
@@ -84,7 +86,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := w.Header()
-	secureHeaders(h)
+	page.SecureHeaders(h)
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	control := http.NewResponseController(w)
@@ -94,7 +96,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	if from == "" {
 		from = q.Get("from")
 	}
-	f := in.newFollower(readFilter(q), from)
+	f := in.newFollower(rows.ReadFilter(q), from)
 	f.open = q.Get("call")
 	f.openChange, _ = strconv.ParseInt(q.Get("seen"), 10, 64) // nonsense has the page ask for the call once more
 	in.follow(r, control, w, f)
@@ -108,7 +110,7 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 	defer context.AfterFunc(in.life, cancel)()
 	tick := time.NewTicker(time.Second) // the chart moves also when nothing happens
 	defer tick.Stop()
-	for in.check(r) == nil { // a login can end, and a token be changed
+	for in.pages.Check(r) == nil { // a login can end, and a token be changed
 		changed := in.c.History().Changed()
 		var out bytes.Buffer
 		frame := f.next()
@@ -140,11 +142,11 @@ func (f frame) write(out *bytes.Buffer) {
 }
 
 // newFollower continues from the position of a list or of an earlier stream.
-func (in *Inspector) newFollower(filter callFilter, from string) *follower {
-	f := &follower{in: in, filter: filter, shown: map[int64]int64{}}
+func (in *Inspector) newFollower(filter rows.Filter, from string) *follower {
+	f := &follower{in: in, filter: filter, ages: filter.Query.HasRelativeTime(), shown: map[int64]int64{}}
 	h := in.c.History()
 	destinations := in.c.Attached()
-	match := filter.matcher(destinations)
+	match := filter.Matcher(destinations)
 	seen, continues := history.ParseCursor(from), false
 	h.Look(func(feed *history.Feed) { continues = feed.Continues(seen) })
 	if !continues {
@@ -163,7 +165,7 @@ func (in *Inspector) newFollower(filter callFilter, from string) *follower {
 // next makes the frame of what changed since the last one.
 func (f *follower) next() frame {
 	destinations := f.in.c.Attached()
-	match := f.filter.matcher(destinations)
+	match := f.filter.Matcher(destinations)
 	var out frame
 	var found findings
 	f.in.c.History().Look(func(feed *history.Feed) {
@@ -182,7 +184,7 @@ func (f *follower) next() frame {
 	f.tally(&out)
 
 	for i := range found.items {
-		r := f.in.newRow(&found.items[i], f.filter, destinations)
+		r := rows.New(f.in.c.History(), &found.items[i], f.filter, destinations)
 		out.Rows = append(out.Rows, frameRow{r.Order, renderRow(r)})
 	}
 	f.trim()
@@ -206,7 +208,7 @@ func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) f
 	var l findings
 	for order, change := range f.shown {
 		switch i := feed.Item(order); {
-		case i == nil || i.Change <= change:
+		case i == nil || i.Change <= change && (!f.ages || match(i)):
 		case match(i):
 			f.send(&l, i)
 		default:
@@ -320,12 +322,9 @@ func (f *follower) openChanged() bool {
 }
 
 // renderRow renders the row of a frame as the list does.
-func renderRow(r row) string {
-	var out strings.Builder
-	if err := inspectorPages()["calls"].ExecuteTemplate(&out, "row", r); err != nil {
-		return ""
-	}
-	return out.String()
+func renderRow(r rows.Row) string {
+	html, _ := page.Render("calls", "row", r) // it is rendered as part of the list, too
+	return html
 }
 
 // tallyJSON is what a chart begins with.

@@ -3,6 +3,7 @@ package journal
 import (
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -32,6 +33,7 @@ type Loss struct {
 // kept.
 type FailedCall struct {
 	Call     tracking.Call
+	Trace    *tracecontext.Context // of the request that brought it; nil where it had none
 	Filtered bool
 	Reason   string
 	FailedAt time.Time

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -74,8 +75,8 @@ type Journal interface {
 	// Replay makes calls due again for a destination, at once, as an entry of
 	// their own whose window begins now. In the ledger they move from the state
 	// `from` to pending; calls replayed from StateFailed, and from StateFiltered those
-	// that were kept, are no longer listed by Failed.
-	Replay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State) error
+	// that were kept, are no longer listed by Failed. traces are those of the calls.
+	Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error
 
 	// Failed yields the calls that a destination has given up, and those that were
 	// filtered and kept, oldest first, until yield returns false. yield may call the journal's methods. A journal
@@ -175,6 +176,8 @@ type Entry struct {
 	// Notes holds for each of Calls what its Outcome noted when it was last tried.
 	// It is nil where none noted anything.
 	Notes []string
+	// Traces are those of the requests that brought each of Calls.
+	Traces tracecontext.List
 }
 
 // Position returns the place of one of the calls among all, in the order in which they

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -116,14 +117,15 @@ func (j *memoryJournal) Append(_ context.Context, b event.Batch) error {
 	if len(wanting) == 0 {
 		return nil
 	}
-	stored := &storedBatch{size: memoryOf(b.Calls...)}
+	traces := tracecontext.Repeat(b.Trace, len(b.Calls))
+	stored := &storedBatch{size: memoryOf(b.Calls...) + traces.Size()}
 	if size := stored.size + int64(len(wanting))*entryBytes; j.bytes+size > j.maxBytes {
 		return fmt.Errorf("%w: it holds %d of %d bytes, and the batch takes %d", ErrFull, j.bytes, j.maxBytes, size)
 	}
 	j.bytes += stored.size
 	for _, q := range wanting {
 		q.ledger.Accepted += int64(len(b.Calls))
-		q.push(&memoryEntry{source: b.Source, Entry: Entry{Calls: b.Calls, First: j.next, Attempt: 1, Since: b.ReceivedAt}, batch: stored})
+		q.push(&memoryEntry{source: b.Source, Entry: Entry{Calls: b.Calls, Traces: traces, First: j.next, Attempt: 1, Since: b.ReceivedAt}, batch: stored})
 	}
 	j.next += uint64(len(b.Calls))
 	return nil
@@ -170,7 +172,7 @@ func (j *memoryJournal) Detach(_ context.Context, destination string) error {
 	return nil
 }
 
-func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tracking.Call, from tracking.State) error {
+func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	q := j.queues[destination]
@@ -195,10 +197,10 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tr
 			return gone
 		})
 	}
-	stored := &storedBatch{size: memoryOf(calls...)}
+	stored := &storedBatch{size: memoryOf(calls...) + traces.Size()}
 	j.bytes += stored.size // a replay is never refused: its calls were accepted already
 	Move(&q.ledger, len(calls), from, tracking.StatePending)
-	q.push(&memoryEntry{source: calls[0].Source, Entry: Entry{Calls: calls, First: j.next, Attempt: 1, Since: time.Now()}, batch: stored})
+	q.push(&memoryEntry{source: calls[0].Source, Entry: Entry{Calls: calls, Traces: traces, First: j.next, Attempt: 1, Since: time.Now()}, batch: stored})
 	j.next += uint64(len(calls))
 	return nil
 }
@@ -417,10 +419,10 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 	for i, o := range r.Outcomes {
 		switch kept := r.Keeps(i); {
 		case o.State == tracking.StatePending:
-			again.add(e.Calls[i], int(e.Position(i)-e.First), o.Note)
+			again.add(e.Calls[i], e.Traces.At(i), int(e.Position(i)-e.First), o.Note)
 			continue
 		case o.State == tracking.StateFailed || kept:
-			q.keepFailed(FailedCall{Call: e.Calls[i], Filtered: kept, Reason: o.Reason, FailedAt: time.Now(), Attempts: e.Attempt})
+			q.keepFailed(FailedCall{Call: e.Calls[i], Trace: e.Traces.At(i), Filtered: kept, Reason: o.Reason, FailedAt: time.Now(), Attempts: e.Attempt})
 		}
 		Move(&q.ledger, 1, tracking.StatePending, o.State)
 	}
@@ -431,8 +433,9 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 	return nil
 }
 
-// add appends a call to an entry that is being made, with its place and its note.
-func (e *Entry) add(c tracking.Call, place int, note string) {
+// add appends a call to an entry that is being made, with its trace, its place and its note.
+func (e *Entry) add(c tracking.Call, trace *tracecontext.Context, place int, note string) {
+	e.Traces = e.Traces.With(len(e.Calls), trace)
 	e.Places = append(e.Places, place)
 	if note != "" && e.Notes == nil {
 		e.Notes = make([]string, len(e.Calls))

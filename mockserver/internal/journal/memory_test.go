@@ -80,7 +80,7 @@ func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
 	assert.Greater(t, held(), int64(2_000), "the calls share their memory")
 	finish("a", tracking.Outcome{State: tracking.StateFailed})
 	assert.Zero(t, held())
-	require.NoError(t, j.Replay(t.Context(), "a", calls, tracking.StateFailed))
+	require.NoError(t, j.Replay(t.Context(), "a", calls, nil, tracking.StateFailed))
 	assert.Greater(t, held(), int64(2_000))
 	require.NoError(t, j.Detach(t.Context(), "a"))
 	assert.Zero(t, held())
@@ -105,7 +105,7 @@ func TestFailedCallsTakeAShareOfTheMemory(t *testing.T) {
 		fail(fmt.Sprint(i), 2_000)
 	}
 	assert.Equal(t, []string{"5", "6", "7", "8"}, failed(), "the newest, in an eighth")
-	require.NoError(t, j.Replay(t.Context(), "d", []tracking.Call{{ID: "6", Source: "s"}}, tracking.StateFailed))
+	require.NoError(t, j.Replay(t.Context(), "d", []tracking.Call{{ID: "6", Source: "s"}}, nil, tracking.StateFailed))
 	lease, err := r.Next(t.Context(), journal.Want{})
 	require.NoError(t, err)
 	require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))

@@ -1,13 +1,17 @@
 package sender
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -28,6 +32,59 @@ func conclude(a *webhook.Attempt, err error, timeout time.Duration) {
 	if a.Verdict != webhook.Temporary {
 		a.RetryAfter = 0
 	}
+}
+
+// saidBytes is how much of an answer Cause takes up.
+const saidBytes = 120
+
+// Cause returns why an attempt failed, and what the answer says in a line, where it says
+// something to people.
+func Cause(a *webhook.Attempt) string {
+	if line := said(a.ResponseBody); line != "" && a.Status != 0 {
+		return a.Error + ": " + line
+	}
+	return a.Error
+}
+
+// said returns what an answer says in a line: the message of an object, the first line of
+// a text, and nothing of HTML.
+func said(answer []byte) string {
+	answer = bytes.TrimSpace(answer)
+	if len(answer) == 0 || answer[0] == '<' {
+		return ""
+	}
+	line := string(answer[:min(len(answer), 4*saidBytes)])
+	if answer[0] != '{' && answer[0] != '[' {
+		line, _, _ = strings.Cut(line, "\n")
+	} else if message := messageOf(answer); message != "" {
+		line = message
+	}
+	line = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(line, "\uFFFD"))
+	return text.CutBytes(saidBytes, strings.Join(strings.Fields(line), " "))
+}
+
+// messageOf returns what an object says to people by its message, its error, its detail
+// or its title, or else by the message of its error; empty where there is none.
+func messageOf(answer []byte) string {
+	var object, inner map[string]json.RawMessage
+	if json.Unmarshal(answer, &object) != nil {
+		return ""
+	}
+	if json.Unmarshal(object["error"], &inner) == nil && object["message"] == nil {
+		object["message"] = inner["message"]
+	}
+	for _, name := range []string{"message", "error", "detail", "title"} {
+		var message string
+		if json.Unmarshal(object[name], &message) == nil && message != "" {
+			return message
+		}
+	}
+	return ""
 }
 
 // verdictOfStatus is the verdict over a complete response.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -43,6 +44,8 @@ const (
 	ownHeaders = 5
 	// standardHeaders is how many more it has with a standard signature.
 	standardHeaders = 3
+	// traceHeaders is how many more it has as part of a trace, at most.
+	traceHeaders = 2
 
 	userAgent = "analytics-go/1.0"
 )
@@ -120,12 +123,28 @@ type Request struct {
 	MessageID string
 	// Number is the number of this attempt, 1 at first.
 	Number int
+	// TraceParent and TraceState continue a trace, where they are not empty.
+	TraceParent, TraceState string
+}
+
+// Continue has the request be part of a trace, or nil, as far as a destination is to know.
+func (r *Request) Continue(trace *tracecontext.Context, as webhook.TraceContext) {
+	if trace == nil || as == webhook.TraceNone {
+		return
+	}
+	r.TraceParent = trace.Parent
+	if as == webhook.TraceAll {
+		r.TraceState = trace.State
+	}
 }
 
 // Sign signs the request as the settings say, for all entries of a destination. Its
 // Body and MessageID stay as they are from then on. The error says that a secret cannot
 // be used, which [webhook.Settings.Validate] says before.
-func (r *Request) Sign(s *webhook.Settings) error {
+func (r *Request) Sign(s *webhook.Settings) error { return r.SignAt(s, time.Now()) }
+
+// SignAt is Sign at a time.
+func (r *Request) SignAt(s *webhook.Settings, now time.Time) error {
 	if s.SharedSecret == "" {
 		return nil
 	}
@@ -135,7 +154,7 @@ func (r *Request) Sign(s *webhook.Settings) error {
 	if s.Signature != webhook.SignatureStandard && s.Signature != webhook.SignatureBoth {
 		return nil
 	}
-	r.SignedAt = time.Now()
+	r.SignedAt = now
 	for _, secret := range []string{s.SharedSecret, s.PreviousSecret} {
 		if secret == "" {
 			continue
@@ -193,7 +212,7 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) er
 }
 
 func newRequest(ctx context.Context, r Request) (*http.Request, error) {
-	header, err := headerOf(r)
+	header, err := r.Header()
 	if err != nil {
 		return nil, err
 	}
@@ -208,11 +227,14 @@ func newRequest(ctx context.Context, r Request) (*http.Request, error) {
 	return req, nil
 }
 
-// headerOf makes the header of a request; its values share one array.
-func headerOf(r Request) (http.Header, error) {
+// Header returns the header of the request; its values share one array.
+func (r Request) Header() (http.Header, error) {
 	n := len(r.Endpoint.Headers) + ownHeaders
 	if r.Standard != "" {
 		n += standardHeaders
+	}
+	if r.TraceParent != "" {
+		n += traceHeaders
 	}
 	h := make(http.Header, n)
 	values := make([]string, 0, n)
@@ -243,6 +265,12 @@ func headerOf(r Request) (http.Header, error) {
 		set(webhook.StandardIDHeader, r.MessageID)
 		set(webhook.StandardTimestampHeader, strconv.FormatInt(r.SignedAt.Unix(), 10))
 		set(webhook.StandardSignatureHeader, r.Standard)
+	}
+	if r.TraceParent != "" {
+		set(tracecontext.ParentHeader, r.TraceParent)
+	}
+	if r.TraceState != "" {
+		set(tracecontext.StateHeader, r.TraceState)
 	}
 	return h, nil
 }

@@ -162,7 +162,7 @@ func TestStandardHeaders(t *testing.T) {
 			if err := r.Sign(&tt.settings); err != nil {
 				t.Errorf("%s: %v", tt.name, err)
 			}
-			got, err := headerOf(r)
+			got, err := r.Header()
 			want := ours.Clone()
 			for _, h := range tt.want {
 				maps.Copy(want, h)

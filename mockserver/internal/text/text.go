@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Cut shortens a text to n characters, with an ellipsis.
@@ -47,6 +48,23 @@ func Plural[N int | int64](n N, one, many string) string {
 		return "1 " + one
 	}
 	return GroupDigits(n) + " " + many
+}
+
+// Span writes a duration as people speak of it: 40 seconds, 3 days, 2 months.
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	for _, unit := range []struct {
+		from, of time.Duration // from how much on it is used, and what it is
+		name     string
+	}{
+		{2 * 365 * day, 365 * day, "year"}, {60 * day, 30 * day, "month"}, {21 * day, 7 * day, "week"}, {day, day, "day"},
+		{time.Hour, time.Hour, "hour"}, {time.Minute, time.Minute, "minute"}, {time.Second, time.Second, "second"},
+	} {
+		if d >= unit.from {
+			return Plural(int64(d/unit.of), unit.name, unit.name+"s")
+		}
+	}
+	return "less than a second"
 }
 
 // ContainsFold reports whether text holds part, with ASCII letters in either case.

@@ -116,7 +116,7 @@ func (w *deletionWork) resend(ctx context.Context, t DeletionTarget, users []del
 	w.config.Logger.Warn("outcomes of a deletion request were lost; its notifications are sent again",
 		"id", w.record.ID, "destination", t.Destination, "calls", len(calls))
 	for some := range slices.Chunk(calls, w.config.BatchCalls) {
-		if err := w.config.Journal.Replay(ctx, t.Destination, some, tracking.StateDelivered); err != nil {
+		if err := w.config.Journal.Replay(ctx, t.Destination, some, nil, tracking.StateDelivered); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -34,8 +35,9 @@ const (
 // A client asks a collector that runs.
 type client struct {
 	url, tokenFile, caFile string
-	json                   bool
+	output                 output
 
+	secret    string       // the admin token, where it is known already
 	requester *http.Client // nil before the first request
 }
 
@@ -44,7 +46,7 @@ func (c *client) addTo(cmd *cobra.Command) *cobra.Command {
 	c.addAddressTo(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default $COLLECTOR_TOKEN holds the token)")
-	flags.BoolVar(&c.json, "json", false, "print JSON, for scripts")
+	c.output.addOutputTo(cmd)
 	_ = cmd.MarkFlagFilename("token-file")
 	return cmd
 }
@@ -107,11 +109,16 @@ func ask[T any](ctx context.Context, c *client, method, path string, body any) (
 
 // request makes a request to the admin API.
 func (c *client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	return c.requestTo(ctx, method, "/api/v1"+path, body)
+}
+
+// requestTo makes a request to what stands beside the admin API.
+func (c *client) requestTo(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	base, err := c.base()
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, base+"/api/v1"+path, body)
+	req, err := http.NewRequestWithContext(ctx, method, base+path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -129,11 +136,8 @@ func (c *client) do(req *http.Request, answer any) error {
 	if err != nil {
 		return err
 	}
-	if status == http.StatusUnauthorized && req.Header.Get("Authorization") != "" {
-		return errors.New("the collector refuses this admin token: give that of admin.tokenFile in its configuration")
-	}
 	if status >= 400 {
-		return apiError(status, data)
+		return refusal(req, status, data)
 	}
 	if status == http.StatusNoContent {
 		return nil
@@ -206,7 +210,10 @@ func (c *client) base() (string, error) {
 }
 
 func (c *client) token() (string, error) {
-	if c.tokenFile == "" {
+	switch {
+	case c.secret != "":
+		return c.secret, nil
+	case c.tokenFile == "":
 		return os.Getenv("COLLECTOR_TOKEN"), nil
 	}
 	token, err := os.ReadFile(c.tokenFile)
@@ -214,6 +221,14 @@ func (c *client) token() (string, error) {
 		return "", fmt.Errorf("--token-file: %w", err)
 	}
 	return strings.TrimSpace(string(token)), nil
+}
+
+// refusal is what the answer to a request said was wrong.
+func refusal(req *http.Request, status int, data []byte) error {
+	if status == http.StatusUnauthorized && req.Header.Get("Authorization") != "" {
+		return errors.New("the collector refuses this admin token: give that of admin.tokenFile in its configuration")
+	}
+	return apiError(status, data)
 }
 
 // apiError is what the admin API said was wrong.
@@ -310,10 +325,19 @@ func (parameter) Type() string { return "string" }
 // String implements pflag.Value: no parameter has a default.
 func (parameter) String() string { return "" }
 
-// parameterFlag adds a flag that is a parameter of the same name. It may have values
-// that a shell completes.
+// parameterFlag adds a flag that is a parameter of the same name. Where values are given,
+// it takes no others, and a shell completes them.
 func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, values ...string) {
-	cmd.Flags().Var(parameter{query: query, name: name}, name, help)
+	p := parameter{query: query, name: name}
+	if len(values) > 0 {
+		p.read = func(value string) (string, error) {
+			if !slices.Contains(values, value) {
+				return "", usagef("--%s is %q: use %s", name, value, strings.Join(values, ", "))
+			}
+			return value, nil
+		}
+	}
+	cmd.Flags().Var(p, name, help)
 	if len(values) > 0 {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -330,13 +354,83 @@ func (c *client) destinationNames(cmd *cobra.Command, args []string, _ string) (
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	list, err := get[struct{ Destinations []struct{ Name string } }](cmd.Context(), c, "/destinations")
+	return c.names(cmd, "destinations")
+}
+
+// sourceNames completes the name of a source.
+func (c *client) sourceNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return c.names(cmd, "sources")
+}
+
+// names returns those of all sources, or of all destinations.
+func (c *client) names(cmd *cobra.Command, kind string) ([]string, cobra.ShellCompDirective) {
+	list, err := get[map[string][]struct{ Name string }](cmd.Context(), c, "/"+kind)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []string
-	for _, d := range list.read.Destinations {
-		names = append(names, d.Name)
+	for _, one := range list.read[kind] {
+		names = append(names, one.Name)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// A call is one as the admin API tells of it.
+type call struct {
+	MessageID    string    `json:"messageId"`
+	Ref          string    `json:"ref"`
+	Source       string    `json:"source"`
+	Type         string    `json:"type"`
+	UserID       string    `json:"userId"`
+	AnonymousID  string    `json:"anonymousId"`
+	Event        string    `json:"event"`
+	Name         string    `json:"name"`
+	ReceivedAt   time.Time `json:"receivedAt"`
+	Destinations []struct {
+		Destination string `json:"destination"`
+		State       string `json:"state"`
+		Reason      string `json:"reason"`
+	} `json:"destinations"`
+	Violations []struct {
+		Message string `json:"message"`
+		Plan    string `json:"plan"`
+		Line    int    `json:"line"`
+	} `json:"violations"`
+	Body json.RawMessage `json:"body"`
+}
+
+func (c *call) title() string { return c.Event + c.Name }
+
+func (c *call) user() string {
+	if c.UserID != "" {
+		return c.UserID
+	}
+	return c.AnonymousID
+}
+
+// states tells in a few words where the call stands.
+func (c *call) states() string {
+	var words []string
+	for _, d := range c.Destinations {
+		words = append(words, d.Destination+": "+d.State)
+	}
+	if len(c.Violations) > 0 {
+		words = append(words, "not as planned")
+	}
+	return strings.Join(words, ", ")
+}
+
+// An attempt is a request to a webhook, as the admin API tells of it.
+type attempt struct {
+	Destination   string      `json:"destination"`
+	Number        int         `json:"number"`
+	Time          time.Time   `json:"time"`
+	DurationMS    float64     `json:"durationMs"`
+	URL           string      `json:"url"`
+	Status        int         `json:"status"`
+	Verdict       string      `json:"verdict"`
+	Error         string      `json:"error"`
+	RequestHeader http.Header `json:"requestHeader"`
+	RequestBody   string      `json:"requestBody"`
+	ResponseBody  string      `json:"responseBody"`
 }

@@ -2,31 +2,40 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 )
 
 var (
 	callTypes  = []string{"identify", "track", "page", "screen", "group", "alias"}
 	callStates = []string{"pending", "delivered", "failed", "filtered"}
+	// listStates are those by which calls are listed: rejected ones were never taken.
+	listStates = append(slices.Clone(callStates), "rejected")
 )
 
 // filterFlags adds the flags that pick calls, and returns the parameters that they
 // make.
-func filterFlags(cmd *cobra.Command) url.Values {
+func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	q := url.Values{}
 	flags := cmd.Flags()
 	flags.Var(parameter{query: q, name: "messageId", repeated: true}, "id", "only the call with this `messageId` (repeatable)")
 	flags.Var(parameter{query: q, name: "source", repeated: true}, "source", "only calls of this `source` (repeatable)")
+	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames)
 	flags.Var(parameter{query: q, name: "type", repeated: true}, "type", "only calls of this `type`: identify, track, page, screen, group or alias (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(callTypes, cobra.ShellCompDirectiveNoFileComp))
 	parameterFlag(cmd, q, "event", "only track calls of this event, and pages and screens of this name")
@@ -34,7 +43,29 @@ func filterFlags(cmd *cobra.Command) url.Values {
 	parameterFlag(cmd, q, "text", "only calls whose body holds this text")
 	flags.Var(parameter{query: q, name: "since", read: moment("since")}, "since", "only calls received since then: a time (2026-01-31T12:00:00Z), or how long ago (90m)")
 	flags.Var(parameter{query: q, name: "until", read: moment("until")}, "until", "only calls received before then: a time, or how long ago")
+	flags.Var(parameter{query: q, name: "where", repeated: true, read: condition}, "where", "only calls of which this `condition` on a property, a trait or the context holds: prop.plan=Pro, 'prop.total>100' (repeatable)")
 	return q
+}
+
+// condition makes of a condition what the admin API takes.
+func condition(s string) (string, error) {
+	at := strings.IndexAny(s, "=<>")
+	if at < 0 {
+		return "", usagef("--where %q compares nothing: use a condition such as prop.plan=Pro or 'prop.total>100'", s)
+	}
+	if name, _, _ := strings.Cut(s[:at], "."); !slices.Contains([]string{"prop", "traits", "context"}, name) {
+		return "", usagef("--where %q does not say of what: begin with prop., traits. or context., as in prop.plan=Pro", s)
+	}
+	op := s[at : at+1]
+	if op != "=" && strings.HasPrefix(s[at+1:], "=") {
+		op += "="
+	}
+	value := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s[at+len(op):])
+	term := s[:at] + ":" + op + `"` + value + `"`
+	if _, err := search.Parse(term); err != nil {
+		return "", usagef("--where %q cannot be read: %w", s, err)
+	}
+	return term, nil
 }
 
 // moment reads a time, or how long ago it was.
@@ -51,84 +82,60 @@ func moment(flag string) func(string) (string, error) {
 	}
 }
 
-// A call is one as the admin API tells of it.
-type call struct {
-	MessageID    string    `json:"messageId"`
-	Source       string    `json:"source"`
-	Type         string    `json:"type"`
-	UserID       string    `json:"userId"`
-	AnonymousID  string    `json:"anonymousId"`
-	Event        string    `json:"event"`
-	Name         string    `json:"name"`
-	ReceivedAt   time.Time `json:"receivedAt"`
-	Destinations []struct {
-		Destination string `json:"destination"`
-		State       string `json:"state"`
-		Reason      string `json:"reason"`
-	} `json:"destinations"`
-	Violations []struct {
-		Message string `json:"message"`
-		Plan    string `json:"plan"`
-		Line    int    `json:"line"`
-	} `json:"violations"`
-	Body json.RawMessage `json:"body"`
-}
-
-func (c *call) title() string { return c.Event + c.Name }
-
-func (c *call) user() string {
-	if c.UserID != "" {
-		return c.UserID
-	}
-	return c.AnonymousID
-}
-
-// states tells in a few words where the call stands.
-func (c *call) states() string {
-	if len(c.Destinations) == 0 && len(c.Violations) == 0 {
-		return "-"
-	}
-	var words []string
-	for _, d := range c.Destinations {
-		words = append(words, d.Destination+": "+d.State)
-	}
-	if len(c.Violations) > 0 {
-		words = append(words, "not as planned")
-	}
-	return strings.Join(words, ", ")
-}
-
 // callPage is a page of calls.
 type callPage struct{ Calls []call }
 
 func newCalls() *cobra.Command {
 	var c client
 	var limit int
+	var follow bool
 	cmd := &cobra.Command{
 		Use:   "calls [MESSAGE-ID]",
-		Short: "List the newest calls, or show one with its attempts",
+		Short: "List the newest calls, show one with its attempts, or follow them",
 		Long: `List the newest calls that the collector remembers and where each stands with its
 destinations, newest first. With a messageId, show that call: what was received,
 and each request that was made to deliver it.
 
 pending in this list is a call that is to be tried again; collector status counts
-those that wait for their first attempt, too.`,
+those that wait for their first attempt, too. Those that were rejected are no calls of
+the collector's: --state rejected lists them, and requests that were refused, with what
+was wrong.
+
+With --follow it prints what happens as it happens, a line for each call and one for each
+attempt, from the newest --limit on, until it is interrupted. Where the collector is gone
+it tries again until it is back.`,
 		Example: `  collector calls --type track --limit 10
+  collector calls --follow --event 'Signed Up'
+  collector calls --where prop.plan=Pro --where 'prop.total>100'
+  collector calls --state rejected
   collector calls --state failed --since 1h
   collector calls 0199d2c0-9a52-7e00-8000-2f5b4e1d6a10`,
 		Args: atMostOne,
 	}
-	q := filterFlags(cmd)
+	q := c.filterFlags(cmd)
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "how many to list, at most 500")
 	c.destinationFlag(cmd, q, "only calls that this destination has decided about")
-	parameterFlag(cmd, q, "state", "only calls that stand so: pending, delivered, failed or filtered", callStates...)
-	cmd.RunE = limited(func(ctx context.Context, out io.Writer, args []string) error {
+	parameterFlag(cmd, q, "state", "only calls that stand so: pending, delivered, failed, filtered or rejected", listStates...)
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print what happens as it happens")
+	list := limited(func(ctx context.Context, out io.Writer, args []string) error {
 		if len(args) == 1 {
 			return c.showCall(ctx, out, args[0])
 		}
 		q.Set("limit", strconv.Itoa(limit))
+		if q.Get("state") == "rejected" {
+			return c.listRejected(ctx, out, q)
+		}
 		return c.listCalls(ctx, out, q)
 	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if limit < 1 || limit > 500 {
+			return usagef("--limit is %d: use a number from 1 to 500", limit)
+		}
+		if !follow {
+			return list(cmd, args)
+		}
+		return c.follow(cmd, args, q, limit)
+	}
 	return c.addTo(cmd)
 }
 
@@ -137,19 +144,87 @@ func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) err
 	if err != nil {
 		return err
 	}
-	if c.json {
-		return printJSON(out, page.raw)
+	if c.output.data() {
+		return c.output.print(out, page.raw, "calls")
 	}
 	if len(page.read.Calls) == 0 {
 		fmt.Fprintln(out, "no calls")
 		return nil
 	}
-	return table(out, func(row func(...any)) {
-		row("RECEIVED", "TYPE", "EVENT", "USER", "SOURCE", "MESSAGE-ID", "DESTINATIONS")
+	return table(out, zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS", func(row func(...any)) {
 		for _, call := range page.read.Calls {
 			row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states())
 		}
 	})
+}
+
+// listRejected lists what was not taken.
+func (c *client) listRejected(ctx context.Context, out io.Writer, q url.Values) error {
+	if q.Has("destination") {
+		return usagef("--destination and --state rejected: what was rejected never came to a destination")
+	}
+	q.Del("state")
+	list, err := get[struct {
+		Calls []struct {
+			ReceivedAt                                                    time.Time
+			Type, Title, UserID, AnonymousID, Source, Code, Message, Hint string
+		}
+		Requests []struct {
+			At                                        time.Time
+			Method, Path, Source, Code, Message, Hint string
+			Count                                     int
+		}
+	}](ctx, c, "/rejections?"+q.Encode())
+	if err != nil {
+		return err
+	}
+	if c.output.data() {
+		return c.output.print(out, list.raw, "calls")
+	}
+	if len(list.read.Calls)+len(list.read.Requests) == 0 {
+		fmt.Fprintln(out, "nothing was rejected")
+		return nil
+	}
+	if len(list.read.Calls) > 0 {
+		err = table(out, zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,WHAT IS WRONG", func(row func(...any)) {
+			for _, r := range list.read.Calls {
+				row(second(r.ReceivedAt), r.Type, r.Title, cmp.Or(r.UserID, r.AnonymousID), r.Source, r.Code, r.Message)
+			}
+		})
+	}
+	if err != nil || len(list.read.Requests) == 0 {
+		return err
+	}
+	if len(list.read.Calls) > 0 {
+		fmt.Fprintln(out)
+	}
+	return table(out, zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,WHAT IS WRONG", func(row func(...any)) {
+		for _, r := range list.read.Requests {
+			row(second(r.At), r.Method+" "+r.Path, r.Source, r.Count, r.Code, r.Message)
+		}
+	})
+}
+
+// follow prints what happens.
+func (c *client) follow(cmd *cobra.Command, args []string, q url.Values, first int) error {
+	switch {
+	case len(args) > 0:
+		q.Add("messageId", args[0])
+	case q.Get("state") == "rejected":
+		q["kind"] = []string{"rejected", "refused"}
+		q.Del("state")
+	}
+	if q.Has("state") {
+		return usagef("--follow and --state %s: a call that comes has no such state yet; --state rejected can be followed, and --destination", q.Get("state"))
+	}
+	form := live.Lines
+	switch c.output {
+	case "json", "jsonl":
+		form = live.JSON
+	case "yaml":
+		return usagef("--follow and --output yaml: use jsonl, or table for lines")
+	}
+	return live.Print(cmd.Context(), followed{client: c, query: q}, first, cmd.OutOrStdout(), form)
 }
 
 // find returns the calls with a messageId, which several sources may have used.
@@ -175,17 +250,6 @@ func (c *client) showCall(ctx context.Context, out io.Writer, id string) error {
 	return nil
 }
 
-// An attempt is a request to a webhook, as the admin API tells of it.
-type attempt struct {
-	Number     int       `json:"number"`
-	Time       time.Time `json:"time"`
-	DurationMS float64   `json:"durationMs"`
-	URL        string    `json:"url"`
-	Status     int       `json:"status"`
-	Verdict    string    `json:"verdict"`
-	Error      string    `json:"error"`
-}
-
 func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) error {
 	path := "/calls/" + url.PathEscape(source) + "/" + url.PathEscape(id)
 	one, err := get[call](ctx, c, path)
@@ -196,13 +260,13 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 	if err != nil {
 		return err
 	}
-	if c.json {
-		return printJSON(out, json.RawMessage(fmt.Appendf(nil, `{"call":%s,%s`, one.raw, list.raw[len("{"):])))
+	if c.output.data() {
+		return c.output.print(out, json.RawMessage(fmt.Appendf(nil, `{"call":%s,%s`, one.raw, list.raw[len("{"):])), "")
 	}
 	shown := one.read
-	fmt.Fprintf(out, "%s %s, source %s, received %s\n\n", shown.Type, plain(shown.title()), plain(shown.Source), shown.ReceivedAt.Format(time.RFC3339Nano))
+	fmt.Fprintf(out, "%s %s, source %s, received %s\n\n", shown.Type, plain(shown.title()), plain(shown.Source), shown.ReceivedAt.Local().Format(time.RFC3339Nano))
 	var body bytes.Buffer
-	if err := json.Indent(&body, shown.Body, "", "  "); err != nil {
+	if err := json.Indent(&body, terminal.PlainJSON(shown.Body), "", "  "); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%s\n\n", body.Bytes())
@@ -212,7 +276,7 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 	if len(shown.Violations) > 0 {
 		fmt.Fprintln(out)
 	}
-	err = table(out, func(row func(...any)) {
+	err = table(out, "", func(row func(...any)) {
 		for _, d := range shown.Destinations {
 			row(d.Destination, d.State, d.Reason)
 		}
@@ -221,17 +285,31 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 		return err
 	}
 	fmt.Fprintln(out)
-	return table(out, func(row func(...any)) {
-		row("ATTEMPT", "AT", "TOOK", "STATUS", "VERDICT", "URL", "ERROR")
+	return table(out, "ATTEMPT,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
 		for _, a := range list.read.Attempts {
-			row(a.Number, a.Time.Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.Status, a.Verdict, a.URL, a.Error)
+			row(a.Number, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.Status, a.Verdict, a.URL, a.Error)
 		}
 	})
 }
 
+// A replay is one that goes on in the collector.
+type replay struct {
+	ID          string
+	Destination string
+	EndedAt     time.Time
+	Problem     string
+	Expected    int64
+	Replayed    int64
+	Followed    int64
+	Pending     int64
+	Delivered   int64
+	Failed      int64
+	Filtered    int64
+}
+
 func newReplay() *cobra.Command {
 	var c client
-	var dryRun bool
+	var dryRun, wait bool
 	cmd := &cobra.Command{
 		Use:   "replay DESTINATION",
 		Short: "Make calls due again for a destination",
@@ -241,37 +319,104 @@ further flags these are all that it has given up; the flags pick some of them.
 Calls that were delivered or filtered can be replayed too, with --state, as far as
 the collector remembers them. The receiver then gets them again, with the same
 X-Message-Id. Of those that were filtered, the ones that the plan of their source keeps
-out are kept as failed ones are; they are judged anew, by the plan as it is now.`,
+out are kept as failed ones are; they are judged anew, by the plan as it is now.
+
+A replay goes on in the collector where the command is ended. With --wait the command
+ends when no call of it is pending any more, and says what became of them.`,
 		Example: `  collector replay crm --dry-run
-  collector replay crm --since 24h --event 'Order Completed'
+  collector replay crm --since 24h --event 'Order Completed' --wait
   collector replay crm --state filtered --source web
   collector replay crm --id 0199d2c0-9a52-7e00-8000-2f5b4e1d6a10 --state delivered`,
 		Args:              oneDestination,
 		ValidArgsFunction: c.destinationNames,
 	}
-	q := filterFlags(cmd)
+	q := c.filterFlags(cmd)
 	parameterFlag(cmd, q, "state", "replay calls that stand so: failed (default), delivered or filtered", "failed", "delivered", "filtered")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only count")
-	cmd.RunE = limited(func(ctx context.Context, out io.Writer, args []string) error {
-		type replay struct {
-			Destination string
-			Calls       int
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until no call is pending, and say what became of them")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case dryRun && wait:
+			return usagef("--wait is for a replay, and --dry-run makes none: leave one of them out")
+		case dryRun:
+			return limited(func(ctx context.Context, out io.Writer, args []string) error {
+				return c.countReplay(ctx, out, args[0], q)
+			})(cmd, args)
 		}
-		replayed, err := ask[replay](ctx, &c, http.MethodPost, "/destinations/"+url.PathEscape(args[0])+"/replay", selection(q, dryRun))
+		run, err := c.replay(cmd.Context(), args[0], q, wait, newProgress(cmd.ErrOrStderr()))
 		if err != nil {
 			return err
 		}
-		if c.json {
-			return printJSON(out, replayed.raw)
+		if c.output.data() {
+			return c.output.print(cmd.OutOrStdout(), run.raw, "")
 		}
-		verb := "replayed"
-		if dryRun {
-			verb = "to replay"
+		fmt.Fprintln(cmd.OutOrStdout(), run.read.text(wait))
+		if problem := run.read.Problem; problem != "" {
+			return fmt.Errorf("the replay has ended before its end: %s", plain(problem))
 		}
-		fmt.Fprintf(out, "%s %s to %s\n", count(replayed.read.Calls, "call"), verb, plain(replayed.read.Destination))
 		return nil
-	})
+	}
 	return c.addTo(cmd)
+}
+
+// countReplay says how many calls a replay would pick.
+func (c *client) countReplay(ctx context.Context, out io.Writer, destination string, q url.Values) error {
+	type counted struct{ Calls int }
+	found, err := ask[counted](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
+	if err != nil {
+		return err
+	}
+	if c.output.data() {
+		return c.output.print(out, found.raw, "")
+	}
+	fmt.Fprintf(out, "%s to replay to %s\n", count(found.read.Calls, "call"), plain(destination))
+	return nil
+}
+
+// replay begins a replay, and shows how far it is until all calls are due again, or none of
+// them is pending.
+func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[replay], error) {
+	defer shown.clear()
+	run, err := ask[replay](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))
+	if err != nil {
+		return run, err
+	}
+	id := run.read.ID
+	err = poll(ctx, func() (done bool, err error) {
+		if run, err = get[replay](ctx, c, "/replays/"+url.PathEscape(id)); err != nil {
+			return true, err
+		}
+		r := run.read
+		doing, n, of := "replayed", r.Replayed, r.Expected
+		if !r.EndedAt.IsZero() {
+			if !settled || r.Pending == 0 {
+				return true, nil
+			}
+			doing, n, of = "delivered or failed again", r.Followed-r.Pending, r.Followed
+		}
+		shown.say(fmt.Sprintf("%d of %d calls %s%s%s", n, of, doing, percent(n, of), shown.remaining(n, of)))
+		return false, nil
+	})
+	if ctx.Err() != nil {
+		err = fmt.Errorf("replay %s goes on in the collector", id)
+	}
+	return run, err
+}
+
+// text says what a replay did.
+func (r replay) text(settled bool) string {
+	text := fmt.Sprintf("%s replayed to %s", count(r.Replayed, "call"), plain(r.Destination))
+	if !settled {
+		return text
+	}
+	if r.Followed < r.Replayed {
+		text += fmt.Sprintf("; of the first %d", r.Followed)
+	}
+	text += fmt.Sprintf(": %d delivered, %d failed again", r.Delivered, r.Failed)
+	if r.Filtered > 0 {
+		text += fmt.Sprintf(", %d filtered", r.Filtered)
+	}
+	return text
 }
 
 // selection makes of the parameters of a list what a replay takes.
@@ -281,6 +426,8 @@ func selection(q url.Values, dryRun bool) map[string]any {
 		switch name {
 		case "messageId", "source", "type":
 			selection[name+"s"] = values
+		case "where":
+			selection[name] = values
 		default:
 			selection[name] = values[0]
 		}

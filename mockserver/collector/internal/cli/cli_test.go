@@ -58,6 +58,8 @@ var changing = []struct {
 	{regexp.MustCompile(`holds \d+ bytes`), "holds N bytes"},
 	{regexp.MustCompile(`"bytes": \d+`), `"bytes": N`},
 	{regexp.MustCompile(`"Date": \[\s+"[^"]+"`), `"Date": ["DATE"`},
+	{regexp.MustCompile(`after [\d.]+m?s\b`), "after N s"},
+	{regexp.MustCompile(`(waitedMs"?): \d+`), "$1: N"},
 	{regexp.MustCompile(` {2,}`), "  "}, // columns are as wide as what changes
 }
 
@@ -81,8 +83,9 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestHelpTeaches(t *testing.T) {
+	t.Setenv("HOME", t.TempDir()) // there may be none
 	for _, args := range [][]string{
-		{}, {"dev"}, {"serve"}, {"check"}, {"send"}, {"send", "track"}, {"calls"}, {"status"}, {"health"}, {"verify"}, {"replay"}, {"pause"}, {"resume"},
+		{}, {"dev"}, {"serve"}, {"check"}, {"send"}, {"send", "track"}, {"expect"}, {"calls"}, {"open"}, {"version"}, {"destinations"}, {"destinations", "list"}, {"destinations", "add"}, {"destinations", "test"}, {"destinations", "remove"}, {"status"}, {"health"}, {"verify"}, {"replay"}, {"pause"}, {"resume"},
 		{"delete-user"}, {"deletions"}, {"audience"}, {"audience", "sync"}, {"audience", "list"}, {"audience", "forget"}, {"trait"}, {"trait", "sync"},
 		{"plan"}, {"plan", "check"}, {"plan", "infer"}, {"plan", "diff"}, {"plan", "gen"},
 	} {
@@ -147,6 +150,31 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"calls-json", []string{"calls", "--id", "m1", "--json", "--state", "failed"}, 0},
 		{"calls-one", []string{"calls", "m2"}, 0},
 		{"calls-none", []string{"calls", "nonsense"}, 1},
+		{"calls-where", []string{"calls", "--where", "prop.seats>=5"}, 0},
+		{"calls-where-none", []string{"calls", "--where", "prop.seats>=5", "--where", "traits.plan=Pro"}, 0},
+		{"replay-where", []string{"replay", "gone", "--dry-run", "--where", "prop.seats=1"}, 0},
+		{"bad-where", []string{"calls", "--where", "plan=Pro"}, 2},
+		{"bad-where-value", []string{"calls", "--where", "prop.plan"}, 2},
+		{"calls-jsonl", []string{"calls", "--id", "m1", "-o", "jsonl"}, 0},
+		{"calls-yaml", []string{"calls", "--id", "m1", "-o", "yaml"}, 0},
+		{"calls-rejected-none", []string{"calls", "--state", "rejected", "--event", "x"}, 0},
+		{"calls-rejected-destination", []string{"calls", "--state", "rejected", "--destination", "crm"}, 2},
+		{"calls-follow-state", []string{"calls", "--follow", "--state", "failed"}, 2},
+		{"calls-follow-yaml", []string{"calls", "--follow", "-o", "yaml"}, 2},
+		{"bad-output", []string{"calls", "-o", "xml"}, 2},
+		{"destinations-list", []string{"destinations", "list"}, 0},
+		{"destinations-test", []string{"destinations", "test", "crm", "--type", "identify"}, 0},
+		{"destinations-test-gone", []string{"destinations", "test", "gone"}, 1},
+		{"destinations-test-unknown", []string{"destinations", "test", "nobody"}, 1},
+		{"destinations-add", []string{"destinations", "add", "new one", "https://example.com/hook", "--header", "X-Team: growth", "--event", "Order *"}, 0},
+		{"destinations-add-again", []string{"destinations", "add", "new one", "https://example.com/hook"}, 1},
+		{"destinations-add-no-url", []string{"destinations", "add", "crm"}, 2},
+		{"destinations-add-bad", []string{"destinations", "add", "bad", "ftp://example.com"}, 1},
+		{"destinations-remove-unsure", []string{"destinations", "remove", "new one"}, 2},
+		{"destinations-remove", []string{"destinations", "remove", "new one", "--yes"}, 0},
+		{"open-print", []string{"open", "--print"}, 0},
+		{"open-call", []string{"open", "m1", "--print"}, 0},
+		{"open-none", []string{"open", "nonsense"}, 1},
 		{"status", []string{"status"}, 0},
 		{"verify", []string{"verify"}, 0},
 		{"verify-json", []string{"verify", "--json"}, 0},
@@ -156,6 +184,8 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"pause-nothing", []string{"pause"}, 2},
 		{"replay-dry", []string{"replay", "gone", "--dry-run", "--type", "track", "--since", "1h"}, 0},
 		{"replay", []string{"replay", "gone", "--id", "m1"}, 0},
+		{"replay-wait", []string{"replay", "crm", "--id", "m1", "--state", "delivered", "--wait"}, 0},
+		{"replay-neither", []string{"replay", "crm", "--dry-run", "--wait"}, 2},
 		{"replay-json", []string{"replay", "crm", "--state", "delivered", "--text", "pricing", "--dry-run", "--json"}, 0},
 		{"delete-user", []string{"delete-user", "u1", "--file", members, "--id", "gdpr-1", "--wait", "1m"}, 1},
 		{"delete-user-again", []string{"delete-user", "u3", "u2", "u1", "--id", "gdpr-1"}, 0},
@@ -183,7 +213,8 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"audience-forget-again", []string{"audience", "forget", "Big Spenders"}, 1},
 		{"bad-json", []string{"send", "track", "--event", "E", "--user-id", "u", "--properties", "plan=Pro"}, 2},
 		{"bad-time", []string{"calls", "--since", "yesterday"}, 2},
-		{"bad-state", []string{"calls", "--state", "lost"}, 1},
+		{"bad-state", []string{"calls", "--state", "lost"}, 2},
+		{"bad-limit", []string{"calls", "--follow", "--limit", "0"}, 2},
 		{"bad-timestamp", []string{"send", "page", "--user-id", "u", "--timestamp", "yesterday"}, 1},
 		{"empty-event", []string{"send", "track", "--user-id", "u", "--event", ""}, 2},
 		{"no-event", []string{"send", "track", "--user-id", "u"}, 2},
@@ -237,6 +268,7 @@ func TestVerifyFailsWhereALedgerDoesNotHold(t *testing.T) {
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {
+	t.Setenv("HOME", t.TempDir()) // there may be none
 	serve := func(h http.Handler) string {
 		srv := httptest.NewServer(h)
 		t.Cleanup(srv.Close)
@@ -285,17 +317,19 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{name: "right token", args: "verify --url " + locked + " --token-file " + token, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}},
 		{name: "the tracking API alone", args: "status --url " + tracking, code: 1,
 			want: "the admin API is not there: give --url with the address of admin.listen in the configuration"},
-		{name: "wrong webhook", args: "dev --webhook ftp://a --header Host:b", code: 1, want: `--webhook: webhooks[0].url has the protocol "ftp": start it with https:// or http://
+		{name: "wrong webhook", args: "dev --webhook ftp://a --header Host:b", code: 2, want: `--webhook: webhooks[0].url has the protocol "ftp": start it with https:// or http://
 --webhook: webhooks[0].headers["Host"] is set by the forwarder: remove it`},
 		{name: "secret without webhook", args: "dev --shared-secret x", code: 2, want: "--header and --shared-secret are for webhooks: add --webhook URL or --forward NAME=URL"},
 		{name: "forward without name", args: "dev --forward https://a.example/?b=c", code: 2, want: `--forward "https://a.example/?b=c" has no name: write it as NAME=URL`},
 		{name: "forward with an empty name", args: "dev --forward =http://a", code: 2, want: `--forward "=http://a": name: is empty: use 1 to 100 printable characters`},
 		{name: "forward without URL", args: "dev --forward a", code: 2, want: `--forward "a" has no name: write it as NAME=URL`},
 		{name: "forward beside webhook", args: "dev --webhook http://a --forward dev=http://b", code: 2, want: "--forward dev has the name of the destination of --webhook: choose another"},
-		{name: "wrong forward", args: "dev --webhook http://a --forward a=ftp://b --forward a=http://c", code: 1, want: `--forward a: webhooks[0].url has the protocol "ftp": start it with https:// or http://
+		{name: "wrong forward", args: "dev --webhook http://a --forward a=ftp://b --forward a=http://c", code: 2, want: `--forward a: webhooks[0].url has the protocol "ftp": start it with https:// or http://
 --forward a: name is "a" again: give each destination a name of its own`},
 		{name: "no configuration", args: "serve", code: 2, want: "--config is not set: name a file, or begin with collector serve --example > collector.yaml"},
 		{name: "configuration that is not there", args: "serve --config nowhere.yaml", code: 1, want: "--config: open " + nowhere + ": no such file or directory"},
+		{name: "address without port", args: "dev --listen localhost", code: 2, want: `--listen is "localhost": use an address such as 127.0.0.1:8765, or :8765 to be reached from other machines`},
+		{name: "JSON and quiet", args: "dev --json --quiet", code: 2, want: "--quiet and --json: leave one of them out"},
 		{name: "no network", args: "dev --allow 10.1.2", code: 2, want: `--allow is "10.1.2": use a network such as 172.16.0.0/12`},
 		{name: "address in use", args: "dev --data " + t.TempDir() + " --listen " + inUse, code: 1,
 			want: "--listen " + inUse + ": another program listens there: end it, or choose another address"},
@@ -485,13 +519,13 @@ func (b *watchedBuffer) String() string {
 
 func TestJSONIsPrintedAsItCame(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, printJSON(&out, json.RawMessage(`{"b":"<&>\u00e9","a":12345678901234567890}`)))
+	require.NoError(t, new(output).print(&out, json.RawMessage(`{"b":"<&>\u00e9","a":12345678901234567890}`), ""))
 	assert.Equal(t, "{\n  \"b\": \"<&>\\u00e9\",\n  \"a\": 12345678901234567890\n}\n", out.String())
 }
 
 func TestAgesAreNeverNegative(t *testing.T) {
 	for since, want := range map[time.Time]string{
-		{}:                          "-",
+		{}:                          "",
 		time.Now().Add(time.Hour):   "0s ago",
 		time.Now().AddDate(2, 0, 0): "0s ago",
 	} {

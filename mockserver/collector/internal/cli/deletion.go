@@ -119,17 +119,16 @@ func deletionState(d users.Deletion) string {
 }
 
 func (c *client) printDeletion(out io.Writer, a answer[users.Deletion]) error {
-	if c.json {
-		return printJSON(out, a.raw)
+	if c.output.data() {
+		return c.output.print(out, a.raw, "")
 	}
 	d := a.read
-	fmt.Fprintf(out, "deletion request %s of %s, requested %s, is %s\n", plain(d.ID), count(d.Users, "user"), d.RequestedAt.Format(time.RFC3339), deletionState(d))
+	fmt.Fprintf(out, "deletion request %s of %s, requested %s, is %s\n", plain(d.ID), count(d.Users, "user"), d.RequestedAt.Local().Format(time.RFC3339), deletionState(d))
 	if len(d.Targets) == 0 {
 		fmt.Fprintln(out, "no destination is enabled that would have to be notified")
 		return nil
 	}
-	return table(out, func(row func(...any)) {
-		row("SOURCE", "DESTINATION", "PENDING", "DELIVERED", "FAILED", "FILTERED")
+	return table(out, "SOURCE,DESTINATION,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
 		for _, t := range d.Targets {
 			row(t.Source, t.Destination, t.Pending, t.Delivered, t.Failed, t.Filtered)
 		}
@@ -167,15 +166,14 @@ func (c *client) listDeletions(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.json {
-		return printJSON(out, list.raw)
+	if c.output.data() {
+		return c.output.print(out, list.raw, "deletions")
 	}
 	if len(list.read.Deletions) == 0 {
 		fmt.Fprintln(out, "no deletion requests")
 		return nil
 	}
-	return table(out, func(row func(...any)) {
-		row("REQUESTED", "ID", "STATE", "USERS", "PENDING", "DELIVERED", "FAILED", "FILTERED")
+	return table(out, zoned("REQUESTED")+",ID,STATE,USERS,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
 		for _, d := range list.read.Deletions {
 			sums := d.Sums()
 			row(second(d.RequestedAt), d.ID, deletionState(d), d.Users, sums.Pending, sums.Delivered, sums.Failed, sums.Filtered)
@@ -196,15 +194,14 @@ func (c *client) showDeletion(ctx context.Context, out io.Writer, id string, q u
 	if err != nil {
 		return err
 	}
-	if c.json {
-		return printJSON(out, json.RawMessage(fmt.Appendf(nil, `{"deletion":%s,%s`, d.raw, page.raw[len("{"):])))
+	if c.output.data() {
+		return c.output.print(out, json.RawMessage(fmt.Appendf(nil, `{"deletion":%s,%s`, d.raw, page.raw[len("{"):])), "outcomes")
 	}
 	if err := c.printDeletion(out, d); err != nil || len(page.read.Outcomes) == 0 {
 		return err
 	}
 	fmt.Fprintln(out)
-	err = table(out, func(row func(...any)) {
-		row("USER", "SOURCE", "DESTINATION", "STATE", "ATTEMPTS", "AT", "REASON")
+	err = table(out, "USER,SOURCE,DESTINATION,STATE,ATTEMPTS,"+zoned("AT")+",REASON", func(row func(...any)) {
 		for _, o := range page.read.Outcomes {
 			row(o.UserID, o.Source, o.Destination, o.State, o.Attempt, second(o.At), o.Reason)
 		}

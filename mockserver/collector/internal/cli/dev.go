@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -17,9 +19,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/service"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 )
+
+// devFirst is how many activities dev begins with: those since its start.
+const devFirst = 500
 
 // devDestination is the name of the destination that --webhook makes.
 const devDestination = "dev"
@@ -27,7 +34,7 @@ const devDestination = "dev"
 type devFlags struct {
 	listen, data, secret               string
 	webhooks, forwards, headers, allow []string
-	verbose                            bool
+	verbose, quiet, json               bool
 }
 
 func newDev() *cobra.Command {
@@ -44,17 +51,24 @@ All --webhook together are one destination, for which one URL that takes a call 
 enough: it hides that another one fails. Each --forward is a destination of its own,
 which gets every call, tries it again and is shown by itself.
 
+What happens is shown as it happens: a line for each call and each attempt, and
+what is rejected with the reason and what would be right. On a terminal it has keys, which
+? lists: to retry a call, open it in the inspector, copy it as curl, filter and pause.
+Elsewhere, and where TERM is dumb, these are plain lines; with --json, JSON of the form
+that GET /api/v1/activity has. NO_COLOR leaves colours out.
+
 Point a client at the address that it prints, or use collector send. For tests in
-any language, POST /messages answers with the calls that came since it was asked
-last, as JSON; GET shows them and drains nothing.
+any language, GET /good, /bad and /all list what came, POST /reset begins anew, and
+POST /expect, or collector expect, waits until the calls are as expected.
 
 With --listen :8765 other machines reach it, as is wanted of a container. The
-inspector, /messages and the commands then want an admin token: that of
+inspector, what tests ask and the commands then want an admin token: that of
 $COLLECTOR_TOKEN, or one that is made and printed.`,
 		Example: `  collector dev
   collector dev --webhook http://localhost:3000/hook --shared-secret hush
   collector dev --webhook http://localhost:3000/a --webhook http://localhost:3000/b --header 'X-Team: growth'
-  collector dev --forward crm=http://localhost:3000/crm --forward mail=http://localhost:4000/mail`,
+  collector dev --forward crm=http://localhost:3000/crm --forward mail=http://localhost:4000/mail
+  collector dev --json | jq 'select(.kind == "rejected")'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -67,6 +81,8 @@ $COLLECTOR_TOKEN, or one that is made and printed.`,
 	flags.StringVar(&f.secret, "shared-secret", "", "sign each request to a webhook with this secret (X-Signature)")
 	flags.StringArrayVar(&f.allow, "allow", nil, "allow webhooks in this private `network`, such as 172.16.0.0/12 (repeatable)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show what happens")
+	flags.BoolVar(&f.json, "json", false, "show what happens as JSON, an object on a line; the welcome goes to standard error")
 	return cmd
 }
 
@@ -89,13 +105,55 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 	if f.verbose {
 		level.Set(slog.LevelDebug)
 	}
-	log := newLogger(cmd.ErrOrStderr(), "text", level)
-	s, err := startService(cmd.Context(), service.Options{Config: c, Dev: true, Log: log, Level: level}, "--")
+	log := live.NewLog(cmd.ErrOrStderr())
+	s, err := startService(cmd.Context(), service.Options{Config: c, Dev: true, Log: newLogger(log, "text", level), Level: level}, "--")
 	if err != nil {
 		return err
 	}
-	f.welcome(cmd.OutOrStdout(), s.URL(), c.Admin.Token)
-	return s.Run(cmd.Context())
+	welcome := cmd.OutOrStdout()
+	if f.json {
+		welcome = cmd.ErrOrStderr()
+	}
+	f.welcome(welcome, s.URL(), c.Admin.Token)
+	ctx, end := context.WithCancel(cmd.Context())
+	defer end()
+	ran := make(chan error, 1)
+	go func() {
+		ran <- s.Run(ctx)
+		end() // a listener has failed, if it is not over already
+	}()
+	source := followed{client: &client{url: s.AdminURL(), secret: c.Admin.Token, requester: &http.Client{}}}
+	shown := f.show(ctx, cmd, source, log)
+	if !f.drawn(cmd) {
+		if shown != nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), "collector: what happens is not shown any more:", shown)
+			shown = nil
+		}
+		<-ctx.Done()
+	}
+	end()
+	return errors.Join(shown, <-ran)
+}
+
+// drawn reports whether what happens is a picture with keys.
+func (f *devFlags) drawn(cmd *cobra.Command) bool {
+	return !f.quiet && !f.json && terminal.CanDraw(cmd.OutOrStdout()) && terminal.Is(cmd.InOrStdin())
+}
+
+// show shows what happens, in the form that is wanted.
+func (f *devFlags) show(ctx context.Context, cmd *cobra.Command, source followed, log *live.Log) error {
+	switch {
+	case f.quiet:
+		return nil
+	case f.json:
+		return live.Print(ctx, source, devFirst, cmd.OutOrStdout(), live.JSON)
+	case !f.drawn(cmd):
+		return live.Print(ctx, source, devFirst, cmd.OutOrStdout(), live.Lines)
+	}
+	return live.Show(ctx, live.Config{
+		Source: source, Title: "collector dev", URL: source.client.url, Open: openPage, Log: log,
+		In: cmd.InOrStdin(), Out: cmd.OutOrStdout(),
+	})
 }
 
 // config makes of the flags what a file would say.
@@ -103,18 +161,20 @@ func (f *devFlags) config() (*config.Config, error) {
 	if f.data == "" {
 		return nil, usagef("--data is not set: name a directory for the queue")
 	}
+	if f.quiet && f.json {
+		return nil, usagef("--quiet and --json: leave one of them out")
+	}
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		return nil, usagef("--listen is %q: use an address such as %s, or :8765 to be reached from other machines", f.listen, config.DefaultListen)
+	}
 	data, err := filepath.Abs(f.data)
 	if err != nil {
 		return nil, err
 	}
 	c := &config.Config{Listen: f.listen, Data: data}
-	headers := map[string]string{}
-	for _, h := range f.headers {
-		name, value, ok := strings.Cut(h, ":")
-		if !ok {
-			return nil, usagef("--header %q has no colon: write it as 'Name: value'", h)
-		}
-		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	headers, err := readHeaders(f.headers)
+	if err != nil {
+		return nil, err
 	}
 	if len(f.webhooks)+len(f.forwards) == 0 && (len(f.headers) > 0 || f.secret != "") {
 		return nil, usagef("--header and --shared-secret are for webhooks: add --webhook URL or --forward NAME=URL")
@@ -138,7 +198,7 @@ func (f *devFlags) config() (*config.Config, error) {
 			_, field, _ := strings.Cut(p.Field, ".")
 			problems = append(problems, fmt.Sprintf("%s: %s %s: %s", flags[i], field, p.Problem, p.Hint))
 		}
-		return nil, errors.New(strings.Join(problems, "\n"))
+		return nil, usagef("%s", strings.Join(problems, "\n"))
 	}
 	if !config.Loopback(f.listen) {
 		c.Admin.Token = cmp.Or(os.Getenv("COLLECTOR_TOKEN"), rand.Text())

@@ -3,12 +3,14 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/plan"
+	"github.com/seed-45eadc4a/analytics-go/plan/generate"
 	"github.com/seed-45eadc4a/analytics-go/plan/infer"
 )
 
@@ -69,8 +71,8 @@ The exit code is 1 if a call is not as planned, or a file has what is no call; w
 		}
 		c := checked{p, report, unused}
 		switch out := cmd.OutOrStdout(); {
-		case calls.client.json:
-			err = c.printJSON(out)
+		case calls.client.output.data():
+			err = c.printData(out, &calls.client.output)
 		case github:
 			c.printGitHub(out)
 		default:
@@ -146,7 +148,7 @@ type unusedEvent struct {
 	Line int    `json:"line"`
 }
 
-func (c *checked) printJSON(out io.Writer) error {
+func (c *checked) printData(out io.Writer, form *output) error {
 	judged, bad := c.report.Calls()
 	answer := struct {
 		OK         bool          `json:"ok"`
@@ -160,7 +162,7 @@ func (c *checked) printJSON(out io.Writer) error {
 	for _, e := range c.report.Unused() {
 		answer.Unused = append(answer.Unused, unusedEvent{e.Type, e.Name, e.Line})
 	}
-	return printJSON(out, answer)
+	return form.print(out, answer, "violations")
 }
 
 func newPlanInfer() *cobra.Command {
@@ -208,7 +210,7 @@ out.`,
 }
 
 func newPlanDiff() *cobra.Command {
-	var asJSON bool
+	var form output
 	var failOn string
 	whoms := []string{"senders", "receivers", "any"}
 	cmd := &cobra.Command{
@@ -228,7 +230,7 @@ The exit code is 0, also if there are changes; with --fail-on 1 if some break th
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for scripts")
+	form.addOutputTo(cmd)
 	cmd.Flags().StringVar(&failOn, "fail-on", "", "fail if a change breaks `whom`: senders, receivers or any")
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions(whoms, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -244,7 +246,7 @@ The exit code is 0, also if there are changes; with --fail-on 1 if some break th
 			return err
 		}
 		changes := plan.Diff(before, after)
-		if err := printChanges(cmd.OutOrStdout(), changes, asJSON); err != nil {
+		if err := printChanges(cmd.OutOrStdout(), changes, form); err != nil {
 			return err
 		}
 		breaking := func(c plan.Change) bool {
@@ -258,9 +260,9 @@ The exit code is 0, also if there are changes; with --fail-on 1 if some break th
 	return cmd
 }
 
-func printChanges(out io.Writer, changes []plan.Change, asJSON bool) error {
-	if asJSON {
-		return printJSON(out, map[string]any{"changes": append([]plan.Change{}, changes...)})
+func printChanges(out io.Writer, changes []plan.Change, form output) error {
+	if form.data() {
+		return form.print(out, map[string]any{"changes": append([]plan.Change{}, changes...)}, "changes")
 	}
 	if len(changes) == 0 {
 		fmt.Fprintln(out, "the plans allow the same calls")
@@ -269,4 +271,46 @@ func printChanges(out io.Writer, changes []plan.Change, asJSON bool) error {
 		fmt.Fprintln(out, plain(c.String()))
 	}
 	return nil
+}
+
+func newPlanGen() *cobra.Command {
+	var packageName, output string
+	cmd := &cobra.Command{
+		Use:   "gen PLAN",
+		Short: "Write Go with a type for each event of a plan",
+		Long: `Write Go with a type for each event of a plan, and for traits. A property that is
+misspelled, or of a wrong type, does not compile then. The documentation of the
+package plan/generate says what the types are.
+
+Without --output it is printed. The same plan gives the same bytes.`,
+		Example: `  collector plan gen plan.yaml --package events --output events/events.go
+
+In a Go file, for go generate, without an installed collector:
+
+  //go:generate go run github.com/seed-45eadc4a/analytics-go/plan/gen -o events.go plan.yaml`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("name the file of a plan, as in %s", cmd.UseLine())
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&packageName, "package", generate.Package, "the `name` of the package")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "the `file` to write")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := plan.Load(args[0])
+		if err != nil {
+			return err
+		}
+		text, err := generate.Events(p, packageName)
+		if err != nil {
+			return err
+		}
+		if output != "" {
+			return os.WriteFile(output, text, 0o644)
+		}
+		_, err = cmd.OutOrStdout().Write(text)
+		return err
+	}
+	return cmd
 }

@@ -27,13 +27,13 @@ type callSource struct {
 
 // addTo adds the flags.
 func (s *callSource) addTo(cmd *cobra.Command) {
-	s.query = filterFlags(cmd)
+	s.query = s.client.filterFlags(cmd)
 	cmd.Flags().BoolVar(&s.collector, "collector", false, "take the calls that a collector remembers that runs at --url")
 	s.client.addTo(cmd)
 }
 
 // filters are the flags that pick calls of a collector.
-var filters = []string{"id", "source", "type", "event", "user-id", "text", "since", "until", "url", "token-file", "ca-file"}
+var filters = []string{"id", "source", "type", "event", "user-id", "text", "since", "until", "where", "url", "token-file", "ca-file"}
 
 // each calls f with each call, and the place where it is.
 func (s *callSource) each(cmd *cobra.Command, files []string, f func(place string, call []byte)) error {

@@ -1,27 +1,16 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 )
-
-// printJSON prints a value, or an answer as it came.
-func printJSON(out io.Writer, v any) error {
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
 
 // reportProblems prints each problem on a line of its own.
 func reportProblems(cmd *cobra.Command, err error) error {
@@ -31,32 +20,6 @@ func reportProblems(cmd *cobra.Command, err error) error {
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), problems)
 	return errReported
-}
-
-// table lines up columns.
-func table(out io.Writer, print func(row func(cells ...any))) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	print(func(cells ...any) {
-		for i, cell := range cells {
-			if i > 0 {
-				fmt.Fprint(w, "\t")
-			}
-			fmt.Fprint(w, plain(fmt.Sprint(cell)))
-		}
-		fmt.Fprintln(w)
-	})
-	return w.Flush()
-}
-
-// plain makes text harmless that senders chose: a terminal obeys control
-// characters.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }
 
 // count says how many there are of something.
@@ -87,34 +50,111 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// second writes a time in whole seconds.
+// second writes a time in whole seconds, in the zone of the reader.
 func second(t time.Time) string {
 	if t.IsZero() {
-		return "-"
+		return ""
 	}
-	return t.Format(time.DateTime)
+	return t.Local().Format(time.DateTime)
+}
+
+// zoned is the name of a column of times, with the zone that they are in.
+func zoned(column string) string {
+	zone, _ := time.Now().Zone()
+	return column + " " + zone
 }
 
 func age(since time.Time) string {
 	if since.IsZero() {
-		return "-"
+		return ""
 	}
 	return max(0, time.Since(since)).Round(time.Second).String() + " ago" // the clock may have stepped back
 }
 
-// release is the version of an image or a package, set by the linker:
-//
-//	-ldflags "-X github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/cli.release=v1.2.3"
-var release string
+const (
+	progressPause = 200 * time.Millisecond // on a terminal
+	reportPause   = 10 * time.Second       // elsewhere
+)
 
-// version is that of the release, or of the module as it was built.
-func version() string {
-	if release != "" {
-		return release
+// progress shows how far something is: on a terminal on one line, elsewhere on a
+// line of its own every ten seconds.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	last     time.Time
+	width    int // of what stands on the line
+
+	began time.Time // of what is under way
+	first int64     // how much of it was done then
+}
+
+func newProgress(out io.Writer) *progress {
+	p := &progress{out: out, last: time.Now()}
+	p.terminal = terminal.CanDraw(out)
+	return p
+}
+
+// percent says which part of something is done, where it is known how much there is.
+func percent(done, all int64) string {
+	if all <= 0 {
+		return ""
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
+	return fmt.Sprintf(" (%d %%)", 100*done/all)
+}
+
+// remaining says about how long the rest takes, at the pace so far: nothing in the first
+// seconds, from which nothing follows.
+func (p *progress) remaining(done, all int64) string {
+	if p.began.IsZero() || done < p.first {
+		p.began, p.first = time.Now(), done
 	}
-	return info.Main.Version
+	passed := time.Since(p.began)
+	if passed < 2*time.Second || done <= p.first || done >= all {
+		return ""
+	}
+	left := time.Duration(float64(passed) * float64(all-done) / float64(done-p.first))
+	return ", about " + left.Round(time.Second).String() + " left"
+}
+
+func (p *progress) say(text string) {
+	pause := reportPause
+	if p.terminal {
+		pause = progressPause
+	}
+	if time.Since(p.last) < pause {
+		return
+	}
+	p.last = time.Now()
+	if !p.terminal {
+		fmt.Fprintln(p.out, text)
+		return
+	}
+	fmt.Fprintf(p.out, "\r%-*s", p.width, text)
+	p.width = len(text)
+}
+
+// clear leaves the line as it was.
+func (p *progress) clear() {
+	if p.width > 0 {
+		fmt.Fprintf(p.out, "\r%*s\r", p.width, "")
+		p.width = 0
+	}
+}
+
+// reading shows how much of a list was read, of a size that is -1 where nobody knows.
+func (p *progress) reading(list io.Reader, size int64) io.Reader {
+	return &readProgress{list: list, size: size, shown: p}
+}
+
+type readProgress struct {
+	list        io.Reader
+	bytes, size int64
+	shown       *progress
+}
+
+func (r *readProgress) Read(b []byte) (int, error) {
+	n, err := r.list.Read(b)
+	r.bytes += int64(n)
+	r.shown.say(bytesText(r.bytes) + " of the list sent" + percent(r.bytes, r.size) + r.shown.remaining(r.bytes, r.size))
+	return n, err
 }

@@ -76,7 +76,7 @@ hold; 2 when the command line is wrong.`,
 		c.GroupID = "run"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{newSend(), newCalls(), newStatus(), newHealth(), newVerify(), newReplay(), newPause(), newResume(), newDeleteUser(), newDeletions(), newAudience(), newTrait()} {
+	for _, c := range []*cobra.Command{newSend(), newExpect(), newCalls(), newOpen(), newStatus(), newDestinations(), newHealth(), newVerify(), newReplay(), newPause(), newResume(), newDeleteUser(), newDeletions(), newAudience(), newTrait(), newVersion()} {
 		c.GroupID = "use"
 		root.AddCommand(c)
 	}

@@ -215,9 +215,8 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 	if f.wait > 0 {
 		return f.await(ctx, out, id)
 	}
-	if f.json {
-		_, err := fmt.Fprintf(out, "{\"messageId\":%q}\n", id)
-		return err
+	if f.output.data() {
+		return f.output.print(out, map[string]any{"messageId": id}, "")
 	}
 	fmt.Fprintf(out, "%s was taken, messageId %s\n", kind, id)
 	return nil

@@ -106,7 +106,7 @@ func serve(cmd *cobra.Command, path string, o service.Options) error {
 
 func newCheck() *cobra.Command {
 	var path string
-	var asJSON bool
+	var form output
 	cmd := &cobra.Command{
 		Use:   "check --config FILE",
 		Short: "Say what is wrong with a configuration file, line by line",
@@ -115,7 +115,8 @@ that it refers to, and say all that is wrong with it: file:line:column, the fiel
 and what would be right. Settings that are misspelled come first, and the rest once
 they are mended. The exit code is 1 then. Nothing is started. The names of webhooks are
 resolved, to find those that lead to addresses where egress allows no connection.
-Secrets that every user of the machine can read are warned of.`,
+Secrets that every user of the machine can read are warned of. As data it is {right,
+problems, warnings: [{file, line, column, field, wrong, mend}]}.`,
 		Example: `  collector check --config collector.yaml`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -123,8 +124,8 @@ Secrets that every user of the machine can read are warned of.`,
 				return usagef("--config is not set: name a file")
 			}
 			c, err := config.Check(cmd.Context(), path)
-			if asJSON {
-				return printProblems(cmd, c, err)
+			if form.data() {
+				return printProblems(cmd, form, c, err)
 			}
 			if err != nil {
 				return reportProblems(cmd, err)
@@ -138,13 +139,13 @@ Secrets that every user of the machine can read are warned of.`,
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration `file`")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for scripts: {right, problems, warnings: [{file, line, column, field, wrong, mend}]}")
+	form.addOutputTo(cmd)
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }
 
-// printProblems prints what is wrong as JSON.
-func printProblems(cmd *cobra.Command, c *config.Config, err error) error {
+// printProblems prints what is wrong as data.
+func printProblems(cmd *cobra.Command, form output, c *config.Config, err error) error {
 	problems, warnings := config.Problems{}, config.Problems{}
 	if err == nil {
 		warnings = append(warnings, c.Warnings()...)
@@ -152,7 +153,7 @@ func printProblems(cmd *cobra.Command, c *config.Config, err error) error {
 	if err != nil && !errors.As(err, &problems) {
 		return fmt.Errorf("--config: %w", err)
 	}
-	if e := printJSON(cmd.OutOrStdout(), map[string]any{"right": err == nil, "problems": problems, "warnings": warnings}); e != nil || err == nil {
+	if e := form.print(cmd.OutOrStdout(), map[string]any{"right": err == nil, "problems": problems, "warnings": warnings}, "problems"); e != nil || err == nil {
 		return e
 	}
 	return errReported

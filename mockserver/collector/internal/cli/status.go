@@ -20,9 +20,17 @@ import (
 
 // A destination is one as the admin API tells of it.
 type destination struct {
-	Name   string                   `json:"name"`
-	Status engine.DestinationStatus `json:"status"`
-	Ledger tracking.Ledger          `json:"ledger"`
+	Name     string                   `json:"name"`
+	Sources  []string                 `json:"sources"` // none: all
+	Webhooks []endpoint               `json:"webhooks"`
+	Status   engine.DestinationStatus `json:"status"`
+	Ledger   tracking.Ledger          `json:"ledger"`
+}
+
+// An endpoint is one of its webhooks.
+type endpoint struct {
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers,omitempty"`
 }
 
 // state says how a destination is doing.
@@ -58,14 +66,14 @@ whether it is up, how many calls it has before it, and since when the oldest wai
 			if err != nil {
 				return err
 			}
-			if c.json {
-				return printJSON(out, json.RawMessage(fmt.Appendf(nil, `{"health":%s,%s`, queue.raw, list.raw[len("{"):])))
+			if c.output.data() {
+				return c.output.print(out, json.RawMessage(fmt.Appendf(nil, `{"health":%s,%s`, queue.raw, list.raw[len("{"):])), "")
 			}
 			queue.read.print(out)
-			return table(out, func(row func(...any)) {
-				if len(list.read.Destinations) > 0 {
-					row("DESTINATION", "STATE", "PENDING", "FAILED", "DELIVERED", "LOST", "OLDEST PENDING")
-				}
+			if len(list.read.Destinations) == 0 {
+				return nil
+			}
+			return table(out, "DESTINATION,STATE,PENDING,FAILED,DELIVERED,LOST,OLDEST PENDING", func(row func(...any)) {
 				for _, d := range list.read.Destinations {
 					row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.Ledger.Delivered, d.Ledger.Lost, age(d.Ledger.OldestPending))
 				}
@@ -136,8 +144,8 @@ Failed calls are kept: see collector replay.`,
 			switch {
 			case err != nil:
 				return err
-			case c.json:
-				err = printJSON(out, answer.raw)
+			case c.output.data():
+				err = c.output.print(out, answer.raw, "destinations")
 			default:
 				err = answer.read.print(out)
 			}
@@ -154,15 +162,14 @@ func (p *proofs) print(out io.Writer) error {
 		fmt.Fprintln(out, "there are no destinations")
 		return nil
 	}
-	err := table(out, func(row func(...any)) {
-		row("DESTINATION", "ACCEPTED", "DELIVERED", "FAILED", "FILTERED", "PENDING", "LOST", "")
+	err := table(out, "DESTINATION,ACCEPTED,DELIVERED,FAILED,FILTERED,PENDING,LOST,", func(row func(...any)) {
 		for _, l := range p.Destinations {
 			row(l.Destination, l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost, l.verdict())
 		}
 	})
 	for _, l := range p.Destinations {
 		for _, loss := range l.Losses {
-			fmt.Fprintf(out, "%s: lost %s, accepted on %s: %s\n", plain(l.Destination), count(loss.Calls, "call"), loss.At.Format(time.DateTime), plain(loss.Cause))
+			fmt.Fprintf(out, "%s: lost %s, accepted on %s: %s\n", plain(l.Destination), count(loss.Calls, "call"), loss.At.Local().Format(time.RFC3339), plain(loss.Cause))
 		}
 		for _, problem := range l.Problems {
 			fmt.Fprintf(out, "%s: %s\n", plain(l.Destination), plain(problem))
@@ -206,8 +213,8 @@ func newSwitch(verb, short, long, done string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if c.json {
-				return printJSON(out, d.raw)
+			if c.output.data() {
+				return c.output.print(out, d.raw, "")
 			}
 			fmt.Fprintf(out, "%s is %s, with %s pending\n", plain(d.read.Name), done, count(d.read.Ledger.Pending, "call"))
 			return nil

@@ -34,7 +34,7 @@ func lastSync(c users.Computation) string {
 
 // syncProgress says how far a sync is, on one line.
 func syncProgress(s users.Sync) string {
-	sent := fmt.Sprintf("%d of %d calls sent", s.Sent, s.Calls())
+	sent := fmt.Sprintf("%d of %d calls sent%s", s.Sent, s.Calls(), percent(s.Sent, s.Calls()))
 	switch {
 	case s.State == users.SyncQueued:
 		return "waits for its turn"
@@ -138,7 +138,7 @@ func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 	}
 	defer list.Close()
 	shown := newProgress(cmd.ErrOrStderr())
-	s, err := f.upload(cmd.Context(), k, name, shown.reading(list), size)
+	s, err := f.upload(cmd.Context(), k, name, shown.reading(list, size), size)
 	shown.clear()
 	if err == nil && !f.dryRun && !f.noWait {
 		s, err = f.await(cmd.Context(), s.read.ID, shown)
@@ -146,8 +146,8 @@ func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 	if err != nil {
 		return err
 	}
-	if f.json {
-		return printJSON(cmd.OutOrStdout(), s.raw)
+	if f.output.data() {
+		return f.output.print(cmd.OutOrStdout(), s.raw, "")
 	}
 	f.report(cmd.OutOrStdout(), k, name, s.read)
 	return nil
@@ -195,7 +195,7 @@ func (f *syncFlags) await(ctx context.Context, id string, shown *progress) (s an
 		if s, err = get[users.Sync](ctx, &f.client, "/syncs/"+url.PathEscape(id)); err != nil || s.read.State == users.SyncDone {
 			return true, err
 		}
-		shown.say(syncProgress(s.read))
+		shown.say(syncProgress(s.read) + shown.remaining(s.read.Sent, s.read.Calls()))
 		return false, nil
 	})
 	if ctx.Err() != nil {
@@ -232,15 +232,14 @@ func (k listKind) newList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if c.json {
-				return printJSON(out, raw)
+			if c.output.data() {
+				return c.output.print(out, raw, "computations")
 			}
 			if len(found) == 0 {
 				fmt.Fprintln(out, "no "+k.plural)
 				return nil
 			}
-			return table(out, func(row func(...any)) {
-				row("NAME", "TRAIT", "SOURCE", "DESTINATION", "USERS", "LAST SYNC")
+			return table(out, "NAME,TRAIT,SOURCE,DESTINATION,USERS,LAST SYNC", func(row func(...any)) {
 				for _, one := range found {
 					row(one.Name, one.Key, one.Source, one.Destination, one.Users, lastSync(one))
 				}
@@ -278,8 +277,8 @@ Nothing is sent: the destination keeps what it knows. The next sync is a first o
 			if _, err := ask[any](ctx, &c, http.MethodDelete, "/computations/"+one.ID, nil); err != nil {
 				return err
 			}
-			if c.json {
-				return printJSON(out, map[string]any{"forgotten": one.ID})
+			if c.output.data() {
+				return c.output.print(out, map[string]any{"forgotten": one.ID}, "")
 			}
 			fmt.Fprintf(out, "%s %q of source %s at destination %s is forgotten\n", k.kind, plain(one.Name), plain(one.Source), plain(one.Destination))
 			return nil

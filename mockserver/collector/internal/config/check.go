@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -31,6 +32,7 @@ func (c *Config) check(d *decoder, lookup resolver) {
 	c.checkPlans(wrong)
 	c.checkDestinations(wrong)
 	c.checkAlerts(wrong)
+	c.checkOTLP(wrong)
 	c.checkReachable(wrong, lookup)
 	err := c.Settings().Validate()
 	if c.NATS != nil {
@@ -245,6 +247,48 @@ func (c *Config) checkAlerts(wrong report) {
 		}
 		wrong("alerts."+field, p.Problem, p.Hint)
 	}
+}
+
+func (c *Config) checkOTLP(wrong report) {
+	o := c.Telemetry.OTLP
+	if o == nil {
+		return
+	}
+	if protocols := []string{"", OTLPOverGRPC, OTLPOverHTTP}; !slices.Contains(protocols, o.Protocol) {
+		wrong("telemetry.otlp.protocol", fmt.Sprintf("is %q", o.Protocol), "use grpc or http")
+	}
+	if o.Endpoint != "" && !isOTLPEndpoint(o.Endpoint) {
+		wrong("telemetry.otlp.endpoint", "is neither a URL nor host:port", "give where the receiver listens, such as http://127.0.0.1:4318") // which may hold a password
+	}
+	if o.Insecure && strings.HasPrefix(o.Endpoint, "https://") {
+		wrong("telemetry.otlp.insecure", "is true, and the endpoint begins with https://", "leave it out, or use http://")
+	}
+	if r := o.Traces.Ratio; r != nil && !(*r >= 0 && *r <= 1) {
+		wrong("telemetry.otlp.traces.ratio", fmt.Sprintf("is %v", *r), "use a number from 0 to 1, such as 0.1 for one trace of ten")
+	}
+	if i := time.Duration(o.Metrics.Interval); i != 0 && i < time.Second {
+		wrong("telemetry.otlp.metrics.interval", fmt.Sprintf("is %v", i), "use 1s or more")
+	}
+	for name, value := range o.Headers {
+		field := fmt.Sprintf("telemetry.otlp.headers[%q]", name)
+		if !httpcheck.IsToken(name) {
+			wrong(field, "is no header name", "use letters, digits and hyphens")
+		}
+		if strings.IndexFunc(value, httpcheck.IsControl) >= 0 {
+			wrong(field, "has a control character in its value", "keep the value on one line of printable characters")
+		}
+	}
+}
+
+// isOTLPEndpoint reports whether a text is a URL without credentials, or host:port.
+func isOTLPEndpoint(text string) bool {
+	if strings.Contains(text, "://") {
+		u, err := url.Parse(text)
+		return err == nil && isURL(text, "http", "https") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+	}
+	host, port, err := net.SplitHostPort(text)
+	n, bad := strconv.Atoi(port)
+	return err == nil && bad == nil && n > 0 && n <= 65535 && host != "" && !strings.ContainsAny(host, "/@? ")
 }
 
 // checkDestinations checks what only a file can get wrong about them.

@@ -27,6 +27,7 @@ type Config struct {
 	TLS        TLS        `yaml:"tls"`
 	Log        Log        `yaml:"log"`
 	Alerts     *Alerts    `yaml:"alerts"` // nil: nobody is told
+	Telemetry  Telemetry  `yaml:"telemetry"`
 
 	Sources      []Source      `yaml:"sources"`
 	Destinations []Destination `yaml:"destinations"`
@@ -129,6 +130,40 @@ func (a *Alerts) Settings() webhook.Settings {
 	}
 }
 
+// Telemetry says where traces and metrics of the collector go.
+type Telemetry struct {
+	OTLP *OTLP `yaml:"otlp"` // nil: nowhere
+}
+
+// An OTLP is a receiver of OpenTelemetry's protocol. What is left out the environment may
+// say, by variables that begin with OTEL_.
+type OTLP struct {
+	Endpoint string            `yaml:"endpoint"`
+	Protocol string            `yaml:"protocol"` // OTLPOverGRPC or OTLPOverHTTP
+	Headers  map[string]string `yaml:"headers"`
+	Insecure bool              `yaml:"insecure"` // without TLS, where the endpoint is host:port
+	Traces   OTLPTraces        `yaml:"traces"`
+	Metrics  OTLPMetrics       `yaml:"metrics"`
+}
+
+// Values of OTLP.Protocol.
+const (
+	OTLPOverGRPC = "grpc"
+	OTLPOverHTTP = "http"
+)
+
+// OTLPTraces says which traces are sent.
+type OTLPTraces struct {
+	Enabled *bool    `yaml:"enabled"` // Defaults to true
+	Ratio   *float64 `yaml:"ratio"`   // of those that no sender has decided about. Defaults to 1
+}
+
+// OTLPMetrics says when metrics are sent.
+type OTLPMetrics struct {
+	Enabled  *bool    `yaml:"enabled"`  // Defaults to true
+	Interval Duration `yaml:"interval"` // Defaults to 1m
+}
+
 // SlogLevel returns the level in the words of package slog.
 func (l Log) SlogLevel() slog.Level {
 	var level slog.Level
@@ -168,6 +203,7 @@ type Destination struct {
 	PreviousSecret string    `yaml:"previousSecret"`
 	Signature      string    `yaml:"signature"`
 	AliasFields    string    `yaml:"aliasFields"`
+	TraceContext   string    `yaml:"traceContext"`
 	Order          string    `yaml:"order"`
 	GiveUpAfter    Duration  `yaml:"giveUpAfter"`
 	OnFailure      string    `yaml:"onFailure"`
@@ -203,7 +239,7 @@ func (c *Config) Settings() settings.Settings {
 			Types:    tracking.Filter(d.Types), Events: tracking.Filter(d.Events), MaxPerSecond: d.MaxPerSecond, Concurrency: d.Concurrency,
 			Settings: webhook.Settings{
 				SharedSecret: d.SharedSecret, PreviousSecret: d.PreviousSecret,
-				Signature: webhook.Signature(d.Signature), AliasFields: webhook.AliasFields(d.AliasFields),
+				Signature: webhook.Signature(d.Signature), AliasFields: webhook.AliasFields(d.AliasFields), TraceContext: webhook.TraceContext(d.TraceContext),
 			},
 		}
 		for _, w := range d.Webhooks {

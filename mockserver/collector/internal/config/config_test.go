@@ -42,6 +42,7 @@ egress:
   proxy: environment
 admin: {listen: "127.0.0.1:9000", tokenFile: token, hosts: [collector.example.com]}
 alerts: {webhook: https://example.com/alerts, after: 10m, format: slack, sharedSecret: "${SECRET}", signature: both, headers: {X-Team: ops}}
+telemetry: {otlp: {endpoint: "https://otel.example.com:4317", protocol: grpc, headers: {X-Token: "${SECRET}"}, traces: {enabled: true, ratio: 0.25}, metrics: {enabled: false, interval: 30s}}}
 log: {level: debug, format: json}
 sources:
   - name: web
@@ -55,6 +56,7 @@ destinations:
     enabled: true
     sharedSecret: 12345
     aliasFields: camelCase
+    traceContext: all
     types: {deny: [page]}
     events: {allow: ["Order *", A], deny: [Order Tested]}
     maxPerSecond: 0.5
@@ -65,7 +67,7 @@ destinations:
     enabled: false
 `), testExpander(dir), noNames)
 	require.NoError(t, err)
-	yes, no := true, false
+	yes, no, quarter := true, false, 0.25
 	webhooks := []Webhook{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}}
 	types, events := Filter{Deny: []string{"page"}}, Filter{Allow: []string{"Order *", "A"}, Deny: []string{"Order Tested"}}
 	want := &Config{
@@ -82,13 +84,17 @@ destinations:
 			Webhook: "https://example.com/alerts", After: Duration(10 * time.Minute), Format: AlertsSlack,
 			SharedSecret: "from the environment", Signature: "both", Headers: map[string]string{"X-Team": "ops"},
 		},
+		Telemetry: Telemetry{OTLP: &OTLP{
+			Endpoint: "https://otel.example.com:4317", Protocol: OTLPOverGRPC, Headers: map[string]string{"X-Token": "from the environment"},
+			Traces: OTLPTraces{Enabled: &yes, Ratio: &quarter}, Metrics: OTLPMetrics{Enabled: &no, Interval: Duration(30 * time.Second)},
+		}},
 		Sources: []Source{
 			{Name: "web", WriteKey: "from the environment"},
 			{Name: "app", WriteKey: "a key from a file b ${kept}", CallsPerSecond: 5},
 		},
 		Destinations: []Destination{
-			{Name: "crm", Type: "webhooks", Sources: []string{"web"}, Enabled: &yes, SharedSecret: "12345", AliasFields: "camelCase", Types: types, Events: events, MaxPerSecond: 0.5, Concurrency: 8, Webhooks: webhooks},
-			{Name: "copy", Type: "webhooks", Sources: []string{"web"}, Enabled: &no, SharedSecret: "12345", AliasFields: "camelCase", Types: types, Events: events, MaxPerSecond: 0.5, Concurrency: 8, Webhooks: webhooks},
+			{Name: "crm", Type: "webhooks", Sources: []string{"web"}, Enabled: &yes, SharedSecret: "12345", AliasFields: "camelCase", TraceContext: "all", Types: types, Events: events, MaxPerSecond: 0.5, Concurrency: 8, Webhooks: webhooks},
+			{Name: "copy", Type: "webhooks", Sources: []string{"web"}, Enabled: &no, SharedSecret: "12345", AliasFields: "camelCase", TraceContext: "all", Types: types, Events: events, MaxPerSecond: 0.5, Concurrency: 8, Webhooks: webhooks},
 		},
 	}
 	assert.Equal(t, want, got)
@@ -96,7 +102,7 @@ destinations:
 		Name: "copy", Sources: []string{"web"}, Disabled: true,
 		Types: tracking.Filter(types), Events: tracking.Filter(events), MaxPerSecond: 0.5, Concurrency: 8,
 		Settings: webhook.Settings{
-			SharedSecret: "12345", AliasFields: webhook.AliasCamelCase,
+			SharedSecret: "12345", AliasFields: webhook.AliasCamelCase, TraceContext: webhook.TraceAll,
 			Webhooks: []webhook.Endpoint{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}},
 		},
 	}, got.Settings().Destinations[1])
@@ -112,7 +118,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a key twice", store + "data: e", `c.yaml:2:1: is not YAML: mapping key "data" already defined at [1:1]`},
 		{"two documents", store + "---\nlisten: :1", `c.yaml:3:7: a second document begins here: keep one document in the file`},
 		{"a list for a mapping", "- data", `c.yaml:1:1: is a list: make it a group of settings, each on a line of its own as name: value`},
-		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is no setting: did you mean listen? The settings here are admin, alerts, data, destinations, egress, httpConfig, limits, listen, log, nats, sources, strict, sync, tls`},
+		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is no setting: did you mean listen? The settings here are admin, alerts, data, destinations, egress, httpConfig, limits, listen, log, nats, sources, strict, sync, telemetry, tls`},
 		{"a setting of another name", store + "sources: [{name: web, writeKey: k, rate: 3}]", `c.yaml:2:36: sources[0].rate is no setting: the settings here are callsPerSecond, name, onViolation, plan, violationsTo, writeKey`},
 		{"an unknown key", store + "sources:\n  - name: web\n    secret: x\n    writeKey: y", `c.yaml:4:5: sources[0].secret is no setting: the settings here are callsPerSecond, name, onViolation, plan, violationsTo, writeKey`},
 		{"a text for a list", store + "sources: web", `c.yaml:2:10: sources is one value: make it a list, each item after a hyphen`},
@@ -152,6 +158,14 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a monitoring address that is no URL", "nats: {url: 'nats://a', monitor: 'http://a:8222, b:8222'}", `c.yaml:1:25: nats.monitor has an address that is no URL: give those at which the servers are monitored, such as http://a:8222,http://b:8222`},
 		{"sync of a cluster", "nats: {url: 'nats://a'}\nsync: 1s", `c.yaml:2:1: sync is set, and so is nats: leave it out: servers of the cluster have their own sync_interval`},
 		{"a log level", store + "log: {level: loud}", `c.yaml:2:7: log.level is "loud": use debug, info, warn or error`},
+		{"how much of a trace", store + "destinations: [{name: crm, traceContext: full, webhooks: [{url: 'https://example.com/'}]}]", `c.yaml:2:28: destinations[0].traceContext is "full": use "parent", "all" or "none"`},
+		{"the protocol of telemetry", store + "telemetry:\n  otlp:\n    protocol: http/json", `c.yaml:4:5: telemetry.otlp.protocol is "http/json": use grpc or http`},
+		{"the endpoint of telemetry", store + "telemetry:\n  otlp:\n    endpoint: otel.example.com", `c.yaml:4:5: telemetry.otlp.endpoint is neither a URL nor host:port: give where the receiver listens, such as http://127.0.0.1:4318`},
+		{"an endpoint of telemetry with a password", store + "telemetry:\n  otlp:\n    endpoint: https://me:secret@otel.example.com", `c.yaml:4:5: telemetry.otlp.endpoint is neither a URL nor host:port: give where the receiver listens, such as http://127.0.0.1:4318`},
+		{"telemetry with and without TLS", store + "telemetry:\n  otlp:\n    endpoint: https://otel.example.com\n    insecure: true", `c.yaml:5:5: telemetry.otlp.insecure is true, and the endpoint begins with https://: leave it out, or use http://`},
+		{"the ratio of traces", store + "telemetry:\n  otlp:\n    traces: {ratio: 10}", `c.yaml:4:14: telemetry.otlp.traces.ratio is 10: use a number from 0 to 1, such as 0.1 for one trace of ten`},
+		{"the interval of metrics", store + "telemetry:\n  otlp:\n    metrics: {interval: 10ms}", `c.yaml:4:15: telemetry.otlp.metrics.interval is 10ms: use 1s or more`},
+		{"a header of telemetry", store + "telemetry:\n  otlp:\n    headers: {a b: c}", `c.yaml:4:15: telemetry.otlp.headers["a b"] is no header name: use letters, digits and hyphens`},
 		{"alerts to nobody", store + "alerts: {after: 5m}", `c.yaml:2:1: alerts.webhook is not set: give the URL that is told when something is wrong, or leave out alerts`},
 		{"the webhook of alerts", store + "alerts:\n  webhook: hooks.example.com", `c.yaml:3:3: alerts.webhook has the protocol "": start it with https:// or http://`},
 		{"a header of alerts", store + "alerts:\n  webhook: https://h/\n  headers:\n    Host: x", `c.yaml:5:5: alerts.headers["Host"] is set by the forwarder: remove it`},
@@ -272,6 +286,7 @@ func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
 		{"data: d\nalerts: {webhook: 'https://example.com/', headers: {Authorization: Bearer x}}", 0o644, "c.yaml"},
 		{"data: d\nalerts: {webhook: 'https://example.com/who-knows-it-may-write', format: slack}", 0o644, "c.yaml"},
 		{"data: d\nalerts: {webhook: 'https://example.com/', sharedSecret: '${SECRET}'}", 0o644, ""},
+		{"data: d\ntelemetry: {otlp: {headers: {authorization: Bearer x}}}", 0o644, "c.yaml"},
 	} {
 		write(t, dir, "c.yaml", c.yaml)
 		require.NoError(t, os.Chmod(filepath.Join(dir, "c.yaml"), c.mode))

@@ -41,6 +41,9 @@ func (c *Config) secrets() []secret {
 			all = append(all, secret{"alerts.webhook", a.Webhook, ""})
 		}
 	}
+	if o := c.Telemetry.OTLP; o != nil {
+		all = append(all, headerSecrets("telemetry.otlp", o.Headers)...)
+	}
 	return slices.DeleteFunc(all, func(s secret) bool { return strings.TrimSpace(s.value) == "" })
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -45,6 +46,7 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	writer := j.writerOf(b.Source)
 	for stored := 0; stored < len(b.Calls); {
 		p, n := cutPiece(b.Calls[stored:])
+		p.trace = b.Trace
 		if err := j.incoming.usage.begin(p.bytes(), j.options.MaxBytes); err != nil {
 			return incomplete(err, stored)
 		}
@@ -78,10 +80,17 @@ type piece struct {
 	size    int // decompressed
 	ids     []byte
 	segment []byte
+	trace   *tracecontext.Context // nil where there is none
 }
 
 // bytes is how many the piece takes in a message.
-func (p *piece) bytes() int64 { return int64(len(p.segment) + len(p.ids)) }
+func (p *piece) bytes() int64 {
+	n := len(p.segment) + len(p.ids)
+	if p.trace != nil {
+		n += len(p.trace.Parent) + len(p.trace.State)
+	}
+	return int64(n)
+}
 
 // cutPiece encodes the first calls, and tells how many.
 func cutPiece(calls []tracking.Call) (piece, int) {
@@ -121,7 +130,7 @@ func (l *sourceWriter) add(p piece, at time.Time) *group {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.open
-	if g == nil || g.calls+p.calls > groupCalls || g.size+p.size > groupBytes || len(g.ids)+1+len(p.ids) > groupIDs {
+	if g == nil || g.calls+p.calls > groupCalls || g.size+p.size > groupBytes || len(g.ids)+1+len(p.ids)+g.roomForTrace(&p) > groupIDs {
 		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), doubtful: make(chan struct{})}
 		if !l.journal.Work.Go(func() { l.publish(g) }) {
 			l.journal.incoming.usage.end(p.bytes(), false)
@@ -134,6 +143,7 @@ func (l *sourceWriter) add(p piece, at time.Time) *group {
 	if at.Before(g.at) {
 		g.at = at
 	}
+	g.addTrace(&p)
 	g.calls, g.size, g.bytes = g.calls+p.calls, g.size+p.size, g.bytes+p.bytes()
 	g.payload = append(g.payload, p.segment...)
 	if len(g.ids) > 0 {
@@ -141,6 +151,26 @@ func (l *sourceWriter) add(p piece, at time.Time) *group {
 	}
 	g.ids = append(g.ids, p.ids...)
 	return g
+}
+
+// addTrace notes the trace of a piece that is about to be added.
+func (g *group) addTrace(p *piece) {
+	if p.trace == nil {
+		return
+	}
+	if g.traced < g.calls {
+		g.traces = record.AppendTrace(g.traces, g.calls-g.traced, nil)
+	}
+	g.traces = record.AppendTrace(g.traces, p.calls, p.trace)
+	g.traced = g.calls + p.calls
+}
+
+// roomForTrace is how many bytes the traces of the group may take with that of a piece.
+func (g *group) roomForTrace(p *piece) int {
+	if p.trace == nil {
+		return len(g.traces)
+	}
+	return len(g.traces) + len(p.trace.Parent) + 3*len(p.trace.State) + 16 // as if each byte were escaped
 }
 
 // stored waits until it is known what became of the group, and returns how many of
@@ -210,6 +240,9 @@ func (j *Journal) storeGroup(source string, g *group) error {
 	m.Data = g.payload
 	m.Header[record.HeaderCalls] = []string{strconv.Itoa(g.calls)}
 	m.Header[record.HeaderIDs] = []string{string(g.ids)}
+	if len(g.traces) > 0 {
+		m.Header[record.HeaderTraces] = []string{string(g.traces)}
+	}
 	record.SetTime(m.Header, g.at)
 	j.Identify(m)
 	before := j.seen.acked.Load()

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -24,19 +25,22 @@ import (
 const otherHeaders = 1 << 10
 
 // keepFailed stores the calls that an outcome gave up, or filtered and keeps.
-func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tracking.Call) error {
+func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tracking.Call, traces tracecontext.List) error {
 	bodies, ids := make([][]byte, len(given)), make([]string, len(given))
 	for i := range given {
 		bodies[i], ids[i] = given[i].Body, given[i].ID
 	}
 	why := record.Reasons{Source: given[0].Source, Attempts: o.Attempt}
 	why.Reasons, why.Of = record.ReasonsOf(o.Failed)
-	idList := record.AppendIDs(nil, ids)
+	idList, traced := record.AppendIDs(nil, ids), record.TracesOf(traces)
 	m := nats.NewMsg(j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token()))
 	m.Data = record.AppendSegment([]byte{record.CallsFormat}, bodies)
 	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(bodies)))
 	m.Header.Set(record.HeaderIDs, string(idList))
-	m.Header.Set(record.HeaderReasons, why.Header(maxHeaders-otherHeaders-len(idList)))
+	m.Header.Set(record.HeaderReasons, why.Header(maxHeaders-otherHeaders-len(idList)-len(traced)))
+	if traced != "" {
+		m.Header.Set(record.HeaderTraces, traced)
+	}
 	record.SetTime(m.Header, time.Now())
 	_, err := j.Publish(ctx, m)
 	return err
@@ -63,6 +67,7 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 		if err != nil {
 			return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
 		}
+		traces := record.Traces(m.Traces, len(bodies))
 		for place, body := range bodies {
 			if marks[m.Ref.Token()].Has(place) {
 				continue
@@ -72,7 +77,7 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 				return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
 			}
 			reason, filtered := m.Why.Reason(place)
-			if !yield(journal.FailedCall{Call: call, Filtered: filtered, Reason: reason, FailedAt: m.At, Attempts: m.Why.Attempts}) {
+			if !yield(journal.FailedCall{Call: call, Trace: traces.At(place), Filtered: filtered, Reason: reason, FailedAt: m.At, Attempts: m.Why.Attempts}) {
 				return store.ErrEnough
 			}
 		}

@@ -96,7 +96,7 @@ func newSample(t *testing.T, ending string) *sample {
 		s.storeNoSnapshots(j)
 		replayUnseen(t, j, replayed)
 	default:
-		require.NoError(t, j.Replay(within(t), "crm", replayed, tracking.StateFailed))
+		require.NoError(t, j.Replay(within(t), "crm", replayed, nil, tracking.StateFailed))
 	}
 	for _, c := range replayed {
 		s.bySeq[j.seen.acked.Load()] = append(s.bySeq[j.seen.acked.Load()], c.ID)
@@ -140,7 +140,7 @@ func replayUnseen(t *testing.T, j *Journal, calls []tracking.Call) {
 	t.Helper()
 	look, err := j.lookToReplay(within(t), "crm", calls, tracking.StateFailed)
 	require.NoError(t, err)
-	stored, err := j.storeReplay(within(t), look, calls)
+	stored, err := j.storeReplay(within(t), look, calls, nil)
 	require.NoError(t, err)
 	require.NoError(t, j.settleReplay(within(t), stored))
 }

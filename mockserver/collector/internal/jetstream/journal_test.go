@@ -155,7 +155,13 @@ func TestJournal(t *testing.T) {
 			return j
 		},
 		Reopen: func(t *testing.T, j journal.Journal) journal.Journal {
-			return reopen(t, dirs[j])
+			left, err := jetstream.Copy(dirs[j], t.TempDir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := open(t, jetstream.Options{Dir: left})
+			dirs[again] = left
+			return again
 		},
 	})
 }

@@ -178,11 +178,11 @@ func (l *life) replay() {
 	}
 	failed = failed[:1+l.random.Intn(len(failed))]
 	if l.random.Intn(2) == 0 {
-		l.no(l.journal.Replay(l.ctx, "crm", failed, from))
+		l.no(l.journal.Replay(l.ctx, "crm", failed, nil, from))
 	} else {
 		look, err := l.journal.lookToReplay(l.ctx, "crm", failed, from)
 		l.no(err)
-		_, err = l.journal.storeReplay(l.ctx, look, failed)
+		_, err = l.journal.storeReplay(l.ctx, look, failed, nil)
 		l.no(err)
 		defer l.kill()
 	}

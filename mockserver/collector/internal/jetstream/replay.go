@@ -15,6 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -22,7 +23,7 @@ import (
 // their own, which also say in which state they were: that is what counts. What
 // follows from it can be done again. A replay of failed calls takes those that
 // are still listed; it is an error if one is not. Of filtered calls, some are listed.
-func (j *Journal) Replay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State) error {
+func (j *Journal) Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error {
 	if err := j.open(); err != nil {
 		return err
 	}
@@ -47,8 +48,8 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 	}
 	defer j.remember(ctx)
 	for looks := 1; len(calls) > 0; looks++ {
-		n, err := j.replayListed(ctx, lock, destination, calls, from)
-		calls = calls[n:]
+		n, err := j.replayListed(ctx, lock, destination, calls, traces, from)
+		calls, traces = calls[n:], traces.Between(n, len(calls))
 		if errors.Is(err, errOutrun) && looks < mostLooks {
 			err = pause.For(ctx, 100*time.Millisecond)
 		}
@@ -64,7 +65,7 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 var errOutrun = errors.New("another replay was stored meanwhile")
 
 // replayListed looks where calls are listed, and replays them. It returns how many it has.
-func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destination string, calls []tracking.Call, from tracking.State) (done int, err error) {
+func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) (done int, err error) {
 	look, err := j.lookToReplay(ctx, destination, calls, from)
 	if err != nil {
 		return 0, err
@@ -74,7 +75,7 @@ func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destinatio
 		err := lock.Renew(ctx)
 		if err == nil {
 			var stored storedReplay
-			if stored, err = j.storeReplay(ctx, look, calls[done:done+n]); err == nil {
+			if stored, err = j.storeReplay(ctx, look, calls[done:done+n], traces.Between(done, done+n)); err == nil {
 				err = j.settleReplay(ctx, stored)
 			}
 		}
@@ -137,7 +138,7 @@ type storedReplay struct {
 }
 
 // storeReplay stores one message of calls, if no replay was stored since the look.
-func (j *Journal) storeReplay(ctx context.Context, l *replayLook, calls []tracking.Call) (storedReplay, error) {
+func (j *Journal) storeReplay(ctx context.Context, l *replayLook, calls []tracking.Call, traces tracecontext.List) (storedReplay, error) {
 	now := time.Now()
 	c := record.Control{Name: l.destination, Source: calls[0].Source, From: uint8(l.from)}
 	bodies, ids := make([][]byte, len(calls)), make([]string, len(calls))
@@ -158,6 +159,9 @@ func (j *Journal) storeReplay(ctx context.Context, l *replayLook, calls []tracki
 	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(calls)))
 	m.Header.Set(record.HeaderIDs, string(record.AppendIDs(nil, ids)))
 	m.Header.Set(record.HeaderControl, c.Header())
+	if traced := record.TracesOf(traces); traced != "" {
+		m.Header.Set(record.HeaderTraces, traced)
+	}
 	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(l.last, 10))
 	record.SetTime(m.Header, now)
 	j.Identify(m)

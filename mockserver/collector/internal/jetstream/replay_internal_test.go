@@ -70,7 +70,7 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 			require.Len(t, calls, 200)
 			look, err := j.lookToReplay(within(t), "crm", calls, tracking.StateFailed)
 			require.NoError(t, err)
-			_, err = j.storeReplay(within(t), look, calls[:128])
+			_, err = j.storeReplay(within(t), look, calls[:128], nil)
 			require.NoError(t, err)
 			if restart {
 				require.NoError(t, j.Close())
@@ -79,10 +79,10 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 			}
 			t.Cleanup(func() { assert.NoError(t, j.Close()) })
 
-			require.ErrorContains(t, j.Replay(within(t), "crm", calls[:1], tracking.StateFailed), "not among the failed ones")
+			require.ErrorContains(t, j.Replay(within(t), "crm", calls[:1], nil, tracking.StateFailed), "not among the failed ones")
 			left := listedAsFailed(t, j)
 			assert.Len(t, left, 72)
-			require.NoError(t, j.Replay(within(t), "crm", left, tracking.StateFailed))
+			require.NoError(t, j.Replay(within(t), "crm", left, nil, tracking.StateFailed))
 			assert.Empty(t, listedAsFailed(t, j))
 			ledgers, err := j.Ledger(within(t))
 			require.NoError(t, err)
@@ -101,8 +101,8 @@ func TestReplayThatComesLateIsRefused(t *testing.T) {
 	late, err := j.lookToReplay(within(t), "crm", calls, tracking.StateFailed)
 	require.NoError(t, err)
 
-	require.NoError(t, j.Replay(within(t), "crm", calls[:2], tracking.StateFailed))
-	_, err = j.storeReplay(within(t), late, calls)
+	require.NoError(t, j.Replay(within(t), "crm", calls[:2], nil, tracking.StateFailed))
+	_, err = j.storeReplay(within(t), late, calls, nil)
 	require.ErrorIs(t, err, errOutrun)
 
 	proofs, err := j.Verify(within(t))
@@ -119,13 +119,13 @@ func TestMarkThatComesLateIsRefused(t *testing.T) {
 	calls := listedAsFailed(t, j)
 	look, err := j.lookToReplay(within(t), "crm", calls[:1], tracking.StateFailed)
 	require.NoError(t, err)
-	first, err := j.storeReplay(within(t), look, calls[:1])
+	first, err := j.storeReplay(within(t), look, calls[:1], nil)
 	require.NoError(t, err)
 	require.Len(t, first.failed, 1)
 	late, err := j.markMessage(within(t), "crm", first.failed[0])
 	require.NoError(t, err)
 
-	require.NoError(t, j.Replay(within(t), "crm", calls[1:2], tracking.StateFailed))
+	require.NoError(t, j.Replay(within(t), "crm", calls[1:2], nil, tracking.StateFailed))
 	_, err = j.Publish(within(t), late)
 	require.Truef(t, store.IsWrongSequence(err), "%v", err)
 	assert.Equal(t, calls[2:], listedAsFailed(t, j))

@@ -16,14 +16,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Settle does what follows from an outcome that is stored: it schedules the next
 // attempt and keeps the failed calls. To do it twice does no harm.
 //
-// given are the calls that it gave up.
-func (j *Journal) Settle(o *record.Outcome, given []tracking.Call) error {
+// given are the calls that it gave up, and traces those of them.
+func (j *Journal) Settle(o *record.Outcome, given []tracking.Call, traces tracecontext.List) error {
 	ctx := j.Ctx
 	if len(o.Again) > 0 {
 		if err := j.schedule(ctx, o.Destination, nextAttempt(o)); err != nil {
@@ -31,7 +32,7 @@ func (j *Journal) Settle(o *record.Outcome, given []tracking.Call) error {
 		}
 	}
 	if len(given) > 0 && j.concerns(o) {
-		if err := j.keepFailed(ctx, o, given); err != nil {
+		if err := j.keepFailed(ctx, o, given, traces); err != nil {
 			return fmt.Errorf("keeping failed calls: %w", err)
 		}
 	}
@@ -206,6 +207,8 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 		return err
 	}
 	var given []tracking.Call
+	var traces tracecontext.List
+	all := record.Traces(m.Traces, m.Calls)
 	for _, f := range o.Failed {
 		if f.Place >= len(bodies) {
 			return fmt.Errorf("%w: message %d has no call %d", record.ErrBadSegment, o.Ref.Seq, f.Place)
@@ -214,9 +217,10 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 		if err != nil {
 			return err
 		}
+		traces = traces.With(len(given), all.At(f.Place))
 		given = append(given, call)
 	}
-	return j.keepFailed(ctx, o, given)
+	return j.keepFailed(ctx, o, given, traces)
 }
 
 // dropUnfailed removes from FAILED the calls that the account does not count as

@@ -27,12 +27,12 @@ func TestNothingIsKeptOfADestinationThatWasDetached(t *testing.T) {
 		require.NoError(t, j.Failed(within(t), "crm", func(journal.FailedCall) bool { n++; return true }))
 		return n
 	}
-	require.NoError(t, j.Settle(o, given))
+	require.NoError(t, j.Settle(o, given, nil))
 	assert.Equal(t, 1, failed())
 
 	require.NoError(t, j.Detach(within(t), "crm"))
 	_, err = j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
-	require.NoError(t, j.Settle(o, given))
+	require.NoError(t, j.Settle(o, given, nil))
 	assert.Zero(t, failed())
 }

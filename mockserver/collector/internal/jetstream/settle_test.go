@@ -42,7 +42,7 @@ func TestFailedCallsAreListedRightAfterAKill(t *testing.T) {
 	assert.Len(t, failed, 2*batches)
 
 	j = reopen(t, dir)
-	require.NoError(t, j.Replay(within(t), "crm", failed, tracking.StateFailed))
+	require.NoError(t, j.Replay(within(t), "crm", failed, nil, tracking.StateFailed))
 	work(t, attach(t, j, "crm"), 2*batches, delivered)
 	wantSums(t, verified(t, j, "crm"), "200 = 200 + 0 + 0 + 0")
 }

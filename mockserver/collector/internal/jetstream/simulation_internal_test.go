@@ -440,7 +440,7 @@ func (s *simulation) replay(j *Journal) {
 		s.model.at("crm", failed[i].ID).replays++
 	}
 	s.mu.Unlock()
-	if err := j.Replay(j.Ctx, "crm", failed, tracking.StateFailed); err != nil {
+	if err := j.Replay(j.Ctx, "crm", failed, nil, tracking.StateFailed); err != nil {
 		return
 	}
 	s.mu.Lock()

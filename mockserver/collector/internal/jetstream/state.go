@@ -171,6 +171,8 @@ type group struct {
 	size    int
 	bytes   int64 // that usage counts
 	ids     []byte
+	traces  []byte // see record.AppendTrace
+	traced  int    // how many of the calls, the first ones, traces has
 	payload []byte
 	done    chan struct{} // closed when err says how it ended
 	err     error

@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,7 +138,7 @@ func TestTrimRemovesWhatIsDoneAndCountsIt(t *testing.T) {
 	wantSums(t, verified(t, j, "b"), inB)
 
 	calls := appendCalls(t, j, "web", "later", 10)
-	ok(t, j.Replay(within(t), "b", calls[:0], tracking.StateDelivered))
+	ok(t, j.Replay(within(t), "b", calls[:0], nil, tracking.StateDelivered))
 	j = reopen(t, dir)
 	wantSums(t, verified(t, j, "a"), "210 = 160 + 20 + 20 + 10")
 	work(t, attach(t, j, "a"), 10, delivered)
@@ -208,7 +209,28 @@ func TestCallsThatArePendingForTooLongAreListedAsFailed(t *testing.T) {
 	if len(failed) != 309 {
 		t.Fatalf("%d calls are listed as failed", len(failed))
 	}
-	ok(t, j.Replay(within(t), "down", failed, tracking.StateFailed))
+	ok(t, j.Replay(within(t), "down", failed, nil, tracking.StateFailed))
 	work(t, r, 309, delivered)
 	wantSums(t, verified(t, j, "down"), "310 = 310 + 0 + 0 + 0")
+}
+
+func TestCallsThatWereGivenUpAreNotHandedOut(t *testing.T) {
+	j := open(t, jetstream.Options{Dir: t.TempDir(), Keep: time.Millisecond})
+	r := attach(t, j, "down")
+	appendCalls(t, j, "web", "a", 300)
+	l, err := r.Next(within(t), journal.Want{}) // the other parts have come with it
+	ok(t, err)
+	time.Sleep(2 * time.Millisecond) // until all is older than Keep
+
+	ok(t, j.Trim(within(t)))
+	wantSums(t, verified(t, j, "down"), "300 = 0 + 172 + 0 + 128")
+	ok(t, l.Finish(within(t), journal.Result{Outcomes: slices.Repeat([]tracking.Outcome{{State: tracking.StateDelivered}}, 128)}))
+	var failed []tracking.Call
+	ok(t, j.Failed(within(t), "down", func(f journal.FailedCall) bool {
+		failed = append(failed, f.Call)
+		return true
+	}))
+	ok(t, j.Replay(within(t), "down", failed, nil, tracking.StateFailed))
+	work(t, r, 172, delivered)
+	wantSums(t, verified(t, j, "down"), "300 = 300 + 0 + 0 + 0")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -35,6 +36,7 @@ type Metrics struct {
 	violations                 *prometheus.CounterVec
 	attempts, deliveries       *prometheus.CounterVec
 	filtered, alerts           *prometheus.CounterVec
+	telemetry                  *prometheus.CounterVec
 	attemptSeconds, lagSeconds *prometheus.HistogramVec
 }
 
@@ -81,6 +83,7 @@ func New(version string) *Metrics {
 	m.deliveries = counter("collector_deliveries_total", "Calls whose attempt ended, by how: delivered, failed, filtered, or pending, which is to be tried again.", "destination", "result")
 	m.filtered = counter("collector_calls_filtered_total", "Calls that a destination does not get, by what decided so.", "destination", "reason")
 	m.alerts = counter("collector_alerts_total", "Alerts by how they went: sent, failed, which is tried again, or dropped.", "kind", "result")
+	m.telemetry = counter("collector_telemetry_total", "Spans, and exports of metrics, to OpenTelemetry by how they went: sent, failed, or dropped for lack of room.", "signal", "result")
 	m.attemptSeconds = histogram("collector_attempt_duration_seconds", "How long requests to webhooks took.",
 		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
 	m.lagSeconds = histogram("collector_delivery_latency_seconds", "How long after they were accepted calls were delivered.",
@@ -157,6 +160,14 @@ func (m *Metrics) Observe(e event.Event) {
 
 // CountAlert counts an alert, or a try of one.
 func (m *Metrics) CountAlert(kind, result string) { m.alerts.WithLabelValues(kind, result).Inc() }
+
+// CountTelemetry counts n spans, or exports of metrics.
+func (m *Metrics) CountTelemetry(signal, result string, n int) {
+	m.telemetry.WithLabelValues(signal, result).Add(float64(n))
+}
+
+// Gather implements prometheus.Gatherer.
+func (m *Metrics) Gather() ([]*dto.MetricFamily, error) { return m.registry.Gather() }
 
 func (m *Metrics) countRetried(b event.Batch) {
 	if b.RetryCount > 0 {

@@ -44,17 +44,17 @@ func newAttemptLog(log *attempts.Log, history *history.History, plans *plans, lo
 	}
 }
 
-// read begins to read what is stored into the history, without waiting for it. On a
-// cluster it goes on with what others store. It is for when calls are taken: to read
+// read begins to read what is stored into the history, without waiting for it. Where
+// hear is not nil it goes on with what others store, and tells hear. It is for when calls are taken: to read
 // takes time and memory that the start needs, and nobody waits for it.
-func (l *attemptLog) read(shared bool) {
+func (l *attemptLog) read(hear func(event.Event)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	l.reading.Go(func() {
 		next, err := l.restore(ctx)
 		close(l.restored)
-		if err == nil && shared {
-			err = l.log.Follow(ctx, next, func(record []byte) { l.apply(record, l.history.Observe) })
+		if err == nil && hear != nil {
+			err = l.log.Follow(ctx, next, func(record []byte) { l.apply(record, hear) })
 		}
 		if err != nil && ctx.Err() == nil {
 			l.logger.Warn("attempts of other processes cannot be shown", "error", err)

@@ -12,10 +12,12 @@ import (
 // and the tracking API to all. endpoint is where calls are sent to, where that is another listener.
 func (s *Service) everything(endpoint string) http.Handler {
 	operators := http.NewServeMux()
-	admin := admin.New(s.collector, s.options.Version)
-	operators.Handle("/api/", admin)
+	api := admin.New(s.collector, s.options.Version)
+	operators.Handle("/api/", api)
 	if s.options.Dev {
-		operators.Handle("/messages", admin)
+		for _, path := range admin.TestPaths {
+			operators.Handle(path, api)
+		}
 	}
 	operators.Handle("/metrics", s.metrics.Handler())
 	operators.HandleFunc("/debug/pprof/", pprof.Index)
@@ -25,7 +27,7 @@ func (s *Service) everything(endpoint string) http.Handler {
 	operators.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	guarded := s.guard.Wrap(operators)
 	s.inspector = inspector.New(s.collector, inspector.Config{Guard: s.guard, Endpoint: endpoint})
-	pages := s.inspector.Wrap(s.collector)
+	pages := s.inspector.Wrap(s.telemetry.Handler(s.collector))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := operators.Handler(r); pattern != "" {
 			guarded.ServeHTTP(w, r)

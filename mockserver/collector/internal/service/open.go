@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
@@ -56,9 +57,9 @@ const (
 
 // open opens the queue and starts a collector on it. A cluster that is just
 // starting, or choosing its leaders, is waited for.
-func open(ctx context.Context, o Options, observers ...event.Observer) (*store, *engine.Collector, error) {
+func open(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ...event.Observer) (*store, *engine.Collector, error) {
 	for deadline := time.Now().Add(clusterTimeout); ; {
-		s, c, err := tryOpen(ctx, o, observers...)
+		s, c, err := tryOpen(ctx, o, tel, observers...)
 		if err == nil || o.Config.NATS == nil || !jetstream.Transient(err) || time.Now().After(deadline) {
 			return s, c, err
 		}
@@ -71,12 +72,12 @@ func open(ctx context.Context, o Options, observers ...event.Observer) (*store, 
 	}
 }
 
-func tryOpen(ctx context.Context, o Options, observers ...event.Observer) (*store, *engine.Collector, error) {
+func tryOpen(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ...event.Observer) (*store, *engine.Collector, error) {
 	s, err := openStore(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := openCollector(o, s, observers...)
+	c, err := openCollector(o, s, tel, observers...)
 	if err != nil {
 		return nil, nil, errors.Join(err, s.close())
 	}
@@ -116,7 +117,7 @@ func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *
 }
 
 // openCollector starts a collector on a store.
-func openCollector(o Options, s *store, observers ...event.Observer) (*engine.Collector, error) {
+func openCollector(o Options, s *store, tel *telemetry.Telemetry, observers ...event.Observer) (*engine.Collector, error) {
 	c := o.Config
 	sender, err := senderConfig(c.Egress, o.Dev)
 	if err != nil {
@@ -127,8 +128,8 @@ func openCollector(o Options, s *store, observers ...event.Observer) (*engine.Co
 		Sources: settings.Sources, Destinations: settings.Destinations,
 		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, HTTPConfig: json.RawMessage(c.HTTPConfig), Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
-		Sender: sender, Journal: s.queue, Shared: c.NATS != nil, Store: s.settings, State: s.state, History: s.history,
-		Plans: s.plans, Observers: append(slices.Clone(observers), s.attempts), IsHTTPS: o.isHTTPS, Logger: o.Log,
+		Sender: sender, WrapTransport: tel.Transport, Journal: tel.Journal(s.queue), Shared: c.NATS != nil, Store: s.settings, State: s.state, History: s.history,
+		Plans: s.plans, Observers: append(slices.Clone(observers), s.attempts), IsHTTPS: o.isHTTPS, ClientOf: o.clientOf, Logger: o.Log,
 	}
 	if c.NATS == nil { // alone on its directory, also when it comes back
 		options.Instance, options.TempDir = "embedded", c.Data

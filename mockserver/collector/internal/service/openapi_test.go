@@ -47,7 +47,8 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 		res.Body.Close()
 	}
 	send("web-key", `{"batch":[{"type":"track","userId":"u1","event":"E","messageId":"m 1/a","properties":{"n":12345678901234567890}},
-		{"type":"page","anonymousId":"a","name":"N","category":"C","messageId":"m2"},{"type":"track","userId":"u"}]}`)
+		{"type":"page","anonymousId":"a","name":"N","category":"C","messageId":"m2"},{"type":"track","userId":"u"},
+		{"type":"identify","userId":"ada/b","anonymousId":"a","messageId":"m3","traits":{"plan":"Pro"}}]}`)
 	send("", `{"batch":[]}`)
 	waitLedgers(t, s, func(ledgers []tracking.Ledger) bool {
 		return len(ledgers) == 2 && ledgers[0].Pending == 0 && ledgers[1].Pending == 0
@@ -55,6 +56,8 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 
 	// That of the audience below, which is made of its source, destination and key.
 	const computation = "is7fsrtkbnk6xggw"
+	// That of the track calls above, which is made of their source, type and event.
+	const event = "22dabzer5qqitjtj"
 	for _, c := range []struct {
 		method, path, body string
 		status             int
@@ -73,7 +76,7 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 		{"POST", "/destinations", `{"name":"made","sources":["web"],"sharedSecret":"s","webhooks":[{"url":"` + receiver.URL + `","headers":{"Authorization":"Bearer x"}}]}`, 201},
 		{"GET", "/destinations", "", 200},
 		{"GET", "/destinations/made", "", 200},
-		{"PATCH", "/destinations/made", `{"enabled":false,"aliasFields":"camelCase"}`, 200},
+		{"PATCH", "/destinations/made", `{"enabled":false,"aliasFields":"camelCase","traceContext":"all"}`, 200},
 		{"PATCH", "/destinations/made", `{"signature":"standard","sharedSecret":"t","rotate":true}`, 200},
 		{"PATCH", "/destinations/made", `{"previousSecret":""}`, 200},
 		{"PATCH", "/destinations/made", `{"sharedSecret":"whsec_?"}`, 422},
@@ -90,13 +93,40 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 		{"GET", "/destinations/gone/failed?limit=1&type=track&type=page", "", 200},
 		{"POST", "/destinations/gone/replay", `{"types":["track"],"dryRun":true}`, 200},
 		{"POST", "/destinations/none/replay", "", 404},
+		{"POST", "/destinations/gone/replays", `{"types":["track"]}`, 201},
+		{"POST", "/destinations/gone/replays", `{"dryRun":true}`, 422},
+		{"POST", "/destinations/none/replays", "", 404},
+		{"GET", "/replays", "", 200},
+		{"GET", "/replays/none", "", 404},
 		{"GET", "/calls?limit=1&source=web", "", 200},
 		{"GET", "/calls?before=2", "", 200},
+		{"GET", "/calls?where=prop.n:>5&where=-traits.x:*", "", 200},
 		{"GET", "/calls/web/m%201%2Fa", "", 200},
 		{"GET", "/calls/web/none", "", 404},
 		{"GET", "/calls/web/m2/attempts", "", 200},
 		{"POST", "/calls/web/m2/replay", `{"destination":"good"}`, 200},
+		{"GET", "/users/u1/timeline?limit=10", "", 200},
+		{"GET", "/users/ada%2Fb/timeline?offset=0", "", 200},
 		{"GET", "/rejections", "", 200},
+		{"GET", "/problems", "", 200},
+		{"GET", "/rejections?type=track&limit=1", "", 200},
+		{"GET", "/activity", "", 200},
+		{"GET", "/activity?limit=2&newest=true&kind=attempt&kind=outcome&destination=gone", "", 200},
+		{"GET", "/activity?kind=rejected&kind=refused", "", 200},
+		{"POST", "/destinations/good/test", `{"type":"identify"}`, 200},
+		{"POST", "/destinations/gone/test", "", 200},
+		{"POST", "/destinations/none/test", "", 404},
+		{"GET", "/problems", "", 200},
+		{"GET", "/events", "", 200},
+		{"GET", "/events?source=web&type=track&event=E&odd=false", "", 200},
+		{"GET", "/events/" + event, "", 200},
+		{"GET", "/events/none", "", 404},
+		{"GET", "/events/" + event + "/schema", "", 200},
+		{"GET", "/events/none/schema", "", 404},
+		{"GET", "/events/" + event + "/like", "", 200},
+		{"GET", "/events/none/like", "", 404},
+		{"DELETE", "/events/" + event, "", 204},
+		{"DELETE", "/events/" + event, "", 404},
 		{"POST", "/deletions", `{"id":"gdpr 1/a","userIds":["u1","u2"],"source":"web"}`, 201},
 		{"POST", "/deletions", `{"id":"gdpr 1/a","userIds":["u3"]}`, 409},
 		{"GET", "/deletions", "", 200},
@@ -120,6 +150,9 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 		{"DELETE", "/computations/" + computation, "", 204},
 	} {
 		contract.check(c.method, c.path, c.body, c.status)
+	}
+	for _, run := range s.collector.ReplayRuns() {
+		contract.check("GET", "/replays/"+run.ID, "", 200)
 	}
 	contract.allChecked()
 }

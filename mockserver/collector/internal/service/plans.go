@@ -9,7 +9,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/plan"
@@ -104,17 +103,7 @@ func (p *plans) violationsOf(c *tracking.Call) []tracking.Violation {
 	if s == nil || history.IsSynthetic(c) {
 		return nil
 	}
-	var member []byte
-	wanted := fields.Properties
-	if c.Type == "identify" || c.Type == "group" {
-		wanted = fields.Traits
-	}
-	for m := range jsonscan.Members(c.Body) {
-		if fields.Of(m.Key) == wanted {
-			member = m.Value
-		}
-	}
-	return s.judge(c, member)
+	return s.judge(c, fields.Find(c.Body, fields.Describing(c.Type)))
 }
 
 // judge returns how a call is not as planned.

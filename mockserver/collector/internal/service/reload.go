@@ -24,7 +24,7 @@ const settle = 100 * time.Millisecond
 const unsettled = time.Second
 
 // Reload applies a changed configuration: sources and their plans, destinations, alerts,
-// the admin token, hosts and proxies, the certificate and the log level. It returns the
+// telemetry, the admin token, hosts and proxies, the certificate and the log level. It returns the
 // settings that changed too but are read at the start alone. On an error what was stays.
 func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []string, err error) {
 	s.reloading.Lock()
@@ -44,6 +44,7 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	}
 	s.store.plans.use(c)
 	s.alerter.Configure(alertsConfig(c))
+	s.configureTelemetry(ctx, c)
 	_ = s.guard.Configure(guard) // it was checked
 	if s.certificate.Load() != nil && certificate != nil {
 		s.certificate.Store(certificate)

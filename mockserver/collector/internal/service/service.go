@@ -1,11 +1,13 @@
 package service
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/metrics"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
@@ -39,7 +42,8 @@ type Options struct {
 	// Level, if it is not nil, follows log.level when the configuration changes.
 	Level *slog.LevelVar
 
-	isHTTPS func(*http.Request) bool // of requests to the tracking API; nil: the collector's own
+	clientOf func(*http.Request) netip.Addr // of requests to the tracking API; nil: the collector's own
+	isHTTPS  func(*http.Request) bool       // of requests to the tracking API; nil: the collector's own
 }
 
 // A Service is a collector that listens.
@@ -50,6 +54,7 @@ type Service struct {
 	collector *engine.Collector
 	metrics   *metrics.Metrics
 	alerter   *alerts.Alerter
+	telemetry *telemetry.Telemetry
 	guard     *access.Guard
 	inspector *inspector.Inspector
 	main      *listener
@@ -114,6 +119,28 @@ func alertsConfig(c *config.Config) *alerts.Config {
 		return nil
 	}
 	return &alerts.Config{Settings: c.Alerts.Settings(), After: time.Duration(c.Alerts.After), Slack: c.Alerts.Format == config.AlertsSlack}
+}
+
+// telemetryConfig says where traces and metrics go; nowhere where it is nil.
+func telemetryConfig(c *config.Config) *telemetry.Config {
+	o := c.Telemetry.OTLP
+	if o == nil {
+		return nil
+	}
+	off := func(enabled *bool) bool { return enabled != nil && !*enabled }
+	return &telemetry.Config{
+		Endpoint: o.Endpoint, Protocol: o.Protocol, Headers: o.Headers, Insecure: o.Insecure,
+		NoTraces: off(o.Traces.Enabled), Ratio: o.Traces.Ratio,
+		NoMetrics: off(o.Metrics.Enabled), Interval: time.Duration(o.Metrics.Interval),
+	}
+}
+
+// configureTelemetry sends traces and metrics as a configuration says. What the environment
+// has wrong keeps no calls from being taken.
+func (s *Service) configureTelemetry(ctx context.Context, c *config.Config) {
+	if err := s.telemetry.Configure(ctx, telemetryConfig(c)); err != nil {
+		s.log.Error("traces and metrics are sent as before, or not at all", "error", err)
+	}
 }
 
 func guardConfig(c *config.Config) access.GuardConfig {

@@ -33,6 +33,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -114,11 +115,6 @@ func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
 		{one.URL(), "/api/v1/ledger", "", 200},
 		{one.URL(), "/metrics", "", 200},
 		{one.URL(), "/debug/pprof/cmdline", "", 200},
-		{one.URL(), "/messages", "", 200},
-		{three.URL(), "/messages", "let-me-in", 200},
-		{three.URL(), "/messages", "", 401},
-		{two.URL(), "/messages", "let-me-in", 404},
-		{two.AdminURL(), "/messages", "let-me-in", 404},
 		{two.URL(), "/ready", "", 200},
 		{two.URL(), "/api/v1/ledger", "let-me-in", 404},
 		{two.URL(), "/metrics", "let-me-in", 404},
@@ -138,6 +134,17 @@ func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
 		status, _ := get(t, http.DefaultClient, c.url+c.path, c.token)
 		assert.Equal(t, c.status, status, "%s with the token %q", c.path, c.token)
 	}
+	// What tests ask is there for development alone.
+	for path, status := range map[string]int{"/messages": 200, "/good": 200, "/bad": 200, "/all": 200, "/reset": 405, "/expect": 405} {
+		assert.Contains(t, admin.TestPaths, path)
+		for url, want := range map[string]int{one.URL(): status, three.URL(): status, two.URL(): 404, two.AdminURL(): 404} {
+			got, _ := get(t, http.DefaultClient, url+path, "let-me-in")
+			assert.Equal(t, want, got, path)
+		}
+		got, _ := get(t, http.DefaultClient, three.URL()+path, "")
+		assert.Equal(t, 401, got, "%s without a token", path)
+	}
+	assert.Len(t, admin.TestPaths, 6)
 }
 
 func TestURLsCanBeReached(t *testing.T) {

@@ -14,7 +14,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/metrics"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
 // drainTimeout is how long requests and deliveries under way may go on once the
@@ -29,6 +31,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	}
 	s.alerter = alerts.New(hostname(), o.Log, s.metrics.CountAlert)
 	s.alerter.Configure(alertsConfig(o.Config))
+	s.telemetry = telemetry.New(o.Version, s.metrics, s.metrics.CountTelemetry, o.Log)
 	saveMemory := o.SaveMemory && maySaveMemory()
 	if saveMemory {
 		collectEarly()
@@ -52,9 +55,9 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		s.admin = s.answer(sockets.admin)
 	}
 	if s.admin == nil { // else the proxies that the guard knows are before the other listener
-		o.isHTTPS = s.guard.IsHTTPS
+		o.isHTTPS, o.clientOf = s.guard.IsHTTPS, s.guard.ClientOf
 	}
-	if s.store, s.collector, err = open(ctx, o, s.metrics, s.alerter); err != nil {
+	if s.store, s.collector, err = open(ctx, o, s.telemetry, s.metrics, s.alerter); err != nil {
 		_ = s.main.server.Close()
 		if s.admin != nil {
 			_ = s.admin.server.Close()
@@ -63,8 +66,13 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	}
 	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped)
 	s.alerter.Start(s.collector)
+	s.configureTelemetry(ctx, o.Config)
 	s.letRequestsIn()
-	s.store.attempts.read(o.Config.NATS != nil)
+	var hear func(event.Event) // of others
+	if o.Config.NATS != nil {
+		hear = s.collector.Hear
+	}
+	s.store.attempts.read(hear)
 	if saveMemory {
 		go giveMemoryBack(s.store.attempts.restored)
 	}
@@ -120,7 +128,7 @@ func (s *Service) letRequestsIn() {
 		return
 	}
 	s.admin.gate.open(s.everything(s.main.url()))
-	s.main.gate.open(s.collector)
+	s.main.gate.open(s.telemetry.Handler(s.collector))
 }
 
 // answer answers on a listener, at first by its gate.
@@ -173,6 +181,7 @@ func (s *Service) shutdown() error {
 	}
 	s.store.attempts.close()
 	drained := s.collector.Shutdown(ctx)
+	s.telemetry.Close()
 	if s.admin != nil { // it shows how it goes, to the end
 		_ = s.admin.server.Close()
 	}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -67,16 +68,21 @@ func TestAccessibility(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/")
 	judge(b, script, "the first run")
+	b.open("/events")
+	judge(b, script, "no event yet")
+	b.open("/")
+	postOdd(t, srv.URL, "web")
 	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{"orderId":12345678901234567890}`),
 		`{"type":"identify","userId":"grace","traits":{}}`, `{"type":"track","userId":"ada"}`, `{"type":"page","anonymousId":"a","name":"Docs","integrations":{"All":false}}`)
-	b.wait(`document.querySelectorAll('#rows .is-delivered').length === 2`)
+	b.wait(`document.querySelectorAll('#rows .is-delivered').length === 13`)
 	rejected := eval[string](b, `document.querySelector('#rows .k-rejected').dataset.ref`)
 	call := eval[string](b, `document.querySelector('#rows tr:last-child').dataset.ref`)
 	for _, dark := range []bool{false, true} {
 		b.dark(dark)
 		for _, path := range []string{
 			"/", "/?text=nothing+has+this", "/?call=" + call, "/?call=" + rejected, "/replay", "/destinations", "/destinations/new",
-			"/destination?name=hook", "/destination?name=crm", "/signatures", "/signatures?destination=hook&call=" + call,
+			"/destination?name=hook", "/destination?name=crm", "/problems", "/problems/replay?destination=crm", "/signatures", "/signatures?destination=hook&call=" + call,
+			"/events", "/events?find=nothing", oddEvent("web"), oddEvent("web") + "&path=quantity&has=string",
 		} {
 			b.open(path)
 			b.run(`document.querySelectorAll('details').forEach((d) => { d.open = true })`)
@@ -87,12 +93,27 @@ func TestAccessibility(t *testing.T) {
 			}
 		}
 	}
+	for _, dark := range []bool{false, true} {
+		b.dark(dark)
+		for state, show := range map[string]string{
+			"ways to go on":       `document.querySelector('#q').focus(); document.querySelector('#q').dispatchEvent(new Event('input', { bubbles: true }))`,
+			"the help":            `document.querySelector('#help').showPopover()`,
+			"the times":           `document.querySelector('#range').open = true`,
+			"a search that fails": `document.querySelector('#q').value = 'evnt:x'; document.querySelector('#filters').requestSubmit()`,
+			"a call as code":      `document.querySelector('.copy-as').open = true`,
+		} {
+			b.open("/?call=" + call + "&q=-user:nobody")
+			b.run(show)
+			b.wait(`document.querySelector('#suggestions li, #help:popover-open, .range[open], #search-problem:not(:empty), .copy-as[open]') !== null`)
+			judge(b, script, fmt.Sprintf("%s, dark %v", state, dark))
+		}
+	}
 	b.open("/destinations/new")
 	b.click(".save .primary")
 	b.wait(`document.activeElement?.id === 'summary'`)
 	judge(b, script, "a form with problems")
 	b.size(390, 800)
-	for _, path := range []string{"/", "/?call=" + call, "/destinations", "/destination?name=hook"} {
+	for _, path := range []string{"/", "/?call=" + call, "/destinations", "/destination?name=hook", "/problems", "/events", oddEvent("web") + "&path=quantity&has=string"} {
 		b.open(path)
 		judge(b, script, path+", narrow")
 	}

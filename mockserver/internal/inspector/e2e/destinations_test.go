@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"testing"
@@ -78,7 +81,7 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 	b.waitText(".figures", "Paused")
 	b.ready()
 	post(t, srv.URL, "web-key", track("m1", "ada", "While Paused", `{}`))
-	b.waitText(".figures dl", "Waiting1")
+	b.waitText(".figures dl", "Pending1")
 	b.shoot("destination-paused")
 	b.click(".heading button")
 	b.wait(`document.querySelector('.figures .is-delivered')?.textContent === '1'`)
@@ -207,8 +210,22 @@ func TestSignatureDoctor(t *testing.T) {
 	spaced := check(eval[string](b, fmt.Sprintf(`JSON.stringify(JSON.parse(%s), null, 1).replace(/\n\s*/g, ' ')`, quote(signed))), webhook.Sign("other", []byte(signed)))
 	assert.Contains(t, spaced, "as Python's json.dumps does")
 	assert.Contains(t, spaced, "First difference at byte 1")
-	assert.Contains(t, spaced, "the receiver has another secret")
+	assert.Contains(t, spaced, "The receiver may have another secret")
 	b.shoot("doctor-difference")
+	mac := hmac.New(sha256.New, []byte("s3cret\n"))
+	mac.Write([]byte(signed))
+	other := check("", hex.EncodeToString(mac.Sum(nil)))
+	assert.Contains(t, other, "Your receiver uses SHA-256; X-Signature is an HMAC-SHA1.")
+	assert.Contains(t, other, "createHmac('sha1', secret)")
+	assert.Contains(t, other, "Your receiver's secret has a line break at its end")
+	b.run(`document.querySelector('#check .findings').scrollIntoView({ block: 'center' })`)
+	b.shoot("doctor-mistakes")
+	judge(b, axe(t), "what a receiver does otherwise")
+	unknown := check("", "sha1=5baa61e4c9b93f3f0682250b6cf8331b7ee68fd8")
+	assert.Contains(t, unknown, "It is not known how this signature was made.")
+	assert.Contains(t, unknown, "with and without white space and quotes")
+	b.run(`document.querySelector('#check .findings').scrollIntoView({ block: 'center' })`)
+	b.shoot("doctor-unknown")
 
 	b.click("#tab-verify-python")
 	b.wait(`document.querySelector('#code-verify-python').checkVisibility()`)

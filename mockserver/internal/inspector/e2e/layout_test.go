@@ -26,6 +26,7 @@ func crowded(t *testing.T) (b *tab, paths []string) {
 		},
 	}, "")
 	const source = "web_shop_of_the_northern_region"
+	postOdd(t, srv.URL, "web-key")
 	post(t, srv.URL, "web-key", track("m1", "a_user_with_a_very_long_name@a-long-company-name.example", "Subscription Renewal Reminder_Sent", `{"orderId":12345678901234567890}`),
 		`{"type":"identify","userId":"grace","traits":{}}`, `{"type":"track","userId":"ada"}`, `{"type":"page","anonymousId":"a","name":"Docs","integrations":{"All":false}}`)
 	require.Equal(t, http.StatusUnauthorized, postTo(t, srv.URL+"/v1/batch", "wrong-key", `{"batch":[]}`))
@@ -43,8 +44,8 @@ func crowded(t *testing.T) (b *tab, paths []string) {
 	rejected := eval[string](b, `document.querySelector('#rows .k-rejected').dataset.ref`)
 	return b, []string{
 		"/", "/?text=nothing+has+this", "/?call=" + call, "/?call=" + rejected, "/replay", "/destinations", "/destinations/new",
-		"/destination?name=data_warehouse_production", "/destination?name=customer_relationships", "/signatures", "/signatures?destination=data_warehouse_production&call=" + call,
-		"/audiences", "/deletions", "/deletion?id=gdpr_2026_117",
+		"/destination?name=data_warehouse_production", "/destination?name=customer_relationships", "/problems", "/problems/replay?destination=customer_relationships", "/signatures", "/signatures?destination=data_warehouse_production&call=" + call,
+		"/audiences", "/deletions", "/deletion?id=gdpr_2026_117", "/events", oddEvent(source), oddEvent(source) + "&path=quantity&has=string",
 	}
 }
 
@@ -68,15 +69,19 @@ const sideways = `[...document.querySelectorAll('*')].filter((e) => {
 // cutNames finds names of destinations of which less than ten characters are shown.
 const cutNames = `[...document.querySelectorAll('.chip bdi')].filter((e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth < 80).map((e) => e.textContent)`
 
+// crushed finds what of the bar at the top has less room than it needs.
+const crushed = `[...document.querySelectorAll('.top .brand, .top nav, .top nav a')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent.trim())`
+
 func TestPagesFitTheirWindow(t *testing.T) {
 	b, paths := crowded(t)
-	for _, width := range []int64{390, 768, 1440} {
+	for _, width := range []int64{390, 768, 1024, 1440} {
 		b.size(width, 844)
 		for n, path := range paths {
 			b.open(path)
 			b.shoot(fmt.Sprintf("fit-%d-%02d", width, n))
 			where := fmt.Sprintf("%s at %d", path, width)
 			assert.Empty(t, eval[[]string](b, sideways), "%s scrolls sideways", where)
+			assert.Empty(t, eval[[]string](b, crushed), "%s has a bar without room", where)
 			assert.Empty(t, eval[[]string](b, smallTargets), "%s has small targets", where)
 			assert.Empty(t, eval[[]string](b, cutNames), "%s cuts names", where)
 		}

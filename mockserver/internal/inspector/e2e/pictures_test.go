@@ -41,6 +41,7 @@ func TestPictures(t *testing.T) {
 	}
 	_, err := collector.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "gdpr-2026-117", UserIDs: []string{"ken"}})
 	require.NoError(t, err)
+	postOdd(t, srv.URL, "web-key")
 	b := newTab(t, srv.URL)
 	for at := 290 * time.Second; at >= 0; at -= 2 * time.Second {
 		busyMoment(t, srv.URL, at)
@@ -59,8 +60,10 @@ func TestPictures(t *testing.T) {
 		b.size(look.width, look.height)
 		for name, path := range map[string]string{
 			"calls": "/", "call": "/?call=" + ref, "filter": "/?status=failed", "older": "/?before=200", "replay": "/replay?type=track", "destinations": "/destinations",
+			"problems": "/problems", "problem-replay": "/problems/replay?destination=alerts",
 			"destination": "/destination?name=alerts", "configured": "/destination?name=crm", "new": "/destinations/new", "signatures": "/signatures", "signature": "/signatures?destination=warehouse&call=" + ref,
 			"audiences": "/audiences", "deletions": "/deletions", "deletion": "/deletion?id=gdpr-2026-117",
+			"events": "/events", "event": oddEvent("web shop"), "event-with": oddEvent("web shop") + "&path=quantity&has=string",
 		} {
 			if name == "older" {
 				b.do(navigate(srv.URL + path))
@@ -69,7 +72,7 @@ func TestPictures(t *testing.T) {
 				b.open(path)
 			}
 			if name == "call" {
-				b.run(`document.querySelector('#panel details').open = true`)
+				b.run(`document.querySelector('#panel .copy-as').open = true`)
 			}
 			b.shoot(name + "-" + look.name)
 		}

@@ -58,3 +58,18 @@ func TestCallsThatAreNotAsPlannedAreMarked(t *testing.T) {
 	b.waitText("#panel .destination.is-filtered", "plan: /properties/orderId is missing")
 	assert.True(t, strings.Contains(b.text("#panel .destination"), "Replay"), "what is quarantined can be replayed")
 }
+
+// TestThePageOfAnEventSaysWhatIsNotPlanned and leads to the newest call that is so.
+func TestThePageOfAnEventSaysWhatIsNotPlanned(t *testing.T) {
+	srv, _ := serve(t, engine.Config{AnyWriteKey: true, Plans: plans{}}, "")
+	post(t, srv.URL, "marked", track("1", "good", "Order Completed", `{"orderId":"o-1","currency":"EUR"}`), track("2", "bad", "Order Completed", `{"currency":"<b>eur"}`))
+	b := newTab(t, srv.URL)
+	b.open("/events")
+	b.waitText(".events", "1 call not as planned")
+	b.click(".events th a")
+	b.waitText("#plan-title", "1 call; plan shop")
+	assert.Contains(t, b.text("[aria-labelledby=plan-title]"), `missing property /properties/orderId is missing; the plan requires a string (line 5) 1 call`)
+	judge(b, axe(t), "what is not planned")
+	b.click("[aria-labelledby=plan-title] a")
+	b.waitText("#panel .violations", "missing property")
+}

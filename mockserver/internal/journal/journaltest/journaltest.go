@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -60,6 +61,7 @@ func Run(t *testing.T, o Options) {
 		"FailedCallsAreKeptAndReplayed":      failed,
 		"FilteredCallsAreKeptAndReplayed":    filtered,
 		"AnyCallCanBeReplayed":               replayDelivered,
+		"TracesComeWithTheirCalls":           traces,
 		"DetachForgets":                      detach,
 		"AttachAgainGoesOn":                  attachAgain,
 		"AFullJournalRefusesAndRecovers":     full,
@@ -77,6 +79,7 @@ func Run(t *testing.T, o Options) {
 	}
 	if o.Reopen != nil {
 		t.Run("ReopenKeepsEverything", func(t *testing.T) { reopen(t, o) })
+		t.Run("ReopenKeepsTraces", func(t *testing.T) { reopenTraces(t, o) })
 	}
 }
 
@@ -371,9 +374,9 @@ func inOrder(t *testing.T, o Options) {
 	for i := range 6 {
 		require.NoError(t, j.Append(within(t), batch([]string{"a", "b", "c"}[i%3], strconv.Itoa(i), 3)))
 	}
-	require.NoError(t, j.Replay(within(t), "d", old.Entry().Calls, tracking.StateDelivered))
+	require.NoError(t, j.Replay(within(t), "d", old.Entry().Calls, nil, tracking.StateDelivered))
 	require.NoError(t, j.Append(within(t), batch("b", "6", 1)))
-	require.NoError(t, j.Replay(within(t), "d", old.Entry().Calls, tracking.StateDelivered))
+	require.NoError(t, j.Replay(within(t), "d", old.Entry().Calls, nil, tracking.StateDelivered))
 	var got []string
 	var last uint64
 	due := time.Now().Add(time.Hour)
@@ -479,7 +482,7 @@ func failed(t *testing.T, o Options) {
 		require.WithinDuration(t, time.Now(), f.FailedAt, time.Hour)
 		require.NotEmpty(t, f.Call.Body)
 	}
-	require.NoError(t, j.Replay(within(t), "d", []tracking.Call{list[1].Call}, tracking.StateFailed))
+	require.NoError(t, j.Replay(within(t), "d", []tracking.Call{list[1].Call}, nil, tracking.StateFailed))
 	wantLedger(t, j, "d", 3, 0, 2, 0, 1)
 	require.Equal(t, []string{"m-0", "m-2"}, failedIDs(listFailed(t, j, "d")))
 	l := next(t, r)
@@ -515,7 +518,7 @@ func filtered(t *testing.T, o Options) {
 		require.Equal(t, "because", f.Reason)
 	}
 	// The first is not kept: its caller has it.
-	require.NoError(t, j.Replay(within(t), "d", []tracking.Call{list[2].Call, sent.Calls[0]}, tracking.StateFiltered))
+	require.NoError(t, j.Replay(within(t), "d", []tracking.Call{list[2].Call, sent.Calls[0]}, nil, tracking.StateFiltered))
 	wantLedger(t, j, "d", 4, 0, 1, 1, 2)
 	require.Equal(t, []string{"m-1", "m-2"}, failedIDs(listFailed(t, j, "d")))
 	l := next(t, r)
@@ -524,7 +527,7 @@ func filtered(t *testing.T, o Options) {
 	list = listFailed(t, j, "d")
 	require.Equal(t, []string{"m-1", "m-2", "m-3"}, failedIDs(list))
 	require.False(t, list[2].Filtered)
-	require.NoError(t, j.Replay(within(t), "d", []tracking.Call{list[2].Call}, tracking.StateFailed))
+	require.NoError(t, j.Replay(within(t), "d", []tracking.Call{list[2].Call}, nil, tracking.StateFailed))
 	wantLedger(t, j, "d", 4, 1, 1, 1, 1)
 }
 
@@ -533,13 +536,100 @@ func replayDelivered(t *testing.T, o Options) {
 	sent := batch("web", "m", 2)
 	require.NoError(t, j.Append(within(t), sent))
 	finish(t, next(t, r), time.Time{}, tracking.StateDelivered)
-	require.NoError(t, j.Replay(within(t), "d", sent.Calls[:1], tracking.StateDelivered))
+	require.NoError(t, j.Replay(within(t), "d", sent.Calls[:1], nil, tracking.StateDelivered))
 	wantLedger(t, j, "d", 2, 1, 0, 0, 1)
 	l := next(t, r)
 	require.Equal(t, []string{"m-0"}, ids(l))
 	finish(t, l, time.Time{}, tracking.StateDelivered)
 	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
-	require.ErrorIs(t, j.Replay(within(t), "nobody", sent.Calls, tracking.StateFailed), journal.ErrNotAttached)
+	require.ErrorIs(t, j.Replay(within(t), "nobody", sent.Calls, nil, tracking.StateFailed), journal.ErrNotAttached)
+}
+
+// trace returns the trace of a request, by a digit.
+func trace(digit string) *tracecontext.Context {
+	return &tracecontext.Context{
+		Parent: "00-" + strings.Repeat(digit, 32) + "-" + strings.Repeat(digit, 16) + "-01",
+		State:  "vendor=50% of, it;" + digit,
+	}
+}
+
+// traced returns a batch of a request with a trace.
+func traced(prefix string, n int, c *tracecontext.Context) event.Batch {
+	b := batch("web", prefix, n)
+	b.Trace = c
+	return b
+}
+
+// wantTraces expects entries until they have so many calls, and their traces by their ids.
+func wantTraces(t *testing.T, r journal.Reader, want map[string]*tracecontext.Context) (leases []journal.Lease) {
+	t.Helper()
+	got := map[string]*tracecontext.Context{}
+	for len(got) < len(want) {
+		l := next(t, r)
+		e := l.Entry()
+		for i := range e.Calls {
+			got[e.Calls[i].ID] = e.Traces.At(i)
+		}
+		leases = append(leases, l)
+	}
+	require.Equal(t, want, got)
+	return leases
+}
+
+// appendTraced appends batches with a trace, without one and with another, and returns
+// which call has which.
+func appendTraced(t *testing.T, j journal.Journal) map[string]*tracecontext.Context {
+	require.NoError(t, j.Append(within(t), batch("web", "before", 1)))
+	require.NoError(t, j.Append(within(t), traced("a", 2, trace("a"))))
+	require.NoError(t, j.Append(within(t), batch("web", "between", 2)))
+	require.NoError(t, j.Append(within(t), traced("b", 1, &tracecontext.Context{Parent: trace("b").Parent})))
+	return map[string]*tracecontext.Context{
+		"before-0": nil, "a-0": trace("a"), "a-1": trace("a"), "between-0": nil, "between-1": nil, "b-0": {Parent: trace("b").Parent},
+	}
+}
+
+func traces(t *testing.T, o Options) {
+	j, r := openAttached(t, o)
+	want := appendTraced(t, j)
+	for _, l := range wantTraces(t, r, want) { // one of two is tried again
+		finish(t, l, time.Now(), tracking.StateFailed, tracking.StatePending)
+	}
+	again := map[string]*tracecontext.Context{"a-1": want["a-1"], "between-1": nil}
+	for _, l := range wantTraces(t, r, again) {
+		finish(t, l, time.Time{}, tracking.StateDelivered)
+	}
+	delete(want, "a-1")
+	delete(want, "between-1")
+	var calls []tracking.Call
+	var list tracecontext.List
+	for i, f := range listFailed(t, j, "d") {
+		require.Equal(t, want[f.Call.ID], f.Trace, f.Call.ID)
+		calls, list = append(calls, f.Call), list.With(i, f.Trace)
+	}
+	require.Len(t, calls, len(want))
+	require.NoError(t, j.Replay(within(t), "d", calls, list, tracking.StateFailed))
+	for _, l := range wantTraces(t, r, want) {
+		finish(t, l, time.Time{}, tracking.StateDelivered)
+	}
+}
+
+func reopenTraces(t *testing.T, o Options) {
+	j, r := openAttached(t, o)
+	want := appendTraced(t, j)
+	l := next(t, r)
+	require.Equal(t, []string{"before-0"}, ids(l))
+	finish(t, l, time.Time{}, tracking.StateFailed)
+	j = o.Reopen(t, j)
+	r, err := j.Attach(within(t), "d", nil)
+	require.NoError(t, err)
+	delete(want, "before-0")
+	for _, l := range wantTraces(t, r, want) {
+		finish(t, l, time.Now(), tracking.StatePending)
+	}
+	j = o.Reopen(t, j)
+	r, err = j.Attach(within(t), "d", nil)
+	require.NoError(t, err)
+	wantTraces(t, r, want)
 }
 
 func detach(t *testing.T, o Options) {

@@ -55,7 +55,7 @@ func (q *Queue) ComeAsRetry(retry *jetstream.RawStreamMsg) {
 // then, and whether the end counted.
 func (q *Queue) EndWhile(l journal.Lease, r journal.Result, come func()) (items int, counted bool) {
 	leased := l.(*lease)
-	o, _ := leased.outcome(r)
+	o, _, _ := leased.outcome(r)
 	came := make(chan struct{})
 	q.mu.Lock()
 	go func() {

@@ -95,17 +95,17 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 			}
 			it.Places, it.Notes = o.Again, o.Notes
 		}
-		source, at, bodies, err := q.bodies(it)
+		s, err := q.bodies(it)
 		if store.IsMissing(err) {
 			continue // it is given up when it is due
 		}
 		if err != nil {
 			return fmt.Errorf("journal: the calls of a retry for %q: %w", q.name, err)
 		}
-		e := journal.Entry{Calls: make([]tracking.Call, len(bodies)), Attempt: w.Attempt, Since: at, Notes: it.Notes}
+		e := journal.Entry{Calls: make([]tracking.Call, len(s.bodies)), Attempt: w.Attempt, Since: s.at, Notes: it.Notes, Traces: s.traces}
 		e.First, e.Places = positions(w.ref, it.Places)
-		for i, body := range bodies {
-			if e.Calls[i], err = fields.ReadCall(source, body); err != nil {
+		for i, body := range s.bodies {
+			if e.Calls[i], err = fields.ReadCall(s.source, body); err != nil {
 				q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", w.ref.Seq, "error", err)
 			}
 		}

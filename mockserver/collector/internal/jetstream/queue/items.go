@@ -10,6 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 )
 
 // bodyPause is how long an entry waits after its calls could not be read, or its end
@@ -56,7 +57,7 @@ func (q *Queue) take(m *record.Calls, payload []byte, msg jetstream.Msg) bool {
 	if len(open) == 0 {
 		return false
 	}
-	p := &pendingMessage{msg: msg, calls: m.Calls, at: m.At, source: m.Name, left: len(open), payload: payload}
+	p := &pendingMessage{msg: msg, calls: m.Calls, at: m.At, source: m.Name, left: len(open), payload: payload, traces: m.Traces}
 	q.messages[m.Seq] = p
 	for _, ref := range open {
 		q.add(&item{Retry: record.Retry{Ref: ref, Attempt: 1}, message: p, since: time.Now()})
@@ -173,39 +174,51 @@ func (q *Queue) giveBack(match func(*item) bool) (give []jetstream.Msg) {
 	return give
 }
 
+// storedCalls are the calls of an item as they are stored.
+type storedCalls struct {
+	source string
+	at     time.Time
+	bodies [][]byte
+	traces tracecontext.List
+}
+
 // bodies returns the calls of an item: for a first attempt out of its message,
 // for a retry out of CALLS.
-func (q *Queue) bodies(it *item) (source string, at time.Time, bodies [][]byte, err error) {
+func (q *Queue) bodies(it *item) (s storedCalls, err error) {
 	if p := it.message; p != nil {
 		p.decode.Do(func() {
 			p.bodies, p.err = record.DecodeCalls(p.payload)
 			if p.payload = nil; p.err == nil && len(p.bodies) != p.calls {
 				p.err = fmt.Errorf("%w: it has %d calls, and its header says %d", record.ErrBadSegment, len(p.bodies), p.calls)
 			}
+			p.decoded = record.Traces(p.traces, p.calls)
 		})
 		if p.err != nil {
-			return "", p.at, nil, p.err
+			return storedCalls{at: p.at}, p.err
 		}
 		first := it.Ref.Part * record.PartCalls
-		return p.source, p.at, p.bodies[first : first+record.PartSize(p.calls, it.Ref.Part)], nil
+		end := first + record.PartSize(p.calls, it.Ref.Part)
+		return storedCalls{p.source, p.at, p.bodies[first:end], p.decoded.Between(first, end)}, nil
 	}
 	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestPatience)
 	defer cancel()
 	m, all, err := q.set.LoadCalls(ctx, it.Ref.Seq)
 	if err != nil {
-		return "", time.Time{}, nil, err
+		return s, err
 	}
-	places := it.Places
+	s = storedCalls{source: m.SourceName(), at: m.At}
+	traces, places := record.Traces(m.Traces, m.Calls), it.Places
 	if places == nil {
 		places = allPlaces(it.Ref, m.Calls)
 	}
 	for _, place := range places {
 		if place >= len(all) {
-			return "", time.Time{}, nil, fmt.Errorf("%w: it has no call %d", record.ErrBadSegment, place)
+			return storedCalls{}, fmt.Errorf("%w: it has no call %d", record.ErrBadSegment, place)
 		}
-		bodies = append(bodies, append([]byte(nil), all[place]...)) // the others may go
+		s.traces = s.traces.With(len(s.bodies), traces.At(place))
+		s.bodies = append(s.bodies, append([]byte(nil), all[place]...)) // the others may go
 	}
-	return m.SourceName(), m.At, bodies, nil
+	return s, nil
 }
 
 // allPlaces returns those of a whole part.

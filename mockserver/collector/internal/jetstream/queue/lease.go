@@ -9,6 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -31,20 +32,20 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 	if l.ended.Swap(true) {
 		return nil
 	}
-	o, given := l.outcome(r)
+	o, given, traces := l.outcome(r)
 	written := l.queue.set.results.write(o, r.MayWait)
 	select {
 	case state := <-written:
-		return l.end(o, given, state)
+		return l.end(o, given, traces, state)
 	case <-ctx.Done():
-		l.queue.set.Work.Go(func() { _ = l.end(o, given, <-written) })
+		l.queue.set.Work.Go(func() { _ = l.end(o, given, traces, <-written) })
 		return ctx.Err()
 	}
 }
 
 // outcome puts the result into the form in which it is stored, and returns the
 // calls that are given up, or filtered and kept.
-func (l *lease) outcome(r journal.Result) (o *record.Outcome, given []tracking.Call) {
+func (l *lease) outcome(r journal.Result) (o *record.Outcome, given []tracking.Call, traces tracecontext.List) {
 	q, it := l.queue, l.item
 	o = &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now(), Due: r.RetryAt}
 	places := it.Places
@@ -61,6 +62,7 @@ func (l *lease) outcome(r journal.Result) (o *record.Outcome, given []tracking.C
 			o.Filtered++
 		case c.State == tracking.StateFailed || kept:
 			o.Failed = append(o.Failed, record.Failure{Place: places[i], Filtered: kept, Reason: c.Reason})
+			traces = traces.With(len(given), l.entry.Traces.At(i))
 			given = append(given, l.entry.Calls[i])
 		default:
 			o.Again = append(o.Again, places[i])
@@ -77,11 +79,11 @@ func (l *lease) outcome(r journal.Result) (o *record.Outcome, given []tracking.C
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	o.Low = q.low()
-	return o, given
+	return o, given, traces
 }
 
 // end does what follows from a stored outcome.
-func (l *lease) end(o *record.Outcome, given []tracking.Call, state resultState) error {
+func (l *lease) end(o *record.Outcome, given []tracking.Call, traces tracecontext.List, state resultState) error {
 	q, it := l.queue, l.item
 	if state.err != nil {
 		q.putOff(it)
@@ -89,17 +91,23 @@ func (l *lease) end(o *record.Outcome, given []tracking.Call, state resultState)
 	}
 	if !state.counted {
 		q.set.Log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
-		if err := q.set.settler.SettleFor(q.set.Ctx, q.name, []uint64{it.Ref.Seq}); err != nil {
-			q.putOff(it)
-			return err
-		}
-		q.drop(it)
+		return q.endedBefore(it)
+	}
+	if err := q.set.settler.Settle(o, given, traces); err != nil {
+		q.set.Log.Warn("what follows from an outcome is done later", "destination", q.name, "entry", l.entry.ID, "error", err)
+		q.settleLater(it, o, given, traces)
 		return nil
 	}
-	if err := q.set.settler.Settle(o, given); err != nil {
-		q.set.Log.Warn("what follows from an outcome is done later", "destination", q.name, "entry", l.entry.ID, "error", err)
-		q.settleLater(it, o, given)
-		return nil
+	q.drop(it)
+	return nil
+}
+
+// endedBefore does what follows from the outcome of an item that has ended in another way,
+// and forgets the item.
+func (q *Queue) endedBefore(it *item) error {
+	if err := q.set.settler.SettleFor(q.set.Ctx, q.name, []uint64{it.Ref.Seq}); err != nil {
+		q.putOff(it)
+		return err
 	}
 	q.drop(it)
 	return nil
@@ -123,10 +131,10 @@ func (l *lease) Return() {
 
 // settleLater tries again to do what follows from an outcome, until it is done
 // or the journal is closed: then it is done at the next start.
-func (q *Queue) settleLater(it *item, o *record.Outcome, given []tracking.Call) {
+func (q *Queue) settleLater(it *item, o *record.Outcome, given []tracking.Call, traces tracecontext.List) {
 	q.set.Work.Go(func() {
 		for pause.For(q.set.Ctx, time.Second) == nil {
-			if q.set.settler.Settle(o, given) == nil {
+			if q.set.settler.Settle(o, given, traces) == nil {
 				q.drop(it)
 				return
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -107,8 +108,14 @@ func (r *reader) wait(ctx context.Context, want *journal.Want, wake <-chan struc
 // lease makes a lease of an item: it reads the calls. It returns nil where that
 // is not possible now, or where nothing is left to be done.
 func (q *Queue) lease(it *item) *lease {
+	if q.isTried(it) {
+		if err := q.endedBefore(it); err != nil {
+			q.set.Log.Warn("what follows from an outcome could not be done; it is tried again", "destination", q.name, "error", err)
+		}
+		return nil
+	}
 	l := &lease{queue: q, item: it}
-	source, at, bodies, err := q.bodies(it)
+	s, err := q.bodies(it)
 	switch {
 	case err != nil && store.IsMissing(err) && !q.mayCome(it):
 		q.set.Log.Error("calls that were to be tried again are no longer stored", "destination", q.name, "message", it.Ref.Seq, "error", err)
@@ -121,16 +128,25 @@ func (q *Queue) lease(it *item) *lease {
 	}
 	l.entry = journal.Entry{
 		ID:      fmt.Sprintf("%s/%d.%d/%d", q.name, it.Ref.Seq, it.Ref.Part, it.Attempt),
-		Attempt: it.Attempt, Since: at, Calls: make([]tracking.Call, len(bodies)), Notes: it.Notes,
+		Attempt: it.Attempt, Since: s.at, Calls: make([]tracking.Call, len(s.bodies)), Notes: it.Notes, Traces: s.traces,
 	}
 	l.entry.First, l.entry.Places = positions(it.Ref, it.Places)
-	for i, body := range bodies {
-		if l.entry.Calls[i], err = fields.ReadCall(source, body); err != nil {
+	for i, body := range s.bodies {
+		if l.entry.Calls[i], err = fields.ReadCall(s.source, body); err != nil {
 			q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)
-			l.entry.Calls[i] = tracking.Call{Source: source, Body: body, ReceivedAt: at}
+			l.entry.Calls[i] = tracking.Call{Source: s.source, Body: body, ReceivedAt: s.at}
 		}
 	}
 	return l
+}
+
+// isTried reports whether the account has the attempt as ended: the calls may have been
+// given up while they waited here, because they were older than calls are kept.
+func (q *Queue) isTried(it *item) (tried bool) {
+	q.set.account.With(q.name, func(b *ledger.Account) {
+		tried = b.Attached == q.attached && b.Tried(it.Ref, it.Attempt)
+	})
+	return tried
 }
 
 // mayCome reports whether the calls of an item that were not found may be there all

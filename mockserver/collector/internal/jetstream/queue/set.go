@@ -240,7 +240,7 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 		}
 		it.Places = o.Again
 	}
-	source, _, bodies, err := q.bodies(it)
+	s, err := q.bodies(it)
 	if store.IsMissing(err) && !set.Shared {
 		q.giveUp(it)
 		return nil
@@ -250,17 +250,17 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 	}
 	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
 	if it.Places == nil {
-		it.Places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(bodies))
+		it.Places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(s.bodies))
 	}
-	given := make([]tracking.Call, len(bodies))
-	for i, body := range bodies {
+	given := make([]tracking.Call, len(s.bodies))
+	for i, body := range s.bodies {
 		o.Failed = append(o.Failed, record.Failure{Place: it.Places[i], Reason: reason})
-		if given[i], err = fields.ReadCall(source, body); err != nil {
+		if given[i], err = fields.ReadCall(s.source, body); err != nil {
 			return err
 		}
 	}
 	if counted, err := set.Record(o); err != nil || !counted {
 		return err
 	}
-	return set.settler.Settle(o, given)
+	return set.settler.Settle(o, given, s.traces)
 }

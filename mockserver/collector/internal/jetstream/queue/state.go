@@ -11,6 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -30,7 +31,7 @@ type Set struct {
 // A Settler does what follows from outcomes that are stored. To do it twice does no harm.
 type Settler interface {
 	// Settle schedules the next attempt, and keeps the calls that were given up.
-	Settle(o *record.Outcome, given []tracking.Call) error
+	Settle(o *record.Outcome, given []tracking.Call, traces tracecontext.List) error
 	// SettleFor does so for what is stored of messages of CALLS, by their numbers.
 	SettleFor(ctx context.Context, destination string, messages []uint64) error
 	// RestoreRetry publishes a retry as its outcome says.
@@ -82,7 +83,9 @@ type pendingMessage struct {
 
 	decode  sync.Once // guards what follows
 	payload []byte
+	traces  string
 	bodies  [][]byte
+	decoded tracecontext.List // the traces
 	err     error
 }
 

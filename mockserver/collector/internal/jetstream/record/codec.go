@@ -121,12 +121,18 @@ func AppendIDs(dst []byte, ids []string) []byte {
 		if i > 0 || len(dst) > 0 {
 			dst = append(dst, ',')
 		}
-		for j := range len(id) {
-			if c := id[j]; c <= ' ' || c == ',' || c == '%' || c == 0x7f {
-				dst = append(dst, '%', hexDigits[c>>4], hexDigits[c&15])
-			} else {
-				dst = append(dst, c)
-			}
+		dst = appendID(dst, id)
+	}
+	return dst
+}
+
+// appendID appends a text in which what divides texts is escaped.
+func appendID(dst []byte, id string) []byte {
+	for i := range len(id) {
+		if c := id[i]; c <= ' ' || c == ',' || c == '%' || c == 0x7f {
+			dst = append(dst, '%', hexDigits[c>>4], hexDigits[c&15])
+		} else {
+			dst = append(dst, c)
 		}
 	}
 	return dst

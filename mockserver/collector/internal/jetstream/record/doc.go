@@ -9,8 +9,9 @@
 //  3. retry.go: messages of RETRY
 //  4. outcome.go: messages of OUTCOMES, and the encoding of numbers and texts
 //  5. accepted.go: what is noted of an accepted message beside the streams
-//  6. codec.go: the bodies and the ids of calls
-//  7. names.go: streams, subjects and consumers
-//  8. span.go: messages from one to another
-//  9. damaged.go: the error for what is not as it was stored
+//  6. traces.go: of which trace the calls of a message are part
+//  7. codec.go: the bodies and the ids of calls
+//  8. names.go: streams, subjects and consumers
+//  9. span.go: messages from one to another
+//  10. damaged.go: the error for what is not as it was stored
 package record

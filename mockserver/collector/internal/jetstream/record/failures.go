@@ -47,11 +47,13 @@ type FailedMessage struct {
 	At   time.Time
 	Ids  string
 	Data []byte
+
+	Traces string
 }
 
 // ParseFailed reads a message of FAILED.
 func ParseFailed(seq uint64, subject string, header nats.Header, data []byte) (*FailedMessage, error) {
-	f := &FailedMessage{Seq: seq, Ids: header.Get(HeaderIDs), Data: data}
+	f := &FailedMessage{Seq: seq, Ids: header.Get(HeaderIDs), Data: data, Traces: header.Get(HeaderTraces)}
 	last := subject[strings.LastIndexByte(subject, '.')+1:]
 	_, err := fmt.Sscanf(last, "%d-%d", &f.Ref.Number, &f.Ref.Attempt)
 	if err == nil {

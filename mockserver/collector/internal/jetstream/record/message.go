@@ -19,6 +19,7 @@ const (
 	HeaderIDs     = "Ids"     // their messageIds, see AppendIDs
 	HeaderControl = "Control" // JSON, see control
 	HeaderReasons = "Reasons" // JSON, see reasons
+	HeaderTraces  = "Traces"  // of which trace they are part, see AppendTrace; only where some are
 	// HeaderPlain is for messages that say nothing by headers: the server's checksum
 	// covers where the subject ends only if there are some.
 	HeaderPlain = "Plain"
@@ -48,6 +49,7 @@ type Calls struct {
 	Calls   int
 	At      time.Time
 	IDs     string
+	Traces  string
 	Sources []string
 	From    tracking.State
 	source  string // of calls that are replayed
@@ -59,7 +61,7 @@ type Calls struct {
 // ParseCalls reads the headers of a message of CALLS.
 func (n Names) ParseCalls(seq uint64, subject string, h nats.Header) (*Calls, error) {
 	kind, tok := n.Kind(subject)
-	m := &Calls{Seq: seq, Kind: kind, IDs: h.Get(HeaderIDs)}
+	m := &Calls{Seq: seq, Kind: kind, IDs: h.Get(HeaderIDs), Traces: h.Get(HeaderTraces)}
 	var err error
 	if kind == KindCalls || kind == KindReplay {
 		m.Calls, err = strconv.Atoi(h.Get(HeaderCalls))

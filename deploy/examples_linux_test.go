@@ -1,0 +1,122 @@
+package deploy
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
+)
+
+// example is the directory of a program that is tested beside a collector.
+func example(name string) string { return filepath.Join(repository, "examples", name) }
+
+// The tests of the Node program pass beside a collector that was started as its workflow
+// starts the image's: as what the Dockerfile says, with the environment of the workflow.
+func TestNodeProgramIsTested(t *testing.T) {
+	needs(t, "node", "REQUIRE_NODE")
+	if err := exec.CommandContext(t.Context(), "node", "--eval", "require('node:test'), fetch").Run(); err != nil {
+		t.Skip("node is older than 18, and has neither tests nor fetch")
+	}
+	dir := example("node")
+	out := test(t, dir, workflowEnv(t, dir), "node", "--test")
+	assert.Contains(t, out, "pass 3")
+}
+
+// The tests of the page pass in Chromium, with what npm installs anew.
+func TestPageIsTested(t *testing.T) {
+	needs(t, "node", "REQUIRE_NODE")
+	needs(t, "npm", "REQUIRE_NPM")
+	needs(t, "chromium", "REQUIRE_CHROMIUM")
+	chromium, err := exec.LookPath("chromium")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "node"), os.DirFS(example("node"))))
+	page := filepath.Join(dir, "playwright")
+	require.NoError(t, os.MkdirAll(filepath.Join(page, "shop"), 0o755))
+	for _, name := range []string{"package.json", "server.js", "signup.test.js", "shop/index.html", "shop/shop.js"} {
+		text, err := os.ReadFile(filepath.Join(example("playwright"), name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(page, name), text, 0o600))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // it fetches from the registry
+	defer cancel()
+	install := exec.CommandContext(ctx, "npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--fetch-retries=5")
+	install.Dir = page
+	if out, err := install.CombinedOutput(); err != nil {
+		require.Empty(t, os.Getenv("REQUIRE_NPM"), "npm install: %v\n%s", err, out)
+		t.Skipf("the page's libraries cannot be installed: npm install: %v", err)
+	}
+	env := append(workflowEnv(t, example("playwright")), "CHROMIUM="+chromium)
+	out := test(t, page, env, "npm", "test")
+	assert.Contains(t, out, "pass 2")
+}
+
+func TestPythonProgramIsTested(t *testing.T) {
+	needs(t, "python3", "REQUIRE_PYTHON")
+	if exec.CommandContext(t.Context(), "python3", "-c", "import requests").Run() != nil {
+		require.Empty(t, os.Getenv("REQUIRE_PYTHON"), "python3 has no module requests")
+		t.Skip("python3 has no module requests")
+	}
+	out := test(t, example("python"), []string{"PYTHONDONTWRITEBYTECODE=1"}, "python3", "-m", "unittest", "--verbose")
+	assert.Contains(t, out, "Ran 2 tests")
+}
+
+func TestShellProgramIsTested(t *testing.T) {
+	needs(t, "curl", "REQUIRE_CURL")
+	path := "PATH=" + filepath.Dir(program(t)) + string(os.PathListSeparator) + os.Getenv("PATH")
+	out := test(t, example("shell"), []string{path, "COLLECTOR_TOKEN=for-tests-alone"}, "sh", "test.sh")
+	assert.Contains(t, out, "2 expectations hold after")
+}
+
+// workflowEnv is the environment that a workflow gives its tests.
+func workflowEnv(t *testing.T, dir string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "workflow.yml"))
+	require.NoError(t, err)
+	var workflow struct {
+		Jobs map[string]struct {
+			Env      map[string]string
+			Services map[string]struct{ Env map[string]string }
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(text, &workflow))
+	job := workflow.Jobs["test"]
+	token := job.Services["collector"].Env["COLLECTOR_TOKEN"]
+	require.NotEmpty(t, token)
+	require.Equal(t, token, job.Env["COLLECTOR_TOKEN"])
+	return []string{"COLLECTOR_TOKEN=" + token}
+}
+
+// test runs the tests of a program beside a collector, and returns what they print. The
+// environment is that of both.
+func test(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	address, err := harness.FreeAddress()
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	p, err := harness.Start(program(t), []string{"dev", "--listen", ":" + port, "--data", t.TempDir()}, func(cmd *exec.Cmd) {
+		cmd.Env = append(append(os.Environ(), "COLLECTOR_TOKEN=for-tests-alone"), env...)
+	})
+	require.NoError(t, err)
+	t.Cleanup(p.Kill)
+	await(t, "the collector is ready", func() bool { return p.Ended() || isReady(t, "http://"+address) })
+	require.False(t, p.Ended(), p.Log())
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a browser on a busy machine
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "COLLECTOR_TOKEN=for-tests-alone", "COLLECTOR_URL=http://"+address), env...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}

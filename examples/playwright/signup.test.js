@@ -1,0 +1,50 @@
+// What the page sends, in a browser that Playwright drives, as a collector took it. CHROMIUM
+// names the browser's program; without it, the Chrome that is installed is used.
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, test } from 'node:test'
+import { chromium } from 'playwright-core'
+import { collector, expectCalls, reset } from '../node/collector.js'
+import { serve } from './server.js'
+
+let shop, browser, page
+
+before(async () => {
+  shop = await serve(collector)
+  browser = await chromium.launch(process.env.CHROMIUM ? { executablePath: process.env.CHROMIUM } : { channel: 'chrome' })
+})
+after(async () => {
+  await browser?.close()
+  shop?.close()
+})
+beforeEach(async () => {
+  await page?.context().close() // what it has not sent yet would count as what comes now
+  await reset()
+  page = await browser.newPage() // each in a context of its own, as another visitor
+  await page.goto(shop.url)
+})
+
+test('a visit is a page call of somebody unknown', async () => {
+  await expectCalls(
+    { type: 'page', name: 'Shop', anonymousId: { $any: true }, userId: null, properties: { path: '/' }, count: 1 },
+    { type: 'track', count: 0 },
+  )
+})
+
+test('a sign-up is an identify call, and then a track call', async () => {
+  await page.getByLabel('Name').fill('user-123')
+  await page.getByLabel('Plan').selectOption('Enterprise')
+  await page.getByRole('button', { name: 'Sign up' }).click()
+  assert.equal(await page.getByRole('status').textContent(), 'Welcome, user-123')
+  await expectCalls(
+    { type: 'identify', userId: 'user-123', traits: { plan: 'Enterprise' }, count: 1 },
+    {
+      type: 'track',
+      event: 'Signed Up',
+      userId: 'user-123',
+      properties: { plan: { $regexp: '^(Free|Enterprise)$' } },
+      context: { library: { name: 'analytics.js' }, page: { title: 'Shop' } },
+      count: 1,
+    },
+    { bad: true, count: 0 },
+  )
+})

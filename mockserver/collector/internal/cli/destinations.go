@@ -1,0 +1,324 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
+)
+
+func newDestinations() *cobra.Command {
+	const short = "List, add, try and remove destinations"
+	cmd := &cobra.Command{
+		Use: "destinations", Aliases: []string{"destination"}, Short: short, Args: oneCommand,
+		Long: short + `. Those that the configuration of the collector names are
+changed there: they are listed and tried like the others.`,
+		Example: "  collector destinations list\n  collector destinations test crm",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDestinationList(), newDestinationAdd(), newDestinationTest(), newDestinationRemove())
+	return cmd
+}
+
+func newDestinationList() *cobra.Command {
+	var c client
+	return c.addTo(&cobra.Command{
+		Use:     "list",
+		Short:   "List the destinations, where they deliver to, and how they are doing",
+		Example: "  collector destinations list\n  collector destinations list -o jsonl | jq -r .name",
+		Args:    noArgs,
+		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
+			list, err := get[struct{ Destinations []destination }](ctx, &c, "/destinations")
+			if err != nil {
+				return err
+			}
+			if c.output.data() {
+				return c.output.print(out, list.raw, "destinations")
+			}
+			if len(list.read.Destinations) == 0 {
+				fmt.Fprintln(out, "no destinations: add one with collector destinations add NAME URL")
+				return nil
+			}
+			return table(out, "NAME,STATE,PENDING,FAILED,SOURCES,WEBHOOKS", func(row func(...any)) {
+				for _, d := range list.read.Destinations {
+					row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.from(), strings.Join(d.urls(), ", "))
+				}
+			})
+		}),
+	})
+}
+
+// from says whose calls it gets.
+func (d *destination) from() string {
+	if len(d.Sources) == 0 {
+		return "all"
+	}
+	return strings.Join(d.Sources, ", ")
+}
+
+func (d *destination) urls() (urls []string) {
+	for _, w := range d.Webhooks {
+		urls = append(urls, w.URL)
+	}
+	return urls
+}
+
+// An addition is a destination as the admin API takes it.
+type addition struct {
+	Name         string     `json:"name"`
+	Sources      []string   `json:"sources,omitempty"`
+	SharedSecret string     `json:"sharedSecret,omitempty"`
+	Webhooks     []endpoint `json:"webhooks"`
+	Types        allowed    `json:"types,omitzero"`
+	Events       allowed    `json:"events,omitzero"`
+	MaxPerSecond float64    `json:"maxPerSecond,omitempty"`
+}
+
+type allowed struct {
+	Allow []string `json:"allow,omitempty"`
+}
+
+func newDestinationAdd() *cobra.Command {
+	var c client
+	var a addition
+	var headers []string
+	var secretFile string
+	cmd := &cobra.Command{
+		Use:   "add NAME URL...",
+		Short: "Add a destination that gets calls from now on",
+		Long: `Add a destination, which gets the calls that come from now on at a URL. Of several
+URLs, up to five, each gets every call; one that takes it is enough.
+
+It stays across restarts, and can be changed in the inspector. What else can be set is
+said there, and in the admin API, which has every setting.`,
+		Example: `  collector destinations add crm https://crm.example.com/hook
+  collector destinations add orders https://shop.example.com/hook --event 'Order *' --source web --shared-secret-file secret.txt`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usagef("give a name and a URL, as in %s", cmd.UseLine())
+			}
+			return nil
+		},
+		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
+			values, err := readHeaders(headers)
+			if err != nil {
+				return err
+			}
+			if secretFile != "" {
+				secret, err := os.ReadFile(secretFile)
+				if err != nil {
+					return fmt.Errorf("--shared-secret-file: %w", err)
+				}
+				a.SharedSecret = strings.TrimSpace(string(secret))
+			}
+			a.Name = args[0]
+			for _, u := range args[1:] {
+				a.Webhooks = append(a.Webhooks, endpoint{u, values})
+			}
+			made, err := ask[destination](ctx, &c, http.MethodPost, "/destinations", a)
+			if err != nil {
+				return err
+			}
+			if c.output.data() {
+				return c.output.print(out, made.raw, "")
+			}
+			fmt.Fprintf(out, "%s is added: try it with collector destinations test %s\n", plain(made.read.Name), copyas.Shell(plain(made.read.Name)))
+			return nil
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&a.Sources, "source", nil, "only calls of this `source` (repeatable)")
+	flags.StringArrayVar(&a.Types.Allow, "type", nil, "only calls of this `type` (repeatable)")
+	flags.StringArrayVar(&a.Events.Allow, "event", nil, "of track calls only this `event`; a * at its end stands for any (repeatable)")
+	flags.Float64Var(&a.MaxPerSecond, "max-per-second", 0, "how many calls it gets in a second at most (default: no limit)")
+	flags.StringArrayVar(&headers, "header", nil, "send this header, `'Name: value'`, with each request (repeatable)")
+	flags.StringVar(&secretFile, "shared-secret-file", "", "a `file` with the secret that signs each request")
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(callTypes, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames)
+	_ = cmd.MarkFlagFilename("shared-secret-file")
+	return c.addTo(cmd)
+}
+
+func newDestinationTest() *cobra.Command {
+	var c client
+	var in struct {
+		Type string `json:"type"`
+	}
+	cmd := &cobra.Command{
+		Use:   "test DESTINATION",
+		Short: "Send a test call to each webhook of a destination, and show the answers",
+		Long: `Send a test call to each webhook of a destination at once, signed as a delivery is,
+and show what each answered. The exit code is 1 where none took it. The call is made
+up: it is no call of a sender's, counts nowhere and is not tried again.`,
+		Example:           "  collector destinations test crm\n  collector destinations test crm --type identify",
+		Args:              oneDestination,
+		ValidArgsFunction: c.destinationNames,
+		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
+			list, err := ask[struct{ Attempts []attempt }](ctx, &c, http.MethodPost, "/destinations/"+url.PathEscape(args[0])+"/test", in)
+			if err != nil {
+				return err
+			}
+			taken := false
+			for _, a := range list.read.Attempts {
+				taken = taken || a.Verdict == "success"
+			}
+			if c.output.data() {
+				err = c.output.print(out, list.raw, "attempts")
+			} else {
+				err = table(out, "WEBHOOK,STATUS,TOOK,VERDICT,ANSWER", func(row func(...any)) {
+					for _, a := range list.read.Attempts {
+						row(a.URL, a.status(), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, a.said())
+					}
+				})
+			}
+			if err == nil && !taken {
+				err = errors.New("no webhook took the test call")
+			}
+			return err
+		}),
+	}
+	cmd.Flags().StringVar(&in.Type, "type", "track", "the `type` of the test call")
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(callTypes, cobra.ShellCompDirectiveNoFileComp))
+	return c.addTo(cmd)
+}
+
+// status is the webhook's, or that there was none.
+func (a *attempt) status() string {
+	if a.Status == 0 {
+		return "no answer"
+	}
+	return fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
+}
+
+// said is the first line of the answer, or why there was none.
+func (a *attempt) said() string {
+	if a.Status == 0 {
+		return a.Error
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(a.ResponseBody), "\n")
+	return terminal.Fit(line, 200)
+}
+
+func newDestinationRemove() *cobra.Command {
+	var c client
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "remove DESTINATION",
+		Short: "Remove a destination, with what it has pending and what failed",
+		Long: `Remove a destination. What it has pending will not be delivered, and what it has
+given up cannot be replayed any more. On a terminal it says how much that is and asks;
+elsewhere it wants --yes.`,
+		Example:           "  collector destinations remove crm\n  collector destinations remove crm --yes",
+		Args:              oneDestination,
+		ValidArgsFunction: c.destinationNames,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return limited(func(ctx context.Context, out io.Writer, args []string) error {
+			path := "/destinations/" + url.PathEscape(args[0])
+			if !yes {
+				if err := c.confirmRemoval(ctx, cmd, path); err != nil {
+					return err
+				}
+			}
+			if _, err := ask[any](ctx, &c, http.MethodDelete, path+"?discard=true", nil); err != nil {
+				return err
+			}
+			if c.output.data() {
+				return c.output.print(out, map[string]any{"removed": args[0]}, "")
+			}
+			fmt.Fprintf(out, "%s is removed\n", plain(args[0]))
+			return nil
+		})(cmd, args)
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return c.addTo(cmd)
+}
+
+// confirmRemoval asks whether a destination is really to be removed.
+func (c *client) confirmRemoval(ctx context.Context, cmd *cobra.Command, path string) error {
+	if !terminal.Is(cmd.InOrStdin()) {
+		return usagef("removing it forgets what it has pending and what failed: add --yes")
+	}
+	d, err := get[destination](ctx, c, path)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s has %s pending and %d that failed, which are forgotten with it. Remove it? [y/N] ",
+		plain(d.read.Name), count(d.read.Ledger.Pending, "call"), d.read.Ledger.Failed)
+	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); err == nil && (answer == "y" || answer == "yes") {
+		return nil
+	}
+	return errors.New("nothing was removed")
+}
+
+func newOpen() *cobra.Command {
+	var c client
+	var printOnly bool
+	cmd := &cobra.Command{
+		Use:   "open [MESSAGE-ID]",
+		Short: "Open the inspector, or a call in it, in the browser",
+		Long: `Open the inspector in the browser, or with a messageId that call. Where there is no
+browser, or with --print, print the address.`,
+		Example: "  collector open\n  collector open --print",
+		Args:    atMostOne,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
+		defer cancel()
+		page, err := c.base()
+		if err != nil {
+			return err
+		}
+		page += "/"
+		if len(args) == 1 {
+			found, err := c.find(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				return fmt.Errorf("no call %q is remembered: the collector shows the newest ones only", args[0])
+			}
+			page += "calls/" + found[0].Ref
+		}
+		if c.output.data() {
+			return c.output.print(cmd.OutOrStdout(), map[string]any{"url": page}, "")
+		}
+		if printOnly {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), page)
+			return err
+		}
+		if err := openPage(page); err != nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), "collector:", err)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), page)
+			return err
+		}
+		return nil
+	}
+	cmd.Flags().BoolVar(&printOnly, "print", false, "print the address, and open nothing")
+	return c.addTo(cmd)
+}
+
+// readHeaders reads headers as flags have them.
+func readHeaders(lines []string) (map[string]string, error) {
+	headers := map[string]string{}
+	for _, h := range lines {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok {
+			return nil, usagef("--header %q has no colon: write it as 'Name: value'", h)
+		}
+		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return headers, nil
+}

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/yamldoc"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
+)
+
+// expectPatience is how much longer than the calls may take to come the answer may.
+const expectPatience = 30 * time.Second
+
+func newExpect() *cobra.Command {
+	var c client
+	var file string
+	var within time.Duration
+	cmd := &cobra.Command{
+		Use:   "expect --file FILE",
+		Short: "Wait until the calls that came are as a file expects",
+		Long: `Wait until the calls that collector dev got are as a file expects, and fail with what
+differs where they are not. Calls that came before count, since the collector began
+or POST /reset was asked last.
+
+The file is YAML or JSON. It has the members of POST /expect, of which the
+documentation of testing tells:
+
+  collector expect --file expectations.yaml --within 10s
+
+The exit code is 0 if all hold; 1 if one does not; 2 if nothing could be judged: the
+command line or the file is wrong, or no collector answers.`,
+		Example: `  collector expect --file expectations.yaml
+  collector expect --file expectations.yaml --within 10s --json
+  collector expect --file - --url http://127.0.0.1:8765 < expectations.yaml`,
+		Args: noArgs,
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the `file` with the expectations; - is standard input")
+	cmd.Flags().DurationVar(&within, "within", 0, "how long the calls may take to come (default what the file says, or 5s)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := requireOne(cmd, "file"); err != nil {
+			return err
+		}
+		if within < 0 || within > expect.MaxWithin {
+			return usagef("--within is %v: use a duration of at most %v", within, expect.MaxWithin)
+		}
+		report, doc, err := c.expect(cmd, file, within)
+		if err != nil {
+			return usageError{err}
+		}
+		if err := c.printReport(cmd.OutOrStdout(), report, file, doc); err != nil {
+			return err
+		}
+		if !report.read.OK {
+			return errReported
+		}
+		return nil
+	}
+	return c.addTo(cmd)
+}
+
+// expect asks a collector whether what a file expects holds.
+func (c *client) expect(cmd *cobra.Command, file string, within time.Duration) (report answer[expect.Report], doc *yamldoc.Document, err error) {
+	if doc, err = readExpectations(cmd.InOrStdin(), file); err != nil {
+		return report, nil, err
+	}
+	request, problems := expect.Parse(doc.Value)
+	if len(problems) > 0 {
+		return report, nil, mistakes(file, doc, problems)
+	}
+	if within > 0 {
+		doc.Value.(map[string]any)["within"] = within.String()
+		request.Within = within
+	}
+	body, err := json.Marshal(doc.Value)
+	if err != nil {
+		return report, nil, err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), request.Within+expectPatience)
+	defer cancel()
+	req, err := c.requestTo(ctx, http.MethodPost, "/expect", bytes.NewReader(body))
+	if err != nil {
+		return report, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	status, data, err := c.exchange(req)
+	switch {
+	case err != nil:
+		return report, nil, err
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+		return report, nil, fmt.Errorf("%s://%s has no /expect: ask a collector that runs by collector dev", req.URL.Scheme, req.URL.Host)
+	case status != http.StatusOK && !strings.Contains(string(data), expect.CodeNotMet):
+		return report, nil, refusal(req, status, data)
+	}
+	if err := json.Unmarshal(data, &report); err != nil || len(report.read.Expectations) != len(request.Expect) {
+		return report, nil, answered(status, data)
+	}
+	return report, doc, nil
+}
+
+// readExpectations reads a file; - is standard input.
+func readExpectations(in io.Reader, file string) (*yamldoc.Document, error) {
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("--file: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, yamldoc.MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("--file: %w", err)
+	}
+	doc, err := yamldoc.Read(text)
+	var syntax *yamldoc.SyntaxError
+	if errors.As(err, &syntax) {
+		return nil, fmt.Errorf("%s %s", place(file, syntax.Line), syntax.Problem)
+	}
+	return doc, err
+}
+
+// place names a line of a file.
+func place(file string, line int) string {
+	if file == "-" {
+		file = "standard input"
+	}
+	if line == 0 {
+		return file + ":"
+	}
+	return fmt.Sprintf("%s:%d:", file, line)
+}
+
+// mistakes is the error of a file with problems, in the order of its lines.
+func mistakes(file string, doc *yamldoc.Document, problems []expect.Problem) error {
+	slices.SortStableFunc(problems, func(a, b expect.Problem) int {
+		return cmp.Compare(doc.Line(a.Path), doc.Line(b.Path))
+	})
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = place(file, doc.Line(p.Path)) + " " + p.String()
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+func (c *client) printReport(out io.Writer, report answer[expect.Report], file string, doc *yamldoc.Document) error {
+	if c.output.data() {
+		return c.output.print(out, report.raw, "expectations")
+	}
+	text := report.read.Text(func(i int) string {
+		return strings.TrimSuffix(place(file, doc.Line([]any{"expect", i})), ":")
+	})
+	for line := range strings.SplitSeq(text, "\n") {
+		fmt.Fprintln(out, plain(line))
+	}
+	return nil
+}

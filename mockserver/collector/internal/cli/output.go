@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+)
+
+// An output is the form in which a command prints: a table for people, or data for
+// scripts.
+type output string
+
+// outputs are the forms that there are.
+var outputs = []string{"table", "json", "jsonl", "yaml"}
+
+// addOutputTo gives a command the flags that choose the form.
+func (o *output) addOutputTo(cmd *cobra.Command) {
+	*o = "table"
+	flags := cmd.Flags()
+	flags.VarP(o, "output", "o", "print a `form`: table, or for scripts json, jsonl (an object on a line) or yaml")
+	flags.BoolFunc("json", "the same as --output json", func(value string) error {
+		on, err := strconv.ParseBool(value)
+		if on {
+			*o = "json"
+		}
+		return err
+	})
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Set implements pflag.Value.
+func (o *output) Set(value string) error {
+	for _, known := range outputs {
+		if value == known {
+			*o = output(value)
+			return nil
+		}
+	}
+	return usagef("--output is %q: use %s", value, strings.Join(outputs, ", "))
+}
+
+// Type implements pflag.Value.
+func (*output) Type() string { return "form" }
+
+// String implements pflag.Value.
+func (o *output) String() string { return string(*o) }
+
+// data reports whether the form is one for scripts.
+func (o *output) data() bool { return *o != "table" && *o != "" }
+
+// print prints a value, or an answer as it came, as data. The lines of jsonl are the
+// elements of its member list; without one, the value is the line.
+func (o *output) print(out io.Writer, v any, list string) error {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	data := terminal.PlainJSON(bytes.TrimSpace(text.Bytes()))
+	switch *o {
+	case "jsonl":
+		return printLines(out, data, list)
+	case "yaml":
+		converted, err := yaml.JSONToYAML(data)
+		if err == nil {
+			_, err = out.Write(converted)
+		}
+		return err
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, data, "", "  "); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out, indented.String())
+	return err
+}
+
+// printLines prints each element of a member of an object on a line.
+func printLines(out io.Writer, data []byte, list string) error {
+	lines := []json.RawMessage{data}
+	var members map[string]json.RawMessage
+	if list != "" && json.Unmarshal(data, &members) == nil && members[list] != nil {
+		lines = nil
+		if err := json.Unmarshal(members[list], &lines); err != nil {
+			return err
+		}
+	}
+	for _, line := range lines {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, line); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, compact.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// table prints columns, whose names are divided by commas. On a terminal it is as wide as
+// that at most.
+func table(out io.Writer, columns string, print func(row func(cells ...any))) error {
+	var t terminal.Table
+	if columns != "" {
+		t.Header = strings.Split(columns, ",")
+	}
+	print(t.Row)
+	cut, err := t.Write(out, terminal.Columns(out))
+	if err == nil && cut {
+		_, err = fmt.Fprintln(out, terminal.Faint.Paint("cut to the width of the terminal: --output jsonl prints all"))
+	}
+	return err
+}
+
+// plain makes text harmless that senders chose.
+func plain(s string) string { return terminal.Plain(s) }

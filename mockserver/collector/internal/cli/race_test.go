@@ -1,0 +1,5 @@
+//go:build race && unix
+
+package cli
+
+func init() { raceDetector = true }

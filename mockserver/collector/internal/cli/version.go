@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// release is the version of an image or a package, set by the linker:
+//
+//	-ldflags "-X github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/cli.release=v1.2.3"
+var release string
+
+// version is that of the release, or of the module as it was built.
+func version() string {
+	if release != "" {
+		return release
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
+// A build is what this program is.
+type build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"` // empty where it was not built in its repository
+	Modified bool   `json:"modified"`         // there were changes beside the commit
+	Time     string `json:"time,omitempty"`   // of the commit
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+// thisBuild returns what is known of this program.
+func thisBuild() build {
+	b := build{Version: version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		case "vcs.time":
+			b.Time = s.Value
+		}
+	}
+	return b
+}
+
+func newVersion() *cobra.Command {
+	var form output
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Say which collector this is: version, commit, Go and system",
+		Example: "  collector version\n  collector version -o json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b := thisBuild()
+			if form.data() {
+				return form.print(cmd.OutOrStdout(), b, "")
+			}
+			b.print(cmd.OutOrStdout())
+			return nil
+		},
+	}
+	form.addOutputTo(cmd)
+	return cmd
+}
+
+func (b *build) print(out io.Writer) {
+	fmt.Fprintln(out, "collector", b.Version)
+	if b.Commit != "" {
+		changes := ""
+		if b.Modified {
+			changes = ", with changes"
+		}
+		fmt.Fprintf(out, "commit %s of %s%s\n", b.Commit, b.Time, changes)
+	}
+	fmt.Fprintf(out, "%s on %s/%s\n", b.Go, b.OS, b.Arch)
+}

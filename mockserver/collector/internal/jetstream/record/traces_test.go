@@ -1,0 +1,79 @@
+package record
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
+)
+
+func traceOf(digit, state string) *tracecontext.Context {
+	return &tracecontext.Context{Parent: "00-" + strings.Repeat(digit, 32) + "-" + strings.Repeat(digit, 16) + "-01", State: state}
+}
+
+func TestTracesAreReadAsTheyWereWritten(t *testing.T) {
+	a, b := traceOf("a", ""), traceOf("b", "x=1 , 2%,y=a:b")
+	for name, l := range map[string]tracecontext.List{
+		"none":           nil,
+		"one":            {a},
+		"one of several": {a, nil, nil},
+		"runs":           {nil, a, a, b, b, nil, a},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Traces(TracesOf(l), len(l))
+			for i := range l {
+				assert.Equal(t, l[i], got.At(i), "call %d", i)
+			}
+		})
+	}
+	assert.Equal(t, "2:"+a.Parent+",1,1:"+b.Parent+":x=1%20%2C%202%25%2Cy=a:b", TracesOf(tracecontext.List{a, a, nil, b}))
+}
+
+func TestTracesAreBoundedInTheHeader(t *testing.T) {
+	var l tracecontext.List
+	for i := range PartCalls {
+		l = append(l, &tracecontext.Context{Parent: traceOf("a", "").Parent, State: strings.Repeat("v", 500) + "=" + string(rune('a'+i%26)) + string(rune('a'+i/26))})
+	}
+	value := TracesOf(l)
+	assert.LessOrEqual(t, len(value), roomForTraces)
+	got := Traces(value, len(l))
+	assert.Equal(t, traceOf("a", ""), got.At(PartCalls-1), "the trace stays, without its state")
+}
+
+func TestTracesThatCannotBeReadAreNone(t *testing.T) {
+	a := traceOf("a", "")
+	for name, value := range map[string]string{
+		"no number":                        "x:" + a.Parent,
+		"a run of no calls":                "0:" + a.Parent,
+		"more calls than there are":        "3:" + a.Parent,
+		"a negative number":                "-1:" + a.Parent,
+		"a traceparent that is not valid":  "2:00-zz",
+		"a number that is larger than any": "99999999999999999999:" + a.Parent,
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Traces(value, 2)
+			assert.Nil(t, got.At(0))
+			assert.Nil(t, got.At(1))
+		})
+	}
+}
+
+func FuzzTraces(f *testing.F) {
+	f.Add("2:"+traceOf("a", "").Parent+":x=1,1", 3)
+	f.Add("1,1:", 128)
+	f.Fuzz(func(t *testing.T, value string, calls int) {
+		calls = max(0, min(calls, PartCalls*MaxParts))
+		l := Traces(value, calls)
+		if len(l) > calls {
+			t.Fatalf("%d traces of %d calls", len(l), calls)
+		}
+		again := Traces(TracesOf(l), len(l))
+		for i, c := range l {
+			if c != nil && again.At(i).Parent != c.Parent {
+				t.Fatalf("call %d: %v is read as %v", i, c, again.At(i))
+			}
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package live
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+)
+
+// press does what a key is for.
+func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
+	name := k.String()
+	switch {
+	case name == "ctrl+c":
+		return tea.Quit
+	case name == "ctrl+z":
+		return tea.Suspend
+	case m.typing:
+		m.typeFilter(name, k.Text)
+		return nil
+	case m.help || m.panel != "":
+		m.help, m.panel = false, ""
+		return nil
+	}
+	switch name {
+	case "q":
+		return tea.Quit
+	case "?":
+		m.help = true
+	case "/":
+		m.typing, m.filter = true, ""
+	case "p", "space", " ":
+		if m.held() {
+			m.goOn()
+		} else {
+			m.paused, m.stopped = true, m.first+int64(len(m.lines))
+		}
+	case "esc":
+		m.filter = ""
+		m.goOn()
+	case "up", "k":
+		m.move(-1)
+	case "down", "j":
+		m.move(1)
+	case "pgup":
+		m.move(-m.room())
+	case "pgdown":
+		m.move(m.room())
+	case "home", "g":
+		m.move(-keptLines)
+	case "end", "G":
+		m.move(keptLines)
+	case "r", "o", "c":
+		return m.act(name)
+	}
+	return nil
+}
+
+// typeFilter takes a key into the filter.
+func (m *model) typeFilter(name, typed string) {
+	switch name {
+	case "enter":
+		m.typing = false
+	case "esc":
+		m.typing, m.filter = false, ""
+	case "backspace":
+		_, size := utf8.DecodeLastRuneInString(m.filter)
+		m.filter = m.filter[:len(m.filter)-size]
+	default:
+		m.filter += terminal.Plain(typed)
+	}
+	if !slices.Contains(m.picked(), m.selected) {
+		m.selected = -1
+	}
+}
+
+// move selects a line so many further down.
+func (m *model) move(by int) {
+	picked := m.picked()
+	if len(picked) == 0 {
+		return
+	}
+	at := slices.Index(picked, m.selected)
+	if at < 0 { // the first step selects the newest
+		at = len(picked)
+		by = min(by, -1)
+	}
+	m.selected = picked[min(max(at+by, 0), len(picked)-1)]
+}
+
+// act does something with the selected line, or with the newest where none is selected.
+func (m *model) act(name string) tea.Cmd {
+	if m.selected < 0 {
+		m.move(-1)
+	}
+	a := m.chosen()
+	if a == nil {
+		return m.say(messageLine("select a call first, with ↑", terminal.Yellow))
+	}
+	ctx, c := m.ctx, m.config
+	failed := func(err error) tea.Msg { return noticeMsg(messageLine(err.Error(), terminal.Red)) }
+	switch name {
+	case "r":
+		return func() tea.Msg {
+			where, err := c.Source.Replay(ctx, *a)
+			if err != nil {
+				return failed(err)
+			}
+			return noticeMsg(messageLine("due again at "+where, terminal.Green))
+		}
+	case "o":
+		url := c.URL + "/calls/" + a.Ref
+		return func() tea.Msg {
+			if err := c.Open(url); err != nil {
+				return panelMsg{messageLine(err.Error(), terminal.Yellow), url}
+			}
+			return noticeMsg(messageLine("opened "+url, terminal.Green))
+		}
+	}
+	return func() tea.Msg {
+		command, err := c.Source.Curl(ctx, *a)
+		if err != nil {
+			return failed(err)
+		}
+		return tea.BatchMsg{tea.SetClipboard(command), func() tea.Msg {
+			return panelMsg{messageLine("given to the clipboard, where the terminal lets programs do so", terminal.Green), command}
+		}}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build race && unix
+
+package live_test
+
+func init() { raceDetector = true }

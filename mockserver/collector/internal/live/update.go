@@ -1,0 +1,78 @@
+package live
+
+import (
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+)
+
+// Init implements tea.Model.
+func (m *model) Init() tea.Cmd { return m.ask() }
+
+// ask asks for what happened since.
+func (m *model) ask() tea.Cmd {
+	ctx, source, place := m.ctx, m.config.Source, m.place
+	return func() tea.Msg {
+		page, err := source.Activity(ctx, place, frameLines, true)
+		if err != nil {
+			return lostMsg{err}
+		}
+		return pageMsg{page}
+	}
+}
+
+// askAfter asks after a pause.
+func askAfter(d time.Duration) tea.Cmd {
+	return tea.Tick(d, func(time.Time) tea.Msg { return askMsg{} })
+}
+
+// Update implements tea.Model.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		return m, m.press(msg)
+	case tea.PasteMsg:
+		if m.typing {
+			m.filter += terminal.Plain(msg.Content)
+		}
+	case askMsg:
+		return m, m.ask()
+	case pageMsg:
+		return m, m.take(&msg.page)
+	case lostMsg:
+		m.lost = msg.err.Error()
+		return m, askAfter(errorPause)
+	case logMsg:
+		m.append(logLine(string(msg)))
+	case noticeMsg:
+		return m, m.say(line(msg))
+	case panelMsg:
+		m.panel = msg.text
+		return m, m.say(msg.notice)
+	case quietMsg:
+		if int(msg) == m.noticed {
+			m.notice = line{}
+		}
+	}
+	return m, nil
+}
+
+// take adds what happened.
+func (m *model) take(page *Page) tea.Cmd {
+	m.place, m.lost = page.Next, ""
+	pause := framePause
+	if page.Skipped > 0 {
+		m.append(moreLine(page.Skipped))
+		pause = crowdedPause
+	}
+	for i := range page.Activity {
+		if l, ok := lineOf(&page.Activity[i]); ok {
+			m.append(l)
+		}
+	}
+	return askAfter(pause)
+}

@@ -1,0 +1,106 @@
+package telemetry
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// Transport returns what carries requests to webhooks with a span for each that delivers a
+// call of a traced request.
+func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper { return &transport{base, t} }
+
+type transport struct {
+	base      http.RoundTripper
+	telemetry *Telemetry
+}
+
+// RoundTrip implements http.RoundTripper. The request's header, which its sender made for it
+// alone, gets the context of the span where it had another: so attempts are shown as they were.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	tracer := t.telemetry.tracer()
+	info, ok := delivery.FromContext(r.Context())
+	if tracer == nil || !ok || info.Trace == nil || !info.Trace.Sampled() {
+		return t.base.RoundTrip(r)
+	}
+	from := remote(context.Background(), info.Trace)
+	_, span := tracer.Start(from, "deliver "+info.Destination, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithLinks(trace.LinkFromContext(from)), trace.WithAttributes(requestAttributes(r, info)...))
+	if !span.IsRecording() {
+		span.End()
+		return t.base.RoundTrip(r)
+	}
+	if len(r.Header[tracecontext.ParentHeader]) > 0 {
+		r.Header[tracecontext.ParentHeader] = []string{contextOf(span, info.Trace).Parent}
+	}
+	res, err := t.base.RoundTrip(r)
+	if err != nil {
+		endFailed(span, err)
+		return nil, err
+	}
+	span.SetAttributes(semconv.HTTPResponseStatusCode(res.StatusCode))
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		span.SetAttributes(errorType(res.StatusCode))
+		span.SetStatus(codes.Error, "")
+	}
+	res.Body = &tracedBody{ReadCloser: res.Body, span: span}
+	return res, nil
+}
+
+// requestAttributes are what a span says of a request. Paths and queries of webhooks may hold
+// secrets.
+func requestAttributes(r *http.Request, info delivery.Info) []attribute.KeyValue {
+	all := []attribute.KeyValue{
+		semconv.HTTPRequestMethodPost, semconv.ServerAddress(r.URL.Hostname()), semconv.ServerPort(portOf(r.URL)), semconv.URLScheme(r.URL.Scheme),
+		messaging, semconv.MessagingOperationName("deliver"), semconv.MessagingOperationTypeProcess,
+		semconv.MessagingDestinationName(info.Source), semconv.MessagingDestinationSubscriptionName(info.Destination),
+		semconv.MessagingMessageID(r.Header.Get(webhook.MessageIDHeader)), semconv.MessagingMessageBodySize(int(r.ContentLength)),
+	}
+	if n, err := strconv.Atoi(r.Header.Get(webhook.AttemptHeader)); err == nil && n > 1 {
+		all = append(all, semconv.HTTPRequestResendCount(n-1))
+	}
+	return all
+}
+
+// endFailed ends the span of a request that had no answer, or not a whole one.
+func endFailed(span trace.Span, err error) {
+	span.SetAttributes(semconv.ErrorTypeKey.String(kindOf(err)))
+	span.SetStatus(codes.Error, "")
+	span.End()
+}
+
+// A tracedBody is the body of an answer, with which the span of its request ends.
+type tracedBody struct {
+	io.ReadCloser
+	span trace.Span
+	err  error // that reading ended with
+}
+
+// Read implements io.Reader.
+func (b *tracedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.err = err
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *tracedBody) Close() error {
+	if b.err != nil {
+		endFailed(b.span, b.err)
+	} else {
+		b.span.End()
+	}
+	return b.ReadCloser.Close()
+}

@@ -1,0 +1,239 @@
+// Package otlptest has a receiver of OpenTelemetry's protocol for tests, over gRPC and HTTP.
+package otlptest
+
+import (
+	"compress/gzip"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	collectortraces "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	traces "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	grpcmetadata "google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+)
+
+// patience is how long what must come may take.
+const patience = time.Minute
+
+// A Receiver keeps the spans and metrics that it is sent.
+type Receiver struct {
+	collectortraces.UnimplementedTraceServiceServer
+	URL string // where it is
+
+	mu       sync.Mutex // guards what follows
+	spans    []*traces.Span
+	metrics  map[string]*metrics.Metric // the newest of each name
+	resource map[string]string          // whose spans they are
+	tokens   []string                   // the Authorization of each export
+	changed  chan struct{}              // closed when something comes, and another made
+}
+
+// metricsServer is the half of a Receiver whose method has the name of another.
+type metricsServer struct {
+	collectormetrics.UnimplementedMetricsServiceServer
+	*Receiver
+}
+
+func newReceiver() *Receiver {
+	return &Receiver{metrics: map[string]*metrics.Metric{}, resource: map[string]string{}, changed: make(chan struct{})}
+}
+
+// GRPC starts a receiver over gRPC.
+func GRPC(t testing.TB) *Receiver {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReceiver()
+	r.URL = "http://" + listener.Addr().String()
+	server := grpc.NewServer()
+	collectortraces.RegisterTraceServiceServer(server, r)
+	collectormetrics.RegisterMetricsServiceServer(server, metricsServer{Receiver: r})
+	go func() { _ = server.Serve(listener) }() // until it is stopped
+	t.Cleanup(server.Stop)
+	return r
+}
+
+// HTTP starts a receiver over HTTP.
+func HTTP(t testing.TB) *Receiver {
+	r := newReceiver()
+	server := httptest.NewServer(http.HandlerFunc(r.serve))
+	t.Cleanup(server.Close)
+	r.URL = server.URL
+	return r
+}
+
+func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
+	body, err := readAll(req)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	var answer proto.Message
+	switch req.URL.Path {
+	case "/v1/traces":
+		var in collectortraces.ExportTraceServiceRequest
+		if err = proto.Unmarshal(body, &in); err == nil {
+			r.takeSpans(&in, req.Header.Get("Authorization"))
+		}
+		answer = &collectortraces.ExportTraceServiceResponse{}
+	case "/v1/metrics":
+		var in collectormetrics.ExportMetricsServiceRequest
+		if err = proto.Unmarshal(body, &in); err == nil {
+			r.takeMetrics(&in, req.Header.Get("Authorization"))
+		}
+		answer = &collectormetrics.ExportMetricsServiceResponse{}
+	default:
+		http.NotFound(w, req)
+		return
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	text, _ := proto.Marshal(answer) // of an empty message: it cannot fail
+	w.Header().Set("Content-Type", "application/x-protobuf")
+	_, _ = w.Write(text)
+}
+
+func readAll(req *http.Request) ([]byte, error) {
+	var body io.Reader = req.Body
+	if req.Header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		body = unzipped
+	}
+	return io.ReadAll(body)
+}
+
+// Export implements the server of traces.
+func (r *Receiver) Export(ctx context.Context, in *collectortraces.ExportTraceServiceRequest) (*collectortraces.ExportTraceServiceResponse, error) {
+	r.takeSpans(in, tokenOf(ctx))
+	return &collectortraces.ExportTraceServiceResponse{}, nil
+}
+
+// Export implements the server of metrics.
+func (m metricsServer) Export(ctx context.Context, in *collectormetrics.ExportMetricsServiceRequest) (*collectormetrics.ExportMetricsServiceResponse, error) {
+	m.takeMetrics(in, tokenOf(ctx))
+	return &collectormetrics.ExportMetricsServiceResponse{}, nil
+}
+
+func tokenOf(ctx context.Context) string {
+	md, _ := grpcmetadata.FromIncomingContext(ctx)
+	for _, token := range md.Get("authorization") {
+		return token
+	}
+	return ""
+}
+
+func (r *Receiver) takeSpans(in *collectortraces.ExportTraceServiceRequest, token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tokens = append(r.tokens, token)
+	for _, rs := range in.GetResourceSpans() {
+		for _, a := range rs.GetResource().GetAttributes() {
+			r.resource[a.GetKey()] = a.GetValue().GetStringValue()
+		}
+		for _, ss := range rs.GetScopeSpans() {
+			r.spans = append(r.spans, ss.GetSpans()...)
+		}
+	}
+	r.wake()
+}
+
+func (r *Receiver) takeMetrics(in *collectormetrics.ExportMetricsServiceRequest, token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tokens = append(r.tokens, token)
+	for _, rm := range in.GetResourceMetrics() {
+		for _, sm := range rm.GetScopeMetrics() {
+			for _, m := range sm.GetMetrics() {
+				r.metrics[m.GetName()] = m
+			}
+		}
+	}
+	r.wake()
+}
+
+// wake lets those look who wait. The lock is held.
+func (r *Receiver) wake() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// wait waits until a condition, which is asked with the lock held, is true.
+func (r *Receiver) wait(t testing.TB, what string, met func() bool) {
+	t.Helper()
+	limit := time.After(patience)
+	for {
+		r.mu.Lock()
+		done, changed := met(), r.changed
+		r.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit:
+			t.Fatalf("%s did not come in %v", what, patience)
+		}
+	}
+}
+
+// Spans waits for n spans and returns all that came, by their names.
+func (r *Receiver) Spans(t testing.TB, n int) map[string][]*traces.Span {
+	t.Helper()
+	r.wait(t, "spans", func() bool { return len(r.spans) >= n })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[string][]*traces.Span{}
+	for _, s := range r.spans {
+		all[s.GetName()] = append(all[s.GetName()], s)
+	}
+	return all
+}
+
+// Metric waits for a metric that is as wanted, and returns it.
+func (r *Receiver) Metric(t testing.TB, name string, as func(*metrics.Metric) bool) (m *metrics.Metric) {
+	t.Helper()
+	r.wait(t, "the metric "+name, func() bool {
+		m = r.metrics[name]
+		return m != nil && as(m)
+	})
+	return m
+}
+
+// Names returns those of the metrics that came.
+func (r *Receiver) Names() (names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name := range r.metrics {
+		names = append(names, name)
+	}
+	return names
+}
+
+// Resource returns an attribute of the resource whose spans they are.
+func (r *Receiver) Resource(key string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.resource[key]
+}
+
+// Tokens returns the Authorization of each export.
+func (r *Receiver) Tokens() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.tokens...)
+}

@@ -1,0 +1,74 @@
+package telemetry
+
+import (
+	"net/http"
+	"strings"
+
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
+)
+
+// Handler returns the handler of the tracking API with a span for each request that brings
+// calls. The collector finds that span in the request's headers, in place of the sender's.
+func (t *Telemetry) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tracer := t.tracer()
+		if tracer == nil || r.Method != http.MethodPost || !bringsCalls(r.URL.Path) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		sender := tracecontext.Of(r.Header)
+		route := "/" + strings.Trim(r.URL.Path, "/") // one of a few: it is known
+		_, span := tracer.Start(remote(r.Context(), sender), "POST "+route, trace.WithSpanKind(trace.SpanKindServer),
+			trace.WithAttributes(semconv.HTTPRequestMethodPost, semconv.HTTPRoute(route), semconv.URLScheme(scheme(r))))
+		if !span.IsRecording() {
+			next.ServeHTTP(w, r) // whoever decided so, the webhooks are told the same
+			return
+		}
+		defer span.End()
+		own := contextOf(span, sender)
+		r.Header[tracecontext.ParentHeader] = []string{own.Parent}
+		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(answer, r)
+		span.SetAttributes(semconv.HTTPResponseStatusCode(answer.status))
+		if answer.status >= http.StatusInternalServerError {
+			span.SetAttributes(errorType(answer.status))
+			span.SetStatus(codes.Error, "")
+		}
+	})
+}
+
+// bringsCalls reports whether requests with this path bring calls.
+func bringsCalls(path string) bool {
+	switch ingest.FindEndpoint(path).Kind {
+	case ingest.BatchEndpoint, ingest.CallEndpoint:
+		return true
+	}
+	return false
+}
+
+func scheme(r *http.Request) string {
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// A statusWriter notes the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,108 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// A Table is lines of cells. Text is made harmless, columns without any value are left out.
+type Table struct {
+	Header []string // names of the columns; may be nil
+	rows   [][]string
+	exact  []bool // columns with numbers, which are not cut
+}
+
+// Row adds a line.
+func (t *Table) Row(cells ...any) {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		row[i] = Plain(fmt.Sprint(cell))
+		if len(t.exact) <= i {
+			t.exact = append(t.exact, true)
+		}
+		switch cell.(type) {
+		case int, int64, float64:
+		default:
+			t.exact[i] = false
+		}
+	}
+	t.rows = append(t.rows, row)
+}
+
+// narrowest is how many columns of the screen a column keeps at least.
+const narrowest = 6
+
+// Write writes the table, in as many columns of the screen as it needs, or at most so many
+// if most is above 0. It reports whether something was cut.
+func (t *Table) Write(out io.Writer, most int) (cut bool, err error) {
+	kept := t.kept()
+	lines := make([][]string, 0, 1+len(t.rows))
+	if t.Header != nil {
+		lines = append(lines, t.Header)
+	}
+	lines = append(lines, t.rows...)
+	widths := make([]int, len(kept))
+	for _, line := range lines {
+		for n, i := range kept {
+			widths[n] = max(widths[n], Width(at(line, i)))
+		}
+	}
+	if most > 0 {
+		cut = t.shrink(widths, kept, most)
+	}
+	var text strings.Builder
+	for _, line := range lines {
+		var b strings.Builder
+		for n, i := range kept {
+			cell := Fit(at(line, i), widths[n])
+			b.WriteString(cell)
+			if n < len(kept)-1 {
+				b.WriteString(strings.Repeat(" ", widths[n]-Width(cell)+2))
+			}
+		}
+		text.WriteString(strings.TrimRight(b.String(), " ") + "\n")
+	}
+	_, err = io.WriteString(out, text.String())
+	return cut, err
+}
+
+// kept returns the columns that have a value.
+func (t *Table) kept() (kept []int) {
+	for i := range max(len(t.Header), len(t.exact)) {
+		if slices.ContainsFunc(t.rows, func(row []string) bool { return at(row, i) != "" }) {
+			kept = append(kept, i)
+		}
+	}
+	return kept
+}
+
+// shrink takes from the widest columns until all fit.
+func (t *Table) shrink(widths, kept []int, most int) (cut bool) {
+	total := 2 * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	for ; total > most; total-- {
+		widest := -1
+		for n, w := range widths {
+			if (kept[n] >= len(t.exact) || !t.exact[kept[n]]) && w > narrowest && (widest < 0 || w > widths[widest]) {
+				widest = n
+			}
+		}
+		if widest < 0 {
+			return cut
+		}
+		widths[widest]--
+		cut = true
+	}
+	return cut
+}
+
+func at(row []string, i int) string {
+	if i < len(row) {
+		return row[i]
+	}
+	return ""
+}

@@ -1,0 +1,146 @@
+// Package yamldoc reads a document, YAML or JSON, as encoding/json would decode it, and
+// says on which line each of its values is.
+package yamldoc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// MaxBytes bounds a document.
+const MaxBytes = 1 << 20
+
+// A Document is a value with the lines of its parts.
+type Document struct {
+	Value any // as encoding/json decodes it; numbers are json.Number
+	root  ast.Node
+}
+
+// A SyntaxError says why a text is no document.
+type SyntaxError struct {
+	Line    int // from 1; 0 where it has no place
+	Problem string
+}
+
+// Error implements error.
+func (e *SyntaxError) Error() string { return e.Problem }
+
+// Read reads a document.
+func Read(text []byte) (*Document, error) {
+	if len(text) > MaxBytes {
+		return nil, &SyntaxError{Problem: fmt.Sprintf("has more than %d bytes", MaxBytes)}
+	}
+	file, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil, syntaxError(err)
+	}
+	d := &Document{}
+	for _, part := range file.Docs {
+		if part.Body == nil {
+			continue
+		}
+		if d.root != nil {
+			return nil, &SyntaxError{lineOf(part.Body.GetToken()), "has a second document; keep one in a file"}
+		}
+		d.root = part.Body
+	}
+	if d.root == nil {
+		return nil, &SyntaxError{Problem: "is empty"}
+	}
+	if n := len(ast.Filter(ast.AliasType, d.root)); n > 0 {
+		return nil, &SyntaxError{lineOf(ast.Filter(ast.AliasType, d.root)[0].GetToken()), "has an alias; write out what it stands for"}
+	}
+	if json.Valid(text) { // whose numbers YAML reads otherwise
+		return d, d.decode(text)
+	}
+	var value any
+	if err := yaml.NodeToValue(d.root, &value); err != nil {
+		return nil, syntaxError(err)
+	}
+	asJSON, err := json.Marshal(value)
+	if err != nil {
+		return nil, &SyntaxError{Problem: "has what JSON has no form for: " + err.Error()}
+	}
+	return d, d.decode(asJSON)
+}
+
+func (d *Document) decode(text []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return decoder.Decode(&d.Value)
+}
+
+func syntaxError(err error) error {
+	var syntax yaml.Error
+	if errors.As(err, &syntax) {
+		return &SyntaxError{lineOf(syntax.GetToken()), "is not YAML: " + syntax.GetMessage()}
+	}
+	return &SyntaxError{Problem: "is not YAML: " + err.Error()}
+}
+
+func lineOf(t *token.Token) int {
+	if t == nil || t.Position == nil {
+		return 0
+	}
+	return t.Position.Line
+}
+
+// Line returns the line of what a path leads to, of names of members and indexes of
+// elements, or of the nearest above it.
+func (d *Document) Line(path []any) int {
+	node, line := d.root, lineOf(d.root.GetToken())
+	if values := membersOf(node); len(values) > 0 {
+		line = lineOf(values[0].Key.GetToken())
+	}
+	for _, step := range path {
+		next, at := child(node, step)
+		if next == nil {
+			break
+		}
+		node, line = next, at
+	}
+	return line
+}
+
+// child returns what a step leads to, and its line, or nil.
+func child(node ast.Node, step any) (ast.Node, int) {
+	if anchor, ok := node.(*ast.AnchorNode); ok {
+		node = anchor.Value
+	}
+	switch step := step.(type) {
+	case string:
+		for _, m := range membersOf(node) {
+			if m.Key.GetToken().Value == step {
+				return m.Value, lineOf(m.Key.GetToken())
+			}
+		}
+	case int:
+		list, ok := node.(*ast.SequenceNode)
+		if !ok || step >= len(list.Values) {
+			return nil, 0
+		}
+		item := list.Values[step]
+		if members := membersOf(item); len(members) > 0 {
+			return item, lineOf(members[0].Key.GetToken())
+		}
+		return item, lineOf(item.GetToken())
+	}
+	return nil, 0
+}
+
+func membersOf(node ast.Node) []*ast.MappingValueNode {
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		return n.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}
+	}
+	return nil
+}

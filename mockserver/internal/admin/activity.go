@@ -1,0 +1,228 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// Kinds of activities.
+const (
+	kindCall     = "call"     // a call was taken
+	kindAttempt  = "attempt"  // a webhook was asked
+	kindOutcome  = "outcome"  // a destination decided
+	kindRejected = "rejected" // a call was not taken
+	kindRefused  = "refused"  // a request was not taken
+)
+
+// activityKinds are all of them.
+var activityKinds = []string{kindCall, kindAttempt, kindOutcome, kindRejected, kindRefused}
+
+const (
+	// maxWait is how many seconds a request may wait for something to happen.
+	maxWait = 60
+	// gatherTime is for how long what happens is put together: a call can be delivered
+	// before the history is told that it was taken.
+	gatherTime = 25 * time.Millisecond
+	// shownAnswer is how many characters an activity has of an answer or a field.
+	shownAnswer = 200
+)
+
+// An activityView is one thing that happened, as the API shows it.
+type activityView struct {
+	Kind        string    `json:"kind"`
+	At          time.Time `json:"at"`
+	Ref         string    `json:"ref"` // of the page of the call: /calls/{ref}
+	Source      string    `json:"source,omitempty"`
+	MessageID   string    `json:"messageId,omitempty"`
+	Type        string    `json:"type,omitempty"`
+	Title       string    `json:"title,omitempty"`
+	UserID      string    `json:"userId,omitempty"`
+	AnonymousID string    `json:"anonymousId,omitempty"`
+
+	// Of a call.
+	NotAsPlanned string `json:"notAsPlanned,omitempty"`
+
+	// Of an attempt or an outcome.
+	Destination string           `json:"destination,omitempty"`
+	Attempt     int              `json:"attempt,omitempty"`
+	URL         string           `json:"url,omitempty"`
+	Status      int              `json:"status,omitempty"`
+	DurationMS  float64          `json:"durationMs,omitempty"`
+	Verdict     *webhook.Verdict `json:"verdict,omitempty"`
+	Error       string           `json:"error,omitempty"`
+	Answer      string           `json:"answer,omitempty"` // the first line of the response
+	State       *tracking.State  `json:"state,omitempty"`
+	Reason      string           `json:"reason,omitempty"`
+	RetryAt     time.Time        `json:"retryAt,omitzero"`
+	Attempted   bool             `json:"attempted,omitempty"` // an attempt tells of the outcome too
+
+	// Of what was not taken.
+	Code    tracking.Code `json:"code,omitempty"`
+	Message string        `json:"message,omitempty"`
+	Hint    string        `json:"hint,omitempty"`
+	Field   string        `json:"field,omitempty"`
+	Count   int           `json:"count,omitempty"` // of requests that were put together
+}
+
+// listActivity answers with what happened since a place, and waits for it where it is asked
+// to.
+func (a *admin) listActivity(r *http.Request) (any, error) {
+	q := newQuery(r)
+	limit, wait, newest := defaultPage, 0, false
+	var after, destination string
+	var filter history.CallFilter
+	q.int("limit", &limit, 1, maxPage)
+	q.text("after", &after)
+	q.int("wait", &wait, 0, maxWait)
+	q.bool("newest", &newest)
+	kinds := q.take("kind")
+	for _, kind := range kinds {
+		if !slices.Contains(activityKinds, kind) {
+			q.fail("kind", kind, "use some of "+strings.Join(activityKinds, ", "))
+		}
+	}
+	q.text("destination", &destination)
+	q.filter(&filter)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	match := func(act *history.Activity) bool {
+		return (len(kinds) == 0 || slices.Contains(kinds, kindOf(act))) &&
+			(destination == "" || destination == destinationOf(act)) && filter.Matches(act.Item.Call())
+	}
+	found, err := a.awaitActivity(r.Context(), time.Duration(wait)*time.Second, after, func(after string) history.Activities {
+		return a.c.History().Activities(after, limit, newest, match)
+	})
+	views := make([]activityView, 0, len(found.Activities))
+	for i := range found.Activities {
+		views = append(views, a.viewActivity(&found.Activities[i]))
+	}
+	slices.SortStableFunc(views, func(a, b activityView) int { return a.At.Compare(b.At) })
+	return map[string]any{"activity": views, "next": found.Next, "skipped": found.Skipped}, err
+}
+
+// awaitActivity looks until there is something, or the wait is over. A collector that
+// drains ends it.
+func (a *admin) awaitActivity(ctx context.Context, wait time.Duration, after string, look func(after string) history.Activities) (history.Activities, error) {
+	changed := a.c.History().Changed()
+	found := look(after)
+	if wait == 0 || after == "" || len(found.Activities) > 0 {
+		return found, nil
+	}
+	end, err := a.beginWait()
+	if err != nil {
+		return found, err
+	}
+	defer end()
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		select {
+		case <-changed:
+			_ = pause.For(ctx, gatherTime)
+		case <-over.C:
+			return found, nil
+		case <-ctx.Done():
+			return found, nil
+		case <-a.c.Drained():
+			return found, nil
+		}
+		changed = a.c.History().Changed()
+		skipped := found.Skipped
+		found = look(found.Next)
+		if found.Skipped += skipped; len(found.Activities) > 0 {
+			return found, nil
+		}
+	}
+}
+
+func kindOf(act *history.Activity) string {
+	switch {
+	case act.Attempt != nil:
+		return kindAttempt
+	case act.Ended != nil:
+		return kindOutcome
+	case act.Item.Rejection != nil:
+		return kindRejected
+	case act.Item.Refusal != nil:
+		return kindRefused
+	}
+	return kindCall
+}
+
+func destinationOf(act *history.Activity) string {
+	switch {
+	case act.Attempt != nil:
+		return act.Attempt.Destination
+	case act.Ended != nil:
+		return act.Ended.Destination
+	}
+	return ""
+}
+
+func (a *admin) viewActivity(act *history.Activity) activityView {
+	i := &act.Item
+	c := i.Call()
+	cut := func(s string) string { return text.Cut(shownAnswer, s) }
+	v := activityView{
+		Kind: kindOf(act), At: i.At(), Ref: a.c.History().RefOf(i), Source: c.Source, MessageID: c.ID, Type: c.Type,
+		Title: cut(history.TitleOf(c)), UserID: cut(c.UserID), AnonymousID: cut(c.AnonymousID),
+	}
+	switch v.Kind {
+	case kindCall:
+		if len(c.Violations) > 0 {
+			v.NotAsPlanned = c.Violations[0].Message
+		}
+	case kindAttempt:
+		at := act.Attempt
+		v.At, v.Destination, v.Attempt, v.URL, v.Status = at.Time.Add(at.Duration), at.Destination, at.Number, at.URL, at.Status
+		v.DurationMS, v.Verdict, v.Error = float64(at.Duration)/float64(time.Millisecond), &at.Verdict, cut(at.Error)
+		if at.Verdict != webhook.Success {
+			v.Answer = cut(saidIn(at.ResponseBody))
+		}
+	case kindOutcome:
+		e := act.Ended
+		v.At, v.Destination, v.Attempt, v.State, v.Reason, v.RetryAt = e.At, e.Destination, e.Attempt, &e.State, cut(e.Reason), e.RetryAt
+		v.Attempted = e.State != tracking.StateFiltered && slices.ContainsFunc(i.Record.Attempts, func(at tracking.Attempt) bool {
+			return at.Destination == e.Destination && at.Number == e.Attempt
+		})
+	case kindRejected:
+		j := i.Rejection
+		v.Code, v.Message, v.Hint, v.Field = j.Code, j.Message, hints.Of(j.Code), j.Field
+	case kindRefused:
+		f := i.Refusal
+		v.Title = f.Method + " " + f.Path
+		v.Code, v.Message, v.Hint, v.Status, v.Count = f.Code, f.Message, hints.Of(f.Code), f.Status, f.Count
+	}
+	return v
+}
+
+// saidIn returns what an answer says: its error or message, where it is an object with such
+// a member, and otherwise its first line.
+func saidIn(body []byte) string {
+	body = bytes.TrimSpace(body)
+	if len(body) > 0 && body[0] == '{' {
+		for m := range jsonscan.Members(body) {
+			switch string(m.Key) {
+			case `"error"`, `"message"`, `"detail"`:
+				if m.Value[0] == '"' {
+					body = jsonscan.Unquote(m.Value)
+				}
+			}
+		}
+	}
+	line, _, _ := bytes.Cut(bytes.TrimSpace(body), []byte("\n"))
+	return strings.ToValidUTF8(string(bytes.TrimSpace(line)), "\uFFFD")
+}

@@ -1,0 +1,274 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+const (
+	defaultCame = 100 // items of a page
+	// scanChunk is how many items are copied under the History's lock at a time.
+	scanChunk = 250
+	// maxMemberPath bounds the path of a parameter such as properties.plan, in names.
+	maxMemberPath = 20
+)
+
+// shows reports whether tests are shown an item: this process took it, and it came after
+// the last reset. A call of an earlier process is in the history since it was attempted.
+func (a *admin) shows(i *history.Item) bool {
+	return i.Order > a.resets.of(i.Call().Source) && !i.At().Before(a.c.Started())
+}
+
+// A cameView is a call that came, or a request that was refused as a whole.
+type cameView struct {
+	Good       bool                 `json:"good"`
+	Source     string               `json:"source,omitempty"`
+	ReceivedAt time.Time            `json:"receivedAt"`
+	Code       tracking.Code        `json:"code,omitempty"` // why it was not taken
+	Field      string               `json:"field,omitempty"`
+	Reason     string               `json:"reason,omitempty"`
+	Hint       string               `json:"hint,omitempty"`
+	Violations []tracking.Violation `json:"violations,omitempty"`
+	Sender     tracking.Sender      `json:"sender,omitzero"`   // of what was not taken
+	Request    *requestView         `json:"request,omitempty"` // that was refused as a whole
+	Call       json.RawMessage      `json:"call,omitempty"`
+	Body       string               `json:"body,omitempty"` // in place of Call: of a request, and of what is no JSON object
+}
+
+// A requestView is a request that was refused, or several alike.
+type requestView struct {
+	Method string `json:"method"`
+	Path   string `json:"path"`
+	Status int    `json:"status"`
+	Count  int    `json:"count"` // how many it stands for: those without a known write key are put together
+}
+
+func viewCame(i *history.Item) cameView {
+	v := cameView{Source: i.Call().Source, ReceivedAt: i.At()}
+	switch {
+	case i.Record != nil:
+		v.Good, v.Call, v.Violations = true, i.Record.Call.Body, i.Record.Call.Violations
+	case i.Rejection != nil:
+		r := i.Rejection
+		v.Code, v.Field, v.Reason, v.Violations = r.Code, r.Field, r.Message, r.Violations
+		v.Hint, v.Sender = hints.Of(r.Code), r.Sender
+		if body, err := jsondiff.Decode(r.Body); err == nil && isObject(body) {
+			v.Call = r.Body
+		} else {
+			v.Body = strings.ToValidUTF8(string(r.Body), "\uFFFD")
+		}
+	default:
+		f := i.Refusal
+		v.Code, v.Reason, v.Hint = f.Code, f.Message, hints.Of(f.Code)
+		v.Sender, v.Request = f.Sender, &requestView{f.Method, f.Path, f.Status, f.Count}
+		v.Body = strings.ToValidUTF8(string(f.Body), "\uFFFD")
+	}
+	return v
+}
+
+func isObject(v any) bool {
+	_, ok := v.(map[string]any)
+	return ok
+}
+
+// listCame lists what came, oldest first. It drains nothing.
+func (a *admin) listCame(r *http.Request, good, bad bool) (any, error) {
+	q := newQuery(r)
+	filter, limit, after := history.CallFilter{}, defaultCame, history.Cursor{}
+	q.filter(&filter)
+	q.writeKey(a.c, &filter.Sources)
+	members := q.members()
+	q.int("limit", &limit, 1, maxPage)
+	end, _ := a.c.History().End()
+	q.after(end, &after)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	answer := struct {
+		Calls []cameView `json:"calls"`
+		More  bool       `json:"more"`
+		Next  string     `json:"next"` // the parameter after of the next page, or of what comes later
+	}{Calls: []cameView{}}
+	for item := range a.itemsAfter(after.Order) {
+		isGood := item.Record != nil
+		if isGood && !good || !isGood && !bad || !a.shows(&item) || !picks(&filter, members, &item) {
+			after.Order = item.Order
+			continue
+		}
+		if len(answer.Calls) == limit {
+			answer.More = true
+			break
+		}
+		after.Order = item.Order
+		answer.Calls = append(answer.Calls, viewCame(&item))
+	}
+	answer.Next = after.String()
+	return answer, nil
+}
+
+// picks reports whether a filter picks an item, and it has all of the members.
+func picks(f *history.CallFilter, members []member, i *history.Item) bool {
+	call := *i.Call()
+	call.ReceivedAt = i.At()
+	if !f.Matches(&call) {
+		return false
+	}
+	if len(members) == 0 {
+		return true
+	}
+	body, _ := jsondiff.Decode(call.Body) // what is no JSON has no members
+	return !slices.ContainsFunc(members, func(m member) bool { return !m.isIn(body) })
+}
+
+// A member is one that a call is to have, with the text of its value.
+type member struct {
+	path []string
+	text string
+}
+
+// isIn reports whether a value has the member. A name in it may have dots of its own.
+func (m *member) isIn(v any) bool { return hasText(v, m.path, m.text) }
+
+func hasText(v any, path []string, text string) bool {
+	if len(path) == 0 {
+		if s, ok := v.(string); ok {
+			return s == text
+		}
+		if n, ok := v.(json.Number); ok {
+			return jsondiff.SameNumber(n, json.Number(text))
+		}
+		return !isObject(v) && jsondiff.Text(v, len(text)+1) == text
+	}
+	object, _ := v.(map[string]any)
+	for n := 1; n <= len(path); n++ {
+		if value, ok := object[strings.Join(path[:n], ".")]; ok && hasText(value, path[n:], text) {
+			return true
+		}
+	}
+	return false
+}
+
+// itemsAfter yields the items that came after one, oldest first.
+func (a *admin) itemsAfter(order int64) func(yield func(history.Item) bool) {
+	return func(yield func(history.Item) bool) {
+		for {
+			items := a.c.History().After(order, scanChunk)
+			for _, item := range items {
+				if !yield(item) {
+					return
+				}
+			}
+			if len(items) < scanChunk {
+				return
+			}
+			order = items[len(items)-1].Order
+		}
+	}
+}
+
+// A resetView says what a reset hides.
+type resetView struct {
+	Good    int    `json:"good"`
+	Bad     int    `json:"bad"`
+	Pending int64  `json:"pending"` // deliveries, which go on
+	Message string `json:"message"`
+}
+
+// reset hides from tests what came so far, of a source or of all. Deliveries and what
+// the inspector shows stay as they are.
+func (a *admin) reset(r *http.Request) (any, error) {
+	q := newQuery(r)
+	var sources []string
+	var source string
+	q.text("source", &source)
+	q.writeKey(a.c, &sources)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	if len(sources) > 0 {
+		source = sources[0]
+	}
+	ledgers, err := a.c.Ledger(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	view := resetView{Message: "What came so far is not shown to tests any more. Deliveries that are pending go on."}
+	for _, l := range ledgers {
+		view.Pending += l.Pending
+	}
+	a.c.History().SeparateRefusals()
+	end, _ := a.c.History().End()
+	for item := range a.itemsAfter(a.resets.of(source)) {
+		switch {
+		case item.Order > end.Order || source != "" && item.Call().Source != source || !a.shows(&item):
+		case item.Record != nil:
+			view.Good++
+		default:
+			view.Bad++
+		}
+	}
+	if !a.resets.set(source, end.Order) {
+		return nil, access.Errorf(http.StatusTooManyRequests, "too_many_resets", "%d sources were reset by themselves; reset all of them, by POST /reset without a source", maxResets)
+	}
+	return view, nil
+}
+
+// writeKey reads a write key, which stands for the source whose it is.
+func (q *query) writeKey(c sourcesByKey, sources *[]string) {
+	var key string
+	if q.text("writeKey", &key); key == "" {
+		return
+	}
+	name, known := c.SourceOf(key)
+	if !known {
+		q.fail("writeKey", key, "use the write key of a source")
+	}
+	*sources = append(*sources, name)
+}
+
+// sourcesByKey knows the sources of write keys.
+type sourcesByKey interface {
+	SourceOf(writeKey string) (name string, known bool)
+}
+
+// members reads parameters such as properties.plan.
+func (q *query) members() (members []member) {
+	for name := range q.values {
+		path := strings.Split(name, ".")
+		if len(path) == 1 || !slices.Contains([]string{"properties", "traits", "context"}, path[0]) {
+			continue
+		}
+		for _, text := range q.take(name) {
+			members = append(members, member{path, text})
+		}
+		if len(path) > maxMemberPath {
+			q.fail(name, "", fmt.Sprintf("use a path of at most %d names", maxMemberPath))
+		}
+	}
+	return members
+}
+
+// after reads the next of a page. Its numbers are of one process: end is of this one.
+func (q *query) after(end history.Cursor, after *history.Cursor) {
+	*after = end
+	after.Order = 0
+	var s string
+	if q.text("after", &s); s == "" {
+		return
+	}
+	given := history.ParseCursor(s)
+	after.Order = given.Order
+	if given.Change = end.Change; given.Order < 0 || given != *after {
+		q.fail("after", s, "use the next of a page of the collector that runs now, or leave it out to begin anew")
+	}
+}

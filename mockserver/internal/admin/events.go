@@ -1,0 +1,75 @@
+package admin
+
+import (
+	"net/http"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
+)
+
+// An eventView is an event in a list: how many properties it has, and what is odd.
+type eventView struct {
+	shapes.Event
+	Properties int       `json:"properties"`
+	Violations *struct{} `json:"violations,omitempty"` // only of an event asked for by itself
+}
+
+func (a *admin) listEvents(r *http.Request) (any, error) {
+	q := newQuery(r)
+	var source, typ, name string
+	odd := false
+	q.text("source", &source)
+	q.text("type", &typ)
+	q.text("event", &name)
+	q.bool("odd", &odd)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	answer := struct {
+		shapes.Summary
+		Events []eventView `json:"events"`
+	}{a.c.Shapes().Summary(), []eventView{}}
+	for _, e := range a.c.Shapes().Events() {
+		if (source == "" || e.Source == source) && (typ == "" || e.Type == typ) && (name == "" || e.Name == name) && (!odd || len(e.Oddities) > 0) {
+			answer.Events = append(answer.Events, eventView{Event: e, Properties: len(e.Properties)})
+		}
+	}
+	return answer, nil
+}
+
+func (a *admin) getEvent(r *http.Request) (any, error) {
+	e, ok := a.c.Shapes().Event(r.PathValue("event"))
+	if !ok {
+		return nil, unknownEvent(r)
+	}
+	return e, nil
+}
+
+func unknownEvent(r *http.Request) error {
+	return access.Errorf(http.StatusNotFound, "not_found", "there is no event %.40q; /api/v1/events has their ids", r.PathValue("event"))
+}
+
+// getEventSchema answers with an event as a JSON Schema.
+func (a *admin) getEventSchema(r *http.Request) (any, error) {
+	e, ok := a.c.Shapes().Event(r.PathValue("event"))
+	if !ok {
+		return nil, unknownEvent(r)
+	}
+	return e.Schema(), nil
+}
+
+// getEventLike answers with Go that expects such a call.
+func (a *admin) getEventLike(r *http.Request) (any, error) {
+	e, ok := a.c.Shapes().Event(r.PathValue("event"))
+	if !ok {
+		return nil, unknownEvent(r)
+	}
+	return map[string]string{"go": e.Like()}, nil
+}
+
+func (a *admin) forgetEvent(r *http.Request) (any, error) {
+	if !a.c.Shapes().Forget(r.PathValue("event")) {
+		return nil, unknownEvent(r)
+	}
+	return nil, nil
+}

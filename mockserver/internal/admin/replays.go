@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A replayInput selects calls of a destination; the empty one all that failed.
+type replayInput struct {
+	State      string    `json:"state"`
+	MessageIDs []string  `json:"messageIds"`
+	Sources    []string  `json:"sources"`
+	Types      []string  `json:"types"`
+	Event      string    `json:"event"`
+	UserID     string    `json:"userId"`
+	Text       string    `json:"text"`
+	Since      time.Time `json:"since"`
+	Until      time.Time `json:"until"`
+	Where      []string  `json:"where"`
+
+	Cause       string    `json:"cause"`
+	FailedSince time.Time `json:"failedSince"`
+	FailedUntil time.Time `json:"failedUntil"`
+
+	DryRun bool `json:"dryRun"`
+}
+
+// A replayView says how many calls were replayed, or would be.
+type replayView struct {
+	Destination string `json:"destination"`
+	Calls       int    `json:"calls"`
+	DryRun      bool   `json:"dryRun"`
+}
+
+// readSelection reads which calls are to be replayed.
+func readSelection(r *http.Request) (sel engine.Selection, err error) {
+	var in replayInput
+	if err := readJSON(r, &in); err != nil {
+		return sel, err
+	}
+	sel = engine.Selection{DryRun: in.DryRun, Cause: in.Cause, FailedSince: in.FailedSince, FailedUntil: in.FailedUntil, CallFilter: history.CallFilter{
+		IDs: in.MessageIDs, Sources: in.Sources, Types: in.Types, Event: in.Event,
+		UserID: in.UserID, Text: in.Text, Since: in.Since, Until: in.Until,
+	}}
+	if sel.Where, err = readWhere(in.Where); err != nil {
+		return sel, &webhook.FieldError{Field: "where", Problem: "cannot be read", Hint: err.Error()}
+	}
+	if in.State != "" {
+		if err := sel.State.UnmarshalText([]byte(in.State)); err != nil || sel.State == tracking.StatePending {
+			return sel, &webhook.FieldError{Field: "state", Problem: fmt.Sprintf("is %q", in.State), Hint: `use "failed", "delivered" or "filtered"`}
+		}
+	}
+	return sel, nil
+}
+
+// replayDestination replays calls, and answers when they are due again.
+func (a *admin) replayDestination(r *http.Request) (any, error) {
+	sel, err := readSelection(r)
+	if err != nil {
+		return nil, err
+	}
+	name := r.PathValue("destination")
+	n, err := a.c.Replay(r.Context(), name, sel)
+	return replayView{name, n, sel.DryRun}, err
+}
+
+// startReplay begins a replay that goes on by itself.
+func (a *admin) startReplay(r *http.Request) (any, error) {
+	sel, err := readSelection(r)
+	if err != nil {
+		return nil, err
+	}
+	name := r.PathValue("destination")
+	if sel.DryRun {
+		return nil, &webhook.FieldError{Field: "dryRun", Problem: "is true", Hint: "to count only, ask /api/v1/destinations/{destination}/replay"}
+	}
+	sel.DryRun = true
+	expected, err := a.c.Replay(r.Context(), name, sel)
+	if err != nil {
+		return nil, err
+	}
+	id, err := a.c.StartReplay(name, sel, expected)
+	if errors.Is(err, engine.ErrReplaying) {
+		return nil, access.Errorf(http.StatusConflict, "replaying", "calls are being replayed to destination %q; wait until all of them are due again", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	run, err := a.c.ReplayRun(id)
+	return created{run}, err
+}
+
+// listReplays lists the newest replays that go on by themselves.
+func (a *admin) listReplays(r *http.Request) (any, error) {
+	if err := newQuery(r).done(); err != nil {
+		return nil, err
+	}
+	return map[string]any{"replays": a.c.ReplayRuns()}, nil
+}
+
+func (a *admin) getReplay(r *http.Request) (any, error) { return a.c.ReplayRun(r.PathValue("replay")) }
+
+// replayCall replays one call, whatever its state.
+func (a *admin) replayCall(r *http.Request) (any, error) {
+	var in struct {
+		Destination string `json:"destination"`
+		DryRun      bool   `json:"dryRun"`
+	}
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	if in.Destination == "" {
+		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Hint: "name one of /api/v1/destinations"}
+	}
+	source, id := r.PathValue("source"), r.PathValue("messageId")
+	sel := engine.Selection{DryRun: in.DryRun, CallFilter: history.CallFilter{IDs: []string{id}, Sources: []string{source}}}
+	if record, ok := a.c.History().Find(source, id); ok {
+		outcome, decided := record.State(in.Destination)
+		switch {
+		case decided && outcome.State != tracking.StatePending:
+			sel.State = outcome.State
+		case decided || !record.Partial:
+			return nil, access.Errorf(http.StatusConflict, "pending", "call %q is pending at destination %q, or was never meant for it", id, in.Destination)
+		}
+	}
+	n, err := a.c.Replay(r.Context(), in.Destination, sel)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: destination %q has no call %q of source %q that could be replayed", state.ErrUnknown, in.Destination, id, source)
+	}
+	return replayView{in.Destination, n, in.DryRun}, err
+}

@@ -1,0 +1,82 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pathdiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/timeline"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// A timelineView is a window of a user's calls as the API shows it.
+type timelineView struct {
+	IDs           []timeline.ID   `json:"ids"`
+	MoreIDs       bool            `json:"moreIds"`
+	Calls         []timelineEntry `json:"calls"`
+	Offset        int             `json:"offset"`
+	Total         int             `json:"total"`
+	Older         int             `json:"older"`
+	Traits        json.RawMessage `json:"traits"`
+	PartialTraits bool            `json:"partialTraits"`
+	Forgotten     int64           `json:"forgotten"`
+}
+
+// A timelineEntry is a call of it: one that was accepted, or one that was rejected.
+type timelineEntry struct {
+	At        time.Time           `json:"at"`
+	Call      *callView           `json:"call,omitempty"`
+	Rejection *tracking.Rejection `json:"rejection,omitempty"`
+	Changes   []traitChange       `json:"changes,omitempty"`
+	Further   int                 `json:"furtherChanges,omitempty"`
+}
+
+// A traitChange is what an identify call did to one trait, or to a part of one.
+type traitChange struct {
+	Path   string `json:"path"`
+	Kind   string `json:"kind"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// getTimeline answers with a window of the calls of a user, oldest first.
+func (a *admin) getTimeline(r *http.Request) (any, error) {
+	q, limit, offset := newQuery(r), defaultPage, -1
+	q.int("limit", &limit, 1, maxPage)
+	q.int("offset", &offset, 0, 1<<30)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	t := timeline.Read(a.c.History(), r.PathValue("user"), offset, limit)
+	view := timelineView{
+		IDs: t.IDs, MoreIDs: t.MoreIDs, Calls: []timelineEntry{}, Offset: t.From, Total: t.Total, Older: t.Older,
+		Traits: t.Traits, PartialTraits: t.PartialTraits, Forgotten: t.Forgotten,
+	}
+	for i := range t.Entries {
+		view.Calls = append(view.Calls, viewEntry(&t.Entries[i]))
+	}
+	return view, nil
+}
+
+func viewEntry(e *timeline.Entry) timelineEntry {
+	v := timelineEntry{At: e.At}
+	if e.Rejection != nil {
+		v.Rejection = e.Rejection
+		return v
+	}
+	call := viewCall(e.Record)
+	call.Body = e.Record.Call.Body
+	v.Call = &call
+	if e.Traits != nil {
+		v.Further = e.Traits.More
+		for _, l := range e.Traits.Lines {
+			v.Changes = append(v.Changes, viewChange(l))
+		}
+	}
+	return v
+}
+
+func viewChange(l pathdiff.Line) traitChange {
+	return traitChange{l.Path, l.Kind.String(), l.First, l.Second}
+}

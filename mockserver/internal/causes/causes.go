@@ -1,0 +1,202 @@
+package causes
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// maxGroups bounds the groups of failures, and those of what was rejected and refused.
+const maxGroups = 200
+
+// Causes are the groups of what went wrong. Its methods may be called from many
+// goroutines at once.
+type Causes struct {
+	since time.Time
+
+	mu      sync.Mutex // guards what follows
+	failed  groups
+	refused groups // and rejected
+}
+
+// groups are those of failures, or of refusals.
+type groups struct {
+	byKey  map[Key]*group
+	others Others
+}
+
+// Others are groups that made room.
+type Others struct {
+	Groups int   `json:"groups"` // how many
+	Calls  int64 `json:"calls"`  // what they had counted: attempts that failed, calls and requests
+}
+
+// A Report is what went wrong.
+type Report struct {
+	Since   time.Time `json:"since"`   // when this process began to count
+	Failed  []Group   `json:"failed"`  // the most frequent of the last hour first
+	Refused []Group   `json:"refused"` // and rejected, in the same order
+	// OtherFailed and OtherRefused are groups that are not listed any more.
+	OtherFailed  Others `json:"otherFailed"`
+	OtherRefused Others `json:"otherRefused"`
+}
+
+// New returns groups that begin now.
+func New() *Causes {
+	return &Causes{since: time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}}}
+}
+
+// Observe implements event.Observer.
+func (c *Causes) Observe(e event.Event) {
+	switch e := e.(type) {
+	case tracking.Attempt:
+		if e.Verdict != webhook.Success && e.Reason != webhook.ReasonCanceled {
+			c.addAttempt(&e)
+		}
+	case tracking.Ended:
+		if e.State == tracking.StateFailed && e.Attempt > 0 {
+			c.addFailed(&e)
+		}
+	case tracking.Rejection:
+		c.addRejection(&e)
+	case event.Refusal:
+		c.addRefusal(&e)
+	}
+}
+
+func (c *Causes) addAttempt(a *tracking.Attempt) {
+	message := sender.Cause(&a.Attempt)
+	key := Key{Kind: Failed, Destination: a.Destination, Cause: Of(message)}
+	at, from := a.Time.Add(a.Duration), tracking.Sender{Library: libraryOf(a.Call)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.failed.of(key)
+	g.seen(at)
+	g.attempts.add(at, 1)
+	g.senders.add(at, a.Source, from, 1)
+	g.addCall(Call{Source: a.Source, ID: a.CallID, At: at})
+	answer := a.ResponseBody[:min(len(a.ResponseBody), keptAnswer)]
+	g.sample = Sample{Message: text.Cut(keptMessage, message), Status: a.Status, Answer: strings.ToValidUTF8(string(answer), "\uFFFD")}
+}
+
+// addFailed counts a call that was given up. Its attempt was told before.
+func (c *Causes) addFailed(e *tracking.Ended) {
+	key := Key{Kind: Failed, Destination: e.Destination, Cause: Of(e.Reason)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.failed.of(key)
+	g.seen(e.At)
+	g.calls.add(e.At, 1)
+	if g.attempts.total > 0 {
+		return
+	}
+	g.sample.Message = text.Cut(keptMessage, e.Reason)
+	g.addCall(Call{Source: e.Source, ID: e.CallID, At: e.At})
+	g.senders.add(e.At, e.Source, tracking.Sender{Library: libraryOf(e.Call)}, 1)
+}
+
+func (c *Causes) addRejection(r *tracking.Rejection) {
+	c.addRefused(KeyOfRejection(r), r.ReceivedAt, 1, Sample{Message: r.Message}, r.Sender)
+}
+
+func (c *Causes) addRefusal(r *event.Refusal) {
+	c.addRefused(KeyOfRefusal(r), r.At, max(r.Count, 1), Sample{Message: r.Message, Status: r.Status}, r.Sender)
+}
+
+// addRefused counts n calls or requests.
+func (c *Causes) addRefused(key Key, at time.Time, n int, sample Sample, from tracking.Sender) {
+	sample.Message = text.Cut(keptMessage, sample.Message)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.refused.of(key)
+	g.seen(at)
+	g.calls.add(at, n)
+	g.senders.add(at, key.Source, from, n)
+	g.sample = sample
+}
+
+// libraryOf returns which library made a call, as far as it says.
+func libraryOf(c *tracking.Call) string {
+	if c == nil {
+		return ""
+	}
+	for m := range jsonscan.Members(c.Body) {
+		if fields.Of(m.Key) == fields.Context {
+			return fields.Library(m.Value)
+		}
+	}
+	return ""
+}
+
+// of returns the group of a key, and makes it where there is none.
+func (gs *groups) of(key Key) *group {
+	if g := gs.byKey[key]; g != nil {
+		return g
+	}
+	if len(gs.byKey) == maxGroups {
+		gs.forgetQuietest()
+	}
+	g := &group{Key: key}
+	gs.byKey[key] = g
+	return g
+}
+
+// forgetQuietest makes room for another group.
+func (gs *groups) forgetQuietest() {
+	var quietest *group
+	for _, g := range gs.byKey {
+		if quietest == nil || g.last.Before(quietest.last) {
+			quietest = g
+		}
+	}
+	gs.others.Groups++
+	gs.others.Calls += max(quietest.attempts.total, quietest.calls.total)
+	delete(gs.byKey, quietest.Key)
+}
+
+// Forget forgets what failed at a destination: another may get its name.
+func (c *Causes) Forget(destination string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.failed.byKey {
+		if key.Destination == destination {
+			delete(c.failed.byKey, key)
+		}
+	}
+}
+
+// Report returns what went wrong, as it is now.
+func (c *Causes) Report() Report {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Report{
+		Since:  c.since,
+		Failed: c.failed.view(now), OtherFailed: c.failed.others,
+		Refused: c.refused.view(now), OtherRefused: c.refused.others,
+	}
+}
+
+// view returns the groups as they are now, the most frequent first.
+func (gs *groups) view(now time.Time) []Group {
+	views := make([]Group, 0, len(gs.byKey))
+	for _, g := range gs.byKey {
+		views = append(views, g.view(now))
+	}
+	slices.SortFunc(views, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(max(b.Attempts.Hour, b.Calls.Hour), max(a.Attempts.Hour, a.Calls.Hour)),
+			cmp.Compare(max(b.Attempts.Day, b.Calls.Day), max(a.Attempts.Day, a.Calls.Day)),
+			b.Last.Compare(a.Last), strings.Compare(a.ID, b.ID))
+	})
+	return views
+}

@@ -1,0 +1,225 @@
+package causes_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+func TestCauseLeavesOutWhatDiffers(t *testing.T) {
+	for _, c := range []struct{ reason, want string }{
+		{"https://h/x?k=1: answered 400 (Bad Request): order 17 unknown", "answered 400 (Bad Request): order … unknown"},
+		{"answered 400 (Bad Request): order 18 unknown", "answered 400 (Bad Request): order … unknown"},
+		{"answered 404 (Not Found)", "answered 404 (Not Found)"},
+		{"answered 503 (Service Unavailable)", "answered 503 (Service Unavailable)"},
+		{"http://127.0.0.1:9/: could not connect: dial tcp 127.0.0.1:41234->127.0.0.1:9: connect: connection refused", "could not connect: dial tcp …->…: connect: connection refused"},
+		{"no response within 5s", "no response within 5s"},
+		{"user 0190a5c1-77b2-7cc0-9ac4-3a3b8c0f5b2e is not known", "user … is not known"},
+		{"no user ada@example.com here", "no user … here"},
+		{"4 hours have passed since the call was accepted; https://h/: answered 500 (Internal Server Error)", "answered 500 (Internal Server Error)"},
+		{"https://a/: answered 400 (Bad Request); https://b/: answered 400 (Bad Request)", "answered 400 (Bad Request)"},
+		{"https://a/: answered 400 (Bad Request); https://b/: answered 500 (Internal Server Error)", "answered 400 (Bad Request); answered 500 (Internal Server Error)"},
+		{"unknown field: couponCode.", "unknown field: couponCode."},
+		{"", ""},
+	} {
+		if got := causes.Of(c.reason); got != c.want {
+			t.Errorf("the cause of %q is %q, want %q", c.reason, got, c.want)
+		}
+	}
+}
+
+func FuzzOf(f *testing.F) {
+	f.Add("https://h/: answered 400 (Bad Request): order 17 unknown; x")
+	f.Add("a-1.b:c@d%e+ \xff 1s 12345")
+	f.Fuzz(func(t *testing.T, reason string) {
+		cause := causes.Of(reason)
+		if n := len([]rune(cause)); n > 301 {
+			t.Fatalf("the cause has %d characters", n)
+		}
+		if strings.Contains(reason, "http") || mayBeCut(reason) {
+			return
+		}
+		if again := causes.Of(cause); again != cause {
+			t.Fatalf("the cause of %q is %q", cause, again)
+		}
+	})
+}
+
+// mayBeCut reports whether a reason may be cut.
+func mayBeCut(reason string) bool { return len(reason) > 300 }
+
+// failing is an attempt at a call that a webhook answered, n telling it from others.
+func failing(n int, answer string) tracking.Attempt {
+	return tracking.Attempt{
+		CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm",
+		Call: &tracking.Call{Body: []byte(`{"userId":"u","context":{"library":{"name":"analytics-go","version":"1.2"}}}`)},
+		Attempt: webhook.Attempt{Time: time.Now(), Status: 400, Verdict: webhook.Permanent, Reason: webhook.ReasonStatus,
+			Error: "answered 400 (Bad Request)", ResponseBody: []byte(answer)},
+	}
+}
+
+// givenUp is what follows.
+func givenUp(n int, answer string) tracking.Ended {
+	return tracking.Ended{CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm", At: time.Now(), Attempt: 1,
+		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "https://h/: answered 400 (Bad Request): " + answer}}
+}
+
+func TestFailuresOfOneCauseAreOneGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := causes.New()
+		began := time.Now()
+		for n := range 10 {
+			answer := fmt.Sprintf("order %d unknown", n)
+			c.Observe(failing(n, answer))
+			c.Observe(givenUp(n, answer))
+			time.Sleep(time.Second)
+		}
+		ok := failing(0, "")
+		ok.Verdict = webhook.Success
+		c.Observe(ok)
+		c.Observe(failing(100, "no such tenant"))
+		report := c.Report()
+		require.Len(t, report.Failed, 2)
+		g := report.Failed[0]
+		assert.Equal(t, "answered 400 (Bad Request): order … unknown", g.Cause)
+		assert.Equal(t, causes.Counts{Hour: 10, Day: 10, Total: 10}, g.Attempts)
+		assert.Equal(t, g.Attempts, g.Calls)
+		assert.Equal(t, "order 9 unknown", g.Sample.Answer)
+		assert.Equal(t, 400, g.Sample.Status)
+		assert.True(t, g.First.Equal(began) && g.Last.Equal(began.Add(9*time.Second)), "from %v to %v", g.First, g.Last)
+		require.Len(t, g.Newest, 5)
+		assert.Equal(t, "m9", g.Newest[0].ID)
+		require.Len(t, g.Senders, 1)
+		assert.Equal(t, "analytics-go 1.2", g.Senders[0].Library)
+		assert.EqualValues(t, 10, g.Senders[0].Count)
+		assert.True(t, report.Since.Equal(began))
+
+		time.Sleep(61 * time.Minute)
+		assert.Equal(t, causes.Counts{Hour: 0, Day: 10, Total: 10}, c.Report().Failed[0].Calls)
+		time.Sleep(24 * time.Hour)
+		assert.Equal(t, causes.Counts{Total: 10}, c.Report().Failed[1].Calls)
+		c.Forget("crm")
+		assert.Empty(t, c.Report().Failed)
+	})
+}
+
+func TestRejectedAndRefusedTellTheirSenders(t *testing.T) {
+	c := causes.New()
+	from := tracking.Sender{Address: "203.0.113.7", UserAgent: "curl/8"}
+	for range 3 {
+		c.Observe(tracking.Rejection{Code: tracking.CodeNoUser, Source: "web", Message: "a call needs a userId", ReceivedAt: time.Now(), Sender: from})
+	}
+	c.Observe(event.Refusal{Code: tracking.CodeInvalidJSON, Source: "web", Message: "byte 17: bad", Status: 400, At: time.Now(), Count: 1, Sender: from})
+	c.Observe(event.Refusal{Code: tracking.CodeInvalidJSON, Source: "web", Message: "byte 18: bad", Status: 400, At: time.Now(), Count: 1, Sender: from})
+	refused := c.Report().Refused
+	require.Len(t, refused, 2)
+	assert.Equal(t, causes.Rejected, refused[0].Kind)
+	assert.EqualValues(t, 3, refused[0].Calls.Hour)
+	assert.Equal(t, from, refused[0].Senders[0].Sender)
+	assert.EqualValues(t, 3, refused[0].Senders[0].Count)
+	assert.Equal(t, causes.Refused, refused[1].Kind)
+	assert.EqualValues(t, 2, refused[1].Calls.Hour)
+	assert.Equal(t, "byte 18: bad", refused[1].Sample.Message)
+}
+
+func TestStrangersMakeOneGroupForACode(t *testing.T) {
+	c := causes.New()
+	for n := range 1000 {
+		c.Observe(event.Refusal{Code: tracking.CodeNotFound, Message: fmt.Sprintf("there is no \"/x%s\" here", strings.Repeat("a", n%50)), At: time.Now(), Count: 1})
+	}
+	refused := c.Report().Refused
+	require.Len(t, refused, 1)
+	assert.EqualValues(t, 1000, refused[0].Calls.Total)
+}
+
+func TestFrequentSendersStay(t *testing.T) {
+	c := causes.New()
+	reject := func(address string, n int) {
+		for range n {
+			c.Observe(tracking.Rejection{Code: tracking.CodeNoUser, Source: "web", ReceivedAt: time.Now(), Sender: tracking.Sender{Address: address}})
+		}
+	}
+	reject("frequent", 100)
+	for n := range 1000 {
+		reject(fmt.Sprint("rare", n), 1)
+	}
+	reject("frequent", 1)
+	g := c.Report().Refused[0]
+	require.Len(t, g.Senders, 8)
+	assert.Equal(t, "frequent", g.Senders[0].Address)
+	assert.EqualValues(t, 101, g.Senders[0].Count)
+	sum := g.OtherSenders
+	for _, s := range g.Senders {
+		sum += s.Count
+	}
+	assert.EqualValues(t, 1101, sum, "nothing is counted twice or left out")
+}
+
+func TestManyCausesTakeBoundedMemory(t *testing.T) {
+	before := heap()
+	c := causes.New()
+	big := strings.Repeat("x", 4096)
+	word := func(n int) string { // without digits
+		return strings.Map(func(r rune) rune { return r - '0' + 'a' }, fmt.Sprint(n))
+	}
+	const many = 1500
+	for n := range many {
+		c.Observe(failing(n, word(n)+" "+big))
+		for s := range 10 {
+			c.Observe(tracking.Rejection{Code: tracking.CodeNotAsPlanned, Source: "web", Message: word(n) + big, ReceivedAt: time.Now(),
+				Sender: tracking.Sender{UserAgent: fmt.Sprint(strings.Repeat("a", 190), n, s)}})
+		}
+	}
+	if grown := heap() - before; grown > 4<<20 {
+		t.Errorf("%d causes take %d bytes, want 4 MiB at most", many, grown)
+	}
+	report := c.Report()
+	total := report.OtherFailed.Calls
+	for _, g := range report.Failed {
+		total += g.Attempts.Total
+	}
+	assert.EqualValues(t, many, total)
+	assert.Len(t, report.Failed, 200)
+	assert.Equal(t, many-200, report.OtherFailed.Groups)
+	total = report.OtherRefused.Calls
+	for _, g := range report.Refused {
+		total += g.Calls.Total
+	}
+	assert.EqualValues(t, 10*many, total)
+	runtime.KeepAlive(c)
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func BenchmarkObserve(b *testing.B) {
+	ok := failing(1, "")
+	ok.Verdict = webhook.Success
+	bad := failing(1, `{"error":"order 17 unknown"}`)
+	for _, bench := range []struct {
+		name string
+		e    event.Event
+	}{{"delivered", ok}, {"failed", bad}} {
+		b.Run(bench.name, func(b *testing.B) {
+			c := causes.New()
+			for b.Loop() {
+				c.Observe(bench.e)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package causes
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// A Kind is what went wrong.
+type Kind string
+
+// Kinds of groups.
+const (
+	Failed   Kind = "failed"   // attempts at calls, and calls that were given up
+	Rejected Kind = "rejected" // calls of requests that were taken
+	Refused  Kind = "refused"  // whole requests
+)
+
+// A Key names a group.
+type Key struct {
+	Kind        Kind          `json:"kind"`
+	Destination string        `json:"destination,omitempty"` // of what failed
+	Source      string        `json:"source,omitempty"`      // of what was rejected or refused; empty where the write key is that of none
+	Code        tracking.Code `json:"code,omitempty"`        // of what was rejected or refused
+	Cause       string        `json:"cause"`                 // see Of; empty for requests of strangers
+}
+
+// ID returns letters and digits that stand for the key.
+func (k *Key) ID() string {
+	return digest.Of(string(k.Kind), k.Destination, k.Source, string(k.Code), k.Cause)
+}
+
+// KeyOfRejection returns the key of the group of a call that was rejected.
+func KeyOfRejection(r *tracking.Rejection) Key {
+	return keyOfRefused(Rejected, r.Source, r.Code, r.Message)
+}
+
+// KeyOfRefusal returns the key of the group of a request that was refused.
+func KeyOfRefusal(r *event.Refusal) Key {
+	return keyOfRefused(Refused, r.Source, r.Code, r.Message)
+}
+
+// keyOfRefused gives whoever has no write key of a source no groups by words of his own.
+func keyOfRefused(kind Kind, source string, code tracking.Code, message string) Key {
+	key := Key{Kind: kind, Source: source, Code: code}
+	if source != "" {
+		key.Cause = Of(text.Cut(keptMessage, message))
+	}
+	return key
+}
+
+const (
+	// keptCalls is how many calls of a group are kept by name.
+	keptCalls = 5
+	// keptAnswer is how many bytes of an answer are kept, and keptMessage how many
+	// characters of a message.
+	keptAnswer  = 1 << 10
+	keptMessage = 500
+)
+
+// A Group is what went wrong for one cause.
+type Group struct {
+	ID string `json:"id"`
+	Key
+	First    time.Time `json:"first"`
+	Last     time.Time `json:"last"`
+	Attempts Counts    `json:"attempts"`         // that failed
+	Calls    Counts    `json:"calls"`            // that were given up or rejected, or requests that were refused
+	Sample   Sample    `json:"sample"`           // the newest
+	Newest   []Call    `json:"newest,omitempty"` // of what failed: calls, the newest first
+	Senders  []Sender  `json:"senders,omitempty"`
+	// OtherSenders is how much came from senders that are not listed.
+	OtherSenders int64 `json:"otherSenders,omitempty"`
+}
+
+// A Sample shows what went wrong once.
+type Sample struct {
+	Message string `json:"message"`          // in the words of this one case
+	Status  int    `json:"status,omitempty"` // of the answer: of the webhook, or the collector's own to a request
+	Answer  string `json:"answer,omitempty"` // the beginning of the webhook's
+}
+
+// A Call names a call that failed.
+type Call struct {
+	Source string    `json:"source"`
+	ID     string    `json:"messageId"`
+	At     time.Time `json:"at"`
+}
+
+// A group is what is known of a Group.
+type group struct {
+	Key
+	first, last     time.Time
+	attempts, calls counter
+	sample          Sample
+	newest          []Call // the oldest first
+	senders         senders
+}
+
+// seen notes that it happened at a time.
+func (g *group) seen(at time.Time) {
+	if g.first.IsZero() || at.Before(g.first) {
+		g.first = at
+	}
+	if at.After(g.last) {
+		g.last = at
+	}
+}
+
+func (g *group) addCall(c Call) {
+	g.newest = slices.DeleteFunc(g.newest, func(known Call) bool { return known.Source == c.Source && known.ID == c.ID })
+	if len(g.newest) == keptCalls {
+		g.newest = slices.Delete(g.newest, 0, 1)
+	}
+	g.newest = append(g.newest, c)
+}
+
+// view returns the group as it is now.
+func (g *group) view(now time.Time) Group {
+	v := Group{
+		ID: g.ID(), Key: g.Key, First: g.first, Last: g.last, Sample: g.sample,
+		Attempts: g.attempts.counts(now), Calls: g.calls.counts(now),
+		Newest: slices.Clone(g.newest), Senders: g.senders.sorted(), OtherSenders: g.senders.others,
+	}
+	slices.Reverse(v.Newest)
+	return v
+}

@@ -1,0 +1,290 @@
+package copyas_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// examples are calls as the collector stores them.
+var examples = map[string]string{
+	"track": `{"type":"track","messageId":"m1","userId":"ada","event":"Order Completed","receivedAt":"2026-01-31T12:00:01.000Z","sentAt":"2026-01-31T12:00:00.900Z",
+		"originalTimestamp":"2026-01-31T11:58:00.000Z","timestamp":"2026-01-31T11:58:00.100Z","context":{"library":{"name":"go"}},
+		"properties":{"orderId":90071992547409931,"total":129.50,"price":9.5,"count":3,"vip":true,"coupon":null,"items":[{"sku":"B-17"},[]],"none":{}},"integrations":{"CRM":false}}`,
+	"hostile": `{"type":"track","messageId":"m2","anonymousId":"it's $(id) ` + "`id`" + `","event":"\u2028*/ </script> \"'\\","timestamp":"2026-01-31T11:58:00.100Z",
+		"properties":{"__proto__":{"a":1},"__pro\u0074o__":2,"a'b\n\"c\"":"'; rm -rf ~ #` + "`" + `","%s%d":"%v","\ufeff":"\r\u0000"},"extra\n":1}`,
+	"page":     `{"type":"page","messageId":"m3","anonymousId":"a1","name":"Getting started","category":"Docs","timestamp":"2026-01-31T11:58:00.100Z","properties":{"path":"/docs"}}`,
+	"screen":   `{"type":"screen","messageId":"m4","userId":"ada","name":"Basket","timestamp":"2026-01-31T11:58:00.100Z","properties":{"items":2}}`,
+	"identify": `{"type":"identify","messageId":"m5","userId":7,"timestamp":"2026-01-31T11:58:00.100Z","traits":{"plan":"Pro"}}`,
+	"group":    `{"type":"group","messageId":"m6","userId":"ada","groupId":"acme","timestamp":"2026-01-31T11:58:00.100Z","traits":{"seats":12}}`,
+	"alias":    `{"type":"alias","messageId":"m7","userId":"ada","previousId":"a1","timestamp":"2026-01-31T11:58:00.100Z"}`,
+}
+
+func example(t *testing.T, name string) *tracking.Call {
+	t.Helper()
+	c, err := fields.ReadCall("web", []byte(examples[name]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+// same is what is left of a call that does not differ each time it is sent.
+func same(t *testing.T, body []byte) map[string]any {
+	t.Helper()
+	var call map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if err := decoder.Decode(&call); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"messageId", "receivedAt", "sentAt", "originalTimestamp"} {
+		delete(call, name)
+	}
+	return call
+}
+
+func TestGolden(t *testing.T) {
+	to := copyas.Collector{Endpoint: "https://calls.example.com", WriteKey: "wk-7f3a"}
+	unknown := copyas.Collector{Endpoint: to.Endpoint}
+	settings := webhook.Settings{SharedSecret: "s3cret", Signature: webhook.SignatureBoth}
+	receiver := webhook.Endpoint{URL: "https://crm.example.com/hook?a=[1]", Headers: map[string]string{"authorization": "Bearer x", "X-Team": "it's ours"}}
+	hidden := func(header string) bool { return header == "Authorization" }
+	for name := range examples {
+		c := example(t, name)
+		signed, err := copyas.SignedCurl(&settings, receiver, c, time.Unix(1769860801, 0), hidden)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var out strings.Builder
+		for _, part := range [][2]string{
+			{"curl", copyas.Curl(to, c)}, {"curl without a key", copyas.Curl(unknown, c)}, {"signed", signed}, {"Go", copyas.Go(to, c)},
+			{"Go without a key", copyas.Go(unknown, c)}, {"Node", copyas.Node(to, c)}, {"test", copyas.GoTest(c)},
+		} {
+			fmt.Fprintf(&out, "==== %s\n%s\n", part[0], part[1])
+		}
+		path := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(path, []byte(out.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil || string(want) != out.String() {
+			t.Errorf("%s is not as in %s (%v), which -update writes anew:\n%s", name, path, err, out.String())
+		}
+	}
+}
+
+func TestWhatCannotBeSent(t *testing.T) {
+	for name, body := range map[string]string{"a deletion": `{"type":"delete","userId":"ada"}`, "cut JSON": `{"type":"track","event":"x`, "no object": `[1]`} {
+		if c := (&tracking.Call{Type: "track", Body: []byte(body)}); name == "a deletion" {
+			c.Type = "delete"
+			if copyas.CanSend(c) {
+				t.Error(name)
+			}
+		} else if copyas.CanSend(c) || copyas.Go(copyas.Collector{}, c)+copyas.Node(copyas.Collector{}, c)+copyas.GoTest(c) != "" {
+			t.Error(name)
+		}
+	}
+	odd := &tracking.Call{Type: "trakc", Body: []byte(`{"type":"trakc","userId":"ada"}`)}
+	if got := copyas.Curl(copyas.Collector{Endpoint: "http://x", WriteKey: "k"}, odd); !strings.Contains(got, `http://x/v1/batch`) || !strings.Contains(got, `{"batch":[{"type":"trakc","userId":"ada"}]}`) {
+		t.Error(got)
+	}
+	if _, err := copyas.SignedCurl(&webhook.Settings{SharedSecret: "s"}, webhook.Endpoint{}, &tracking.Call{Body: []byte(`{"type":"track"}`)}, time.Time{}, nil); err == nil {
+		t.Error("a call without an event has a payload")
+	}
+}
+
+// run runs a program that is made of a call.
+func run(t *testing.T, program string, args []string, input string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Stdin = strings.NewReader(input)
+	cmd.Env = append(os.Environ(), "WRITE_KEY=any-key")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s\n%s", err, out, input)
+	}
+}
+
+func TestCurlGivesTheSameCall(t *testing.T) {
+	needs(t, "curl")
+	for name := range examples {
+		t.Run(name, func(t *testing.T) {
+			c := example(t, name)
+			for _, key := range []string{"any-key", ""} {
+				srv := mockserver.RunT(t)
+				run(t, "sh", nil, copyas.Curl(copyas.Collector{Endpoint: srv.URL, WriteKey: key}, c))
+				got := srv.Expect(t, mockserver.OfType(c.Type))
+				if !reflect.DeepEqual(same(t, got.Call.Body), same(t, c.Body)) {
+					t.Errorf("it came as %s, and was %s", got.Call.Body, c.Body)
+				}
+			}
+		})
+	}
+}
+
+func TestSignedCurlIsVerified(t *testing.T) {
+	needs(t, "curl")
+	for _, signature := range []webhook.Signature{webhook.SignatureService, webhook.SignatureStandard, webhook.SignatureBoth} {
+		settings := webhook.Settings{SharedSecret: "whsec_" + "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0", Signature: signature}
+		for name := range examples {
+			t.Run(string(signature)+" "+name, func(t *testing.T) {
+				c := example(t, name)
+				var header http.Header
+				receiver := httptest.NewServer(webhook.Handler(settings.SharedSecret, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { header = r.Header })))
+				defer receiver.Close()
+				command, err := copyas.SignedCurl(&settings, webhook.Endpoint{URL: receiver.URL + "/?a=[1]", Headers: map[string]string{"X-Team": "it's $ours", "x-empty": "", "x-write-key": "hidden"}}, c, time.Now(),
+					func(name string) bool { return strings.HasSuffix(name, "Key") })
+				if err != nil {
+					t.Fatal(err)
+				}
+				run(t, "sh", nil, strings.ReplaceAll(strings.Replace(command, "curl ", "curl --fail ", 1), "$X_WRITE_KEY", "$WRITE_KEY"))
+				if header == nil {
+					t.Fatalf("the receiver refuses it:\n%s", command)
+				}
+				if header.Get("X-Team") != "it's $ours" || header.Get("X-Write-Key") != "any-key" || header.Get("X-Message-Id") != c.ID || header.Get("X-Attempt") != "1" || len(header["X-Empty"]) != 1 {
+					t.Errorf("the receiver gets %v", header)
+				}
+			})
+		}
+	}
+}
+
+func TestGoGivesTheSameCall(t *testing.T) {
+	for name := range examples {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := example(t, name)
+			srv := mockserver.RunT(t)
+			goTool(t, "run", "main.go", copyas.Go(copyas.Collector{Endpoint: srv.URL}, c))
+			got := srv.Expect(t, mockserver.OfType(c.Type))
+			want := same(t, c.Body)
+			delete(want, "extra\n")
+			if _, isNumber := want["userId"].(json.Number); isNumber {
+				want["userId"] = c.UserID
+			}
+			have := same(t, got.Call.Body)
+			have["timestamp"] = got.Call.OriginalTimestamp.Format("2006-01-02T15:04:05.000Z") // the clock of the program is compared
+			for member := range have {
+				if _, given := want[member]; !given && (member == "context" || member == "integrations" || member == "properties" || member == "traits") {
+					delete(have, member) // the client adds its library, and empty objects
+				}
+			}
+			if context, ok := want["context"].(map[string]any); ok {
+				context["library"] = have["context"].(map[string]any)["library"]
+			}
+			if !reflect.DeepEqual(have, want) {
+				t.Errorf("it came as %s, and was %s", got.Call.Body, c.Body)
+			}
+		})
+	}
+}
+
+func TestGoTestHoldsForTheCall(t *testing.T) {
+	for name := range examples {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := example(t, name)
+			if name == "hostile" || name == "identify" {
+				// The one has a member that the client cannot send, the other an ID that is a number: the test compiles, and says so.
+				goTool(t, "vet", "copied_test.go", copyas.GoTest(c))
+				return
+			}
+			call := copyas.Go(copyas.Collector{Endpoint: "x"}, c)
+			call = call[strings.Index(call, "if err :="):strings.Index(call, "if err := client.Close()")]
+			test := strings.Replace(copyas.GoTest(c), "// Here goes what makes the call, by client.", call, 1)
+			test = strings.Replace(strings.ReplaceAll(test, "log.Fatal", "t.Fatal"), `"testing"`, "\"testing\"\n\"encoding/json\"", 1)
+			goTool(t, "test", "copied_test.go", test+"\nvar _ json.Number\n")
+		})
+	}
+}
+
+// goTool writes a file of the root module's and has the go command work on it.
+func goTool(t *testing.T, command, file, code string) {
+	t.Helper()
+	folder, err := os.MkdirTemp("testdata", "copied-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	path := filepath.Join(folder, file)
+	if err := os.WriteFile(path, []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "go", []string{command, "./" + path}, "")
+}
+
+func TestNodeIsAModule(t *testing.T) {
+	needs(t, "node")
+	const library = "export class Analytics { constructor(c) { this.c = c }\n" +
+		"closeAndFlush() { }\n" +
+		"}\nfor (const type of ['track', 'identify', 'page', 'screen', 'group', 'alias']) Analytics.prototype[type] = (call) => console.log(JSON.stringify({ type, ...call }))\n"
+	for name := range examples {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			code := strings.Replace(copyas.Node(copyas.Collector{Endpoint: "http://x"}, example(t, name)), "'@segment/analytics-node'", "'./library.mjs'", 1)
+			for file, text := range map[string]string{"library.mjs": library, "main.mjs": code} {
+				if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := exec.CommandContext(t.Context(), "node", filepath.Join(folder, "main.mjs")).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s\n%s", err, out, code)
+			}
+			var got, want map[string]any // whose numbers are those of JavaScript
+			if err := json.Unmarshal(out, &got); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(examples[name]), &want); err != nil {
+				t.Fatal(err)
+			}
+			for _, member := range []string{"messageId", "receivedAt", "sentAt", "originalTimestamp", "extra\n"} {
+				delete(want, member)
+			}
+			if want["userId"] == 7.0 {
+				want["userId"] = "7"
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("it is %v, and was %v", got, want)
+			}
+		})
+	}
+}
+
+func TestLiterals(t *testing.T) {
+	for text, want := range map[string]string{"it's $HOME": `'it'\''s $HOME'`, "my-app": "my-app", "": "''", "~": "'~'"} {
+		if got := copyas.Shell(text); got != want {
+			t.Errorf("Shell(%q) is %s, want %s", text, got, want)
+		}
+	}
+	if got := copyas.Quoted(`<a"b\>`); got != `"<a\"b\\>"` {
+		t.Error(got)
+	}
+}
+
+func needs(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skip(err)
+	}
+}

@@ -1,0 +1,88 @@
+package copyas
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// Curl returns the command that sends the call to the collector once more. A call of no
+// known type goes in a batch, as it came.
+func Curl(to Collector, c *tracking.Call) string {
+	path, body := "/v1/"+c.Type, sent(c, way...)
+	if types[c.Type] == "" {
+		path, body = "/v1/batch", slices.Concat([]byte(`{"batch":[`), body, []byte("]}"))
+	}
+	key := `"$WRITE_KEY:"`
+	if to.WriteKey != "" {
+		key = Shell(to.WriteKey + ":")
+	}
+	return fmt.Sprintf("curl -g -u %s %s \\\n  -H 'Content-Type: application/json' \\\n  --data-raw %s", key, Shell(to.Endpoint+path), Shell(string(body)))
+}
+
+// SignedCurl returns the command that sends the call to a webhook of a destination as the
+// collector does at a time, with a signature. Static headers that hidden tells the names
+// of are read from environment variables. The error says why the destination gets no such
+// request.
+func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracking.Call, now time.Time, hidden func(header string) bool) (string, error) {
+	body, err := webhook.Payload(c.Body, settings.AliasFields)
+	if err != nil {
+		return "", err
+	}
+	r := sender.Request{Endpoint: endpoint, Body: body, MessageID: c.ID, Number: 1}
+	if err := r.SignAt(settings, now); err != nil {
+		return "", err
+	}
+	header, err := r.Header()
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	static := map[string]bool{}
+	for name := range endpoint.Headers {
+		static[http.CanonicalHeaderKey(name)] = true
+	}
+	if r.Signature != "" || r.Standard != "" {
+		out.WriteString("# This holds a live signature: keep it to yourself.\n")
+	}
+	if r.Standard != "" {
+		out.WriteString("# Receivers refuse its Webhook-Signature after five minutes.\n")
+	}
+	fmt.Fprintf(&out, "curl -g %s \\\n", Shell(endpoint.URL))
+	for _, name := range headerNames(header) {
+		value := header.Get(name)
+		word := Shell(name + ": " + value)
+		switch {
+		case static[name] && hidden(name):
+			word = fmt.Sprintf(`"%s: $%s"`, name, strings.ToUpper(strings.Map(variableRune, name)))
+		case value == "":
+			word = Shell(name + ";") // how curl writes one that is empty
+		}
+		fmt.Fprintf(&out, "  -H %s \\\n", word)
+	}
+	fmt.Fprintf(&out, "  --data-raw %s", Shell(string(body)))
+	return out.String(), nil
+}
+
+// variableRune keeps what a variable of a shell may be named.
+func variableRune(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+		return r
+	}
+	return '_'
+}
+
+func headerNames(h http.Header) []string {
+	names := make([]string, 0, len(h))
+	for name := range h {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

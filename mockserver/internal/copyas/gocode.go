@@ -1,0 +1,189 @@
+package copyas
+
+import (
+	"bytes"
+	"fmt"
+	"go/format"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// module is where the client is.
+const module = "github.com/seed-45eadc4a/analytics-go"
+
+// Go returns a program that makes the call by the client of this module, or "" where the
+// client has no method for it.
+func Go(to Collector, c *tracking.Call) string {
+	if !IsTyped(c) {
+		return ""
+	}
+	call := goCall(c)
+	key, imports := strconv.Quote(to.WriteKey), ""
+	if strings.Contains(call, "json.Number(") {
+		imports += "\"encoding/json\"\n"
+	}
+	imports += "\"log\"\n"
+	if to.WriteKey == "" {
+		key = `os.Getenv("WRITE_KEY")`
+		imports += "\"os\"\n"
+	}
+	return gofmt(fmt.Sprintf(`package main
+
+import (
+%s
+analytics %q
+)
+
+func main() {
+client := analytics.New(%s)
+client.Endpoint = %q
+%sif err := client.%s; err != nil {
+log.Fatal(err)
+}
+if err := client.Close(); err != nil { // sends what is queued
+log.Fatal(err)
+}
+}
+`, imports, module, key, to.Endpoint, commentOn(otherMembers(c)), call))
+}
+
+// GoTest returns a test that expects the call of what it tests, or "" where the client has
+// no method for it. The properties and traits are what it must have; what differs from call
+// to call is left out.
+func GoTest(c *tracking.Call) string {
+	if !IsTyped(c) {
+		return ""
+	}
+	want := string(sent(c, append(way, fields.Timestamp, fields.Context, fields.AnonymousID)...))
+	literal := "`" + want + "`"
+	if strings.ContainsAny(want, "`\r\uFEFF") {
+		literal = strconv.Quote(want)
+	}
+	return gofmt(fmt.Sprintf(`package main
+
+import (
+"testing"
+
+analytics %q
+"%s/mockserver"
+)
+
+func Test%s(t *testing.T) {
+srv := mockserver.RunT(t)
+client := analytics.New("any-key")
+client.Endpoint = srv.URL
+
+// Here goes what makes the call, by client.
+
+if err := client.Close(); err != nil { // sends what is queued
+t.Fatal(err)
+}
+srv.Expect(t, mockserver.Like(%s))
+}
+`, module, module, testName(c), literal))
+}
+
+// gofmt lays code out. Code that is not Go comes back as it is.
+func gofmt(code string) string {
+	if out, err := format.Source([]byte(code)); err == nil {
+		code = string(out)
+	}
+	return strings.TrimSpace(code)
+}
+
+// testName makes a name of the event, or of what stands for it.
+func testName(c *tracking.Call) string {
+	title := c.Event
+	if title == "" {
+		title = c.Type + " " + c.Name
+	}
+	var out strings.Builder
+	upper := true
+	for _, r := range title {
+		switch {
+		case r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+			if upper {
+				r = unicode.ToUpper(r)
+			}
+			out.WriteRune(r)
+			upper = false
+		default:
+			upper = true
+		}
+		if out.Len() == 60 {
+			break
+		}
+	}
+	if out.Len() == 0 {
+		return types[c.Type] + "Call"
+	}
+	return out.String()
+}
+
+// goCall writes the call of the client's method.
+func goCall(c *tracking.Call) string {
+	var out bytes.Buffer
+	method := types[c.Type]
+	fmt.Fprintf(&out, "%s(&analytics.%s{\n", method, method)
+	for _, f := range []struct{ name, value string }{
+		{"UserId", c.UserID}, {"AnonymousId", c.AnonymousID}, {"PreviousId", c.PreviousID}, {"GroupId", c.GroupID},
+		{"Event", c.Event}, {"Category", c.Category}, {"Name", c.Name},
+	} {
+		if f.value != "" && hasField(method, f.name) {
+			fmt.Fprintf(&out, "%s: %q,\n", f.name, f.value)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		field fields.Field
+	}{{propertiesField(method), propertiesMember(method)}, {"Context", fields.Context}, {"Integrations", fields.Integrations}} {
+		if value := member(c, f.field); value != nil && f.name != "" && value[0] == '{' {
+			out.WriteString(f.name + ": ")
+			goValue(&out, value)
+			out.WriteString(",\n")
+		}
+	}
+	if value := member(c, fields.Timestamp); value != nil {
+		fmt.Fprintf(&out, "Message: analytics.Message{Timestamp: %q},\n", fields.Text(value))
+	}
+	out.WriteString("})")
+	return out.String()
+}
+
+// hasField reports whether the client's message has a field for an ID or a name.
+func hasField(method, name string) bool {
+	switch name {
+	case "Event":
+		return method == "Track"
+	case "GroupId":
+		return method == "Group"
+	case "PreviousId":
+		return method == "Alias"
+	case "Category", "Name":
+		return method == "Page" || method == "Screen"
+	}
+	return true
+}
+
+// propertiesField is what a message calls its properties or traits.
+func propertiesField(method string) string {
+	switch method {
+	case "Track", "Screen":
+		return "Properties"
+	case "Alias":
+		return ""
+	}
+	return "Traits"
+}
+
+// propertiesMember is the member that they are in a call.
+func propertiesMember(method string) fields.Field {
+	if method == "Identify" || method == "Group" {
+		return fields.Traits
+	}
+	return fields.Properties
+}

@@ -1,0 +1,228 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// answering is a receiver that answers a call by its messageId.
+func answering(answer func(id string) (status int, body string)) func(http.RoundTripper) http.RoundTripper {
+	return func(http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			status, body := answer(r.Header.Get("X-Message-Id"))
+			return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))}, nil
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestReplayOfACauseSaysWhatBecameOfItsCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mended atomic.Bool
+		c := newCollector(t, engine.Config{
+			Destinations: []tracking.Destination{hook("crm")},
+			WrapTransport: answering(func(id string) (int, string) {
+				switch {
+				case strings.HasPrefix(id, "other"):
+					return 422, "no such plan"
+				case !mended.Load():
+					return 400, "order " + id + " unknown"
+				case id == "m-0" || id == "m-1":
+					return 404, ""
+				case id == "m-2":
+					return 503, "later"
+				}
+				return 200, ""
+			}),
+		})
+		send(t, c, "old", 3)
+		time.Sleep(2 * time.Hour)
+		send(t, c, "m", 150)
+		send(t, c, "other", 7)
+		time.Sleep(time.Second)
+
+		report := c.Problems()
+		require.Len(t, report.Failed, 2)
+		group := report.Failed[0]
+		assert.Equal(t, "answered 400 (Bad Request): order … unknown", group.Cause)
+		assert.EqualValues(t, 150, group.Calls.Hour)
+		assert.EqualValues(t, 153, group.Calls.Day)
+
+		now := time.Now()
+		sel := engine.Selection{Cause: group.Cause, FailedSince: now.Add(-time.Hour), FailedUntil: now, DryRun: true}
+		n, err := c.Replay(t.Context(), "crm", sel)
+		require.NoError(t, err)
+		require.Equal(t, 150, n, "those of the last hour, of this cause")
+
+		mended.Store(true)
+		id, err := c.StartReplay("crm", sel, n)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Millisecond)
+		run := c.ReplayRuns()[0]
+		assert.Equal(t, id, run.ID)
+		assert.Equal(t, engine.ReplayRun{
+			ID: id, Destination: "crm", Cause: group.Cause, StartedAt: run.StartedAt, EndedAt: run.EndedAt,
+			Expected: 150, Replayed: 150, Followed: 150, Delivered: 147, Failed: 2, Pending: 1,
+		}, run)
+		assert.False(t, run.Goes() || run.Settled())
+		l, err := c.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 147, l[0].Delivered)
+		assert.EqualValues(t, 3+7+2, l[0].Failed, "the older ones, those of another cause, and those that failed again")
+
+		time.Sleep(5 * time.Hour)
+		run = c.ReplayRuns()[0]
+		assert.True(t, run.Settled())
+		assert.Equal(t, 3, run.Failed, "what was tried for four hours has failed again")
+
+		n, err = c.Replay(t.Context(), "crm", engine.Selection{State: tracking.StateDelivered, FailedUntil: time.Now(), DryRun: true})
+		require.NoError(t, err)
+		assert.Zero(t, n, "calls that were delivered did not fail at any time")
+	})
+}
+
+func TestOneReplayToADestinationGoesAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowList{Journal: journal.NewMemory(0), listed: make(chan struct{})}
+		c := newCollector(t, engine.Config{
+			Journal:       slow,
+			Destinations:  []tracking.Destination{hook("crm")},
+			WrapTransport: answering(func(string) (int, string) { return 400, "" }),
+		})
+		_, err := c.StartReplay("nobody", engine.Selection{}, 1)
+		require.ErrorIs(t, err, state.ErrUnknown)
+
+		send(t, c, "m", 1)
+		time.Sleep(time.Second)
+		for range 25 {
+			_, err = c.StartReplay("crm", engine.Selection{Cause: "another"}, 0)
+			require.NoError(t, err)
+			_, err = c.StartReplay("crm", engine.Selection{}, 0)
+			require.ErrorIs(t, err, engine.ErrReplaying)
+			slow.listed <- struct{}{}
+			synctest.Wait()
+		}
+		require.Len(t, c.ReplayRuns(), 20)
+		close(slow.listed)
+
+		require.NoError(t, c.Pause(t.Context(), "crm"))
+		_, err = c.StartReplay("crm", engine.Selection{}, 1)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 1, c.ReplayRuns()[0].Pending, "the destination is paused")
+		require.NoError(t, c.Apply(t.Context(), settings.Settings{}))
+		assert.Contains(t, c.ReplayRuns()[0].Problem, "removed")
+		assert.Empty(t, c.Problems().Failed)
+
+		require.NoError(t, c.Close())
+		_, err = c.StartReplay("crm", engine.Selection{}, 1)
+		require.Error(t, err)
+	})
+}
+
+func TestReplayFollowsCallsThatAnotherCollectorDelivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector(t, engine.Config{
+			Destinations:  []tracking.Destination{hook("crm")},
+			WrapTransport: answering(func(string) (int, string) { return 400, "" }),
+		})
+		send(t, c, "m", 1)
+		synctest.Wait()
+		require.NoError(t, c.Pause(t.Context(), "crm")) // as if another worked at it
+		_, err := c.StartReplay("crm", engine.Selection{}, 1)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 1, c.ReplayRuns()[0].Pending)
+		c.Hear(tracking.Ended{CallID: "m-0", Source: "key", Destination: "crm", Attempt: 1, At: time.Now(), Outcome: tracking.Outcome{State: tracking.StateDelivered}})
+		run := c.ReplayRuns()[0]
+		assert.True(t, run.Settled())
+		assert.Equal(t, 1, run.Delivered)
+	})
+}
+
+// TestADestinationIsRemovedWhileCallsAreListed: the calls that the run comes to then are
+// nobody's any more.
+func TestADestinationIsRemovedWhileCallsAreListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowList{Journal: journal.NewMemory(0), listed: make(chan struct{})}
+		c := newCollector(t, engine.Config{
+			Journal:       slow,
+			Destinations:  []tracking.Destination{hook("crm")},
+			WrapTransport: answering(func(string) (int, string) { return 400, "" }),
+		})
+		send(t, c, "m", 150)
+		time.Sleep(time.Second)
+		_, err := c.StartReplay("crm", engine.Selection{}, 150)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.Apply(t.Context(), settings.Settings{}))
+		require.NoError(t, c.Apply(t.Context(), settings.Settings{Destinations: []tracking.Destination{hook("crm")}}))
+		close(slow.listed)
+		synctest.Wait()
+		run := c.ReplayRuns()[0]
+		assert.True(t, run.Settled(), "%+v", run)
+		assert.Contains(t, run.Problem, "removed")
+		assert.Zero(t, run.Followed)
+		assert.Zero(t, run.Replayed, "the other one of the name has nothing to do with it")
+	})
+}
+
+// A slowList lists a call for each value of listed, and all once that is closed.
+type slowList struct {
+	journal.Journal
+	listed chan struct{}
+}
+
+func (j *slowList) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
+	return j.Journal.Failed(ctx, destination, func(f journal.FailedCall) bool {
+		<-j.listed
+		return yield(f)
+	})
+}
+
+func TestReplaysThatGoOnAreNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []tracking.Destination
+		for i := range 25 {
+			all = append(all, hook(fmt.Sprint("d", i)))
+		}
+		slow := &slowList{Journal: journal.NewMemory(0), listed: make(chan struct{})}
+		c := newCollector(t, engine.Config{
+			Journal: slow, Destinations: all, WrapTransport: answering(func(string) (int, string) { return 400, "" }),
+		})
+		send(t, c, "m", 1)
+		time.Sleep(time.Second)
+		for _, d := range all {
+			_, err := c.StartReplay(d.Name, engine.Selection{}, 1)
+			require.NoError(t, err)
+		}
+		synctest.Wait()
+		_, err := c.StartReplay("d0", engine.Selection{}, 1)
+		require.ErrorIs(t, err, engine.ErrReplaying)
+		assert.Len(t, c.ReplayRuns(), 25)
+		close(slow.listed)
+		synctest.Wait()
+		_, err = c.StartReplay("d0", engine.Selection{}, 1)
+		require.NoError(t, err)
+		assert.Len(t, c.ReplayRuns(), 20)
+	})
+}

@@ -1,0 +1,207 @@
+package expect
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+)
+
+// Names of members that make a matcher of an object.
+const (
+	anyMatcher    = "$any"
+	typeMatcher   = "$type"
+	regexpMatcher = "$regexp"
+	absentMatcher = "$absent"
+	minMatcher    = "$min"
+	maxMatcher    = "$max"
+	equalsMatcher = "$equals"
+)
+
+var matcherNames = []string{anyMatcher, typeMatcher, regexpMatcher, absentMatcher, minMatcher, maxMatcher, equalsMatcher}
+
+// A matcher is a jsondiff.Matcher as a document writes it.
+type matcher struct {
+	written map[string]any
+	words   string // what it takes
+	match   func(got any, present bool) bool
+}
+
+// Match implements jsondiff.Matcher.
+func (m *matcher) Match(got any, present bool) bool { return m.match(got, present) }
+
+// String implements jsondiff.Matcher.
+func (m *matcher) String() string { return m.words }
+
+// MarshalJSON implements json.Marshaler.
+func (m *matcher) MarshalJSON() ([]byte, error) { return json.Marshal(m.written) }
+
+// wantOf returns what a document writes for a value, with matchers in the place of the
+// objects that are written for them.
+func (ps *problems) wantOf(path []any, v any) any {
+	switch v := v.(type) {
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = ps.wantOf(append(path, i), v[i])
+		}
+		return list
+	case map[string]any:
+		names := slices.Sorted(maps.Keys(v))
+		if slices.ContainsFunc(names, isMatcher) {
+			return ps.matcherOf(path, names, v)
+		}
+		object := make(map[string]any, len(v))
+		for _, name := range names {
+			if like := matcherLike(name); like != "" {
+				ps.add(append(path, name), "is no matcher", fmt.Sprintf("did you mean %s? A member of that name is written {%s: {…}}", like, equalsMatcher))
+			}
+			object[name] = ps.wantOf(append(path, name), v[name])
+		}
+		return object
+	}
+	return v
+}
+
+func isMatcher(name string) bool { return slices.Contains(matcherNames, name) }
+
+// matcherLike returns the matcher that a name is perhaps meant to be, or "". Properties
+// begin with a dollar too, so it is one letter that may differ.
+func matcherLike(name string) string {
+	if !strings.HasPrefix(name, "$") || len(name) > len(equalsMatcher)+1 {
+		return ""
+	}
+	for _, known := range matcherNames {
+		if editdistance.Of(known, strings.ToLower(name)) <= 1 {
+			return known
+		}
+	}
+	return ""
+}
+
+// matcherOf reads a matcher, whose names are sorted.
+func (ps *problems) matcherOf(path []any, names []string, written map[string]any) *matcher {
+	m := &matcher{written: written, match: func(any, bool) bool { return false }}
+	isRange := !slices.ContainsFunc(names, func(name string) bool { return name != minMatcher && name != maxMatcher })
+	if len(names) > 1 && !isRange {
+		ps.add(path, "has "+strings.Join(names, ", "), fmt.Sprintf("a matcher stands alone, but for %s with %s; an object that has such members is written {%s: {…}}", minMatcher, maxMatcher, equalsMatcher))
+		return m
+	}
+	path, value := append(path, names[0]), written[names[0]]
+	switch names[0] {
+	case anyMatcher, absentMatcher:
+		if value != true {
+			ps.add(path, "is "+jsondiff.Text(value, 40), "use true")
+		}
+		wanted := names[0] == anyMatcher
+		m.words = map[bool]string{true: "any value", false: "none"}[wanted]
+		m.match = func(_ any, present bool) bool { return present == wanted }
+	case typeMatcher:
+		ps.typeMatcher(m, path, value)
+	case regexpMatcher:
+		ps.regexpMatcher(m, path, value)
+	case equalsMatcher:
+		m.words = "exactly " + jsondiff.Text(value, 200)
+		m.match = func(got any, present bool) bool {
+			return present && len(jsondiff.Compare(got, value, false).Lines) == 0
+		}
+	default:
+		ps.rangeMatcher(m, path[:len(path)-1], written)
+	}
+	return m
+}
+
+// jsonTypes are the types of values, and how they are spoken of.
+var jsonTypes = map[string]string{
+	"string": "a string", "number": "a number", "integer": "a whole number", "boolean": "true or false",
+	"object": "an object", "array": "an array", "null": "null",
+}
+
+func (ps *problems) typeMatcher(m *matcher, path []any, value any) {
+	name, _ := value.(string)
+	words, ok := jsonTypes[name]
+	if !ok {
+		ps.add(path, "is "+jsondiff.Text(value, 40), "use "+strings.Join(slices.Sorted(maps.Keys(jsonTypes)), ", "))
+		return
+	}
+	m.words = words
+	m.match = func(got any, present bool) bool { return present && isOfType(got, name) }
+}
+
+func isOfType(v any, name string) bool {
+	switch v := v.(type) {
+	case nil:
+		return name == "null"
+	case bool:
+		return name == "boolean"
+	case string:
+		return name == "string"
+	case []any:
+		return name == "array"
+	case map[string]any:
+		return name == "object"
+	case json.Number:
+		f, err := v.Float64()
+		return name == "number" || name == "integer" && err == nil && f == math.Trunc(f)
+	}
+	return false
+}
+
+// maxRegexp bounds a regular expression, in bytes.
+const maxRegexp = 1000
+
+func (ps *problems) regexpMatcher(m *matcher, path []any, value any) {
+	text, ok := value.(string)
+	if !ok || len(text) > maxRegexp {
+		ps.add(path, "is "+jsondiff.Text(value, 40), fmt.Sprintf("use a regular expression of at most %d bytes, as a string", maxRegexp))
+		return
+	}
+	expression, err := regexp.Compile(text)
+	if err != nil {
+		ps.add(path, fmt.Sprintf("is %q", text), "mend it: "+strings.TrimPrefix(err.Error(), "error parsing regexp: ")+"; the syntax is that of RE2")
+		return
+	}
+	m.words = fmt.Sprintf("a string that matches %q", text)
+	m.match = func(got any, present bool) bool {
+		s, ok := got.(string)
+		return present && ok && expression.MatchString(s)
+	}
+}
+
+func (ps *problems) rangeMatcher(m *matcher, path []any, written map[string]any) {
+	bound := func(name string, without float64) float64 {
+		value, has := written[name]
+		if !has {
+			return without
+		}
+		n, _ := value.(json.Number)
+		f, err := n.Float64()
+		if err != nil {
+			ps.add(append(path, name), "is "+jsondiff.Text(value, 40), "use a number")
+		}
+		return f
+	}
+	least, most := bound(minMatcher, math.Inf(-1)), bound(maxMatcher, math.Inf(1))
+	if least > most {
+		ps.add(append(path, maxMatcher), fmt.Sprintf("is %v", written[maxMatcher]), fmt.Sprintf("use at least %v, which is %s", written[minMatcher], minMatcher))
+	}
+	switch {
+	case math.IsInf(most, 1):
+		m.words = fmt.Sprintf("a number of at least %v", written[minMatcher])
+	case math.IsInf(least, -1):
+		m.words = fmt.Sprintf("a number of at most %v", written[maxMatcher])
+	default:
+		m.words = fmt.Sprintf("a number from %v to %v", written[minMatcher], written[maxMatcher])
+	}
+	m.match = func(got any, present bool) bool {
+		n, ok := got.(json.Number)
+		f, err := n.Float64()
+		return present && ok && err == nil && least <= f && f <= most
+	}
+}

@@ -1,0 +1,60 @@
+package expect
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
+)
+
+// A Problem is one thing that is wrong with a document.
+type Problem struct {
+	Path  []any // to what is wrong: the names of members, and the indexes of elements
+	Wrong string
+	Hint  string // what would be right
+}
+
+// Field writes the path as in expect[0].properties.
+func (p Problem) Field() string {
+	var b strings.Builder
+	for _, step := range p.Path {
+		switch step := step.(type) {
+		case int:
+			fmt.Fprintf(&b, "[%d]", step)
+		case string:
+			if strings.ContainsAny(step, ".[] \"") {
+				fmt.Fprintf(&b, "[%s]", strconv.Quote(step))
+				continue
+			}
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(step)
+		}
+	}
+	if b.Len() == 0 {
+		return "the document"
+	}
+	return b.String()
+}
+
+func (p Problem) String() string { return p.Field() + " " + p.Wrong + ": " + p.Hint }
+
+// problems gathers what is wrong.
+type problems []Problem
+
+func (ps *problems) add(path []any, wrong, hint string) {
+	*ps = append(*ps, Problem{append([]any{}, path...), wrong, hint})
+}
+
+// unknown notes a member that is none of those that there are.
+func (ps *problems) unknown(path []any, name string, known []string) {
+	hint, least := "there are "+strings.Join(known, ", "), 3
+	for _, k := range known {
+		if d := editdistance.Of(strings.ToLower(k), strings.ToLower(name[:min(len(name), 40)])); d < least {
+			hint, least = "did you mean "+k+"?", d
+		}
+	}
+	ps.add(append(path[:len(path):len(path)], name), "is no member", hint)
+}

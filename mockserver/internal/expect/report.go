@@ -1,0 +1,173 @@
+package expect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+)
+
+// maxNear is how many calls an expectation is compared with: those that have the most literals.
+const maxNear = 100
+
+// A Report says whether expectations hold, and why not.
+type Report struct {
+	OK           bool     `json:"ok"`
+	Code         string   `json:"code,omitempty"` // expectations_not_met, unless OK
+	Message      string   `json:"message"`        // the whole in words
+	WaitedMS     int64    `json:"waitedMs"`
+	Good         int      `json:"good"` // calls that were looked at
+	Bad          int      `json:"bad"`
+	Expectations []Result `json:"expectations"`
+	Came         []string `json:"came"`     // the newest calls that were taken, in a line each
+	NotTaken     []string `json:"notTaken"` // the newest that were not
+}
+
+// CodeNotMet is the Code of a Report that is not OK.
+const CodeNotMet = "expectations_not_met"
+
+// A Result is what came of one expectation.
+type Result struct {
+	OK       bool     `json:"ok"`
+	Expected string   `json:"expected"` // in a line
+	Want     string   `json:"want"`     // as in at least 1
+	Got      int      `json:"got"`
+	Problem  string   `json:"problem,omitempty"`
+	Calls    []string `json:"calls,omitempty"` // the first of those that are too many, in a line each
+	Nearest  *Near    `json:"nearest,omitempty"`
+}
+
+// A Near is the call that came nearest to what was expected.
+type Near struct {
+	Call        string   `json:"call"` // in a line
+	Source      string   `json:"source"`
+	MessageID   string   `json:"messageId,omitempty"`
+	Bad         bool     `json:"bad"`
+	Differences []string `json:"differences"`
+}
+
+// Report explains how the expectations stand. newest are the newest of the calls that were
+// added, oldest first: the nearest is one of them.
+func (c *Checker) Report(newest []*Call, waited time.Duration) *Report {
+	r := &Report{OK: c.Status() == Holding, WaitedMS: waited.Milliseconds(), Good: c.good, Bad: c.bad, Came: []string{}, NotTaken: []string{}}
+	for i := range c.request.Expect {
+		r.Expectations = append(r.Expectations, c.result(i, newest))
+	}
+	for _, call := range newest {
+		if call.isBad() {
+			r.NotTaken = append(r.NotTaken, fmt.Sprintf("%s: %s: %s", call.Code, text.CutBytes(200, call.Message), cmp.Or(call.title(), "a request")))
+		} else {
+			r.Came = append(r.Came, call.title())
+		}
+	}
+	r.Came, r.NotTaken = last(r.Came), last(r.NotTaken)
+	if !r.OK {
+		r.Code = CodeNotMet
+	}
+	r.Message = r.Text(func(i int) string { return fmt.Sprintf("expect[%d]", i) })
+	return r
+}
+
+// last returns the last of some titles.
+func last(all []string) []string { return all[max(0, len(all)-maxTitles):] }
+
+func (c *Checker) result(i int, newest []*Call) Result {
+	e, t := c.request.Expect[i], &c.tallies[i]
+	r := Result{Expected: e.title(), Want: e.count(), Got: t.got}
+	switch {
+	case t.got < e.least:
+		r.Problem = fmt.Sprintf("%s came, want %s", countOf(t.got), r.Want)
+		r.Nearest = e.nearest(newest)
+	case e.isBounded() && t.got > e.most:
+		r.Problem = fmt.Sprintf("%s came, want %s", countOf(t.got), r.Want)
+		r.Calls = t.first
+	case c.request.Ordered && c.turn == i:
+		r.Problem = fmt.Sprintf("%s came, and %s after those that are to come before; calls count in the order in which they came", countOf(t.got), countOf(t.due))
+		r.Calls = t.first
+	case c.request.Ordered && c.turn < i && e.least > 0:
+		r.Problem = "its turn has not come: one before it waits"
+	}
+	r.OK = r.Problem == ""
+	return r
+}
+
+func countOf(n int) string {
+	if n == 0 {
+		return "none"
+	}
+	return text.GroupDigits(n)
+}
+
+// nearest returns the call that an expectation nearly takes: of those that have the most
+// of its literals that with the fewest differences, of those the one whose values are most
+// alike, and of those the newest. It returns nil where there is none.
+func (e *Expectation) nearest(newest []*Call) *Near {
+	candidates := slices.Clone(newest)
+	slices.Reverse(candidates)
+	slices.SortStableFunc(candidates, func(a, b *Call) int { return cmp.Compare(e.misses(a), e.misses(b)) })
+	var near *Near
+	var least *jsondiff.Diff
+	fewest := 0 // misses, of the one with the least differences
+	for _, c := range candidates[:min(len(candidates), maxNear)] {
+		d := e.differences(c)
+		if len(d.Lines) == 0 {
+			continue // it is taken
+		}
+		if least != nil && e.misses(c) > fewest {
+			break
+		}
+		if least == nil || cmp.Or(cmp.Compare(len(d.Lines), len(least.Lines)), cmp.Compare(d.Distance, least.Distance)) < 0 {
+			least, fewest = d, e.misses(c)
+			near = &Near{Call: c.title(), Source: c.Source, MessageID: c.ID, Bad: c.isBad(), Differences: d.Lines}
+		}
+	}
+	return near
+}
+
+// Text says the whole in lines. place names where an expectation stands.
+func (r *Report) Text(place func(i int) string) string {
+	var b strings.Builder
+	failed := 0
+	for _, e := range r.Expectations {
+		if !e.OK {
+			failed++
+		}
+	}
+	waited := time.Duration(r.WaitedMS) * time.Millisecond
+	all := text.Plural(len(r.Expectations), "expectation", "expectations")
+	if r.OK {
+		return fmt.Sprintf("%s after %v", text.Plural(len(r.Expectations), "expectation holds", "expectations hold"), waited)
+	}
+	fmt.Fprintf(&b, "%s of %s not hold after %v", text.GroupDigits(failed), all+map[bool]string{true: " does", false: " do"}[failed == 1], waited)
+	for i, e := range r.Expectations {
+		if e.OK {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s: %s\n  %s", place(i), e.Expected, e.Problem)
+		for _, call := range e.Calls {
+			fmt.Fprintf(&b, "\n    %s", call)
+		}
+		if near := e.Nearest; near != nil {
+			fmt.Fprintf(&b, "\n  nearest: %s\n    %s", cmp.Or(near.Call, "a request"), strings.Join(near.Differences, "\n    "))
+		}
+	}
+	switch {
+	case r.Good+r.Bad == 0:
+		b.WriteString("\nnothing came at all: does the program send to this collector, and did it flush?")
+	case r.Bad == 0:
+		fmt.Fprintf(&b, "\n%s came", text.Plural(r.Good, "call", "calls"))
+	default:
+		fmt.Fprintf(&b, "\n%s came, and %s not taken", text.Plural(r.Good, "call", "calls"), text.Plural(r.Bad, "was", "were"))
+	}
+	for _, call := range r.Came {
+		fmt.Fprintf(&b, "\n  came: %s", call)
+	}
+	for _, call := range r.NotTaken {
+		fmt.Fprintf(&b, "\n  not taken: %s", call)
+	}
+	return b.String()
+}

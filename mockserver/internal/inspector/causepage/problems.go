@@ -1,0 +1,206 @@
+package causepage
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+const (
+	// shownGroups is how many groups of failures, and of refusals, the page shows.
+	shownGroups = 50
+	// searched is how many of the newest items examples are looked for among.
+	searched = 2000
+	// shownExamples is how many examples of a group are shown.
+	shownExamples = 3
+	// shownRuns is how many replays are shown, those that go on first.
+	shownRuns = 5
+)
+
+// Pages are those of what goes wrong.
+type Pages struct {
+	c *engine.Collector
+}
+
+// New returns the pages of a collector.
+func New(c *engine.Collector) *Pages { return &Pages{c} }
+
+// A list is what the page shows.
+type list struct {
+	Since        time.Time
+	Runs         []engine.ReplayRun
+	Kept         []kept
+	Failed       []card
+	Refused      []card
+	MoreFailed   int // groups that are not shown
+	MoreRefused  int
+	OtherFailed  causes.Others
+	OtherRefused causes.Others
+}
+
+// Quiet reports whether there is nothing to show.
+func (l *list) Quiet() bool {
+	return len(l.Failed)+len(l.Refused)+len(l.Runs)+len(l.Kept) == 0
+}
+
+// A kept is a destination that has failed calls.
+type kept struct {
+	Destination string
+	Calls       int64
+}
+
+// A card is a group, with links to some of its calls.
+type card struct {
+	causes.Group
+	Examples []example
+	Events   []example // the pages of the events of the examples
+}
+
+// Title is what the cases have in common.
+func (c card) Title() string {
+	if c.Cause == "" {
+		return c.Sample.Message
+	}
+	return c.Cause
+}
+
+// Hint says what would be right.
+func (c card) Hint() string { return hints.Of(c.Code) }
+
+// Path returns where a card's calls are replayed.
+func (c card) Path() string {
+	return rows.Filter{}.Link("/problems/replay", "destination", c.Destination, "cause", c.Cause)
+}
+
+// An example is a call or a request of a group that the history remembers, or an event.
+type example struct{ Href, Text, Type string }
+
+// Show shows what goes wrong.
+func (p *Pages) Show(r *http.Request) (page.Answer, error) {
+	report := p.c.Problems()
+	l := list{
+		Since: report.Since, Runs: p.runs(),
+		Failed: cards(report.Failed), MoreFailed: max(0, len(report.Failed)-shownGroups), OtherFailed: report.OtherFailed,
+		Refused: cards(report.Refused), MoreRefused: max(0, len(report.Refused)-shownGroups), OtherRefused: report.OtherRefused,
+	}
+	ledgers, err := p.c.Ledger(r.Context())
+	if err != nil {
+		return page.Answer{}, err
+	}
+	for _, ledger := range ledgers {
+		if ledger.Failed > 0 {
+			l.Kept = append(l.Kept, kept{ledger.Destination, ledger.Failed})
+		}
+	}
+	for i := range l.Failed {
+		l.Failed[i].linkCalls(p.c.History(), p.c.Shapes())
+	}
+	linkRefused(p.c.History(), l.Refused)
+	return page.Answer{Template: "problems", Page: page.Page{Title: "Problems", Nav: "problems", Body: &l}}.OrPart(r, "list"), nil
+}
+
+// runs returns the replays that are shown: those of which something may change still, and
+// then the newest.
+func (p *Pages) runs() []engine.ReplayRun {
+	runs := p.c.ReplayRuns()
+	slices.SortStableFunc(runs, func(a, b engine.ReplayRun) int {
+		switch {
+		case a.Settled() == b.Settled():
+			return 0
+		case b.Settled():
+			return -1
+		}
+		return 1
+	})
+	return runs[:min(len(runs), shownRuns)]
+}
+
+func cards(groups []causes.Group) []card {
+	shown := make([]card, 0, min(len(groups), shownGroups))
+	for _, g := range groups[:cap(shown)] {
+		shown = append(shown, card{Group: g})
+	}
+	return shown
+}
+
+// linkCalls links the newest calls of a group of failures that are remembered.
+func (c *card) linkCalls(h *history.History, known *shapes.Shapes) {
+	for _, call := range c.Newest {
+		if i, ok := h.Item(history.RefOfCall(call.Source, call.ID)); ok && len(c.Examples) < shownExamples {
+			c.Examples = append(c.Examples, exampleOf(h, &i))
+			c.linkEvent(known, i.Call())
+		}
+	}
+}
+
+// linkEvent links the event of an example.
+func (c *card) linkEvent(known *shapes.Shapes, call *tracking.Call) {
+	name, link := rows.EventOf(known, call)
+	e := example{Href: link, Text: name, Type: call.Type}
+	if link != "" && !slices.Contains(c.Events, e) {
+		c.Events = append(c.Events, e)
+	}
+}
+
+// linkRefused links the newest calls and requests of groups of refusals that are
+// remembered.
+func linkRefused(h *history.History, shown []card) {
+	byKey := map[causes.Key]*card{}
+	for i := range shown {
+		byKey[shown[i].Key] = &shown[i]
+	}
+	left := searched
+	var found []history.Item
+	end, _ := h.End()
+	h.Scan(end.Order+1, func(i *history.Item) bool {
+		left--
+		if i.Record == nil {
+			found = append(found, i.Snapshot())
+		}
+		return left > 0
+	})
+	for i := range found {
+		var key causes.Key
+		if r := found[i].Rejection; r != nil {
+			key = causes.KeyOfRejection(r)
+		} else {
+			key = causes.KeyOfRefusal(found[i].Refusal)
+		}
+		if c := byKey[key]; c != nil && len(c.Examples) < shownExamples {
+			c.Examples = append(c.Examples, exampleOf(h, &found[i]))
+		}
+	}
+}
+
+func exampleOf(h *history.History, i *history.Item) example {
+	e := example{Href: rows.Filter{}.Link("/", "call", h.RefOf(i))}
+	if i.Refusal != nil {
+		e.Type, e.Text = "request", i.Refusal.Method+" "+i.Refusal.Path
+		return e
+	}
+	call := i.Call()
+	e.Type, e.Text = call.Type, history.TitleOf(call)
+	if e.Text == "" {
+		e.Text = userOf(call)
+	}
+	return e
+}
+
+func userOf(c *tracking.Call) string {
+	switch {
+	case c.UserID != "":
+		return "of " + c.UserID
+	case c.AnonymousID != "":
+		return "of " + c.AnonymousID
+	}
+	return "of nobody"
+}

@@ -1,0 +1,111 @@
+package inspector
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// copyForms are the forms in which a call is copied, and their names for people.
+var copyForms = []copyForm{
+	{"curl", "curl"}, {"go", "Go"}, {"node", "Node"}, {"go-test", "Go test"},
+}
+
+type copyForm struct{ Name, Label string }
+
+// serveCopy answers with a call as code.
+func (in *Inspector) serveCopy(w http.ResponseWriter, r *http.Request) {
+	i, ok := in.c.History().Item(r.PathValue("ref"))
+	if !ok || i.Refusal != nil {
+		http.NotFound(w, r)
+		return
+	}
+	code, err := in.copyOf(r, &i)
+	if err != nil {
+		refused := access.ErrorOf(err)
+		http.Error(w, page.Sentence(refused.Message), refused.Status)
+		return
+	}
+	page.SecureHeaders(w.Header())
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte(code + "\n"))
+}
+
+// copyOf writes a call in the form that a request asks for.
+func (in *Inspector) copyOf(r *http.Request, i *history.Item) (string, error) {
+	c := sendable(i)
+	if !copyas.CanSend(&c) {
+		return "", access.Errorf(http.StatusConflict, "not_whole", "the call cannot be sent: the collector made it, or has not kept all of it")
+	}
+	to := copyas.Collector{Endpoint: in.endpointFor(r), WriteKey: in.writeKeyOf(c.Source)}
+	code := ""
+	switch form := r.PathValue("form"); form {
+	case "curl":
+		code = copyas.Curl(to, &c)
+	case "go":
+		code = copyas.Go(to, &c)
+	case "node":
+		code = copyas.Node(to, &c)
+	case "go-test":
+		code = copyas.GoTest(&c)
+	case "signed":
+		return in.signedCopy(r, &c)
+	default:
+		return "", access.Errorf(http.StatusNotFound, "not_found", "there is no form %.40q; use curl, go, node, go-test or signed", form)
+	}
+	if code == "" {
+		return "", access.Errorf(http.StatusConflict, "no_type", "clients have no call of the type %.40q; copy it as curl", c.Type)
+	}
+	return code, nil
+}
+
+// sendable returns the call of an item, with all that was kept of it.
+func sendable(i *history.Item) tracking.Call {
+	c := *i.Call()
+	if i.Rejection != nil {
+		c.Body, c.Source = i.Rejection.Body, i.Rejection.Source
+	}
+	return c
+}
+
+// signedCopy writes the request by which a destination gets a call.
+func (in *Inspector) signedCopy(r *http.Request, c *tracking.Call) (string, error) {
+	name := r.URL.Query().Get("destination")
+	all := in.c.Settings().Destinations
+	at := slices.IndexFunc(all, settings.DestinationNamed(name))
+	webhook, err := strconv.Atoi(r.URL.Query().Get("webhook"))
+	switch {
+	case at < 0:
+		return "", access.Errorf(http.StatusNotFound, "not_found", "there is no destination %q", text.Cut(80, name))
+	case err != nil || webhook < 0 || webhook >= len(all[at].Webhooks):
+		return "", access.Errorf(http.StatusNotFound, "not_found", "the destination has %s; webhook counts them from 0", text.Plural(len(all[at].Webhooks), "webhook", "webhooks"))
+	case all[at].SharedSecret == "":
+		return "", access.Errorf(http.StatusConflict, "no_secret", "the destination has no shared secret to sign with")
+	}
+	code, err := copyas.SignedCurl(&all[at].Settings, all[at].Webhooks[webhook], c, time.Now(), engine.SecretHeader)
+	if err != nil {
+		return "", access.Errorf(http.StatusConflict, "no_payload", "%s", strings.TrimPrefix(err.Error(), "webhook: "))
+	}
+	return code, nil
+}
+
+// writeKeyOf returns the write key of a source, or "" where it is not known.
+func (in *Inspector) writeKeyOf(source string) string {
+	for _, s := range in.c.Settings().Sources {
+		if s.Name == source {
+			return s.WriteKey
+		}
+	}
+	return ""
+}

@@ -1,0 +1,372 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// shop serves a collector with four calls, of which one has failed.
+func shop(t *testing.T) *tab {
+	t.Helper()
+	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusBadRequest)
+	srv, _ := serve(t, engine.Config{
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}},
+		Destinations: []tracking.Destination{to("warehouse", good.URL, "s3cret"), to("crm", gone.URL, "", "ios")},
+	}, "")
+	post(t, srv.URL, "web-key", track("m1", "ada", "Signed Up", `{"plan":"Pro","seats":3}`), track("m2", "grace", "Signed Up", `{"plan":"Team"}`),
+		`{"type":"page","messageId":"m3","userId":"ada","name":"Pricing"}`)
+	post(t, srv.URL, "ios-key", track("m4", "ken", "Order Completed", `{"total":129.50}`))
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.wait(`document.querySelectorAll('#rows .is-delivered').length === 4 && document.querySelectorAll('#rows .is-failed').length === 1`)
+	return b
+}
+
+// waitRows waits until the list has n rows.
+func (b *tab) waitRows(n int) {
+	b.t.Helper()
+	b.wait(fmt.Sprintf(`document.querySelectorAll('#rows tr').length === %d`, n))
+}
+
+func (b *tab) search() string { return eval[string](b, `document.querySelector('#q').value`) }
+
+// key presses a key as a keyboard does: what a script prevents is not typed.
+func (b *tab) key(text string) {
+	b.t.Helper()
+	for _, typ := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+		params := input.DispatchKeyEventParams{Type: typ, Key: text, Text: text}
+		if text == kb.Enter {
+			params.Key, params.WindowsVirtualKeyCode = "Enter", 13
+		}
+		command(b, input.DispatchKeyEvent, params)
+	}
+}
+
+func TestRowsShowPropertiesAnswersAndAge(t *testing.T) {
+	b := shop(t)
+	assert.Contains(t, b.text(row(4)+" .preview"), "plan: Pro seats: 3")
+	assert.Contains(t, b.text(row(1)+" .is-failed"), "crm 400")
+	assert.Regexp(t, `^\d+ s$`, b.text(row(1)+" .rel"))
+	assert.Contains(t, b.text(".rows .c-time"), "(UTC)")
+	before := b.text(row(1) + " .rel")
+	b.wait(`document.querySelector(` + quote(row(1)+" .rel") + `).textContent !== ` + quote(before))
+}
+
+func TestBackUndoesASearch(t *testing.T) {
+	b := shop(t)
+	b.set("#q", "type:track")
+	b.waitRows(3)
+	b.click(row(1) + " a")
+	b.waitText("#panel h2", "Order Completed")
+	b.set("#q", "type:track user:ada")
+	b.waitRows(1)
+	assert.Contains(t, b.text("#panel h2"), "Order Completed", "the call stays open")
+	b.run(`history.back()`)
+	b.waitRows(3)
+	assert.Equal(t, "type:track", b.search())
+	assert.Equal(t, 1, b.count("#panel h2"))
+	b.run(`history.back()`)
+	b.wait(`document.querySelector('#panel').hidden`)
+	b.waitRows(3)
+	b.run(`history.back()`)
+	b.waitRows(4)
+	assert.Empty(t, b.search())
+	b.run(`history.forward()`)
+	b.waitRows(3)
+	assert.Equal(t, "type:track", b.text("#conditions .condition bdi"))
+}
+
+func TestConditionsAreRemovedOneByOne(t *testing.T) {
+	b := shop(t)
+	b.open("/?type=track&user=ada&q=prop.plan:*")
+	assert.Equal(t, "prop.plan:* type:track user:ada", b.search(), "addresses of before lead to the same list")
+	b.waitRows(1)
+	assert.Equal(t, 3, b.count("#conditions .condition"))
+	b.click("#conditions .condition:nth-child(3)")
+	b.waitRows(2)
+	assert.Equal(t, "prop.plan:* type:track", b.search())
+	b.wait(`document.activeElement.id === 'q'`) // what had the focus is gone
+	b.click("#conditions .condition:nth-child(1)")
+	b.waitRows(3)
+	b.click("#clear")
+	b.waitRows(4)
+}
+
+func TestSearchSaysWhatIsWrong(t *testing.T) {
+	b := shop(t)
+	b.set("#q", "evnt:x")
+	b.waitText("#search-problem", `Character 1: there is no field "evnt". Did you mean event:?`)
+	assert.Equal(t, 4, b.count("#rows tr"), "the list stays")
+	b.set("#q", "event:order")
+	b.waitRows(1)
+	assert.Empty(t, b.text("#search-problem"))
+	b.do(navigate(b.base + "/?q=status:broken"))
+	b.waitText("#search-problem", `there is no status "broken"`)
+	assert.Contains(t, b.text("#nothing"), "cannot be read")
+	b.forgive("422")
+}
+
+func TestSearchIsCompletedByKeys(t *testing.T) {
+	b := shop(t)
+	b.key("/")
+	b.wait(`document.activeElement.id === 'q'`)
+	b.press("ev")
+	b.waitText("#suggestions", "event:")
+	assert.Equal(t, "true", eval[string](b, `document.querySelector('#q').getAttribute('aria-expanded')`))
+	b.press(kb.ArrowDown)
+	b.key(kb.Enter)
+	b.wait(`document.querySelector('#q').value === 'event:'`)
+	b.waitText("#suggestions", `event:"Signed Up"`)
+	b.shoot("suggestions")
+	assert.Empty(t, b.text("#search-problem"), "what is being written is not wrong yet")
+	b.press("si")
+	b.wait(`document.querySelectorAll('#suggestions li').length === 1`)
+	b.press(kb.ArrowDown)
+	b.key(kb.Enter)
+	b.waitRows(2)
+	assert.Equal(t, `event:"Signed Up" `, b.search())
+	b.press("prop.pl")
+	b.waitText("#suggestions", "prop.plan:")
+	b.press(kb.ArrowUp)
+	b.key(kb.Enter)
+	b.waitText("#suggestions", "prop.plan:Team")
+	b.press(kb.Escape)
+	b.wait(`document.querySelector('#suggestions').hidden`)
+	assert.Equal(t, "false", eval[string](b, `document.querySelector('#q').getAttribute('aria-expanded')`))
+	b.press("Pro" + kb.Enter)
+	b.waitRows(1)
+}
+
+func TestTimesAreChosen(t *testing.T) {
+	b := shop(t)
+	b.click("#range summary")
+	b.click(`#ranges a[href*="15m"]`)
+	b.wait(`location.search === '?q=since%3A15m'`)
+	b.waitText("#range-label", "Last 15 minutes")
+	b.waitRows(4)
+	b.click("#range summary")
+	b.run(`document.querySelector('#between [name=until]').value = '2026-01-31T12:00:00'`)
+	b.click("#between button")
+	b.waitRows(0)
+	b.waitText("#conditions", "until:2026-01-31T12:00:00")
+	b.click("#range summary")
+	b.click(`#ranges li:first-child a`)
+	b.waitRows(4)
+	b.waitText("#range-label", "Any time")
+}
+
+func TestKeysDoWhatTheHelpSays(t *testing.T) {
+	b := shop(t)
+	b.press("?")
+	b.waitText("#help:popover-open", "replay the call where it failed")
+	b.shoot("help")
+	b.press(kb.Escape)
+	b.wait(`!document.querySelector('#help:popover-open')`)
+	b.press("jj")
+	b.wait(`document.activeElement.closest('tr')?.matches(':nth-child(2)')`)
+	b.press("k" + kb.Enter)
+	b.waitText("#panel h2", "Order Completed")
+	b.press("r")
+	b.waitText("#panel .notice", "1 call is being replayed to crm")
+	b.wait(`document.querySelectorAll('#panel .is-failed .attempt').length === 2`)
+	b.run(`window.copied = ''; navigator.clipboard.writeText = async (text) => { window.copied = text }`)
+	b.press("c")
+	b.wait(`window.copied.startsWith('curl ') && window.copied.includes('Order Completed')`)
+	b.waitText("#toast", "Copied as curl.")
+	b.press("j")
+	b.waitText("#panel h2", "Pricing")
+	b.press("r")
+	b.waitText("#toast", "failed at no destination")
+	b.press(kb.Escape)
+	b.wait(`document.querySelector('#panel').hidden && document.activeElement.closest('tr')?.matches(':nth-child(2)')`)
+
+	// They can be switched off, and that is remembered.
+	b.press("?")
+	b.click("#use-keys")
+	b.press(kb.Escape)
+	b.open("/")
+	b.press("?")
+	b.key("/")
+	assert.Equal(t, []bool{false, false}, eval[[]bool](b, `[document.querySelector('#help:popover-open') !== null, document.activeElement.id === 'q']`))
+}
+
+func TestCallIsCopiedAsCode(t *testing.T) {
+	b := shop(t)
+	b.run(`window.copied = ''; navigator.clipboard.writeText = async (text) => { window.copied = text }`)
+	b.click(row(1) + " a")
+	b.waitText("#panel h2", "Order Completed")
+	for form, want := range map[string]string{"curl": "curl -g -u ios-key:", "go": "client.Track(", "node": "analytics.track(", "go-test": "srv.Expect("} {
+		b.run(`window.copied = ''; document.querySelector('.copy-as').open = true`)
+		b.click(`.copy-as [href$="/as/` + form + `"]`)
+		b.wait(`window.copied.includes(` + quote(want) + `)`)
+		assert.Contains(t, eval[string](b, `window.copied`), "129.50", form)
+	}
+	b.run(`document.querySelector('.copy-as').open = true`)
+	b.click(`[data-copy-link]`)
+	b.wait(`window.copied.startsWith(location.origin + '/?call=')`)
+	b.click(`#panel .is-delivered [href*="/as/signed"]`)
+	b.wait(`window.copied.includes('live signature') && window.copied.includes('X-Signature: ')`)
+	assert.Zero(t, b.count(`#panel .is-failed [href*="/as/signed"]`), "it has no secret")
+	link := eval[string](b, `document.querySelector('[data-copy-link]').href`)
+	b.do(navigate(link))
+	b.waitText("#panel h2", "Order Completed")
+}
+
+func TestPayloadAndWhatFailedComeFirst(t *testing.T) {
+	b := shop(t)
+	b.click(row(1) + " a")
+	b.waitText("#panel h2", "Order Completed")
+	assert.Equal(t, []string{"Call", "Destinations", "Changes made on the way in"}, eval[[]string](b, `[...document.querySelectorAll('#panel h3')].map((h) => h.firstChild.textContent.trim())`))
+	assert.Equal(t, []string{"crm", "warehouse"}, eval[[]string](b, `[...document.querySelectorAll('#panel .destination h4 a')].map((a) => a.textContent)`))
+	assert.Equal(t, "/event?name=Order+Completed&source=ios&type=track", eval[string](b, `document.querySelector('#panel h2 a').getAttribute('href')`))
+	b.click(`#panel .facts a[href*="source"]`)
+	b.wait(`new URLSearchParams(location.search).get('q') === 'source:=ios'`)
+	b.click(`#panel .facts a[href^="/user"]`)
+	b.waitText("main", "ken")
+	b.wait(`location.pathname === '/user'`)
+}
+
+func TestClicksAreAnsweredAtOnce(t *testing.T) {
+	// A server that answers fragments when it is told to.
+	var answer chan struct{}
+	collector, err := engine.New(engine.Config{AnyWriteKey: true})
+	require.NoError(t, err)
+	guard, err := access.NewGuard(access.GuardConfig{Loopback: true})
+	require.NoError(t, err)
+	pages := inspector.New(collector, inspector.Config{Guard: guard})
+	answer = make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Fragment") != "" && !strings.HasPrefix(r.URL.Path, "/suggest") {
+			select {
+			case <-answer:
+			case <-r.Context().Done():
+			}
+		}
+		pages.Wrap(collector).ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		pages.Close()
+		srv.CloseClientConnections()
+		srv.Close()
+		_ = collector.Close()
+	})
+	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`))
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.waitRows(1)
+	// What a click does is there before the next frame.
+	assert.True(t, eval[bool](b, `(() => { document.querySelector('#rows a').click()
+		return document.querySelector('#rows tr').classList.contains('is-open') && document.querySelector('#panel').classList.contains('is-busy') })()`))
+	answer <- struct{}{}
+	b.wait(`!document.querySelector('#panel').classList.contains('is-busy')`)
+	b.waitText("#panel h2", "Signed Up")
+	assert.True(t, eval[bool](b, `(() => { document.querySelector('#own').click(); return document.querySelector('#list').classList.contains('is-busy') })()`))
+	answer <- struct{}{}
+	b.wait(`!document.querySelector('#list').classList.contains('is-busy')`)
+	b.waitRows(1)
+	assert.Equal(t, "-is:own", b.search())
+}
+
+func TestServerThatIsGoneAndBackIsSaidPlainly(t *testing.T) {
+	start := func(address string) (string, func()) {
+		collector, err := engine.New(engine.Config{AnyWriteKey: true})
+		require.NoError(t, err)
+		guard, err := access.NewGuard(access.GuardConfig{Loopback: true})
+		require.NoError(t, err)
+		pages := inspector.New(collector, inspector.Config{Guard: guard})
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+		require.NoError(t, err)
+		srv := &httptest.Server{Listener: listener, Config: access.NewHTTPServer(pages.Wrap(collector))}
+		srv.Start()
+		return listener.Addr().String(), func() {
+			pages.Close()
+			srv.CloseClientConnections()
+			srv.Close()
+			_ = collector.Close()
+		}
+	}
+	address, kill := start("127.0.0.1:0")
+	post(t, "http://"+address, "web", track("m1", "ada", "Before", `{}`))
+	b := newTab(t, "http://"+address)
+	b.open("/")
+	b.waitText(row(1), "Before")
+	kill()
+	b.waitText("#gone", "The collector has not answered since ")
+	b.waitText("#gone", "2 tries so far")
+	assert.Contains(t, b.text("#live"), "Not live")
+	b.shoot("gone")
+	b.click(row(1) + " a")
+	b.waitText("#toast", "The collector did not answer.")
+
+	_, kill = start(address) // the port is the one that the first server had, and has left
+	defer kill()
+	b.waitText("#gone.is-back", "The collector is back since ")
+	b.wait(`document.querySelector('#live').dataset.state === 'live'`)
+	post(t, "http://"+address, "web", track("m2", "ada", "After", `{}`))
+	b.waitText(row(1), "After")
+	b.waitRows(1)
+	b.shoot("back")
+	b.forgive("net::ERR_")
+}
+
+func TestChartKeepsSmallRatesBesideABurst(t *testing.T) {
+	srv, _ := serve(t, engine.Config{}, "")
+	b := newTab(t, srv.URL)
+	post(t, srv.URL, "web", track("m0", "ada", "First", `{}`))
+	b.open("/")
+	heights := func(burst int) []float64 {
+		b.run(fmt.Sprintf(`import('/assets/chart.js').then((chart) => {
+			const now = Math.floor(Date.now() / 3000) * 3 + 3000
+			chart.update(now, [[now - 30, 3, 0, 0, 0, 0, 0, 0], [now - 15, %d, 0, 0, 0, 0, 0, 0]])
+		})`, burst))
+		return eval[[]float64](b, `document.querySelector('.chart path.c-accepted').getAttribute('d').split('M').slice(1).map((bar) => Number(bar.split('v')[1].split('h')[0]))`)
+	}
+	got := heights(3000)
+	require.Len(t, got, 2)
+	assert.InDelta(t, 50, got[1], 0.1, "the burst is as high as the axis")
+	assert.InDelta(t, 50/31.62, got[0], 0.1, "a thousandth of it is a thirtieth as high")
+	assert.Equal(t, "1,000/s", b.text(".top-label"))
+	assert.Equal(t, "250/s", b.text(".half-label"), "half of the height")
+}
+
+func TestSearchWorksWithoutScripts(t *testing.T) {
+	b := shop(t)
+	page := func(path string) string {
+		res, err := http.Get(b.base + path) //nolint:noctx // ends with the test's server
+		require.NoError(t, err)
+		defer res.Body.Close()
+		var out strings.Builder
+		_, err = fmt.Fprint(&out, res.StatusCode, " ")
+		require.NoError(t, err)
+		body := make([]byte, 1<<20)
+		for {
+			n, err := res.Body.Read(body)
+			out.Write(body[:n])
+			if err != nil {
+				return out.String()
+			}
+		}
+	}
+	found := page("/?q=prop.seats:%3E2")
+	assert.Contains(t, found, `value="prop.seats:&gt;2"`)
+	assert.Equal(t, 1, strings.Count(found, `<tr role="row" class="row`))
+	assert.Contains(t, found, `<a class="condition" href="/"`)
+	assert.Contains(t, page("/?q=prop.plan:*&until=2026-01-31T12:00"), "No call matches the search.")
+	wrong := page("/?q=user:")
+	assert.Contains(t, wrong, "422 ")
+	assert.Contains(t, wrong, "Character 1: <bdi>user: has no value</bdi>.")
+}

@@ -1,0 +1,187 @@
+package eventpage
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
+)
+
+// An eventPage is what is known of one event.
+type eventPage struct {
+	shapes.Event
+	CallsHref  string // the list of its calls
+	Odd        []oddity
+	Violations []violation
+	Properties []property
+	Word       string // property or trait
+	Calls      *calls // those that have a property so, where one was asked for
+	Export     page.Tabs
+}
+
+// Count is how many calls there were, Looked how many of them were looked at, and so on.
+func (p *eventPage) Count() int64   { return int64(p.Event.Calls) }
+func (p *eventPage) Looked() int64  { return int64(p.LookedAt) }
+func (p *eventPage) Against() int64 { return int64(p.Violating) }
+func (p *eventPage) NoRoom() int64  { return int64(p.Others) }
+func (p *eventPage) Partly() int64  { return int64(p.Cut) }
+
+// Sampled reports whether only some calls were looked at.
+func (p *eventPage) Sampled() bool { return p.LookedAt < p.Event.Calls }
+
+// An oddity is something odd, and where it leads.
+type oddity struct {
+	Text, Href, Link string
+}
+
+// A violation is a way in which calls are not as planned.
+type violation struct {
+	shapes.Violation
+	Ref string // of the newest call
+}
+
+// Count is how many calls it concerns.
+func (v violation) Count() int64 { return int64(v.Calls) }
+
+// A property is a line of the table.
+type property struct {
+	shapes.Property
+	Name   string // the path from the property that it stands in
+	Level  int    // how deep it stands, for its indentation
+	Href   string // the calls that have it
+	Types  []share
+	Values []value
+	Rest   int64 // values beside those
+	Odd    bool
+}
+
+// Percent is in how many of the calls it is; Width is that of a bar of 100.
+func (p property) Percent() string { return shapes.Percent(p.Calls, p.Looks()) }
+func (p property) Width() int      { return max(1, int(100*p.Share)) }
+func (p property) Count() int64    { return int64(p.Calls) }
+
+// A share is a type, or a form of strings, and how many values have it.
+type share struct {
+	Name, Percent, Href string
+	Count               int64
+	Unusual             bool
+}
+
+func unknown() page.Answer {
+	return page.Problem(http.StatusNotFound, "This event is not known", "No call of it has come, or it was forgotten. The list of events has all that are known.")
+}
+
+func (p *pages) showEvent(r *http.Request) (page.Answer, error) {
+	q := r.URL.Query()
+	e, ok := p.c.Shapes().Named(q.Get("source"), q.Get("type"), q.Get("name"))
+	if !ok {
+		return unknown(), nil
+	}
+	shown := &eventPage{Event: e, Word: "property"}
+	if e.Traits() {
+		shown.Word = "trait"
+	}
+	shown.CallsHref = rows.By("source", e.Source, "type", e.Type, "event", e.Name).Link("/")
+	odd := map[string]bool{}
+	for _, o := range e.Oddities {
+		shown.Odd = append(shown.Odd, p.oddityOf(&e, o))
+		odd[o.Path] = true
+	}
+	for _, v := range e.Violations {
+		shown.Violations = append(shown.Violations, violation{v, refOf(&e, v.Call)})
+	}
+	for i := range e.Properties {
+		shown.Properties = append(shown.Properties, propertyOf(&e, &e.Properties[i], odd))
+	}
+	if found := e.Property(q.Get("path")); found != nil {
+		shown.Calls = p.callsWith(&e, found, q.Get("has"), q.Get("value"))
+	}
+	shown.Export = exportOf(&e)
+	return page.Answer{Template: "event", Page: page.Page{Title: title(&e), Nav: "events", Body: shown}}.OrPart(r, "known"), nil
+}
+
+// title names an event for people.
+func title(e *shapes.Event) string {
+	if e.Name == "" {
+		return page.Capitalize(e.Type)
+	}
+	return e.Name
+}
+
+// oddityOf leads from what is odd to the calls that have it so, or to the other event.
+func (p *pages) oddityOf(e *shapes.Event, o shapes.Oddity) oddity {
+	shown := oddity{Text: o.Text + "."}
+	switch o.Kind {
+	case shapes.EventsAlike:
+		if other, ok := p.c.Shapes().Event(o.Other); ok {
+			shown.Href, shown.Link = href(&other), "The other event"
+		}
+	case shapes.PropertyGone:
+		shown.Href, shown.Link = callsHref(e, o.Path, "", ""), "The last calls with it"
+	default:
+		shown.Href, shown.Link = callsHref(e, o.Path, o.Type, o.Value), "These calls"
+	}
+	return shown
+}
+
+// callsHref leads to the calls that have a property so.
+func callsHref(e *shapes.Event, path, typ, value string) string {
+	return href(e, "path", path, "has", typ, "value", value) + "#with"
+}
+
+func propertyOf(e *shapes.Event, of *shapes.Property, odd map[string]bool) property {
+	p := property{Property: *of, Name: of.Path, Level: min(of.Depth(), 4), Href: callsHref(e, of.Path, "", ""), Odd: odd[of.Path], Rest: int64(of.OtherCount)}
+	p.Types = typesOf(e, of, odd[of.Path])
+	for _, v := range of.Common {
+		p.Values = append(p.Values, value{string(v.JSON), page.KindOf(v.JSON), callsHref(e, of.Path, "", string(v.JSON)), int64(v.Count)})
+	}
+	for _, v := range of.Samples {
+		p.Values = append(p.Values, value{string(v.JSON), page.KindOf(v.JSON), "", 0})
+	}
+	return p
+}
+
+// typesOf returns the types of a property and the forms of its strings. Integers and other
+// numbers are put together: senders write 3 for 3.0.
+func typesOf(e *shapes.Event, p *shapes.Property, odd bool) []share {
+	var shares []share
+	counts := p.Types
+	for n := range counts {
+		t := counts[n]
+		if other := slices.IndexFunc(counts, func(o shapes.Type) bool { return o.Name == "number" }); t.Name == "integer" && other >= 0 {
+			continue
+		}
+		if other := slices.IndexFunc(counts, func(o shapes.Type) bool { return o.Name == "integer" }); t.Name == "number" && other >= 0 {
+			t.Count += counts[other].Count
+		}
+		shares = append(shares, share{t.Name, shapes.Percent(t.Count, p.Values), callsHref(e, p.Path, t.Name, ""), int64(t.Count), odd && len(shares) > 0 && t.Name != "null"})
+		for _, f := range t.Forms {
+			name := f.Name
+			if name == "number" {
+				name = "numeric"
+			}
+			shares = append(shares, share{name, shapes.Percent(f.Count, t.Count), "", int64(f.Count), false})
+		}
+	}
+	return shares
+}
+
+// exportOf makes what can be copied.
+func exportOf(e *shapes.Event) page.Tabs {
+	return page.Tabs{ID: "export", Label: "Export", Snippets: []page.Snippet{
+		{ID: "schema", Name: "JSON Schema", Code: e.Schema().Text()},
+		{ID: "go", Name: "Go test", Code: strings.TrimSpace(e.Like())},
+		{ID: "plan", Name: "Tracking plan", Code: "collector plan infer --collector --source " + shellQuote(e.Source) + " > plan.yaml"},
+	}}
+}
+
+// shellQuote writes a text so that a shell takes it as one word.
+func shellQuote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

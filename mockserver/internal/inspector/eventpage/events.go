@@ -1,0 +1,65 @@
+package eventpage
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
+)
+
+// maxLines is how many events the list shows.
+const maxLines = 500
+
+// An eventsPage is the list of events.
+type eventsPage struct {
+	shapes.Summary
+	Lines   []line
+	Hidden  int // events beyond maxLines
+	Total   int // events that there are
+	Source  string
+	Find    string // a part of the name, in any case
+	Odd     bool   // only those about which something is odd
+	Sources []string
+}
+
+// OtherCalls is how many calls there was no room for.
+func (p *eventsPage) OtherCalls() int64 { return int64(p.Others) }
+
+// A line is an event in the list.
+type line struct {
+	shapes.Event
+	Href string
+}
+
+// Count is how many calls there were.
+func (l line) Count() int64 { return int64(l.Calls) }
+
+// Against is how many calls were not as planned.
+func (l line) Against() int64 { return int64(l.Violating) }
+
+// More is how many oddities there are beside the first.
+func (l line) More() int { return len(l.Oddities) - 1 }
+
+func (p *pages) showEvents(r *http.Request) (page.Answer, error) {
+	q := r.URL.Query()
+	list := eventsPage{Summary: p.c.Shapes().Summary(), Source: q.Get("source"), Find: q.Get("find"), Odd: q.Get("odd") != ""}
+	find := strings.ToLower(list.Find)
+	for _, e := range p.c.Shapes().Events() {
+		list.Total++
+		if !slices.Contains(list.Sources, e.Source) {
+			list.Sources = append(list.Sources, e.Source)
+		}
+		switch {
+		case list.Source != "" && e.Source != list.Source,
+			!strings.Contains(strings.ToLower(e.Name), find),
+			list.Odd && len(e.Oddities) == 0 && e.Violating == 0:
+		case len(list.Lines) == maxLines:
+			list.Hidden++
+		default:
+			list.Lines = append(list.Lines, line{e, href(&e)})
+		}
+	}
+	return page.Answer{Template: "events", Page: page.Page{Title: "Events", Nav: "events", Body: &list}}.OrPart(r, "lines"), nil
+}

@@ -1,0 +1,25 @@
+package eventpage
+
+import (
+	"net/http"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+)
+
+// Routes returns the handlers of the pages of events by their patterns.
+func Routes(c *engine.Collector, s *page.Server) map[string]http.HandlerFunc {
+	p := &pages{c}
+	return map[string]http.HandlerFunc{
+		"GET /events":         s.Serve(p.showEvents),
+		"GET /event":          s.Serve(p.showEvent),
+		"POST /events/forget": s.ServeForm(p.forgetEvent),
+	}
+}
+
+func (p *pages) forgetEvent(r *http.Request) (page.Answer, error) {
+	if !p.c.Shapes().Forget(r.PostForm.Get("id")) {
+		return unknown(), nil
+	}
+	return page.SendTo("/events", "It is forgotten: the next call is counted as the first one.")
+}

@@ -1,0 +1,153 @@
+// The charts: what happened in each of the last seconds, by its result. Heights grow with
+// the square root, so that a burst does not flatten the rest; within a bar, the parts are
+// as their shares. The axis says so, and has its figures where they belong.
+
+import { clockTime, number } from './html.js'
+
+const span = 300 // seconds that are shown
+const slot = 3 // seconds in one bar
+const bars = span / slot
+const height = 50
+const kinds = ['accepted', 'repeated', 'rejected', 'delivered', 'retried', 'failed', 'filtered']
+const words = {
+  accepted: 'accepted', repeated: 'repeats', rejected: 'rejected',
+  delivered: 'delivered', retried: 'retried', failed: 'failed', filtered: 'filtered',
+}
+
+const seconds = new Map() // Unix time → how many of each kind
+let now = 0
+let charts = []
+let described = 0
+
+// start takes the charts of a page and what they begin with.
+export function start(section) {
+  charts = [...section.querySelectorAll('.chart')].map((figure) => new Chart(figure))
+  const first = JSON.parse(section.dataset.tally)
+  update(first.now, first.seconds)
+}
+
+// update adds what a frame brought.
+export function update(time, rows) {
+  now = time
+  for (const [at, ...counts] of rows ?? []) seconds.set(at, counts)
+  for (const at of seconds.keys()) if (at <= now - span - slot) seconds.delete(at)
+  for (const chart of charts) chart.draw()
+  described = now - described >= 10 ? now : described
+}
+
+// scaleTop returns the round figure at the top of an axis that has room for a rate.
+function scaleTop(rate) {
+  for (let top = 1; ; top *= 10) {
+    for (const figure of [top, 2 * top, 5 * top]) if (figure >= rate) return figure
+  }
+}
+
+const ns = 'http://www.w3.org/2000/svg'
+
+class Chart {
+  constructor(figure) {
+    this.figure = figure
+    this.svg = figure.querySelector('svg')
+    this.name = this.svg.getAttribute('aria-label')
+    for (const y of [0, height / 2, height]) {
+      const axis = this.shape('line', 'axis')
+      for (const [name, value] of [['x1', 0], ['x2', span], ['y1', y], ['y2', y]]) axis.setAttribute(name, value)
+    }
+    this.kinds = figure.dataset.kinds.split(' ').map((name) => ({
+      name, index: kinds.indexOf(name), path: this.shape('path', `c-${name}`), sum: figure.querySelector(`[data-sum="${name}"]`),
+    }))
+    this.svg.setAttribute('viewBox', `0 0 ${span} ${height}`)
+    this.cursor = this.shape('line', 'cursor')
+    this.peak = figure.querySelector('.peak')
+    this.readout = figure.querySelector('.readout')
+    this.svg.addEventListener('pointermove', (event) => this.point(event))
+    this.svg.addEventListener('pointerleave', () => { this.at = null; this.read() })
+  }
+
+  shape(name, className) {
+    const shape = this.svg.appendChild(document.createElementNS(ns, name))
+    shape.setAttribute('class', className)
+    return shape
+  }
+
+  // slots sums the seconds of each bar. Bars keep their seconds as they move left.
+  slots() {
+    const last = Math.floor(now / slot)
+    return Array.from({ length: bars }, (_, i) => {
+      const sums = new Array(kinds.length).fill(0)
+      const first = (last - bars + 1 + i) * slot
+      for (let at = first; at < first + slot; at++) {
+        seconds.get(at)?.forEach((n, kind) => { sums[kind] += n })
+      }
+      return { first, sums }
+    })
+  }
+
+  draw() {
+    this.bars = this.slots()
+    const totals = this.bars.map(({ sums }) => this.kinds.reduce((sum, { index }) => sum + sums[index], 0))
+    const most = Math.max(...totals)
+    const top = scaleTop(most / slot) * slot
+    const heights = totals.map((n) => height * Math.sqrt(n / top))
+    const bases = new Array(bars).fill(0)
+    for (const kind of this.kinds) {
+      let path = ''
+      let sum = 0
+      this.bars.forEach(({ sums }, i) => {
+        const n = sums[kind.index]
+        if (n === 0) return
+        sum += n
+        const part = heights[i] * n / totals[i]
+        const y = height - bases[i] - part
+        path += `M${i * slot + 0.3} ${y.toFixed(2)}h${slot - 0.6}v${part.toFixed(2)}h-${slot - 0.6}z`
+        bases[i] += part
+      })
+      kind.path.setAttribute('d', path)
+      kind.total = sum
+      const text = number(sum)
+      if (kind.sum.textContent !== text) kind.sum.textContent = text
+    }
+    this.label('.top-label', top)
+    this.label('.half-label', top / 4)
+    this.peak.textContent = most ? `last 5 min, √ scale, peak ${this.rate(most)}/s` : 'last 5 min'
+    if (now - described >= 10) this.describe(most)
+    this.read()
+  }
+
+  // label names a height of the axis: that of a quarter of the calls is half of the whole.
+  label(name, n) {
+    const text = `${number(n / slot)}/s`
+    const place = this.figure.querySelector(name)
+    if (place.textContent !== text) place.textContent = text
+  }
+
+  // describe says what the chart shows, for those who do not see it.
+  describe(most) {
+    const sums = this.kinds.map((kind) => `${number(kind.total)} ${words[kind.name]}`).join(', ')
+    this.svg.setAttribute('aria-label', `${this.name}: ${sums}; at most ${this.rate(most)} a second`)
+  }
+
+  rate(n) {
+    const perSecond = n / slot
+    return number(perSecond >= 10 ? Math.round(perSecond) : Math.round(perSecond * 10) / 10)
+  }
+
+  point(event) {
+    const box = this.svg.getBoundingClientRect()
+    this.at = Math.min(bars - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * bars)))
+    this.read()
+  }
+
+  // read shows the figures of the bar that is pointed at.
+  read() {
+    const bar = this.at == null ? null : this.bars[this.at]
+    this.figure.classList.toggle('has-readout', bar !== null)
+    this.cursor.setAttribute('y2', bar ? height : 0)
+    if (!bar) return
+    const x = (this.at + 0.5) * slot
+    this.cursor.setAttribute('x1', x)
+    this.cursor.setAttribute('x2', x)
+    const parts = this.kinds.filter(({ index }) => bar.sums[index] > 0).map(({ name, index }) => `${this.rate(bar.sums[index])}/s ${words[name]}`)
+    this.readout.textContent = `${clockTime(new Date(bar.first * 1000), false)}  ${parts.join(', ') || 'nothing'}`
+  }
+}

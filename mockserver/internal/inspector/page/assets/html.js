@@ -1,0 +1,66 @@
+// The one place where text becomes elements: what the server rendered, and
+// nothing else. The pages' policy lets no other script do so.
+
+const policy = window.trustedTypes
+  ? window.trustedTypes.createPolicy('inspector', { createHTML: (html) => html })
+  : { createHTML: (html) => html }
+
+// parse returns the elements of a fragment that the server rendered.
+export function parse(html) {
+  const template = document.createElement('template')
+  template.innerHTML = policy.createHTML(html)
+  localize(template.content)
+  return template.content
+}
+
+// load asks the server for a fragment. Where the session has ended, it leaves for
+// the login.
+export async function load(url, options = {}) {
+  const response = await fetch(url, { ...options, headers: { 'X-Fragment': '1', ...options.headers } })
+  if (response.status === 401) {
+    location.assign('/login?to=' + encodeURIComponent(location.pathname + location.search))
+  }
+  return { ok: response.ok, content: parse(await response.text()) }
+}
+
+const two = (n) => String(n).padStart(2, '0')
+
+// clockTime writes a time of day in the browser's zone.
+export function clockTime(date, milliseconds = true) {
+  const text = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`
+  return milliseconds ? `${text}.${String(date.getMilliseconds()).padStart(3, '0')}` : text
+}
+
+// localize brings the times of a fragment, which are in UTC, to the browser's zone.
+export function localize(root) {
+  for (const place of root.querySelectorAll('[data-zone]')) place.textContent = `(${zone()})`
+  for (const time of root.querySelectorAll('time')) {
+    const date = new Date(time.dateTime)
+    if (Number.isNaN(date.getTime())) continue
+    const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`
+    time.textContent = 'date' in time.dataset ? `${day} ${clockTime(date)}` : clockTime(date)
+  }
+}
+
+// zone names the browser's zone by its distance from UTC.
+function zone() {
+  const minutes = -new Date().getTimezoneOffset()
+  if (minutes === 0) return 'UTC'
+  const rest = Math.abs(minutes) % 60
+  return `UTC${minutes < 0 ? '−' : '+'}${Math.floor(Math.abs(minutes) / 60)}${rest ? ':' + two(rest) : ''}`
+}
+
+// age writes how long ago something was, as the server does.
+export function age(seconds) {
+  const n = Math.max(0, Math.floor(seconds))
+  if (n < 60) return `${n} s`
+  if (n < 3600) return `${Math.floor(n / 60)} min`
+  if (n < 86400) return `${Math.floor(n / 3600)} h`
+  return `${Math.floor(n / 86400)} d`
+}
+
+const grouped = new Intl.NumberFormat('en')
+
+export const number = (n) => grouped.format(n)
+
+export const plural = (n, one, many) => (n === 1 ? `1 ${one}` : `${number(n)} ${many}`)

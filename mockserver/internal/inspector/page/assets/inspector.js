@@ -1,0 +1,116 @@
+// What all pages share: tabs, copying, forms that need no new page. Every page
+// works without it.
+
+import { copy, copyOf } from './copy.js'
+import { load, localize, plural } from './html.js'
+
+document.documentElement.classList.add('scripted')
+localize(document)
+
+// Tabs, by the keys that the pattern has.
+for (const tabs of document.querySelectorAll('[data-tabs]')) {
+  const list = [...tabs.querySelectorAll('[role=tab]')]
+  const select = (tab) => {
+    for (const other of list) {
+      const chosen = other === tab
+      other.setAttribute('aria-selected', String(chosen))
+      other.tabIndex = chosen ? 0 : -1
+      document.getElementById(other.getAttribute('aria-controls')).toggleAttribute('data-later', !chosen)
+    }
+  }
+  tabs.addEventListener('click', (event) => {
+    const tab = event.target.closest('[role=tab]')
+    if (tab) select(tab)
+  })
+  tabs.addEventListener('keydown', (event) => {
+    const at = list.indexOf(event.target)
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: list.length - 1 }[event.key]
+    if (at < 0 || to === undefined) return
+    event.preventDefault()
+    const tab = list[(to + list.length) % list.length]
+    select(tab)
+    tab.focus()
+  })
+}
+
+// Copying: the code beside the button, or what its link stands for.
+document.addEventListener('click', async (event) => {
+  const button = event.target.closest('[data-copy], [data-copy-from], [data-copy-link]')
+  if (!button || event.ctrlKey || event.metaKey || event.shiftKey) return
+  event.preventDefault()
+  const label = button.querySelector('span')
+  label.dataset.name ??= label.textContent
+  try {
+    await copy('copy' in button.dataset ? button.parentElement.querySelector('code').textContent : await copyOf(button))
+    label.textContent = 'Copied'
+  } catch {
+    label.textContent = 'Not copied'
+  }
+  setTimeout(() => { label.textContent = label.dataset.name }, 1500)
+})
+
+// The form of a destination.
+const destination = document.querySelector('[data-destination]')
+if (destination) {
+  const unused = () => destination.querySelector('[data-unused]')
+  const add = destination.querySelector('[data-add-webhook]')
+  add.hidden = !unused()
+  add.addEventListener('click', () => {
+    const webhook = unused()
+    webhook.removeAttribute('data-unused')
+    webhook.querySelector('input').focus()
+    add.hidden = !unused()
+  })
+  const choose = (name, value) => {
+    const choice = destination.querySelector(`[name="${name}"][value="${value}"]`)
+    if (choice) choice.checked = true
+  }
+  destination.addEventListener('input', (event) => {
+    if (event.target.name === 'sources') choose('allSources', 'false')
+    if (event.target.name === 'sharedSecret') choose('secretDo', 'replace')
+  })
+  const ask = async (event) => {
+    event.preventDefault()
+    const button = event.currentTarget
+    const result = document.getElementById(button.dataset.result)
+    button.disabled = true
+    result.textContent = 'One moment…'
+    try {
+      const { content } = await load(button.formAction, { method: 'POST', body: new URLSearchParams(new FormData(destination)) })
+      result.replaceChildren(content)
+    } catch {
+      result.textContent = 'The collector did not answer.'
+    }
+    button.disabled = false
+  }
+  for (const button of destination.querySelectorAll('[data-result]')) button.addEventListener('click', ask)
+  document.getElementById('summary')?.focus()
+}
+
+// How many calls a replay is about.
+for (const form of document.querySelectorAll('[data-replay]')) {
+  const button = form.querySelector('[data-label]')
+  const sum = () => {
+    let calls = 0
+    for (const box of form.querySelectorAll('[data-calls]:checked')) calls += Number(box.dataset.calls)
+    button.textContent = `${button.dataset.label} ${plural(calls, 'call', 'calls')}`
+    button.disabled = calls === 0
+  }
+  form.addEventListener('change', sum)
+  sum()
+}
+
+// Figures that go stale are asked for again, unless someone is at work in them.
+const figures = document.querySelector('[data-refresh]')
+if (figures) {
+  setInterval(async () => {
+    const busy = figures.contains(document.activeElement) || !document.getSelection().isCollapsed
+    if (document.hidden || busy) return
+    try {
+      const { ok, content } = await load(location.href)
+      if (ok) figures.replaceChildren(content)
+    } catch { /* the next time will tell */ }
+  }, 2000)
+}
+
+if (document.getElementById('workspace')) import('./live.js')

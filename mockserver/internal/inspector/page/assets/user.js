@@ -1,0 +1,39 @@
+// A user's timeline: calls that are new are told of, and two are picked to compare. The
+// page works without it.
+
+import { load } from './html.js'
+
+const fresh = document.getElementById('fresh')
+if (fresh) {
+  setInterval(async () => {
+    if (document.hidden) return
+    const address = new URL(location.href)
+    address.searchParams.set('since', fresh.dataset.since)
+    try {
+      const { ok, content } = await load(address)
+      if (ok && content.textContent.trim() !== fresh.textContent.trim()) fresh.replaceChildren(content)
+    } catch { /* the next time will tell */ }
+  }, 2000)
+}
+
+const timeline = document.getElementById('timeline')
+if (timeline) {
+  const button = timeline.querySelector('.compare-bar button')
+  const picked = []
+  const show = () => {
+    button.disabled = picked.length < 2
+    button.textContent = ['Pick two calls to compare them', 'Pick another call to compare', 'Compare the two calls'][picked.length]
+  }
+  const pick = (box) => {
+    if (box.checked) picked.push(box)
+    else picked.splice(picked.indexOf(box), 1)
+    if (picked.length > 2) picked.shift().checked = false // the one that was picked first
+  }
+  timeline.addEventListener('change', (event) => {
+    if (event.target.name !== 'call') return
+    pick(event.target)
+    show()
+  })
+  for (const box of timeline.querySelectorAll('[name=call]:checked')) pick(box) // the browser went back
+  show()
+}

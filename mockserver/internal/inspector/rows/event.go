@@ -1,0 +1,33 @@
+package rows
+
+import (
+	"net/url"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// EventLink returns the address of the page of an event. more are further parameters, names
+// and values in turn.
+func EventLink(source, typ, name string, more ...string) string {
+	q := url.Values{"source": {source}, "type": {typ}}
+	if name != "" {
+		q.Set("name", name)
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		if more[i+1] != "" {
+			q.Set(more[i], more[i+1])
+		}
+	}
+	return "/event?" + q.Encode()
+}
+
+// EventOf returns the name of the event, page or screen of a call, and the address of its
+// page, which is empty where there is none.
+func EventOf(known *shapes.Shapes, c *tracking.Call) (name, link string) {
+	name = c.Event + c.Name
+	if name != "" && known.Has(c) {
+		link = EventLink(c.Source, c.Type, name)
+	}
+	return name, link
+}

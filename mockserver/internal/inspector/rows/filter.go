@@ -1,0 +1,309 @@
+package rows
+
+import (
+	"bytes"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// maxFilterText bounds each parameter of an address, in bytes.
+const maxFilterText = 500
+
+// A Filter picks from the feed. The zero value picks all.
+type Filter struct {
+	Query search.Query
+	// Problem says why what was written cannot be read, and Written is that. Nothing is
+	// picked then.
+	Problem *search.Error
+	Written string
+}
+
+// By returns a filter by fields, which are to the letter: names and values in turn. An empty
+// value picks all.
+func By(terms ...string) Filter {
+	var f Filter
+	for i := 0; i+1 < len(terms); i += 2 {
+		if terms[i+1] != "" {
+			f.Query = append(f.Query, search.Term{Field: terms[i], Op: search.OpEqual, Value: terms[i+1]})
+		}
+	}
+	return f
+}
+
+// singles are the parameters of an address that stand for one term each.
+var singles = []string{"source", "type", "event", "user", "status", "since", "until"}
+
+// ReadFilter reads the filter of a page from its address, or from a form: q is a search,
+// and beside it other parameters stand for one term each.
+func ReadFilter(q url.Values) Filter {
+	var f Filter
+	written := q.Get("q")
+	query, err := search.Parse(written)
+	if errors.As(err, &f.Problem) {
+		f.Written = strings.ToValidUTF8(written[:min(len(written), search.MaxBytes)], "")
+		return f
+	}
+	f.Query = query
+	get := func(name string) string {
+		value := q.Get(name)
+		return strings.TrimSpace(strings.ToValidUTF8(value[:min(len(value), maxFilterText)], ""))
+	}
+	for _, name := range singles {
+		if value := get(name); value != "" {
+			f.Query = append(f.Query, search.Term{Field: name, Value: value})
+		}
+	}
+	if text := get("text"); text != "" {
+		f.Query = append(f.Query, search.Term{Value: text})
+	}
+	if get("synthetic") == "hide" {
+		f.Query = append(f.Query, withoutOwn)
+	}
+	return f
+}
+
+// withoutOwn leaves out what the collector made itself.
+var withoutOwn = search.Term{Not: true, Field: "is", Value: "own"}
+
+// Search returns the filter as it is written into a search field.
+func (f Filter) Search() string {
+	if f.Problem != nil {
+		return f.Written
+	}
+	return f.Query.String()
+}
+
+// Link returns the filter in the address of a page, as ReadFilter reads it, with further
+// parameters: names and values in turn.
+func (f Filter) Link(path string, more ...string) string {
+	q := url.Values{}
+	if written := f.Search(); written != "" {
+		q.Set("q", written)
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		q.Set(more[i], more[i+1])
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+// Empty reports whether the filter picks all.
+func (f Filter) Empty() bool { return len(f.Query) == 0 && f.Problem == nil }
+
+// HidesOwn reports whether the filter leaves out what the collector made itself.
+func (f Filter) HidesOwn() bool {
+	return slices.ContainsFunc(f.Query, func(t search.Term) bool { return t.Field == "is" && t.Value == "own" })
+}
+
+// HideOwn returns the filter that also leaves out what the collector made itself.
+func (f Filter) HideOwn() Filter {
+	return Filter{Query: append(slices.Clip(f.Query), withoutOwn)}
+}
+
+// Fixed returns the filter with the times that its ages stand for now.
+func (f Filter) Fixed(now time.Time) Filter {
+	f.Query = f.Query.Fixed(now)
+	return f
+}
+
+// A Condition is a term of a filter, and the list without it.
+type Condition struct{ Text, Without string }
+
+// Conditions are those of the filter.
+func (f Filter) Conditions() []Condition {
+	conditions := make([]Condition, len(f.Query))
+	for i, t := range f.Query {
+		conditions[i] = Condition{t.String(), Filter{Query: f.Query.Without(i)}.Link("/")}
+	}
+	return conditions
+}
+
+// A Range is a choice of how far back the list goes.
+type Range struct {
+	Label, Href string
+	Chosen      bool
+}
+
+// Ranges are the choices.
+func (f Filter) Ranges() []Range {
+	rest := f.Query.Drop("since", "until")
+	chosen := len(rest) == len(f.Query)
+	ranges := []Range{{"Any time", Filter{Query: rest}.Link("/"), chosen}}
+	for _, r := range [][2]string{{"5m", "Last 5 minutes"}, {"15m", "Last 15 minutes"}, {"1h", "Last hour"}, {"24h", "Last 24 hours"}, {"7d", "Last 7 days"}} {
+		since := search.Term{Field: "since", Value: r[0]}
+		picks := slices.ContainsFunc(f.Query, func(t search.Term) bool { return t.String() == since.String() })
+		ranges = append(ranges, Range{r[1], Filter{Query: append(slices.Clip(rest), since)}.Link("/"), picks && len(rest)+1 == len(f.Query)})
+	}
+	return ranges
+}
+
+// RangeLabel names the choice that applies.
+func (f Filter) RangeLabel() string {
+	for _, r := range f.Ranges() {
+		if r.Chosen {
+			return r.Label
+		}
+	}
+	return "Some time"
+}
+
+// Timeless is the search without its times.
+func (f Filter) Timeless() string { return f.Query.Drop("since", "until").String() }
+
+// Matcher returns the filter as a function. It is called with the History's lock
+// held.
+func (f Filter) Matcher(destinations []engine.AttachedDestination) func(*history.Item) bool {
+	if f.Problem != nil {
+		return func(*history.Item) bool { return false }
+	}
+	if f.Empty() {
+		return func(*history.Item) bool { return true }
+	}
+	m := matcher{now: time.Now(), destinations: destinations}
+	terms := slices.Clone(f.Query)
+	slices.SortStableFunc(terms, func(a, b search.Term) int { return cost(a) - cost(b) })
+	for _, t := range terms {
+		if t.Field == "destination" && !t.Not {
+			m.names = append(m.names, t)
+		}
+		m.lower = append(m.lower, strings.ToLower(t.Value))
+	}
+	return func(i *history.Item) bool {
+		for n := range terms {
+			if m.matches(&terms[n], m.lower[n], i) == terms[n].Not {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// cost orders terms: what is looked up in bodies comes last.
+func cost(t search.Term) int {
+	switch t.Field {
+	case "event", "user", "id", "type", "source", "since", "until", "is":
+		return 0
+	case "destination", "status":
+		return 1
+	case "":
+		return 2
+	}
+	return 3
+}
+
+// A matcher holds terms against items.
+type matcher struct {
+	now          time.Time
+	destinations []engine.AttachedDestination
+	names        []search.Term // of the destinations that states are looked up at; none stands for all
+	lower        []string      // the values of the terms in lower case
+}
+
+func (m *matcher) matches(t *search.Term, lower string, i *history.Item) bool {
+	c := i.Call()
+	switch t.Field {
+	case "":
+		return containsText(i, lower)
+	case "event":
+		return t.MatchesText(c.Event, c.Name)
+	case "user":
+		return t.MatchesText(c.UserID, c.AnonymousID, c.GroupID, c.PreviousID)
+	case "id":
+		return t.MatchesText(c.ID)
+	case "type":
+		return t.MatchesName(c.Type)
+	case "source":
+		return t.MatchesName(c.Source)
+	case "destination":
+		return i.Record != nil && slices.ContainsFunc(StatesOf(i.Record, m.destinations), func(s DeliveryState) bool { return t.MatchesName(s.Destination) })
+	case "status":
+		return m.hasStatus(t.Value, i)
+	case "since":
+		return !i.At().Before(t.Time(m.now))
+	case "until":
+		return i.At().Before(t.Time(m.now))
+	case "is":
+		return t.Value == "own" && history.IsSynthetic(c) || t.Value == "unplanned" && len(c.Violations) > 0
+	}
+	if i.Rejection != nil {
+		return t.MatchesBody(i.Rejection.Body)
+	}
+	return t.MatchesBody(c.Body)
+}
+
+// states returns where a call stands with the destinations that are asked about.
+func (m *matcher) states(r *tracking.Record) []DeliveryState {
+	states := StatesOf(r, m.destinations)
+	for _, t := range m.names {
+		states = slices.DeleteFunc(states, func(s DeliveryState) bool { return !t.MatchesName(s.Destination) })
+	}
+	return states
+}
+
+func (m *matcher) hasStatus(status string, i *history.Item) bool {
+	answers, isAnswer := search.StatusRange(status)
+	switch {
+	case i.Refusal != nil && isAnswer:
+		return answers.From <= i.Refusal.Status && i.Refusal.Status <= answers.To
+	case i.Record == nil:
+		return status == "rejected"
+	case status == "rejected":
+		return false
+	case status == "repeated":
+		return i.Record.Repeats > 0
+	}
+	states := m.states(i.Record)
+	if status == "none" {
+		return len(states) == 0
+	}
+	return slices.ContainsFunc(states, func(s DeliveryState) bool {
+		if isAnswer {
+			last := lastAttempt(i.Record, s.Destination)
+			return last != nil && answers.From <= last.Status && last.Status <= answers.To
+		}
+		return s.state() == status
+	})
+}
+
+func anyContains(lower string, values ...string) bool {
+	return slices.ContainsFunc(values, func(value string) bool { return strings.Contains(strings.ToLower(value), lower) })
+}
+
+// containsText looks into the body, and into what went wrong.
+func containsText(i *history.Item, lower string) bool {
+	switch {
+	case i.Refusal != nil:
+		return anyContains(lower, string(i.Refusal.Code), i.Refusal.Message, i.Refusal.Path)
+	case i.Rejection != nil:
+		return anyContains(lower, string(i.Rejection.Code), i.Rejection.Message) || bodyContains(i.Rejection.Body, lower)
+	}
+	return bodyContains(i.Record.Call.Body, lower) ||
+		slices.ContainsFunc(i.Record.Ends, func(e tracking.Ended) bool { return anyContains(lower, e.Reason) })
+}
+
+// bodyContains looks for a lower-case text in JSON, whether its letters are
+// escaped there or not.
+func bodyContains(body []byte, lower string) bool {
+	if !strings.ContainsFunc(lower, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return text.ContainsFold(body, []byte(lower))
+	}
+	if bytes.Contains(body, []byte(`\u`)) {
+		if plain, err := webhook.Canonical(nil, body); err == nil {
+			body = plain
+		}
+	}
+	return bytes.Contains(bytes.ToLower(body), []byte(lower))
+}

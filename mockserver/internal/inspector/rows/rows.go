@@ -1,0 +1,237 @@
+package rows
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// TextLimit is how many characters of a text a row shows.
+const TextLimit = 160
+
+// A Row is one line of the list.
+type Row struct {
+	Order int64
+	Ref   string
+	Href  string // the list with this item beside it
+	Kind  string // call, rejected or refused
+	At    time.Time
+	Type  string
+	Title string // the event, the page's name, or what stands for it
+	User  string
+	Anon  bool // User is an anonymousId
+	// UserLink leads to the user's calls; empty where there is no user.
+	UserLink string
+	Source   string
+	// Preview is the beginning of the properties or traits, in one line.
+	Preview string
+	Chips   []Chip
+	Marks   []Mark // what else is worth knowing
+}
+
+// A Chip is one state in words and colour.
+type Chip struct {
+	State string // delivered, pending, retrying, failed, filtered, unknown or rejected
+	Label string
+	Why   string
+}
+
+// New makes the row of an item. filter keeps the list as it is when the row is opened.
+func New(h *history.History, i *history.Item, filter Filter, destinations []engine.AttachedDestination) Row {
+	c := i.Call()
+	r := Row{
+		Order: i.Order, Ref: h.RefOf(i), Kind: "call", At: i.At(),
+		Type: text.Cut(20, c.Type), Title: text.Cut(TextLimit, history.TitleOf(c)), Source: text.Cut(TextLimit, c.Source),
+	}
+	r.User, r.Anon = c.UserID, c.UserID == ""
+	if r.Anon {
+		r.User = c.AnonymousID
+	}
+	r.UserLink, r.User = UserLink(r.User), text.Cut(TextLimit, r.User)
+	switch {
+	case i.Rejection != nil:
+		r.Kind = "rejected"
+		r.Preview = previewOf(c.Type, i.Rejection.Body)
+		r.Chips = []Chip{{"rejected", string(i.Rejection.Code), i.Rejection.Message}}
+	case i.Refusal != nil:
+		r.Kind, r.Type, r.Title, r.Anon = "refused", "request", i.Refusal.Method+" "+text.Cut(TextLimit, i.Refusal.Path), false
+		if n := i.Refusal.Count; n > 1 {
+			r.Marks = []Mark{{"repeats", "×" + text.GroupDigits(n), "Requests without a known write key are put together, by what was wrong with them"}}
+		}
+		r.Chips = []Chip{{"rejected", string(i.Refusal.Code), i.Refusal.Message}}
+	default:
+		r.Chips = chipsOf(i.Record, destinations)
+		r.Marks = marksOf(i.Record)
+		r.Preview = previewOf(c.Type, c.Body)
+	}
+	r.Href = filter.Link("/", "call", r.Ref)
+	return r
+}
+
+// UserLink returns the address of the calls of the user with an id, empty where there is
+// none.
+func UserLink(id string) string {
+	if id == "" {
+		return ""
+	}
+	return "/user?" + url.Values{"id": {id}}.Encode()
+}
+
+// chipsOf returns the states of a call: one for each destination, or totals if there
+// are many.
+func chipsOf(r *tracking.Record, destinations []engine.AttachedDestination) []Chip {
+	const most = 3
+	states := StatesOf(r, destinations)
+	if len(states) <= most {
+		chips := make([]Chip, 0, most)
+		for _, s := range states {
+			chips = append(chips, Chip{s.Look(), text.Cut(40, s.Destination) + s.answer(r), s.words()})
+		}
+		return chips
+	}
+	counts := map[string]int{}
+	for _, s := range states {
+		counts[s.Look()]++
+	}
+	var chips []Chip
+	for _, look := range []string{"failed", "retrying", "pending", "delivered", "filtered", "unknown"} {
+		if n := counts[look]; n > 0 {
+			chips = append(chips, Chip{look, fmt.Sprintf("%d %s", n, LookWord(look)), text.Plural(n, "destination", "destinations")})
+		}
+	}
+	return chips
+}
+
+// answer is the status of the last answer, with a space before it, where it is no success.
+func (s DeliveryState) answer(r *tracking.Record) string {
+	if look := s.Look(); look != "failed" && look != "retrying" {
+		return ""
+	}
+	switch last := lastAttempt(r, s.Destination); {
+	case last == nil:
+		return ""
+	case last.Status > 0:
+		return " " + strconv.Itoa(last.Status)
+	default:
+		return " " + strings.ReplaceAll(string(last.Reason), "_", " ")
+	}
+}
+
+// previewOf returns the beginning of the properties of a call, or of its traits.
+func previewOf(typ string, body []byte) string {
+	name := fields.Names[fields.Describing(typ)]
+	for m := range jsonscan.Members(body) {
+		if string(m.Key) == `"`+name+`"` {
+			return previewOfObject(m.Value)
+		}
+	}
+	return ""
+}
+
+// previewOfObject writes the first members of an object, as far as a row has room.
+func previewOfObject(object []byte) string {
+	const most, longest = 8, 40
+	var out strings.Builder
+	n := 0
+	for m := range jsonscan.Members(object) {
+		if n++; n > most || out.Len() > TextLimit {
+			out.WriteString(" …")
+			break
+		}
+		if n > 1 {
+			out.WriteString("  ")
+		}
+		out.WriteString(text.Cut(longest, string(jsonscan.Unquote(m.Key))) + ": ")
+		switch m.Value[0] {
+		case '"':
+			value := jsonscan.Unquote(m.Value)
+			out.WriteString(text.Cut(longest, string(value[:min(len(value), 5*longest)])))
+		case '{':
+			out.WriteString("{…}")
+		case '[':
+			out.WriteString("[…]")
+		default:
+			out.WriteString(text.Cut(longest, string(m.Value)))
+		}
+	}
+	return out.String()
+}
+
+// LookWord returns a look in words.
+func LookWord(look string) string {
+	switch look {
+	case "unknown":
+		return "not known"
+	case "apart":
+		return "not sent"
+	}
+	return look
+}
+
+// Look is the state as it is drawn: pending calls that were tried before are
+// retrying.
+func (s DeliveryState) Look() string {
+	if s.State == tracking.StatePending && s.Attempt > 0 {
+		return "retrying"
+	}
+	return s.state()
+}
+
+func (s DeliveryState) words() string {
+	switch {
+	case s.Reason != "":
+		return text.Cut(TextLimit, s.Reason)
+	case s.Unknown:
+		return "what became of it here is not known"
+	case s.State == tracking.StatePending:
+		return "not tried yet"
+	}
+	return s.State.String()
+}
+
+// A Mark is a small sign behind a title.
+type Mark struct{ Name, Text, Why string }
+
+// marksOf returns the marks of a call.
+func marksOf(r *tracking.Record) []Mark {
+	var marks []Mark
+	if history.IsSynthetic(&r.Call) {
+		marks = append(marks, Mark{"synthetic", "own", "The collector made this call itself, for an audience, a computed trait or a deletion request"})
+	}
+	if v := r.Call.Violations; len(v) > 0 {
+		marks = append(marks, Mark{"plan", "not as planned", text.Cut(TextLimit, v[0].Message)})
+	}
+	if r.Repeats > 0 {
+		marks = append(marks, Mark{"repeats", fmt.Sprintf("×%d", r.Repeats+1), "It came " + text.Plural(r.Repeats+1, "time", "times") + " and is stored once"})
+	}
+	if off := ClockCorrection(&r.Call); off.Abs() >= time.Second {
+		marks = append(marks, Mark{"clock", "clock " + Signed(off), "Its timestamp was corrected"})
+	}
+	return marks
+}
+
+// ClockCorrection returns by how much the sender's clock was corrected.
+func ClockCorrection(c *tracking.Call) time.Duration {
+	if c.OriginalTimestamp.IsZero() {
+		return 0
+	}
+	return c.Timestamp.Sub(c.OriginalTimestamp)
+}
+
+// Signed writes a duration with its sign.
+func Signed(d time.Duration) string {
+	if d > 0 {
+		return "+" + page.ShortDuration(d)
+	}
+	return "−" + page.ShortDuration(-d)
+}

@@ -1,0 +1,104 @@
+package inspector
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// suggestedFrom is how many of the newest calls give names and values to suggestions.
+const suggestedFrom = 2000
+
+// suggest answers a script of the page with ways to go on with a search.
+func (in *Inspector) suggest(r *http.Request) (page.Answer, error) {
+	found := search.Complete(r.URL.Query().Get("q"), in.known())
+	return page.Answer{Template: "calls", Part: "suggestions", Page: page.Page{Body: found}}, nil
+}
+
+// known returns what the newest calls have.
+func (in *Inspector) known() search.Known {
+	var calls []tracking.Call
+	end, _ := in.c.History().End()
+	in.c.History().Scan(end.Order+1, func(i *history.Item) bool {
+		calls = append(calls, *i.Call())
+		return len(calls) < suggestedFrom
+	})
+	events, users := search.Counter{}, search.Counter{}
+	for i := range calls {
+		events.Add(calls[i].Event + calls[i].Name) // a call has one of them
+		users.Add(calls[i].UserID)
+	}
+	known := search.Known{Values: map[string][]string{"event": events.Commonest(), "user": users.Commonest(), "source": in.sourceNames()}}
+	for _, d := range in.c.Settings().Destinations {
+		known.Values["destination"] = append(known.Values["destination"], d.Name)
+	}
+	known.Members = func(field string) [][]string { return membersOf(calls, field) }
+	known.Samples = func(field string, path []string) []string { return samplesOf(calls, field, path) }
+	return known
+}
+
+// objectOf returns the object of a call that a field of a search is about.
+func objectOf(c *tracking.Call, field string) []byte {
+	name := map[string]string{"prop": "properties", "traits": "traits", "context": "context"}[field]
+	return memberOf(c.Body, name)
+}
+
+// memberOf returns a member of an object, or nil.
+func memberOf(object []byte, name string) []byte {
+	for m := range jsonscan.Members(object) {
+		if string(jsonscan.Unquote(m.Key)) == name {
+			return m.Value
+		}
+	}
+	return nil
+}
+
+// membersOf returns the paths of the members that calls have in the object of a field, two
+// deep, the commonest first.
+func membersOf(calls []tracking.Call, field string) [][]string {
+	const separator = "\x00"
+	names := search.Counter{}
+	for i := range calls {
+		for m := range jsonscan.Members(objectOf(&calls[i], field)) {
+			name := string(jsonscan.Unquote(m.Key))
+			if m.Value[0] != '{' {
+				names.Add(name)
+			}
+			for below := range jsonscan.Members(m.Value) {
+				names.Add(name + separator + string(jsonscan.Unquote(below.Key)))
+			}
+		}
+	}
+	var paths [][]string
+	for _, name := range names.Commonest() {
+		paths = append(paths, strings.Split(name, separator))
+	}
+	return paths
+}
+
+// samplesOf returns values of a member that are no objects or arrays, the commonest first.
+func samplesOf(calls []tracking.Call, field string, path []string) []string {
+	const longest = 100
+	values := search.Counter{}
+	for i := range calls {
+		value := objectOf(&calls[i], field)
+		for _, name := range path {
+			value = memberOf(value, name)
+		}
+		if len(value) == 0 || len(value) > longest {
+			continue
+		}
+		if text := fields.Text(value); text != "" {
+			values.Add(text)
+		} else if value[0] != '{' && value[0] != '[' {
+			values.Add(string(value))
+		}
+	}
+	return values.Commonest()
+}

@@ -1,0 +1,157 @@
+package userpage
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pathdiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/timeline"
+)
+
+// shownChoices is how many calls are offered to compare one with.
+const shownChoices = 50
+
+func compareLink(first, second string) string {
+	return "/compare?" + url.Values{"call": {first, second}}.Encode()
+}
+
+// A comparePage has two calls side by side, or one and those that it may be compared with.
+type comparePage struct {
+	First, Second *comparedCall // nil where it is not chosen
+	Problem       string        // why they cannot be compared
+	Choices       []choice      // where only one is chosen
+	Differing     []pathdiff.Line
+	Equal         []pathdiff.Line
+	Always        []pathdiff.Line // differ between any two calls
+	Incomplete    bool
+	Total         int  // of paths that differ, but for Always
+	Others        bool // the two are of different events
+}
+
+// A comparedCall is one of the two.
+type comparedCall struct {
+	rows.Row
+	body []byte
+}
+
+// A choice is a call to compare one with.
+type choice struct {
+	rows.Row
+	Link string
+}
+
+// alwaysDiffer are paths that differ between any two calls: they tell calls apart, and say
+// when they came.
+var alwaysDiffer = []string{"messageId", "timestamp", "originalTimestamp", "sentAt", "receivedAt"}
+
+// ShowComparison answers with two calls compared.
+func (p Pages) ShowComparison(r *http.Request) (page.Answer, error) {
+	refs := r.URL.Query()["call"]
+	answer := func(c comparePage) (page.Answer, error) {
+		return page.Answer{Template: "compare", Page: page.Page{Title: "Two calls compared", Nav: "calls", Body: c}}, nil
+	}
+	if len(refs) > 2 {
+		return page.Problem(http.StatusBadRequest, "Too many calls", "Two calls can be compared. Go back, and pick two."), nil
+	}
+	var c comparePage
+	destinations := p.c.Attached()
+	var items []history.Item
+	for n, ref := range refs {
+		i, ok := p.c.History().Item(ref)
+		if !ok {
+			return page.Problem(http.StatusNotFound, "Not remembered", "One of the calls is not remembered any more: newer ones have taken its place."), nil
+		}
+		call := &comparedCall{Row: rows.New(p.c.History(), &i, rows.Filter{}, destinations), body: bodyOf(&i)}
+		call.At = timeline.Happened(&i)
+		if n == 0 {
+			c.First = call
+		} else {
+			c.Second = call
+		}
+		items = append(items, i)
+	}
+	switch len(items) {
+	case 0:
+		c.Problem = "Pick two calls on the page of a user, or one on the page of calls."
+	case 1:
+		c.Choices = p.choicesFor(&items[0], destinations)
+	default:
+		c.compare()
+	}
+	return answer(c)
+}
+
+// compare fills in how the two calls differ.
+func (c *comparePage) compare() {
+	d, err := pathdiff.Compare(c.First.body, c.Second.body)
+	if err != nil {
+		c.Problem = "One of them is not JSON, and so has no paths to compare."
+		return
+	}
+	c.Incomplete, c.Total = d.Incomplete, d.Differing
+	c.Others = c.First.Type != c.Second.Type || c.First.Title != c.Second.Title
+	for _, l := range d.Lines {
+		switch {
+		case l.Kind == pathdiff.Same:
+			c.Equal = append(c.Equal, l)
+		case slices.Contains(alwaysDiffer, l.Path):
+			c.Always = append(c.Always, l)
+			c.Total--
+		default:
+			c.Differing = append(c.Differing, l)
+		}
+	}
+}
+
+// choicesFor returns the newest calls of the same event, those of the same user first.
+func (p Pages) choicesFor(i *history.Item, destinations []engine.AttachedDestination) []choice {
+	h := p.c.History()
+	end, _ := h.End()
+	c, title, id := i.Call(), history.TitleOf(i.Call()), idOf(i)
+	var ours, others []history.Item
+	h.Scan(end.Order+1, func(other *history.Item) bool {
+		o := other.Call()
+		if other.Order == i.Order || other.Refusal != nil || o.Type != c.Type || history.TitleOf(o) != title && c.Type != "alias" {
+			return true
+		}
+		if id != "" && idOf(other) == id {
+			ours = append(ours, other.Snapshot())
+		} else if len(others) < shownChoices {
+			others = append(others, other.Snapshot())
+		}
+		return len(ours) < shownChoices
+	})
+	all := append(ours, others...)
+	all = all[:min(len(all), shownChoices)]
+	choices := make([]choice, 0, len(all))
+	for n := range all {
+		row := rows.New(h, &all[n], rows.Filter{}, destinations)
+		row.At = timeline.Happened(&all[n])
+		first, second := row.Ref, h.RefOf(i) // the older one first
+		if all[n].Order > i.Order {
+			first, second = second, first
+		}
+		choices = append(choices, choice{row, compareLink(first, second)})
+	}
+	return choices
+}
+
+func bodyOf(i *history.Item) []byte {
+	if i.Rejection != nil {
+		return i.Rejection.Body
+	}
+	return i.Call().Body
+}
+
+// idOf returns the userId of a call, or else its anonymousId.
+func idOf(i *history.Item) string {
+	if c := i.Call(); c.UserID != "" {
+		return c.UserID
+	}
+	return i.Call().AnonymousID
+}

@@ -1,0 +1,9 @@
+package userpage
+
+import "github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+
+// Pages are the pages about users.
+type Pages struct{ c *engine.Collector }
+
+// New returns the pages about the users of a collector.
+func New(c *engine.Collector) Pages { return Pages{c} }

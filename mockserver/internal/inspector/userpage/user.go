@@ -1,0 +1,197 @@
+package userpage
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pathdiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/timeline"
+)
+
+const (
+	// shownCalls is how many calls a page of a timeline has.
+	shownCalls = 100
+	// inlineBody is up to how many bytes a call stands in the page.
+	inlineBody = 8 << 10
+	// shownGap is from how much on the time between two calls is told.
+	shownGap = time.Minute
+	// maxID bounds the id that is looked for, in bytes.
+	maxID = 1000
+)
+
+// A userPage is a window of a user's timeline.
+type userPage struct {
+	ID      string
+	IDs     []idLine
+	MoreIDs bool
+	MaxIDs  int
+	Entries []entry
+	Total   int
+	Older   int    // calls that are kept and not in order, as there are too many
+	First   int    // the number of the first entry, from 1
+	Last    int    // of the last one
+	Earlier string // the page before, empty at the first
+	Later   string // the page after, empty at the last
+	Newest  string // the page with the newest calls
+
+	Traits        []page.Line
+	PartialTraits bool
+
+	Kept      int
+	Forgotten int64
+	End       int64 // see timeline.Timeline
+}
+
+// An idLine is one of the user's ids.
+type idLine struct {
+	ID   string
+	Link string
+	To   string // the id that it is joined to
+	Type string // of the call that joins them
+	At   time.Time
+	Call string // that call's page
+}
+
+// An entry is a call in the timeline.
+type entry struct {
+	rows.Row
+	Gap     string // the time since the call before, in words; empty where it is short
+	Back    bool   // the call before is not older: the two came with the same time
+	Late    string // how much later it came than it happened
+	Number  int    // in the timeline, from 1
+	Whose   string // which of the user's ids it has, where the entry before has another
+	Event   string // the page of its event; empty where there is none
+	Preview []member
+	More    int // members that the preview leaves out
+	Joins   *timeline.Link
+	Changes []change
+	Further int // changes beyond these
+	Equal   int // traits that were so before
+	Set     bool
+	Traits  string // as they stand then, laid out
+	Body    string // laid out; empty where it is too long
+	Bytes   int
+	Compare string // compares it with the one before of the same event
+}
+
+// A change is one of a trait.
+type change struct {
+	Kind, Path, Before, After string
+}
+
+// ShowUser answers with a user's timeline, or asks for an id.
+func (p Pages) ShowUser(r *http.Request) (page.Answer, error) {
+	q := r.URL.Query()
+	id := q.Get("id")
+	if id = strings.TrimSpace(id); len(id) > maxID {
+		return page.Problem(http.StatusBadRequest, "That id is too long", "An id of up to "+text.GroupDigits(maxID)+" bytes can be looked for."), nil
+	}
+	if since, err := strconv.ParseInt(q.Get("since"), 10, 64); err == nil && page.IsFragment(r) {
+		n := timeline.CountSince(p.c.History(), id, since)
+		return page.Answer{Template: "user", Part: "fresh", Page: page.Page{Body: struct {
+			Link string
+			New  int
+		}{rows.UserLink(id), n}}}, nil
+	}
+	from, err := strconv.Atoi(q.Get("from"))
+	if err != nil {
+		from = -1
+	}
+	title := "Users"
+	if id != "" {
+		title = text.Cut(60, id)
+	}
+	return page.Answer{Template: "user", Page: page.Page{Title: title, Nav: "users", Body: p.read(id, from)}}, nil
+}
+
+// read makes the page of a window of a timeline.
+func (p Pages) read(id string, from int) userPage {
+	h := p.c.History()
+	t := timeline.Read(h, id, from, shownCalls)
+	u := userPage{
+		ID: id, MoreIDs: t.MoreIDs, MaxIDs: timeline.MaxIDs, Total: t.Total, Older: t.Older, First: t.From + 1, Last: t.From + len(t.Entries),
+		PartialTraits: t.PartialTraits, Kept: t.Kept, Forgotten: t.Forgotten, End: t.End, Newest: rows.UserLink(id),
+	}
+	at := func(from int) string { return rows.UserLink(id) + "&from=" + strconv.Itoa(from) }
+	if t.From > 0 {
+		u.Earlier = at(max(0, t.From-shownCalls))
+	}
+	if t.From+len(t.Entries) < t.Total {
+		u.Later = at(t.From + shownCalls)
+	}
+	for _, i := range t.IDs {
+		line := idLine{ID: i.ID, Link: rows.UserLink(i.ID), To: i.To}
+		if i.Via != nil {
+			line.Type, line.At, line.Call = i.Via.Type, i.Via.Timestamp, callLink(history.RefOfCall(i.Via.Source, i.Via.MessageID))
+		}
+		u.IDs = append(u.IDs, line)
+	}
+	if len(t.Traits) > len("{}") {
+		u.Traits = page.LayOut(t.Traits, nil)
+	}
+	destinations := p.c.Attached()
+	shown := ""                 // the id of the entry before
+	last := map[string]string{} // the ref of the last call of an event
+	for n := range t.Entries {
+		e := newEntry(h, &t.Entries[n], destinations)
+		if whose := e.User; len(t.IDs) > 1 && whose != shown {
+			e.Whose, shown = whose, whose
+		}
+		e.Number = t.From + n + 1
+		_, e.Event = rows.EventOf(p.c.Shapes(), t.Entries[n].Call())
+		event := e.Type + " " + e.Title
+		if before := last[event]; before != "" && e.Kind == "call" {
+			e.Compare = compareLink(before, e.Ref)
+		}
+		last[event] = e.Ref
+		u.Entries = append(u.Entries, e)
+	}
+	return u
+}
+
+func callLink(ref string) string { return rows.Filter{}.Link("/", "call", ref) }
+
+func newEntry(h *history.History, t *timeline.Entry, destinations []engine.AttachedDestination) entry {
+	c := t.Call()
+	e := entry{Row: rows.New(h, &t.Item, rows.Filter{}, destinations), Joins: t.Joins}
+	e.At = t.At
+	if t.Gap >= shownGap {
+		e.Gap = text.Span(t.Gap)
+	}
+	if t.Late >= shownGap {
+		e.Late = text.Span(t.Late)
+	}
+	body := c.Body
+	if t.Rejection != nil {
+		body = t.Rejection.Body
+	}
+	if e.Bytes = len(body); e.Bytes <= inlineBody {
+		e.Body = page.Indented(body)
+	}
+	if t.Record == nil {
+		return e
+	}
+	if t.Traits == nil {
+		e.Preview, e.More = previewOf(c)
+		return e
+	}
+	e.Set, e.Further, e.Equal = true, t.Traits.More, t.Traits.Equal
+	for _, l := range t.Traits.Lines {
+		e.Changes = append(e.Changes, newChange(l))
+	}
+	if len(t.Traits.Traits) <= inlineBody {
+		e.Traits = page.Indented(t.Traits.Traits)
+	}
+	return e
+}
+
+func newChange(l pathdiff.Line) change {
+	return change{l.Kind.String(), text.Cut(previewText, l.Path), text.Cut(previewText, l.First), text.Cut(previewText, l.Second)}
+}

@@ -1,0 +1,189 @@
+// Package jsondiff says how two JSON values differ, in lines that people read.
+package jsondiff
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+)
+
+const (
+	maxDifferences = 20  // that are told one by one
+	maxShown       = 200 // of a value, in bytes
+)
+
+// A Matcher stands in what is wanted in place of a value.
+type Matcher interface {
+	// Match reports whether it takes a value that Decode has returned. present is false
+	// where there is none.
+	Match(got any, present bool) bool
+	// String says what it takes, as in "a string" of "want a string".
+	String() string
+}
+
+// A Diff tells how two JSON values differ.
+type Diff struct {
+	Lines    []string // one for each place, and one for those beyond
+	Distance int      // how far apart the values are that differ, in bytes to edit
+
+	subset bool
+	more   int // differences beyond
+}
+
+// Compare returns how got, a value that Decode has returned, differs from want, which may
+// have Matchers in it; no lines where they say the same. The order of members does not
+// matter, nor how a number is written. With subset, objects in got may have members that
+// those in want do not.
+func Compare(got, want any, subset bool) *Diff {
+	d := &Diff{subset: subset}
+	d.compare("", got, want)
+	if d.more > 0 {
+		d.Lines = append(d.Lines, "and "+text.Plural(d.more, "more difference", "more differences"))
+	}
+	return d
+}
+
+// Decode decodes one value, in which numbers keep their digits: they are json.Number.
+func Decode(text []byte) (v any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil {
+		return nil, err
+	}
+	end := decoder.InputOffset()
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, fmt.Errorf("text after the value, at byte %d", end)
+	}
+	return v, nil
+}
+
+func (d *Diff) add(path, format string, args ...any) {
+	if len(d.Lines) == maxDifferences {
+		d.more++
+		return
+	}
+	if path == "" {
+		path = "the whole"
+	}
+	d.Lines = append(d.Lines, strings.TrimPrefix(path, ".")+" "+fmt.Sprintf(format, args...))
+}
+
+func (d *Diff) compare(path string, got, want any) {
+	switch want := want.(type) {
+	case map[string]any:
+		if got, ok := got.(map[string]any); ok {
+			d.compareObjects(path, got, want)
+			return
+		}
+	case []any:
+		if got, ok := got.([]any); ok {
+			d.compareArrays(path, got, want)
+			return
+		}
+	case Matcher:
+		if want.Match(got, true) {
+			return
+		}
+		d.add(path, "is %s, want %s", Text(got, maxShown), want)
+		return
+	case json.Number:
+		if got, ok := got.(json.Number); ok && SameNumber(got, want) {
+			return
+		}
+	default:
+		if got == want {
+			return
+		}
+	}
+	gotText, wantText := Text(got, maxShown), Text(want, maxShown)
+	d.Distance += Distance(gotText, wantText)
+	d.add(path, "is %s, want %s", gotText, wantText)
+}
+
+// Distance is how many bytes must be edited to turn one text into another, judged by
+// their first hundred.
+func Distance(a, b string) int { return editdistance.Of(a[:min(len(a), 100)], b[:min(len(b), 100)]) }
+
+func (d *Diff) compareObjects(path string, got, want map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		value, ok := got[key]
+		if ok {
+			d.compare(join(path, key), value, want[key])
+			continue
+		}
+		shown := Text(want[key], maxShown)
+		if m, ok := want[key].(Matcher); ok {
+			if m.Match(nil, false) {
+				continue
+			}
+			shown = m.String()
+		}
+		d.add(join(path, key), "is missing, want %s", shown)
+	}
+	if d.subset {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[key]; !ok {
+			d.add(join(path, key), "is %s, want none", Text(got[key], maxShown))
+		}
+	}
+}
+
+func (d *Diff) compareArrays(path string, got, want []any) {
+	for i := range min(len(got), len(want)) {
+		d.compare(fmt.Sprintf("%s[%d]", path, i), got[i], want[i])
+	}
+	for i := len(want); i < len(got); i++ {
+		d.add(fmt.Sprintf("%s[%d]", path, i), "is %s, want none", Text(got[i], maxShown))
+	}
+	for i := len(got); i < len(want); i++ {
+		d.add(fmt.Sprintf("%s[%d]", path, i), "is missing, want %s", Text(want[i], maxShown))
+	}
+}
+
+// join appends a key to a path: properties.plan, or traits["first name"].
+func join(path, key string) string {
+	plain := key != ""
+	for _, r := range key {
+		plain = plain && (r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	}
+	if plain {
+		return path + "." + key
+	}
+	return path + "[" + strconv.Quote(key) + "]"
+}
+
+// SameNumber reports whether two numbers are the same, however they are written.
+// Integers that a float64 cannot tell apart are not.
+func SameNumber(a, b json.Number) bool {
+	if a == b {
+		return true
+	}
+	if isInteger(a) && isInteger(b) {
+		return false
+	}
+	x, errX := a.Float64()
+	y, errY := b.Float64()
+	return errX == nil && errY == nil && x == y
+}
+
+func isInteger(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE") }
+
+// Text returns a value as JSON, or its first bytes. A Matcher in it is written as it is
+// encoded, or else in its words.
+func Text(v any, most int) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(v) // it was decoded
+	return text.CutBytes(most, strings.TrimSuffix(b.String(), "\n"))
+}

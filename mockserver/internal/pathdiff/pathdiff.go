@@ -1,0 +1,246 @@
+// Package pathdiff compares two JSON documents by path: where a value was changed, where
+// only one of them has one, and where they are the same. The order of keys is no
+// difference, nor is the way in which a number or a string is written; values are given
+// back as they stand, with all their digits.
+package pathdiff
+
+import (
+	"bytes"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+)
+
+// A Kind says how the documents are at one path.
+type Kind uint8
+
+// Kinds of lines.
+const (
+	Same    Kind = iota
+	Changed      // both have a value, and it is another
+	Added        // only the second has it
+	Removed      // only the first has it
+)
+
+var kindNames = [...]string{Same: "same", Changed: "changed", Added: "added", Removed: "removed"}
+
+// String returns the kind in a word.
+func (k Kind) String() string { return kindNames[k] }
+
+// A Line is one path, and what each document has there: a string, a number, a word, or
+// an array or object that is empty or stands against something else. It is JSON as it
+// stands in the document, cut to about 4 KB, and empty where there is nothing.
+type Line struct {
+	Path          string // as in properties.items[2]["unit price"]; empty for the document itself
+	Kind          Kind
+	First, Second string
+}
+
+// A Difference is what Compare found.
+type Difference struct {
+	Lines      []Line // in the order of the first document, at most maxLines
+	Differing  int    // how many paths differ, also beyond Lines
+	Equal      int    // how many do not
+	Incomplete bool   // there are more than Lines has
+}
+
+const (
+	maxLines = 2000
+	maxValue = 4 << 10
+	maxPath  = 1 << 10
+)
+
+// Compare returns how two documents differ. Of duplicate keys the last value counts. The
+// error says that a document is not JSON.
+func Compare(first, second []byte) (Difference, error) {
+	a, err := parse(first)
+	if err != nil {
+		return Difference{}, err
+	}
+	b, err := parse(second)
+	if err != nil {
+		return Difference{}, err
+	}
+	var c comparison
+	c.compare(a, b)
+	return c.Difference, nil
+}
+
+// A node is a value, and what is in it.
+type node struct {
+	text     []byte
+	keys     [][]byte // of an object, in quotes
+	members  []*node  // of an object or an array
+	position map[string]int
+}
+
+func parse(doc []byte) (*node, error) {
+	s := jsonscan.New(doc)
+	n, err := read(s, doc)
+	if err == nil {
+		err = s.End()
+	}
+	return n, err
+}
+
+func read(s *jsonscan.Scanner, doc []byte) (*node, error) {
+	n := &node{}
+	kind := s.Kind()
+	start := s.Offset()
+	var err error
+	switch kind {
+	case '{':
+		n.position = map[string]int{}
+		err = s.Object(func(key []byte) error {
+			member, err := read(s, doc)
+			if err != nil {
+				return err
+			}
+			name := string(jsonscan.Unquote(key))
+			if i, again := n.position[name]; again {
+				n.members[i] = member
+				return nil
+			}
+			n.position[name] = len(n.members)
+			n.keys, n.members = append(n.keys, key), append(n.members, member)
+			return nil
+		})
+	case '[':
+		err = s.Array(func() error {
+			member, err := read(s, doc)
+			n.members = append(n.members, member)
+			return err
+		})
+	default:
+		_, err = s.Value()
+	}
+	n.text = doc[start:s.Offset()]
+	return n, err
+}
+
+// kind is the first byte of the value, the same for all numbers.
+func (n *node) kind() byte {
+	switch c := n.text[0]; {
+	case c == '-', c >= '0' && c <= '9':
+		return '0'
+	default:
+		return c
+	}
+}
+
+// A comparison is at one path.
+type comparison struct {
+	Difference
+	path []byte
+}
+
+func (c *comparison) compare(a, b *node) {
+	switch {
+	case a == nil || b == nil:
+		c.oneSided(a, b)
+	case a.kind() != b.kind():
+		c.line(Changed, a, b)
+	case a.kind() == '{' && len(a.members)+len(b.members) > 0:
+		c.objects(a, b)
+	case a.kind() == '[' && len(a.members)+len(b.members) > 0:
+		for i := range max(len(a.members), len(b.members)) {
+			c.at(canonical.AppendIndex(c.path, i), element(a, i), element(b, i))
+		}
+	case same(a, b):
+		c.line(Same, a, b)
+	default:
+		c.line(Changed, a, b)
+	}
+}
+
+// at compares what stands at a path that goes on from here.
+func (c *comparison) at(path []byte, a, b *node) {
+	here := len(c.path)
+	c.path = path
+	c.compare(a, b)
+	c.path = c.path[:here]
+}
+
+func (c *comparison) objects(a, b *node) {
+	for i, key := range a.keys {
+		var other *node
+		if j, ok := b.position[string(jsonscan.Unquote(key))]; ok {
+			other = b.members[j]
+		}
+		c.at(canonical.AppendKey(c.path, key), a.members[i], other)
+	}
+	for j, key := range b.keys {
+		if _, ok := a.position[string(jsonscan.Unquote(key))]; !ok {
+			c.at(canonical.AppendKey(c.path, key), nil, b.members[j])
+		}
+	}
+}
+
+func element(n *node, i int) *node {
+	if i < len(n.members) {
+		return n.members[i]
+	}
+	return nil
+}
+
+// oneSided adds what one document has and the other has not.
+func (c *comparison) oneSided(a, b *node) {
+	n, kind := a, Removed
+	if a == nil {
+		n, kind = b, Added
+	}
+	if len(n.members) == 0 {
+		c.line(kind, a, b)
+		return
+	}
+	for i, member := range n.members {
+		path := canonical.AppendIndex(c.path, i)
+		if n.keys != nil {
+			path = canonical.AppendKey(c.path, n.keys[i])
+		}
+		if a == nil {
+			c.at(path, nil, member)
+		} else {
+			c.at(path, member, nil)
+		}
+	}
+}
+
+func same(a, b *node) bool {
+	switch a.kind() {
+	case '"':
+		return bytes.Equal(jsonscan.Unquote(a.text), jsonscan.Unquote(b.text))
+	case '0':
+		return canonical.SameNumber(a.text, b.text)
+	case '{', '[':
+		return true // both are empty
+	}
+	return bytes.Equal(a.text, b.text)
+}
+
+func (c *comparison) line(kind Kind, a, b *node) {
+	if kind == Same {
+		c.Equal++
+	} else {
+		c.Differing++
+	}
+	if len(c.Lines) == maxLines {
+		c.Incomplete = true
+		return
+	}
+	c.Lines = append(c.Lines, Line{Path: cut(c.path, maxPath), Kind: kind, First: valueText(a), Second: valueText(b)})
+}
+
+func valueText(n *node) string {
+	if n == nil {
+		return ""
+	}
+	return cut(n.text, maxValue)
+}
+
+func cut(text []byte, most int) string {
+	if len(text) <= most {
+		return string(text)
+	}
+	return string(bytes.ToValidUTF8(text[:most], nil)) + "…"
+}

@@ -1,0 +1,139 @@
+package search
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+)
+
+// MatchesText reports whether one of some texts is as the term says. Whether the term is
+// turned round is for the caller to see.
+func (t Term) MatchesText(values ...string) bool {
+	switch t.Op {
+	case OpExists:
+		return slices.ContainsFunc(values, func(value string) bool { return value != "" })
+	case OpEqual:
+		return slices.Contains(values, t.Value)
+	default:
+		lower := strings.ToLower(t.Value)
+		return slices.ContainsFunc(values, func(value string) bool { return strings.Contains(strings.ToLower(value), lower) })
+	}
+}
+
+// MatchesName reports whether a name is as the term says.
+func (t Term) MatchesName(value string) bool {
+	if t.Op == OpExists {
+		return value != ""
+	}
+	return value == t.Value
+}
+
+// members are the objects of a call that fields are about.
+var members = map[string]string{"prop": "properties", "traits": "traits", "context": "context"}
+
+// MatchesBody reports whether a call has a member at the term's path that is as it says.
+// Of an array, any element counts.
+func (t Term) MatchesBody(body []byte) bool {
+	return t.holdsAt(body, append([]string{members[t.Field]}, t.Path...), 0)
+}
+
+// maxArrays is how many arrays, one in another, are looked into: each is read once more
+// for the one around it.
+const maxArrays = 4
+
+// holdsAt looks for the rest of a path in a value that stands in some arrays.
+func (t Term) holdsAt(value []byte, path []string, arrays int) (found bool) {
+	if len(value) == 0 {
+		return false
+	}
+	switch {
+	case value[0] == '[' && arrays == maxArrays:
+		return false
+	case value[0] == '[':
+		s := jsonscan.New(value)
+		_ = s.Array(func() error { // what comes before an error counts
+			element, err := s.Value()
+			found = found || err == nil && t.holdsAt(element, path, arrays+1)
+			return err
+		})
+		return found || len(path) == 0 && t.Op == OpExists
+	case len(path) == 0:
+		return t.holds(value)
+	case value[0] != '{':
+		return false
+	}
+	for m := range jsonscan.Members(value) {
+		if isKey(m.Key, path[0]) && t.holdsAt(m.Value, path[1:], arrays) {
+			return true
+		}
+	}
+	return false
+}
+
+// isKey reports whether a key, in its quotes, is a name.
+func isKey(key []byte, name string) bool {
+	return len(key) == len(name)+2 && string(key[1:len(key)-1]) == name || string(jsonscan.Unquote(key)) == name
+}
+
+// holds compares a value that is no array.
+func (t Term) holds(value []byte) bool {
+	if t.Op == OpExists {
+		return true
+	}
+	got := string(value)
+	if value[0] == '"' {
+		got = string(jsonscan.Unquote(value))
+	} else if want, err := strconv.ParseFloat(t.Value, 64); err == nil {
+		if n, err := strconv.ParseFloat(got, 64); err == nil && !t.isExact(n, got) {
+			return t.compare(n, want)
+		}
+	}
+	switch t.Op {
+	case OpEqual:
+		return got == t.Value
+	case OpLike:
+		return strings.EqualFold(got, t.Value)
+	default:
+		return false
+	}
+}
+
+// isExact reports whether a number is looked for by its digits: an id, which a float64
+// cannot tell from others.
+func (t Term) isExact(n float64, digits string) bool {
+	return math.Abs(n) >= 1<<53 && (t.Op == OpEqual || t.Op == OpLike) && !strings.ContainsAny(digits+t.Value, ".eE")
+}
+
+func (t Term) compare(got, want float64) bool {
+	switch t.Op {
+	case OpMore:
+		return got > want
+	case OpAtLeast:
+		return got >= want
+	case OpLess:
+		return got < want
+	case OpAtMost:
+		return got <= want
+	default:
+		return got == want
+	}
+}
+
+// A Range is from one status of an answer to another.
+type Range struct{ From, To int }
+
+// StatusRange reads the status of an answer, such as 404, or a class of them, such as 4xx.
+func StatusRange(value string) (Range, bool) {
+	if class, ok := strings.CutSuffix(strings.ToLower(value), "xx"); ok && len(class) == 1 && class[0] >= '1' && class[0] <= '5' {
+		from := int(class[0]-'0') * 100
+		return Range{from, from + 99}, true
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 100 || n > 599 || len(value) != 3 {
+		return Range{}, false
+	}
+	return Range{n, n}, true
+}

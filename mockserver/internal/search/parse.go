@@ -1,0 +1,290 @@
+package search
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+)
+
+const (
+	// MaxBytes bounds a query, in bytes.
+	MaxBytes = 2000
+	// MaxTerms bounds the terms of a query.
+	MaxTerms = 32
+)
+
+// An Error says where a query cannot be read, and what would be right.
+type Error struct {
+	At      int // the character at which the part begins that is wrong, from 1
+	Problem string
+	Hint    string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("character %d: %s: %s", e.At, e.Problem, e.Hint) }
+
+// Parse reads a query. Its errors are of type [*Error].
+func Parse(s string) (Query, error) {
+	p := parser{text: s}
+	switch {
+	case len(s) > MaxBytes:
+		return nil, p.fail(MaxBytes, fmt.Sprintf("the search has more than %s bytes", text.GroupDigits(MaxBytes)), "write a shorter one")
+	case !utf8.ValidString(s):
+		return nil, p.fail(0, "the search is not UTF-8", "write it anew")
+	}
+	var q Query
+	for p.space(); p.pos < len(s); p.space() {
+		if len(q) == MaxTerms {
+			return nil, p.fail(p.pos, fmt.Sprintf("the search has more than %d conditions", MaxTerms), "leave some out")
+		}
+		term, err := p.term()
+		if err != nil {
+			return nil, err
+		}
+		q = append(q, term)
+	}
+	return q, nil
+}
+
+// A parser is at a place of a query.
+type parser struct {
+	text string
+	pos  int
+}
+
+func (p *parser) fail(at int, problem, hint string) error {
+	return &Error{At: utf8.RuneCountInString(p.text[:at]) + 1, Problem: problem, Hint: hint}
+}
+
+func (p *parser) rest() string { return p.text[p.pos:] }
+
+func (p *parser) space() {
+	p.pos = len(p.text) - len(strings.TrimLeftFunc(p.rest(), endsWord))
+}
+
+// word passes what comes before the next space.
+func (p *parser) word() string {
+	rest := p.rest()
+	if end := strings.IndexFunc(rest, endsWord); end >= 0 {
+		rest = rest[:end]
+	}
+	p.pos += len(rest)
+	return rest
+}
+
+// quoted passes a text in quotes.
+func (p *parser) quoted() (string, error) {
+	start := p.pos
+	var out strings.Builder
+	for p.pos++; p.pos < len(p.text); p.pos++ {
+		switch c := p.text[p.pos]; {
+		case c == '"':
+			p.pos++
+			return out.String(), nil
+		case c == '\\' && p.pos+1 < len(p.text) && strings.IndexByte(`"\`, p.text[p.pos+1]) >= 0:
+			p.pos++
+			out.WriteByte(p.text[p.pos])
+		default:
+			out.WriteByte(c)
+		}
+	}
+	return "", p.fail(start, "the quote has no end", `close it with ", and write a quote in it as \"`)
+}
+
+// end checks that a quoted text is followed by the next term.
+func (p *parser) end(what string) error {
+	if next, _ := utf8.DecodeRuneInString(p.rest()); p.rest() != "" && !endsWord(next) {
+		return p.fail(p.pos, "there is no space after "+what, "put one there, or the quotes around all of it")
+	}
+	return nil
+}
+
+// term passes one term.
+func (p *parser) term() (Term, error) {
+	start := p.pos
+	var t Term
+	if rest := p.rest(); rest[0] == '-' && len(rest) > 1 && !endsWord(firstRune(rest[1:])) {
+		t.Not = true
+		p.pos++
+	}
+	if p.rest()[0] == '"' {
+		var err error
+		if t.Value, err = p.quoted(); err == nil {
+			err = p.end("the quote")
+		}
+		if err == nil && t.Value == "" {
+			err = p.fail(start, "the quotes hold nothing", "write a text between them, or leave them out")
+		}
+		return t, err
+	}
+	named, err := p.name(&t)
+	if err != nil {
+		return t, err
+	}
+	if !named {
+		t.Value = p.word()
+		return t, nil
+	}
+	return t, p.value(&t, start)
+}
+
+func firstRune(s string) rune {
+	r, _ := utf8.DecodeRuneInString(s)
+	return r
+}
+
+// name passes the name of a field, its path and the colon. It reports false, and stays,
+// where a text comes.
+func (p *parser) name(t *Term) (bool, error) {
+	rest := p.rest()
+	n := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' })
+	if n <= 0 || rest[n] != ':' && rest[n] != '.' || strings.HasPrefix(rest[n:], "://") {
+		return false, nil
+	}
+	f := fieldNamed(rest[:n])
+	switch {
+	case f == nil && (rest[n] == '.' || unicode.IsDigit(firstRune(rest))):
+		return false, nil // a host, a number, a time
+	case f == nil:
+		return false, p.fail(p.pos, fmt.Sprintf("there is no field %q", text.Cut(40, rest[:n])), hintForField(rest[:n]))
+	}
+	start := p.pos
+	p.pos += n
+	if err := p.path(&t.Path); err != nil {
+		return false, err
+	}
+	switch {
+	case f.kind == memberField && len(t.Path) == 0:
+		return false, p.fail(start, f.Name+" lacks the name of a member", "write it after a point, as in "+f.Example)
+	case f.kind != memberField && len(t.Path) > 0:
+		p.pos = start
+		t.Path = nil
+		return false, nil // a text such as id.json
+	case !strings.HasPrefix(p.rest(), ":"):
+		return false, p.fail(start, f.Name+" lacks its value", "write a colon and the value, as in "+f.Example+`; to look for the text, put it into quotes`)
+	}
+	p.pos++
+	t.Field = f.Name
+	return true, nil
+}
+
+func hintForField(name string) string {
+	best, distance := "", 3
+	for _, f := range Fields {
+		if d := editdistance.Of(strings.ToLower(text.CutBytes(20, name)), f.Name); d < distance {
+			best, distance = f.Name, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("did you mean %s:? To look for the text, put it into quotes", best)
+	}
+	names := make([]string, len(Fields))
+	for i, f := range Fields {
+		names[i] = f.Name
+	}
+	return "use one of " + strings.Join(names, ", ") + "; to look for the text, put it into quotes"
+}
+
+// path passes the members behind a field, each after a point.
+func (p *parser) path(path *[]string) error {
+	for strings.HasPrefix(p.rest(), ".") {
+		p.pos++
+		if strings.HasPrefix(p.rest(), `"`) {
+			name, err := p.quoted()
+			if err != nil {
+				return err
+			}
+			*path = append(*path, name)
+			continue
+		}
+		rest := p.rest()
+		n := strings.IndexFunc(rest, func(r rune) bool { return endsWord(r) || r == '.' || r == ':' || r == '"' })
+		if n < 0 {
+			n = len(rest)
+		}
+		if n == 0 {
+			return p.fail(p.pos, "a name is missing after the point", `write one, in quotes where it has spaces or points, as in prop."unit price":9.5`)
+		}
+		*path = append(*path, rest[:n])
+		p.pos += n
+	}
+	return nil
+}
+
+// value passes the sign and the value of a term, and checks that its field can have it.
+func (p *parser) value(t *Term, start int) error {
+	f := fieldNamed(t.Field)
+	for _, op := range []Op{OpAtLeast, OpAtMost, OpMore, OpLess, OpEqual} {
+		if strings.HasPrefix(p.rest(), string(op)) {
+			t.Op = op
+			p.pos += len(op)
+			break
+		}
+	}
+	at := p.pos
+	if strings.HasPrefix(p.rest(), `"`) {
+		var err error
+		if t.Value, err = p.quoted(); err != nil {
+			return err
+		}
+		if err := p.end("the quote"); err != nil {
+			return err
+		}
+	} else {
+		t.Value = p.word()
+		switch {
+		case t.Value == "":
+			return p.fail(start, p.text[start:at]+" has no value", "write one, as in "+f.Example)
+		case t.Value == "*" && t.Op == OpLike:
+			t.Op, t.Value = OpExists, ""
+		}
+	}
+	if problem, hint := f.check(t); problem != "" {
+		return p.fail(at, problem, hint)
+	}
+	return nil
+}
+
+// check says what is wrong with a term of the field.
+func (f *Field) check(t *Term) (problem, hint string) {
+	switch t.Op {
+	case OpExists:
+		if f.kind == statusField || f.kind == timeField {
+			return f.Name + " cannot be *", "write a value, as in " + f.Example
+		}
+		return "", ""
+	case OpMore, OpAtLeast, OpLess, OpAtMost:
+		if f.kind != memberField {
+			return fmt.Sprintf("%s cannot be compared by %s", f.Name, t.Op), "write it without, or put the value into quotes: " + f.Example
+		}
+		if _, err := strconv.ParseFloat(t.Value, 64); err != nil {
+			return fmt.Sprintf("%q is no number", text.Cut(40, t.Value)), "compare with a number, as in prop.total:>100"
+		}
+	case OpEqual:
+		if f.kind == statusField || f.kind == timeField {
+			return f.Name + " cannot be compared by =", "write it without, as in " + f.Example
+		}
+	case OpLike:
+	}
+	switch f.kind {
+	case statusField:
+		if _, isCode := StatusRange(t.Value); !isCode && !slices.Contains(f.Values, t.Value) {
+			return fmt.Sprintf("there is no status %q", text.Cut(40, t.Value)), "use " + strings.Join(f.Values, ", ") + ", the status of an answer such as 404, or 4xx"
+		}
+	case timeField:
+		if _, err := readTime(t.Value, time.Time{}); err != nil {
+			return fmt.Sprintf("%q is no time", text.Cut(40, t.Value)), "write how long ago, as in 5m, 1h or 7d, or a time, as in 2026-01-31T12:00:00Z; without an offset it is in UTC"
+		}
+	default:
+		if len(f.Values) > 0 && !slices.Contains(f.Values, t.Value) && f.Name != "type" {
+			return fmt.Sprintf("%s has no value %q", f.Name, text.Cut(40, t.Value)), "use " + strings.Join(f.Values, " or ")
+		}
+	}
+	return "", ""
+}

@@ -1,0 +1,266 @@
+package shapes
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/format"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+)
+
+const (
+	// enumRepeats is how often each value must have come on average to be taken for one
+	// of an enumeration.
+	enumRepeats = 10
+	dialect     = "https://json-schema.org/draft/2020-12/schema"
+)
+
+// A Schema is a JSON Schema, as far as it is written here.
+type Schema struct {
+	Dialect     string             `json:"$schema,omitempty"`
+	Title       string             `json:"title,omitempty"`
+	Description string             `json:"description,omitempty"`
+	Type        any                `json:"type,omitempty"` // a name, or a list of several
+	Const       string             `json:"const,omitempty"`
+	Enum        []json.RawMessage  `json:"enum,omitempty"`
+	Format      string             `json:"format,omitempty"`
+	Properties  map[string]*Schema `json:"properties,omitempty"`
+	Required    []string           `json:"required,omitempty"`
+	Items       *Schema            `json:"items,omitempty"`
+}
+
+// Schema returns a JSON Schema of the calls of the event: all that were looked at are
+// valid by it. What is in each of them is required; strings of few values that came
+// again and again are an enumeration.
+func (e *Event) Schema() *Schema {
+	root := &Schema{Type: "object"}
+	for i := range e.Properties {
+		p := &e.Properties[i]
+		root.at(p.steps[:len(p.steps)-1]).add(p, e.holders(p))
+	}
+	if e.Others > 0 || e.Cut > 0 {
+		root.Description = "There are more properties than are remembered."
+	}
+	member := fields.Names[fields.Describing(e.Type)]
+	whole := &Schema{
+		Dialect: dialect, Title: titleOf(e),
+		Description: fmt.Sprintf("As %d of %d calls of source %s have it.", e.LookedAt, e.Calls, e.Source),
+		Type:        "object", Required: []string{"type"},
+		Properties: map[string]*Schema{"type": {Const: e.Type}, member: root},
+	}
+	if name := nameOf(e); name != "" && e.Name != "" {
+		whole.Properties[name] = &Schema{Const: e.Name}
+		whole.Required = append(whole.Required, name)
+	}
+	if len(root.Required) > 0 {
+		whole.Required = append(whole.Required, member)
+	}
+	return whole
+}
+
+// titleOf is the name of an event, or its type.
+func titleOf(e *Event) string {
+	if e.Name == "" {
+		return e.Type
+	}
+	return e.Name
+}
+
+// nameOf names the member of a call that has the event's name.
+func nameOf(e *Event) string {
+	switch e.Type {
+	case "track":
+		return "event"
+	case "page", "screen":
+		return "name"
+	}
+	return ""
+}
+
+// holders returns how many objects could have the property.
+func (e *Event) holders(p *Property) uint64 {
+	steps := p.steps[:len(p.steps)-1]
+	if len(steps) == 0 {
+		return e.LookedAt
+	}
+	for i := range e.Properties {
+		if holder := &e.Properties[i]; slices.Equal(holder.steps, steps) {
+			for _, t := range holder.Types {
+				if t.Name == "object" {
+					return t.Count
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// at returns the schema at the end of steps.
+func (s *Schema) at(steps []string) *Schema {
+	for _, step := range steps {
+		if step == element {
+			if s.Items == nil {
+				s.Items = &Schema{}
+			}
+			s = s.Items
+			continue
+		}
+		if s.Properties == nil {
+			s.Properties = map[string]*Schema{}
+		}
+		if s.Properties[step] == nil {
+			s.Properties[step] = &Schema{}
+		}
+		s = s.Properties[step]
+	}
+	return s
+}
+
+// add adds a property to the schema of what it stands in, of which there were so many.
+func (s *Schema) add(p *Property, holders uint64) {
+	last := p.steps[len(p.steps)-1]
+	own := s.at([]string{last})
+	types := p.typeNames()
+	own.Type = types
+	if len(types) == 1 {
+		own.Type = types[0]
+	}
+	if last != element && p.Values == holders {
+		s.Required = append(s.Required, last)
+		slices.Sort(s.Required)
+	}
+	if len(types) != 1 || types[0] != "string" {
+		return
+	}
+	if form := p.form(); form != "" && form != "number" {
+		own.Format = form
+	} else if p.isEnum() {
+		for _, v := range p.Common {
+			own.Enum = append(own.Enum, v.JSON)
+		}
+		slices.SortFunc(own.Enum, func(a, b json.RawMessage) int { return bytes.Compare(a, b) })
+	}
+}
+
+// typeNames returns the types of a property. An integer is a number where there are others.
+func (p *Property) typeNames() []string {
+	var names []string
+	for _, t := range p.Types {
+		names = append(names, t.Name)
+	}
+	if slices.Contains(names, "number") {
+		names = slices.DeleteFunc(names, func(n string) bool { return n == "integer" })
+	}
+	slices.Sort(names)
+	return names
+}
+
+// form returns the form that all strings of a property have, or nothing.
+func (p *Property) form() string {
+	for _, t := range p.Types {
+		if t.Name == "string" && len(t.Forms) == 1 && t.Forms[0].Count == t.Count {
+			return t.Forms[0].Name
+		}
+	}
+	return ""
+}
+
+// isEnum reports whether the values of a property are few, and came again and again.
+func (p *Property) isEnum() bool {
+	return len(p.Common) > 0 && p.OtherCount == 0 && p.Values >= enumRepeats*uint64(len(p.Common))
+}
+
+// Like returns Go that expects a call of the event in a test, with what each call that
+// was looked at has: for values that differ stands the most frequent one, or a sample.
+func (e *Event) Like() string {
+	root := map[string]any{}
+	for i := range e.Properties {
+		if p := &e.Properties[i]; len(p.steps) == 1 && p.Calls == e.LookedAt {
+			if v, ok := e.sample(p); ok {
+				root[p.steps[0]] = v
+			}
+		}
+	}
+	like := map[string]any{"type": e.Type}
+	if len(root) > 0 {
+		like[fields.Names[fields.Describing(e.Type)]] = root
+	}
+	if name := nameOf(e); name != "" {
+		like[name] = e.Name
+	}
+	code := fmt.Sprintf("srv.Expect(t, mockserver.Like(%s))\n", quoteGo(laidOut(like, "\t")))
+	formatted, err := format.Source([]byte(code))
+	if err != nil {
+		return code
+	}
+	return string(formatted)
+}
+
+// Text is the schema as it is copied.
+func (s *Schema) Text() string { return laidOut(s, "  ") }
+
+// laidOut writes JSON for people. What cannot be seen, or changes how the rest is drawn, is
+// escaped.
+func laidOut(v any, indent string) string {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(v); err != nil {
+		return err.Error() // it is made of what was JSON
+	}
+	var plain strings.Builder
+	for _, r := range strings.TrimSpace(text.String()) {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			plain.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&plain, `\u%04x`, unit)
+		}
+	}
+	return plain.String()
+}
+
+// quoteGo writes a text as Go does, raw where it can be.
+func quoteGo(text string) string {
+	if strconv.CanBackquote(strings.ReplaceAll(text, "\n", "")) {
+		return "`" + text + "`"
+	}
+	return strconv.Quote(text)
+}
+
+// sample returns a value that the property had, and whether one is known. Of objects it has
+// the members that each has; arrays are left out, since how many elements they have is
+// not known.
+func (e *Event) sample(p *Property) (any, bool) {
+	switch {
+	case p.usual == "object":
+		members := map[string]any{}
+		for i := range e.Properties {
+			m := &e.Properties[i]
+			if len(m.steps) == len(p.steps)+1 && m.steps[len(p.steps)] != element && slices.Equal(m.steps[:len(p.steps)], p.steps) && m.Values == p.Values {
+				if v, ok := e.sample(m); ok {
+					members[m.steps[len(p.steps)]] = v
+				}
+			}
+		}
+		return members, true
+	case len(p.Common) > 0:
+		return p.Common[0].JSON, true
+	case p.usual == "null":
+		return nil, true
+	}
+	for _, s := range p.Samples {
+		if !strings.HasSuffix(string(s.JSON), `…"`) {
+			return s.JSON, true
+		}
+	}
+	return nil, false
+}

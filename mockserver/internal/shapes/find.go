@@ -1,0 +1,78 @@
+package shapes
+
+import (
+	"encoding/json"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// Property returns the property at a path, or nil.
+func (e *Event) Property(path string) *Property {
+	for i := range e.Properties {
+		if e.Properties[i].Path == path {
+			return &e.Properties[i]
+		}
+	}
+	return nil
+}
+
+// Find returns what a call of the event has at a property: its values of a type, if typ
+// is not empty, that are a value as JSON, if value is not empty. Of several it returns the
+// first few.
+func (e *Event) Find(c *tracking.Call, p *Property, typ, value string) (found []json.RawMessage) {
+	if k, ok := keyOf(c); !ok || k != (key{e.Source, e.Type, e.Name}) {
+		return nil
+	}
+	for m := range jsonscan.Members(c.Body) {
+		if fields.Of(m.Key) == fields.Describing(c.Type) {
+			wanted{typ, value}.find(m.Value, p.steps, &found)
+		}
+	}
+	return found
+}
+
+// maxFound is how many values of a call are found at most.
+const maxFound = 3
+
+// wanted says which values are to be found; what is empty stands for all.
+type wanted struct{ typ, value string }
+
+// matches reports whether a value is wanted.
+func (w wanted) matches(raw []byte) bool {
+	if name := kindNames[kindOf(raw)].typ; w.typ != "" && general(name) != general(w.typ) {
+		return false
+	}
+	if w.value == "" {
+		return true
+	}
+	same, _ := canonical(raw)
+	return same == w.value
+}
+
+// find looks for values at the end of steps. The value was checked when it came.
+func (w wanted) find(raw []byte, steps []string, found *[]json.RawMessage) {
+	switch {
+	case len(*found) == maxFound:
+	case len(steps) == 0:
+		if w.matches(raw) {
+			*found = append(*found, raw)
+		}
+	case steps[0] == element && raw[0] == '[':
+		s := jsonscan.New(raw)
+		_ = s.Array(func() error {
+			v, err := s.Value()
+			if err == nil {
+				w.find(v, steps[1:], found)
+			}
+			return err
+		})
+	case steps[0] != element && raw[0] == '{':
+		for m := range jsonscan.Members(raw) {
+			if string(jsonscan.Unquote(m.Key)) == steps[0] {
+				w.find(m.Value, steps[1:], found)
+			}
+		}
+	}
+}

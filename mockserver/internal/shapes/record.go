@@ -1,0 +1,226 @@
+package shapes
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// recordVersion is that of what is written. Records of another are begun anew.
+const recordVersion = 1
+
+// A segment is a record: the sketches of a few events.
+type segment struct {
+	Version int            `json:"version"`
+	Since   time.Time      `json:"since"` // when counting began
+	Events  []sketchRecord `json:"events"`
+
+	number int // of the record
+}
+
+// A sketchRecord is a sketch as it is written.
+type sketchRecord struct {
+	Slot       int               `json:"slot"`
+	Source     string            `json:"source"`
+	Type       string            `json:"type"`
+	Name       string            `json:"name,omitempty"`
+	Calls      uint64            `json:"calls"`
+	Looks      uint64            `json:"looks"`
+	FirstAt    int64             `json:"first"`
+	LastAt     int64             `json:"last"`
+	Others     uint64            `json:"others,omitempty"`
+	Cut        uint64            `json:"cut,omitempty"`
+	Violating  uint64            `json:"violating,omitempty"`
+	Violations []violationRecord `json:"violations,omitempty"`
+	Members    []nodeRecord      `json:"members,omitempty"`
+}
+
+type violationRecord struct {
+	tracking.Violation
+	Calls  uint64 `json:"calls"`
+	LastAt int64  `json:"last"`
+	Call   string `json:"call,omitempty"`
+}
+
+// A nodeRecord is a node as it is written. Names are short: there are many.
+type nodeRecord struct {
+	Name      string        `json:"n,omitempty"`
+	Calls     uint64        `json:"c"`
+	FirstLook uint64        `json:"fl"`
+	LastLook  uint64        `json:"ll"`
+	FirstAt   int64         `json:"fa"`
+	LastAt    int64         `json:"la"`
+	Kinds     []kindRecord  `json:"k,omitempty"`
+	Values    []valueRecord `json:"v,omitempty"`
+	Many      bool          `json:"x,omitempty"`
+	Members   []nodeRecord  `json:"m,omitempty"`
+	Items     *nodeRecord   `json:"i,omitempty"`
+}
+
+type kindRecord struct {
+	Type   string `json:"t"`
+	Form   string `json:"f,omitempty"`
+	Count  uint64 `json:"c"`
+	LastAt int64  `json:"l"`
+	Call   string `json:"m,omitempty"`
+}
+
+type valueRecord struct {
+	JSON  string `json:"j"`
+	Count uint64 `json:"c"`
+}
+
+// record copies a sketch.
+func (s *sketch) record() sketchRecord {
+	r := sketchRecord{
+		Slot: s.slot, Source: s.source, Type: s.typ, Name: s.name, Calls: s.calls, Looks: s.looks, FirstAt: s.firstAt, LastAt: s.lastAt,
+		Others: s.others, Cut: s.cut, Violating: s.violating, Members: s.root.records(),
+	}
+	for _, v := range s.violations {
+		v.Message = "" // it may have a value
+		r.Violations = append(r.Violations, violationRecord{v.Violation, v.calls, v.lastAt, v.call})
+	}
+	return r
+}
+
+// records copies the members of an object, in a fixed order.
+func (n *node) records() []nodeRecord {
+	var all []nodeRecord
+	for _, name := range slices.Sorted(maps.Keys(n.members)) {
+		r := n.members[name].record()
+		r.Name = name
+		all = append(all, r)
+	}
+	return all
+}
+
+func (n *node) record() nodeRecord {
+	r := nodeRecord{Calls: n.calls, FirstLook: n.firstLook, LastLook: n.lastLook, FirstAt: n.firstAt, LastAt: n.lastAt, Many: n.many, Members: n.records()}
+	for _, k := range n.kinds {
+		r.Kinds = append(r.Kinds, kindRecord{kindNames[k.kind].typ, kindNames[k.kind].form, k.count, k.lastAt, k.call})
+	}
+	for _, v := range n.values {
+		if !n.many && v.count > 1 && isPublic(v.json) {
+			r.Values = append(r.Values, valueRecord{v.json, v.count})
+		}
+	}
+	if n.items != nil {
+		items := n.items.record()
+		r.Items = &items
+	}
+	return r
+}
+
+// isPublic reports whether a value may be written. An email address may not.
+func isPublic(json string) bool { return !strings.Contains(json, "@") }
+
+// merge adds what an earlier process wrote.
+func (s *sketch) merge(r room, from *sketchRecord) {
+	s.root.shift(from.Looks)
+	s.calls += from.Calls
+	s.looks += from.Looks
+	seen(&s.firstAt, &s.lastAt, from.FirstAt)
+	seen(&s.firstAt, &s.lastAt, from.LastAt)
+	s.others += from.Others
+	s.cut += from.Cut
+	s.violating += from.Violating
+	for _, v := range from.Violations {
+		s.mergeViolation(r, v)
+	}
+	s.mergeMembers(r, &s.root, from.Members, 1)
+}
+
+func (s *sketch) mergeViolation(r room, from violationRecord) {
+	i := slices.IndexFunc(s.violations, func(v violation) bool { return v.Kind == from.Kind && v.Pointer == from.Pointer })
+	if i >= 0 {
+		s.violations[i].calls += from.Calls
+		return
+	}
+	if len(s.violations) < maxViolations && r.take(s, violationBytes+len(from.Pointer)+len(from.Message)) {
+		s.violations = append(s.violations, violation{from.Violation, from.Calls, from.LastAt, from.Call})
+	}
+}
+
+// shift counts looks that were before.
+func (n *node) shift(looks uint64) {
+	if n.calls > 0 {
+		n.firstLook += looks
+		n.lastLook += looks
+	}
+	for _, m := range n.members {
+		m.shift(looks)
+	}
+	if n.items != nil {
+		n.items.shift(looks)
+	}
+}
+
+func (s *sketch) mergeMembers(r room, into *node, from []nodeRecord, depth int) {
+	for i := range from {
+		m := into.member(s, r, []byte(from[i].Name))
+		if m == nil {
+			s.others += from[i].Calls
+			continue
+		}
+		s.mergeNode(r, m, &from[i], depth)
+	}
+}
+
+func (s *sketch) mergeNode(r room, n *node, from *nodeRecord, depth int) {
+	if from.Calls > 0 {
+		n.calls += from.Calls
+		n.firstLook = from.FirstLook
+		n.lastLook = max(n.lastLook, from.LastLook)
+		seen(&n.firstAt, &n.lastAt, from.FirstAt)
+		seen(&n.firstAt, &n.lastAt, from.LastAt)
+	}
+	for _, k := range from.Kinds {
+		s.mergeKind(r, n, k)
+	}
+	for _, v := range from.Values {
+		s.mergeValue(r, n, v)
+	}
+	if from.Many && !n.many {
+		n.tooMany(s, r)
+	}
+	if depth >= maxDepth {
+		return
+	}
+	s.mergeMembers(r, n, from.Members, depth+1)
+	if from.Items != nil {
+		if items := n.element(s, r); items != nil {
+			s.mergeNode(r, items, from.Items, depth+1)
+		}
+	}
+}
+
+func (s *sketch) mergeKind(r room, n *node, from kindRecord) {
+	k := slices.IndexFunc(kindNames[:], func(name struct{ typ, form string }) bool { return name.typ == from.Type && name.form == from.Form })
+	if k < 0 {
+		return // of another version
+	}
+	i := slices.IndexFunc(n.kinds, func(c kindCount) bool { return c.kind == kind(k) })
+	if i >= 0 {
+		n.kinds[i].count += from.Count
+		n.kinds[i].lastAt = max(n.kinds[i].lastAt, from.LastAt)
+	} else if r.take(s, kindBytes+len(from.Call)) {
+		n.kinds = append(slices.Grow(n.kinds, 1), kindCount{kind(k), from.Count, from.LastAt, from.Call})
+	}
+	slices.SortStableFunc(n.kinds, func(a, b kindCount) int { return int(min(b.count, 1<<40)) - int(min(a.count, 1<<40)) })
+}
+
+func (s *sketch) mergeValue(r room, n *node, from valueRecord) {
+	i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.json == from.JSON })
+	switch {
+	case n.many:
+	case i >= 0:
+		n.values[i].count += from.Count
+	case len(n.values) < maxValues && r.take(s, valueBytes+len(from.JSON)):
+		n.values = append(slices.Grow(n.values, 1), valueCount{from.JSON, from.Count})
+	default:
+		n.tooMany(s, r)
+	}
+}

@@ -1,0 +1,160 @@
+package shapes
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+)
+
+// Shapes is what is known of all events. Its methods may be called from many goroutines
+// at once.
+type Shapes struct {
+	keeper keeper
+
+	mu       sync.Mutex // guards what follows
+	events   map[key]*sketch
+	ofSource map[string]int
+	slots    []*sketch    // by the place where they are written; nil: it is free
+	deleted  map[int]bool // the segments in which a sketch is not any more
+	bytes    int
+	others   uint64    // calls of events for which there was no room
+	since    time.Time // when it began
+	swept    time.Time // when room was looked for last
+	tokens   tokens
+}
+
+// New returns Shapes that know nothing.
+func New() *Shapes {
+	s := &Shapes{}
+	s.clear()
+	return s
+}
+
+// Clear forgets everything.
+func (s *Shapes) Clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+	s.keeper.cleared = !s.keeper.loaded
+}
+
+func (s *Shapes) clear() {
+	deleted := map[int]bool{}
+	for slot := range s.slots {
+		deleted[slot/segmentEvents] = true
+	}
+	s.events, s.ofSource, s.slots, s.deleted = map[key]*sketch{}, map[string]int{}, nil, deleted
+	s.bytes, s.others, s.since, s.swept, s.tokens = 0, 0, time.Now(), time.Time{}, tokens{}
+}
+
+// Forget forgets an event by its ID, and begins anew with its next call. It reports
+// whether there was one.
+func (s *Shapes) Forget(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, e := range s.events {
+		if k.id() == id {
+			s.remove(e)
+			return true
+		}
+	}
+	return false
+}
+
+// remove forgets an event. The lock is held.
+func (s *Shapes) remove(e *sketch) {
+	delete(s.events, e.key)
+	if s.ofSource[e.source]--; s.ofSource[e.source] == 0 {
+		delete(s.ofSource, e.source)
+	}
+	if e.slot >= 0 {
+		s.slots[e.slot] = nil
+		s.deleted[e.slot/segmentEvents] = true
+	}
+	s.bytes -= e.bytes
+}
+
+// A keeper keeps sketches over restarts.
+type keeper struct {
+	store   state.Store
+	log     *slog.Logger
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	kept    bool // that Start was called; guarded by Shapes.mu, as the next
+	loaded  bool // what was written before is known
+	cleared bool // it is to be forgotten instead
+}
+
+// segmentEvents is how many events are written together.
+const segmentEvents = 8
+
+// sketchOf returns the sketch of an event, a new one perhaps, or nil where there is no
+// room for it.
+func (s *Shapes) sketchOf(k key, now time.Time) *sketch {
+	if e := s.events[k]; e != nil {
+		return e
+	}
+	if len(k.name) > maxName {
+		return nil
+	}
+	if s.ofSource[k.source] >= maxOfSource {
+		s.sweep(now, func(e *sketch) bool { return e.source == k.source })
+		return nil // the next call of the event may find room
+	}
+	e := &sketch{key: key{strings.Clone(k.source), strings.Clone(k.typ), strings.Clone(k.name)}, slot: -1}
+	if len(s.events) >= maxEvents || !(room{&s.bytes}).take(e, eventBytes+len(k.source)+len(k.name)) {
+		s.sweep(now, func(*sketch) bool { return true })
+		return nil
+	}
+	s.insert(e)
+	if s.keeper.loaded {
+		s.place(e)
+	}
+	return e
+}
+
+func (s *Shapes) insert(e *sketch) {
+	s.events[e.key] = e
+	s.ofSource[e.source]++
+}
+
+// place gives a sketch the first place that is free to be written at.
+func (s *Shapes) place(e *sketch) {
+	for slot, other := range s.slots {
+		if other == nil {
+			s.slots[slot], e.slot = e, slot
+			return
+		}
+	}
+	e.slot = len(s.slots)
+	s.slots = append(s.slots, e)
+}
+
+const (
+	// staleAfter is after how long without a call an event may make room for others.
+	staleAfter = 24 * time.Hour
+	// sweepEvery is how often room is looked for at most.
+	sweepEvery = time.Minute
+)
+
+// sweep forgets, of some events, the one that was not seen for longest, if that is long
+// enough.
+func (s *Shapes) sweep(now time.Time, of func(*sketch) bool) {
+	if now.Sub(s.swept) < sweepEvery {
+		return
+	}
+	s.swept = now
+	var oldest *sketch
+	for _, e := range s.events {
+		if of(e) && (oldest == nil || e.lastAt < oldest.lastAt) {
+			oldest = e
+		}
+	}
+	if oldest != nil && now.Sub(time.UnixMilli(oldest.lastAt)) >= staleAfter {
+		s.remove(oldest)
+	}
+}

@@ -1,0 +1,218 @@
+package signcheck
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"hash"
+	"strconv"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// maxStamps is how many attempts are looked at.
+const maxStamps = 4
+
+// An Answer says how a signature was made.
+type Answer struct {
+	Found    bool      // a way to make the signature was found
+	Header   string    // the header that it belongs to
+	OfPasted bool      // it is over the body that was pasted
+	Mistakes []Mistake // what the receiver does otherwise; none where the signature is right
+	Tried    []string  // where none was found: what was tried; nothing without a body
+}
+
+// Check finds the way with the fewest mistakes to make the signature that was given.
+func Check(q Question) Answer {
+	q.Sent = q.Sent[:min(len(q.Sent), maxStamps)]
+	var best *way
+	for _, s := range schemesOf(&q) {
+		best = s.search(&q, best)
+	}
+	if best == nil {
+		return Answer{Tried: tried(&q)}
+	}
+	a := Answer{Found: true, Header: webhook.SignatureHeader}
+	if best.scheme == webhook.SignatureStandard {
+		a.Header = "webhook-signature"
+	}
+	a.OfPasted = q.Pasted != nil && bytes.HasSuffix(best.content, q.Pasted)
+	for _, m := range best.mistakes {
+		a.Mistakes = append(a.Mistakes, *m)
+	}
+	return a
+}
+
+// A scheme is one of the two ways in which a destination signs.
+type scheme struct {
+	name webhook.Signature // webhook.SignatureService or webhook.SignatureStandard
+	hash string            // the right one
+	hashing
+}
+
+var (
+	serviceScheme  = scheme{webhook.SignatureService, "SHA-1", serviceHash}
+	standardScheme = scheme{webhook.SignatureStandard, "SHA-256", standardHash}
+)
+
+// schemesOf returns how the destination signs, and then how it does not: a receiver may
+// expect that.
+func schemesOf(q *Question) []scheme {
+	switch q.Scheme {
+	case webhook.SignatureStandard:
+		return []scheme{standardScheme}
+	case webhook.SignatureBoth:
+		return []scheme{serviceScheme, standardScheme}
+	}
+	return []scheme{serviceScheme}
+}
+
+// hashes are those that receivers compute.
+var hashes = []struct {
+	name string
+	new  func() hash.Hash
+}{
+	{"SHA-1", sha1.New}, {"SHA-256", sha256.New}, {"SHA-512", sha512.New}, {"SHA-384", sha512.New384}, {"MD5", md5.New},
+}
+
+// A way is one to make the signature.
+type way struct {
+	scheme   webhook.Signature
+	content  []byte
+	mistakes []*Mistake
+}
+
+// search looks for a way with fewer mistakes than best.
+func (s scheme) search(q *Question, best *way) *way {
+	keys, contents := keysOf(q, s.name), contentsOf(q, s.name)
+	try := func(mac func(content []byte) []byte, sum, content []byte, mistakes ...[]*Mistake) {
+		n := 0
+		for _, m := range mistakes {
+			n += len(m)
+		}
+		if best != nil && n >= len(best.mistakes) || !bytes.Equal(mac(content), sum) {
+			return
+		}
+		best = &way{scheme: s.name, content: content}
+		for _, m := range mistakes {
+			best.mistakes = append(best.mistakes, m...)
+		}
+	}
+	for _, r := range readingsOf(q.Given, s.name) {
+		if s.name == webhook.SignatureStandard {
+			s.tryPrivate(q, r, contents, try)
+		}
+		for _, h := range hashes {
+			if h.new().Size() != len(r.sum) {
+				continue
+			}
+			var hashWrong []*Mistake
+			if h.name != s.hash {
+				hashWrong = []*Mistake{wrongHash(h.name, s.hashing)}
+			}
+			for _, k := range keys {
+				mac := hmac.New(h.new, k.bytes)
+				of := func(content []byte) []byte {
+					mac.Reset()
+					mac.Write(content)
+					return mac.Sum(nil)
+				}
+				for _, c := range contents {
+					try(of, r.sum, c.bytes, hashWrong, r.wrong, k.wrong, c.wrong)
+				}
+			}
+			for _, p := range plainForms {
+				of := func(content []byte) []byte {
+					sum := h.new()
+					sum.Write(p.join(q.Secret, content))
+					return sum.Sum(nil)
+				}
+				for _, c := range contents {
+					try(of, r.sum, c.bytes, []*Mistake{noHMAC(h.name, p.over, s.hashing)}, r.wrong, c.wrong)
+				}
+			}
+		}
+	}
+	return best
+}
+
+// plainForms are hashes without HMAC.
+var plainForms = []struct {
+	over string
+	join func(secret string, content []byte) []byte
+}{
+	{"the secret and then the content", func(secret string, content []byte) []byte { return stamped(secret, content) }},
+	{"the content and then the secret", func(secret string, content []byte) []byte {
+		return append(content[:len(content):len(content)], secret...)
+	}},
+	{"the content alone, without the secret", func(_ string, content []byte) []byte { return content }},
+}
+
+// tryPrivate tries signatures with a private key: they are always the same for the same
+// content.
+func (s scheme) tryPrivate(q *Question, r reading, contents []content, try func(mac func([]byte) []byte, sum, content []byte, mistakes ...[]*Mistake)) {
+	for n, secret := range []string{q.Secret, q.Previous} {
+		if len(secret) < len(asymmetricPrefix) || secret[:len(asymmetricPrefix)] != asymmetricPrefix {
+			continue
+		}
+		var before []*Mistake
+		if n > 0 {
+			before = []*Mistake{{Text: "It is made with the previous private key."}}
+		}
+		of := func(content []byte) []byte { return signPrivate(secret, content) }
+		for _, c := range contents {
+			try(of, r.sum, c.bytes, r.wrong, before, c.wrong)
+		}
+	}
+}
+
+// signPrivate signs a content, of which the id, the timestamp and the dots are a part.
+func signPrivate(secret string, content []byte) []byte {
+	id, rest, _ := bytes.Cut(content, []byte("."))
+	seconds, body, _ := bytes.Cut(rest, []byte("."))
+	at, err := strconv.ParseInt(string(seconds), 10, 64)
+	if err != nil {
+		return nil
+	}
+	text, err := webhook.SignStandard(secret, string(id), time.Unix(at, 0), body)
+	if err != nil {
+		return nil
+	}
+	for _, r := range standardReadings(text) {
+		return r.sum
+	}
+	return nil
+}
+
+// tried says what Check tries, for somebody whose signature none of it explains.
+func tried(q *Question) []string {
+	all := []string{
+		"HMAC and plain hashes of SHA-1, SHA-256, SHA-384, SHA-512 and MD5, written in hex of either case or in base64",
+		"the secret as it is, with and without white space and quotes around it, decoded from base64 and from hex, and missing",
+	}
+	if q.Previous != "" {
+		all = append(all, "the previous secret in the same forms")
+	}
+	switch {
+	case q.Body == nil && q.Pasted == nil:
+		return nil
+	case q.Body == nil:
+		all = append(all, "the pasted body as it is, with a line break, and parsed and written again as JavaScript, Python, Go and PHP do; an empty body")
+	default:
+		all = append(all, "the body as it was sent, with a line break, and parsed and written again as JavaScript, Python, Go and PHP do; an empty body")
+	}
+	if q.Pasted != nil && q.Body != nil {
+		all = append(all, "the pasted body")
+	}
+	if q.Scheme == webhook.SignatureStandard || q.Scheme == webhook.SignatureBoth {
+		if len(q.Sent) == 0 {
+			return append(all, "the body alone: no attempt is remembered that was signed as the specification says, and so neither are its id and its timestamp")
+		}
+		all = append(all, "with the id and the timestamp, without each, in the other order, and in milliseconds")
+	}
+	return all
+}

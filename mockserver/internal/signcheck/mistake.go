@@ -1,0 +1,53 @@
+package signcheck
+
+import "fmt"
+
+// A Mistake is one thing that a receiver does otherwise than the collector.
+type Mistake struct {
+	Text string // what it does, and what is right, in a sentence or two
+	Mend []Line // the line of code that does what is right; none where code is not at fault
+}
+
+// A Line is a line of code in a language.
+type Line struct{ Language, Code string }
+
+// mend makes the lines for the three languages in which receivers are shown.
+func mend(golang, node, python string) []Line {
+	return []Line{{"Go", golang}, {"Node", node}, {"Python", python}}
+}
+
+// A hashing is an HMAC in words and code.
+type hashing struct{ words, golang, node, python string }
+
+var (
+	serviceHash = hashing{
+		"X-Signature is an HMAC-SHA1",
+		`mac := hmac.New(sha1.New, []byte(secret))`, `createHmac('sha1', secret)`, `hmac.new(secret, body, hashlib.sha1)`,
+	}
+	standardHash = hashing{
+		"webhook-signature has an HMAC-SHA256",
+		`mac := hmac.New(sha256.New, key)`, `createHmac('sha256', key)`, `hmac.new(key, content, hashlib.sha256)`,
+	}
+)
+
+func wrongHash(name string, right hashing) *Mistake {
+	return &Mistake{fmt.Sprintf("Your receiver uses %s; %s.", name, right.words), mend(right.golang, right.node, right.python)}
+}
+
+func noHMAC(name, over string, right hashing) *Mistake {
+	return &Mistake{fmt.Sprintf("Your receiver computes a plain %s over %s; %s, with the secret as its key.", name, over, right.words), mend(right.golang, right.node, right.python)}
+}
+
+// How each header is written.
+var (
+	hexLines = mend(`hex.EncodeToString(mac.Sum(nil))`, `.digest('hex')`, `.hexdigest()`)
+	b64Lines = mend(`base64.StdEncoding.EncodeToString(mac.Sum(nil))`, `.digest('base64')`, `base64.b64encode(mac.digest()).decode()`)
+	// Bodies as they came.
+	rawLines = mend(`body, err := io.ReadAll(r.Body) // before anything parses it`, `app.use(express.raw({ type: '*/*' })) // req.body is a Buffer then`, `body = request.get_data() # bytes, before request.json`)
+	// Secrets as they are set.
+	trimLines = mend(`secret := strings.TrimSpace(os.Getenv("SHARED_SECRET"))`, `const secret = process.env.SHARED_SECRET.trim()`, `secret = os.environ["SHARED_SECRET"].strip().encode()`)
+	keyLines  = mend(`key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))`, `const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')`, `key = base64.b64decode(secret.removeprefix("whsec_"))`)
+	textLines = mend(`mac := hmac.New(sha1.New, []byte(secret))`, `createHmac('sha1', secret) // the text, not what it may stand for`, `hmac.new(secret.encode(), body, hashlib.sha1)`)
+	// What a standard signature is over.
+	contentLines = mend(`content := id + "." + timestamp + "." + string(body)`, "const content = `${id}.${timestamp}.${body}`", `content = f"{id}.{timestamp}.".encode() + body`)
+)

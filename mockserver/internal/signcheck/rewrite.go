@@ -1,0 +1,95 @@
+package signcheck
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A style is how a program writes JSON, apart from the order of keys.
+type style struct {
+	spaces bool // behind colons and commas
+	ascii  bool // other characters are escaped
+	slash  bool // slashes are escaped
+}
+
+// rewrite writes a document that stands in its canonical form, without white space, in
+// another style.
+func rewrite(doc []byte, s style) []byte {
+	out := make([]byte, 0, len(doc)+len(doc)/4)
+	inside := false
+	for i := 0; i < len(doc); {
+		c := doc[i]
+		switch {
+		case !inside && (c == ':' || c == ','):
+			out = append(out, c)
+			if s.spaces {
+				out = append(out, ' ')
+			}
+		case inside && c == '\\' && i+1 < len(doc):
+			out = append(out, c, doc[i+1])
+			i++
+		case inside && c == '/' && s.slash:
+			out = append(out, '\\', '/')
+		case c >= utf8.RuneSelf && s.ascii:
+			r, size := utf8.DecodeRune(doc[i:])
+			out = appendEscape(out, r)
+			i += size
+			continue
+		default:
+			if c == '"' {
+				inside = !inside
+			}
+			out = append(out, c)
+		}
+		i++
+	}
+	return out
+}
+
+func appendEscape(out []byte, r rune) []byte {
+	if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
+		return appendUnit(appendUnit(out, high), low)
+	}
+	return appendUnit(out, r)
+}
+
+func appendUnit(out []byte, unit rune) []byte {
+	const hex = "0123456789abcdef"
+	return append(out, '\\', 'u', hex[unit>>12&15], hex[unit>>8&15], hex[unit>>4&15], hex[unit&15])
+}
+
+// marshal parses a document and writes it as encoding/json does: with its keys sorted.
+func marshal(doc []byte, escapeHTML bool) []byte {
+	d := json.NewDecoder(bytes.NewReader(doc))
+	var v any
+	if d.Decode(&v) != nil {
+		return nil
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(escapeHTML)
+	if e.Encode(v) != nil {
+		return nil
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+// indent lays a document out in lines.
+func indent(doc []byte, by string) []byte {
+	var out bytes.Buffer
+	if json.Indent(&out, doc, "", by) != nil {
+		return nil
+	}
+	return out.Bytes()
+}
+
+// quote writes a text as a JSON string.
+func quote(text []byte) []byte {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(string(text)) // a string always encodes
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
