@@ -15,6 +15,7 @@ import (
 // A job is one call that is delivered to the webhooks of a destination.
 type job struct {
 	*Worker
+	requests    *requests
 	destination *tracking.Destination
 	call        *tracking.Call
 	trace       *tracecontext.Context // of the request that brought it, or nil

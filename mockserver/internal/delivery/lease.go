@@ -16,17 +16,20 @@ func (w *Worker) Start() { go w.run() }
 func (w *Worker) run() {
 	ctx := w.leasing
 	defer close(w.done)
-	defer w.entries.Wait()
 	var ordered ordering
+	defer func() {
+		w.entries.Wait()
+		ordered.end()
+	}()
 	for ctx.Err() == nil {
 		lease, err := w.next(ctx, &ordered)
 		switch {
 		case err == nil:
 			e := lease.Entry()
 			w.gate.beginEntry(laneOf(&e), len(e.Calls))
-			if ls := ordered.lines; ls != nil {
-				begun := ls.begin(&e, ordered.OnFailure == tracking.OnFailureOvertake)
-				w.entries.Go(func() { w.deliverInOrder(lease, begun, ls) })
+			if now := ordered; now.lines != nil {
+				begun := now.lines.begin(&e, now.OnFailure == tracking.OnFailureOvertake)
+				w.entries.Go(func() { w.deliverInOrder(lease, begun, now) })
 			} else {
 				w.entries.Go(func() { w.deliver(lease) })
 			}
@@ -45,25 +48,33 @@ func (w *Worker) next(ctx context.Context, ordered *ordering) (journal.Lease, er
 		reader, state := w.reader, w.state
 		w.wake = stop
 		w.mu.Unlock()
+		var lease journal.Lease
 		var err error
 		if state == workerRunning && reader != nil {
 			err = w.order(until, reader, ordered)
 		}
+		unlink := func() bool { return true }
+		if ordered.lines != nil {
+			unlink = context.AfterFunc(ordered.held, stop)
+		}
 		want, at, ok := w.gate.want(stop)
-		if state != workerRunning || reader != nil && !ok {
+		switch {
+		case state != workerRunning || err == nil && reader != nil && !ok:
 			pause.Until(until, at, nil)
-		} else if err != nil && until.Err() == nil {
-			stop()
-			return nil, err
-		} else if reader == nil {
+		case reader == nil:
 			w.reopen(until)
-		} else if lease, err := reader.Next(until, want); err == nil || (until.Err() == nil && !errors.Is(err, journal.ErrClosed)) {
-			stop()
+		case err == nil:
+			lease, err = reader.Next(until, want)
+		}
+		ended := until.Err() != nil
+		unlink()
+		stop()
+		switch {
+		case lease != nil || err != nil && !ended && !errors.Is(err, journal.ErrClosed):
 			return lease, err
-		} else if until.Err() == nil {
+		case err != nil && !ended:
 			w.forget(reader)
 		}
-		stop()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

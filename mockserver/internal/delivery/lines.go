@@ -16,9 +16,11 @@ import (
 const (
 	// overdueLook is when it is looked again for a call that is before others in its
 	// line, and due, but was not leased yet.
-	overdueLook = 250 * time.Millisecond
-	// behindFailing is when it is looked again for a call behind one that has failed
-	// before and is attempted now: that may take as long as a request does.
+	overdueLook = 50 * time.Millisecond
+	// besideFailing is how long a call stays leased behind one that has failed before and is
+	// attempted now, which may take as long as a request does. behindFailing is when it is
+	// looked again for one that was not leased so long.
+	besideFailing = 250 * time.Millisecond
 	behindFailing = time.Second
 	// lineSpread is how much later each call of a line is due than the one before, up to
 	// maxSpread: those behind one that fails do not come all at once.
@@ -101,9 +103,19 @@ type lineCall struct {
 
 // A lineEntry is an entry whose calls are in lines.
 type lineEntry struct {
-	done   chan struct{} // closed when the entry has ended
-	stored bool          // its end is stored, once it has ended
-	before []*lineEntry  // which have to end before; guarded by lines.mu
+	placed   chan struct{} // closed when its end has a place among those that are stored, or is not to be stored
+	returned bool          // it is not to be stored; set before placed is closed
+	once     sync.Once     // guards both
+	before   []*lineEntry  // which have to end before; guarded by lines.mu
+}
+
+// place says that the end of the entry has its place, or that it was returned. The first
+// word counts.
+func (e *lineEntry) place(returned bool) {
+	e.once.Do(func() {
+		e.returned = returned
+		close(e.placed)
+	})
 }
 
 func newLines(keeps func(position uint64) bool) *lines {
@@ -134,7 +146,7 @@ func (ls *lines) add(e *journal.Entry, due time.Time, overtake bool) {
 // begin puts the calls of an entry that was leased into their lines, those that are
 // there already at work.
 func (ls *lines) begin(e *journal.Entry, overtake bool) *lineEntry {
-	entry := &lineEntry{done: make(chan struct{})}
+	entry := &lineEntry{placed: make(chan struct{})}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range e.Calls {
@@ -309,13 +321,22 @@ func (ls *lines) drop(l *line) {
 // turn waits for the turn of a call of an entry. It is not ok if the call has to wait in
 // the journal until it is due, or ctx ends: then due is the zero time.
 func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, position uint64) (due time.Time, ok bool) {
+	var late <-chan time.Time
+	isLate := false
 	for {
 		due, wait := ls.look(e, c, position)
-		if wait == nil {
+		if wait == nil || isLate && !due.IsZero() {
 			return due, due.IsZero()
+		}
+		if late == nil && !due.IsZero() {
+			timer := time.NewTimer(besideFailing)
+			defer timer.Stop()
+			late = timer.C
 		}
 		select {
 		case <-wait:
+		case <-late:
+			isLate = true
 		case <-ctx.Done():
 		}
 		if ctx.Err() != nil {
@@ -326,7 +347,8 @@ func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, posit
 }
 
 // look returns when a call is due that has to wait in the journal, or what is closed when
-// it is to look again. If it is neither, it is its turn.
+// it is to look again. If it is neither, it is its turn; if it is both, it may stay leased
+// for a moment.
 func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time.Time, wait chan struct{}) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -338,21 +360,23 @@ func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time
 	if early := own.due - now.UnixNano(); early > int64(earliest) {
 		return now.Add(time.Duration(early)), nil
 	}
-	for i := 0; i < len(l.calls) && l.calls[i].position < position; i++ {
+	at, _ := l.find(position)
+	for i := 0; i < at; i++ {
 		switch before := &l.calls[i]; {
 		case before.ended:
 			e.endAfter(before.entry)
 		case before.waits:
 			e.endAfter(before.entry)
-			return dueBehind(before, now, len(l.calls)-i), nil
+			return dueBehind(before, now, at-i), nil
 		case before.entry == nil && now.UnixNano()-before.due > int64(lostAfter) && !ls.keeps(before.position):
 			l.removeAt(i)
-			i--
+			i, at = i-1, at-1
 		case before.entry == nil:
-			return dueBehind(before, now, len(l.calls)-i), nil
-		case before.failing && before.entry != e:
-			return now.Add(behindFailing), nil
+			return dueBehind(before, now, at-i), nil
 		default:
+			if before.failing && before.entry != e {
+				due = now.Add(behindFailing)
+			}
 			wait = make(chan struct{})
 			l.waiting = append(l.waiting, wait)
 			return due, wait
@@ -389,8 +413,7 @@ func (e *lineEntry) endAfter(other *lineEntry) {
 // journal is due, but for the precision of clocks.
 const earliest = 50 * time.Millisecond
 
-// dueBehind returns when a call is due behind one that waits, with so many of their line
-// from that on.
+// dueBehind returns when a call is due that is so many calls behind one that waits.
 func dueBehind(before *lineCall, now time.Time, calls int) time.Time {
 	in := max(time.Duration(before.due-now.UnixNano()), overdueLook)
 	return now.Add(in + min(time.Duration(calls)*lineSpread, maxSpread))
@@ -422,18 +445,18 @@ func (ls *lines) leave(c *tracking.Call, position uint64) {
 	ls.remove(c, position)
 }
 
-// awaitBefore waits until the entries have ended that have to before e, and reports
-// whether their ends are stored.
-func (ls *lines) awaitBefore(e *lineEntry) (stored bool) {
+// awaitBefore waits until the ends of the entries have their place that have to end before
+// e, and reports whether they are to be stored.
+func (ls *lines) awaitBefore(e *lineEntry) (placed bool) {
 	ls.mu.Lock()
 	before := e.before
 	ls.mu.Unlock()
-	stored = true
+	placed = true
 	for _, b := range before {
-		<-b.done
-		stored = stored && b.stored
+		<-b.placed
+		placed = placed && !b.returned
 	}
-	return stored
+	return placed
 }
 
 // finish ends an entry. If its end is stored, the calls that have ended leave their lines;
@@ -455,6 +478,4 @@ func (ls *lines) finish(e *lineEntry, of *journal.Entry, stored bool) {
 			l.wake()
 		}
 	}
-	e.stored = stored
-	close(e.done)
 }

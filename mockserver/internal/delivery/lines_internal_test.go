@@ -121,6 +121,49 @@ func TestOrderSwitchedOn(t *testing.T) {
 	})
 }
 
+// TestLongLinesAreDeliveredSoonAfterAnOutage: what 20,000 calls of five users wait for is
+// little more than their deliveries.
+func TestLongLinesAreDeliveredSoonAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := journal.NewMemory(0)
+		reader, err := memory.Attach(t.Context(), "d", nil)
+		require.NoError(t, err)
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		var up atomic.Bool
+		var delivered atomic.Int64
+		const users, entries, each = 5, 1000, 20
+		all := make(chan struct{})
+		w := NewWorker(d, reader, WorkerConfig{
+			Sender: senderFunc(func(context.Context, sender.Request) webhook.Attempt {
+				time.Sleep(time.Millisecond)
+				if !up.Load() {
+					return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary, Error: "busy"}
+				}
+				if delivered.Add(1) == entries*each {
+					close(all)
+				}
+				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+			}),
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Timeout: webhook.Timeout, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+		})
+		w.Start()
+		for range entries {
+			calls := make([]tracking.Call, each)
+			for i := range calls {
+				calls[i] = tracking.Call{ID: "m", Source: "web", Type: "track", UserID: fmt.Sprint("u", i%users), ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
+			}
+			require.NoError(t, memory.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+		}
+		time.Sleep(30 * time.Second)
+		up.Store(true)
+		began := time.Now()
+		<-all
+		assert.Less(t, time.Since(began), 20*time.Second) // of 4,000 deliveries of 1 ms, one after another
+		w.Stop()
+	})
+}
+
 // TestManyUsersInLine: 100,000 users whose calls wait take less than 100 MB.
 func TestManyUsersInLine(t *testing.T) {
 	heap := func() uint64 {

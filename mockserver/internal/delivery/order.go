@@ -19,30 +19,64 @@ type ordering struct {
 	tracking.Ordering
 	reader journal.Reader
 	lines  *lines // nil where calls are in no order
+
+	// While there are lines.
+
+	held     context.Context // ends when another process may deliver
+	release  func()          // lets others deliver
+	requests *requests       // end with held
 }
 
-// order brings the ordering to the settings and the reader as they are. Where calls are
-// to be ordered from now on, it waits until the entries have ended that are worked at, and
-// puts all that waits in the journal into lines.
+// end ends the ordering, whose entries have ended.
+func (o *ordering) end() {
+	if o.release != nil {
+		o.requests.parent.end()
+		o.release()
+	}
+	*o = ordering{}
+}
+
+// order brings the ordering to the settings and the reader as they are. Where that changes
+// it, it waits until the entries have ended that are worked at. Where calls are to be
+// ordered from now on, it waits until no other process delivers, and puts all that waits
+// in the journal into lines.
 func (w *Worker) order(ctx context.Context, reader journal.Reader, now *ordering) error {
 	to := w.Destination().Ordering
 	switch {
 	case !to.IsOrdered() && now.lines == nil:
 		return nil
 	case !to.IsOrdered():
+		w.entries.Wait()
+		now.end()
 		w.gate.setInOrder(false)
-		*now = ordering{}
 		return nil
-	case now.lines != nil && now.Ordering == to && now.reader == reader:
+	case now.lines != nil && now.Ordering == to && now.reader == reader && now.held.Err() == nil:
 		return nil
 	}
 	w.entries.Wait()
+	now.end()
 	w.gate.setInOrder(true)
-	*now = ordering{}
+	held, release, err := reader.Hold(ctx)
+	if err != nil {
+		return err
+	}
+	begun := ordering{Ordering: to, reader: reader, held: held, release: release}
+	begun.requests = &requests{parent: newScope(w.requests.parent), timeout: w.Timeout}
+	context.AfterFunc(held, begun.requests.parent.end)
+	if begun.lines, err = w.linesOf(ctx, reader, to); err != nil {
+		begun.end()
+		return err
+	}
+	*now = begun
+	return nil
+}
+
+// linesOf puts all that waits in the journal into lines.
+func (w *Worker) linesOf(ctx context.Context, reader journal.Reader, to tracking.Ordering) (*lines, error) {
 	ls := newLines(reader.Keeps)
 	pairs, err := w.Joined.Load(ctx)
 	if err != nil {
-		return fmt.Errorf("which ids are of one user cannot be read: %w", err)
+		return nil, fmt.Errorf("which ids are of one user cannot be read: %w", err)
 	}
 	for _, pair := range pairs {
 		ls.join(ls.line(pair[0]), ls.line(pair[1]))
@@ -50,31 +84,33 @@ func (w *Worker) order(ctx context.Context, reader journal.Reader, now *ordering
 	if err := reader.Waiting(ctx, func(e journal.Entry, due time.Time) bool {
 		ls.add(&e, due, to.OnFailure == tracking.OnFailureOvertake)
 		return ctx.Err() == nil
-	}); err != nil || ctx.Err() != nil {
-		return err
+	}); err != nil {
+		return nil, err
 	}
-	*now = ordering{to, reader, ls}
-	return nil
+	return ls, ctx.Err()
 }
 
 // An orderedEntry is an entry whose calls are delivered each in its turn.
 type orderedEntry struct {
 	*Worker
 	*lineEntry
+	ordering  *ordering
 	lines     *lines
 	lease     journal.Lease
 	entry     journal.Entry
 	jobs      []job
-	admitting context.Context
+	admitting scope
 	deadline  time.Time
 }
 
 // deliverInOrder is deliver where the calls of a user have an order.
-func (w *Worker) deliverInOrder(lease journal.Lease, e *lineEntry, ls *lines) {
-	oe := &orderedEntry{Worker: w, lineEntry: e, lines: ls, lease: lease, entry: lease.Entry()}
+func (w *Worker) deliverInOrder(lease journal.Lease, e *lineEntry, o ordering) {
+	oe := &orderedEntry{Worker: w, lineEntry: e, ordering: &o, lines: o.lines, lease: lease, entry: lease.Entry()}
 	lane := laneOf(&oe.entry)
 	defer w.gate.endEntry(lane, len(oe.entry.Calls))
-	oe.admitting = w.admission()
+	oe.admitting = newScope(w.admission())
+	defer oe.admitting.end()
+	defer context.AfterFunc(o.held, oe.admitting.end)()
 	oe.jobs, oe.deadline = make([]job, len(oe.entry.Calls)), oe.entry.Since.Add(webhook.Window+lastAttemptGrace)
 	var users sync.WaitGroup
 	for _, calls := range oe.byUser() {
@@ -94,7 +130,7 @@ func (oe *orderedEntry) byUser() (users [][]int) {
 	place := make(map[event.Key]int, len(oe.jobs))
 	for i := range oe.jobs {
 		call := &oe.entry.Calls[i]
-		oe.jobs[i] = job{Worker: oe.Worker, call: call, trace: oe.entry.Traces.At(i), note: noteOf(&oe.entry, i)}
+		oe.jobs[i] = job{Worker: oe.Worker, requests: oe.ordering.requests, call: call, trace: oe.entry.Traces.At(i), note: noteOf(&oe.entry, i)}
 		oe.jobs[i].attempt = oe.entry.Attempt - oe.jobs[i].note.skipped
 		user := userOf(call)
 		key := keyOfUser(user)
@@ -195,9 +231,12 @@ func (oe *orderedEntry) retryOrGiveUp(j *job) {
 // end tells the journal how the entry ended, after those that have to end before.
 func (oe *orderedEntry) end() {
 	if !oe.lines.awaitBefore(oe.lineEntry) {
+		oe.place(true)
 		oe.lease.Return() // what was delivered is repeated behind what is
 		oe.lines.finish(oe.lineEntry, &oe.entry, false)
 		return
 	}
-	oe.lines.finish(oe.lineEntry, &oe.entry, oe.Worker.finish(oe.lease, oe.jobs, true))
+	stored := oe.Worker.finish(oe.lease, oe.jobs, func() { oe.place(false) })
+	oe.place(true)
+	oe.lines.finish(oe.lineEntry, &oe.entry, stored)
 }

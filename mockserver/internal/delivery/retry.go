@@ -31,7 +31,7 @@ func (w *Worker) deliver(lease journal.Lease) {
 	jobs, tickets := make([]job, len(e.Calls)), make([]*ticket, 0, len(e.Calls))
 	for i := range jobs {
 		j := &jobs[i]
-		*j = job{Worker: w, call: &e.Calls[i], trace: e.Traces.At(i), note: noteOf(&e, i)}
+		*j = job{Worker: w, requests: &w.requests, call: &e.Calls[i], trace: e.Traces.At(i), note: noteOf(&e, i)}
 		j.attempt = e.Attempt - j.note.skipped
 		if admitting.Err() == nil && j.prepare() {
 			tickets = append(tickets, &j.ticket)
@@ -43,7 +43,7 @@ func (w *Worker) deliver(lease journal.Lease) {
 			t.call.(*job).delivery = expired("it could not be tried in that time")
 		}
 	}
-	w.finish(lease, jobs, false)
+	w.finish(lease, jobs, nil)
 }
 
 // admission returns what ends when no more calls may begin.
@@ -54,12 +54,14 @@ func (w *Worker) admission() context.Context {
 }
 
 // finish tells the journal how the entry ended, and the observer of each call. It reports
-// whether the journal has it.
-func (w *Worker) finish(lease journal.Lease, jobs []job, ordered bool) (stored bool) {
+// whether the journal has it. Where calls have an order, placed is called when the end has
+// its place among others.
+func (w *Worker) finish(lease journal.Lease, jobs []job, placed func()) (stored bool) {
 	e, now := lease.Entry(), time.Now()
 	var result journal.Result
-	if ordered {
+	if placed != nil {
 		result = resultInOrder(jobs, now)
+		result.Placed = placed
 	} else if r, ok := w.result(&e, jobs, now); ok {
 		result = r
 	} else {

@@ -138,9 +138,6 @@ func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destinatio
 // destination but for its name, joined.
 func (c *Collector) CheckDestination(d *tracking.Destination) error {
 	errs := []error{d.Validate()}
-	if c.config.Shared {
-		errs = append(errs, settings.CheckShared(d))
-	}
 	known := c.Settings().Sources
 	for i, name := range d.Sources {
 		if !c.config.AnyWriteKey && !slices.ContainsFunc(known, settings.SourceNamed(name)) {

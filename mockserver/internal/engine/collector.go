@@ -151,11 +151,11 @@ func (c *Collector) Verify(ctx context.Context) ([]journal.Verification, error) 
 
 // apply brings the collector to its settings. The caller holds changing.
 func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored storedSettings) error {
-	if err := c.validate(defined); err != nil {
+	if err := defined.Validate(); err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}
 	all := stored.addedTo(defined)
-	if err := c.validate(all); err != nil {
+	if err := all.Validate(); err != nil {
 		return fmt.Errorf("mockserver: stored settings: %w", err)
 	}
 	if c.life.Err() != nil {
@@ -360,13 +360,4 @@ func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
 		}
 	}
 	return all
-}
-
-// validate returns a [*webhook.FieldError] for each thing that is wrong with settings,
-// joined.
-func (c *Collector) validate(s settings.Settings) error {
-	if !c.config.Shared {
-		return s.Validate()
-	}
-	return errors.Join(s.Validate(), s.ValidateShared())
 }

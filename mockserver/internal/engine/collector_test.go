@@ -199,21 +199,3 @@ func TestReplayLeavesOutWhatAnEarlierDestinationHad(t *testing.T) {
 		assert.EqualValues(t, 2, ledgers[0].Accepted)
 	})
 }
-
-// TestOrderIsRefusedOnACluster: in the configuration, and while the collector runs.
-func TestOrderIsRefusedOnACluster(t *testing.T) {
-	d := hook("d")
-	d.Order = tracking.OrderUser
-	refused := func(err error) {
-		t.Helper()
-		problem := (*webhook.FieldError)(nil)
-		require.ErrorAs(t, err, &problem)
-		assert.Equal(t, "destinations[0].order", problem.Field)
-	}
-	_, err := engine.New(engine.Config{Shared: true, Destinations: []tracking.Destination{d}})
-	refused(err)
-	c := newCollector(t, engine.Config{Shared: true})
-	refused(c.AddDestination(t.Context(), d))
-	refused(c.Apply(t.Context(), settings.Settings{Destinations: []tracking.Destination{d}}))
-	assert.Error(t, c.CheckDestination(&d))
-}

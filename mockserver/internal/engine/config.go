@@ -66,8 +66,7 @@ type Config struct {
 	// Journal keeps accepted calls. The collector closes it. Defaults to
 	// journal.NewMemory.
 	Journal journal.Journal
-	// Shared says that other collectors share the Journal: then no destination can have
-	// an order. Defaults to false.
+	// Shared says that other collectors share the Journal. Defaults to false.
 	Shared bool
 	// Store keeps the settings that are made while the collector runs. Defaults to
 	// State.

@@ -229,7 +229,7 @@ func (c *Collector) changeLocked(ctx context.Context, edit func(stored *storedSe
 	stored, err := state.Update(ctx, c.config.Store, settingsKey, func(s *storedSettings) error {
 		if refused = edit(s, s.addedTo(defined)); refused == nil {
 			s.pruneGone(s.addedTo(defined))
-			refused = c.validate(s.addedTo(defined))
+			refused = s.addedTo(defined).Validate()
 		}
 		return refused
 	})

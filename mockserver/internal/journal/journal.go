@@ -117,6 +117,13 @@ type Reader interface {
 	// at another destination of its name.
 	Since() time.Time
 
+	// Hold waits until this process may hand out entries in order, and no other that
+	// shares the journal does. That lasts until release is called, or held ends: then
+	// nothing more may begin of what was leased meanwhile, and what is under way is to
+	// be broken off. release must be called once, when no entry is leased. The error is
+	// ctx's, or ErrClosed.
+	Hold(ctx context.Context) (held context.Context, release func(), err error)
+
 	// Waiting yields the entries that wait for their next attempt, in any order, and
 	// when each is due, until yield returns false. None of the reader's entries may be
 	// leased.
@@ -134,8 +141,10 @@ type Want struct {
 	// Except leaves out calls of these sources that were never tried.
 	Except []string
 	// InOrder has sources take no turns: entries that were never tried come in the order
-	// of their positions, also those that are replayed. NoRetries and Except must not be
-	// set beside it.
+	// of their positions, also those that are replayed, and one comes after four of those
+	// that are tried again at most. NoRetries and Except must not be
+	// set beside it. Where several processes share the journal, none come but while this
+	// one holds the destination, see Reader.Hold.
 	InOrder bool
 }
 
@@ -202,6 +211,9 @@ type Result struct {
 	// MayWait says that nothing else waits until it is stored: a journal may wait a moment
 	// for others, to store them together.
 	MayWait bool
+	// Placed, if not nil, is called once by Finish, as soon as the result has its place: what
+	// is handed over afterwards is not stored without it. It must not block.
+	Placed func()
 }
 
 // Keeps reports whether the call at a place was filtered and is kept.

@@ -376,6 +376,11 @@ func (r *memoryReader) Next(ctx context.Context, want Want) (Lease, error) {
 	}
 }
 
+// Hold succeeds at once: nobody shares what is in memory.
+func (r *memoryReader) Hold(context.Context) (context.Context, func(), error) {
+	return context.Background(), func() {}, nil
+}
+
 func (r *memoryReader) Waiting(_ context.Context, yield func(e Entry, due time.Time) bool) error {
 	q := r.queue
 	q.journal.mu.Lock()
@@ -411,6 +416,9 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 	q, e := l.queue, l.entry
 	q.journal.mu.Lock()
 	defer q.journal.mu.Unlock()
+	if r.Placed != nil {
+		r.Placed()
+	}
 	if !q.leased[e] {
 		return nil // detached meanwhile, or finished before
 	}

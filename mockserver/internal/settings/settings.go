@@ -69,27 +69,6 @@ func (s Settings) destinationProblems() (problems []error) {
 	return problems
 }
 
-// ValidateShared returns a [*webhook.FieldError] for each setting that cannot be used
-// where several collectors share a journal, joined.
-func (s Settings) ValidateShared() error {
-	var problems []error
-	for i := range s.Destinations {
-		for _, err := range FieldErrors(CheckShared(&s.Destinations[i])) {
-			err.Field = fmt.Sprintf("destinations[%d].%s", i, err.Field)
-			problems = append(problems, err)
-		}
-	}
-	return errors.Join(problems...)
-}
-
-// CheckShared does so for a destination.
-func CheckShared(d *tracking.Destination) error {
-	if !d.IsOrdered() {
-		return nil
-	}
-	return &webhook.FieldError{Field: "order", Problem: "cannot be kept on a cluster, where several collectors deliver at a time", Hint: `use "none", or a collector with a directory of its own`}
-}
-
 // FieldErrors returns the [*webhook.FieldError]s that err joins or wraps, in their order.
 func FieldErrors(err error) (all []*webhook.FieldError) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {

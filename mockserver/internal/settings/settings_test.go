@@ -56,12 +56,6 @@ func TestOrdersAreChecked(t *testing.T) {
 			} else {
 				assert.EqualError(t, err, test.want)
 			}
-			err = Settings{Destinations: []tracking.Destination{d}}.ValidateShared()
-			if test.ordering.Order != tracking.OrderUser {
-				assert.NoError(t, err)
-			} else {
-				assert.EqualError(t, err, `destinations[0].order: cannot be kept on a cluster, where several collectors deliver at a time: use "none", or a collector with a directory of its own`)
-			}
 		})
 	}
 }

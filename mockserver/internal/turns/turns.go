@@ -12,6 +12,10 @@ import (
 // while there are both.
 const freshPerTimed = 4
 
+// timedPerFresh is how many values with a time are popped for one without where sources
+// take no turns: what waits behind a value with a time would be popped for nothing.
+const timedPerFresh = 4
+
 // A Queue holds what waits for a destination. Values that have a time wait for it;
 // the others stand in a line for each source. The lines take turns, and those whose
 // time has come have every fifth turn, so that none of them keeps the others back
@@ -25,7 +29,7 @@ type Queue[T any] struct {
 	lines  map[string][]T
 	order  []string // the sources that have a line; the first has the next turn
 	fresh  int      // values in lines
-	streak int      // of them popped since the last with a time
+	streak int      // of them popped since the last with a time; negative: of those with a time since the last of them
 }
 
 // New returns an empty queue. due returns the zero time for values that have none, and
@@ -59,35 +63,35 @@ func (q *Queue[T]) Push(v T) {
 // and at is when the next may be due; the zero time if none has a time.
 func (q *Queue[T]) Pop(now time.Time, except []string, noTimed bool) (v T, at time.Time, ok bool) {
 	turn := slices.IndexFunc(q.order, func(source string) bool { return !slices.Contains(except, source) })
-	return q.pop(now, turn, !noTimed && len(q.timed.values) > 0)
+	return q.pop(now, turn, !noTimed && len(q.timed.values) > 0, func() bool { return q.streak >= freshPerTimed })
 }
 
 // pop takes out the first value of the source with the turn, if that is one, or, if timed,
-// the first whose time has come.
-func (q *Queue[T]) pop(now time.Time, turn int, timed bool) (v T, at time.Time, ok bool) {
+// the first whose time has come. Where there are both, timedFirst says which.
+func (q *Queue[T]) pop(now time.Time, turn int, timed bool, timedFirst func() bool) (v T, at time.Time, ok bool) {
 	if timed {
 		at = q.due(q.timed.values[0])
 	}
 	switch {
-	case timed && !now.Before(at) && (turn < 0 || q.streak >= freshPerTimed):
-		q.streak = 0
+	case timed && !now.Before(at) && (turn < 0 || timedFirst()):
+		q.streak = min(q.streak, 0) - 1
 		return heap.Pop(&q.timed).(T), time.Time{}, true
 	case turn < 0:
 		return v, at, false
 	}
-	q.streak = min(q.streak+1, freshPerTimed)
+	q.streak = min(max(q.streak, 0)+1, freshPerTimed)
 	return q.popLine(turn), time.Time{}, true
 }
 
 // PopInOrder takes out the value whose turn it is now if sources take none: of those
-// without a time the one with the lowest number, if that is limit at most. Those whose
-// time has come have every fifth turn. It returns what Pop does.
+// without a time the one with the lowest number, if that is limit at most. It has every
+// fifth turn while there are values whose time has come. It returns what Pop does.
 func (q *Queue[T]) PopInOrder(now time.Time, limit uint64) (v T, at time.Time, ok bool) {
 	line, first := q.first()
 	if line >= 0 && first > limit {
 		line = -1
 	}
-	return q.pop(now, line, len(q.timed.values) > 0)
+	return q.pop(now, line, len(q.timed.values) > 0, func() bool { return q.streak > -timedPerFresh })
 }
 
 // First returns the lowest number of the values without a time. It is not ok if there

@@ -116,11 +116,24 @@ func TestPopInOrder(t *testing.T) {
 		}
 		got = append(got, v.name)
 	}
-	if want := "a1 b2 b3 a4 t0 b5 c6 t1"; strings.Join(got, " ") != want {
+	if want := "t0 t1 a1 b2 b3 a4 b5 c6"; strings.Join(got, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 	if first, ok := q.First(); !ok || first != 9 {
 		t.Errorf("the first is %d, want 9", first)
+	}
+}
+
+// TestInOrderWhatIsDueComesFirst: what is behind it may be behind it in its line too.
+func TestInOrderWhatIsDueComesFirst(t *testing.T) {
+	q := queue(append(timed("t0 t1 t2 t3 t4 t5 t6"), fresh("a1 b2 a3")...)...)
+	var got []string
+	now := begin.Add(time.Minute)
+	for v, _, ok := q.PopInOrder(now, 8); ok; v, _, ok = q.PopInOrder(now, 8) {
+		got = append(got, v.name)
+	}
+	if want := "t0 t1 t2 t3 a1 t4 t5 t6 b2 a3"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
 	}
 }
 

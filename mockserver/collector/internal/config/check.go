@@ -34,11 +34,7 @@ func (c *Config) check(d *decoder, lookup resolver) {
 	c.checkAlerts(wrong)
 	c.checkOTLP(wrong)
 	c.checkReachable(wrong, lookup)
-	err := c.Settings().Validate()
-	if c.NATS != nil {
-		err = errors.Join(err, c.Settings().ValidateShared())
-	}
-	for _, p := range settings.FieldErrors(err) {
+	for _, p := range settings.FieldErrors(c.Settings().Validate()) {
 		wrong(p.Field, p.Problem, p.Hint)
 	}
 }

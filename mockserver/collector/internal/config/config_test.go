@@ -111,7 +111,6 @@ destinations:
 func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 	const store = "data: d\n"
 	for _, c := range []struct{ name, yaml, want string }{
-		{"an order on a cluster", "nats: {url: 'nats://h:4222'}\ndestinations:\n  - name: d\n    order: user\n    webhooks: [{url: 'https://h/'}]", `c.yaml:4:5: destinations[0].order cannot be kept on a cluster, where several collectors deliver at a time: use "none", or a collector with a directory of its own`},
 		{"a time without an order", store + "destinations:\n  - name: d\n    giveUpAfter: 10m\n    webhooks: [{url: 'https://h/'}]", `c.yaml:4:5: destinations[0].giveUpAfter is set without an order: set order to "user", or leave it out`},
 		{"nothing at all", "", `c.yaml: data is not set: name the directory of the queue, or the cluster that keeps it in nats.url`},
 		{"not YAML", store + "sources: [", `c.yaml:2:10: is not YAML: sequence end token ']' not found`},

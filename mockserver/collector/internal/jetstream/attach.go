@@ -106,6 +106,7 @@ func (j *Journal) clear(ctx context.Context, destination string) error {
 	for subject, kind := range map[string]string{"at": record.StreamRetry, "due": record.StreamRetry, "f": record.StreamFailed, "m": record.StreamFailed} {
 		errs = append(errs, j.JS.Purge(ctx, j.Names.Stream(kind), j.Names.Subject(subject, t, "*"), 0))
 	}
+	errs = append(errs, j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "order", t), 0))
 	return errors.Join(errs...)
 }
 

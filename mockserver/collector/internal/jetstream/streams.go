@@ -35,6 +35,9 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 		Name: n.Stream(record.StreamOutcomes), Description: "what became of calls",
 		Subjects: []string{n.Subject("o")},
 	}
+	if o.NATS != nil {
+		outcomes.Subjects = append(outcomes.Subjects, n.Subject("o", "*"))
+	}
 	retry := jetstream.StreamConfig{
 		Name: n.Stream(record.StreamRetry), Description: "what is to be tried again, and when",
 		Subjects:  []string{n.Subject("at.*.*"), n.Subject("due.*.*")},
@@ -121,15 +124,22 @@ func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfi
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return record.Damaged("the stream %s cannot be found in %s, though it was created there; its meta.inf may be damaged. Nothing was removed. "+
 			"Restore the directory from a backup, or move it away to begin empty: the calls in it that were not delivered are then lost", config.Name, j.options.Dir)
-	case err == nil && !sameLimits(info.Config, config):
+	case err == nil && !(sameLimits(info.Config, config) && hasSubjects(info.Config, config)):
 		have := info.Config
 		have.MaxBytes, have.MaxAge = config.MaxBytes, config.MaxAge
+		have.Subjects = slices.Compact(slices.Sorted(slices.Values(slices.Concat(have.Subjects, config.Subjects))))
 		err = j.JS.Update(ctx, have)
 	}
 	if err != nil {
 		return fmt.Errorf("journal: the stream %s: %w", config.Name, err)
 	}
 	return nil
+}
+
+// hasSubjects reports whether a stream takes all subjects that are wanted. It may take more:
+// another process may be of a newer version.
+func hasSubjects(have, want jetstream.StreamConfig) bool {
+	return !slices.ContainsFunc(want.Subjects, func(s string) bool { return !slices.Contains(have.Subjects, s) })
 }
 
 func sameLimits(have, want jetstream.StreamConfig) bool {

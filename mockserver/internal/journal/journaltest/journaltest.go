@@ -368,6 +368,10 @@ func inOrder(t *testing.T, o Options) {
 		require.NoError(t, err)
 		return l
 	}
+	held, release, err := r.Hold(ctx)
+	require.NoError(t, err)
+	require.NoError(t, held.Err())
+	defer release()
 	require.NoError(t, j.Append(within(t), batch("a", "old", 1)))
 	old := wanted()
 	finish(t, old, time.Time{}, tracking.StateDelivered)
@@ -415,6 +419,15 @@ func inOrder(t *testing.T, o Options) {
 	}))
 	slices.Sort(waiting)
 	require.Equal(t, positions, waiting)
+
+	require.NoError(t, j.Append(within(t), batch("a", "placed", 1)))
+	l, placed := wanted(), false
+	require.NoError(t, l.Finish(ctx, journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}, Placed: func() { placed = true }}))
+	require.True(t, placed)
+	release()
+	held, release, err = r.Hold(ctx) // again
+	require.NoError(t, err)
+	require.NoError(t, held.Err())
 }
 
 func returned(t *testing.T, o Options) {

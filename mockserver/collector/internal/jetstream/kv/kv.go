@@ -210,7 +210,5 @@ func (b *Buckets) keep(kv jetstream.KeyValue, revision uint64) error {
 
 // isConflict reports whether a value had another revision.
 func isConflict(err error) bool {
-	var refused *jetstream.APIError
-	return errors.Is(err, jetstream.ErrKeyExists) ||
-		errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+	return errors.Is(err, jetstream.ErrKeyExists) || store.IsWrongSequence(err)
 }

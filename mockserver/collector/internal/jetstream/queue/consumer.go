@@ -23,6 +23,8 @@ const (
 	// maxUnended is how many messages of a destination may be at work, in all
 	// processes.
 	maxUnended = 4096
+	// holdIdle is how long the consumer of a hold is kept that nobody asks.
+	holdIdle = time.Minute
 )
 
 // ensure makes the consumers that are missing, and has that of CALLS let through
@@ -45,6 +47,10 @@ func (q *Queue) ensure(ctx context.Context) error {
 // will not do.
 func (q *Queue) ensureCalls(ctx context.Context, sources []string, do func(have, want []string) bool) error {
 	c := q.consumer()
+	if c.Durable = q.consumerName(record.StreamCalls); q.held() != nil {
+		// It does not go back for what comes of a source that the destination gets from then on.
+		sources, c.InactiveThreshold = nil, holdIdle
+	}
 	c.FilterSubjects, c.DeliverPolicy = q.set.Names.CallSubjects(sources), jetstream.DeliverByStartSequencePolicy
 	q.set.account.With(q.name, func(b *ledger.Account) { c.OptStartSeq = b.Floor + 1 })
 	return q.ensureConsumer(ctx, record.StreamCalls, c, do)
@@ -66,6 +72,24 @@ func (set *Set) ConnectSources(ctx context.Context, destination string, sources 
 	}
 	q := &Queue{set: set, attachment: attachment{name: destination}}
 	return set.Patiently(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
+}
+
+// consumerName names the consumer that this process asks. A hold has one of its own for
+// first attempts: what a process that holds the destination no longer asks for does not
+// lack here.
+func (q *Queue) consumerName(kind string) string {
+	name := q.set.Names.Consumer(q.name)
+	if h := q.held(); h != nil && kind == record.StreamCalls {
+		name += "-" + h.name
+	}
+	return name
+}
+
+// held returns the hold of this process, or nil.
+func (q *Queue) held() *hold {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.hold
 }
 
 func (q *Queue) consumer() jetstream.ConsumerConfig {

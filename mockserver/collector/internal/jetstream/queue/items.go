@@ -102,10 +102,10 @@ func (q *Queue) wake() {
 // low returns the message of CALLS below which every first attempt has ended, or
 // 0 where another process may have one. The lock is held.
 func (q *Queue) low() uint64 {
-	if q.set.Shared {
+	if q.set.Shared && q.hold == nil {
 		return 0
 	}
-	low := q.last + 1
+	low := q.came + 1
 	for seq := range q.messages {
 		low = min(low, seq)
 	}
@@ -132,7 +132,9 @@ func (q *Queue) remove(it *item) jetstream.Msg {
 	if p.left--; p.left > 0 {
 		return nil
 	}
-	delete(q.messages, it.Ref.Seq)
+	if q.messages[it.Ref.Seq] == p {
+		delete(q.messages, it.Ref.Seq)
+	}
 	return p.msg
 }
 

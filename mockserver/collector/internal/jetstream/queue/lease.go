@@ -15,10 +15,11 @@ import (
 
 // A lease is an item that somebody works at.
 type lease struct {
-	queue *Queue
-	item  *item
-	entry journal.Entry
-	ended atomic.Bool // Finish or Return was called
+	queue   *Queue
+	item    *item
+	results *results // by which its outcome is stored
+	entry   journal.Entry
+	ended   atomic.Bool // Finish or Return was called
 }
 
 func (l *lease) Entry() journal.Entry { return l.entry }
@@ -33,7 +34,10 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 		return nil
 	}
 	o, given, traces := l.outcome(r)
-	written := l.queue.set.results.write(o, r.MayWait)
+	written := l.results.write(o, r.MayWait)
+	if r.Placed != nil {
+		r.Placed()
+	}
 	select {
 	case state := <-written:
 		return l.end(o, given, traces, state)

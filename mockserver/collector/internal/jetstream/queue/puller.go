@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
@@ -23,15 +24,18 @@ const (
 	repairPause = 100 * time.Millisecond
 )
 
+// errGap says that what a server has handed out has not come, and what is after it has.
+var errGap = errors.New("journal: a message has not come")
+
 func newPuller(q *Queue, kind string, wanted func() int, got func(context.Context, jetstream.Msg, *jetstream.MsgMetadata)) *puller {
 	return &puller{queue: q, kind: kind, wanted: wanted, got: got, wake: make(chan struct{}, 1)}
 }
 
 // run asks until the queue is closed. It begins anew when the connection is another, or
 // the server does not keep what it was asked: then what it has handed out may not have
-// come. A cluster hands it out again when nobody gives a sign of life for it. Within the
-// process the server would do so a day later, and what has ended behind it would count it
-// as ended: so there is another consumer.
+// come. A cluster hands it out again when nobody gives a sign of life for it. That is too
+// late where this process alone asks: what has ended behind it would count it as ended, or
+// come before it. So there is another consumer.
 func (p *puller) run() {
 	missed := false
 	for {
@@ -40,7 +44,7 @@ func (p *puller) run() {
 			return
 		}
 		p.queue.set.Log.Debug("messages are asked for anew", "destination", p.queue.name, "stream", p.kind, "error", err)
-		missed = !p.queue.set.Shared && (missed || made)
+		missed = missed || made
 		if pause.For(p.queue.ctx, repairPause) != nil {
 			return
 		}
@@ -49,10 +53,14 @@ func (p *puller) run() {
 
 // session asks on the connection as it is now. It reports whether it had a consumer.
 func (p *puller) session(missed bool) (made bool, err error) {
-	ctx, cancel := context.WithCancel(p.queue.ctx)
+	p.queue.mu.Lock()
+	ctx, cancel := context.WithCancel(p.queue.phase)
+	p.alone = !p.queue.set.Shared || p.queue.hold != nil && p.kind == record.StreamCalls
+	p.queue.mu.Unlock()
 	defer cancel()
 	defer context.AfterFunc(p.queue.set.Link.Load().Lost, cancel)()
-	consumer, err := p.consumer(ctx, missed)
+	p.came = 0
+	consumer, err := p.consumer(ctx, missed && p.alone)
 	if err != nil {
 		return false, err
 	}
@@ -67,7 +75,7 @@ func (p *puller) session(missed bool) (made bool, err error) {
 func (p *puller) consumer(ctx context.Context, another bool) (store.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.AskPatience)
 	defer cancel()
-	js, stream, name := p.queue.set.JS, p.queue.set.Names.Stream(p.kind), p.queue.set.Names.Consumer(p.queue.name)
+	js, stream, name := p.queue.set.JS, p.queue.set.Names.Stream(p.kind), p.queue.consumerName(p.kind)
 	if another {
 		if err := js.DeleteConsumer(ctx, stream, name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return nil, err
@@ -109,6 +117,11 @@ func (p *puller) fetch(ctx context.Context, consumer store.Consumer) error {
 		}
 		if err != nil {
 			return err
+		}
+		if p.alone && p.queue.set.Shared {
+			if p.came++; meta.Sequence.Consumer != p.came {
+				return errGap
+			}
 		}
 		p.got(ctx, m, meta)
 		p.queue.pull()

@@ -18,13 +18,26 @@ import (
 func newQueue(set *Set, name string, attached uint64, since time.Time) *Queue {
 	q := &Queue{
 		set: set, attachment: attachment{name, attached, since}, wants: map[*journal.Want]struct{}{},
-		ready: turns.New((*item).source, func(it *item) time.Time { return it.Due }, func(it *item) uint64 { return it.Ref.Number() }),
+		ready: newReady(),
 		items: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, again: repeats{messages: map[uint64][]jetstream.Msg{}},
 	}
 	q.ctx, q.cancel = context.WithCancel(set.Ctx)
+	q.newPhase()
 	q.fresh = newPuller(q, record.StreamCalls, func() int { fresh, _ := q.demand(); return fresh }, q.gotCalls)
 	q.retries = newPuller(q, record.StreamRetry, func() int { _, retries := q.demand(); return retries }, q.gotRetry)
 	return q
+}
+
+func newReady() *turns.Queue[*item] {
+	return turns.New((*item).source, func(it *item) time.Time { return it.Due }, func(it *item) uint64 { return it.Ref.Number() })
+}
+
+// newPhase has the pullers begin anew. The lock is held, or the queue is not started.
+func (q *Queue) newPhase() {
+	if q.endPhase != nil {
+		q.endPhase()
+	}
+	q.phase, q.endPhase = context.WithCancel(q.ctx)
 }
 
 // start has what is wanted come.
@@ -50,7 +63,8 @@ func (q *Queue) close() {
 	}
 }
 
-// gotCalls takes a message of CALLS. ctx ends when the connection is lost on which it came.
+// gotCalls takes a message of CALLS. ctx ends when the connection is lost on which it came,
+// or the queue begins anew.
 func (q *Queue) gotCalls(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	seq := meta.Sequence.Stream
 	parsed, err := q.set.Names.ParseCalls(seq, m.Subject(), m.Headers())
@@ -63,7 +77,12 @@ func (q *Queue) gotCalls(ctx context.Context, m jetstream.Msg, meta *jetstream.M
 		return
 	}
 	q.mu.Lock()
-	q.last, q.ahead.behind = max(q.last, seq), meta.NumPending
+	if ctx.Err() != nil { // it came for another phase
+		q.mu.Unlock()
+		_ = m.Nak()
+		return
+	}
+	q.last, q.came, q.ahead.behind = max(q.last, seq), max(q.came, seq), meta.NumPending
 	here := q.take(parsed, m.Data(), m)
 	if !here && q.inOrder {
 		q.wake() // what waited for it to come may be handed out

@@ -67,6 +67,8 @@ func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <
 	q.inOrder = want.InOrder
 	if _, err := q.set.Status.Writable(); err != nil {
 		// It would be delivered, and again and again.
+	} else if want.InOrder && q.set.Shared && (q.hold == nil || q.hold.ctx.Err() != nil) {
+		// Another process may hand it out.
 	} else if want.InOrder {
 		it, due, ok = q.ready.PopInOrder(time.Now(), q.limit())
 	} else {
@@ -114,7 +116,10 @@ func (q *Queue) lease(it *item) *lease {
 		}
 		return nil
 	}
-	l := &lease{queue: q, item: it}
+	l := &lease{queue: q, item: it, results: q.set.results}
+	if h := q.held(); h != nil {
+		l.results = h.results
+	}
 	s, err := q.bodies(it)
 	switch {
 	case err != nil && store.IsMissing(err) && !q.mayCome(it):

@@ -3,11 +3,15 @@ package queue
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -27,14 +31,25 @@ const (
 	resultsQueue = 1024
 )
 
+// errTakenOver says that another process holds the destination now.
+var errTakenOver = errors.New("journal: another collector delivers to the destination now")
+
 // results writes outcomes. Those that may wait and come within resultsEvery share a message,
 // and so a write to the disk; the first after a while is written at once.
 type results struct {
 	store   *store.Store
 	account *ledger.Ledger
+	number  *atomic.Uint64  // of the last message that this process wrote
+	ctx     context.Context // ends when no more are written
+	stop    context.CancelCauseFunc
+	subject string
 	queue   chan *pendingResult // never closed
-	number  uint64              // of writes; used by run alone
 	due     time.Time           // when the next may be written; used by run alone
+
+	// Those of a hold have a subject of their own, whose last message they must be.
+
+	held        context.Context // ends with the hold; nil where there is none
+	first, last uint64          // the number of its first message, and where the newest is stored; used by run alone
 
 	mu    sync.RWMutex // held to read while an outcome is put into queue; guards ended
 	ended bool         // nobody takes from queue any longer
@@ -53,8 +68,11 @@ type resultState struct {
 	err     error
 }
 
-func newResults(s *store.Store, account *ledger.Ledger) *results {
-	return &results{store: s, account: account, queue: make(chan *pendingResult, resultsQueue)}
+// newResults returns a writer of outcomes to a subject. held is not nil for those of a hold.
+func newResults(s *store.Store, account *ledger.Ledger, number *atomic.Uint64, subject string, held context.Context) *results {
+	r := &results{store: s, account: account, number: number, subject: subject, held: held, queue: make(chan *pendingResult, resultsQueue)}
+	r.ctx, r.stop = context.WithCancelCause(s.Ctx)
+	return r
 }
 
 // write hands over an outcome, which is written at once unless it may wait for others. The
@@ -63,7 +81,7 @@ func (r *results) write(o *record.Outcome, mayWait bool) <-chan resultState {
 	p := &pendingResult{outcome: o, mayWait: mayWait, done: make(chan resultState, 1)}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	ctx := r.store.Ctx
+	ctx := r.ctx
 	if r.ended {
 		p.done <- resultState{err: context.Cause(ctx)}
 		return p.done
@@ -78,7 +96,7 @@ func (r *results) write(o *record.Outcome, mayWait bool) <-chan resultState {
 
 // run writes until the journal is closed.
 func (r *results) run() {
-	ctx := r.store.Ctx
+	ctx := r.ctx
 	var next *pendingResult // what no longer fitted
 	for {
 		first := next
@@ -132,7 +150,7 @@ func (r *results) take(timer *time.Timer, due bool) (p *pendingResult, isDue boo
 	case p = <-r.queue:
 		return p, false
 	case <-timer.C:
-	case <-r.store.Ctx.Done():
+	case <-r.ctx.Done():
 	}
 	return nil, true
 }
@@ -141,9 +159,8 @@ func (r *results) take(timer *time.Timer, due bool) (p *pendingResult, isDue boo
 // another process was faster.
 func (r *results) storeGroup(group []*pendingResult) {
 	s := r.store
-	r.number++
-	id := record.WriteID{Writer: s.Writer, Number: r.number}
-	m := nats.NewMsg(s.Names.Subject("o"))
+	id := record.WriteID{Writer: s.Writer, Number: r.number.Add(1)}
+	m := nats.NewMsg(r.subject)
 	m.Data = record.NewOutcomes(id)
 	var one []byte
 	for _, p := range group {
@@ -154,12 +171,12 @@ func (r *results) storeGroup(group []*pendingResult) {
 	told := make(chan []bool, 1)
 	r.account.Expect(id, told)
 	defer r.account.Forget(id)
-	counted, err := r.counted(m, told)
-	for err != nil && s.Ctx.Err() == nil {
+	counted, err := r.counted(m, id, told)
+	for err != nil && r.ctx.Err() == nil && !errors.Is(err, errTakenOver) {
 		// What was delivered is not delivered again because that could not be stored.
 		s.Log.Debug("outcomes could not be stored; it is tried again", "outcomes", len(group), "error", err)
 		if s.AwaitStore() == nil {
-			counted, err = r.counted(m, told)
+			counted, err = r.counted(m, id, told)
 		}
 	}
 	for i, p := range group {
@@ -173,14 +190,14 @@ func (r *results) storeGroup(group []*pendingResult) {
 
 // counted stores a message, unless the account has it although it was refused, and
 // returns which of its outcomes count.
-func (r *results) counted(m *nats.Msg, told <-chan []bool) ([]bool, error) {
+func (r *results) counted(m *nats.Msg, id record.WriteID, told <-chan []bool) ([]bool, error) {
 	s := r.store
 	select {
 	case counted := <-told:
 		return counted, nil
 	default:
 	}
-	if _, err := s.Publish(s.Ctx, m); err != nil {
+	if err := r.publish(m, id); err != nil {
 		return nil, fmt.Errorf("journal: writing outcomes: %w", err)
 	}
 	ctx, stop, err := s.While(s.Ctx, store.PublishPatience)
@@ -194,6 +211,64 @@ func (r *results) counted(m *nats.Msg, told <-chan []bool) ([]bool, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("journal: the account does not follow: %w", context.Cause(ctx))
 	}
+}
+
+// publish stores a message. Of a hold it is refused with errTakenOver where another process
+// has stored outcomes of the destination since.
+func (r *results) publish(m *nats.Msg, id record.WriteID) (err error) {
+	if r.held == nil {
+		_, err = r.store.Publish(r.ctx, m)
+		return err
+	}
+	for {
+		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(r.last, 10))
+		seq, err := r.store.Publish(r.ctx, m)
+		if err == nil {
+			r.last = seq
+			return nil
+		}
+		if !store.IsWrongSequence(err) {
+			return err
+		}
+		stored, err := r.newest()
+		if err != nil || stored == id {
+			return err
+		}
+	}
+}
+
+// newest finds the newest message of the subject. Its error is errTakenOver if that is not
+// of this hold.
+func (r *results) newest() (id record.WriteID, err error) {
+	ctx, stop, err := r.store.While(r.ctx, store.RequestPatience)
+	if err != nil {
+		return id, err
+	}
+	defer stop()
+	m, err := r.store.JS.Last(ctx, r.store.Names.Stream(record.StreamOutcomes), r.subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) && r.held.Err() == nil {
+		r.last = 0 // all were trimmed, and nobody else can have stored any
+		return id, nil
+	}
+	if err != nil {
+		return id, err
+	}
+	if id, _, err = record.DecodeOutcomes(m.Data); err == nil && (id.Writer != r.store.Writer || id.Number < r.first) {
+		err = errTakenOver
+	}
+	r.last = m.Sequence
+	return id, err
+}
+
+// fence stores a message without outcomes, from which on those of an earlier hold are
+// refused. It comes before run.
+func (r *results) fence(ctx context.Context) (err error) {
+	id := record.WriteID{Writer: r.store.Writer, Number: r.number.Add(1)}
+	m := nats.NewMsg(r.subject)
+	m.Data = record.NewOutcomes(id)
+	r.first = id.Number
+	r.last, err = r.store.Publish(ctx, m)
+	return err
 }
 
 // end refuses what waits when the journal is closed, and what still comes.

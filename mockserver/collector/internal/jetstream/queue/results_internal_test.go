@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 func TestOutcomesGather(t *testing.T) {
@@ -49,7 +48,7 @@ func TestOutcomesGather(t *testing.T) {
 					defer time.AfterFunc(test.end, cancel).Stop()
 				}
 				began := time.Now()
-				r := &results{store: &store.Store{Ctx: ctx}, queue: make(chan *pendingResult, resultsQueue), due: began.Add(test.due)}
+				r := &results{ctx: ctx, queue: make(chan *pendingResult, resultsQueue), due: began.Add(test.due)}
 				for len(test.coming) > 0 && test.coming[0].after == 0 {
 					r.write(test.coming[0].outcome, true)
 					test.coming = test.coming[1:]

@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -14,7 +15,7 @@ import (
 // journal has been closed: else Close would wait for ever for those who wait.
 func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
 	s := store.New("test", false, slog.New(slog.DiscardHandler))
-	r := newResults(s, nil)
+	r := newResults(s, nil, new(atomic.Uint64), "o", nil)
 	s.Cancel(journal.ErrClosed)
 	r.run()
 	for range 100 {

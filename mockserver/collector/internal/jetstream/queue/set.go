@@ -27,7 +27,8 @@ func NewSet(s *store.Store, settler Settler) *Set {
 
 // Begin says what is known of what is stored. There are no queues before.
 func (set *Set) Begin(account *ledger.Ledger) {
-	set.account, set.results = account, newResults(set.Store, account)
+	set.account = account
+	set.results = newResults(set.Store, account, &set.written, set.Names.Subject("o"), nil)
 	set.Work.Go(set.results.run)
 }
 
@@ -191,7 +192,7 @@ func (set *Set) Renew(now time.Time) {
 	for _, q := range set.all() {
 		q.mu.Lock()
 		var give []jetstream.Msg
-		if len(q.wants) == 0 {
+		if len(q.wants) == 0 && q.hold == nil {
 			give = q.giveBack(func(it *item) bool { return now.Sub(it.since) > AckWait/2 })
 		}
 		var alive []jetstream.Msg

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,6 +23,7 @@ type Set struct {
 	settler Settler
 	account *ledger.Ledger
 	results *results
+	written atomic.Uint64 // messages of outcomes, to name them
 
 	mu     sync.Mutex // guards what follows
 	queues map[string]*Queue
@@ -54,10 +56,27 @@ type Queue struct {
 	items    map[record.Ref]*item       // all that this process has to do
 	ready    *turns.Queue[*item]        // those that nobody works at; put off and retries have a time
 	messages map[uint64]*pendingMessage // messages of CALLS whose first attempt has not ended
-	last     uint64                     // the newest message of CALLS that came; all before it that are to come did
+	last     uint64                     // the newest message of CALLS that came; all before it that are to come did, or it was looked that there are none
+	came     uint64                     // the newest that came
 	inOrder  bool                       // entries are asked for in the order of their positions
+	hold     *hold                      // in which this process alone does so; nil where it does not, or need not say so
+	holder   string                     // the name of the last hold that was released
+	phase    context.Context            // ends when the queue begins or ends a hold
+	endPhase context.CancelFunc
 	ahead    overtaking
 	again    repeats
+}
+
+// A hold is the time in which this process hands out the entries of a destination in order.
+type hold struct {
+	queue    *Queue
+	name     string          // which the claim has
+	ctx      context.Context // ends when it may no longer do so
+	cancel   context.CancelCauseFunc
+	ending   *time.Timer // which ends it unless the claim is renewed
+	claim    uint64      // the message of STATE; used by one goroutine at a time
+	renewing chan struct{}
+	results  *results // by which the outcomes of its entries are stored
 }
 
 // An attachment is a destination as it was attached.
@@ -125,6 +144,11 @@ type puller struct {
 	wanted func() int
 	got    func(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata)
 	wake   chan struct{} // holds a token when more may be wanted; never closed
+
+	// Used by run alone.
+
+	alone bool   // nobody else asks the consumer of this session
+	came  uint64 // how many messages have come in it
 }
 
 // An overtaking is how far it was looked for messages that overtake.

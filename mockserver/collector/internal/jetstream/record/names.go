@@ -16,6 +16,7 @@ import (
 //	b.<destination>       calls to be replayed for a destination
 //	z                     a number that was used before a power cut
 //	o                     outcomes of leases
+//	o.<destination>       those of a destination whose calls one process delivers in order
 //	at.<destination>.<n>  retry n, waiting for its time
 //	due.<destination>.<n> retry n, due
 //	f.<destination>.<n>   failed calls

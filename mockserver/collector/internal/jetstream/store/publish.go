@@ -116,10 +116,11 @@ func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, err
 	return seq, nil
 }
 
-// IsWrongSequence reports whether another process was faster.
+// IsWrongSequence reports whether another process was faster, or is about to be.
 func IsWrongSequence(err error) bool {
 	var refused *jetstream.APIError
-	return errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+	return errors.As(err, &refused) &&
+		(refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
 // wrapStorage turns the error that means that CALLS has reached its limit into
