@@ -489,7 +489,7 @@ func TestDevWorksAsItSays(t *testing.T) {
 	require.Eventually(t, func() bool {
 		out, _, code := run(t, "status", "--url", base, "--json")
 		return code == 0 && strings.Contains(strings.Join(strings.Fields(out), ""), `"failed":1`)
-	}, 30*time.Second, 20*time.Millisecond)
+	}, 2*time.Minute, 20*time.Millisecond)
 	golden(t, "dev", regexp.MustCompile(`/\S+/00\d`).ReplaceAllString(text, "DATA"))
 }
 
