@@ -47,7 +47,7 @@ var changing = []struct {
 	what *regexp.Regexp
 	name string
 }{
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?`), "TIME"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`), "TIME"},
 	{regexp.MustCompile(`\d\d:\d\d:\d\d\.\d+`), "TIME"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:PORT"},
 	{regexp.MustCompile(`cli-[a-z0-9]{26}`), "cli-ID"},
@@ -60,6 +60,7 @@ var changing = []struct {
 	{regexp.MustCompile(`"Date": \[\s+"[^"]+"`), `"Date": ["DATE"`},
 	{regexp.MustCompile(`after [\d.]+m?s\b`), "after N s"},
 	{regexp.MustCompile(`(waitedMs"?): \d+`), "$1: N"},
+	{regexp.MustCompile(`\b(AT|RECEIVED|REQUESTED) ([A-Z]+|[+-]\d+)  `), "$1 ZONE  "},
 	{regexp.MustCompile(` {2,}`), "  "}, // columns are as wide as what changes
 }
 
