@@ -116,12 +116,12 @@ func do(t *testing.T, name string, args ...string) string {
 // await calls done until it reports true.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for !done() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not after a minute", what)
+			t.Fatalf("%s: not after five minutes", what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -47,7 +47,7 @@ func TestPageIsTested(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(page, name), text, 0o600))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // it fetches from the registry
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // it fetches from the registry
 	defer cancel()
 	install := exec.CommandContext(ctx, "npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--fetch-retries=5")
 	install.Dir = page
@@ -111,7 +111,7 @@ func test(t *testing.T, dir string, env []string, name string, args ...string) s
 	t.Cleanup(p.Kill)
 	await(t, "the collector is ready", func() bool { return p.Ended() || isReady(t, "http://"+address) })
 	require.False(t, p.Ended(), p.Log())
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a browser on a busy machine
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a browser on a busy machine
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir

@@ -2,30 +2,36 @@ package mockserver_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // sendList sends a list of an audience as it comes.
-func sendList(t *testing.T, url string, list io.Reader) (int, string) {
+func sendList(t *testing.T, client *http.Client, url string, list io.Reader) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/audiences/Big%20Spenders/syncs", list)
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "text/plain")
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	require.NoError(t, err)
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
@@ -34,29 +40,38 @@ func sendList(t *testing.T, url string, list io.Reader) (int, string) {
 }
 
 func TestAdminTakesAListForAsLongAsItComes(t *testing.T) {
-	const patience = 100 * time.Millisecond
-	server := httptest.NewUnstartedServer(admin.New(run(t, "crm").Engine(), "test"))
-	server.Config.ReadTimeout = patience
-	server.Config.ReadHeaderTimeout = time.Minute // or a machine that is busy fails already there
-	server.Start()
-	defer server.Close()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"), Sender: webhook.SenderConfig{
+			Transport: mockserver.NewTransport(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})),
+		}})
+		listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+		server := access.NewHTTPServer(admin.New(c, "test"))
+		go func() { _ = server.Serve(listener) }()
+		defer server.Close()
+		client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			listener.conns <- far
+			return near, nil
+		}}}
+		defer client.CloseIdleConnections()
 
-	r, w := io.Pipe()
-	go func() {
-		start := time.Now()
-		for i := 0; time.Since(start) < 3*patience; i++ {
-			fmt.Fprintf(w, "u%d\n", i)
-			time.Sleep(patience / 5) // the sender is slow
-		}
-		w.Close()
-	}()
-	status, answer := sendList(t, server.URL, r)
-	assert.Equal(t, http.StatusCreated, status, answer)
+		r, w := io.Pipe()
+		defer r.Close()
+		go func() {
+			for i := range 10 {
+				time.Sleep(15 * time.Second) // the sender is slow
+				fmt.Fprintf(w, "u%d\n", i)
+			}
+			w.Close()
+		}()
+		status, answer := sendList(t, client, "http://localhost", r)
+		assert.Equal(t, http.StatusCreated, status, answer)
+	})
 }
 
 func TestAdminTakesNoListThatBreaksOff(t *testing.T) {
 	srv := run(t, "crm")
-	status, answer := sendList(t, srv.URL, strings.NewReader("u1\nu2\nu3\n"))
+	status, answer := sendList(t, http.DefaultClient, srv.URL, strings.NewReader("u1\nu2\nu3\n"))
 	assert.Equal(t, http.StatusCreated, status, answer)
 	var first users.Sync
 	require.NoError(t, json.Unmarshal([]byte(answer), &first))
@@ -79,11 +94,11 @@ func TestAdminTakesNoListThatBreaksOff(t *testing.T) {
 func TestAdminSaysWhatIsWrongWithALongList(t *testing.T) {
 	srv := run(t, "crm")
 	long := strings.Repeat("user-0000000001\n", 1<<18)
-	status, answer := sendList(t, srv.URL, strings.NewReader(long[:len(long)/2]+"\xff\n"+long))
+	status, answer := sendList(t, http.DefaultClient, srv.URL, strings.NewReader(long[:len(long)/2]+"\xff\n"+long))
 	assert.Equal(t, http.StatusUnprocessableEntity, status)
 	assert.Contains(t, answer, "line 131073: is")
 	assert.Contains(t, answer, "not UTF-8")
-	status, answer = sendList(t, srv.URL, strings.NewReader("\n\r\n"))
+	status, answer = sendList(t, http.DefaultClient, srv.URL, strings.NewReader("\n\r\n"))
 	assert.Equal(t, http.StatusUnprocessableEntity, status)
 	assert.Contains(t, answer, `"code":"empty_list"`)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/api/v1/audiences/x/syncs", strings.NewReader(`["u1"]`))

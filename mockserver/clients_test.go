@@ -43,7 +43,7 @@ func needClients(t *testing.T) {
 	if !required {
 		t.Skipf("the client libraries are not installed: run npm install in mockserver/%s, or set REQUIRE_NODE=1", clients)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	// Not npm ci: it refuses a lock file without addresses that has packages for
 	// other platforms.
@@ -70,7 +70,7 @@ func TestClientLibraries(t *testing.T) {
 				Sources:      []tracking.Source{{Name: "shop", WriteKey: "key-of-the-shop"}},
 				Destinations: []tracking.Destination{d},
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			node := exec.CommandContext(ctx, "node", "send.js", library, srv.URL, "key-of-the-shop")
 			node.Dir = clients

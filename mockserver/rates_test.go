@@ -280,7 +280,7 @@ func TestRatesByAPIAndForm(t *testing.T) {
 	assert.Equal(t, []any{250.0, 0}, []any{d.MaxPerSecond, d.Concurrency})
 
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
-	require.Eventually(t, func() bool { return srv.Engine().Status()[0].State == engine.DestinationGone }, 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return srv.Engine().Status()[0].State == engine.DestinationGone }, time.Minute, 5*time.Millisecond)
 	_, page = get(t, srv.URL+"/destination?name=crm")
 	assert.Contains(t, page, "Its webhooks answered 410 (Gone)")
 	assert.Contains(t, page, `action="/destinations/resume"`)

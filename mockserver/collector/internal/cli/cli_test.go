@@ -47,7 +47,7 @@ var changing = []struct {
 	what *regexp.Regexp
 	name string
 }{
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?`), "TIME"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`), "TIME"},
 	{regexp.MustCompile(`\d\d:\d\d:\d\d\.\d+`), "TIME"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:PORT"},
 	{regexp.MustCompile(`cli-[a-z0-9]{26}`), "cli-ID"},
@@ -60,6 +60,7 @@ var changing = []struct {
 	{regexp.MustCompile(`"Date": \[\s+"[^"]+"`), `"Date": ["DATE"`},
 	{regexp.MustCompile(`after [\d.]+m?s\b`), "after N s"},
 	{regexp.MustCompile(`(waitedMs"?): \d+`), "$1: N"},
+	{regexp.MustCompile(`\b(AT|RECEIVED|REQUESTED) ([A-Z]+|[+-]\d+)  `), "$1 ZONE  "},
 	{regexp.MustCompile(` {2,}`), "  "}, // columns are as wide as what changes
 }
 
@@ -489,7 +490,7 @@ func TestDevWorksAsItSays(t *testing.T) {
 	require.Eventually(t, func() bool {
 		out, _, code := run(t, "status", "--url", base, "--json")
 		return code == 0 && strings.Contains(strings.Join(strings.Fields(out), ""), `"failed":1`)
-	}, 30*time.Second, 20*time.Millisecond)
+	}, 2*time.Minute, 20*time.Millisecond)
 	golden(t, "dev", regexp.MustCompile(`/\S+/00\d`).ReplaceAllString(text, "DATA"))
 }
 

@@ -2,17 +2,10 @@ package cli
 
 import (
 	"io"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-// TestMain has the goldens written in one zone, wherever the tests run.
-func TestMain(m *testing.M) {
-	time.Local = time.UTC
-	os.Exit(m.Run())
-}
 
 func TestProgressSaysWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

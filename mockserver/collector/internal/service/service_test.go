@@ -681,7 +681,14 @@ func TestRunEndsGracefully(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
 	cancel()
-	waitFor(t, func() bool { return s.collector.Ready(t.Context()) != nil })
+	waitFor(t, func() bool { // it stops to listen when no other call is tried any more
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	require.Error(t, s.collector.Ready(t.Context()))
 	close(answer)
 	require.NoError(t, <-ended)
 	assert.EqualValues(t, 2, answered.Load())

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -84,8 +85,10 @@ type rig struct {
 }
 
 func newRig(t *testing.T, registry prometheus.Gatherer) *rig {
-	for _, name := range []string{"OTEL_TRACES_SAMPLER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NAME"} {
-		t.Setenv(name, "")
+	for _, variable := range os.Environ() { // as where the tests themselves are traced
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "OTEL_") {
+			t.Setenv(name, "")
+		}
 	}
 	r := &rig{parents: make(chan string, 100), status: make(chan int, 100)}
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,6 +81,7 @@ type tab struct {
 
 	mu       sync.Mutex // guards what follows
 	problems []string
+	forgiven []string // parts of problems that the test provokes
 }
 
 // newTab opens a tab at a server. The test fails if a script of it throws or
@@ -101,6 +103,7 @@ func newTab(t *testing.T, base string) *tab {
 		Source: `addEventListener('securitypolicyviolation', (e) => console.error('CSP:', e.violatedDirective, e.blockedURI, e.sample))`,
 	})
 	b.size(1440, 900)
+	b.dark(false)
 	t.Cleanup(func() {
 		if t.Failed() {
 			b.shoot("failed-" + t.Name())
@@ -109,7 +112,10 @@ func newTab(t *testing.T, base string) *tab {
 		cancel()
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		assert.Empty(t, b.problems, "what the console says")
+		provoked := func(problem string) bool {
+			return slices.ContainsFunc(b.forgiven, func(part string) bool { return strings.Contains(problem, part) })
+		}
+		assert.Empty(t, slices.DeleteFunc(b.problems, provoked), "what the console says")
 	})
 	return b
 }
@@ -139,17 +145,11 @@ func (b *tab) problem(text string) {
 	b.problems = append(b.problems, text)
 }
 
-// forgive forgets a problem that a test provoked.
+// forgive has a problem that a test provokes not count. The browser may tell of it late.
 func (b *tab) forgive(part string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var kept []string
-	for _, p := range b.problems {
-		if !strings.Contains(p, part) {
-			kept = append(kept, p)
-		}
-	}
-	b.problems = kept
+	b.forgiven = append(b.forgiven, part)
 }
 
 // do runs actions, none of which may take long.
@@ -175,6 +175,7 @@ func (b *tab) size(width, height int64) {
 	b.do(chromedp.EmulateViewport(width, height))
 }
 
+// dark sets the colours. Nothing moves, so that what is looked at is as it stays.
 func (b *tab) dark(on bool) {
 	b.t.Helper()
 	value := "light"
@@ -182,7 +183,7 @@ func (b *tab) dark(on bool) {
 		value = "dark"
 	}
 	command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}},
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}, {Name: "prefers-reduced-motion", Value: "reduce"}},
 	})
 }
 
@@ -219,12 +220,12 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
-// wait waits until an expression is true.
+// wait waits until an expression is true of a page that is there as a whole.
 func (b *tab) wait(condition string) {
 	b.t.Helper()
 	until := time.Now().Add(patience)
 	for {
-		_, err := chromedp.Run(b.ctx, chromedp.Poll[chromedp.Void](condition, chromedp.WithPollingTimeout(time.Until(until))))
+		_, err := chromedp.Run(b.ctx, chromedp.Poll[chromedp.Void](`document.readyState !== 'loading' && (`+condition+`)`, chromedp.WithPollingTimeout(time.Until(until))))
 		if err == nil {
 			return
 		}
@@ -242,9 +243,21 @@ func (b *tab) waitText(selector, part string) {
 	b.wait(fmt.Sprintf(`document.querySelector(%s)?.textContent.includes(%s)`, quote(selector), quote(part)))
 }
 
+// click clicks on an element, or on the one that the page puts in its place meanwhile.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	b.do(chromedp.Click(selector, chromedp.NodeVisible))
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	for {
+		err := chromedp.Do(ctx, chromedp.Click(selector, chromedp.NodeVisible))
+		if err == nil {
+			return
+		}
+		gone := func(text string) bool { return strings.Contains(err.Error(), text) }
+		if !slices.ContainsFunc([]string{"Could not find node", "Node is detached", "Could not compute content quads"}, gone) {
+			require.NoError(b.t, err, selector)
+		}
+	}
 }
 
 func (b *tab) typeInto(selector, text string) {

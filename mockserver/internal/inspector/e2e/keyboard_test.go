@@ -53,7 +53,7 @@ func TestKeyboardAloneWillDo(t *testing.T) {
 	b.wait(`document.activeElement.id === 'main'`)
 	b.tabTo("#q")
 	b.press("type:tr")
-	b.waitText("#suggestions", "type:track")
+	b.waitSuggested("type:track")
 	b.press(kb.ArrowDown)
 	b.wait(`document.activeElement.getAttribute('aria-activedescendant') === 'suggestion-0'`)
 	b.press(kb.Enter)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
@@ -42,6 +43,12 @@ func (b *tab) waitRows(n int) {
 	b.wait(fmt.Sprintf(`document.querySelectorAll('#rows tr').length === %d`, n))
 }
 
+// waitSuggested waits until one of the ways to go on from all that is written has a text.
+func (b *tab) waitSuggested(text string) {
+	b.t.Helper()
+	b.waitText(`#suggestions[aria-busy="false"]:not([hidden])`, text)
+}
+
 func (b *tab) search() string { return eval[string](b, `document.querySelector('#q').value`) }
 
 // key presses a key as a keyboard does: what a script prevents is not typed.
@@ -60,7 +67,7 @@ func TestRowsShowPropertiesAnswersAndAge(t *testing.T) {
 	b := shop(t)
 	assert.Contains(t, b.text(row(4)+" .preview"), "plan: Pro seats: 3")
 	assert.Contains(t, b.text(row(1)+" .is-failed"), "crm 400")
-	assert.Regexp(t, `^\d+ s$`, b.text(row(1)+" .rel"))
+	assert.Regexp(t, `^\d+ (s|min)$`, b.text(row(1)+" .rel"))
 	assert.Contains(t, b.text(".rows .c-time"), "(UTC)")
 	before := b.text(row(1) + " .rel")
 	b.wait(`document.querySelector(` + quote(row(1)+" .rel") + `).textContent !== ` + quote(before))
@@ -125,25 +132,26 @@ func TestSearchIsCompletedByKeys(t *testing.T) {
 	b.key("/")
 	b.wait(`document.activeElement.id === 'q'`)
 	b.press("ev")
-	b.waitText("#suggestions", "event:")
+	b.waitSuggested("event:")
 	assert.Equal(t, "true", eval[string](b, `document.querySelector('#q').getAttribute('aria-expanded')`))
 	b.press(kb.ArrowDown)
 	b.key(kb.Enter)
 	b.wait(`document.querySelector('#q').value === 'event:'`)
-	b.waitText("#suggestions", `event:"Signed Up"`)
+	b.waitSuggested(`event:"Signed Up"`)
 	b.shoot("suggestions")
 	assert.Empty(t, b.text("#search-problem"), "what is being written is not wrong yet")
 	b.press("si")
-	b.wait(`document.querySelectorAll('#suggestions li').length === 1`)
+	b.waitSuggested(`event:"Signed Up"`)
+	assert.Equal(t, 1, b.count("#suggestions li"))
 	b.press(kb.ArrowDown)
 	b.key(kb.Enter)
 	b.waitRows(2)
 	assert.Equal(t, `event:"Signed Up" `, b.search())
 	b.press("prop.pl")
-	b.waitText("#suggestions", "prop.plan:")
+	b.waitSuggested("prop.plan:")
 	b.press(kb.ArrowUp)
 	b.key(kb.Enter)
-	b.waitText("#suggestions", "prop.plan:Team")
+	b.waitSuggested("prop.plan:Team")
 	b.press(kb.Escape)
 	b.wait(`document.querySelector('#suggestions').hidden`)
 	assert.Equal(t, "false", eval[string](b, `document.querySelector('#q').getAttribute('aria-expanded')`))
@@ -240,19 +248,19 @@ func TestPayloadAndWhatFailedComeFirst(t *testing.T) {
 	b.wait(`location.pathname === '/user'`)
 }
 
-func TestClicksAreAnsweredAtOnce(t *testing.T) {
-	// A server that answers fragments when it is told to.
-	var answer chan struct{}
+// serveHeld starts a collector whose inspector answers a fragment for each value of answer.
+func serveHeld(t *testing.T) (srv *httptest.Server, answer chan<- struct{}) {
+	t.Helper()
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	guard, err := access.NewGuard(access.GuardConfig{Loopback: true})
 	require.NoError(t, err)
 	pages := inspector.New(collector, inspector.Config{Guard: guard})
-	answer = make(chan struct{})
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	told := make(chan struct{})
+	srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Fragment") != "" && !strings.HasPrefix(r.URL.Path, "/suggest") {
 			select {
-			case <-answer:
+			case <-told:
 			case <-r.Context().Done():
 			}
 		}
@@ -264,6 +272,35 @@ func TestClicksAreAnsweredAtOnce(t *testing.T) {
 		srv.Close()
 		_ = collector.Close()
 	})
+	return srv, told
+}
+
+// TestFiguresStayWhereSomeoneIsAtWork: also where they were asked for before.
+func TestFiguresStayWhereSomeoneIsAtWork(t *testing.T) {
+	srv, answer := serveHeld(t)
+	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`))
+	b := newTab(t, srv.URL)
+	b.open("/events")
+	b.run(`window.asked = 0; window.answered = 0
+		const load = fetch
+		window.fetch = async (...what) => {
+			window.asked++
+			const answer = await load(...what), text = await answer.text()
+			setTimeout(() => window.answered++) // when it is shown
+			return new Response(text, { status: answer.status })
+		}`)
+	b.wait(`window.asked === 1`)
+	b.run(`document.querySelector('.events a').focus()`)
+	answer <- struct{}{}
+	b.wait(`window.answered === 1`)
+	assert.True(t, eval[bool](b, `document.activeElement.matches('.events a')`))
+	b.run(`window.before = document.activeElement; document.activeElement.blur()`)
+	answer <- struct{}{}
+	b.wait(`!window.before.isConnected`)
+}
+
+func TestClicksAreAnsweredAtOnce(t *testing.T) {
+	srv, answer := serveHeld(t)
 	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`))
 	b := newTab(t, srv.URL)
 	b.open("/")
@@ -282,7 +319,7 @@ func TestClicksAreAnsweredAtOnce(t *testing.T) {
 }
 
 func TestServerThatIsGoneAndBackIsSaidPlainly(t *testing.T) {
-	start := func(address string) (string, func()) {
+	start := func(address string) (kill func()) {
 		collector, err := engine.New(engine.Config{AnyWriteKey: true})
 		require.NoError(t, err)
 		guard, err := access.NewGuard(access.GuardConfig{Loopback: true})
@@ -292,28 +329,29 @@ func TestServerThatIsGoneAndBackIsSaidPlainly(t *testing.T) {
 		require.NoError(t, err)
 		srv := &httptest.Server{Listener: listener, Config: access.NewHTTPServer(pages.Wrap(collector))}
 		srv.Start()
-		return listener.Addr().String(), func() {
+		return func() {
 			pages.Close()
 			srv.CloseClientConnections()
 			srv.Close()
 			_ = collector.Close()
 		}
 	}
-	address, kill := start("127.0.0.1:0")
+	address, err := harness.FreeAddress() // which nobody else takes while the server is gone
+	require.NoError(t, err)
+	kill := start(address)
 	post(t, "http://"+address, "web", track("m1", "ada", "Before", `{}`))
 	b := newTab(t, "http://"+address)
 	b.open("/")
 	b.waitText(row(1), "Before")
 	kill()
 	b.waitText("#gone", "The collector has not answered since ")
-	b.waitText("#gone", "2 tries so far")
+	b.waitText("#gone", " tries so far") // a second one, at least
 	assert.Contains(t, b.text("#live"), "Not live")
 	b.shoot("gone")
 	b.click(row(1) + " a")
 	b.waitText("#toast", "The collector did not answer.")
 
-	_, kill = start(address) // the port is the one that the first server had, and has left
-	defer kill()
+	defer start(address)()
 	b.waitText("#gone.is-back", "The collector is back since ")
 	b.wait(`document.querySelector('#live').dataset.state === 'live'`)
 	post(t, "http://"+address, "web", track("m2", "ada", "After", `{}`))

@@ -103,12 +103,12 @@ for (const form of document.querySelectorAll('[data-replay]')) {
 // Figures that go stale are asked for again, unless someone is at work in them.
 const figures = document.querySelector('[data-refresh]')
 if (figures) {
+  const busy = () => figures.contains(document.activeElement) || !document.getSelection().isCollapsed
   setInterval(async () => {
-    const busy = figures.contains(document.activeElement) || !document.getSelection().isCollapsed
-    if (document.hidden || busy) return
+    if (document.hidden || busy()) return
     try {
       const { ok, content } = await load(location.href)
-      if (ok) figures.replaceChildren(content)
+      if (ok && !busy()) figures.replaceChildren(content)
     } catch { /* the next time will tell */ }
   }, 2000)
 }

@@ -60,14 +60,18 @@ function typed() {
 
 async function suggest() {
   asking?.abort()
-  asking = new AbortController()
+  const mine = asking = new AbortController()
   const before = field.value.slice(0, field.selectionStart)
+  list.setAttribute('aria-busy', 'true')
   try {
-    const { ok, content } = await load('/suggest?' + new URLSearchParams({ q: before }), { signal: asking.signal })
-    if (!ok || document.activeElement !== field) return
-    list.replaceChildren(content)
-    show(list.children.length > 0)
+    const { ok, content } = await load('/suggest?' + new URLSearchParams({ q: before }), { signal: mine.signal })
+    if (mine !== asking) return
+    if (ok && document.activeElement === field) {
+      list.replaceChildren(content)
+      show(list.children.length > 0)
+    }
   } catch { /* a later question has taken over, or the server is gone, which the stream tells */ }
+  if (mine === asking) list.setAttribute('aria-busy', 'false')
 }
 
 function show(on) {
