@@ -40,6 +40,9 @@ var Names = [...]string{
 	ReceivedAt: "receivedAt", WriteKey: "writeKey",
 }
 
+// Types are the types of calls that senders send.
+var Types = []string{"track", "identify", "page", "screen", "group", "alias"}
+
 // ByName is the other way round.
 var ByName = func() map[string]Field {
 	fields := map[string]Field{}
