@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -136,12 +135,7 @@ func libraryOf(c *tracking.Call) string {
 	if c == nil {
 		return ""
 	}
-	for m := range jsonscan.Members(c.Body) {
-		if fields.Of(m.Key) == fields.Context {
-			return fields.Library(m.Value)
-		}
-	}
-	return ""
+	return fields.Library(fields.Find(c.Body, fields.Context))
 }
 
 // of returns the group of a key, and makes it where there is none. The lock is held, also

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 )
 
 func newDestinations() *cobra.Command {
@@ -202,13 +203,12 @@ func (a *attempt) status() string {
 	return fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
 }
 
-// said is the first line of the answer, or why there was none.
+// said is what the answer says, or why there was none.
 func (a *attempt) said() string {
 	if a.Status == 0 {
 		return a.Error
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(a.ResponseBody), "\n")
-	return terminal.Fit(line, 200)
+	return sender.Said([]byte(a.ResponseBody))
 }
 
 func newDestinationRemove() *cobra.Command {
