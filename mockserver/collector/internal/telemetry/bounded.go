@@ -14,8 +14,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/logthrottle"
 )
 
-// sayEvery is how often the log says at most that something is not sent.
-const sayEvery = time.Minute
+const (
+	// sayEvery is how often the log says at most that something is not sent.
+	sayEvery = time.Minute
+	// flushTimeout bounds how long is waited for what is still to be sent, when the
+	// collector ends or the settings change, and spanPatience before that for spans that
+	// have begun: a request to a webhook may take as long.
+	flushTimeout = 5 * time.Second
+	spanPatience = 6 * time.Second
+)
 
 // A result counts what became of what was to be sent, and says it in the log.
 type result struct {

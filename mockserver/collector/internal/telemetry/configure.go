@@ -10,14 +10,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-const (
-	// flushTimeout bounds how long is waited for what is still to be sent, when the
-	// collector ends or the settings change, and spanPatience before that for spans that
-	// have begun: a request to a webhook may take as long.
-	flushTimeout = 5 * time.Second
-	spanPatience = 6 * time.Second
-)
-
 // Configure sends what is to be sent from now on as config says; nothing where it is nil. What
 // was to be sent before goes where it was to. On an error what was stays.
 func (t *Telemetry) Configure(ctx context.Context, config *Config) error {
