@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"slices"
@@ -10,8 +9,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -190,7 +189,7 @@ func (a *admin) viewActivity(act *history.Activity) activityView {
 		v.At, v.Destination, v.Attempt, v.URL, v.Status = at.Time.Add(at.Duration), at.Destination, at.Number, at.URL, at.Status
 		v.DurationMS, v.Verdict, v.Error = float64(at.Duration)/float64(time.Millisecond), &at.Verdict, cut(at.Error)
 		if at.Verdict != webhook.Success {
-			v.Answer = cut(saidIn(at.ResponseBody))
+			v.Answer = sender.Said(at.ResponseBody)
 		}
 	case kindOutcome:
 		e := act.Ended
@@ -207,22 +206,4 @@ func (a *admin) viewActivity(act *history.Activity) activityView {
 		v.Code, v.Message, v.Hint, v.Status, v.Count = f.Code, f.Message, hints.Of(f.Code), f.Status, f.Count
 	}
 	return v
-}
-
-// saidIn returns what an answer says: its error or message, where it is an object with such
-// a member, and otherwise its first line.
-func saidIn(body []byte) string {
-	body = bytes.TrimSpace(body)
-	if len(body) > 0 && body[0] == '{' {
-		for m := range jsonscan.Members(body) {
-			switch string(m.Key) {
-			case `"error"`, `"message"`, `"detail"`:
-				if m.Value[0] == '"' {
-					body = jsonscan.Unquote(m.Value)
-				}
-			}
-		}
-	}
-	line, _, _ := bytes.Cut(bytes.TrimSpace(body), []byte("\n"))
-	return strings.ToValidUTF8(string(bytes.TrimSpace(line)), "\uFFFD")
 }

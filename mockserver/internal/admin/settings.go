@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -388,7 +389,7 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 }
 
 // testTypes are the types that a test call can have.
-var testTypes = []string{"track", "identify", "page", "screen", "group", "alias", "delete"}
+var testTypes = append(slices.Clip(fields.Types), "delete")
 
 // removeDestination forgets a destination. What it has pending is only thrown
 // away where the request says so.

@@ -9,24 +9,29 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// maxGroups bounds the groups of failures, and those of what was rejected and refused.
-const maxGroups = 200
+const (
+	// maxGroups bounds the groups of failures, and those of what was rejected and refused.
+	maxGroups = 200
+	// othersKey is that of the record of groups that made room. No ID is like it.
+	othersKey = "others"
+)
 
 // Causes are the groups of what went wrong. Its methods may be called from many
 // goroutines at once.
 type Causes struct {
-	since time.Time
-
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex      // guards what follows
+	keeper  *persist.Keeper // nil: nothing is kept over restarts
+	since   time.Time
 	failed  groups
-	refused groups // and rejected
+	refused groups          // and rejected
+	rewrite map[string]bool // the keys of records to be written or removed, beside those of groups that have changed
 }
 
 // groups are those of failures, or of refusals.
@@ -43,7 +48,7 @@ type Others struct {
 
 // A Report is what went wrong.
 type Report struct {
-	Since   time.Time `json:"since"`   // when this process began to count
+	Since   time.Time `json:"since"`   // when counting began, perhaps by an earlier process
 	Failed  []Group   `json:"failed"`  // the most frequent of the last hour first
 	Refused []Group   `json:"refused"` // and rejected, in the same order
 	// OtherFailed and OtherRefused are groups that are not listed any more.
@@ -53,7 +58,7 @@ type Report struct {
 
 // New returns groups that begin now.
 func New() *Causes {
-	return &Causes{since: time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}}}
+	return &Causes{since: time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}}, rewrite: map[string]bool{}}
 }
 
 // Observe implements event.Observer.
@@ -80,7 +85,7 @@ func (c *Causes) addAttempt(a *tracking.Attempt) {
 	at, from := a.Time.Add(a.Duration), tracking.Sender{Library: libraryOf(a.Call)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.failed.of(key)
+	g := c.of(&c.failed, key)
 	g.seen(at)
 	g.attempts.add(at, 1)
 	g.senders.add(at, a.Source, from, 1)
@@ -94,7 +99,7 @@ func (c *Causes) addFailed(e *tracking.Ended) {
 	key := Key{Kind: Failed, Destination: e.Destination, Cause: Of(e.Reason)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.failed.of(key)
+	g := c.of(&c.failed, key)
 	g.seen(e.At)
 	g.calls.add(e.At, 1)
 	if g.attempts.total > 0 {
@@ -118,7 +123,7 @@ func (c *Causes) addRefused(key Key, at time.Time, n int, sample Sample, from tr
 	sample.Message = text.Cut(keptMessage, sample.Message)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.refused.of(key)
+	g := c.of(&c.refused, key)
 	g.seen(at)
 	g.calls.add(at, n)
 	g.senders.add(at, key.Source, from, n)
@@ -130,29 +135,25 @@ func libraryOf(c *tracking.Call) string {
 	if c == nil {
 		return ""
 	}
-	for m := range jsonscan.Members(c.Body) {
-		if fields.Of(m.Key) == fields.Context {
-			return fields.Library(m.Value)
-		}
-	}
-	return ""
+	return fields.Library(fields.Find(c.Body, fields.Context))
 }
 
-// of returns the group of a key, and makes it where there is none.
-func (gs *groups) of(key Key) *group {
+// of returns the group of a key, and makes it where there is none. The lock is held, also
+// by those that follow.
+func (c *Causes) of(gs *groups, key Key) *group {
 	if g := gs.byKey[key]; g != nil {
 		return g
 	}
 	if len(gs.byKey) == maxGroups {
-		gs.forgetQuietest()
+		c.forgetQuietest(gs)
 	}
-	g := &group{Key: key}
+	g := &group{Key: key, id: key.ID()}
 	gs.byKey[key] = g
 	return g
 }
 
 // forgetQuietest makes room for another group.
-func (gs *groups) forgetQuietest() {
+func (c *Causes) forgetQuietest(gs *groups) {
 	var quietest *group
 	for _, g := range gs.byKey {
 		if quietest == nil || g.last.Before(quietest.last) {
@@ -161,16 +162,29 @@ func (gs *groups) forgetQuietest() {
 	}
 	gs.others.Groups++
 	gs.others.Calls += max(quietest.attempts.total, quietest.calls.total)
-	delete(gs.byKey, quietest.Key)
+	c.remove(gs, quietest)
+	c.toBeWritten(othersKey)
+}
+
+func (c *Causes) remove(gs *groups, g *group) {
+	delete(gs.byKey, g.Key)
+	c.toBeWritten(g.id)
+}
+
+// toBeWritten has a record written, or removed. The lock is held.
+func (c *Causes) toBeWritten(key string) {
+	if c.keeper != nil {
+		c.rewrite[key] = true
+	}
 }
 
 // Forget forgets what failed at a destination: another may get its name.
 func (c *Causes) Forget(destination string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key := range c.failed.byKey {
-		if key.Destination == destination {
-			delete(c.failed.byKey, key)
+	for _, g := range c.failed.byKey {
+		if g.Destination == destination {
+			c.remove(&c.failed, g)
 		}
 	}
 }

@@ -32,9 +32,12 @@ func (c *counter) add(at time.Time, n int) {
 func count(ring []uint32, newest *int64, at int64, n int) {
 	pass(ring, newest, at)
 	if *newest-at < int64(len(ring)) {
-		ring[at%int64(len(ring))] += uint32(n)
+		ring[place(ring, at)] += uint32(n)
 	}
 }
+
+// place returns where a ring has a slot.
+func place(ring []uint32, at int64) int { return int(uint64(at) % uint64(len(ring))) }
 
 // pass empties the slots of a ring up to a newer one.
 func pass(ring []uint32, newest *int64, to int64) {
@@ -44,7 +47,7 @@ func pass(ring []uint32, newest *int64, to int64) {
 	}
 	for *newest < to {
 		*newest++
-		ring[*newest%int64(len(ring))] = 0
+		ring[place(ring, *newest)] = 0
 	}
 }
 

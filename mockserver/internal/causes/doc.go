@@ -4,8 +4,8 @@
 //
 // # What is counted
 //
-// Attempts that this process made, calls that it gave up, and calls and requests that it
-// refused, since it began. The counts of a group are exact. A cause is a text without what
+// Attempts that this collector made, calls that it gave up, and calls and requests that it
+// refused, since it began to count. The counts of a group are exact. A cause is a text without what
 // differs from call to call, see [Of]: that the order 17 is unknown, and the order 18, is
 // one cause. A call with several webhooks that failed in different ways has a cause made
 // of theirs, while each attempt has its own.
@@ -17,6 +17,12 @@
 // the senders of a group eight are kept, the most frequent about; what others sent is
 // counted together. A group takes about 6 KB at most, so all of them 2.5 MB.
 //
+// # What is kept
+//
+// A group that has changed is written once a minute, see package persist. Addresses of
+// senders, and messages and answers in the words of one case are not written: they may
+// tell of a person.
+//
 // # What guards what
 //
 // Causes.mu guards everything. It is taken for what went wrong alone, and held for a few
@@ -24,9 +30,10 @@
 //
 // # Files
 //
-//  1. causes.go: events are told
-//  2. group.go: what went wrong for one cause
-//  3. senders.go: who sent what went wrong
-//  4. counter.go: how often in the last hour and day
-//  5. reason.go: what differs from call to call is left out of a text
+//  1. keep.go: what is kept over restarts
+//  2. causes.go: events are told
+//  3. group.go: what went wrong for one cause
+//  4. senders.go: who sent what went wrong
+//  5. counter.go: how often in the last hour and day
+//  6. reason.go: what differs from call to call is left out of a text
 package causes

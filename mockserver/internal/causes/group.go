@@ -94,15 +94,18 @@ type Call struct {
 // A group is what is known of a Group.
 type group struct {
 	Key
+	id              string
 	first, last     time.Time
 	attempts, calls counter
 	sample          Sample
 	newest          []Call // the oldest first
 	senders         senders
+	changed         bool // since it was written
 }
 
 // seen notes that it happened at a time.
 func (g *group) seen(at time.Time) {
+	g.changed = true
 	if g.first.IsZero() || at.Before(g.first) {
 		g.first = at
 	}
@@ -122,7 +125,7 @@ func (g *group) addCall(c Call) {
 // view returns the group as it is now.
 func (g *group) view(now time.Time) Group {
 	v := Group{
-		ID: g.ID(), Key: g.Key, First: g.first, Last: g.last, Sample: g.sample,
+		ID: g.id, Key: g.Key, First: g.first, Last: g.last, Sample: g.sample,
 		Attempts: g.attempts.counts(now), Calls: g.calls.counts(now),
 		Newest: slices.Clone(g.newest), Senders: g.senders.sorted(), OtherSenders: g.senders.others,
 	}

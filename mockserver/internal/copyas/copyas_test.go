@@ -150,18 +150,19 @@ func TestSignedCurlIsVerified(t *testing.T) {
 			t.Run(string(signature)+" "+name, func(t *testing.T) {
 				c := example(t, name)
 				var header http.Header
+				const odd = "1$home`true`'-Key"
 				receiver := httptest.NewServer(webhook.Handler(settings.SharedSecret, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { header = r.Header })))
 				defer receiver.Close()
-				command, err := copyas.SignedCurl(&settings, webhook.Endpoint{URL: receiver.URL + "/?a=[1]", Headers: map[string]string{"X-Team": "it's $ours", "x-empty": "", "x-write-key": "hidden"}}, c, time.Now(),
+				command, err := copyas.SignedCurl(&settings, webhook.Endpoint{URL: receiver.URL + "/?a=[1]", Headers: map[string]string{"X-Team": "it's $ours", "x-empty": "", "x-write-key": "hidden", odd: "hidden"}}, c, time.Now(),
 					func(name string) bool { return strings.HasSuffix(name, "Key") })
 				if err != nil {
 					t.Fatal(err)
 				}
-				run(t, "sh", nil, strings.ReplaceAll(strings.Replace(command, "curl ", "curl --fail ", 1), "$X_WRITE_KEY", "$WRITE_KEY"))
+				run(t, "sh", nil, strings.NewReplacer("curl ", "curl --fail ", "$X_WRITE_KEY", "$WRITE_KEY", "$_1_HOME_TRUE___KEY", "$WRITE_KEY").Replace(command))
 				if header == nil {
 					t.Fatalf("the receiver refuses it:\n%s", command)
 				}
-				if header.Get("X-Team") != "it's $ours" || header.Get("X-Write-Key") != "any-key" || header.Get("X-Message-Id") != c.ID || header.Get("X-Attempt") != "1" || len(header["X-Empty"]) != 1 {
+				if header.Get("X-Team") != "it's $ours" || header.Get("X-Write-Key") != "any-key" || header.Get(odd) != "any-key" || header.Get("X-Message-Id") != c.ID || header.Get("X-Attempt") != "1" || len(header["X-Empty"]) != 1 {
 					t.Errorf("the receiver gets %v", header)
 				}
 			})

@@ -60,7 +60,7 @@ func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracki
 		word := Shell(name + ": " + value)
 		switch {
 		case static[name] && hidden(name):
-			word = fmt.Sprintf(`"%s: $%s"`, name, strings.ToUpper(strings.Map(variableRune, name)))
+			word = fmt.Sprintf(`%s"$%s"`, Shell(name+": "), variable(name))
 		case value == "":
 			word = Shell(name + ";") // how curl writes one that is empty
 		}
@@ -70,12 +70,18 @@ func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracki
 	return out.String(), nil
 }
 
-// variableRune keeps what a variable of a shell may be named.
-func variableRune(r rune) rune {
-	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-		return r
+// variable returns the variable of a shell that a header is read from.
+func variable(header string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToUpper(header))
+	if name[0] <= '9' {
+		return "_" + name // $1 is an argument
 	}
-	return '_'
+	return name
 }
 
 func headerNames(h http.Header) []string {

@@ -318,7 +318,11 @@ func (c *Collector) close() error {
 		w.Stop()
 	}
 	c.users.EndOutcomes()
-	c.shapes.Stop()
+	var written sync.WaitGroup
+	for _, stop := range []func(){c.shapes.Stop, c.measures.Stop, c.causes.Stop} {
+		written.Go(stop)
+	}
+	written.Wait()
 	c.sender.Close()
 	return c.config.Journal.Close()
 }

@@ -25,7 +25,7 @@ type DestinationStatus struct {
 	// ended, up to 64, and RecentFailures how many of these failed.
 	RecentAttempts int `json:"recentAttempts"`
 	RecentFailures int `json:"recentFailures"`
-	// Measures are of the attempts that this process has made.
+	// Measures are of the attempts that this collector has made.
 	Measures measure.Measures `json:"measures"`
 }
 

@@ -72,7 +72,10 @@ func New(config Config) (*Collector, error) {
 	}
 	c.users.Start()
 	if !config.Shared { // what each of several collectors took would stand beside each other
+		isDestination := func(name string) bool { return c.workers.of(name) != nil }
 		c.shapes.Start(config.State, config.Logger)
+		c.measures.Start(config.State, config.Logger, isDestination)
+		c.causes.Start(config.State, config.Logger, isDestination)
 	}
 	return c, nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -108,10 +109,16 @@ func (c *Collector) StartReplay(destination string, sel Selection, expected int)
 	go func() {
 		defer c.runs.going.Done()
 		_, err := c.replay(c.life, destination, sel, run)
+		if err != nil && c.life.Err() != nil {
+			err = errStopping
+		}
 		c.runs.end(run, err)
 	}()
 	return run.ID, nil
 }
+
+// errStopping is why a replay ends before its calls are due again.
+var errStopping = errors.New("the collector was stopping: the calls that are not due again can be replayed once more")
 
 // ReplayRuns returns the newest replays that StartReplay began, the newest first.
 func (c *Collector) ReplayRuns() []ReplayRun { return c.runs.newestFirst() }
@@ -230,10 +237,15 @@ func (r *replay) flush(ctx context.Context) error {
 	}
 	// Recorded before it is done: the calls may be delivered before Replay returns,
 	// and that is to be the last word on them.
-	r.record(tracking.Outcome{State: tracking.StatePending, Reason: "replayed"})
+	r.record(r.calls, tracking.Outcome{State: tracking.StatePending, Reason: "replayed"})
 	if err := r.collector.config.Journal.Replay(ctx, r.destination, r.calls, r.traces, r.from); err != nil {
-		r.record(tracking.Outcome{State: r.from, Reason: "it could not be replayed"})
-		r.collector.runs.fails(r.run, r.calls)
+		left := r.calls
+		if partial := (*journal.PartialReplayError)(nil); errors.As(err, &partial) {
+			left = r.calls[partial.Replayed:]
+		}
+		r.record(left, tracking.Outcome{State: r.from, Reason: "it could not be replayed"})
+		r.collector.runs.fails(r.run, left)
+		r.done += len(r.calls) - len(left)
 		return fmt.Errorf("mockserver: the journal does not replay: %w", err)
 	}
 	r.done += len(r.calls)
@@ -241,10 +253,10 @@ func (r *replay) flush(ctx context.Context) error {
 	return nil
 }
 
-func (r *replay) record(o tracking.Outcome) {
+func (r *replay) record(calls []tracking.Call, o tracking.Outcome) {
 	now := time.Now()
-	for i := range r.calls {
-		c := &r.calls[i]
+	for i := range calls {
+		c := &calls[i]
 		e := tracking.Ended{CallID: c.ID, Source: c.Source, Destination: r.destination, At: now, ReceivedAt: c.ReceivedAt, Outcome: o}
 		if o.State == tracking.StatePending {
 			e.RetryAt = now

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -98,6 +100,74 @@ func TestReplayOfACauseSaysWhatBecameOfItsCalls(t *testing.T) {
 		require.NoError(t, err)
 		assert.Zero(t, n, "calls that were delivered did not fail at any time")
 	})
+}
+
+// TestAReplayThatTheJournalBreaksOffCountsWhatIsDue has it fail after two of the calls.
+func TestAReplayThatTheJournalBreaksOffCountsWhatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := journal.NewMemory(0)
+		c := newCollector(t, engine.Config{
+			Journal:       &halfReplay{Journal: memory, done: 2},
+			Destinations:  []tracking.Destination{hook("crm")},
+			WrapTransport: answering(func(string) (int, string) { return 400, "" }),
+		})
+		send(t, c, "m", 5)
+		time.Sleep(time.Second)
+		require.NoError(t, c.Pause(t.Context(), "crm"))
+		_, err := c.StartReplay("crm", engine.Selection{}, 5)
+		require.NoError(t, err)
+		synctest.Wait()
+		run := c.ReplayRuns()[0]
+		assert.Equal(t, []int{2, 2, 2}, []int{run.Replayed, run.Followed, run.Pending})
+		assert.Equal(t, "mockserver: the journal does not replay: the disk is full", run.Problem)
+		states := map[tracking.State]int{}
+		for r := range c.History().Backward(0) {
+			last, _ := r.Last("crm")
+			states[last.State]++
+		}
+		assert.Equal(t, map[tracking.State]int{tracking.StatePending: 2, tracking.StateFailed: 3}, states)
+
+		n, err := c.Replay(t.Context(), "crm", engine.Selection{})
+		require.ErrorContains(t, err, "the disk is full")
+		assert.Equal(t, 2, n)
+	})
+}
+
+// A halfReplay is a journal that replays the first calls alone.
+type halfReplay struct {
+	journal.Journal
+	done int
+}
+
+func (j *halfReplay) Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error {
+	if err := j.Journal.Replay(ctx, destination, calls[:j.done], traces, from); err != nil {
+		return err
+	}
+	return &journal.PartialReplayError{Replayed: j.done, Err: errors.New("the disk is full")}
+}
+
+func TestAReplayThatDrainingBreaksOffSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector(t, engine.Config{
+			Journal:       &stuckList{journal.NewMemory(0)},
+			Destinations:  []tracking.Destination{hook("crm")},
+			WrapTransport: answering(func(string) (int, string) { return 400, "" }),
+		})
+		_, err := c.StartReplay("crm", engine.Selection{}, 1)
+		require.NoError(t, err)
+		synctest.Wait()
+		c.Drain()
+		synctest.Wait()
+		assert.Equal(t, "the collector was stopping: the calls that are not due again can be replayed once more", c.ReplayRuns()[0].Problem)
+	})
+}
+
+// A stuckList is a journal that lists failed calls only when its context ends, with an error.
+type stuckList struct{ journal.Journal }
+
+func (*stuckList) Failed(ctx context.Context, _ string, _ func(journal.FailedCall) bool) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func TestOneReplayToADestinationGoesAtATime(t *testing.T) {

@@ -145,6 +145,7 @@ func TestOrder(t *testing.T) {
 }
 
 func TestCallsThatWereNotTaken(t *testing.T) {
+	parse(t, `{"expect":[{"bad":true,"type":"trakc"}]}`) // of a call that was not taken it can be anything
 	c := expect.NewChecker(parse(t, `{"expect":[{"bad":true,"code":"event_not_defined","userId":"u"},{"type":"track","count":0}]}`))
 	c.Add(bad("event_not_defined", `{"type":"track","userId":"u"}`))
 	assert.Equal(t, expect.Waiting, c.Status(), "userId was not read of it")
@@ -223,6 +224,8 @@ func TestMistakesOfDocuments(t *testing.T) {
 		`{"source":"a","writeKey":"b","expect":[{}]}`:           `writeKey stands beside source: name the source by one of them`,
 		`{"expect":[{"evnt":"A"}]}`:                             `expect[0].evnt is no member: did you mean event?`,
 		`{"expect":[{"userID":"A"}]}`:                           `expect[0].userID is no member: did you mean userId?`,
+		`{"expect":[{"type":"trakc"}]}`:                         `expect[0].type is "trakc", which is no type of calls: did you mean track?`,
+		`{"expect":[{"type":"delete"}]}`:                        `expect[0].type is "delete", which is no type of calls: there are track, identify, page, screen, group, alias`,
 		`{"expect":[{"event":3}]}`:                              `expect[0].event is 3: make it a string, null, or a matcher such as {"$regexp": "^a"}`,
 		`{"expect":[{"properties":3}]}`:                         `expect[0].properties is 3: make it an object, of what is to be in it`,
 		`{"expect":[{"count":-1}]}`:                             `expect[0].count is -1: use a whole number from 0`,

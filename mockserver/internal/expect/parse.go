@@ -121,6 +121,9 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 	if _, ok := e.want[codeMember]; ok && !e.bad {
 		ps.add(append(path, codeMember), "stands without bad", `only calls that were not taken have one: add "bad":true`)
 	}
+	if typ, ok := e.want["type"].(string); ok && !e.bad && !slices.Contains(fields.Types, typ) { // one that was not taken may have any
+		ps.add(append(path, "type"), "is "+jsondiff.Text(typ, 40)+", which is no type of calls", hintOf(typ, fields.Types))
+	}
 	for name, value := range e.want {
 		if s, ok := value.(string); ok {
 			if f := fields.ByName[name]; f != 0 && isText(f) {

@@ -50,11 +50,16 @@ func (ps *problems) add(path []any, wrong, hint string) {
 
 // unknown notes a member that is none of those that there are.
 func (ps *problems) unknown(path []any, name string, known []string) {
+	ps.add(append(path[:len(path):len(path)], name), "is no member", hintOf(name, known))
+}
+
+// hintOf says which of the known names one was perhaps meant to be.
+func hintOf(name string, known []string) string {
 	hint, least := "there are "+strings.Join(known, ", "), 3
 	for _, k := range known {
 		if d := editdistance.Of(strings.ToLower(k), strings.ToLower(name[:min(len(name), 40)])); d < least {
 			hint, least = "did you mean "+k+"?", d
 		}
 	}
-	ps.add(append(path[:len(path):len(path)], name), "is no member", hint)
+	return hint
 }

@@ -40,6 +40,9 @@ var Names = [...]string{
 	ReceivedAt: "receivedAt", WriteKey: "writeKey",
 }
 
+// Types are the types of calls that senders send.
+var Types = []string{"track", "identify", "page", "screen", "group", "alias"}
+
 // ByName is the other way round.
 var ByName = func() map[string]Field {
 	fields := map[string]Field{}
@@ -65,9 +68,12 @@ func Describing(typ string) Field {
 
 // Find returns the value of a field in the body of a call, or nil. The last of equal keys
 // counts.
-func Find(body []byte, f Field) (value []byte) {
-	for m := range jsonscan.Members(body) {
-		if Of(m.Key) == f {
+func Find(body []byte, f Field) []byte { return Member(body, Names[f]) }
+
+// Member returns the value of a member of an object, or nil. The last of equal keys counts.
+func Member(object []byte, name string) (value []byte) {
+	for m := range jsonscan.Members(object) {
+		if string(jsonscan.Unquote(m.Key)) == name {
 			value = m.Value
 		}
 	}

@@ -14,17 +14,12 @@ const keptLibrary = 100
 // 1.2.3; empty where it does not say. The context may be nil.
 func Library(context []byte) string {
 	var name, version string
-	for m := range jsonscan.Members(context) {
-		if string(jsonscan.Unquote(m.Key)) != "library" {
-			continue
-		}
-		for part := range jsonscan.Members(m.Value) {
-			switch string(jsonscan.Unquote(part.Key)) {
-			case "name":
-				name = Text(part.Value)
-			case "version":
-				version = Text(part.Value)
-			}
+	for part := range jsonscan.Members(Member(context, "library")) {
+		switch string(jsonscan.Unquote(part.Key)) {
+		case "name":
+			name = Text(part.Value)
+		case "version":
+			version = Text(part.Value)
 		}
 	}
 	return text.Cut(keptLibrary, strings.TrimSpace(name+" "+version))

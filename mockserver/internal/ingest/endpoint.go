@@ -3,6 +3,8 @@ package ingest
 import (
 	"net/http"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 )
 
 // An Endpoint is what a path of the tracking API leads to.
@@ -36,15 +38,12 @@ var endpoints = func() map[string]Endpoint {
 		"v1/m":            {Kind: metricsEndpoint}, "m": {Kind: metricsEndpoint},
 		"health": {Kind: healthEndpoint}, "ready": {Kind: readyEndpoint},
 	}
-	for _, typ := range callTypes {
+	for _, typ := range fields.Types {
 		call := Endpoint{Kind: CallEndpoint, arg: typ}
 		all["v1/"+typ], all["v1/"+typ[:1]], all[typ[:1]] = call, call, call
 	}
 	return all
 }()
-
-// callTypes are the types of calls that senders send.
-var callTypes = []string{"alias", "group", "identify", "page", "screen", "track"}
 
 // FindEndpoint returns what a path leads to, with or without a slash at its end.
 func FindEndpoint(path string) Endpoint {

@@ -160,6 +160,18 @@ func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
 	})
 }
 
+// respondUnread answers a request that was refused for its path or method, and keeps the
+// beginning of its body.
+func (h *Handler) respondUnread(w http.ResponseWriter, r *http.Request, refused *requestError) {
+	body := newBody()
+	defer body.release()
+	start := *r
+	start.ContentLength = -1                    // however long the rest is
+	_ = body.readRequest(&start, keptRefused-1) // what has come is kept, also where it cannot be read any further
+	refused.body = h.keptOf(body.Bytes(), WriteKeysOf(r))
+	h.respond(w, r, refused)
+}
+
 // respond answers success, or says what was refused and why, and records it.
 func (h *Handler) respond(w http.ResponseWriter, r *http.Request, refused *requestError) {
 	header := w.Header()

@@ -87,6 +87,25 @@ func TestRefusedBodiesAreCutAndTheKeyAtTheCutIsHidden(t *testing.T) {
 	}
 }
 
+// TestRequestsToAWrongPlaceKeepTheBeginningOfTheirBody, as those with a wrong body do.
+func TestRequestsToAWrongPlaceKeepTheBeginningOfTheirBody(t *testing.T) {
+	for _, c := range []struct {
+		method, path string
+		status       int
+	}{{http.MethodPost, "/v2/batch", http.StatusNotFound}, {http.MethodPut, "/v1/batch", http.StatusMethodNotAllowed}} {
+		in := newIngest(nil, tracking.Source{Name: "web", WriteKey: webKey})
+		for _, rest := range []string{"", strings.Repeat("y", 100_000)} {
+			body := `{"writeKey":"` + webKey + `","batch":[]}` + rest
+			res := httptest.NewRecorder()
+			in.ServeHTTP(res, httptest.NewRequest(c.method, c.path, strings.NewReader(body)))
+			assert.Equal(t, c.status, res.Code)
+			kept := strings.Replace(body, webKey, strings.Repeat("*", len(webKey)), 1)
+			refusal := in.refusals[len(in.refusals)-1]
+			assert.Equal(t, kept[:min(len(kept), 4096)], string(refusal.Body))
+		}
+	}
+}
+
 func TestUserAgentIsCut(t *testing.T) {
 	in := newIngest(nil)
 	r := httptest.NewRequest(http.MethodPost, "/v1/batch", strings.NewReader("oops"))

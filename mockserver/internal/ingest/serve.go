@@ -24,13 +24,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case e.Kind == NoEndpoint:
-		h.respond(w, r, refuse(http.StatusNotFound, tracking.CodeNotFound, "there is no %q here; batches go to /v1/batch", h.pathOf(r)))
+		h.respondUnread(w, r, refuse(http.StatusNotFound, tracking.CodeNotFound, "there is no %q here; batches go to /v1/batch", h.pathOf(r)))
 	case asked == http.MethodOptions:
 		w.Header().Set("Allow", e.method()+", OPTIONS")
 		w.WriteHeader(http.StatusNoContent)
 	case asked != e.method():
 		w.Header().Set("Allow", e.method()+", OPTIONS")
-		h.respond(w, r, refuse(http.StatusMethodNotAllowed, tracking.CodeWrongMethod, "%q takes %s, not %s", h.pathOf(r), e.method(), r.Method))
+		h.respondUnread(w, r, refuse(http.StatusMethodNotAllowed, tracking.CodeWrongMethod, "%q takes %s, not %s", h.pathOf(r), e.method(), r.Method))
 	default:
 		h.serveEndpoint(e, w, r)
 	}

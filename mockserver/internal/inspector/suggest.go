@@ -45,18 +45,7 @@ func (in *Inspector) known() search.Known {
 
 // objectOf returns the object of a call that a field of a search is about.
 func objectOf(c *tracking.Call, field string) []byte {
-	name := map[string]string{"prop": "properties", "traits": "traits", "context": "context"}[field]
-	return memberOf(c.Body, name)
-}
-
-// memberOf returns a member of an object, or nil.
-func memberOf(object []byte, name string) []byte {
-	for m := range jsonscan.Members(object) {
-		if string(jsonscan.Unquote(m.Key)) == name {
-			return m.Value
-		}
-	}
-	return nil
+	return fields.Find(c.Body, map[string]fields.Field{"prop": fields.Properties, "traits": fields.Traits, "context": fields.Context}[field])
 }
 
 // membersOf returns the paths of the members that calls have in the object of a field, two
@@ -89,7 +78,7 @@ func samplesOf(calls []tracking.Call, field string, path []string) []string {
 	for i := range calls {
 		value := objectOf(&calls[i], field)
 		for _, name := range path {
-			value = memberOf(value, name)
+			value = fields.Member(value, name)
 		}
 		if len(value) == 0 || len(value) > longest {
 			continue

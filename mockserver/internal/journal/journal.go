@@ -24,6 +24,18 @@ var (
 	ErrNotAttached = errors.New("mockserver: no destination of this name is attached")
 )
 
+// A PartialReplayError says that a replay ended before all of its calls were due again.
+type PartialReplayError struct {
+	Replayed int // how many of the calls, from the first, are due again
+	Err      error
+}
+
+// Error implements error.
+func (e *PartialReplayError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what ended the replay.
+func (e *PartialReplayError) Unwrap() error { return e.Err }
+
 // An AppendError says that a whole batch is not stored, or that it is not known
 // to be.
 type AppendError struct {
@@ -75,7 +87,8 @@ type Journal interface {
 	// Replay makes calls due again for a destination, at once, as an entry of
 	// their own whose window begins now. In the ledger they move from the state
 	// `from` to pending; calls replayed from StateFailed, and from StateFiltered those
-	// that were kept, are no longer listed by Failed. traces are those of the calls.
+	// that were kept, are no longer listed by Failed. traces are those of the calls. Where
+	// it fails after some, the error is a *PartialReplayError.
 	Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error
 
 	// Failed yields the calls that a destination has given up, and those that were

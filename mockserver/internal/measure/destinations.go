@@ -4,7 +4,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -25,7 +27,7 @@ type Failure struct {
 
 // Measures say how a destination is doing.
 type Measures struct {
-	Since       time.Time `json:"since"` // when this process began to count
+	Since       time.Time `json:"since"` // when counting began, perhaps by an earlier process
 	Hour        Span      `json:"hour"`  // the last one, to a minute
 	Day         Span      `json:"day"`   // the last 24 hours, to a quarter of an hour
 	LastFailure *Failure  `json:"lastFailure,omitempty"`
@@ -34,23 +36,29 @@ type Measures struct {
 // Destinations counts the attempts at each destination. Its methods may be called from
 // many goroutines at once.
 type Destinations struct {
-	since time.Time
-
-	mu     sync.Mutex // guards byName
-	byName map[string]*destination
+	mu      sync.Mutex      // guards what follows
+	keeper  *persist.Keeper // nil: nothing is kept over restarts
+	since   time.Time       // from when on attempts are counted at destinations that have none
+	byName  map[string]*destination
+	rewrite map[string]bool // the keys of records to be written or removed, beside those of what has changed
 }
 
 // A destination is what was counted of one.
 type destination struct {
-	mu        sync.Mutex // guards what follows
-	hour, day window
-	failure   *Failure // it does not change
-	last      time.Time
+	key string // of its record
+
+	mu         sync.Mutex // guards what follows
+	since      time.Time
+	hour, day  window
+	failure    *Failure // it does not change
+	plainError string   // of the failure, without words of the answer
+	last       time.Time
+	changed    bool // since it was written
 }
 
 // New returns counters that begin now.
 func New() *Destinations {
-	return &Destinations{since: time.Now(), byName: map[string]*destination{}}
+	return &Destinations{since: time.Now(), byName: map[string]*destination{}, rewrite: map[string]bool{}}
 }
 
 // Observe implements event.Observer.
@@ -69,8 +77,9 @@ func (ds *Destinations) Observe(e event.Event) {
 	failed := a.Verdict != webhook.Success
 	d.hour.add(ended, failed, class)
 	d.day.add(ended, failed, class)
-	d.last = ended
+	d.last, d.changed = ended, true
 	if failed {
+		d.plainError = a.Error
 		d.failure = &Failure{At: ended, Status: a.Status, Reason: a.Reason, Error: sender.Cause(&a.Attempt), Source: a.Source, CallID: a.CallID}
 	}
 }
@@ -95,13 +104,13 @@ func (ds *Destinations) of(name string) *destination {
 	if len(ds.byName) == maxDestinations {
 		ds.forgetOldest()
 	}
-	d = &destination{hour: newWindow(time.Hour, time.Minute), day: newWindow(24*time.Hour, 15*time.Minute)}
+	d = &destination{key: digest.Of(name), since: ds.since, hour: newWindow(time.Hour, time.Minute), day: newWindow(24*time.Hour, 15*time.Minute)}
 	ds.byName[name] = d
 	return d
 }
 
 // forgetOldest makes room: it forgets the destination whose last attempt is the longest
-// ago. The lock is held.
+// ago, and of which attempts are counted from now on. The lock is held.
 func (ds *Destinations) forgetOldest() {
 	oldest, at := "", time.Time{}
 	for name, d := range ds.byName {
@@ -112,21 +121,31 @@ func (ds *Destinations) forgetOldest() {
 			oldest, at = name, last
 		}
 	}
-	delete(ds.byName, oldest)
+	ds.remove(oldest)
+	ds.since = time.Now()
+}
+
+// remove forgets a destination. The lock is held.
+func (ds *Destinations) remove(name string) {
+	if d := ds.byName[name]; d != nil {
+		delete(ds.byName, name)
+		if ds.keeper != nil {
+			ds.rewrite[d.key] = true
+		}
+	}
 }
 
 // Forget forgets a destination: another may get its name.
 func (ds *Destinations) Forget(name string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	delete(ds.byName, name)
+	ds.remove(name)
 }
 
 // Of returns how a destination is doing.
 func (ds *Destinations) Of(name string) Measures {
-	m := Measures{Since: ds.since}
 	ds.mu.Lock()
-	d := ds.byName[name]
+	m, d := Measures{Since: ds.since}, ds.byName[name]
 	ds.mu.Unlock()
 	if d == nil {
 		return m
@@ -134,6 +153,6 @@ func (ds *Destinations) Of(name string) Measures {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m.Hour, m.Day, m.LastFailure = d.hour.sum(now), d.day.sum(now), d.failure
+	m.Since, m.Hour, m.Day, m.LastFailure = d.since, d.hour.sum(now), d.day.sum(now), d.failure
 	return m
 }

@@ -4,7 +4,7 @@
 //
 // # What is counted
 //
-// Each request to a webhook that this process has made, since it began. Requests that the
+// Each request to a webhook that this collector has made, since it began to count. Requests that the
 // collector broke off itself say nothing of the receiver and are left out. Those that
 // reached no receiver are counted, and leave no duration.
 //
@@ -15,6 +15,12 @@
 // grow by a fifth, so a percentile is off by a tenth at most. A busy destination takes
 // about 55 KB, and the newest 1,000 destinations are kept.
 //
+// # What is kept
+//
+// What is counted is written once a minute where it has changed, a destination to a
+// record, see package persist: so a span is true also after a restart, but for the minute
+// before a process was killed. Answers of webhooks are not written.
+//
 // # What guards what
 //
 // Destinations.mu guards the map, and each destination has a mutex of its own, which is
@@ -22,8 +28,9 @@
 //
 // # Files
 //
-//  1. destinations.go: attempts are counted, and how the destinations are doing
-//  2. window.go: counts of the last hour, or the last day
-//  3. span.go: how many attempts, and how long they took
-//  4. histogram.go: durations in classes
+//  1. keep.go: what is kept over restarts
+//  2. destinations.go: attempts are counted, and how the destinations are doing
+//  3. window.go: counts of the last hour, or the last day
+//  4. span.go: how many attempts, and how long they took
+//  5. histogram.go: durations in classes
 package measure

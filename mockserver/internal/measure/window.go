@@ -27,17 +27,10 @@ func (w *window) number(t time.Time) int64 { return t.UnixNano() / int64(w.slot)
 // add counts an attempt that ended at a time. class is that of its duration, or negative
 // where it has none.
 func (w *window) add(at time.Time, failed bool, class int) {
-	number := w.number(at)
-	place := &w.slots[number%int64(len(w.slots))]
-	switch {
-	case *place == nil:
-		*place = &slot{at: number}
-	case (*place).at > number:
-		return // longer ago than is kept
-	case (*place).at < number:
-		**place = slot{at: number}
+	s := w.at(w.number(at))
+	if s == nil {
+		return
 	}
-	s := *place
 	s.attempts++
 	if failed {
 		s.failed++
@@ -45,6 +38,20 @@ func (w *window) add(at time.Time, failed bool, class int) {
 	if class >= 0 {
 		s.took[class]++
 	}
+}
+
+// at returns the slot of a number, or nil where it is longer ago than is kept.
+func (w *window) at(number int64) *slot {
+	place := &w.slots[uint64(number)%uint64(len(w.slots))]
+	switch {
+	case *place == nil:
+		*place = &slot{at: number}
+	case (*place).at > number:
+		return nil
+	case (*place).at < number:
+		**place = slot{at: number}
+	}
+	return *place
 }
 
 // sum sums up the slots until now.

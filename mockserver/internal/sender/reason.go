@@ -34,21 +34,21 @@ func conclude(a *webhook.Attempt, err error, timeout time.Duration) {
 	}
 }
 
-// saidBytes is how much of an answer Cause takes up.
+// saidBytes is how much of an answer Said returns.
 const saidBytes = 120
 
 // Cause returns why an attempt failed, and what the answer says in a line, where it says
 // something to people.
 func Cause(a *webhook.Attempt) string {
-	if line := said(a.ResponseBody); line != "" && a.Status != 0 {
+	if line := Said(a.ResponseBody); line != "" && a.Status != 0 {
 		return a.Error + ": " + line
 	}
 	return a.Error
 }
 
-// said returns what an answer says in a line: the message of an object, the first line of
+// Said returns what an answer says in a line: the message of an object, the first line of
 // a text, and nothing of HTML.
-func said(answer []byte) string {
+func Said(answer []byte) string {
 	answer = bytes.TrimSpace(answer)
 	if len(answer) == 0 || answer[0] == '<' {
 		return ""

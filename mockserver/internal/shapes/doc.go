@@ -18,9 +18,9 @@
 //
 // # What is kept
 //
-// [Shapes.Start] reads what an earlier process wrote to the [state.Store], in the
-// background, adds it to what came meanwhile, and from then on writes what has changed every
-// minute and at the end, a few events to a record. Values are written where they came
+// [Shapes.Start] reads what an earlier process wrote, in the background, adds it to what came
+// meanwhile, and from then on writes what has changed, a few events to a record, see
+// package persist. Values are written where they came
 // again and again, as those of enumerations do; single ones, email addresses and what says
 // how a value is not as planned are not, since they may tell of a person.
 //

@@ -1,131 +1,43 @@
 package shapes
 
 import (
-	"bytes"
-	"compress/gzip"
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
-)
-
-const (
-	// statePrefix begins the keys of what is written: shapes.0 and so on.
-	statePrefix = "shapes"
-	// maxSegment bounds a record, in bytes before it is compressed.
-	maxSegment = 4 << 20
-	// saveEvery is how often what has changed is written.
-	saveEvery = time.Minute
-	// lastSave is how long the write at the end may take.
-	lastSave = 5 * time.Second
 )
 
 // Start reads what an earlier process wrote to a store, and writes what changes from now
 // on. It returns at once; Stop follows.
 func (s *Shapes) Start(store state.Store, log *slog.Logger) {
-	ctx, cancel := context.WithCancel(context.Background())
 	s.mu.Lock()
-	s.keeper.kept = true
+	s.kept = true
 	s.mu.Unlock()
-	s.keeper.store, s.keeper.log, s.keeper.stop = store, log, cancel
-	s.keeper.running.Go(func() { s.keep(ctx) })
+	s.keeper = persist.Start(store, log, "shapes", "the shapes of events", recordVersion, segments{s})
 }
 
 // Stop writes what has changed. Nothing is written if Start was not called.
 func (s *Shapes) Stop() {
-	if s.keeper.stop == nil {
-		return
-	}
-	s.keeper.stop()
-	s.keeper.running.Wait()
-	s.keeper.stop = nil
-	ctx, cancel := context.WithTimeout(context.Background(), lastSave)
-	defer cancel()
-	s.try(ctx)
-}
-
-// keep loads, and saves from time to time, until ctx ends.
-func (s *Shapes) keep(ctx context.Context) {
-	for {
-		if !s.isLoaded() {
-			if err := s.load(ctx); err != nil && ctx.Err() == nil {
-				s.keeper.log.Warn("the shapes of events that were stored cannot be read; they will be tried again", "in", saveEvery, "error", err)
-			}
-		} else {
-			s.try(ctx)
-		}
-		if pause.For(ctx, saveEvery) != nil {
-			return
-		}
+	if s.keeper != nil {
+		s.keeper.Stop()
 	}
 }
 
-func (s *Shapes) isLoaded() bool {
+// segments are the records of sketches: the keys are numbers.
+type segments struct{ *Shapes }
+
+// Restore implements persist.Records: it adds segments to what came meanwhile, and gives
+// each sketch its place.
+func (s segments) Restore(stored map[string]segment, damaged []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.keeper.loaded
-}
-
-// try saves, unless what was written before is not known: it would be lost.
-func (s *Shapes) try(ctx context.Context) {
-	if !s.isLoaded() {
-		return
-	}
-	if err := s.save(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		s.keeper.log.Warn("the shapes of events cannot be stored; what has changed will be written again", "error", err)
-	}
-}
-
-// load reads all segments, and adds them to what came meanwhile. What cannot be read is
-// told of, and written anew.
-func (s *Shapes) load(ctx context.Context) error {
-	keys, err := state.Keys(ctx, s.keeper.store, statePrefix)
-	if err != nil {
-		return err
-	}
-	var segments []segment
-	var damaged []int
-	for _, k := range keys {
-		number, err := strconv.Atoi(k)
-		if err != nil || number < 0 {
-			continue
-		}
-		encoded, _, err := s.keeper.store.Get(ctx, statePrefix+"."+k)
-		if errors.Is(err, state.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("mockserver: state %s.%s: %w", statePrefix, k, err)
-		}
-		one, err := decode(encoded)
-		if err != nil {
-			s.keeper.log.Warn("a record of the shapes of events cannot be read; its events are counted anew", "record", statePrefix+"."+k, "error", err)
-			damaged = append(damaged, number)
-			continue
-		}
-		one.number = number
-		segments = append(segments, one)
-	}
-	s.restore(segments, damaged)
-	return nil
-}
-
-// restore adds segments to what came meanwhile, and gives each sketch its place.
-func (s *Shapes) restore(segments []segment, damaged []int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, one := range segments {
-		if s.keeper.cleared {
-			s.deleted[one.number] = true
+	for _, key := range slices.Sorted(maps.Keys(stored)) {
+		one := stored[key]
+		if s.cleared {
+			s.rewrite(key)
 			continue
 		}
 		if !one.Since.IsZero() && one.Since.Before(s.since) {
@@ -135,14 +47,21 @@ func (s *Shapes) restore(segments []segment, damaged []int) {
 			s.restoreOne(&one.Events[i])
 		}
 	}
-	for _, number := range damaged {
-		s.deleted[number] = true
+	for _, key := range damaged {
+		s.rewrite(key)
 	}
-	s.keeper.loaded = true
+	s.loaded = true
 	for _, e := range s.events {
 		if e.slot < 0 {
 			s.place(e)
 		}
+	}
+}
+
+// rewrite has a segment written again. The lock is held.
+func (s segments) rewrite(key string) {
+	if number, err := strconv.Atoi(key); err == nil && number >= 0 {
+		s.deleted[number] = true
 	}
 }
 
@@ -170,30 +89,8 @@ func (s *Shapes) restoreOne(r *sketchRecord) {
 	}
 }
 
-// save writes the segments in which something has changed.
-func (s *Shapes) save(ctx context.Context) error {
-	var errs []error
-	for _, number := range s.changed() {
-		one, found := s.segment(number)
-		name := statePrefix + "." + strconv.Itoa(number)
-		var err error
-		if len(one.Events) == 0 {
-			err = s.keeper.store.Delete(ctx, name)
-		} else if encoded, failed := encode(one); failed != nil {
-			err = failed
-		} else {
-			err = s.keeper.store.Put(ctx, name, encoded)
-		}
-		if err != nil {
-			s.notSaved(number, found)
-			errs = append(errs, fmt.Errorf("mockserver: state %s: %w", name, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// changed returns the segments in which something has changed since they were written.
-func (s *Shapes) changed() []int {
+// Changed implements persist.Records.
+func (s segments) Changed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	numbers := maps.Clone(s.deleted)
@@ -202,13 +99,17 @@ func (s *Shapes) changed() []int {
 			numbers[slot/segmentEvents] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(numbers))
+	var keys []string
+	for _, number := range slices.Sorted(maps.Keys(numbers)) {
+		keys = append(keys, strconv.Itoa(number))
+	}
+	return keys
 }
 
-// segment copies a segment to be written, with the sketches of which that is so.
-func (s *Shapes) segment(number int) (segment, []*sketch) {
-	one := segment{Version: recordVersion}
-	var found []*sketch
+// Record implements persist.Records.
+func (s segments) Record(key string) (segment, bool) {
+	number, _ := strconv.Atoi(key)
+	one := segment{Header: persist.Header{Version: recordVersion}}
 	for place := range segmentEvents {
 		slot := number*segmentEvents + place
 		s.mu.Lock() // for each anew, so that no request waits for all
@@ -220,49 +121,15 @@ func (s *Shapes) segment(number int) (segment, []*sketch) {
 			e := s.slots[slot]
 			e.changed = false
 			one.Events = append(one.Events, e.record())
-			found = append(found, e)
 		}
 		s.mu.Unlock()
 	}
-	return one, found
+	return one, len(one.Events) > 0
 }
 
-// notSaved has a segment written again.
-func (s *Shapes) notSaved(number int, found []*sketch) {
+// NotWritten implements persist.Records.
+func (s segments) NotWritten(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deleted[number] = true
-	for _, e := range found {
-		e.changed = true
-	}
-}
-
-func encode(one segment) ([]byte, error) {
-	var buffer bytes.Buffer
-	w := gzip.NewWriter(&buffer)
-	if err := json.NewEncoder(w).Encode(one); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return buffer.Bytes(), nil
-}
-
-func decode(encoded []byte) (one segment, err error) {
-	r, err := gzip.NewReader(bytes.NewReader(encoded))
-	if err != nil {
-		return one, err
-	}
-	plain, err := io.ReadAll(io.LimitReader(r, maxSegment))
-	if err != nil {
-		return one, err
-	}
-	if err := json.Unmarshal(plain, &one); err != nil {
-		return one, err
-	}
-	if one.Version != recordVersion {
-		return one, fmt.Errorf("it has version %d, and this program knows %d", one.Version, recordVersion)
-	}
-	return one, nil
+	s.rewrite(key)
 }

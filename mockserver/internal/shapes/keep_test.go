@@ -263,8 +263,7 @@ func TestWhatIsForgottenWhileItIsWrittenStaysForgotten(t *testing.T) {
 		})
 		s.Stop()
 		forgetting.Wait()
-		s.Start(store, quiet()) // and writes what has changed meanwhile
-		s.Stop()
+		s.Stop() // writes what has changed meanwhile
 		s = shapes.New()
 		s.Start(store, quiet())
 		for s.Summary().Reading {

@@ -25,7 +25,7 @@ type Summary struct {
 func (s *Shapes) Summary() Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Summary{s.since.UTC().Truncate(time.Millisecond), s.others, s.keeper.kept, s.keeper.kept && !s.keeper.loaded}
+	return Summary{s.since.UTC().Truncate(time.Millisecond), s.others, s.kept, s.kept && !s.loaded}
 }
 
 // Events returns what is known of all events, by source, type and name.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -14,11 +15,9 @@ const recordVersion = 1
 
 // A segment is a record: the sketches of a few events.
 type segment struct {
-	Version int            `json:"version"`
-	Since   time.Time      `json:"since"` // when counting began
-	Events  []sketchRecord `json:"events"`
-
-	number int // of the record
+	persist.Header
+	Since  time.Time      `json:"since"` // when counting began
+	Events []sketchRecord `json:"events"`
 }
 
 // A sketchRecord is a sketch as it is written.

@@ -1,21 +1,22 @@
 package shapes
 
 import (
-	"context"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 )
 
 // Shapes is what is known of all events. Its methods may be called from many goroutines
 // at once.
 type Shapes struct {
-	keeper keeper
+	keeper *persist.Keeper // nil: nothing is kept over restarts
 
 	mu       sync.Mutex // guards what follows
+	kept     bool       // that Start was called
+	loaded   bool       // what was written before is known
+	cleared  bool       // it is to be forgotten instead
 	events   map[key]*sketch
 	ofSource map[string]int
 	slots    []*sketch    // by the place where they are written; nil: it is free
@@ -39,7 +40,7 @@ func (s *Shapes) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clear()
-	s.keeper.cleared = !s.keeper.loaded
+	s.cleared = !s.loaded
 }
 
 func (s *Shapes) clear() {
@@ -78,17 +79,6 @@ func (s *Shapes) remove(e *sketch) {
 	s.bytes -= e.bytes
 }
 
-// A keeper keeps sketches over restarts.
-type keeper struct {
-	store   state.Store
-	log     *slog.Logger
-	stop    context.CancelFunc
-	running sync.WaitGroup
-	kept    bool // that Start was called; guarded by Shapes.mu, as the next
-	loaded  bool // what was written before is known
-	cleared bool // it is to be forgotten instead
-}
-
 // segmentEvents is how many events are written together.
 const segmentEvents = 8
 
@@ -111,7 +101,7 @@ func (s *Shapes) sketchOf(k key, now time.Time) *sketch {
 		return nil
 	}
 	s.insert(e)
-	if s.keeper.loaded {
+	if s.loaded {
 		s.place(e)
 	}
 	return e

@@ -18,11 +18,11 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 )
 
 var (
-	callTypes  = []string{"identify", "track", "page", "screen", "group", "alias"}
 	callStates = []string{"pending", "delivered", "failed", "filtered"}
 	// listStates are those by which calls are listed: rejected ones were never taken.
 	listStates = append(slices.Clone(callStates), "rejected")
@@ -37,7 +37,7 @@ func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	flags.Var(parameter{query: q, name: "source", repeated: true}, "source", "only calls of this `source` (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames)
 	flags.Var(parameter{query: q, name: "type", repeated: true}, "type", "only calls of this `type`: identify, track, page, screen, group or alias (repeatable)")
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(callTypes, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.Types, cobra.ShellCompDirectiveNoFileComp))
 	parameterFlag(cmd, q, "event", "only track calls of this event, and pages and screens of this name")
 	flags.Var(parameter{query: q, name: "userId"}, "user-id", "only calls with this userId or anonymousId")
 	parameterFlag(cmd, q, "text", "only calls whose body holds this text")

@@ -142,11 +142,11 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 	}{
 		{"verify-empty", []string{"verify"}, 0},
 		{"calls-empty", []string{"calls"}, 0},
-		{"send-track", []string{"send", "track", "--event", "Signed Up", "--user-id", "u1", "--message-id", "m1", "--properties", "@" + properties, "--wait", "1m"}, 0},
-		{"send-page", []string{"send", "page", "--name", "Pricing\x1b[31m", "--anonymous-id", "a1", "--message-id", "m2", "--context", `{"ip":"1.2.3.4"}`, "--wait", "1m", "--json"}, 0},
+		{"send-track", []string{"send", "track", "--event", "Signed Up", "--user-id", "u1", "--message-id", "m1", "--properties", "@" + properties, "--wait", "1m"}, 1},
+		{"send-page", []string{"send", "page", "--name", "Pricing\x1b[31m", "--anonymous-id", "a1", "--message-id", "m2", "--context", `{"ip":"1.2.3.4"}`, "--wait", "1m", "--json"}, 1},
 		{"send-identify", []string{"send", "identify", "--user-id", "u2", "--traits", `{"plan":"Pro"}`}, 0},
 		{"send-group-json", []string{"send", "group", "--user-id", "u2", "--group-id", "g", "--json"}, 0},
-		{"send-alias", []string{"send", "alias", "--user-id", "u2", "--previous-id", "u1", "--wait", "1m"}, 0},
+		{"send-alias", []string{"send", "alias", "--user-id", "u2", "--previous-id", "u1", "--wait", "1m"}, 1},
 		{"calls", []string{"calls", "--id", "m1", "--id", "m2"}, 0},
 		{"calls-json", []string{"calls", "--id", "m1", "--json", "--state", "failed"}, 0},
 		{"calls-one", []string{"calls", "m2"}, 0},
@@ -362,7 +362,7 @@ func TestCommandsReachACollectorWithTLS(t *testing.T) {
 	block := &pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}
 	require.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(block), 0o600))
 	require.NoError(t, os.WriteFile(text, []byte("no certificate"), 0o600))
-	send := []string{"send", "track", "--event", "E", "--user-id", "u", "--wait", "1m"}
+	send := []string{"send", "track", "--event", "E", "--user-id", "u", "--wait", "1m", "--integrations", `{"All":false}`}
 	for _, step := range []struct {
 		name  string
 		args  []string

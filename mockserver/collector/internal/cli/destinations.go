@@ -16,6 +16,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 )
 
 func newDestinations() *cobra.Command {
@@ -144,7 +146,7 @@ said there, and in the admin API, which has every setting.`,
 	flags.Float64Var(&a.MaxPerSecond, "max-per-second", 0, "how many calls it gets in a second at most (default: no limit)")
 	flags.StringArrayVar(&headers, "header", nil, "send this header, `'Name: value'`, with each request (repeatable)")
 	flags.StringVar(&secretFile, "shared-secret-file", "", "a `file` with the secret that signs each request")
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(callTypes, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.Types, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames)
 	_ = cmd.MarkFlagFilename("shared-secret-file")
 	return c.addTo(cmd)
@@ -189,7 +191,7 @@ up: it is no call of a sender's, counts nowhere and is not tried again.`,
 		}),
 	}
 	cmd.Flags().StringVar(&in.Type, "type", "track", "the `type` of the test call")
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(callTypes, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.Types, cobra.ShellCompDirectiveNoFileComp))
 	return c.addTo(cmd)
 }
 
@@ -201,13 +203,12 @@ func (a *attempt) status() string {
 	return fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
 }
 
-// said is the first line of the answer, or why there was none.
+// said is what the answer says, or why there was none.
 func (a *attempt) said() string {
 	if a.Status == 0 {
 		return a.Error
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(a.ResponseBody), "\n")
-	return terminal.Fit(line, 200)
+	return sender.Said([]byte(a.ResponseBody))
 }
 
 func newDestinationRemove() *cobra.Command {

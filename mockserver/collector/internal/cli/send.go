@@ -93,7 +93,7 @@ func newSend() *cobra.Command {
 		Use:   "send",
 		Short: "Send a call, to try a collector and its destinations",
 		Long: `Send one call and print what the collector answers. With --wait, wait until every
-destination has decided about it, and say what each did.
+destination has decided about it, and say what each did; it is an error where it failed.
 
 JSON objects can also come from a file: --properties @properties.json`,
 		Example: "  " + kinds[1].example + "\n  " + kinds[1].example + " --wait 10s",
@@ -307,20 +307,36 @@ func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
 	}
 	waiting, cancel := context.WithTimeout(ctx, f.wait)
 	defer cancel()
+	var sent call
 	err = poll(waiting, func() (bool, error) {
 		found, err := f.find(ctx, id)
-		return len(found) > 0 && found[0].decided(list.read.Destinations), err
+		if len(found) == 0 {
+			return false, err
+		}
+		sent = found[0]
+		return sent.decided(list.read.Destinations), err
 	})
-	switch {
-	case err == nil:
-		return f.showCall(ctx, out, id)
-	case waiting.Err() == nil || ctx.Err() != nil:
+	if err != nil && (waiting.Err() == nil || ctx.Err() != nil) {
 		return err
 	}
 	if err := f.showCall(ctx, out, id); err != nil {
 		return err
 	}
-	return fmt.Errorf("after %v not every destination has decided about the call", f.wait)
+	if err != nil {
+		err = fmt.Errorf("after %v not every destination has decided about the call", f.wait)
+	}
+	return errors.Join(sent.failed(), err)
+}
+
+// failed says at which destinations a call failed, and why, or returns nil.
+func (c *call) failed() error {
+	var errs []error
+	for _, d := range c.Destinations {
+		if d.State == "failed" {
+			errs = append(errs, fmt.Errorf("the call failed at %s: %s", plain(d.Destination), plain(d.Reason)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // A receiver is a destination, and whose calls it gets.

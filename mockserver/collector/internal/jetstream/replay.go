@@ -47,11 +47,15 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 		}
 	}
 	defer j.remember(ctx)
+	done := 0
 	for looks := 1; len(calls) > 0; looks++ {
 		n, err := j.replayListed(ctx, lock, destination, calls, traces, from)
-		calls, traces = calls[n:], traces.Between(n, len(calls))
+		calls, traces, done = calls[n:], traces.Between(n, len(calls)), done+n
 		if errors.Is(err, errOutrun) && looks < mostLooks {
 			err = pause.For(ctx, 100*time.Millisecond)
+		}
+		if err != nil && done > 0 {
+			return &journal.PartialReplayError{Replayed: done, Err: err}
 		}
 		if err != nil {
 			return err
@@ -64,7 +68,8 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 // is. They come one at a time, so that the other was sent long ago, and not answered.
 var errOutrun = errors.New("another replay was stored meanwhile")
 
-// replayListed looks where calls are listed, and replays them. It returns how many it has.
+// replayListed looks where calls are listed, and replays them. It returns how many it has
+// stored: they are due again, also where what follows from that is still to be done.
 func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) (done int, err error) {
 	look, err := j.lookToReplay(ctx, destination, calls, from)
 	if err != nil {
@@ -76,13 +81,13 @@ func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destinatio
 		if err == nil {
 			var stored storedReplay
 			if stored, err = j.storeReplay(ctx, look, calls[done:done+n], traces.Between(done, done+n)); err == nil {
+				done += n
 				err = j.settleReplay(ctx, stored)
 			}
 		}
 		if err != nil {
 			return done, fmt.Errorf("journal: replaying for %q, with %d calls left to do: %w", destination, len(calls)-done, err)
 		}
-		done += n
 	}
 	return done, nil
 }

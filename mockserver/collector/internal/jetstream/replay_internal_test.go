@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -90,6 +91,21 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 			assert.EqualValues(t, 200, ledgers[0].Pending)
 		})
 	}
+}
+
+// A replay is stored in messages of one source each. Where the second one is not, the first
+// counts.
+func TestReplayThatFailsHalfwaySaysHowManyAreDue(t *testing.T) {
+	j := failedCalls(t, t.TempDir(), 3)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	large := make([]byte, 9<<20) // more than a message may have
+	_, _ = rand.NewChaCha8([32]byte{}).Read(large)
+	calls := append(listedAsFailed(t, j)[:2], tracking.Call{Source: "app", ID: "large", Body: large})
+	err := j.Replay(within(t), "crm", calls, nil, tracking.StateDelivered)
+	var partial *journal.PartialReplayError
+	require.ErrorAs(t, err, &partial)
+	assert.Equal(t, 2, partial.Replayed)
+	assert.ErrorContains(t, err, "with 1 calls left to do")
 }
 
 // A replay may be on its way to the store for so long that it is given up, and another one

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,8 +14,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/logthrottle"
 )
 
-// sayEvery is how often the log says at most that something is not sent.
-const sayEvery = time.Minute
+const (
+	// sayEvery is how often the log says at most that something is not sent.
+	sayEvery = time.Minute
+	// flushTimeout bounds how long is waited for what is still to be sent, when the
+	// collector ends or the settings change, and spanPatience before that for spans that
+	// have begun: a request to a webhook may take as long.
+	flushTimeout = 5 * time.Second
+	spanPatience = 6 * time.Second
+)
 
 // A result counts what became of what was to be sent, and says it in the log.
 type result struct {
@@ -53,13 +61,17 @@ func (r *result) lost(how string, n int, why ...any) {
 	}
 }
 
-// A bounded is a batch processor of spans that counts those it has no room for, which the
-// library's own does not tell.
+// A bounded is a batch processor of spans that counts those it has no room for, and those
+// that end after it, which the library's own does not tell.
 type bounded struct {
 	sdktrace.SpanProcessor // the library's, which has room for more
 	most                   int64
 	waiting                *atomic.Int64 // spans that are in it
 	result                 *result
+
+	mu   sync.Mutex    // guards what follows
+	open int           // spans that have begun and not ended
+	idle chan struct{} // of Shutdown, which waits; whoever ends the last span closes it
 }
 
 func newBounded(exporter sdktrace.SpanExporter, most int, r *result) *bounded {
@@ -70,17 +82,65 @@ func newBounded(exporter sdktrace.SpanExporter, most int, r *result) *bounded {
 	}
 }
 
+// OnStart implements sdktrace.SpanProcessor.
+func (b *bounded) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
+	if s.SpanContext().IsSampled() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.open++
+	}
+}
+
 // OnEnd implements sdktrace.SpanProcessor.
 func (b *bounded) OnEnd(s sdktrace.ReadOnlySpan) {
 	if !s.SpanContext().IsSampled() {
 		return
 	}
+	defer b.ended()
 	if b.waiting.Add(1) > b.most {
 		b.waiting.Add(-1)
 		b.result.drop(1)
 		return
 	}
 	b.SpanProcessor.OnEnd(s)
+}
+
+func (b *bounded) ended() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open--
+	b.tellIdle()
+}
+
+// tellIdle wakes Shutdown where no span is open. The lock is held.
+func (b *bounded) tellIdle() {
+	if b.idle != nil && b.open == 0 {
+		close(b.idle)
+		b.idle = nil
+	}
+}
+
+// Shutdown implements sdktrace.SpanProcessor. It waits a while for spans that have begun, and
+// counts those that have not ended then.
+func (b *bounded) Shutdown(ctx context.Context) error {
+	idle := make(chan struct{})
+	b.mu.Lock()
+	b.idle = idle
+	b.tellIdle()
+	b.mu.Unlock()
+	patience := time.NewTimer(spanPatience)
+	defer patience.Stop()
+	select {
+	case <-idle:
+	case <-patience.C:
+		b.mu.Lock()
+		left := b.open
+		b.mu.Unlock()
+		b.result.lost("dropped", left, "error", "they had not ended when it was no longer to be sent there")
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	return b.SpanProcessor.Shutdown(ctx)
 }
 
 // countedSpans counts how exports of spans went.

@@ -5,14 +5,9 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
-	"time"
 
 	"go.opentelemetry.io/otel/trace"
 )
-
-// flushTimeout bounds how long is waited for what is still to be sent, when the collector
-// ends or the settings change.
-const flushTimeout = 5 * time.Second
 
 // Configure sends what is to be sent from now on as config says; nothing where it is nil. What
 // was to be sent before goes where it was to. On an error what was stays.
@@ -46,14 +41,16 @@ func (t *Telemetry) Close() {
 
 // end sends what is left.
 func (t *Telemetry) end(p *providers) {
-	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
-	defer cancel()
 	var both sync.WaitGroup
 	if p.traces != nil {
-		both.Go(func() { t.ended("traces", p.traces.Shutdown(ctx)) })
+		both.Go(func() { t.ended("traces", p.traces.Shutdown(context.Background())) }) // see bounded.Shutdown
 	}
 	if p.metrics != nil {
-		both.Go(func() { t.ended("metrics", p.metrics.Shutdown(ctx)) })
+		both.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+			defer cancel()
+			t.ended("metrics", p.metrics.Shutdown(ctx))
+		})
 	}
 	both.Wait()
 }

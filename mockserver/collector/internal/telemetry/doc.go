@@ -17,7 +17,8 @@
 //
 // Nothing: spans go into a queue that is bounded, and those beyond it are counted and
 // dropped. One goroutine sends them; another reads the metrics and sends these. [Telemetry.Close]
-// waits for them a few seconds.
+// waits for them a few seconds. Where the settings change, what has begun goes where it was
+// to: spans that take longer than a request to a webhook are counted as dropped.
 //
 // # Files
 //

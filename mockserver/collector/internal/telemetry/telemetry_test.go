@@ -80,8 +80,9 @@ type rig struct {
 	collector *engine.Collector
 	counts    counts
 	log       lockedBuffer
-	parents   chan string // the traceparent of each request to the webhook
-	status    chan int    // that the webhook answers next; 200 where there is none
+	parents   chan string   // the traceparent of each request to the webhook
+	status    chan int      // that the webhook answers next; 200 where there is none
+	hold      chan struct{} // the webhook answers when it is closed; nil: at once
 }
 
 func newRig(t *testing.T, registry prometheus.Gatherer) *rig {
@@ -92,7 +93,11 @@ func newRig(t *testing.T, registry prometheus.Gatherer) *rig {
 	}
 	r := &rig{parents: make(chan string, 100), status: make(chan int, 100)}
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		hold := r.hold
 		r.parents <- req.Header.Get("traceparent")
+		if hold != nil {
+			<-hold
+		}
 		select {
 		case status := <-r.status:
 			w.WriteHeader(status)
@@ -271,15 +276,18 @@ func TestConfigureTakesEffectAtOnce(t *testing.T) {
 	assert.Equal(t, sampled, <-r.parents, "nothing is sent yet")
 	first, second := otlptest.HTTP(t), otlptest.GRPC(t)
 	r.configure(t, &telemetry.Config{Endpoint: first.URL, NoMetrics: true})
+	r.hold = make(chan struct{})
 	require.Equal(t, 200, r.send("m-1", sampled))
 	assert.NotEqual(t, sampled, <-r.parents)
-	// What was under way goes where it was to.
+	// What was under way goes where it was to, also the span of a request that has no answer yet.
 	r.configure(t, &telemetry.Config{Endpoint: strings.TrimPrefix(second.URL, "http://"), Protocol: telemetry.GRPC, Insecure: true, NoMetrics: true})
-	first.Spans(t, 2)
+	close(r.hold)
+	first.Spans(t, 3)
 	require.Equal(t, 200, r.send("m-2", sampled))
 	<-r.parents
 	r.configure(t, nil)
-	second.Spans(t, 2)
+	second.Spans(t, 3)
+	assert.Zero(t, r.counts.get("traces dropped"))
 	require.Equal(t, 200, r.send("m-3", sampled))
 	assert.Equal(t, sampled, <-r.parents)
 }

@@ -3,12 +3,14 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/measure"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
@@ -39,7 +41,7 @@ var pageFuncs = template.FuncMap{
 }
 
 // CallTypes are the types that people choose from, the commonest first.
-var CallTypes = []string{"track", "identify", "page", "screen", "group", "alias", "delete"}
+var CallTypes = append(slices.Clip(fields.Types), "delete")
 
 // A textPart is a piece of a text that anyone may have sent: either Text, or a
 // character that cannot be seen or that would disturb what is around it, by name.

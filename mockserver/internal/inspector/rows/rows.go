@@ -127,19 +127,9 @@ func (s DeliveryState) answer(r *tracking.Record) string {
 	}
 }
 
-// previewOf returns the beginning of the properties of a call, or of its traits.
+// previewOf writes the first properties of a call, or its traits, as far as a row has room.
 func previewOf(typ string, body []byte) string {
-	name := fields.Names[fields.Describing(typ)]
-	for m := range jsonscan.Members(body) {
-		if string(m.Key) == `"`+name+`"` {
-			return previewOfObject(m.Value)
-		}
-	}
-	return ""
-}
-
-// previewOfObject writes the first members of an object, as far as a row has room.
-func previewOfObject(object []byte) string {
+	object := fields.Find(body, fields.Describing(typ))
 	const most, longest = 8, 40
 	var out strings.Builder
 	n := 0

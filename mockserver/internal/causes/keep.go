@@ -1,0 +1,214 @@
+package causes
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// Start reads what an earlier process wrote to a store, and writes what changes from now
+// on. It returns at once; Stop follows. Failures at destinations that isDestination does
+// not know are forgotten.
+func (c *Causes) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keeper = persist.Start(store, log, "causes", "the groups of what went wrong", recordVersion, records{c, isDestination})
+}
+
+// Stop writes what has changed. Nothing is written if Start was not called.
+func (c *Causes) Stop() {
+	if c.keeper != nil {
+		c.keeper.Stop()
+	}
+}
+
+// recordVersion is that of what is written. Records of another are begun anew.
+const recordVersion = 1
+
+// A record is a group as it is written, or those that made room.
+type record struct {
+	persist.Header
+	Since         time.Time    `json:"since"`
+	Group         *groupRecord `json:"group,omitempty"`
+	OthersFailed  Others       `json:"othersFailed,omitzero"`
+	OthersRefused Others       `json:"othersRefused,omitzero"`
+}
+
+// A groupRecord is a group as it is written. Addresses of senders, and messages and
+// answers in the words of one case are not: they may tell of a person.
+type groupRecord struct {
+	Key
+	First    time.Time     `json:"first"`
+	Last     time.Time     `json:"last"`
+	Attempts counterRecord `json:"attempts,omitzero"`
+	Calls    counterRecord `json:"calls,omitzero"`
+	Status   int           `json:"status,omitempty"`
+	Newest   []Call        `json:"newest,omitempty"`
+	Senders  []Sender      `json:"senders,omitempty"`
+	Others   int64         `json:"otherSenders,omitempty"`
+}
+
+// A counterRecord is a counter as it is written: slots that are not empty, with their
+// counts, the oldest first.
+type counterRecord struct {
+	Minutes  [][2]int64 `json:"minutes,omitempty"`
+	Quarters [][2]int64 `json:"quarters,omitempty"`
+	Total    int64      `json:"total"`
+}
+
+// records are those of groups, by their IDs.
+type records struct {
+	*Causes
+	isDestination func(string) bool
+}
+
+// Restore implements persist.Records. Where a record cannot be read, no count would be of
+// all that happened since the first one: then all begin anew.
+func (rs records) Restore(stored map[string]record, damaged []string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, key := range damaged {
+		rs.toBeWritten(key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(stored)) {
+		r := stored[key]
+		isGone := r.Group != nil && r.Group.Kind == Failed && !rs.isDestination(r.Group.Destination)
+		if isGone || len(damaged) > 0 {
+			rs.toBeWritten(key)
+			continue
+		}
+		if r.Since.Before(rs.since) {
+			rs.since = r.Since
+		}
+		rs.failed.others.add(r.OthersFailed)
+		rs.refused.others.add(r.OthersRefused)
+		if r.Group != nil {
+			rs.of(rs.groupsOf(r.Group.Kind), r.Group.Key).merge(r.Group)
+		}
+	}
+}
+
+func (c *Causes) groupsOf(kind Kind) *groups {
+	if kind == Failed {
+		return &c.failed
+	}
+	return &c.refused
+}
+
+// Changed implements persist.Records.
+func (rs records) Changed() []string {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	keys := maps.Clone(rs.rewrite)
+	for _, gs := range []*groups{&rs.failed, &rs.refused} {
+		for _, g := range gs.byKey {
+			if g.changed {
+				keys[g.id] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+// Record implements persist.Records.
+func (rs records) Record(key string) (record, bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.rewrite, key)
+	r := record{Header: persist.Header{Version: recordVersion}, Since: rs.since.UTC()}
+	if key == othersKey {
+		r.OthersFailed, r.OthersRefused = rs.failed.others, rs.refused.others
+		return r, true
+	}
+	for _, gs := range []*groups{&rs.failed, &rs.refused} {
+		for _, g := range gs.byKey {
+			if g.id == key {
+				g.changed = false
+				r.Group = g.record()
+				return r, true
+			}
+		}
+	}
+	return r, false
+}
+
+// NotWritten implements persist.Records.
+func (rs records) NotWritten(key string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.toBeWritten(key)
+}
+
+func (o *Others) add(other Others) {
+	o.Groups += other.Groups
+	o.Calls += other.Calls
+}
+
+// record copies a group.
+func (g *group) record() *groupRecord {
+	r := &groupRecord{
+		Key: g.Key, First: g.first.UTC(), Last: g.last.UTC(), Attempts: g.attempts.record(), Calls: g.calls.record(),
+		Status: g.sample.Status, Newest: slices.Clone(g.newest), Others: g.senders.others,
+	}
+	var known senders
+	for _, s := range g.senders.kept {
+		if s.Source+s.UserAgent+s.Library == "" {
+			r.Others += s.Count
+			continue
+		}
+		known.add(s.Last, s.Source, tracking.Sender{UserAgent: s.UserAgent, Library: s.Library}, int(s.Count))
+	}
+	r.Senders = known.kept
+	return r
+}
+
+// merge adds what an earlier process wrote.
+func (g *group) merge(r *groupRecord) {
+	if g.last.IsZero() {
+		g.sample = Sample{Message: r.Cause, Status: r.Status}
+	}
+	changed := g.changed
+	g.seen(r.First)
+	g.seen(r.Last)
+	g.changed = changed
+	g.attempts.merge(r.Attempts)
+	g.calls.merge(r.Calls)
+	since := g.newest
+	g.newest = nil
+	for _, c := range append(slices.Clone(r.Newest), since...) {
+		g.addCall(c)
+	}
+	for _, s := range r.Senders {
+		g.senders.add(s.Last, s.Source, s.Sender, int(s.Count))
+	}
+	g.senders.others += r.Others
+}
+
+func (c *counter) record() counterRecord {
+	return counterRecord{slots(c.byMinute[:], c.minute), slots(c.byQuarter[:], c.quarter), c.total}
+}
+
+// slots returns the slots of a ring that are not empty, the oldest first.
+func slots(ring []uint32, newest int64) (found [][2]int64) {
+	for at := newest - int64(len(ring)) + 1; at <= newest; at++ {
+		if n := ring[place(ring, at)]; n > 0 {
+			found = append(found, [2]int64{at, int64(n)})
+		}
+	}
+	return found
+}
+
+func (c *counter) merge(r counterRecord) {
+	c.total += r.Total
+	for _, s := range r.Minutes {
+		count(c.byMinute[:], &c.minute, s[0], int(s[1]))
+	}
+	for _, s := range r.Quarters {
+		count(c.byQuarter[:], &c.quarter, s[0], int(s[1]))
+	}
+}

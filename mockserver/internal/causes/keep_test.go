@@ -1,0 +1,157 @@
+package causes_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// begun returns causes that are kept in a store, and have been read from it.
+func begun(store state.Store, isDestination func(string) bool) *causes.Causes {
+	c := causes.New()
+	c.Start(store, quiet(), isDestination)
+	synctest.Wait()
+	return c
+}
+
+func anyName(string) bool { return true }
+
+func refusal(from tracking.Sender) event.Refusal {
+	return event.Refusal{Source: "web", Code: "invalid_json", Message: "no JSON at Ada", Status: 400, At: time.Now(), Sender: from}
+}
+
+func TestGroupsAreKeptOverARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := state.NewMemory()
+		c := begun(store, anyName)
+		for n := range 7 {
+			c.Observe(failing(n, fmt.Sprint("order ", n, " unknown")))
+			c.Observe(givenUp(n, fmt.Sprint("order ", n, " unknown")))
+			time.Sleep(10 * time.Minute)
+		}
+		c.Observe(refusal(tracking.Sender{Address: "192.0.2.7", UserAgent: "curl/8"}))
+		c.Observe(refusal(tracking.Sender{Address: "192.0.2.8", UserAgent: "curl/8"}))
+		before := c.Report()
+		c.Stop()
+
+		c = begun(store, anyName)
+		after := c.Report()
+		assert.True(t, after.Since.Equal(before.Since), "counted since %v, want %v", after.Since, before.Since)
+		require.Len(t, after.Failed, 1)
+		failed, want := after.Failed[0], before.Failed[0]
+		assert.Equal(t, "answered 400 (Bad Request): order 6 unknown", want.Sample.Message)
+		assert.Equal(t, causes.Sample{Message: "answered 400 (Bad Request): order … unknown", Status: 400}, failed.Sample, "the words of one case are not written")
+		assert.Equal(t, []any{want.ID, want.Attempts, want.Calls, want.OtherSenders, want.First.UTC(), want.Last.UTC()},
+			[]any{failed.ID, failed.Attempts, failed.Calls, failed.OtherSenders, failed.First.UTC(), failed.Last.UTC()})
+		assert.Equal(t, ids(want.Newest), ids(failed.Newest))
+		require.Len(t, after.Refused, 1)
+		require.Len(t, after.Refused[0].Senders, 1, "without addresses they are one")
+		assert.Equal(t, tracking.Sender{UserAgent: "curl/8"}, after.Refused[0].Senders[0].Sender)
+		assert.EqualValues(t, 2, after.Refused[0].Senders[0].Count)
+
+		c.Observe(failing(99, "order 99 unknown"))
+		c.Stop()
+		c = begun(store, anyName)
+		defer c.Stop()
+		again := c.Report().Failed[0]
+		assert.EqualValues(t, want.Attempts.Total+1, again.Attempts.Total)
+		assert.EqualValues(t, want.Attempts.Hour+1, again.Attempts.Hour)
+		assert.Equal(t, []string{"m99", "m6", "m5", "m4", "m3"}, ids(again.Newest))
+	})
+}
+
+func ids(calls []causes.Call) (ids []string) {
+	for _, c := range calls {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+func TestFailuresOfDestinationsThatAreGoneAreNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := state.NewMemory()
+		c := begun(store, anyName)
+		other := failing(1, "no")
+		other.Destination = "removed"
+		c.Observe(other)
+		c.Observe(failing(1, "no"))
+		c.Observe(refusal(tracking.Sender{}))
+		time.Sleep(time.Minute)
+		c.Forget("crm")
+		c.Stop()
+		c = begun(store, func(name string) bool { return name != "removed" })
+		assert.Empty(t, c.Report().Failed)
+		assert.Len(t, c.Report().Refused, 1)
+		c.Stop()
+		keys, err := store.Keys(t.Context(), "causes")
+		require.NoError(t, err)
+		assert.Len(t, keys, 1)
+	})
+}
+
+func TestGroupsThatMadeRoomAreCountedOverARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := state.NewMemory()
+		c := begun(store, anyName)
+		for n := range 210 {
+			r := refusal(tracking.Sender{})
+			r.Source = fmt.Sprint("s", n)
+			c.Observe(r)
+			time.Sleep(time.Second)
+		}
+		before := c.Report()
+		c.Stop()
+		keys, err := store.Keys(t.Context(), "causes")
+		require.NoError(t, err)
+		assert.Len(t, keys, 201)
+		c = begun(store, anyName)
+		defer c.Stop()
+		assert.Equal(t, causes.Others{Groups: 10, Calls: 10}, before.OtherRefused)
+		assert.Equal(t, before.OtherRefused, c.Report().OtherRefused)
+		assert.Len(t, c.Report().Refused, 200)
+	})
+}
+
+// TestARecordThatCannotBeReadBeginsAllGroupsAnew: the time since when they count must be
+// true of each.
+func TestARecordThatCannotBeReadBeginsAllGroupsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := state.NewMemory()
+		c := begun(store, anyName)
+		c.Observe(failing(1, "no"))
+		c.Observe(refusal(tracking.Sender{}))
+		c.Stop()
+		keys, err := store.Keys(t.Context(), "causes")
+		require.NoError(t, err)
+		require.Len(t, keys, 2)
+		require.NoError(t, store.Put(t.Context(), keys[0], []byte("of another version")))
+		time.Sleep(time.Hour)
+
+		var log bytes.Buffer
+		c = causes.New()
+		c.Start(store, slog.New(slog.NewTextHandler(&log, nil)), anyName)
+		synctest.Wait()
+		assert.True(t, strings.Contains(log.String(), keys[0]), log.String())
+		report := c.Report()
+		assert.Empty(t, append(report.Failed, report.Refused...))
+		assert.True(t, report.Since.Equal(time.Now()), report.Since)
+		c.Stop()
+		keys, err = store.Keys(t.Context(), "causes")
+		require.NoError(t, err)
+		assert.Empty(t, keys)
+	})
+}

@@ -1,0 +1,175 @@
+package measure
+
+import (
+	"cmp"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+)
+
+// Start reads what an earlier process wrote to a store, and writes what changes from now
+// on. It returns at once; Stop follows. Of destinations that isDestination does not know
+// what was written is forgotten.
+func (ds *Destinations) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.keeper = persist.Start(store, log, "measures", "the measures of destinations", recordVersion, records{ds, isDestination})
+}
+
+// Stop writes what has changed. Nothing is written if Start was not called.
+func (ds *Destinations) Stop() {
+	if ds.keeper != nil {
+		ds.keeper.Stop()
+	}
+}
+
+// recordVersion is that of what is written. Records of another are begun anew.
+const recordVersion = 1
+
+// A record is a destination as it is written. The words of an answer are not: they may
+// tell of a person.
+type record struct {
+	persist.Header
+	Name    string       `json:"name"`
+	Since   time.Time    `json:"since"`
+	Last    time.Time    `json:"last"`
+	Hour    []slotRecord `json:"hour"`
+	Day     []slotRecord `json:"day"`
+	Failure *Failure     `json:"failure,omitempty"`
+}
+
+// A slotRecord is a slot as it is written. Names are short: there are many.
+type slotRecord struct {
+	At       int64       `json:"t"`
+	Attempts uint32      `json:"n"`
+	Failed   uint32      `json:"f,omitempty"`
+	Took     [][2]uint32 `json:"d,omitempty"` // classes that are not empty, with their counts
+}
+
+// records are those of destinations, by the digests of their names.
+type records struct {
+	*Destinations
+	isDestination func(string) bool
+}
+
+// Restore implements persist.Records.
+func (rs records) Restore(stored map[string]record, damaged []string) {
+	for _, key := range damaged {
+		rs.NotWritten(key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(stored)) {
+		r := stored[key]
+		if !rs.isDestination(r.Name) {
+			rs.NotWritten(key)
+			continue
+		}
+		rs.of(r.Name).merge(&r)
+	}
+}
+
+// Changed implements persist.Records.
+func (rs records) Changed() []string {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	keys := maps.Clone(rs.rewrite)
+	for _, d := range rs.byName {
+		d.mu.Lock()
+		if d.changed {
+			keys[d.key] = true
+		}
+		d.mu.Unlock()
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+// Record implements persist.Records.
+func (rs records) Record(key string) (record, bool) {
+	rs.mu.Lock()
+	delete(rs.rewrite, key)
+	var name string
+	var d *destination
+	for n, of := range rs.byName {
+		if of.key == key {
+			name, d = n, of
+		}
+	}
+	rs.mu.Unlock()
+	if d == nil {
+		return record{}, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = false
+	r := record{
+		Header: persist.Header{Version: recordVersion}, Name: name, Since: d.since.UTC(), Last: d.last.UTC(),
+		Hour: d.hour.records(), Day: d.day.records(),
+	}
+	if d.failure != nil {
+		failure := *d.failure
+		failure.Error = d.plainError
+		r.Failure = &failure
+	}
+	return r, true
+}
+
+// NotWritten implements persist.Records.
+func (rs records) NotWritten(key string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.rewrite[key] = true
+}
+
+// merge adds what an earlier process wrote.
+func (d *destination) merge(r *record) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.Since.Before(d.since) {
+		d.since = r.Since
+	}
+	d.hour.merge(r.Hour)
+	d.day.merge(r.Day)
+	if r.Last.After(d.last) {
+		d.last = r.Last
+	}
+	if r.Failure != nil && (d.failure == nil || d.failure.At.Before(r.Failure.At)) {
+		d.failure, d.plainError = r.Failure, r.Failure.Error
+	}
+}
+
+// records copies the slots, the oldest first.
+func (w *window) records() []slotRecord {
+	var all []slotRecord
+	for _, s := range w.slots {
+		if s == nil {
+			continue
+		}
+		r := slotRecord{At: s.at, Attempts: s.attempts, Failed: s.failed}
+		for class, n := range s.took {
+			if n > 0 {
+				r.Took = append(r.Took, [2]uint32{uint32(class), n})
+			}
+		}
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b slotRecord) int { return cmp.Compare(a.At, b.At) })
+	return all
+}
+
+// merge adds slots.
+func (w *window) merge(from []slotRecord) {
+	for _, r := range from {
+		s := w.at(r.At)
+		if s == nil {
+			continue
+		}
+		s.attempts += r.Attempts
+		s.failed += r.Failed
+		for _, took := range r.Took {
+			s.took[min(took[0], classes-1)] += took[1]
+		}
+	}
+}

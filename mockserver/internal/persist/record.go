@@ -1,0 +1,49 @@
+package persist
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// maxRecord bounds a record, in bytes before it is compressed.
+const maxRecord = 4 << 20
+
+// A Header is embedded in each type of records.
+type Header struct {
+	Version int `json:"version"` // of its format
+}
+
+func (h Header) format() int { return h.Version }
+
+func encode(record any) ([]byte, error) {
+	var buffer bytes.Buffer
+	w := gzip.NewWriter(&buffer)
+	if err := json.NewEncoder(w).Encode(record); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return buffer.Bytes(), nil
+}
+
+func decode[R interface{ format() int }](encoded []byte, version int) (record R, err error) {
+	r, err := gzip.NewReader(bytes.NewReader(encoded))
+	if err != nil {
+		return record, err
+	}
+	plain, err := io.ReadAll(io.LimitReader(r, maxRecord))
+	if err != nil {
+		return record, err
+	}
+	if err := json.Unmarshal(plain, &record); err != nil {
+		return record, err
+	}
+	if record.format() != version {
+		return record, fmt.Errorf("it has version %d, and this program knows %d", record.format(), version)
+	}
+	return record, nil
+}
