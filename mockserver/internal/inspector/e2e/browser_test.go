@@ -255,8 +255,11 @@ func (b *tab) waitText(selector, part string) {
 	b.wait(fmt.Sprintf(`document.querySelector(%s)?.textContent.includes(%s)`, quote(selector), quote(part)))
 }
 
+// click clicks once the page is there: until then it may scroll to its fragment, and the
+// click goes elsewhere.
 func (b *tab) click(selector string) {
 	b.t.Helper()
+	b.wait(`document.readyState === 'complete'`)
 	b.do(chromedp.Click(selector, chromedp.NodeVisible))
 }
 

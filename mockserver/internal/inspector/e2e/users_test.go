@@ -45,6 +45,8 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	b.click(".list-form .primary")
 	b.waitText(".summary", "has no letter and no digit")
 	judge(b, script, "a list that was refused")
+	b.run(`document.querySelector('#refresh').replaceChildren()`)
+	b.waitText("#refresh", "big_spenders") // the figures are asked for again, though this page is the answer to a form
 
 	b.open("/deletions")
 	b.typeInto("#users", "ada\ngrace")
