@@ -28,6 +28,7 @@ func readCompose(t *testing.T, profile string) *types.Project {
 }
 
 func TestComposeIsRight(t *testing.T) {
+	t.Parallel()
 	for profile, want := range map[string][]string{
 		"dev":     {"dev", "receiver"},
 		"cluster": {"collector-1", "collector-2", "nats-a", "nats-b", "nats-c"},
@@ -80,6 +81,7 @@ func TestConfigurationsAreRight(t *testing.T) {
 
 // What servers are configured with in compose.yaml is what a collector wants of them.
 func TestServersSyncAlways(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("compose/nats.conf")
 	require.NoError(t, err)
 	dir := t.TempDir()

@@ -22,6 +22,7 @@ func example(name string) string { return filepath.Join(repository, "examples", 
 // The tests of the Node program pass beside a collector that was started as its workflow
 // starts the image's: as what the Dockerfile says, with the environment of the workflow.
 func TestNodeProgramIsTested(t *testing.T) {
+	t.Parallel()
 	needs(t, "node", "REQUIRE_NODE")
 	if err := exec.CommandContext(t.Context(), "node", "--eval", "require('node:test'), fetch").Run(); err != nil {
 		t.Skip("node is older than 18, and has neither tests nor fetch")
@@ -33,6 +34,7 @@ func TestNodeProgramIsTested(t *testing.T) {
 
 // The tests of the page pass in Chromium, with what npm installs anew.
 func TestPageIsTested(t *testing.T) {
+	t.Parallel()
 	needs(t, "node", "REQUIRE_NODE")
 	needs(t, "npm", "REQUIRE_NPM")
 	needs(t, "chromium", "REQUIRE_CHROMIUM")
@@ -61,6 +63,7 @@ func TestPageIsTested(t *testing.T) {
 }
 
 func TestPythonProgramIsTested(t *testing.T) {
+	t.Parallel()
 	needs(t, "python3", "REQUIRE_PYTHON")
 	if exec.CommandContext(t.Context(), "python3", "-c", "import requests").Run() != nil {
 		require.Empty(t, os.Getenv("REQUIRE_PYTHON"), "python3 has no module requests")
@@ -71,6 +74,7 @@ func TestPythonProgramIsTested(t *testing.T) {
 }
 
 func TestShellProgramIsTested(t *testing.T) {
+	t.Parallel()
 	needs(t, "curl", "REQUIRE_CURL")
 	path := "PATH=" + filepath.Dir(program(t)) + string(os.PathListSeparator) + os.Getenv("PATH")
 	out := test(t, example("shell"), []string{path, "COLLECTOR_TOKEN=for-tests-alone"}, "sh", "test.sh")

@@ -140,6 +140,7 @@ func programOf(pid int) int {
 // An image that is killed with calls pending, and started again with the same volume,
 // has lost none.
 func TestImageKeepsCallsOverAKill(t *testing.T) {
+	t.Parallel()
 	b := newBuilder(t)
 	image := b.image()
 	address, err := harness.FreeAddress()
@@ -214,6 +215,7 @@ func TestImageKeepsCallsOverAKill(t *testing.T) {
 }
 
 func TestImageSaysWhatItIs(t *testing.T) {
+	t.Parallel()
 	b := newBuilder(t)
 	image := b.image()
 	said := b.inspect(image).Config

@@ -1,6 +1,13 @@
 package mockserver
 
-import "github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+import (
+	"net/http"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+)
+
+// Handler returns what serves the server's requests.
+func (s *Server) Handler() http.Handler { return s.handler }
 
 // Engine returns the collector that the server is made of.
 func (s *Server) Engine() *engine.Collector { return s.engine }

@@ -46,13 +46,8 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, err := engine.New(engine.Config{AnyWriteKey: true})
 				require.NoError(t, err)
-				listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-				srv := access.NewHTTPServer(c)
-				go func() { _ = srv.Serve(listener) }()
-				defer func() { _ = srv.Close(); _ = c.Close() }()
-
-				conn, server := net.Pipe()
-				listener.conns <- server
+				defer func() { _ = c.Close() }()
+				conn := dialPipe(t, c)
 				start := time.Now()
 				var sending sync.WaitGroup
 				sending.Go(func() {
@@ -76,11 +71,6 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 // TestSendersThatDoNotReadAreCutOff: they send one request after the other and read
 // no answer, until the server can write no more.
 func TestSendersThatDoNotReadAreCutOff(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes 20 seconds")
-	}
-	t.Parallel()
-	srv := mockserver.RunT(t)
 	for name, request := range map[string]string{
 		"calls":           "POST /v1/track HTTP/1.1\r\nHost: x\r\nAuthorization: Basic azo=\r\nContent-Length: 2\r\n\r\n{}",
 		"what is refused": "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx",
@@ -89,17 +79,31 @@ func TestSendersThatDoNotReadAreCutOff(t *testing.T) {
 		"pages":           "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			conn, err := net.Dial("tcp", strings.TrimPrefix(srv.URL, "http://"))
-			require.NoError(t, err)
-			defer conn.Close()
-			require.NoError(t, conn.SetDeadline(time.Now().Add(2*time.Minute)))
-			for err == nil {
-				_, err = io.WriteString(conn, request)
-			}
-			assert.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+			synctest.Test(t, func(t *testing.T) {
+				conn := dialPipe(t, mockserver.RunT(t, mockserver.Config{InProcess: true}).Handler())
+				require.NoError(t, conn.SetDeadline(time.Now().Add(2*time.Minute)))
+				start := time.Now()
+				var err error
+				for err == nil {
+					_, err = io.WriteString(conn, request)
+				}
+				assert.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+				assert.Equal(t, 20*time.Second, time.Since(start))
+			})
 		})
 	}
+}
+
+// dialPipe returns a connection to a server for a handler, through a pipe. The server
+// ends with the test.
+func dialPipe(t *testing.T, handler http.Handler) net.Conn {
+	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	srv := access.NewHTTPServer(handler)
+	go func() { _ = srv.Serve(listener) }()
+	conn, server := net.Pipe()
+	listener.conns <- server
+	t.Cleanup(func() { _ = conn.Close(); _ = srv.Close() })
+	return conn
 }
 
 // TestTheConnectionEndsWhereTheLengthOfABodyIsInDoubt: what follows is no request.

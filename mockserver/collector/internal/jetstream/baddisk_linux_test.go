@@ -68,8 +68,10 @@ func (d *badDisk) cutPower() (dir string) {
 // once it works again must be there after a power cut, and after an orderly stop
 // when the system has nothing of it in memory.
 func TestFailedWritesLoseNothing(t *testing.T) {
+	t.Parallel()
 	for _, orderly := range []bool{false, true} {
 		t.Run(fmt.Sprintf("orderly stop %v", orderly), func(t *testing.T) {
+			t.Parallel()
 			d, log := newBadDisk(t), newLog(t)
 			data := filepath.Join(d.dir, "data")
 			j := open(t, jetstream.Options{Dir: data, Logger: slog.New(slog.NewTextHandler(log, nil))})

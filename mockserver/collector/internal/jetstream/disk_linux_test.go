@@ -80,8 +80,10 @@ func readOnlyDisk(t *testing.T) trouble {
 // TestTroubleWithTheDisk has a disk fill up, and become read-only, and be mended,
 // all under the same process.
 func TestTroubleWithTheDisk(t *testing.T) {
+	t.Parallel()
 	for name, disk := range map[string]func(*testing.T) trouble{"full": fullDisk, "read-only": readOnlyDisk} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			disk, log := disk(t), newLog(t)
 			options := jetstream.Options{Dir: filepath.Join(disk.dir, "data"), Logger: slog.New(slog.NewTextHandler(log, nil))}
 			j := open(t, options)
@@ -322,8 +324,10 @@ func deliverAll(ctx context.Context, r journal.Reader) {
 // TestStartOnAFullDisk starts where there is no room at all, after an orderly stop and
 // after a kill: what is pending is delivered.
 func TestStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, stopped := range []bool{true, false} {
 		t.Run(fmt.Sprintf("stopped %v", stopped), func(t *testing.T) {
+			t.Parallel()
 			disk := smallDisk(t)
 			dir := filepath.Join(disk, "data")
 			j := open(t, jetstream.Options{Dir: dir})

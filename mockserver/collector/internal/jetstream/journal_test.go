@@ -146,6 +146,7 @@ func open(t testing.TB, o jetstream.Options) *jetstream.Journal {
 }
 
 func TestJournal(t *testing.T) {
+	t.Parallel()
 	dirs := map[journal.Journal]string{}
 	journaltest.Run(t, journaltest.Options{
 		Open: func(t *testing.T, maxBytes int64) journal.Journal {

@@ -12,10 +12,12 @@ import (
 )
 
 func TestBuckets(t *testing.T) {
+	t.Parallel()
 	for name, bucket := range map[string]func(*jetstream.Journal, context.Context) (state.Store, error){
 		"settings": (*jetstream.Journal).Settings, "state": (*jetstream.Journal).State,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var dir string
 			var j *jetstream.Journal
 			reopen := func(t *testing.T) state.Store {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -28,7 +29,7 @@ import (
 const patience = 2 * time.Minute
 
 // chromium is the browser that all tests share; each has a context of its own,
-// with its own cookies.
+// with its own cookies, and most run side by side.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "headless_shell"} {
@@ -99,6 +100,8 @@ func newTab(t *testing.T, base string) *tab {
 	b := &tab{t: t, ctx: ctx, base: base}
 	require.NoError(t, chromedp.Listen(ctx, b.listen))
 	command(b, log.Enable, cdp.Empty{})
+	// It is as if each tab were the one in front: others are open beside it.
+	command(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	command(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `addEventListener('securitypolicyviolation', (e) => console.error('CSP:', e.violatedDirective, e.blockedURI, e.sample))`,
 	})
@@ -200,6 +203,16 @@ func (b *tab) open(path string) {
 	b.ready()
 }
 
+// look gives the page that is open another size and colors, and waits until it has been
+// laid out anew.
+func (b *tab) look(width, height int64, dark bool) {
+	b.t.Helper()
+	b.size(width, height)
+	b.dark(dark)
+	b.wait(fmt.Sprintf(`innerWidth === %d && matchMedia('(prefers-color-scheme: dark)').matches === %t`, width, dark))
+	b.run(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))`)
+}
+
 // ready waits until the page's scripts are at work.
 func (b *tab) ready() {
 	b.t.Helper()
@@ -243,9 +256,11 @@ func (b *tab) waitText(selector, part string) {
 	b.wait(fmt.Sprintf(`document.querySelector(%s)?.textContent.includes(%s)`, quote(selector), quote(part)))
 }
 
-// click clicks on an element, or on the one that the page puts in its place meanwhile.
+// click clicks on an element, or on the one that the page puts in its place meanwhile, once
+// the page is there: until then it may scroll to its fragment, and the click goes elsewhere.
 func (b *tab) click(selector string) {
 	b.t.Helper()
+	b.wait(`document.readyState === 'complete'`)
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	for {
@@ -263,6 +278,13 @@ func (b *tab) click(selector string) {
 func (b *tab) typeInto(selector, text string) {
 	b.t.Helper()
 	b.do(chromedp.SendKeys(selector, text, chromedp.NodeVisible))
+}
+
+// insert puts text where the cursor is, all at once: the page asks for ways to go on
+// once, not at each letter, of which an answer could come late.
+func (b *tab) insert(text string) {
+	b.t.Helper()
+	command(b, input.InsertText, input.InsertTextParams{Text: text})
 }
 
 // set gives a field a value, as a person does who chooses or pastes it.

@@ -25,6 +25,7 @@ import (
 func row(n int) string { return fmt.Sprintf("#rows > tr:nth-child(%d)", n) }
 
 func TestFirstRunTurnsLiveWithWhatItSaysToPaste(t *testing.T) {
+	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "shop", WriteKey: "wk-7f3a"}}}, "")
 	b := newTab(t, srv.URL)
 	b.open("/")
@@ -48,6 +49,7 @@ func TestFirstRunTurnsLiveWithWhatItSaysToPaste(t *testing.T) {
 }
 
 func TestFirstRunByOtherPrograms(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		snippet, program string
 		args             []string
@@ -57,6 +59,7 @@ func TestFirstRunByOtherPrograms(t *testing.T) {
 		{"node", "node", []string{"--input-type=module"}, "@segment/analytics-node/package.json"},
 	} {
 		t.Run(test.snippet, func(t *testing.T) {
+			t.Parallel()
 			if _, err := exec.LookPath(test.snippet); err != nil {
 				t.Skip(err)
 			}
@@ -77,6 +80,7 @@ func TestFirstRunByOtherPrograms(t *testing.T) {
 }
 
 func TestLiveListFiltersAndPauses(t *testing.T) {
+	t.Parallel()
 	good := newReceiver(t, http.StatusOK)
 	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", good.URL, "")}}, "")
 	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{"plan":"Pro"}`))
@@ -131,6 +135,7 @@ func TestLiveListFiltersAndPauses(t *testing.T) {
 }
 
 func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
+	t.Parallel()
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
 	srv, _ := serve(t, engine.Config{
 		Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}},
@@ -188,6 +193,7 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 }
 
 func TestRejectedCallsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
+	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}}, "")
 	post(t, srv.URL, "web-key",
 		track("good", "ada", "Good", `{}`),
@@ -217,6 +223,7 @@ func TestRejectedCallsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
 }
 
 func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
+	t.Parallel()
 	hook := newReceiver(t, http.StatusNotFound)
 	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", hook.URL, "s3cret")}}, "")
 	for i := range 5 {
@@ -257,6 +264,7 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 }
 
 func TestScannersAreOneRowAndTheirMethodIsShown(t *testing.T) {
+	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}}, "")
 	post(t, srv.URL, "web-key", track("m1", "ada", "Signed Up", `{}`))
 	b := newTab(t, srv.URL)
@@ -279,6 +287,7 @@ func TestScannersAreOneRowAndTheirMethodIsShown(t *testing.T) {
 }
 
 func TestOwnCallsCanBeHidden(t *testing.T) {
+	t.Parallel()
 	good := newReceiver(t, http.StatusOK)
 	srv, collector := serve(t, engine.Config{
 		History: history.New(10), Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}},
@@ -312,6 +321,7 @@ func TestOwnCallsCanBeHidden(t *testing.T) {
 }
 
 func TestStreamGoesOnWhereItWasCut(t *testing.T) {
+	t.Parallel()
 	srv, _ := serve(t, engine.Config{}, "")
 	post(t, srv.URL, "web", track("m1", "ada", "Before", `{}`))
 	b := newTab(t, srv.URL)
@@ -331,6 +341,7 @@ func TestStreamGoesOnWhereItWasCut(t *testing.T) {
 }
 
 func TestHostileTextIsShownAsText(t *testing.T) {
+	t.Parallel()
 	good := newReceiver(t, http.StatusOK)
 	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", good.URL, "s3cret")}}, "")
 	long := strings.Repeat("x", 10_000)

@@ -8,6 +8,7 @@ import (
 
 // TestClicksToAnAnswer counts the clicks from the page of calls to what people want to know.
 func TestClicksToAnAnswer(t *testing.T) {
+	t.Parallel()
 	b, _, _, mended := failingShop(t, 3)
 	clicks := 0
 	click := func(selector string) { clicks++; b.click(selector) }
@@ -51,6 +52,7 @@ func TestClicksToAnAnswer(t *testing.T) {
 
 // TestEventNamesLeadToTheirPage from a call, a user's timeline and a cause.
 func TestEventNamesLeadToTheirPage(t *testing.T) {
+	t.Parallel()
 	b, _, _, _ := failingShop(t, 1)
 	for _, from := range []struct{ path, link string }{
 		{"/?event=Order", "#panel h2 a"}, {"/user?id=ada", "#c1 .more > a"}, {"/problems", `.cause .examples a[href^="/event"]`},

@@ -17,6 +17,7 @@ import (
 )
 
 func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
+	t.Parallel()
 	hook := newReceiver(t, http.StatusOK)
 	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}}}, "")
 	b := newTab(t, srv.URL)
@@ -94,6 +95,7 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 }
 
 func TestDestinationFormPutsEachProblemBesideItsField(t *testing.T) {
+	t.Parallel()
 	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}}, "")
 	require.NoError(t, collector.AddDestination(t.Context(), tracking.Destination{
 		Name: "taken", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com/hook"}}, SharedSecret: "old"},
@@ -157,6 +159,7 @@ func TestDestinationFormPutsEachProblemBesideItsField(t *testing.T) {
 }
 
 func TestConfiguredDestinationsAreReadOnly(t *testing.T) {
+	t.Parallel()
 	hook := newReceiver(t, http.StatusOK)
 	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("configured", hook.URL, "s3cret")}}, "")
 	b := newTab(t, srv.URL)
@@ -175,6 +178,7 @@ func TestConfiguredDestinationsAreReadOnly(t *testing.T) {
 }
 
 func TestSignatureDoctor(t *testing.T) {
+	t.Parallel()
 	hook := newReceiver(t, http.StatusOK)
 	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", hook.URL, "s3cret"), to("plain", hook.URL, "")}}, "")
 	post(t, srv.URL, "web", track("m1", "ada", "Sign & Seal <é>", `{"orderId":12345678901234567890,"b":1,"a":2}`))
@@ -233,6 +237,7 @@ func TestSignatureDoctor(t *testing.T) {
 }
 
 func TestLogin(t *testing.T) {
+	t.Parallel()
 	script := axe(t)
 	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", "https://example.com", "s3cret")}}, adminToken)
 	b := newTab(t, srv.URL)

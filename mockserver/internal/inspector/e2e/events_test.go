@@ -36,6 +36,7 @@ func oddEvent(source string) string {
 // TestFromAnOddPropertyToTheCallThatHasItSo goes from the list of events to the one call in
 // three clicks.
 func TestFromAnOddPropertyToTheCallThatHasItSo(t *testing.T) {
+	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
 	b := newTab(t, srv.URL)
@@ -69,6 +70,7 @@ func TestFromAnOddPropertyToTheCallThatHasItSo(t *testing.T) {
 
 // TestAnEventByTheKeyboardAlone goes the same way without a mouse.
 func TestAnEventByTheKeyboardAlone(t *testing.T) {
+	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
 	b := newTab(t, srv.URL)
@@ -89,6 +91,7 @@ func TestAnEventByTheKeyboardAlone(t *testing.T) {
 }
 
 func TestAnEventIsExportedAndForgotten(t *testing.T) {
+	t.Parallel()
 	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
 	b := newTab(t, srv.URL)
@@ -111,6 +114,7 @@ func TestAnEventIsExportedAndForgotten(t *testing.T) {
 
 // TestThePageOfAnEventKeepsUpWithTheCalls: while it is open, and nobody is at work in it.
 func TestThePageOfAnEventKeepsUpWithTheCalls(t *testing.T) {
+	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
 	b := newTab(t, srv.URL)
@@ -121,6 +125,7 @@ func TestThePageOfAnEventKeepsUpWithTheCalls(t *testing.T) {
 
 // TestEventsWithoutScripts reads the pages as a browser without scripts gets them.
 func TestEventsWithoutScripts(t *testing.T) {
+	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
 	for path, wants := range map[string][]string{
@@ -148,6 +153,7 @@ func TestEventsWithoutScripts(t *testing.T) {
 // TestPicturesOfEvents are those of the pages of events alone, which take no minutes. One
 // of them, event-light, is docs/event.png.
 func TestPicturesOfEvents(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("SCREENSHOTS") == "" {
 		t.Skip("SCREENSHOTS names no folder for them")
 	}

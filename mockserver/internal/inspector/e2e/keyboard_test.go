@@ -41,6 +41,7 @@ func (b *tab) tabTo(selector string) {
 }
 
 func TestKeyboardAloneWillDo(t *testing.T) {
+	t.Parallel()
 	gone := newReceiver(t, http.StatusNotFound)
 	srv, collector := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", gone.URL, "")}}, "")
 	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`), `{"type":"page","userId":"ada","name":"Home"}`)
@@ -52,7 +53,7 @@ func TestKeyboardAloneWillDo(t *testing.T) {
 	b.press(kb.Enter)
 	b.wait(`document.activeElement.id === 'main'`)
 	b.tabTo("#q")
-	b.press("type:tr")
+	b.insert("type:tr")
 	b.waitSuggested("type:track")
 	b.press(kb.ArrowDown)
 	b.wait(`document.activeElement.getAttribute('aria-activedescendant') === 'suggestion-0'`)

@@ -73,11 +73,13 @@ const cutNames = `[...document.querySelectorAll('.chip bdi')].filter((e) => e.sc
 const crushed = `[...document.querySelectorAll('.top .brand, .top nav, .top nav a')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent.trim())`
 
 func TestPagesFitTheirWindow(t *testing.T) {
+	t.Parallel()
 	b, paths := crowded(t)
-	for _, width := range []int64{390, 768, 1024, 1440} {
-		b.size(width, 844)
-		for n, path := range paths {
-			b.open(path)
+	for n, path := range paths {
+		b.size(390, 844)
+		b.open(path)
+		for _, width := range []int64{390, 768, 1024, 1440} {
+			b.look(width, 844, false)
 			b.shoot(fmt.Sprintf("fit-%d-%02d", width, n))
 			where := fmt.Sprintf("%s at %d", path, width)
 			assert.Empty(t, eval[[]string](b, sideways), "%s scrolls sideways", where)

@@ -18,6 +18,7 @@ import (
 // library, in each of the ways that it has: a request for each call, batches, and
 // beacons, which carry no header.
 func TestACompatibleLibraryForBrowsers(t *testing.T) {
+	t.Parallel()
 	const key = "key-of-the-shop"
 	library := npmFile(t, "@rudderstack/analytics-js/dist/npm/modern/bundled/umd/index.js")
 	pages := http.NewServeMux()
@@ -34,6 +35,7 @@ func TestACompatibleLibraryForBrowsers(t *testing.T) {
 		"beacons":  `{useBeacon: true, beaconQueueOptions: {maxItems: 5}}`,
 	} {
 		t.Run(way, func(t *testing.T) {
+			t.Parallel()
 			srv, collector := serve(t, engine.Config{Strict: true, Sources: []tracking.Source{{Name: "shop", WriteKey: key}}}, "")
 			b := newTab(t, shop.URL)
 			b.do(navigate(shop.URL + "/"))

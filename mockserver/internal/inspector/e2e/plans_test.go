@@ -34,6 +34,7 @@ func (p plans) Quarantine(c *tracking.Call) string {
 }
 
 func TestCallsThatAreNotAsPlannedAreMarked(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, http.StatusOK)
 	srv, _ := serve(t, engine.Config{AnyWriteKey: true, Plans: plans{}, Destinations: []tracking.Destination{to("crm", r.URL, "")}}, "")
 	for _, source := range []string{"marked", "held", "refused"} {
@@ -61,6 +62,7 @@ func TestCallsThatAreNotAsPlannedAreMarked(t *testing.T) {
 
 // TestThePageOfAnEventSaysWhatIsNotPlanned and leads to the newest call that is so.
 func TestThePageOfAnEventSaysWhatIsNotPlanned(t *testing.T) {
+	t.Parallel()
 	srv, _ := serve(t, engine.Config{AnyWriteKey: true, Plans: plans{}}, "")
 	post(t, srv.URL, "marked", track("1", "good", "Order Completed", `{"orderId":"o-1","currency":"EUR"}`), track("2", "bad", "Order Completed", `{"currency":"<b>eur"}`))
 	b := newTab(t, srv.URL)

@@ -56,6 +56,7 @@ func failingShop(t *testing.T, orders int) (b *tab, url string, collector *engin
 }
 
 func TestCallsOfACauseAreReplayedInThreeClicks(t *testing.T) {
+	t.Parallel()
 	b, _, collector, mended := failingShop(t, 30)
 	clicks := 0
 	click := func(selector string) { clicks++; b.click(selector) }
@@ -97,6 +98,7 @@ func TestCallsOfACauseAreReplayedInThreeClicks(t *testing.T) {
 }
 
 func TestCallsOfACauseAreReplayedByKeysAlone(t *testing.T) {
+	t.Parallel()
 	b, _, _, mended := failingShop(t, 2)
 	mended.Store(true)
 	b.open("/")
@@ -114,6 +116,7 @@ func TestCallsOfACauseAreReplayedByKeysAlone(t *testing.T) {
 }
 
 func TestSenderOfABadCallIsFoundInTwoClicks(t *testing.T) {
+	t.Parallel()
 	b, _, _, _ := failingShop(t, 1)
 	b.open("/")
 	b.click(`.top a[href="/problems"]`)
@@ -132,6 +135,7 @@ func TestSenderOfABadCallIsFoundInTwoClicks(t *testing.T) {
 }
 
 func TestReplayIsRefusedWhereOneGoesOnOrTheFormIsBroken(t *testing.T) {
+	t.Parallel()
 	b, url, _, _ := failingShop(t, 1)
 	b.open("/problems/replay?destination=nobody")
 	b.waitText("h1", "There is no such destination")
@@ -145,6 +149,7 @@ func TestReplayIsRefusedWhereOneGoesOnOrTheFormIsBroken(t *testing.T) {
 }
 
 func TestDestinationSaysHowItsAttemptsWent(t *testing.T) {
+	t.Parallel()
 	b, _, collector, _ := failingShop(t, 3)
 	b.open("/destinations")
 	assert.Contains(t, b.text("tbody"), "Failing")
@@ -160,6 +165,7 @@ func TestDestinationSaysHowItsAttemptsWent(t *testing.T) {
 }
 
 func TestProblemsStartCalm(t *testing.T) {
+	t.Parallel()
 	srv, _ := serve(t, engine.Config{}, "")
 	b := newTab(t, srv.URL)
 	b.open("/problems")
@@ -168,6 +174,7 @@ func TestProblemsStartCalm(t *testing.T) {
 }
 
 func TestHostileSendersAreShownAsText(t *testing.T) {
+	t.Parallel()
 	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	const evil = `<img src=x onerror=alert(1)>`
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/v1/batch", strings.NewReader(`{"context":{"library":{"name":"<b>\u202e`+evil+`"}},"batch":[{"type":"track","userId":"u"}], "`+evil))

@@ -28,6 +28,7 @@ type signedRequest struct {
 // verify what a collector sends, with either of two secrets, and refuse it when it was
 // changed.
 func TestPublishedLibrariesVerifyDeliveries(t *testing.T) {
+	t.Parallel()
 	const before, after, other = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 	rec := newReceiver(t, http.StatusOK)
 	d := to("hook", rec.URL, after)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,7 @@ func settleBoth(t *testing.T, collector *engine.Collector, calls int) {
 
 // TestTimelineIsOneClickFromTheList, and from the call beside it.
 func TestTimelineIsOneClickFromTheList(t *testing.T) {
+	t.Parallel()
 	srv := journey(t)
 	b := newTab(t, srv.URL)
 	b.open("/?event=Order")
@@ -101,6 +103,7 @@ func TestTimelineIsOneClickFromTheList(t *testing.T) {
 
 // TestTimelineTellsOfNewCalls without a reload.
 func TestTimelineTellsOfNewCalls(t *testing.T) {
+	t.Parallel()
 	srv := journey(t)
 	b := newTab(t, srv.URL)
 	b.open("/user?id=ada")
@@ -113,6 +116,7 @@ func TestTimelineTellsOfNewCalls(t *testing.T) {
 
 // TestTwoCallsAreComparedInThreeClicks: two are picked, and compared.
 func TestTwoCallsAreComparedInThreeClicks(t *testing.T) {
+	t.Parallel()
 	srv := journey(t)
 	b := newTab(t, srv.URL)
 	b.open("/user?id=ada")
@@ -146,6 +150,7 @@ func TestTwoCallsAreComparedInThreeClicks(t *testing.T) {
 }
 
 func TestTimelineByTheKeyboardAlone(t *testing.T) {
+	t.Parallel()
 	srv := journey(t)
 	b := newTab(t, srv.URL)
 	b.open("/user")
@@ -179,22 +184,25 @@ func userPaths(b *tab) []string {
 }
 
 func TestUserPagesAreAccessible(t *testing.T) {
-	script := axe(t)
+	t.Parallel()
+	script, contrast := axe(t), []string{"color-contrast"}
 	b := newTab(t, journey(t).URL)
 	for _, path := range userPaths(b) {
+		b.size(390, 844)
+		b.open(path)
 		for _, look := range []struct {
 			name  string
 			dark  bool
 			width int64
-		}{{"light", false, 1440}, {"dark", true, 1440}, {"narrow", false, 390}, {"narrow and dark", true, 390}, {"tablet", false, 768}} {
-			b.dark(look.dark)
-			b.size(look.width, 844)
-			b.open(path)
+			rules []string
+		}{{"narrow", false, 390, nil}, {"narrow and dark", true, 390, contrast}, {"tablet", false, 768, nil}, {"dark", true, 1440, contrast}, {"light", false, 1440, nil}} {
+			b.look(look.width, 844, look.dark)
 			assert.Empty(t, eval[[]string](b, sideways), "%s, %s, scrolls sideways", path, look.name)
 			assert.Empty(t, eval[[]string](b, smallTargets), "%s, %s, has small targets", path, look.name)
 			assert.Empty(t, eval[[]string](b, cutNames), "%s, %s, cuts names", path, look.name)
 			b.run(`document.querySelectorAll('details').forEach((d) => { d.open = true })`)
-			judge(b, script, path+", "+look.name)
+			judge(b, script, path+", "+look.name, look.rules...)
+			b.run(`document.querySelectorAll('details').forEach((d) => { d.open = false })`)
 		}
 	}
 }
@@ -202,6 +210,10 @@ func TestUserPagesAreAccessible(t *testing.T) {
 // TestPicturesOfAUser shows the pages about users as they look. One of them, user-2-light,
 // is docs/timeline.png.
 func TestPicturesOfAUser(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("SCREENSHOTS") == "" {
+		t.Skip("SCREENSHOTS names no folder for them")
+	}
 	b := newTab(t, journey(t).URL)
 	for n, path := range userPaths(b) {
 		for _, look := range []struct {

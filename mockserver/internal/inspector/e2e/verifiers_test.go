@@ -23,6 +23,7 @@ import (
 // TestVerifiersThatPeopleCopyVerify runs each of them as it stands on the page,
 // on another port, and delivers calls to it: signed rightly, and wrongly.
 func TestVerifiersThatPeopleCopyVerify(t *testing.T) {
+	t.Parallel()
 	srv, _ := serve(t, engine.Config{}, "")
 	b := newTab(t, srv.URL)
 	b.open("/signatures")

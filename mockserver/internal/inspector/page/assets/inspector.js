@@ -100,14 +100,15 @@ for (const form of document.querySelectorAll('[data-replay]')) {
   sum()
 }
 
-// Figures that go stale are asked for again, unless someone is at work in them.
+// Figures that go stale are asked for again, unless someone is at work in them: where the
+// page says, as one that answers a form has an address that cannot be asked.
 const figures = document.querySelector('[data-refresh]')
 if (figures) {
   const busy = () => figures.contains(document.activeElement) || !document.getSelection().isCollapsed
   setInterval(async () => {
     if (document.hidden || busy()) return
     try {
-      const { ok, content } = await load(location.href)
+      const { ok, content } = await load(figures.dataset.refresh || location.href)
       if (ok && !busy()) figures.replaceChildren(content)
     } catch { /* the next time will tell */ }
   }, 2000)
