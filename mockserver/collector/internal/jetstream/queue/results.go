@@ -23,7 +23,7 @@ const (
 	// one may not wait or resultsCalls have ended: each takes a write to the disk. A
 	// destination may have more entries than that which have ended. If the process dies
 	// meanwhile, their calls are delivered again.
-	resultsEvery = 50 * time.Millisecond
+	resultsEvery = 200 * time.Millisecond
 	resultsCalls = 128
 	// resultsBytes bounds one message of outcomes.
 	resultsBytes = 256 << 10
