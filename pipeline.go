@@ -157,19 +157,26 @@ var scratches = sync.Pool{New: func() interface{} {
 
 // clock tells the time of calls, for half of what time.Now takes: that reads two clocks, one
 // of which may be set at any time. A clock that is set is noticed within clockAge.
-type clock struct{ read time.Time }
+type clock struct {
+	read time.Time
+	unix int64         // of read, in nanoseconds since 1970
+	age  time.Duration // since read, as milli was last called
+}
 
 // clockAge is how long only the monotonic clock is read.
 const clockAge = time.Millisecond
 
-// now is time.Now.
-func (c *clock) now() time.Time {
-	if age := time.Since(c.read); 0 <= age && age < clockAge {
-		return c.read.Add(age)
+// milli returns the time in milliseconds since 1970.
+func (c *clock) milli() int64 {
+	if c.age = time.Since(c.read); c.age < 0 || c.age >= clockAge {
+		c.read, c.age = time.Now(), 0
+		c.unix = c.read.UnixNano()
 	}
-	c.read = time.Now()
-	return c.read
+	return (c.unix + int64(c.age)) / 1e6
 }
+
+// now returns the time as milli was last called.
+func (c *clock) now() time.Time { return c.read.Add(c.age) }
 
 // loop is what only the goroutine of the pipeline uses.
 type loop struct {

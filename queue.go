@@ -10,7 +10,7 @@ import (
 
 // add accepts a call, which is copied. The error says why it does not. Ctx is used
 // under Block.
-func (p *pipeline) add(ctx context.Context, s *scratch, now time.Time) error {
+func (p *pipeline) add(ctx context.Context, s *scratch) error {
 	encoded := s.call()
 	p.mu.Lock()
 	if p.appendToOpen(encoded, 0) {
@@ -18,6 +18,7 @@ func (p *pipeline) add(ctx context.Context, s *scratch, now time.Time) error {
 		return nil
 	}
 	defer p.unlock()
+	now := s.clock.now()
 	for p.phase == running {
 		switch {
 		case p.place(s.id, encoded, 0, now):

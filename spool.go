@@ -105,15 +105,16 @@ func sourceOf(writeKey string) (id [8]byte) {
 }
 
 // accept accepts a call, with a spool once it is written.
-func (p *pipeline) accept(ctx context.Context, s *scratch, now time.Time) error {
+func (p *pipeline) accept(ctx context.Context, s *scratch) error {
 	if p.spool != nil {
-		return p.spool.add(ctx, s, now)
+		return p.spool.add(ctx, s)
 	}
-	return p.add(ctx, s, now)
+	return p.add(ctx, s)
 }
 
 // add accepts a call once it is written.
-func (w *spoolWorker) add(ctx context.Context, s *scratch, now time.Time) error {
+func (w *spoolWorker) add(ctx context.Context, s *scratch) error {
+	now := s.clock.now()
 	if w.WhenFull == Block {
 		w.awaitMemory(ctx, len(s.call()), now)
 	}

@@ -26,7 +26,7 @@ func (w *spoolWorker) appendCall(t *testing.T, body string) {
 	t.Helper()
 	s := &scratch{record: spool.Record{Buf: append(make([]byte, spool.HeadLen), body...)}}
 	s.record.Owner = s
-	require.NoError(t, w.add(t.Context(), s, time.Now()))
+	require.NoError(t, w.add(t.Context(), s))
 }
 
 // sendAll ends all batches, and returns how many calls they had.
