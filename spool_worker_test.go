@@ -33,7 +33,7 @@ func (w *spoolWorker) appendCall(t *testing.T, body string) {
 func (w *spoolWorker) sendAll() (calls int) {
 	w.mu.Lock()
 	defer w.unlock()
-	if w.open != nil {
+	if w.open.calls > 0 {
 		w.seal(time.Now())
 	}
 	for b := w.outbox.oldest(); b != nil; b = w.outbox.oldest() {

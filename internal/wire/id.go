@@ -20,8 +20,13 @@ const IDLen = len("00000000-0000-7000-0000-000000000000")
 
 // idOrder is the first 60 bits of the newest id: 48 of milliseconds since
 // 1970, then 12 that count the ids of one millisecond from 0. Where the count
-// overflows, or the clock is set back, the milliseconds run ahead of the clock.
-var idOrder atomic.Uint64
+// overflows, or the clock is set back, the milliseconds run ahead of the clock. It has a
+// cache line of its own: every call writes to it, and reads other variables.
+var idOrder struct {
+	_ [64]byte
+	atomic.Uint64
+	_ [64]byte
+}
 
 // TimestampKey comes between the id of a call and its time.
 const TimestampKey = `,"timestamp":"`
