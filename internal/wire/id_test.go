@@ -99,3 +99,15 @@ func TestIDsOfTwoProcessesDiffer(t *testing.T) {
 	}
 	require.Len(t, ids, 3)
 }
+
+// What most calls end with is a new id and the time of it.
+func TestAppendStamp(t *testing.T) {
+	for _, milli := range []int64{time.Now().UnixMilli(), time.Now().UnixMilli() + 7, 1e12 + 999, 1e12 + 1000, 0} {
+		before := string(AppendIDAt(nil, milli))
+		stamp := string(AppendStamp([]byte("x"), milli))
+		id := stamp[len(`x"`) : len(`x"`)+IDLen]
+		require.Regexp(t, uuidV7, id)
+		require.Greater(t, id, before)
+		require.Equal(t, `x"`+id+`"`+TimestampKey+string(AppendNow(nil, milli))+`"`, stamp)
+	}
+}
