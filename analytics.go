@@ -217,9 +217,8 @@ func (c *Client) enqueue(ctx context.Context, k *call) error {
 		return c.reject(err, &c.rejected.Invalid)
 	}
 	s := scratches.Get().(*scratch)
-	now := s.clock.now()
 	k.defaults = p.integrations
-	s.record.Buf, err = k.append(s.record.Buf[:spool.HeadLen], now)
+	s.record.Buf, err = k.append(s.record.Buf[:spool.HeadLen], s.clock.milli())
 	switch {
 	case err != nil:
 		err = c.reject(err, &c.rejected.Invalid)
@@ -229,7 +228,7 @@ func (c *Client) enqueue(ctx context.Context, k *call) error {
 		if p.keepsIDs() {
 			s.id = p.callID(ctx, k, s.record.Buf)
 		}
-		if err = p.accept(ctx, s, now); err != nil {
+		if err = p.accept(ctx, s); err != nil {
 			err = c.reject(err, &c.rejected.QueueFull)
 		} else if p.log.verbose {
 			p.log.log(ctx, queued(k.kind.String(), s.call()))

@@ -1,7 +1,11 @@
 package analytics_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,4 +145,79 @@ func callSize(t *testing.T, pad int) int {
 	require.ErrorAs(t, err, &tooLarge)
 	require.NoError(t, client.Close())
 	return tooLarge.Size - analytics.MaxCallBytes
+}
+
+// Whatever the sizes of calls, and whoever else makes them, flushes, looks at Stats or has the
+// interval end: every call arrives once, after those that its goroutine made before it; a
+// flush ends when they have arrived, and no batch is larger than it may be.
+func TestOpenBatchConcurrentSafe(t *testing.T) {
+	const callers, calls = 8, 150
+	for name, config := range map[string]analytics.Config{
+		"plain":                {FlushAt: 50},
+		"often sealed":         {FlushAt: 3, FlushAfter: time.Millisecond},
+		"sealed by size":       {FlushAt: 10_000},
+		"little memory":        {FlushAt: 10_000, MaxBytes: 256 << 10},
+		"compressed":           {FlushAt: 50, Gzip: true},
+		"with ids of calls":    {FlushAt: 50, Callback: func(analytics.Result) {}},
+		"with calls on a disk": {FlushAt: 50, Spool: "a directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if config.Spool != "" {
+				config.Spool = t.TempDir()
+			}
+			config.WhenFull, config.MaxInFlight, config.CloseTimeout = analytics.Block, 1, time.Minute
+			c := &collector{}
+			client := newClient(t, c, config)
+			var group sync.WaitGroup
+			for g := range callers {
+				group.Go(func() {
+					rnd := rand.New(rand.NewPCG(uint64(g), 1))
+					user := fmt.Sprint(g)
+					for i := range calls {
+						size := rnd.IntN(300)
+						if rnd.IntN(8) == 0 {
+							size = rnd.IntN(30_000)
+						}
+						err := client.Track(&analytics.Track{
+							Event: strconv.Itoa(i), UserId: user, Properties: map[string]interface{}{"text": strings.Repeat("x", size)},
+						})
+						if err != nil {
+							t.Error(err)
+						}
+						switch rnd.IntN(40) {
+						case 0:
+							if err := client.Flush(t.Context()); err != nil || c.taken("userId")[user] != i+1 {
+								t.Errorf("a flush returned %v with %d of %d calls delivered", err, c.taken("userId")[user], i+1)
+							}
+						case 1:
+							if s := client.Stats(); s.Accepted != s.Delivered+s.Dropped.Total()+s.Pending || s.Accepted <= int64(i) {
+								t.Errorf("after %d calls of one of %d callers: %+v", i+1, callers, s)
+							}
+						}
+					}
+				})
+			}
+			group.Wait()
+			require.NoError(t, client.Close())
+			var next [callers]int
+			for _, p := range c.all() {
+				require.NoError(t, p.err)
+				require.LessOrEqual(t, len(p.raw), analytics.MaxBatchBytes)
+				require.LessOrEqual(t, len(p.body.Batch), config.FlushAt)
+				for _, call := range p.body.Batch {
+					g, err := strconv.Atoi(call["userId"].(string))
+					require.NoError(t, err)
+					require.Equal(t, strconv.Itoa(next[g]), call["event"], "the calls of one goroutine keep their order")
+					next[g]++
+				}
+			}
+			for g := range next {
+				require.Equal(t, calls, next[g])
+			}
+			s := client.Stats()
+			require.Equal(t, int64(callers*calls), s.Accepted)
+			require.Equal(t, s.Accepted, s.Delivered)
+			require.Zero(t, s.Bytes)
+		})
+	}
 }

@@ -9,7 +9,7 @@ import (
 // startFlush seals the open batch, and begins a wait for all calls accepted so far.
 // The caller holds mu.
 func (p *pipeline) startFlush() *flush {
-	if p.open != nil {
+	if p.open.calls > 0 {
 		p.seal(time.Now())
 	}
 	return p.flushes.start(p.seq, p.pending())

@@ -103,10 +103,10 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 // sealOverdue seals the open batch if its time is over, or the client is closed.
 // The caller holds mu.
 func (l *loop) sealOverdue(now time.Time) {
-	if l.phase != running && l.open != nil {
+	if l.phase != running && l.open.calls > 0 {
 		l.seal(now)
 	}
-	if l.timer.expired(now, l.open != nil) {
+	if l.timer.expired(now, l.open.calls > 0) {
 		l.seal(now)
 	}
 }

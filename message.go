@@ -3,7 +3,6 @@ package analytics
 import (
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 	"github.com/seed-45eadc4a/analytics-go/typed"
@@ -303,8 +302,9 @@ func checkIDs(kind kind, anonymousID, userID string) error {
 	return nil
 }
 
-// append writes the call as one JSON object, without the fields that are empty.
-func (k *call) append(dst []byte, now time.Time) ([]byte, error) {
+// append writes the call as one JSON object, without the fields that are empty. Milli is
+// the time of the call in milliseconds since 1970.
+func (k *call) append(dst []byte, milli int64) ([]byte, error) {
 	var err error
 	dst = append(dst, '{')
 	if dst, err = k.appendMap(dst, contextName, "", k.context); err != nil {
@@ -324,7 +324,7 @@ func (k *call) append(dst []byte, now time.Time) ([]byte, error) {
 	for i := range k.extra {
 		dst = appendField(dst, k.extra[i].key, k.extra[i].value)
 	}
-	return k.appendMessage(dst, now)
+	return k.appendMessage(dst, milli)
 }
 
 // appendMap writes a map field and its comma, or nothing if it is empty.
@@ -371,23 +371,15 @@ var messageHeads = func() (heads [len(kindNames)]string) {
 
 // appendMessage writes the fields of the embedded Message, which end the call, and
 // remembers where the message id is.
-func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
+func (k *call) appendMessage(dst []byte, milli int64) ([]byte, error) {
 	var err error
 	dst = append(dst, messageHeads[k.kind]...)
-	if k.MessageId != "" {
-		dst = wire.AppendString(dst, k.MessageId)
-	} else {
-		dst = append(dst, '"')
-		k.idAt = len(dst)
-		dst = append(wire.AppendIDAt(dst, now), '"')
+	k.idAt = len(dst) + len(`"`)
+	if k.MessageId == "" && k.Timestamp == "" {
+		dst = wire.AppendStamp(dst, milli)
+	} else if dst, err = k.appendStamp(dst, milli); err != nil {
+		return dst, err
 	}
-	dst = append(dst, `,"timestamp":"`...)
-	if k.Timestamp == "" {
-		dst = wire.AppendNow(dst, now)
-	} else if dst, err = wire.AppendISO8601(dst, k.Timestamp); err != nil {
-		return dst, &FieldError{Kind: k.kind.String(), Field: "timestamp", Err: err}
-	}
-	dst = append(dst, '"')
 	if k.SentAt != "" {
 		dst = append(dst, `,"sentAt":"`...)
 		if dst, err = wire.AppendISO8601(dst, k.SentAt); err != nil {
@@ -396,6 +388,24 @@ func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 		dst = append(dst, '"')
 	}
 	return append(dst, '}'), nil
+}
+
+// appendStamp is wire.AppendStamp for a call with an id or a time of its own.
+func (k *call) appendStamp(dst []byte, milli int64) ([]byte, error) {
+	if k.MessageId != "" {
+		dst = wire.AppendString(dst, k.MessageId)
+	} else {
+		dst = append(wire.AppendIDAt(append(dst, '"'), milli), '"')
+	}
+	dst = append(dst, wire.TimestampKey...)
+	if k.Timestamp == "" {
+		return append(wire.AppendNow(dst, milli), '"'), nil
+	}
+	dst, err := wire.AppendISO8601(dst, k.Timestamp)
+	if err != nil {
+		return dst, &FieldError{Kind: k.kind.String(), Field: "timestamp", Err: err}
+	}
+	return append(dst, '"'), nil
 }
 
 // id returns the message id of a call that append has written to encoded.

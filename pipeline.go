@@ -33,11 +33,11 @@ type pipeline struct {
 	stats   Stats  // without Pending, Rejected and Bytes; without a spool, also without the calls in open
 }
 
-// entrance is what most calls use, in a cache line of its own.
+// entrance is what most calls use. It comes first, so that the lock and what is appended to
+// share a cache line, which moves to each processor that makes a call.
 type entrance struct {
 	mu   sync.Mutex // guards open and what the pipeline says; not held during I/O or the caller's code
-	open *batch     // calls are appended to it; nil if there is none
-	_    [64 - 16]byte
+	open batch      // calls are appended to it; there is none if it has no calls
 }
 
 // signals are the channels of a pipeline.
@@ -132,12 +132,7 @@ func (p *pipeline) release(n int64) {
 
 // held is what is charged besides the open batch: for what waits for the collector
 // or the callback.
-func (p *pipeline) held() int64 {
-	if p.open == nil {
-		return p.budget.used
-	}
-	return p.budget.used - p.open.charge
-}
+func (p *pipeline) held() int64 { return p.budget.used - p.open.charge }
 
 // scratch is a buffer that a call is encoded into.
 type scratch struct {
@@ -157,19 +152,26 @@ var scratches = sync.Pool{New: func() interface{} {
 
 // clock tells the time of calls, for half of what time.Now takes: that reads two clocks, one
 // of which may be set at any time. A clock that is set is noticed within clockAge.
-type clock struct{ read time.Time }
+type clock struct {
+	read time.Time
+	unix int64         // of read, in nanoseconds since 1970
+	age  time.Duration // since read, as milli was last called
+}
 
 // clockAge is how long only the monotonic clock is read.
 const clockAge = time.Millisecond
 
-// now is time.Now.
-func (c *clock) now() time.Time {
-	if age := time.Since(c.read); 0 <= age && age < clockAge {
-		return c.read.Add(age)
+// milli returns the time in milliseconds since 1970.
+func (c *clock) milli() int64 {
+	if c.age = time.Since(c.read); c.age < 0 || c.age >= clockAge {
+		c.read, c.age = time.Now(), 0
+		c.unix = c.read.UnixNano()
 	}
-	c.read = time.Now()
-	return c.read
+	return (c.unix + int64(c.age)) / 1e6
 }
+
+// now returns the time as milli was last called.
+func (c *clock) now() time.Time { return c.read.Add(c.age) }
 
 // loop is what only the goroutine of the pipeline uses.
 type loop struct {

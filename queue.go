@@ -10,19 +10,20 @@ import (
 
 // add accepts a call, which is copied. The error says why it does not. Ctx is used
 // under Block.
-func (p *pipeline) add(ctx context.Context, s *scratch, now time.Time) error {
+func (p *pipeline) add(ctx context.Context, s *scratch) error {
 	encoded := s.call()
-	p.mu.Lock()
+	p.lock()
 	if p.appendToOpen(encoded, 0) {
 		p.mu.Unlock()
 		return nil
 	}
 	defer p.unlock()
+	now := s.clock.now()
 	for p.phase == running {
 		switch {
 		case p.place(s.id, encoded, 0, now):
 			return nil
-		case p.open != nil:
+		case p.open.calls > 0:
 			p.seal(now) // send what fills the memory
 		case p.WhenFull == DropOldest && p.dropOldest():
 		case p.WhenFull == Block:
@@ -36,11 +37,22 @@ func (p *pipeline) add(ctx context.Context, s *scratch, now time.Time) error {
 	return ErrClosed
 }
 
+// lock locks mu. It tries a few times before it waits: mu is mostly held for no longer than
+// a copy takes, and a goroutine that waits is put to sleep and woken.
+func (e *entrance) lock() {
+	for range 32 {
+		if e.mu.TryLock() {
+			return
+		}
+	}
+	e.mu.Lock()
+}
+
 // appendToOpen appends a call to the open batch, if that takes no more than that. Seq is
 // as in place. The caller holds mu.
 func (p *pipeline) appendToOpen(encoded []byte, seq uint64) bool {
-	b := p.open
-	if b == nil || p.keepsIDs() || b.calls+1 >= p.FlushAt || !b.hasRoom(len(encoded), p.settings) || !b.continues(seq) {
+	b := &p.open
+	if b.calls == 0 || p.keepsIDs() || b.calls+1 >= p.FlushAt || !b.hasRoom(len(encoded), p.settings) || !b.continues(seq) {
 		return false
 	}
 	b.append(encoded)
@@ -51,14 +63,14 @@ func (p *pipeline) appendToOpen(encoded []byte, seq uint64) bool {
 // the budget has no room. Seq is the number of a call in a spool, or 0. The caller
 // holds mu.
 func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) bool {
-	if p.open != nil && !(p.open.fits(len(encoded), p.settings) && p.open.continues(seq)) {
+	if p.open.calls > 0 && !(p.open.fits(len(encoded), p.settings) && p.open.continues(seq)) {
 		p.seal(now)
 	}
 	var cost int64
 	if p.keepsIDs() {
 		cost += callIDBytes + int64(len(id.id))
 	}
-	fresh := p.open == nil
+	fresh := p.open.calls == 0
 	var buf []byte
 	if !fresh {
 		buf = p.open.buf
@@ -122,7 +134,7 @@ func (p *pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
 	if p.spool == nil {
 		seq = p.seq + 1
 	}
-	p.open = &batch{buf: buf, seq: seq}
+	p.open.buf, p.open.seq = buf, seq
 	if p.timer.opened(now, p.FlushAfter) {
 		p.work = true
 	}
@@ -130,8 +142,8 @@ func (p *pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
 
 // seal completes the open batch and queues it. The caller holds mu.
 func (p *pipeline) seal(now time.Time) {
-	b := p.open
-	p.open = nil
+	b := new(batch)
+	*b, p.open = p.open, batch{}
 	p.timer.sealed(now)
 	b.seal(p.settings)
 	p.buffers.usual = len(b.buf)
@@ -308,7 +320,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 
 // accepted is the number of calls accepted so far. The caller holds mu.
 func (p *pipeline) accepted() int64 {
-	if p.open == nil || p.spool != nil {
+	if p.spool != nil {
 		return p.stats.Accepted
 	}
 	return p.stats.Accepted + int64(p.open.calls)

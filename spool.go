@@ -105,15 +105,16 @@ func sourceOf(writeKey string) (id [8]byte) {
 }
 
 // accept accepts a call, with a spool once it is written.
-func (p *pipeline) accept(ctx context.Context, s *scratch, now time.Time) error {
+func (p *pipeline) accept(ctx context.Context, s *scratch) error {
 	if p.spool != nil {
-		return p.spool.add(ctx, s, now)
+		return p.spool.add(ctx, s)
 	}
-	return p.add(ctx, s, now)
+	return p.add(ctx, s)
 }
 
 // add accepts a call once it is written.
-func (w *spoolWorker) add(ctx context.Context, s *scratch, now time.Time) error {
+func (w *spoolWorker) add(ctx context.Context, s *scratch) error {
+	now := s.clock.now()
 	if w.WhenFull == Block {
 		w.awaitMemory(ctx, len(s.call()), now)
 	}
@@ -143,10 +144,10 @@ func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
 	defer w.unlock()
 	enough := w.budget.enough()
 	for w.phase == running && w.state == inMemory && w.budget.used > enough {
-		if w.open != nil && w.open.hasRoom(n, w.settings) {
+		if w.open.calls > 0 && w.open.hasRoom(n, w.settings) {
 			return
 		}
-		if w.open != nil && w.held() <= enough {
+		if w.open.calls > 0 && w.held() <= enough {
 			w.seal(now) // send what fills the memory
 		}
 		late := time.NewTimer(memoryWait)
@@ -214,7 +215,7 @@ func (w *spoolWorker) count(r *spool.Record, now time.Time) {
 	if w.state == diskOnly || w.state == inMemory && w.place(r.Owner.(*scratch).id, r.Body(), w.seq, now) {
 		return
 	}
-	if w.open != nil {
+	if w.open.calls > 0 {
 		w.seal(now) // send what fills the memory
 	}
 	w.state = diskOnly
@@ -331,7 +332,7 @@ func (w *spoolWorker) caughtUp() {
 	w.state = inMemory
 	w.page, w.placed = spool.Page{}, 0
 	w.disk.ReadFrom(nil)
-	if w.open != nil && len(w.flushes.waiting) > 0 {
+	if w.open.calls > 0 && len(w.flushes.waiting) > 0 {
 		w.seal(time.Now()) // a flush that waits would have sealed it
 	}
 	w.work = true // the loop may wait for this
@@ -382,7 +383,7 @@ func (w *spoolWorker) placePage(now time.Time) bool {
 		}
 		seq, body := w.page.At(w.placed)
 		if !w.place(id, body, uint64(seq), now) {
-			if w.open != nil {
+			if w.open.calls > 0 {
 				w.seal(now)
 			}
 			return false

@@ -72,7 +72,7 @@ func backlog(t *testing.T, dir string, size int64) (calls int) {
 	record := spool.Record{Buf: make([]byte, spool.HeadLen)}
 	for ; disk.Usage() < size; calls++ {
 		now := time.Now()
-		record.Buf, err = k.append(record.Buf[:spool.HeadLen], now)
+		record.Buf, err = k.append(record.Buf[:spool.HeadLen], now.UnixMilli())
 		require.NoError(t, err)
 		require.NoError(t, disk.Append(&record, now))
 	}

@@ -26,14 +26,14 @@ func (w *spoolWorker) appendCall(t *testing.T, body string) {
 	t.Helper()
 	s := &scratch{record: spool.Record{Buf: append(make([]byte, spool.HeadLen), body...)}}
 	s.record.Owner = s
-	require.NoError(t, w.add(t.Context(), s, time.Now()))
+	require.NoError(t, w.add(t.Context(), s))
 }
 
 // sendAll ends all batches, and returns how many calls they had.
 func (w *spoolWorker) sendAll() (calls int) {
 	w.mu.Lock()
 	defer w.unlock()
-	if w.open != nil {
+	if w.open.calls > 0 {
 		w.seal(time.Now())
 	}
 	for b := w.outbox.oldest(); b != nil; b = w.outbox.oldest() {

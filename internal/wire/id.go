@@ -20,40 +20,74 @@ const IDLen = len("00000000-0000-7000-0000-000000000000")
 
 // idOrder is the first 60 bits of the newest id: 48 of milliseconds since
 // 1970, then 12 that count the ids of one millisecond from 0. Where the count
-// overflows, or the clock is set back, the milliseconds run ahead of the clock.
-var idOrder atomic.Uint64
+// overflows, or the clock is set back, the milliseconds run ahead of the clock. It has a
+// cache line of its own: every call writes to it, and reads other variables.
+var idOrder struct {
+	_ [64]byte
+	atomic.Uint64
+	_ [64]byte
+}
+
+// TimestampKey comes between the id of a call and its time.
+const TimestampKey = `,"timestamp":"`
+
+const (
+	timeAt   = len(`"`) + IDLen + len(`"`) + len(TimestampKey)
+	stampLen = timeAt + TimeLen + len(`"`)
+)
 
 // A second is what the ids and times made within one second have in common.
 type second struct {
-	unix int64
-	id   [IDLen]byte
-	time [TimeLen]byte
+	unix  int64
+	stamp [stampLen]byte // as AppendStamp appends it
 }
+
+func (s *second) id() []byte   { return s.stamp[1 : 1+IDLen] }
+func (s *second) time() []byte { return s.stamp[timeAt : timeAt+TimeLen] }
 
 var currentSecond atomic.Pointer[second]
 
 // AppendID appends a new message id, 36 bytes long. It does not quote it.
-func AppendID(dst []byte) []byte { return AppendIDAt(dst, time.Now()) }
+func AppendID(dst []byte) []byte { return AppendIDAt(dst, time.Now().UnixMilli()) }
 
-// AppendIDAt is AppendID with the current time, which the caller knows.
-func AppendIDAt(dst []byte, now time.Time) []byte {
-	order := nextOrder(now.UnixMilli())
-	dst = append(dst, secondOf(now).id[:]...)
-	id := dst[len(dst)-IDLen:]
+// AppendIDAt is AppendID with the current time, in milliseconds since 1970.
+func AppendIDAt(dst []byte, milli int64) []byte {
+	dst = append(dst, secondOf(milli).id()...)
+	putOrder(dst[len(dst)-IDLen:], nextOrder(milli))
+	return dst
+}
+
+// AppendNow is AppendTime for the present or a time close to it, in milliseconds since
+// 1970, and faster.
+func AppendNow(dst []byte, milli int64) []byte {
+	dst = append(dst, secondOf(milli).time()...)
+	putMilli(dst[len(dst)-TimeLen:], milli)
+	return dst
+}
+
+// AppendStamp appends what most calls end with: a new message id in quotes, TimestampKey
+// and the current time, which is given in milliseconds since 1970, with a quote.
+func AppendStamp(dst []byte, milli int64) []byte {
+	dst = append(dst, secondOf(milli).stamp[:]...)
+	stamp := dst[len(dst)-stampLen:]
+	putOrder(stamp[1:], nextOrder(milli))
+	putMilli(stamp[timeAt:], milli)
+	return dst
+}
+
+// putOrder sets the first 60 bits of an id besides its version.
+func putOrder(id []byte, order uint64) {
+	_ = id[IDLen-1]
 	binary.BigEndian.PutUint64(id[0:8], hexDigits8(uint32(order>>28)))
 	low := hexDigits8(uint32(order & (1<<28 - 1))) // 7 digits behind a 0
 	binary.BigEndian.PutUint32(id[9:13], uint32(low>>24))
 	id[15], id[16], id[17] = byte(low>>16), byte(low>>8), byte(low)
-	return dst
 }
 
-// AppendNow is AppendTime for the present or a time close to it, and faster.
-func AppendNow(dst []byte, now time.Time) []byte {
-	dst = append(dst, secondOf(now).time[:]...)
-	milli := now.Nanosecond() / 1e6
-	n := len(dst)
-	dst[n-4], dst[n-3], dst[n-2] = byte('0'+milli/100), byte('0'+milli/10%10), byte('0'+milli%10)
-	return dst
+// putMilli sets the milliseconds of a time.
+func putMilli(time []byte, milli int64) {
+	n := thousandths(milli)
+	time[20], time[21], time[22] = byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10)
 }
 
 // nextOrder returns the first 60 bits of an id made at a time in milliseconds.
@@ -70,23 +104,34 @@ func nextOrder(milli int64) uint64 {
 	}
 }
 
-// secondOf returns the second of now. Goroutines that make a new one at the same
-// time each use their own.
-func secondOf(now time.Time) *second {
-	unix := now.Unix()
-	if m := currentSecond.Load(); m != nil && m.unix == unix {
-		return m
+// thousandths is how many milliseconds of its second a time is.
+func thousandths(milli int64) uint32 {
+	n := milli % 1000
+	if n < 0 {
+		n += 1000
 	}
-	m := &second{unix: unix}
-	copy(m.id[:], "00000000-0000-7000-0000-000000000000")
+	return uint32(n)
+}
+
+// secondOf returns the second of a time in milliseconds. Goroutines that make a new one at
+// the same time each use their own.
+func secondOf(milli int64) *second {
+	unix := (milli - int64(thousandths(milli))) / 1000
+	if s := currentSecond.Load(); s != nil && s.unix == unix {
+		return s
+	}
+	s := &second{unix: unix}
+	copy(s.stamp[:], `"00000000-0000-7000-0000-000000000000"`+TimestampKey)
+	s.stamp[stampLen-1] = '"'
 	var random [8]byte
 	rand.Read(random[:])
 	random[0] = random[0]&0x3f | 0x80 // the variant
-	hex.Encode(m.id[19:23], random[:2])
-	hex.Encode(m.id[24:36], random[2:])
-	copy(m.time[:], AppendTime(nil, now))
-	currentSecond.Store(m)
-	return m
+	id := s.id()
+	hex.Encode(id[19:23], random[:2])
+	hex.Encode(id[24:36], random[2:])
+	copy(s.time(), AppendTime(nil, time.UnixMilli(milli)))
+	currentSecond.Store(s)
+	return s
 }
 
 // hexDigits8 is the 8 hexadecimal digits of n, the highest first.

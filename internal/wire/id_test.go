@@ -57,16 +57,16 @@ func TestIDsGrowAndAreUniqueConcurrentSafe(t *testing.T) {
 
 func TestIDsGrowWhenTheClockIsSetBack(t *testing.T) {
 	now := time.Now()
-	first := string(AppendIDAt(nil, now))
-	second := string(AppendIDAt(nil, now.Add(-time.Hour)))
+	first := string(AppendIDAt(nil, now.UnixMilli()))
+	second := string(AppendIDAt(nil, now.Add(-time.Hour).UnixMilli()))
 	require.Less(t, first[:18], second[:18])
 }
 
 func TestIDsOfAFullMillisecondRunAhead(t *testing.T) {
 	now := time.Now().Add(time.Minute) // no other test's ids come near
-	last := string(AppendIDAt(nil, now))
+	last := string(AppendIDAt(nil, now.UnixMilli()))
 	for range 10_000 {
-		id := string(AppendIDAt(nil, now))
+		id := string(AppendIDAt(nil, now.UnixMilli()))
 		require.Less(t, last, id)
 		last = id
 	}
@@ -84,7 +84,7 @@ func TestIDsDrawNewRandomBitsEachSecond(t *testing.T) {
 
 func TestIDsOfTwoProcessesDiffer(t *testing.T) {
 	if os.Getenv("ANALYTICS_TEST_ID") != "" {
-		_, _ = os.Stdout.Write(append(AppendIDAt([]byte("id="), time.Unix(1e9, 0)), '\n'))
+		_, _ = os.Stdout.Write(append(AppendIDAt([]byte("id="), 1e12), '\n'))
 		return
 	}
 	ids := map[string]bool{}
@@ -98,4 +98,16 @@ func TestIDsOfTwoProcessesDiffer(t *testing.T) {
 		ids[rest[:36]] = true
 	}
 	require.Len(t, ids, 3)
+}
+
+// What most calls end with is a new id and the time of it.
+func TestAppendStamp(t *testing.T) {
+	for _, milli := range []int64{time.Now().UnixMilli(), time.Now().UnixMilli() + 7, 1e12 + 999, 1e12 + 1000, 0} {
+		before := string(AppendIDAt(nil, milli))
+		stamp := string(AppendStamp([]byte("x"), milli))
+		id := stamp[len(`x"`) : len(`x"`)+IDLen]
+		require.Regexp(t, uuidV7, id)
+		require.Greater(t, id, before)
+		require.Equal(t, `x"`+id+`"`+TimestampKey+string(AppendNow(nil, milli))+`"`, stamp)
+	}
 }

@@ -76,14 +76,14 @@ func appendDecimal(dst []byte, f float64) ([]byte, bool) {
 	if abs >= limit || f == 0 && math.Signbit(f) {
 		return dst, false
 	}
-	n := uint64(abs*scale + 0.5)
+	n := int64(abs*scale + 0.5) // signed: processors convert that at once
 	if float64(n)/scale != abs {
 		return dst, false
 	}
 	if f < 0 {
 		dst = append(dst, '-')
 	}
-	dst = AppendUint(dst, n/scale)
+	dst = AppendUint(dst, uint64(n/scale))
 	if n %= scale; n != 0 {
 		dst = append(dst, '.', byte('0'+n/1000), byte('0'+n/100%10), byte('0'+n/10%10), byte('0'+n%10))
 		for dst[len(dst)-1] == '0' {
