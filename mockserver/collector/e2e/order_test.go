@@ -74,7 +74,8 @@ type orderedSenders struct {
 	urls []string   // of the collectors; the next is asked where one does not take a batch
 }
 
-func sendInOrder(t *testing.T, urls ...string) *orderedSenders {
+// sendInOrder begins to send, a batch of each sender every so often.
+func sendInOrder(t *testing.T, every time.Duration, urls ...string) *orderedSenders {
 	const users, batch, senders = 20, 20, 4
 	s := &orderedSenders{t: t, sent: make([]int, users), stop: make(chan struct{}), urls: urls}
 	for sender := range senders {
@@ -100,7 +101,7 @@ func sendInOrder(t *testing.T, urls ...string) *orderedSenders {
 						if taken {
 							return
 						}
-					case <-time.After(20 * time.Millisecond):
+					case <-time.After(every):
 					}
 				}
 			}
@@ -154,7 +155,7 @@ func TestKillsKeepTheOrder(t *testing.T) {
 	receiver := newOrderedReceiver(t)
 	path, address := configure(t, t.TempDir(), "data: data", inOrder(receiver))
 	c := serve(t, path, address, nil)
-	senders := sendInOrder(t, c.URL)
+	senders := sendInOrder(t, 20*time.Millisecond, c.URL)
 	for range kills {
 		time.Sleep(time.Duration(500+random.IntN(1000)) * time.Millisecond) // a moment nobody chose
 		c.Kill()
