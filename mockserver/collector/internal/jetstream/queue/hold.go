@@ -60,7 +60,9 @@ func (r *reader) Hold(ctx context.Context) (held context.Context, release func()
 		h.cancel(err)
 		return nil, nil, err
 	}
-	q.set.Work.Go(h.keep)
+	if !q.set.Work.Go(h.keep) {
+		return nil, nil, journal.ErrClosed
+	}
 	if err := h.begin(ctx); err != nil {
 		h.release()
 		return nil, nil, fmt.Errorf("journal: the order of the calls for %q: %w", q.name, err)
@@ -83,7 +85,7 @@ func (h *hold) take(ctx context.Context) error {
 			if m.Sequence != seen {
 				seen, since = m.Sequence, time.Now()
 			}
-			if by := string(m.Data); by == "" || by == h.queue.released() || time.Since(since) >= holdFor {
+			if by := string(m.Data); by == "" || by == h.name || by == h.queue.released() || time.Since(since) >= holdFor {
 				h.claim = m.Sequence
 				if err = h.store(ctx, h.name); err == nil {
 					return nil
@@ -184,7 +186,9 @@ func (h *hold) begin(ctx context.Context) error {
 	if err := q.set.account.ReachedBoth(ctx, 0, h.results.last); err != nil {
 		return err
 	}
-	q.set.Work.Go(h.results.run)
+	if !q.set.Work.Go(h.results.run) {
+		return journal.ErrClosed
+	}
 	q.turnTo(h)
 	return nil
 }
