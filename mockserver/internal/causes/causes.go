@@ -168,7 +168,9 @@ func (c *Causes) forgetQuietest(gs *groups) {
 
 func (c *Causes) remove(gs *groups, g *group) {
 	delete(gs.byKey, g.Key)
-	c.toBeWritten(g.id)
+	if g.written {
+		c.toBeWritten(g.id)
+	}
 }
 
 // toBeWritten has a record written, or removed. The lock is held.

@@ -21,7 +21,7 @@
 //
 // A group that has changed is written once a minute, see package persist. Addresses of
 // senders, and messages and answers in the words of one case are not written: they may
-// tell of a person.
+// tell of a person. The cause is.
 //
 // # What guards what
 //

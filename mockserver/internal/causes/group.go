@@ -101,6 +101,7 @@ type group struct {
 	newest          []Call // the oldest first
 	senders         senders
 	changed         bool // since it was written
+	written         bool // there is a record of it, perhaps
 }
 
 // seen notes that it happened at a time.

@@ -128,7 +128,7 @@ func (rs records) Record(key string) (record, bool) {
 	for _, gs := range []*groups{&rs.failed, &rs.refused} {
 		for _, g := range gs.byKey {
 			if g.id == key {
-				g.changed = false
+				g.changed, g.written = false, true
 				r.Group = g.record()
 				return r, true
 			}
@@ -169,6 +169,7 @@ func (g *group) record() *groupRecord {
 
 // merge adds what an earlier process wrote.
 func (g *group) merge(r *groupRecord) {
+	g.written = true
 	if g.last.IsZero() {
 		g.sample = Sample{Message: r.Cause, Status: r.Status}
 	}

@@ -2,9 +2,11 @@ package causes_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,6 +125,73 @@ func TestGroupsThatMadeRoomAreCountedOverARestart(t *testing.T) {
 		assert.Equal(t, causes.Others{Groups: 10, Calls: 10}, before.OtherRefused)
 		assert.Equal(t, before.OtherRefused, c.Report().OtherRefused)
 		assert.Len(t, c.Report().Refused, 200)
+	})
+}
+
+// TestWhatWasNotWrittenIsNotRemoved: groups that made room before may be many.
+func TestWhatWasNotWrittenIsNotRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &removals{Store: state.NewMemory()}
+		c := begun(store, anyName)
+		defer c.Stop()
+		observe := func(first int) {
+			for n := range 300 {
+				r := refusal(tracking.Sender{})
+				r.Source = fmt.Sprint("s", first+n)
+				c.Observe(r)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		observe(0)
+		assert.EqualValues(t, 0, store.n.Load())
+		observe(300)
+		assert.EqualValues(t, 200, store.n.Load())
+		keys, err := store.Keys(t.Context(), "causes")
+		require.NoError(t, err)
+		assert.Len(t, keys, 201, "200 groups, and those that made room")
+	})
+}
+
+// A removals counts what is removed.
+type removals struct {
+	state.Store
+	n atomic.Int64
+}
+
+func (s *removals) Delete(ctx context.Context, key string) error {
+	s.n.Add(1)
+	return s.Store.Delete(ctx, key)
+}
+
+// TestASenderWasLastSeenWhenItWas: as it is written it stands for several addresses, and
+// what is read may be older than what came since the start.
+func TestASenderWasLastSeenWhenItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := state.NewMemory()
+		c := begun(store, anyName)
+		for _, address := range []string{"192.0.2.7", "192.0.2.8", "192.0.2.7"} {
+			time.Sleep(time.Second)
+			c.Observe(refusal(tracking.Sender{Address: address, UserAgent: "curl/8"}))
+		}
+		last := time.Now()
+		c.Stop()
+		time.Sleep(time.Hour)
+		c = begun(store, anyName)
+		senders := c.Report().Refused[0].Senders
+		c.Stop()
+		require.Len(t, senders, 1)
+		assert.True(t, senders[0].Last.Equal(last), "%v, want %v", senders[0].Last, last)
+
+		c = causes.New()
+		c.Observe(refusal(tracking.Sender{UserAgent: "curl/8"}))
+		c.Start(store, quiet(), anyName)
+		synctest.Wait()
+		senders = c.Report().Refused[0].Senders
+		c.Stop()
+		require.Len(t, senders, 1)
+		assert.EqualValues(t, 4, senders[0].Count)
+		assert.True(t, senders[0].Last.Equal(time.Now()), "%v, want %v", senders[0].Last, time.Now())
 	})
 }
 

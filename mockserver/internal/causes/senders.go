@@ -42,7 +42,9 @@ func (s *senders) add(at time.Time, source string, from tracking.Sender, n int) 
 		}
 	}
 	s.kept[i].Count += int64(n)
-	s.kept[i].Last = at
+	if at.After(s.kept[i].Last) {
+		s.kept[i].Last = at
+	}
 }
 
 // least returns the place of the sender that makes room: the one that sent the least, and

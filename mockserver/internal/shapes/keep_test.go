@@ -299,6 +299,26 @@ func TestWhatIsForgottenBeforeTheRecordIsReadStaysForgotten(t *testing.T) {
 	})
 }
 
+// TestWhatIsForgottenTwiceIsRemoved, though nothing was written in between.
+func TestWhatIsForgottenTwiceIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := state.NewMemory()
+		s := begun(store, quiet())
+		for i := range 20 {
+			track(t, s, fmt.Sprint("Event ", i), `{}`)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait() // they are written
+		s.Clear()
+		track(t, s, "Between", `{}`)
+		s.Clear()
+		s.Stop()
+		keys, err := store.Keys(t.Context(), "shapes")
+		require.NoError(t, err)
+		assert.Empty(t, keys)
+	})
+}
+
 // TestValuesThatMayTellOfAPersonAreNotWritten: single values and email addresses.
 func TestValuesThatMayTellOfAPersonAreNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package shapes
 
 import (
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +46,7 @@ func (s *Shapes) Clear() {
 
 func (s *Shapes) clear() {
 	deleted := map[int]bool{}
+	maps.Copy(deleted, s.deleted)
 	for slot := range s.slots {
 		deleted[slot/segmentEvents] = true
 	}

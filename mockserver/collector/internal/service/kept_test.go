@@ -105,6 +105,11 @@ func TestMeasuresAndProblemsAreKeptOverARestart(t *testing.T) {
 	require.NoError(t, err)
 	res.Body.Close()
 	waitFor(t, func() bool { d, p := known(first); return d.Attempts.Total == 1 && p.Attempts.Total == 1 })
+	status, _ := get(t, http.DefaultClient, first.URL()+"/wp-login.php", "")
+	require.Equal(t, http.StatusNotFound, status)
+	const words = `<p class="cause-text">`
+	_, problems := get(t, http.DefaultClient, first.AdminURL()+"/problems", "")
+	require.Contains(t, problems, words)
 	destination, problem := known(first)
 	require.NoError(t, first.shutdown())
 
@@ -113,4 +118,7 @@ func TestMeasuresAndProblemsAreKeptOverARestart(t *testing.T) {
 	d, p := known(second)
 	assert.True(t, d.Since.Equal(destination.Since), "%v, want %v", d.Since, destination.Since)
 	assert.True(t, p.Since.Equal(problem.Since), "%v, want %v", p.Since, problem.Since)
+	_, problems = get(t, http.DefaultClient, second.AdminURL()+"/problems", "")
+	assert.Contains(t, problems, "<code>not_found</code>")
+	assert.NotContains(t, problems, words, "the words of a request from nobody known are not kept")
 }
