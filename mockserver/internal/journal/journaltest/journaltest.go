@@ -55,6 +55,7 @@ func Run(t *testing.T, o Options) {
 		"SourcesTakeTurns":                   turns,
 		"WhatIsNotWantedWaits":               wants,
 		"EntriesComeInOrder":                 inOrder,
+		"ADestinationIsHeld":                 held,
 		"NotesComeBackWithTheirCalls":        notes,
 		"ReturnedEntriesComeAgain":           returned,
 		"NextEndsWithItsContextAndItsReader": nextEnds,
@@ -368,9 +369,8 @@ func inOrder(t *testing.T, o Options) {
 		require.NoError(t, err)
 		return l
 	}
-	held, release, err := r.Hold(ctx)
+	_, release, err := r.Hold(ctx)
 	require.NoError(t, err)
-	require.NoError(t, held.Err())
 	defer release()
 	require.NoError(t, j.Append(within(t), batch("a", "old", 1)))
 	old := wanted()
@@ -419,15 +419,24 @@ func inOrder(t *testing.T, o Options) {
 	}))
 	slices.Sort(waiting)
 	require.Equal(t, positions, waiting)
+}
 
-	require.NoError(t, j.Append(within(t), batch("a", "placed", 1)))
-	l, placed := wanted(), false
-	require.NoError(t, l.Finish(ctx, journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}, Placed: func() { placed = true }}))
-	require.True(t, placed)
-	release()
-	held, release, err = r.Hold(ctx) // again
-	require.NoError(t, err)
-	require.NoError(t, held.Err())
+// held holds the destination twice, and ends an entry meanwhile.
+func held(t *testing.T, o Options) {
+	j, r := openAttached(t, o)
+	for i := range 2 {
+		held, release, err := r.Hold(within(t))
+		require.NoError(t, err)
+		require.NoError(t, j.Append(within(t), batch("a", strconv.Itoa(i), 1)))
+		l, err := r.Next(within(t), journal.Want{InOrder: true})
+		require.NoError(t, err)
+		placed := 0
+		require.NoError(t, l.Finish(within(t), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}, Placed: func() { placed++ }}))
+		require.Equal(t, 1, placed)
+		require.NoError(t, held.Err())
+		release()
+	}
+	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
 }
 
 func returned(t *testing.T, o Options) {
