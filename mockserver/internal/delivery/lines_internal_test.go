@@ -121,6 +121,48 @@ func TestOrderSwitchedOn(t *testing.T) {
 	})
 }
 
+// A heldElsewhere is a reader of a queue that another process holds.
+type heldElsewhere struct{ journal.Reader }
+
+func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) {
+	<-ctx.Done()
+	return nil, nil, ctx.Err()
+}
+
+// TestOrderSwitchedOffWhileAnotherDelivers: who has waited for its turn asks for entries in
+// no order then.
+func TestOrderSwitchedOffWhileAnotherDelivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		wants := make(chan journal.Want, 10)
+		reader, err := memory.Attach(t.Context(), "d", nil)
+		require.NoError(t, err)
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		w.Update(d, &wantsOf{heldElsewhere{reader}, wants})
+		w.Start()
+		synctest.Wait()
+		require.Empty(t, wants)
+		w.Update(oneWebhook("d"), nil)
+		synctest.Wait()
+		require.False(t, (<-wants).InOrder)
+		w.Stop()
+	})
+}
+
+// wantsOf is a reader that tells what is wanted of it.
+type wantsOf struct {
+	journal.Reader
+	wants chan<- journal.Want
+}
+
+func (r *wantsOf) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
+	r.wants <- want
+	return r.Reader.Next(ctx, want)
+}
+
 // TestLongLinesAreDeliveredSoonAfterAnOutage: what 20,000 calls of five users wait for is
 // little more than their deliveries.
 func TestLongLinesAreDeliveredSoonAfterAnOutage(t *testing.T) {
