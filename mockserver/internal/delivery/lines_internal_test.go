@@ -129,6 +129,43 @@ func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) 
 	return nil, nil, ctx.Err()
 }
 
+// A heldOnce is a reader that is held until lost ends, and counts how often it was released.
+type heldOnce struct {
+	journal.Reader
+	lost     context.Context
+	released atomic.Int64
+}
+
+func (r *heldOnce) Hold(context.Context) (context.Context, func(), error) {
+	return r.lost, func() { r.released.Add(1) }, nil
+}
+
+// TestPausedLetsOthersDeliver: a worker that is paused holds nothing, and so loses nothing.
+func TestPausedLetsOthersDeliver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		reader, err := memory.Attach(t.Context(), "d", nil)
+		require.NoError(t, err)
+		lost, lose := context.WithCancel(t.Context())
+		held := &heldOnce{Reader: reader, lost: lost}
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		w.Update(d, held)
+		w.Start()
+		synctest.Wait()
+		d.Paused = true
+		w.Update(d, nil)
+		synctest.Wait()
+		assert.EqualValues(t, 1, held.released.Load())
+		lose()
+		synctest.Wait() // it waits
+		w.Stop()
+	})
+}
+
 // TestOrderSwitchedOffWhileAnotherDelivers: who has waited for its turn asks for entries in
 // no order then.
 func TestOrderSwitchedOffWhileAnotherDelivers(t *testing.T) {

@@ -49,9 +49,7 @@ func (w *Worker) order(ctx context.Context, reader journal.Reader, now *ordering
 	case now.lines != nil && now.Ordering == to && now.reader == reader && now.held.Err() == nil:
 		return nil
 	}
-	w.entries.Wait()
-	now.end()
-	w.gate.setInOrder(false)
+	w.endOrder(now)
 	if !to.IsOrdered() {
 		return nil
 	}
@@ -69,6 +67,13 @@ func (w *Worker) order(ctx context.Context, reader journal.Reader, now *ordering
 	w.gate.setInOrder(true)
 	*now = begun
 	return nil
+}
+
+// endOrder waits until the entries have ended that are worked at, and lets others deliver.
+func (w *Worker) endOrder(now *ordering) {
+	w.entries.Wait()
+	now.end()
+	w.gate.setInOrder(false)
 }
 
 // linesOf puts all that waits in the journal into lines.
