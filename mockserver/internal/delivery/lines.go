@@ -106,6 +106,7 @@ type lineEntry struct {
 	placed   chan struct{} // closed when its end has a place among those that are stored, or is not to be stored
 	returned bool          // it is not to be stored; set before placed is closed
 	once     sync.Once     // guards both
+	first    bool          // nobody who starts would know of its calls: they were never tried, or put off
 	before   []*lineEntry  // which have to end before; guarded by lines.mu
 }
 
@@ -146,7 +147,7 @@ func (ls *lines) add(e *journal.Entry, due time.Time, overtake bool) {
 // begin puts the calls of an entry that was leased into their lines, those that are
 // there already at work.
 func (ls *lines) begin(e *journal.Entry, overtake bool) *lineEntry {
-	entry := &lineEntry{placed: make(chan struct{})}
+	entry := &lineEntry{placed: make(chan struct{}), first: e.Attempt == 1}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range e.Calls {
@@ -325,8 +326,14 @@ func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, posit
 	isLate := false
 	for {
 		due, wait := ls.look(e, c, position)
-		if wait == nil || isLate && !due.IsZero() {
-			return due, due.IsZero()
+		switch {
+		case wait == nil && due.IsZero():
+			return due, true
+		case wait == nil || isLate && !due.IsZero():
+			if e.first {
+				ls.follow(e, c, position)
+			}
+			return due, false
 		}
 		if late == nil && !due.IsZero() {
 			timer := time.NewTimer(besideFailing)
@@ -366,7 +373,6 @@ func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time
 		case before.ended:
 			e.endAfter(before.entry)
 		case before.waits:
-			e.endAfter(before.entry)
 			return dueBehind(before, now, at-i), nil
 		case before.entry == nil && now.UnixNano()-before.due > int64(lostAfter) && !ls.keeps(before.position):
 			l.removeAt(i)

@@ -129,6 +129,24 @@ func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) 
 	return nil, nil, ctx.Err()
 }
 
+// TestNoEndBeforeThoseInFront: what is put off for the first time ends after all that is in
+// front of it, also behind what waits: who starts must not know of it and not of them.
+func TestNoEndBeforeThoseInFront(t *testing.T) {
+	ls := newLines(func(uint64) bool { return true })
+	entry := func(position uint64, attempt int) *journal.Entry {
+		return &journal.Entry{First: position, Attempt: attempt, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
+	}
+	waiting, between, last := entry(1, 2), entry(2, 1), entry(3, 1)
+	ls.begin(waiting, false)
+	ls.putOff(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
+	atWork := ls.begin(between, false)
+	e := ls.begin(last, false)
+	due, ok := ls.turn(t.Context(), e, &last.Calls[0], 3)
+	require.False(t, ok)
+	require.False(t, due.IsZero())
+	assert.Contains(t, e.before, atWork)
+}
+
 // A heldOnce is a reader that is held until lost ends, and counts how often it was released.
 type heldOnce struct {
 	journal.Reader

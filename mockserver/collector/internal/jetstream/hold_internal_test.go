@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -41,6 +43,45 @@ func (m *mute) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 		return 0, ctx.Err()
 	}
 	return seq, err
+}
+
+// lossy is a consumer of which some messages do not come while its streams say so.
+type lossy struct {
+	store.Consumer
+	streams *mute
+}
+
+type lossyBatch struct {
+	jetstream.MessageBatch
+	messages chan jetstream.Msg
+}
+
+func (b *lossyBatch) Messages() <-chan jetstream.Msg { return b.messages }
+
+func (c *lossy) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error) {
+	b, err := c.Consumer.Fetch(ctx, messages, heartbeat)
+	if err != nil {
+		return nil, err
+	}
+	l := &lossyBatch{b, make(chan jetstream.Msg, messages)}
+	go func() {
+		defer close(l.messages)
+		for m := range b.Messages() {
+			if c.streams.loses.Load() && rand.IntN(6) == 0 {
+				continue
+			}
+			l.messages <- m
+		}
+	}()
+	return l, nil
+}
+
+func (m *mute) Consumer(ctx context.Context, stream, name string) (store.Consumer, error) {
+	c, err := m.Streams.Consumer(ctx, stream, name)
+	if err != nil {
+		return nil, err
+	}
+	return &lossy{c, m}, nil
 }
 
 // A sharing is two journals on one server, both with the destination crm.
