@@ -232,10 +232,10 @@ func (m *holdModel) isDone() bool {
 }
 
 // TestHoldModel has two processes deliver in order whatever happens to them. There are
-// HOLD_SEEDS runs (4), or one of HOLD_SEED, which is not always the same.
+// HOLD_SEEDS runs (6), or one of HOLD_SEED, which is not always the same.
 func TestHoldModel(t *testing.T) {
 	defer cleanTimers()
-	first, last := uint64(0), uint64(4)
+	first, last := uint64(0), uint64(6)
 	if n, err := strconv.ParseUint(os.Getenv("HOLD_SEEDS"), 10, 64); err == nil {
 		last = n
 	}

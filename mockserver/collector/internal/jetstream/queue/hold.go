@@ -178,7 +178,8 @@ func (h *hold) begin(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
 	subject := q.set.Names.Subject("o", record.Token(q.name))
-	h.results = newResults(q.set.Store, q.set.account, &q.set.written, subject, h)
+	h.results = newResults(q.set.Store, q.set.account, &q.set.written, subject)
+	h.results.held, h.results.lose = h.ctx, h.cancel
 	if err := h.results.fence(ctx); err != nil {
 		return err
 	}

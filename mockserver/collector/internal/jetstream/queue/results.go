@@ -28,6 +28,8 @@ const (
 	resultsCalls = 128
 	// resultsBytes bounds one message of outcomes.
 	resultsBytes = 256 << 10
+	// fencePause is how long after it failed a fence is tried again.
+	fencePause = 100 * time.Millisecond
 	// resultsQueue is how many outcomes may wait to be written.
 	resultsQueue = 1024
 )
@@ -49,8 +51,9 @@ type results struct {
 
 	// Those of a hold have a subject of their own, whose last message they must be.
 
-	hold        *hold  // nil where there is none
-	first, last uint64 // the number of its first message, and where the newest of the subject is stored; used by fence, and then by run alone
+	held        context.Context         // ends with the hold; nil where there is none
+	lose        context.CancelCauseFunc // ends held
+	first, last uint64                  // the number of its first message, and where the newest of the subject is stored; used by fence, and then by run alone
 
 	mu    sync.RWMutex // held to read while an outcome is put into queue; guards ended
 	ended bool         // nobody takes from queue any longer
@@ -69,9 +72,9 @@ type resultState struct {
 	err     error
 }
 
-// newResults returns a writer of outcomes to a subject. h is not nil for those of a hold.
-func newResults(s *store.Store, account *ledger.Ledger, number *atomic.Uint64, subject string, h *hold) *results {
-	r := &results{store: s, account: account, number: number, subject: subject, hold: h, queue: make(chan *pendingResult, resultsQueue)}
+// newResults returns a writer of outcomes to a subject.
+func newResults(s *store.Store, account *ledger.Ledger, number *atomic.Uint64, subject string) *results {
+	r := &results{store: s, account: account, number: number, subject: subject, queue: make(chan *pendingResult, resultsQueue)}
 	r.ctx, r.stop = context.WithCancelCause(s.Ctx)
 	return r
 }
@@ -183,7 +186,7 @@ func (r *results) storeGroup(group []*pendingResult) {
 	}
 	if errors.Is(err, errTakenOver) {
 		r.stop(errTakenOver)
-		r.hold.cancel(errTakenOver)
+		r.lose(errTakenOver)
 	}
 	for i, p := range group {
 		if err != nil {
@@ -222,7 +225,7 @@ func (r *results) counted(m *nats.Msg, id record.WriteID, told <-chan []bool) ([
 // publish stores a message. Of a hold it is refused with errTakenOver where another process
 // has stored outcomes of the destination since, and may be tried again where this one has.
 func (r *results) publish(ctx context.Context, m *nats.Msg, id record.WriteID) error {
-	if r.hold == nil {
+	if r.held == nil {
 		_, err := r.store.Publish(ctx, m)
 		return err
 	}
@@ -251,7 +254,7 @@ func (r *results) newest(ctx context.Context) (id record.WriteID, err error) {
 	defer stop()
 	m, err := r.store.JS.Last(ctx, r.store.Names.Stream(record.StreamOutcomes), r.subject)
 	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound) && r.hold.ctx.Err() != nil:
+	case errors.Is(err, jetstream.ErrMsgNotFound) && r.held.Err() != nil:
 		return id, errTakenOver // perhaps: what another has stored may have been trimmed
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		r.last = 0 // all were trimmed, and nobody else can have stored any
@@ -282,7 +285,7 @@ func (r *results) fence(ctx context.Context) error {
 		if err == nil || errors.Is(err, errTakenOver) { // by the hold before
 			err = r.publish(ctx, m, id)
 		}
-		if err == nil || pause.For(ctx, repairPause) != nil {
+		if err == nil || pause.For(ctx, fencePause) != nil {
 			return err
 		}
 	}
