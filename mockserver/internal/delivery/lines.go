@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// overdueLook is when it is looked again for a call that is before others in its
+	// overdueLook is how soon it is looked again for a call that is before others in its
 	// line, and due, but was not leased yet.
 	overdueLook = 50 * time.Millisecond
 	// besideFailing is how long a call stays leased behind one that has failed before and is
@@ -73,7 +73,8 @@ const (
 // entry has not is repeated after a kill. The end of an entry is stored only after that of
 // each entry with a call before one of its own, whether that call ended or was put off, so
 // no call is repeated unless all behind it in its line are repeated too, in their order:
-// call n is followed by call n+1, or by one of 1 to n from which on all come again.
+// call n is followed by call n+1, or by one of 1 to n from which on all come again. Where
+// a call is put off again nothing changes, and its entry waits for nobody.
 //
 // Its methods may be called from many goroutines at once.
 type lines struct {
@@ -419,9 +420,13 @@ func (e *lineEntry) endAfter(other *lineEntry) {
 // journal is due, but for the precision of clocks.
 const earliest = 50 * time.Millisecond
 
-// dueBehind returns when a call is due that is so many calls behind one that waits.
+// dueBehind returns when a call is due that is so many calls behind one that waits. The
+// longer that is overdue, the more seldom it is looked: each look is stored.
 func dueBehind(before *lineCall, now time.Time, calls int) time.Time {
 	in := max(time.Duration(before.due-now.UnixNano()), overdueLook)
+	if before.due > 0 {
+		in = max(in, min(time.Duration(now.UnixNano()-before.due)/4, behindFailing))
+	}
 	return now.Add(in + min(time.Duration(calls)*lineSpread, maxSpread))
 }
 

@@ -147,6 +147,19 @@ func TestNoEndBeforeThoseInFront(t *testing.T) {
 	assert.Contains(t, e.before, atWork)
 }
 
+// TestOverdue: it is looked soon for what has just become due, and more seldom for what does
+// not come.
+func TestOverdue(t *testing.T) {
+	now := time.Now()
+	for overdue, want := range map[time.Duration]time.Duration{
+		-time.Minute: time.Minute, 0: overdueLook, time.Second: 250 * time.Millisecond, time.Hour: behindFailing,
+	} {
+		before := &lineCall{due: now.Add(-overdue).UnixNano()}
+		assert.Equal(t, want+lineSpread, dueBehind(before, now, 1).Sub(now), "overdue for %v", overdue)
+	}
+	assert.Equal(t, overdueLook+lineSpread, dueBehind(&lineCall{}, now, 1).Sub(now), "it is due at once")
+}
+
 // A heldOnce is a reader that is held until lost ends, and counts how often it was released.
 type heldOnce struct {
 	journal.Reader
