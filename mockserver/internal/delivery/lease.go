@@ -17,10 +17,7 @@ func (w *Worker) run() {
 	ctx := w.leasing
 	defer close(w.done)
 	var ordered ordering
-	defer func() {
-		w.entries.Wait()
-		ordered.end()
-	}()
+	defer w.endOrder(&ordered)
 	for ctx.Err() == nil {
 		lease, err := w.next(ctx, &ordered)
 		switch {
@@ -52,6 +49,8 @@ func (w *Worker) next(ctx context.Context, ordered *ordering) (journal.Lease, er
 		var err error
 		if state == workerRunning && reader != nil {
 			err = w.order(until, reader, ordered)
+		} else if ordered.lines != nil {
+			w.endOrder(ordered)
 		}
 		unlink := func() bool { return true }
 		if ordered.lines != nil {

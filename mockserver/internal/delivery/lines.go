@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// overdueLook is when it is looked again for a call that is before others in its
+	// overdueLook is how soon it is looked again for a call that is before others in its
 	// line, and due, but was not leased yet.
 	overdueLook = 50 * time.Millisecond
 	// besideFailing is how long a call stays leased behind one that has failed before and is
@@ -73,7 +73,8 @@ const (
 // entry has not is repeated after a kill. The end of an entry is stored only after that of
 // each entry with a call before one of its own, whether that call ended or was put off, so
 // no call is repeated unless all behind it in its line are repeated too, in their order:
-// call n is followed by call n+1, or by one of 1 to n from which on all come again.
+// call n is followed by call n+1, or by one of 1 to n from which on all come again. Where
+// a call is put off again nothing changes, and its entry waits for nobody.
 //
 // Its methods may be called from many goroutines at once.
 type lines struct {
@@ -106,6 +107,7 @@ type lineEntry struct {
 	placed   chan struct{} // closed when its end has a place among those that are stored, or is not to be stored
 	returned bool          // it is not to be stored; set before placed is closed
 	once     sync.Once     // guards both
+	first    bool          // nobody who starts would know of its calls: they were never tried, or put off
 	before   []*lineEntry  // which have to end before; guarded by lines.mu
 }
 
@@ -146,7 +148,7 @@ func (ls *lines) add(e *journal.Entry, due time.Time, overtake bool) {
 // begin puts the calls of an entry that was leased into their lines, those that are
 // there already at work.
 func (ls *lines) begin(e *journal.Entry, overtake bool) *lineEntry {
-	entry := &lineEntry{placed: make(chan struct{})}
+	entry := &lineEntry{placed: make(chan struct{}), first: e.Attempt == 1}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range e.Calls {
@@ -325,8 +327,14 @@ func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, posit
 	isLate := false
 	for {
 		due, wait := ls.look(e, c, position)
-		if wait == nil || isLate && !due.IsZero() {
-			return due, due.IsZero()
+		switch {
+		case wait == nil && due.IsZero():
+			return due, true
+		case wait == nil || isLate && !due.IsZero():
+			if e.first {
+				ls.follow(e, c, position)
+			}
+			return due, false
 		}
 		if late == nil && !due.IsZero() {
 			timer := time.NewTimer(besideFailing)
@@ -366,7 +374,6 @@ func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time
 		case before.ended:
 			e.endAfter(before.entry)
 		case before.waits:
-			e.endAfter(before.entry)
 			return dueBehind(before, now, at-i), nil
 		case before.entry == nil && now.UnixNano()-before.due > int64(lostAfter) && !ls.keeps(before.position):
 			l.removeAt(i)
@@ -413,9 +420,13 @@ func (e *lineEntry) endAfter(other *lineEntry) {
 // journal is due, but for the precision of clocks.
 const earliest = 50 * time.Millisecond
 
-// dueBehind returns when a call is due that is so many calls behind one that waits.
+// dueBehind returns when a call is due that is so many calls behind one that waits. The
+// longer that is overdue, the more seldom it is looked: each look is stored.
 func dueBehind(before *lineCall, now time.Time, calls int) time.Time {
 	in := max(time.Duration(before.due-now.UnixNano()), overdueLook)
+	if before.due > 0 {
+		in = max(in, min(time.Duration(now.UnixNano()-before.due)/4, behindFailing))
+	}
 	return now.Add(in + min(time.Duration(calls)*lineSpread, maxSpread))
 }
 

@@ -121,6 +121,116 @@ func TestOrderSwitchedOn(t *testing.T) {
 	})
 }
 
+// A heldElsewhere is a reader of a queue that another process holds.
+type heldElsewhere struct{ journal.Reader }
+
+func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) {
+	<-ctx.Done()
+	return nil, nil, ctx.Err()
+}
+
+// TestNoEndBeforeThoseInFront: what is put off for the first time ends after all that is in
+// front of it, also behind what waits: who starts must not know of it and not of them.
+func TestNoEndBeforeThoseInFront(t *testing.T) {
+	ls := newLines(func(uint64) bool { return true })
+	entry := func(position uint64, attempt int) *journal.Entry {
+		return &journal.Entry{First: position, Attempt: attempt, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
+	}
+	waiting, between, last := entry(1, 2), entry(2, 1), entry(3, 1)
+	ls.begin(waiting, false)
+	ls.putOff(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
+	atWork := ls.begin(between, false)
+	e := ls.begin(last, false)
+	due, ok := ls.turn(t.Context(), e, &last.Calls[0], 3)
+	require.False(t, ok)
+	require.False(t, due.IsZero())
+	assert.Contains(t, e.before, atWork)
+}
+
+// TestOverdue: it is looked soon for what has just become due, and more seldom for what does
+// not come.
+func TestOverdue(t *testing.T) {
+	now := time.Now()
+	for overdue, want := range map[time.Duration]time.Duration{
+		-time.Minute: time.Minute, 0: overdueLook, time.Second: 250 * time.Millisecond, time.Hour: behindFailing,
+	} {
+		before := &lineCall{due: now.Add(-overdue).UnixNano()}
+		assert.Equal(t, want+lineSpread, dueBehind(before, now, 1).Sub(now), "overdue for %v", overdue)
+	}
+	assert.Equal(t, overdueLook+lineSpread, dueBehind(&lineCall{}, now, 1).Sub(now), "it is due at once")
+}
+
+// A heldOnce is a reader that is held until lost ends, and counts how often it was released.
+type heldOnce struct {
+	journal.Reader
+	lost     context.Context
+	released atomic.Int64
+}
+
+func (r *heldOnce) Hold(context.Context) (context.Context, func(), error) {
+	return r.lost, func() { r.released.Add(1) }, nil
+}
+
+// TestPausedLetsOthersDeliver: a worker that is paused holds nothing, and so loses nothing.
+func TestPausedLetsOthersDeliver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		reader, err := memory.Attach(t.Context(), "d", nil)
+		require.NoError(t, err)
+		lost, lose := context.WithCancel(t.Context())
+		held := &heldOnce{Reader: reader, lost: lost}
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		w.Update(d, held)
+		w.Start()
+		synctest.Wait()
+		d.Paused = true
+		w.Update(d, nil)
+		synctest.Wait()
+		assert.EqualValues(t, 1, held.released.Load())
+		lose()
+		synctest.Wait() // it waits
+		w.Stop()
+	})
+}
+
+// TestOrderSwitchedOffWhileAnotherDelivers: who has waited for its turn asks for entries in
+// no order then.
+func TestOrderSwitchedOffWhileAnotherDelivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		wants := make(chan journal.Want, 10)
+		reader, err := memory.Attach(t.Context(), "d", nil)
+		require.NoError(t, err)
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		w.Update(d, &wantsOf{heldElsewhere{reader}, wants})
+		w.Start()
+		synctest.Wait()
+		require.Empty(t, wants)
+		w.Update(oneWebhook("d"), nil)
+		synctest.Wait()
+		require.False(t, (<-wants).InOrder)
+		w.Stop()
+	})
+}
+
+// wantsOf is a reader that tells what is wanted of it.
+type wantsOf struct {
+	journal.Reader
+	wants chan<- journal.Want
+}
+
+func (r *wantsOf) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
+	r.wants <- want
+	return r.Reader.Next(ctx, want)
+}
+
 // TestLongLinesAreDeliveredSoonAfterAnOutage: what 20,000 calls of five users wait for is
 // little more than their deliveries.
 func TestLongLinesAreDeliveredSoonAfterAnOutage(t *testing.T) {

@@ -31,6 +31,7 @@ type ordering struct {
 func (o *ordering) end() {
 	if o.release != nil {
 		o.requests.parent.end()
+		o.requests.concurrent.Wait()
 		o.release()
 	}
 	*o = ordering{}
@@ -45,17 +46,13 @@ func (w *Worker) order(ctx context.Context, reader journal.Reader, now *ordering
 	switch {
 	case !to.IsOrdered() && now.lines == nil:
 		return nil
-	case !to.IsOrdered():
-		w.entries.Wait()
-		now.end()
-		w.gate.setInOrder(false)
-		return nil
 	case now.lines != nil && now.Ordering == to && now.reader == reader && now.held.Err() == nil:
 		return nil
 	}
-	w.entries.Wait()
-	now.end()
-	w.gate.setInOrder(true)
+	w.endOrder(now)
+	if !to.IsOrdered() {
+		return nil
+	}
 	held, release, err := reader.Hold(ctx)
 	if err != nil {
 		return err
@@ -67,8 +64,16 @@ func (w *Worker) order(ctx context.Context, reader journal.Reader, now *ordering
 		begun.end()
 		return err
 	}
+	w.gate.setInOrder(true)
 	*now = begun
 	return nil
+}
+
+// endOrder waits until the entries have ended that are worked at, and lets others deliver.
+func (w *Worker) endOrder(now *ordering) {
+	w.entries.Wait()
+	now.end()
+	w.gate.setInOrder(false)
 }
 
 // linesOf puts all that waits in the journal into lines.

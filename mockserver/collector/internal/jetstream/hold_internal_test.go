@@ -3,16 +3,20 @@ package jetstream
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/fakenats"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -24,25 +28,74 @@ import (
 type mute struct {
 	store.Streams
 	isCutOff atomic.Bool
+	fails    atomic.Pointer[string] // the subjects of which it fails to store messages begin with it
+	deaf     atomic.Bool            // what is stored is not answered
+	loses    atomic.Bool            // some of what is handed out does not come
 }
 
 func (m *mute) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
-	if m.isCutOff.Load() {
+	if fails := m.fails.Load(); m.isCutOff.Load() || fails != nil && strings.HasPrefix(msg.Subject, *fails) {
 		return 0, errors.New("cut off")
 	}
-	return m.Streams.Publish(ctx, msg)
+	seq, err := m.Streams.Publish(ctx, msg)
+	if m.deaf.Load() {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return seq, err
+}
+
+// lossy is a consumer of which some messages do not come while its streams say so.
+type lossy struct {
+	store.Consumer
+	streams *mute
+}
+
+type lossyBatch struct {
+	jetstream.MessageBatch
+	messages chan jetstream.Msg
+}
+
+func (b *lossyBatch) Messages() <-chan jetstream.Msg { return b.messages }
+
+func (c *lossy) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error) {
+	b, err := c.Consumer.Fetch(ctx, messages, heartbeat)
+	if err != nil {
+		return nil, err
+	}
+	l := &lossyBatch{b, make(chan jetstream.Msg, messages)}
+	go func() {
+		defer close(l.messages)
+		for m := range b.Messages() {
+			if c.streams.loses.Load() && rand.IntN(6) == 0 {
+				continue
+			}
+			l.messages <- m
+		}
+	}()
+	return l, nil
+}
+
+func (m *mute) Consumer(ctx context.Context, stream, name string) (store.Consumer, error) {
+	c, err := m.Streams.Consumer(ctx, stream, name)
+	if err != nil {
+		return nil, err
+	}
+	return &lossy{c, m}, nil
 }
 
 // A sharing is two journals on one server, both with the destination crm.
 type sharing struct {
 	*testing.T
+	server   *fakenats.Server
 	journals [2]*Journal
 	streams  [2]*mute
 	readers  [2]journal.Reader
 }
 
 func share(t *testing.T) *sharing {
-	s, server := &sharing{T: t}, fakenats.New(false)
+	server := fakenats.New(false)
+	s := &sharing{T: t, server: server}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -61,22 +114,27 @@ func share(t *testing.T) *sharing {
 		require.NoError(t, server.Stop())
 	})
 	for i := range s.journals {
-		var streams [2]store.Streams
-		for c := range streams {
-			nc, err := nats.Connect("", nats.InProcessServer(server), nats.NoReconnect())
-			require.NoError(t, err)
-			t.Cleanup(nc.Close)
-			streams[c], err = store.Connected(nc)
-			require.NoError(t, err)
-		}
-		s.streams[i] = &mute{Streams: streams[1]}
-		var err error
-		s.journals[i], err = openOn(t.Context(), Options{NATS: &NATS{Replicas: 1}}, streams[0], s.streams[i])
-		require.NoError(t, err)
-		s.readers[i], err = s.journals[i].Attach(t.Context(), "crm", nil)
-		require.NoError(t, err)
+		s.open(i)
 	}
 	return s
+}
+
+// open opens a journal on connections of its own.
+func (s *sharing) open(i int) {
+	var streams [2]store.Streams
+	for c := range streams {
+		nc, err := nats.Connect("", nats.InProcessServer(s.server), nats.NoReconnect())
+		require.NoError(s, err)
+		s.Cleanup(nc.Close)
+		streams[c], err = store.Connected(nc)
+		require.NoError(s, err)
+	}
+	s.streams[i] = &mute{Streams: streams[1]}
+	var err error
+	s.journals[i], err = openOn(s.Context(), Options{NATS: &NATS{Replicas: 1}}, streams[0], s.streams[i])
+	require.NoError(s, err)
+	s.readers[i], err = s.journals[i].Attach(s.Context(), "crm", nil)
+	require.NoError(s, err)
 }
 
 // next leases the next entry in order, and returns it with the first of its calls.
@@ -107,6 +165,8 @@ func TestAHoldIsTakenOver(t *testing.T) {
 		require.NoError(t, first.Finish(t.Context(), delivered))
 		first, id = s.next(0)
 		require.Equal(t, "b-0", id)
+		next, id := s.next(0)
+		require.Equal(t, "c-0", id)
 
 		type holding struct {
 			held    context.Context
@@ -141,7 +201,7 @@ func TestAHoldIsTakenOver(t *testing.T) {
 
 		s.streams[0].isCutOff.Store(false)
 		require.ErrorContains(t, first.Finish(t.Context(), delivered), "another collector delivers")
-		first.Return()
+		require.ErrorContains(t, next.Finish(t.Context(), delivered), "another collector delivers", "nor does what comes behind")
 		release()
 		require.NoError(t, second.Finish(t.Context(), delivered))
 		second, id = s.next(1)
@@ -165,3 +225,100 @@ func TestAHoldIsTakenOver(t *testing.T) {
 		}
 	})
 }
+
+// What ends after a hold has ended is refused where all that was stored in the order has been
+// trimmed: another may have stored some of it.
+func TestAnEndAfterAHoldIsRefused(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		s := share(t)
+		require.NoError(t, s.journals[0].Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "a", 1)}))
+		held, release, err := s.readers[0].Hold(t.Context())
+		require.NoError(t, err)
+		lease, _ := s.next(0)
+		s.streams[0].isCutOff.Store(true)
+		<-held.Done()
+		s.streams[0].isCutOff.Store(false)
+		j := s.journals[0]
+		require.NoError(t, j.JS.Purge(t.Context(), j.Names.Stream(record.StreamOutcomes), "", 0))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err = lease.Finish(ctx, journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}})
+		require.ErrorContains(t, err, "another collector delivers")
+		release()
+
+		_, release, err = s.readers[0].Hold(t.Context())
+		require.NoError(t, err)
+		lease, _ = s.next(0)
+		require.NoError(t, j.JS.Purge(t.Context(), j.Names.Stream(record.StreamOutcomes), "", 0))
+		require.NoError(t, lease.Finish(ctx, journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}), "nobody else can have")
+		release()
+	})
+}
+
+// Where a process dies between an outcome and what follows from that, the next holder sees
+// to it.
+func TestWhatAHolderLeavesUndoneIsDone(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		s := share(t)
+		require.NoError(t, s.journals[0].Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "a", 2)}))
+		_, _, err := s.readers[0].Hold(t.Context())
+		require.NoError(t, err)
+		lease, _ := s.next(0)
+		none := s.journals[0].Names.Subject("at")
+		s.streams[0].fails.Store(&none)
+		require.NoError(t, lease.Finish(t.Context(), journal.Result{
+			Outcomes: []tracking.Outcome{{State: tracking.StatePending}, {State: tracking.StateFailed, Reason: "no"}}, RetryAt: time.Now().Add(5 * time.Second),
+		}))
+		s.streams[0].isCutOff.Store(true)
+		require.NoError(t, s.journals[0].Close())
+		require.NoError(t, s.journals[1].Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "b", 1)}))
+
+		_, release, err := s.readers[1].Hold(t.Context())
+		require.NoError(t, err)
+		var ids []string
+		for range 2 {
+			lease, id := s.next(1)
+			ids = append(ids, id)
+			require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
+		}
+		require.ElementsMatch(t, []string{"a-0", "b-0"}, ids)
+		release()
+		failed := 0
+		require.NoError(t, s.journals[1].Failed(t.Context(), "crm", func(journal.FailedCall) bool { failed++; return true }))
+		require.Equal(t, 1, failed)
+	})
+}
+
+// A process that was told to look again while it claimed a destination finds its own claim.
+func TestAClaimWhoseAnswerIsLostIsKnownAgain(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		s := share(t)
+		s.streams[0].deaf.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, _, err := s.readers[0].Hold(ctx)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		s.streams[0].deaf.Store(false)
+		began := time.Now()
+		held, release, err := s.readers[0].Hold(t.Context())
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), 5*time.Second)
+
+		s.journals[0].Status.Down(errors.New("its account does not follow"))
+		select {
+		case <-held.Done(): // and another may take over
+		case <-time.After(holdEnds):
+			t.Error("it goes on to claim what it cannot deliver")
+		}
+		release()
+	})
+}
+
+// holdEnds is how long a hold may take to end.
+const holdEnds = 15 * time.Second

@@ -172,7 +172,7 @@ func (j *Journal) mend(cause error) {
 	j.reconnected()
 	// RETRY is not brought to the disk with each message, and may lack some.
 	j.Work.Go(func() {
-		if err := j.restoreRetries(j.Ctx); err != nil && j.Ctx.Err() == nil {
+		if err := j.restoreRetries(j.Ctx, j.ledger.Destinations()...); err != nil && j.Ctx.Err() == nil {
 			j.Log.Warn("retries that were not stored could not be made again; those that are overdue are looked after", "error", err)
 		}
 	})

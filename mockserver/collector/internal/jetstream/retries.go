@@ -70,10 +70,10 @@ type waitingRetry struct {
 	retry       ledger.Waiting
 }
 
-// restoreRetries publishes the retries that RETRY does not have.
-func (j *Journal) restoreRetries(ctx context.Context) error {
+// restoreRetries publishes the retries of destinations that RETRY does not have.
+func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) error {
 	var all []waitingRetry
-	for _, name := range j.ledger.Destinations() {
+	for _, name := range destinations {
 		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
 				all = append(all, waitingRetry{name, ref, r})

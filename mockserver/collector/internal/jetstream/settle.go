@@ -82,6 +82,16 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages []
 	return nil
 }
 
+// SettleSince does what follows from outcomes that another process has stored since a time,
+// or shortly before, and makes all retries that are missing.
+func (j *Journal) SettleSince(ctx context.Context, destination string, since time.Time) error {
+	err := j.settleOutcomes(ctx, unsettledBefore(since), func(o *record.Outcome) bool { return o.Destination == destination })
+	if err != nil {
+		return err
+	}
+	return j.restoreRetries(ctx, destination)
+}
+
 // unsettledBefore returns the time from which on outcomes may be stored of which a process
 // that died has not done what follows, and no other has yet: their messages come again.
 func unsettledBefore(t time.Time) time.Time { return t.Add(-3*queue.AckWait - unsettled) }
@@ -165,7 +175,7 @@ func (j *Journal) unsettledSubject() string { return j.Names.Subject("s", "unset
 // to the disk with each message, and those due that wait for a clock that has stepped
 // back.
 func (j *Journal) settleRetries(ctx context.Context) error {
-	if err := j.restoreRetries(ctx); err != nil {
+	if err := j.restoreRetries(ctx, j.ledger.Destinations()...); err != nil {
 		return err
 	}
 	return j.hastenRetries(ctx)

@@ -85,9 +85,10 @@ func (h *hold) take(ctx context.Context) error {
 			if m.Sequence != seen {
 				seen, since = m.Sequence, time.Now()
 			}
-			if by := string(m.Data); by == "" || by == h.name || by == h.queue.released() || time.Since(since) >= holdFor {
+			if by := string(m.Data); by == "" || by == h.queue.claimant || time.Since(since) >= holdFor {
 				h.claim = m.Sequence
-				if err = h.store(ctx, h.name); err == nil {
+				if err = h.store(ctx, h.queue.claimant); err == nil {
+					h.earlier = m.Time
 					return nil
 				}
 			}
@@ -104,13 +105,6 @@ func (h *hold) take(ctx context.Context) error {
 	}
 }
 
-// released returns the name of the last hold of this queue.
-func (q *Queue) released() string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.holder
-}
-
 // claimed returns the claim as it is stored; one that is nobody's where there is none.
 func (h *hold) claimed(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.AskPatience)
@@ -118,7 +112,7 @@ func (h *hold) claimed(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 	set := h.queue.set
 	m, err := set.JS.Last(ctx, set.Names.Stream(record.StreamState), h.subject())
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return &jetstream.RawStreamMsg{}, nil
+		return &jetstream.RawStreamMsg{Time: time.Now()}, nil
 	}
 	return m, err
 }
@@ -131,6 +125,11 @@ func (h *hold) store(ctx context.Context, by string) error {
 	m.Data = []byte(by)
 	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(h.claim, 10))
 	set := h.queue.set
+	ctx, stop, err := set.While(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	claim, err := set.Try(ctx, set.JS, m)
 	if err != nil {
 		return err
@@ -149,16 +148,16 @@ func (h *hold) keep() {
 	defer close(h.renewing)
 	for wait := holdEvery; pause.For(h.ctx, wait) == nil; {
 		began := time.Now()
-		err := h.store(h.ctx, h.name)
+		err := h.store(h.ctx, h.queue.claimant)
 		if store.IsWrongSequence(err) { // by another, or by a try of this one that was not answered
 			var m *jetstream.RawStreamMsg
-			if m, err = h.claimed(h.ctx); err == nil && string(m.Data) != h.name {
+			if m, err = h.claimed(h.ctx); err == nil && string(m.Data) != h.queue.claimant {
 				h.cancel(errTakenOver)
 				break
 			}
 			if err == nil {
 				h.claim = m.Sequence
-				err = h.store(h.ctx, h.name)
+				err = h.store(h.ctx, h.queue.claimant)
 			}
 		}
 		if wait = holdEvery - time.Since(began); err != nil {
@@ -179,7 +178,8 @@ func (h *hold) begin(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
 	subject := q.set.Names.Subject("o", record.Token(q.name))
-	h.results = newResults(q.set.Store, q.set.account, &q.set.written, subject, h.ctx)
+	h.results = newResults(q.set.Store, q.set.account, &q.set.written, subject)
+	h.results.held, h.results.lose = h.ctx, h.cancel
 	if err := h.results.fence(ctx); err != nil {
 		return err
 	}
@@ -190,7 +190,25 @@ func (h *hold) begin(ctx context.Context) error {
 		return journal.ErrClosed
 	}
 	q.turnTo(h)
+	q.set.Work.Go(h.settle)
 	return nil
+}
+
+// settle does what follows from what an earlier holder has stored, which may have died
+// before it did. Where calls are in no order their messages come again; those that the
+// consumer of a hold hands out come for the first time, or not at all.
+func (h *hold) settle() {
+	set := h.queue.set
+	for {
+		err := set.settler.SettleSince(set.Ctx, h.queue.name, h.earlier)
+		if err == nil || set.Ctx.Err() != nil {
+			return
+		}
+		set.Log.Warn("what follows from the outcomes of another collector could not be done; it is tried again", "destination", h.queue.name, "error", err)
+		if pause.For(set.Ctx, time.Second) != nil {
+			return
+		}
+	}
 }
 
 // release ends the hold. Nobody works any longer at what was leased in it.
@@ -202,9 +220,6 @@ func (h *hold) release() {
 	}
 	q := h.queue
 	q.turnTo(nil)
-	q.mu.Lock()
-	q.holder = h.name
-	q.mu.Unlock()
 	ctx, cancel := context.WithTimeout(q.set.Ctx, store.AskPatience)
 	defer cancel()
 	if err := h.store(ctx, ""); err != nil && !store.IsWrongSequence(err) && ctx.Err() == nil {

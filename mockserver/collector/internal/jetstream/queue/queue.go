@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,7 +19,7 @@ import (
 func newQueue(set *Set, name string, attached uint64, since time.Time) *Queue {
 	q := &Queue{
 		set: set, attachment: attachment{name, attached, since}, wants: map[*journal.Want]struct{}{},
-		ready: newReady(),
+		claimant: strconv.FormatUint(store.RandomNumber(), 16), ready: newReady(),
 		items: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, again: repeats{messages: map[uint64][]jetstream.Msg{}},
 	}
 	q.ctx, q.cancel = context.WithCancel(set.Ctx)

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -27,6 +28,8 @@ const (
 	resultsCalls = 128
 	// resultsBytes bounds one message of outcomes.
 	resultsBytes = 256 << 10
+	// fencePause is how long after it failed a fence is tried again.
+	fencePause = 100 * time.Millisecond
 	// resultsQueue is how many outcomes may wait to be written.
 	resultsQueue = 1024
 )
@@ -48,8 +51,9 @@ type results struct {
 
 	// Those of a hold have a subject of their own, whose last message they must be.
 
-	held        context.Context // ends with the hold; nil where there is none
-	first, last uint64          // the number of its first message, and where the newest is stored; used by run alone
+	held        context.Context         // ends with the hold; nil where there is none
+	lose        context.CancelCauseFunc // ends held
+	first, last uint64                  // the number of its first message, and where the newest of the subject is stored; used by fence, and then by run alone
 
 	mu    sync.RWMutex // held to read while an outcome is put into queue; guards ended
 	ended bool         // nobody takes from queue any longer
@@ -68,9 +72,9 @@ type resultState struct {
 	err     error
 }
 
-// newResults returns a writer of outcomes to a subject. held is not nil for those of a hold.
-func newResults(s *store.Store, account *ledger.Ledger, number *atomic.Uint64, subject string, held context.Context) *results {
-	r := &results{store: s, account: account, number: number, subject: subject, held: held, queue: make(chan *pendingResult, resultsQueue)}
+// newResults returns a writer of outcomes to a subject.
+func newResults(s *store.Store, account *ledger.Ledger, number *atomic.Uint64, subject string) *results {
+	r := &results{store: s, account: account, number: number, subject: subject, queue: make(chan *pendingResult, resultsQueue)}
 	r.ctx, r.stop = context.WithCancelCause(s.Ctx)
 	return r
 }
@@ -94,7 +98,8 @@ func (r *results) write(o *record.Outcome, mayWait bool) <-chan resultState {
 	return p.done
 }
 
-// run writes until the journal is closed.
+// run writes until the journal is closed, or another process holds the destination: nothing
+// may be stored behind what was refused.
 func (r *results) run() {
 	ctx := r.ctx
 	var next *pendingResult // what no longer fitted
@@ -179,6 +184,10 @@ func (r *results) storeGroup(group []*pendingResult) {
 			counted, err = r.counted(m, id, told)
 		}
 	}
+	if errors.Is(err, errTakenOver) {
+		r.stop(errTakenOver)
+		r.lose(errTakenOver)
+	}
 	for i, p := range group {
 		if err != nil {
 			p.done <- resultState{err: err}
@@ -197,7 +206,7 @@ func (r *results) counted(m *nats.Msg, id record.WriteID, told <-chan []bool) ([
 		return counted, nil
 	default:
 	}
-	if err := r.publish(m, id); err != nil {
+	if err := r.publish(r.ctx, m, id); err != nil {
 		return nil, fmt.Errorf("journal: writing outcomes: %w", err)
 	}
 	ctx, stop, err := s.While(s.Ctx, store.PublishPatience)
@@ -214,61 +223,72 @@ func (r *results) counted(m *nats.Msg, id record.WriteID, told <-chan []bool) ([
 }
 
 // publish stores a message. Of a hold it is refused with errTakenOver where another process
-// has stored outcomes of the destination since.
-func (r *results) publish(m *nats.Msg, id record.WriteID) (err error) {
+// has stored outcomes of the destination since, and may be tried again where this one has.
+func (r *results) publish(ctx context.Context, m *nats.Msg, id record.WriteID) error {
 	if r.held == nil {
-		_, err = r.store.Publish(r.ctx, m)
+		_, err := r.store.Publish(ctx, m)
 		return err
 	}
-	for {
-		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(r.last, 10))
-		seq, err := r.store.Publish(r.ctx, m)
-		if err == nil {
-			r.last = seq
-			return nil
-		}
-		if !store.IsWrongSequence(err) {
-			return err
-		}
-		stored, err := r.newest()
-		if err != nil || stored == id {
-			return err
-		}
+	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(r.last, 10))
+	seq, err := r.store.Publish(ctx, m)
+	if err == nil {
+		r.last = seq
 	}
+	if !store.IsWrongSequence(err) {
+		return err
+	}
+	stored, failure := r.newest(ctx)
+	if failure == nil && stored != id { // else it is stored, by a try that was not answered
+		failure = err
+	}
+	return failure
 }
 
 // newest finds the newest message of the subject. Its error is errTakenOver if that is not
 // of this hold.
-func (r *results) newest() (id record.WriteID, err error) {
-	ctx, stop, err := r.store.While(r.ctx, store.RequestPatience)
+func (r *results) newest(ctx context.Context) (id record.WriteID, err error) {
+	ctx, stop, err := r.store.While(ctx, store.RequestPatience)
 	if err != nil {
 		return id, err
 	}
 	defer stop()
 	m, err := r.store.JS.Last(ctx, r.store.Names.Stream(record.StreamOutcomes), r.subject)
-	if errors.Is(err, jetstream.ErrMsgNotFound) && r.held.Err() == nil {
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound) && r.held.Err() != nil:
+		return id, errTakenOver // perhaps: what another has stored may have been trimmed
+	case errors.Is(err, jetstream.ErrMsgNotFound):
 		r.last = 0 // all were trimmed, and nobody else can have stored any
 		return id, nil
-	}
-	if err != nil {
+	case err != nil:
 		return id, err
 	}
+	r.last = m.Sequence
 	if id, _, err = record.DecodeOutcomes(m.Data); err == nil && (id.Writer != r.store.Writer || id.Number < r.first) {
 		err = errTakenOver
 	}
-	r.last = m.Sequence
 	return id, err
 }
 
 // fence stores a message without outcomes, from which on those of an earlier hold are
-// refused. It comes before run.
-func (r *results) fence(ctx context.Context) (err error) {
+// refused. It comes before run, and tries until ctx ends. Like all of a hold it must be the
+// last: one that is late must not end a later hold.
+func (r *results) fence(ctx context.Context) error {
 	id := record.WriteID{Writer: r.store.Writer, Number: r.number.Add(1)}
 	m := nats.NewMsg(r.subject)
 	m.Data = record.NewOutcomes(id)
 	r.first = id.Number
-	r.last, err = r.store.Publish(ctx, m)
-	return err
+	for {
+		stored, err := r.newest(ctx)
+		if err == nil && stored == id {
+			return nil
+		}
+		if err == nil || errors.Is(err, errTakenOver) { // by the hold before
+			err = r.publish(ctx, m, id)
+		}
+		if err == nil || pause.For(ctx, fencePause) != nil {
+			return err
+		}
+	}
 }
 
 // end refuses what waits when the journal is closed, and what still comes.

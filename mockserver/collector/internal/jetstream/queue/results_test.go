@@ -15,7 +15,7 @@ import (
 // journal has been closed: else Close would wait for ever for those who wait.
 func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
 	s := store.New("test", false, slog.New(slog.DiscardHandler))
-	r := newResults(s, nil, new(atomic.Uint64), "o", nil)
+	r := newResults(s, nil, new(atomic.Uint64), "o")
 	s.Cancel(journal.ErrClosed)
 	r.run()
 	for range 100 {

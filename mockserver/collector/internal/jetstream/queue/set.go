@@ -28,7 +28,7 @@ func NewSet(s *store.Store, settler Settler) *Set {
 // Begin says what is known of what is stored. There are no queues before.
 func (set *Set) Begin(account *ledger.Ledger) {
 	set.account = account
-	set.results = newResults(set.Store, account, &set.written, set.Names.Subject("o"), nil)
+	set.results = newResults(set.Store, account, &set.written, set.Names.Subject("o"))
 	set.Work.Go(set.results.run)
 }
 

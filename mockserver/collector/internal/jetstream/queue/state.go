@@ -36,6 +36,8 @@ type Settler interface {
 	Settle(o *record.Outcome, given []tracking.Call, traces tracecontext.List) error
 	// SettleFor does so for what is stored of messages of CALLS, by their numbers.
 	SettleFor(ctx context.Context, destination string, messages []uint64) error
+	// SettleSince does so for all that is stored since a time, and shortly before.
+	SettleSince(ctx context.Context, destination string, since time.Time) error
 	// RestoreRetry publishes a retry as its outcome says.
 	RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error
 }
@@ -45,10 +47,11 @@ type Settler interface {
 type Queue struct {
 	set *Set
 	attachment
-	ctx     context.Context
-	cancel  context.CancelFunc // ends ctx: the queue is closed
-	fresh   *puller            // of CALLS
-	retries *puller            // of RETRY
+	ctx      context.Context
+	cancel   context.CancelFunc // ends ctx: the queue is closed
+	fresh    *puller            // of CALLS
+	retries  *puller            // of RETRY
+	claimant string             // its name where it claims the destination
 
 	mu       sync.Mutex                 // guards what follows
 	reader   *reader                    // the one that is open, or nil
@@ -60,7 +63,6 @@ type Queue struct {
 	came     uint64                     // the newest that came
 	inOrder  bool                       // entries are asked for in the order of their positions
 	hold     *hold                      // in which this process alone does so; nil where it does not, or need not say so
-	holder   string                     // the name of the last hold that was released
 	phase    context.Context            // ends when the queue begins or ends a hold
 	endPhase context.CancelFunc
 	ahead    overtaking
@@ -70,11 +72,12 @@ type Queue struct {
 // A hold is the time in which this process hands out the entries of a destination in order.
 type hold struct {
 	queue    *Queue
-	name     string          // which the claim has
+	name     string          // which its consumer has
 	ctx      context.Context // ends when it may no longer do so
 	cancel   context.CancelCauseFunc
 	ending   *time.Timer // which ends it unless the claim is renewed
 	claim    uint64      // the message of STATE; used by one goroutine at a time
+	earlier  time.Time   // when somebody held the destination last
 	renewing chan struct{}
 	results  *results // by which the outcomes of its entries are stored
 }
