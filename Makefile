@@ -92,8 +92,10 @@ simulate: ## lead a queue through crashes between any two steps, in SEEDS (10000
 	SEEDS=$(SEEDS) go test -count=1 -timeout 120m -run '^TestSimulation$$' $(COLLECTOR)/internal/jetstream
 
 ORDER_SEEDS ?= 5000
-order: ## lead the order of each user's calls through failures, pauses and kills, in ORDER_SEEDS (5000) ways
+HOLD_SEEDS ?= 500
+order: ## lead the order of each user's calls through failures, pauses and kills, in ORDER_SEEDS (5000) ways, and through take-overs in HOLD_SEEDS (500)
 	ORDER_SEEDS=$(ORDER_SEEDS) go test -count=1 -timeout 60m -run '^TestOrderModel$$' ./mockserver/internal/delivery
+	HOLD_SEEDS=$(HOLD_SEEDS) go test -count=1 -timeout 60m -run '^TestHoldModel$$' $(COLLECTOR)/internal/jetstream
 	COLLECTOR_KILLS=20 go test -count=1 -v -timeout 30m -run '^TestKillsKeepTheOrder$$' $(COLLECTOR)/e2e
 
 formats: ## keep what this version leaves on a disk, for the tests of the versions to come
