@@ -28,10 +28,30 @@ type orderedReceiver struct {
 	last     map[string]int // call of each user that was taken last; 0 before the first
 	repeats  int
 	problems []string
+
+	// What a collector had all but sent when it was stopped may come once another delivers.
+
+	clients map[string]bool // the connections that requests came on
+	stopped map[string]bool // those of them that are of a collector that stands still
+	late    int             // requests that came on these, and were not taken
+}
+
+// stop says that the collector stands still that has sent requests until now.
+func (r *orderedReceiver) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped, r.clients = r.clients, map[string]bool{}
+}
+
+// goOn says that it knows that another one delivers.
+func (r *orderedReceiver) goOn() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = nil
 }
 
 func newOrderedReceiver(t *testing.T) *orderedReceiver {
-	r := &orderedReceiver{random: rand.New(rand.NewPCG(1, 2)), last: map[string]int{}}
+	r := &orderedReceiver{random: rand.New(rand.NewPCG(1, 2)), last: map[string]int{}, clients: map[string]bool{}}
 	r.Server = httptest.NewServer(r)
 	t.Cleanup(r.Close)
 	return r
@@ -49,6 +69,12 @@ func (r *orderedReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	user, n := call.UserID, call.Properties.N
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.stopped[req.RemoteAddr] {
+		r.late++
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	r.clients[req.RemoteAddr] = true
 	switch {
 	case n > r.last[user]+1:
 		r.problems = append(r.problems, fmt.Sprintf("call %d of %s came after call %d", n, user, r.last[user]))
@@ -143,7 +169,7 @@ func (s *orderedSenders) end(c *harness.Collector, r *orderedReceiver) {
 	}
 	assert.GreaterOrEqual(s.t, ledger.Delivered, int64(all), "%+v", ledger)
 	assert.Equal(s.t, ledger.Accepted, ledger.Delivered, "%+v", ledger)
-	s.t.Logf("%d calls, %d deliveries were repeated", all, r.repeats)
+	s.t.Logf("%d calls, %d deliveries were repeated, %d came late from a collector that had been stopped", all, r.repeats, r.late)
 }
 
 // TestKillsKeepTheOrder kills a collector with a destination that has an order again and

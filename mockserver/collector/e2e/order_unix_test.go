@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -60,11 +61,16 @@ func TestClusterKeepsTheOrder(t *testing.T) {
 			collectors[i] = serve(t, paths[i], addresses[i], nil)
 			senders.moved(i, collectors[i].URL)
 		case 1:
+			knows := func() int { return strings.Count(collectors[i].Log(), "may no longer deliver in order") }
+			known := knows()
 			require.NoError(t, syscall.Kill(collectors[i].Pid(), syscall.SIGSTOP))
+			receiver.stop()
 			other := collectors[1-i]
 			before := delivered(t, other)
 			waitFor(t, 2*time.Minute, "another collector takes over", func() bool { return delivered(t, other) > before })
 			require.NoError(t, syscall.Kill(collectors[i].Pid(), syscall.SIGCONT))
+			waitFor(t, time.Minute, "it knows that", func() bool { return knows() > known })
+			receiver.goOn()
 		case 2:
 			n := nodes[random.IntN(len(nodes))]
 			n.process.Kill()

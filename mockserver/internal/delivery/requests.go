@@ -26,6 +26,7 @@ const (
 type requests struct {
 	parent  scope
 	timeout time.Duration
+	held    context.Context // ends when another process may deliver; nil where none does
 
 	concurrent sync.WaitGroup // requests to one of several webhooks
 	trailing   atomic.Int64   // those of them whose calls have ended
@@ -105,6 +106,9 @@ func (c *requestContext) Value(key any) any {
 
 // begin returns a context, to be given back with end.
 func (rs *requests) begin(of Info) *requestContext {
+	if rs.held != nil && rs.held.Err() != nil {
+		rs.parent.end() // it may not have been told yet, after it stood still
+	}
 	c := &requestContext{deadline: time.Now().Add(rs.timeout), delivery: of, timedContext: rs.take()}
 	if c.timedContext != nil {
 		c.timer.Reset(rs.timeout)

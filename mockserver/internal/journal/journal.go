@@ -133,7 +133,8 @@ type Reader interface {
 	// Hold waits until this process may hand out entries in order, and no other that
 	// shares the journal does. That lasts until release is called, or held ends: then
 	// nothing more may begin of what was leased meanwhile, and what is under way is to
-	// be broken off. release must be called once, when no entry is leased. The error is
+	// be broken off. Its Err looks at the clock, and may say so before Done does where the
+	// process has stood still. release must be called once, when no entry is leased. The error is
 	// ctx's, or ErrClosed.
 	Hold(ctx context.Context) (held context.Context, release func(), err error)
 

@@ -68,7 +68,28 @@ func (r *reader) Hold(ctx context.Context) (held context.Context, release func()
 		return nil, nil, fmt.Errorf("journal: the order of the calls for %q: %w", q.name, err)
 	}
 	q.set.Log.Info("the calls of a destination are delivered in order by this collector", "destination", q.name)
-	return h.ctx, h.release, nil
+	return heldContext{h.ctx, h}, h.release, nil
+}
+
+// A heldContext is that of a hold, which it ends where its time is over and no timer has
+// said so yet.
+type heldContext struct {
+	context.Context
+	hold *hold
+}
+
+// Err implements context.Context.
+func (c heldContext) Err() error {
+	if until := c.hold.until.Load(); until != nil && isOver(time.Now(), *until) {
+		c.hold.cancel(errNotRenewed)
+	}
+	return c.Context.Err()
+}
+
+// isOver reports whether a time has come by either clock: that which cannot be set stands
+// still while a machine is suspended.
+func isOver(now, until time.Time) bool {
+	return !now.Before(until) || !now.Round(0).Before(until.Round(0))
 }
 
 func (h *hold) subject() string {
@@ -135,7 +156,9 @@ func (h *hold) store(ctx context.Context, by string) error {
 		return err
 	}
 	h.claim = claim
-	if left := time.Until(began.Add(holdFor - holdMargin)); h.ending == nil {
+	until := began.Add(holdFor - holdMargin)
+	h.until.Store(&until)
+	if left := time.Until(until); h.ending == nil {
 		h.ending = time.AfterFunc(left, func() { h.cancel(errNotRenewed) })
 	} else {
 		h.ending.Reset(left)

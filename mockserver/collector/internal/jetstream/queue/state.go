@@ -75,9 +75,10 @@ type hold struct {
 	name     string          // which its consumer has
 	ctx      context.Context // ends when it may no longer do so
 	cancel   context.CancelCauseFunc
-	ending   *time.Timer // which ends it unless the claim is renewed
-	claim    uint64      // the message of STATE; used by one goroutine at a time
-	earlier  time.Time   // when somebody held the destination last
+	until    atomic.Pointer[time.Time] // when it ends unless the claim is renewed
+	ending   *time.Timer               // which ends it unless the claim is renewed
+	claim    uint64                    // the message of STATE; used by one goroutine at a time
+	earlier  time.Time                 // when somebody held the destination last
 	renewing chan struct{}
 	results  *results // by which the outcomes of its entries are stored
 }
