@@ -21,11 +21,7 @@ func (c *Causes) Start(store state.Store, log *slog.Logger, isDestination func(n
 }
 
 // Stop writes what has changed. Nothing is written if Start was not called.
-func (c *Causes) Stop() {
-	if c.keeper != nil {
-		c.keeper.Stop()
-	}
-}
+func (c *Causes) Stop() { c.keeper.Stop() }
 
 // recordVersion is that of what is written. Records of another are begun anew.
 const recordVersion = 1

@@ -21,11 +21,7 @@ func (ds *Destinations) Start(store state.Store, log *slog.Logger, isDestination
 }
 
 // Stop writes what has changed. Nothing is written if Start was not called.
-func (ds *Destinations) Stop() {
-	if ds.keeper != nil {
-		ds.keeper.Stop()
-	}
-}
+func (ds *Destinations) Stop() { ds.keeper.Stop() }
 
 // recordVersion is that of what is written. Records of another are begun anew.
 const recordVersion = 1

@@ -58,8 +58,11 @@ func Start[R interface{ format() int }](store state.Store, log *slog.Logger, pre
 	return k
 }
 
-// Stop writes what has changed.
+// Stop writes what has changed. A nil Keeper keeps nothing.
 func (k *Keeper) Stop() {
+	if k == nil {
+		return
+	}
 	k.stop()
 	k.running.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), lastSave)

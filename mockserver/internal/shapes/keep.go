@@ -20,11 +20,7 @@ func (s *Shapes) Start(store state.Store, log *slog.Logger) {
 }
 
 // Stop writes what has changed. Nothing is written if Start was not called.
-func (s *Shapes) Stop() {
-	if s.keeper != nil {
-		s.keeper.Stop()
-	}
-}
+func (s *Shapes) Stop() { s.keeper.Stop() }
 
 // segments are the records of sketches: the keys are numbers.
 type segments struct{ *Shapes }

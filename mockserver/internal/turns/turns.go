@@ -63,17 +63,17 @@ func (q *Queue[T]) Push(v T) {
 // and at is when the next may be due; the zero time if none has a time.
 func (q *Queue[T]) Pop(now time.Time, except []string, noTimed bool) (v T, at time.Time, ok bool) {
 	turn := slices.IndexFunc(q.order, func(source string) bool { return !slices.Contains(except, source) })
-	return q.pop(now, turn, !noTimed && len(q.timed.values) > 0, func() bool { return q.streak >= freshPerTimed })
+	return q.pop(now, turn, !noTimed && len(q.timed.values) > 0, q.streak >= freshPerTimed)
 }
 
 // pop takes out the first value of the source with the turn, if that is one, or, if timed,
 // the first whose time has come. Where there are both, timedFirst says which.
-func (q *Queue[T]) pop(now time.Time, turn int, timed bool, timedFirst func() bool) (v T, at time.Time, ok bool) {
+func (q *Queue[T]) pop(now time.Time, turn int, timed, timedFirst bool) (v T, at time.Time, ok bool) {
 	if timed {
 		at = q.due(q.timed.values[0])
 	}
 	switch {
-	case timed && !now.Before(at) && (turn < 0 || timedFirst()):
+	case timed && !now.Before(at) && (turn < 0 || timedFirst):
 		q.streak = min(q.streak, 0) - 1
 		return heap.Pop(&q.timed).(T), time.Time{}, true
 	case turn < 0:
@@ -91,7 +91,7 @@ func (q *Queue[T]) PopInOrder(now time.Time, limit uint64) (v T, at time.Time, o
 	if line >= 0 && first > limit {
 		line = -1
 	}
-	return q.pop(now, line, len(q.timed.values) > 0, func() bool { return q.streak > -timedPerFresh })
+	return q.pop(now, line, len(q.timed.values) > 0, q.streak > -timedPerFresh)
 }
 
 // First returns the lowest number of the values without a time. It is not ok if there

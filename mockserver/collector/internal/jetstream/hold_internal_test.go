@@ -137,6 +137,13 @@ func (s *sharing) open(i int) {
 	require.NoError(s, err)
 }
 
+// append stores calls by the first journal.
+func (s *sharing) append(prefix string, n int) {
+	s.Helper()
+	calls := journaltest.Calls("web", prefix, n)
+	require.NoError(s, s.journals[0].Append(s.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+}
+
 // next leases the next entry in order, and returns it with the first of its calls.
 func (s *sharing) next(i int) (journal.Lease, string) {
 	s.Helper()
@@ -155,7 +162,7 @@ func TestAHoldIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := share(t)
 		for _, id := range []string{"a", "b", "c"} {
-			require.NoError(t, s.journals[0].Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", id, 1)}))
+			s.append(id, 1)
 		}
 		delivered := journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}
 		held, release, err := s.readers[0].Hold(t.Context())
@@ -233,7 +240,7 @@ func TestAnEndAfterAHoldIsRefused(t *testing.T) {
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
 		s := share(t)
-		require.NoError(t, s.journals[0].Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "a", 1)}))
+		s.append("a", 1)
 		held, release, err := s.readers[0].Hold(t.Context())
 		require.NoError(t, err)
 		lease, _ := s.next(0)
@@ -264,7 +271,7 @@ func TestWhatAHolderLeavesUndoneIsDone(t *testing.T) {
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
 		s := share(t)
-		require.NoError(t, s.journals[0].Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "a", 2)}))
+		s.append("a", 2)
 		_, _, err := s.readers[0].Hold(t.Context())
 		require.NoError(t, err)
 		lease, _ := s.next(0)
