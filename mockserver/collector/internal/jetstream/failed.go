@@ -58,6 +58,9 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	if err := j.awaitSettled(ctx); err != nil {
 		return err
 	}
+	if err := j.awaitKept(ctx, destination); err != nil {
+		return err
+	}
 	marks, err := j.marks(ctx, destination)
 	if err != nil {
 		return err
@@ -83,6 +86,20 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 		}
 		return nil
 	})
+}
+
+// awaitKept waits until all calls that count as failed are listed, as far as this process
+// gave them up. While nothing can be stored, some may not be.
+func (j *Journal) awaitKept(ctx context.Context, destination string) error {
+	storable, stop, err := j.While(ctx, 0)
+	if err != nil {
+		return nil
+	}
+	defer stop()
+	if err := j.queues.AwaitKept(storable, destination); err != nil && ctx.Err() != nil {
+		return fmt.Errorf("journal: calls that have failed are not listed yet: %w", err)
+	}
+	return nil
 }
 
 // eachFailed reads the messages of a destination, oldest first, until f returns

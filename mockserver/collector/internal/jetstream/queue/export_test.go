@@ -9,6 +9,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Of returns the queue that a reader reads.
@@ -79,3 +81,17 @@ func (q *Queue) GiveBack(then time.Time) (messages, items int) {
 	defer q.mu.Unlock()
 	return len(q.giveBack(func(it *item) bool { return !it.since.After(then) })), len(q.items)
 }
+
+// A slowSettler does what follows from an outcome once it may.
+type slowSettler struct {
+	Settler
+	may chan struct{}
+}
+
+func (s slowSettler) Settle(o *record.Outcome, given []tracking.Call, traces tracecontext.List) error {
+	<-s.may
+	return s.Settler.Settle(o, given, traces)
+}
+
+// SettleWhen has what follows from outcomes wait until the channel is closed.
+func (q *Queue) SettleWhen(may chan struct{}) { q.set.settler = slowSettler{q.set.settler, may} }

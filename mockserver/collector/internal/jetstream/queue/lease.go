@@ -34,15 +34,20 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 		return nil
 	}
 	o, given, traces := l.outcome(r)
+	kept := l.queue.set.keeping(l.queue.name, given)
 	written := l.results.write(o, r.MayWait)
 	if r.Placed != nil {
 		r.Placed()
 	}
+	end := func(state resultState) error {
+		defer kept()
+		return l.end(o, given, traces, state)
+	}
 	select {
 	case state := <-written:
-		return l.end(o, given, traces, state)
+		return end(state)
 	case <-ctx.Done():
-		l.queue.set.Work.Go(func() { _ = l.end(o, given, traces, <-written) })
+		l.queue.set.Work.Go(func() { _ = end(<-written) })
 		return ctx.Err()
 	}
 }

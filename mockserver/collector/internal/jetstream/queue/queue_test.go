@@ -82,3 +82,32 @@ func TestAMessageIsGivenBackWhole(t *testing.T) {
 	assert.Equal(t, 1, messages)
 	assert.Equal(t, 0, items)
 }
+
+// Who replays what the account says has failed gets all of it.
+func TestWhatCountsAsFailedIsListed(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	j, q, r := oneMessage(ctx, t, 1)
+	next, err := r.Next(ctx, journal.Want{})
+	require.NoError(t, err)
+	may, ended := make(chan struct{}), make(chan error, 1)
+	q.SettleWhen(may)
+	go func() {
+		ended <- next.Finish(ctx, journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateFailed}}})
+	}()
+	require.Eventually(t, func() bool {
+		all, err := j.Ledger(ctx)
+		return err == nil && all[0].Failed == 1
+	}, time.Minute, time.Millisecond)
+	listed := 0
+	list := func(ctx context.Context) error {
+		return j.Failed(ctx, "crm", func(journal.FailedCall) bool { listed++; return true })
+	}
+	soon, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer stop()
+	require.ErrorIs(t, list(soon), context.DeadlineExceeded, "a list without what has failed")
+	close(may)
+	require.NoError(t, <-ended)
+	require.NoError(t, list(ctx))
+	assert.Equal(t, 1, listed)
+}

@@ -27,6 +27,7 @@ type Set struct {
 
 	mu     sync.Mutex // guards what follows
 	queues map[string]*Queue
+	unkept map[chan struct{}]string // the destinations at which calls are given up and not kept yet; closed when they are
 	closed bool
 }
 
