@@ -34,7 +34,7 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 		return nil
 	}
 	o, given, traces := l.outcome(r)
-	kept := l.queue.set.keeping(l.queue.name, given)
+	kept := l.queue.set.unkept.begin(l.queue.name, given)
 	written := l.results.write(o, r.MayWait)
 	if r.Placed != nil {
 		r.Placed()

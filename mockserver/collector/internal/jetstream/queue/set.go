@@ -22,7 +22,7 @@ const Renewal = AckWait / 3
 
 // NewSet returns a set without queues. Begin must follow before any is opened.
 func NewSet(s *store.Store, settler Settler) *Set {
-	return &Set{Store: s, settler: settler, queues: map[string]*Queue{}, unkept: map[chan struct{}]string{}}
+	return &Set{Store: s, settler: settler, queues: map[string]*Queue{}}
 }
 
 // Begin says what is known of what is stored. There are no queues before.
@@ -260,46 +260,15 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 			return err
 		}
 	}
-	defer set.keeping(destination, given)()
+	defer set.unkept.begin(destination, given)()
 	if counted, err := set.Record(o); err != nil || !counted {
 		return err
 	}
 	return set.settler.Settle(o, given, s.traces)
 }
 
-// keeping says that calls are given up from now on, until kept is called: then they are
-// kept, or will be later because they could not.
-func (set *Set) keeping(destination string, given []tracking.Call) (kept func()) {
-	if len(given) == 0 {
-		return func() {}
-	}
-	done := make(chan struct{})
-	set.mu.Lock()
-	defer set.mu.Unlock()
-	set.unkept[done] = destination
-	return func() {
-		set.mu.Lock()
-		defer set.mu.Unlock()
-		delete(set.unkept, done)
-		close(done)
-	}
-}
-
-// AwaitKept waits until the calls are kept that this process has given up: the account
-// counts them before.
+// AwaitKept waits until the calls are kept that this process has given up at a destination:
+// the account counts them before.
 func (set *Set) AwaitKept(ctx context.Context, destination string) error {
-	set.mu.Lock()
-	unkept := maps.Clone(set.unkept)
-	set.mu.Unlock()
-	for done, of := range unkept {
-		if of != destination {
-			continue
-		}
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
+	return set.unkept.await(ctx, destination)
 }

@@ -24,10 +24,10 @@ type Set struct {
 	account *ledger.Ledger
 	results *results
 	written atomic.Uint64 // messages of outcomes, to name them
+	unkept  unkept
 
 	mu     sync.Mutex // guards what follows
 	queues map[string]*Queue
-	unkept map[chan struct{}]string // the destinations at which calls are given up and not kept yet; closed when they are
 	closed bool
 }
 
