@@ -273,7 +273,7 @@ func (c *child) drain(ctx context.Context, j *jetstream.Journal) error {
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
-	lines *bufio.Scanner
+	lines *bufio.Reader
 	tally *tally
 }
 
@@ -310,8 +310,7 @@ func startChild(t testing.TB, tally *tally, config childConfig) *process {
 		_ = cmd.Wait()
 		_ = out.Close()
 	})
-	p := &process{cmd: cmd, stdin: stdin, lines: bufio.NewScanner(out), tally: tally}
-	p.lines.Buffer(make([]byte, 1<<20), 1<<24)
+	p := &process{cmd: cmd, stdin: stdin, lines: bufio.NewReader(out), tally: tally}
 	if !p.until("verified") {
 		t.Fatal("the child ended before it had verified its journal")
 	}
@@ -319,7 +318,8 @@ func startChild(t testing.TB, tally *tally, config childConfig) *process {
 }
 
 // until counts what the child reports, until it reports a word or ends. One that
-// reports nothing for too long is ended, and shows where it hangs.
+// reports nothing for too long is ended, and shows where it hangs. A line that has no end
+// is one in whose middle it was killed, perhaps in that of an id.
 func (p *process) until(word string) bool {
 	silence := time.AfterFunc(2*patience, func() {
 		p.tally.t.Errorf("a child reported nothing for %v; waiting for %q", 2*patience, word)
@@ -328,14 +328,17 @@ func (p *process) until(word string) bool {
 		}
 	})
 	defer silence.Stop()
-	for p.lines.Scan() {
+	for {
+		line, err := p.lines.ReadString('\n')
+		if err != nil {
+			return false
+		}
 		silence.Reset(2 * patience)
-		fields := strings.Fields(p.lines.Text())
+		fields := strings.Fields(line)
 		if p.tally.count(fields); fields[0] == word {
 			return true
 		}
 	}
-	return false
 }
 
 func (t *tally) count(fields []string) {

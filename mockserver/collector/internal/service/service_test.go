@@ -221,39 +221,37 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	require.NoError(t, s.collector.Pause(t.Context(), "hook"))
 	require.True(t, send(s.URL(), "web-key", "d", 1))
 
-	text := ""
-	waitFor(t, func() bool { // an end is counted a moment after the account has it
-		_, text = get(t, http.DefaultClient, s.AdminURL()+"/metrics", "")
-		return strings.Contains(text, `result="delivered"} 3`) && strings.Contains(text, `result="failed"} 2`)
-	})
-	for _, want := range []string{
-		`collector_calls_accepted_total{source="web"} 7`,
-		`collector_calls_repeated_total{source="web"} 3`,
-		`collector_calls_retried_total{source="web"} 3`,
-		`collector_calls_rejected_total{code="event_not_defined"} 1`,
-		`collector_requests_refused_total{code="unknown_write_key"} 1`,
-		`collector_attempts_total{destination="hook",reason="",verdict="success"} 3`,
-		`collector_attempts_total{destination="hook",reason="status",verdict="permanent"} 2`,
-		`collector_deliveries_total{destination="hook",result="delivered"} 3`,
-		`collector_deliveries_total{destination="hook",result="failed"} 2`,
-		`collector_calls_filtered_total{destination="hook",reason="types.deny names its type"} 1`,
-		`collector_attempt_duration_seconds_count{destination="hook"} 5`,
-		`collector_delivery_latency_seconds_count{destination="hook"} 3`,
-		`collector_ledger_calls{destination="hook",state="accepted"} 7`,
-		`collector_ledger_calls{destination="hook",state="pending"} 1`,
-		`collector_destination_paused{destination="hook"} 1`,
-		`collector_destination_down{destination="hook"} 0`,
-		`collector_destination_held{destination="hook"} 0`,
-		`collector_destination_gone{destination="hook"} 0`,
-		`collector_queue_limit_bytes 1e+09`,
-		`collector_ready 1`,
-		`collector_attempt_records_dropped_total 0`,
-		`collector_build_info{version="test"} 1`,
-		`collector_oldest_pending_seconds{destination="hook"} `,
-	} {
-		assert.Contains(t, text, want)
-	}
-	assert.NotContains(t, text, "collector_queue_bytes 0\n")
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // an end is counted a moment after the account has it
+		_, text := get(t, http.DefaultClient, s.AdminURL()+"/metrics", "")
+		for _, want := range []string{
+			`collector_calls_accepted_total{source="web"} 7`,
+			`collector_calls_repeated_total{source="web"} 3`,
+			`collector_calls_retried_total{source="web"} 3`,
+			`collector_calls_rejected_total{code="event_not_defined"} 1`,
+			`collector_requests_refused_total{code="unknown_write_key"} 1`,
+			`collector_attempts_total{destination="hook",reason="",verdict="success"} 3`,
+			`collector_attempts_total{destination="hook",reason="status",verdict="permanent"} 2`,
+			`collector_deliveries_total{destination="hook",result="delivered"} 3`,
+			`collector_deliveries_total{destination="hook",result="failed"} 2`,
+			`collector_calls_filtered_total{destination="hook",reason="types.deny names its type"} 1`,
+			`collector_attempt_duration_seconds_count{destination="hook"} 5`,
+			`collector_delivery_latency_seconds_count{destination="hook"} 3`,
+			`collector_ledger_calls{destination="hook",state="accepted"} 7`,
+			`collector_ledger_calls{destination="hook",state="pending"} 1`,
+			`collector_destination_paused{destination="hook"} 1`,
+			`collector_destination_down{destination="hook"} 0`,
+			`collector_destination_held{destination="hook"} 0`,
+			`collector_destination_gone{destination="hook"} 0`,
+			`collector_queue_limit_bytes 1e+09`,
+			`collector_ready 1`,
+			`collector_attempt_records_dropped_total 0`,
+			`collector_build_info{version="test"} 1`,
+			`collector_oldest_pending_seconds{destination="hook"} `,
+		} {
+			assert.Contains(c, text, want)
+		}
+		assert.NotContains(c, text, "collector_queue_bytes 0\n")
+	}, 3*time.Minute, 5*time.Millisecond)
 }
 
 // TestAFullQueueIsAnsweredAlikeOnDiskAndInMemory: what a test sees is what production

@@ -1,0 +1,22 @@
+package attempts_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
+)
+
+// Nothing is stored meanwhile: on this clock no time passes.
+func TestAttemptsThatCannotBeKeptAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := attempts.New(nil, func() bool { return false })
+		large := make([]byte, 3<<20)
+		for range 3 {
+			l.Record(large)
+		}
+		if n := l.Dropped(); n != 1 {
+			t.Fatalf("%d records were dropped, want 1", n)
+		}
+	})
+}
