@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +26,9 @@ func mountSmallDisk(t *testing.T, options string) string {
 
 func TestSpoolOnAFullDisk(t *testing.T) {
 	for title, max := range map[string]int64{"plain": 0, "mapped": 1 << 20} {
-		t.Run(title, func(t *testing.T) { testSpoolOnAFullDisk(t, max) })
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testSpoolOnAFullDisk(t, max) }) // whose files are mapped, see fillManySegments
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -32,7 +33,8 @@ func mappedFiles(t testing.TB, dir string) (n int) {
 
 // fillManySegments makes a client map its files and use them again: it makes calls that
 // fill many segments, all at once and then in small groups, until they are delivered. It
-// returns their number.
+// returns their number. Only files after a segment that was full within a second are mapped,
+// as all are where time stands still while anything runs, by testing/synctest.
 func fillManySegments(t testing.TB, client *analytics.Client) (calls int) {
 	t.Helper()
 	track(t, client, "busy", 1000)
@@ -45,49 +47,53 @@ func fillManySegments(t testing.TB, client *analytics.Client) (calls int) {
 }
 
 func TestSpoolMapsFiles(t *testing.T) {
-	dir := t.TempDir()
-	client := newClient(t, &collector{}, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20})
-	track(t, client, "few", 10)
-	require.Zero(t, mappedFiles(t, dir), "for a few calls it is of no use")
-	fillManySegments(t, client)
-	require.Positive(t, mappedFiles(t, dir))
-	require.LessOrEqual(t, client.Stats().SpoolBytes, int64(1<<20))
-	require.NoError(t, client.Close())
-	require.Zero(t, mappedFiles(t, dir))
-	require.Zero(t, client.Stats().SpoolBytes)
-	files, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, files, 1, "the lock")
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		client := newClient(t, &collector{}, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20})
+		track(t, client, "few", 10)
+		require.Zero(t, mappedFiles(t, dir), "for a few calls it is of no use")
+		fillManySegments(t, client)
+		require.Positive(t, mappedFiles(t, dir))
+		require.LessOrEqual(t, client.Stats().SpoolBytes, int64(1<<20))
+		require.NoError(t, client.Close())
+		require.Zero(t, mappedFiles(t, dir))
+		require.Zero(t, client.Stats().SpoolBytes)
+		files, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Len(t, files, 1, "the lock")
+	})
 }
 
 // In a file that was used before, the next process finds only the calls made since.
 func TestSpoolReusedFileHasNewCallsOnly(t *testing.T) {
-	var on atomic.Bool
-	on.Store(true)
-	dir := t.TempDir()
-	client := newClient(t, newSwitchedCollector(&on), analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10})
-	fillManySegments(t, client)
-	on.Store(false)
-	track(t, client, "left", 500)
-	require.Positive(t, mappedFiles(t, dir))
+	synctest.Test(t, func(t *testing.T) {
+		var on atomic.Bool
+		on.Store(true)
+		dir := t.TempDir()
+		client := newClient(t, newSwitchedCollector(&on), analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10})
+		fillManySegments(t, client)
+		on.Store(false)
+		track(t, client, "left", 500)
+		require.Positive(t, mappedFiles(t, dir))
 
-	var up *collector
-	require.Eventually(t, func() bool { // until it is written down what was delivered
-		copied, err := harness.Copy(dir, t.TempDir)
-		require.NoError(t, err)
-		var log lines
-		up = &collector{}
-		next := newClient(t, up, analytics.Config{Spool: copied, Logger: log.logger()})
-		require.NoError(t, next.Flush(shortContext(t)))
-		require.NoError(t, next.Close())
-		require.Empty(t, log.String(), "nothing is damaged")
-		require.Empty(t, segments(t, copied))
-		return next.Stats().Recovered == 500
-	}, time.Minute, 10*time.Millisecond)
-	for i := range 500 {
-		require.Contains(t, up.taken("event"), name("left", i))
-	}
-	require.Error(t, client.Shutdown(endedContext()))
+		var up *collector
+		require.Eventually(t, func() bool { // until it is written down what was delivered
+			copied, err := harness.Copy(dir, t.TempDir)
+			require.NoError(t, err)
+			var log lines
+			up = &collector{}
+			next := newClient(t, up, analytics.Config{Spool: copied, Logger: log.logger()})
+			require.NoError(t, next.Flush(shortContext(t)))
+			require.NoError(t, next.Close())
+			require.Empty(t, log.String(), "nothing is damaged")
+			require.Empty(t, segments(t, copied))
+			return next.Stats().Recovered == 500
+		}, time.Minute, 10*time.Millisecond)
+		for i := range 500 {
+			require.Contains(t, up.taken("event"), name("left", i))
+		}
+		require.Error(t, client.Shutdown(endedContext()))
+	})
 }
 
 // A file that another program truncates is given up: no call is lost while the process
@@ -95,31 +101,33 @@ func TestSpoolReusedFileHasNewCallsOnly(t *testing.T) {
 func TestSpoolFileIsTruncated(t *testing.T) {
 	for _, size := range []int64{0, 5000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			dir := t.TempDir()
-			var log lines
-			up := &collector{}
-			client := newClient(t, up, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10, Logger: log.logger(), CloseTimeout: 5 * time.Minute})
-			calls := fillManySegments(t, client)
-			before := mappedFiles(t, dir)
-			require.Positive(t, before)
-			files, err := filepath.Glob(filepath.Join(dir, "*"))
-			require.NoError(t, err)
-			files = slices.DeleteFunc(files, func(path string) bool { return filepath.Base(path) == "lock" })
-			for range 10 {
-				for _, path := range files {
-					if err := os.Truncate(path, size); err != nil {
-						require.ErrorIs(t, err, os.ErrNotExist)
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				var log lines
+				up := &collector{}
+				client := newClient(t, up, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10, Logger: log.logger(), CloseTimeout: 5 * time.Minute})
+				calls := fillManySegments(t, client)
+				before := mappedFiles(t, dir)
+				require.Positive(t, before)
+				files, err := filepath.Glob(filepath.Join(dir, "*"))
+				require.NoError(t, err)
+				files = slices.DeleteFunc(files, func(path string) bool { return filepath.Base(path) == "lock" })
+				for range 10 {
+					for _, path := range files {
+						if err := os.Truncate(path, size); err != nil {
+							require.ErrorIs(t, err, os.ErrNotExist)
+						}
 					}
+					track(t, client, "after", 100)
+					calls += 100
 				}
-				track(t, client, "after", 100)
-				calls += 100
-			}
-			require.NoError(t, client.Close())
-			s := client.Stats()
-			requireSum(t, s)
-			require.Equal(t, int64(calls), s.Delivered)
-			require.Contains(t, log.String(), "was removed while calls were written to it")
-			require.Zero(t, mappedFiles(t, dir))
+				require.NoError(t, client.Close())
+				s := client.Stats()
+				requireSum(t, s)
+				require.Equal(t, int64(calls), s.Delivered)
+				require.Contains(t, log.String(), "was removed while calls were written to it")
+				require.Zero(t, mappedFiles(t, dir))
+			})
 		})
 	}
 }

@@ -124,15 +124,18 @@ func (j job) measure(c *client) (result, error) {
 	return r, err
 }
 
-// flood makes calls until the deadline, looking at the clock now and then.
+// flood makes calls until the deadline, looking at the clock now and then. It makes some in
+// any case.
 func flood(call func(int), deadline time.Time) (made int64) {
-	for time.Now().Before(deadline) {
+	for {
 		for range 64 {
 			call(int(made))
 			made++
 		}
+		if !time.Now().Before(deadline) {
+			return made
+		}
 	}
-	return made
 }
 
 // pace makes rate calls a second until the deadline and takes the time of

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -166,6 +168,34 @@ func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
 		cancel()
 		assert.ErrorIs(t, c.Shutdown(ctx), context.Canceled)
 	})
+}
+
+type observerFunc func(event.Event)
+
+func (f observerFunc) Observe(e event.Event) { f(e) }
+
+// TestHistoryIsToldLast: whoever waits for a call there finds it everywhere else.
+func TestHistoryIsToldLast(t *testing.T) {
+	h := history.New(10)
+	told, deliver := make(chan int, 2), make(chan struct{})
+	c := newCollector(t, engine.Config{
+		History: h, Destinations: []tracking.Destination{hook("crm")},
+		WrapTransport: func(http.RoundTripper) http.RoundTripper {
+			return receiver(func(*http.Request) error { <-deliver; return nil })
+		},
+		Observers: []event.Observer{observerFunc(func(e event.Event) {
+			switch e.(type) {
+			case event.Accepted:
+				told <- len(h.Records(nil))
+			case tracking.Ended:
+				told <- len(h.Records(func(r *tracking.Record) bool { return len(r.Ends) > 0 }))
+			}
+		})},
+	})
+	send(t, c, "m", 1)
+	assert.Zero(t, <-told, "as it was stored")
+	close(deliver)
+	assert.Zero(t, <-told, "as it was delivered")
 }
 
 func TestReadyFollowsTheJournal(t *testing.T) {

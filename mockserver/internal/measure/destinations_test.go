@@ -137,11 +137,11 @@ func TestManyBusyDestinationsTakeBoundedMemory(t *testing.T) {
 	})
 }
 
-func heap() uint64 {
+func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+	return int64(m.HeapAlloc)
 }
 
 func BenchmarkObserve(b *testing.B) {
