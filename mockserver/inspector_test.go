@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -588,6 +589,27 @@ func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
 	res, _ = submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"made"}, "discard": {"true"}})
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 	assert.Len(t, srv.Engine().Settings().Destinations, 1)
+}
+
+// TestTheAddressOfAFormLeadsToAPage: a browser is left at it where the form is refused, and
+// asks for it when the page is opened again.
+func TestTheAddressOfAFormLeadsToAPage(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("a & b", "https://a.example")}})
+	still := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for path, want := range map[string]string{
+		"/destinations/save": "/destinations", "/destinations/test": "/destinations", "/destinations/remove": "/destinations",
+		"/audiences/sync": "/audiences", "/events/forget": "/events", "/calls/some/replay": "/calls/some", "/logout": "/",
+		"/replay": "", "/deletions": "", "/signatures": "", "/login": "/",
+	} {
+		res, page := request(t, still, http.MethodGet, srv.URL+path, nil)
+		assert.Equal(t, want, res.Header.Get("Location"), "%s: %s %s", path, res.Status, page)
+	}
+
+	_, page := submit(t, srv.URL+"/destinations/save", url.Values{"name": {"a & b"}, "new": {"false"}})
+	figures := html.UnescapeString(find(t, page, `data-refresh="(.+?)"`))
+	res, part := get(t, srv.URL+figures, "X-Fragment", "1")
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.Contains(t, part, "How it is doing")
 }
 
 func TestInspectorIsConcurrentSafe(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 )
 
@@ -111,6 +112,8 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 			ps.count(path, value, &e.least)
 			e.most = e.least
 		case name == "atLeast", name == "atMost":
+		case name == codeMember:
+			e.want[name] = ps.code(path, value)
 		case slices.Contains(members, name):
 			e.want[name] = ps.member(path, name, value)
 		default:
@@ -132,6 +135,23 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 		}
 	}
 	return e
+}
+
+// code reads what the code of a call that was not taken is to be: one at least must be so.
+func (ps *problems) code(path []any, value any) any {
+	before := len(*ps)
+	want := ps.member(path, codeMember, value)
+	var codes []string
+	isMet := false
+	for _, code := range hints.Codes() {
+		codes = append(codes, string(code))
+		isMet = isMet || len(jsondiff.Compare(string(code), want, true).Lines) == 0
+	}
+	if !isMet && len(*ps) == before {
+		written, _ := value.(string)
+		ps.add(path, "is "+jsondiff.Text(value, 40)+", which is no code", hintOf(written, codes))
+	}
+	return want
 }
 
 // bounds reads atLeast and atMost.

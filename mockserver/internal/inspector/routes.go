@@ -2,7 +2,10 @@ package inspector
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"path"
+	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -22,7 +25,7 @@ func New(c *engine.Collector, config Config) *Inspector {
 	in.life, in.end = context.WithCancel(context.Background())
 	problems := causepage.New(c)
 	users := userpage.New(c)
-	for pattern, handler := range map[string]http.HandlerFunc{
+	handlers := map[string]http.HandlerFunc{
 		"GET /{$}":                   in.pages.Serve(in.showCalls),
 		"GET /stream":                in.serveStream,
 		"GET /calls/{ref}":           in.pages.Serve(in.showCall),
@@ -55,14 +58,22 @@ func New(c *engine.Collector, config Config) *Inspector {
 		"GET /signatures":            in.pages.ServeForm(in.showSignatures),
 		"POST /signatures":           in.pages.ServeForm(in.showSignatures),
 		"POST /logout":               in.pages.ServeLogout,
-	} {
-		in.routes.Handle(pattern, in.pages.RequireLogin(handler))
 	}
-	for pattern, handler := range eventpage.Routes(c, in.pages) {
+	maps.Copy(handlers, eventpage.Routes(c, in.pages))
+	for pattern, handler := range handlers {
 		in.routes.Handle(pattern, in.pages.RequireLogin(handler))
+		if form, isForm := strings.CutPrefix(pattern, "POST "); isForm && handlers["GET "+form] == nil {
+			in.routes.Handle("GET "+form, in.pages.RequireLogin(http.HandlerFunc(sendUp)))
+		}
 	}
 	in.routes.HandleFunc("GET /login", in.pages.ServeLogin)
 	in.routes.HandleFunc("POST /login", in.pages.ServeLogin)
 	in.routes.HandleFunc("GET /assets/{name}", page.ServeAsset)
 	return in
+}
+
+// sendUp sends a browser from the address of a form, where a form that is refused leaves it,
+// to the page above.
+func sendUp(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, path.Dir(r.URL.EscapedPath()), http.StatusSeeOther)
 }

@@ -2,9 +2,10 @@
 //
 //	event:"Signed Up" -user:ada prop.plan:Pro status:4xx since:1h free text
 //
-// A [Query] is a list of terms that must all hold. A term names a field and a value, or is
-// a text to look for anywhere in a call. Quotes hold a value together that has spaces, and
-// take their meaning from the signs in it. A minus before a term turns it round.
+// A [Query] is a list of terms that must all hold, those of the same field too. A term names
+// a field and a value, or is a text to look for anywhere in a call. Quotes hold a value
+// together that has spaces, and take their meaning from the signs in it. A minus before a
+// term turns it round.
 //
 // [Parse] reads a query, or says where it cannot be read and what would be right.
 // [Query.String] writes it in the one form that links have. [Complete] says how what was

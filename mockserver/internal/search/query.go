@@ -60,7 +60,7 @@ var Fields = []Field{
 		Values: []string{"delivered", "pending", "failed", "filtered", "unknown", "none", "rejected", "repeated"}},
 	{Name: "type", About: "the type of the call", Example: "type:track", kind: nameField, Values: []string{"track", "identify", "page", "screen", "group", "alias", "delete"}},
 	{Name: "source", About: "where it came from", Example: "source:web", kind: nameField},
-	{Name: "destination", About: "a destination that gets it; status is then that at this one", Example: "destination:crm", kind: nameField},
+	{Name: "destination", About: "a destination that gets it; status is then that at this one, or at one of several", Example: "destination:crm", kind: nameField},
 	{Name: "prop", About: "a property", Example: "prop.plan:Pro", kind: memberField},
 	{Name: "traits", About: "a trait", Example: "traits.city:Berlin", kind: memberField},
 	{Name: "context", About: "a member of the context", Example: "context.library.name:analytics-go", kind: memberField},

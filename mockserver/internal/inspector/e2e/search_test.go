@@ -164,6 +164,29 @@ func TestSearchIsCompletedByKeys(t *testing.T) {
 	b.waitRows(1)
 }
 
+func TestChosenSuggestionStaysWhenOthersComeLate(t *testing.T) {
+	t.Parallel()
+	b := shop(t)
+	b.key("/")
+	b.insert("e")
+	b.waitSuggested("event:")
+	b.run(`const load = fetch
+		window.fetch = async (...what) => {
+			if (String(what[0]).startsWith('/suggest')) await new Promise((done) => { window.answer = done })
+			return load(...what)
+		}`)
+	b.insert("v")
+	b.wait(`window.answer`)
+	b.press(kb.ArrowDown)
+	chosen := b.text(`#suggestions [aria-selected="true"]`)
+	b.run(`window.answer()`)
+	b.wait(`document.querySelector('#suggestions').ariaBusy === 'false'`)
+	assert.Contains(t, chosen, "event:")
+	assert.Equal(t, chosen, b.text(`#suggestions [aria-selected="true"]`))
+	b.key(kb.Enter)
+	b.wait(`document.querySelector('#q').value === 'event:'`)
+}
+
 func TestTimesAreChosen(t *testing.T) {
 	t.Parallel()
 	b := shop(t)

@@ -246,11 +246,9 @@ func (m *matcher) matches(t *search.Term, lower string, i *history.Item) bool {
 
 // states returns where a call stands with the destinations that are asked about.
 func (m *matcher) states(r *tracking.Record) []DeliveryState {
-	states := StatesOf(r, m.destinations)
-	for _, t := range m.names {
-		states = slices.DeleteFunc(states, func(s DeliveryState) bool { return !t.MatchesName(s.Destination) })
-	}
-	return states
+	return slices.DeleteFunc(StatesOf(r, m.destinations), func(s DeliveryState) bool {
+		return len(m.names) > 0 && !slices.ContainsFunc(m.names, func(t search.Term) bool { return t.MatchesName(s.Destination) })
+	})
 }
 
 func (m *matcher) hasStatus(status string, i *history.Item) bool {

@@ -94,6 +94,29 @@ func TestFilterMatches(t *testing.T) {
 	}
 }
 
+// TestConditionsOfOneFieldMustAllHold: two of them are no choice, and status is that at any of
+// the destinations that a call must go to.
+func TestConditionsOfOneFieldMustAllHold(t *testing.T) {
+	call := &history.Item{Record: &tracking.Record{Call: tracking.Call{Event: "Order Completed"}, Ends: []tracking.Ended{
+		{Destination: "crm", Outcome: tracking.Outcome{State: tracking.StateFailed}},
+		{Destination: "hook", Outcome: tracking.Outcome{State: tracking.StateDelivered}},
+	}}}
+	for search, want := range map[string]bool{
+		"event:Order event:Completed":                      true,
+		"event:Order event:Tested":                         false,
+		"status:failed status:delivered":                   true,
+		"status:failed status:pending":                     false,
+		"destination:crm destination:hook":                 true,
+		"destination:crm destination:ads":                  false,
+		"destination:crm status:delivered":                 false,
+		"destination:crm destination:hook status:failed":   true,
+		"destination:crm destination:hook status:none":     false,
+		"destination:crm destination:hook -status:pending": true,
+	} {
+		assert.Equal(t, want, ReadFilter(url.Values{"q": {search}}).Matcher(nil)(call), search)
+	}
+}
+
 func TestConditionsAndRangesLeadOn(t *testing.T) {
 	f := ReadFilter(url.Values{"q": {`event:"Signed Up" since:1h`}, "user": {"ada"}})
 	assert.Equal(t, `event:"Signed Up" since:1h user:ada`, f.Search())

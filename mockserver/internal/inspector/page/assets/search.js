@@ -87,7 +87,9 @@ function hide() {
 
 const active = () => list.querySelector('[aria-selected="true"]')
 
+// activate chooses a way to go on, among those that are shown: no others come meanwhile.
 function activate(option) {
+  asking?.abort()
   active()?.setAttribute('aria-selected', 'false')
   field.removeAttribute('aria-activedescendant')
   if (!option) return
