@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -50,6 +51,40 @@ func send(t *testing.T, c *engine.Collector, prefix string, n int) {
 		calls = append(calls, fmt.Sprintf(`{"type":"track","event":"E","userId":"u","messageId":"%s-%d"}`, prefix, i))
 	}
 	require.Equal(t, http.StatusOK, ask(c, http.MethodPost, "/v1/batch", `{"batch":[`+strings.Join(calls, ",")+`]}`))
+}
+
+type observerFunc func(event.Event)
+
+func (f observerFunc) Observe(e event.Event) { f(e) }
+
+// Who has waited for a call in the History finds all the rest that is known of it.
+func TestTheHistoryIsToldAfterOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c *engine.Collector
+		var ahead []string
+		told := 0
+		c = newCollector(t, engine.Config{
+			Destinations:  []tracking.Destination{hook("crm")},
+			WrapTransport: answering(func(string) (int, string) { return 200, "" }),
+			Observers: []event.Observer{observerFunc(func(e event.Event) {
+				record, knows := c.History().Find("key", "m-0")
+				switch e.(type) {
+				case event.Accepted:
+				case tracking.Attempt:
+					knows = len(record.Attempts) > 0
+				case tracking.Ended:
+					knows = len(record.Ends) > 0
+				}
+				if told++; knows {
+					ahead = append(ahead, fmt.Sprintf("%T", e))
+				}
+			})},
+		})
+		send(t, c, "m", 1)
+		synctest.Wait()
+		assert.Equal(t, 3, told)
+		assert.Empty(t, ahead, "the History knew before")
+	})
 }
 
 // hook is a destination with one webhook.
