@@ -231,7 +231,8 @@ type Config struct {
 
 	// Callback, if set, is called once for the end of each accepted call, except for
 	// calls that Spool keeps for the next process or has lost. The calls of one batch
-	// come in their order, one at a time, on a goroutine of the callback's own.
+	// come in their order, one at a time, on a goroutine of the callback's own. Close and
+	// Shutdown wait until all have come; Flush, which the callback may call, does not.
 	//
 	// The callback may use the client, but must not call Close or Shutdown, which wait
 	// for it until their time is over and then say so. Results that the callback has

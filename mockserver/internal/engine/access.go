@@ -42,8 +42,8 @@ func (c *Collector) Problems() causes.Report { return c.causes.Report() }
 // Hear tells the collector what another one did that shares its journal: the History
 // remembers it, and replays follow their calls by it.
 func (c *Collector) Hear(e event.Event) {
-	c.runs.Observe(e)
 	c.config.History.Observe(e)
+	c.runs.Observe(e)
 }
 
 // TakesAnyWriteKey reports whether a write key of no source is taken too.

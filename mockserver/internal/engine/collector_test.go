@@ -17,7 +17,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -52,6 +51,40 @@ func send(t *testing.T, c *engine.Collector, prefix string, n int) {
 		calls = append(calls, fmt.Sprintf(`{"type":"track","event":"E","userId":"u","messageId":"%s-%d"}`, prefix, i))
 	}
 	require.Equal(t, http.StatusOK, ask(c, http.MethodPost, "/v1/batch", `{"batch":[`+strings.Join(calls, ",")+`]}`))
+}
+
+type observerFunc func(event.Event)
+
+func (f observerFunc) Observe(e event.Event) { f(e) }
+
+// Who has waited for a call in the History finds all the rest that is known of it.
+func TestTheHistoryIsToldAfterOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c *engine.Collector
+		var ahead []string
+		told := 0
+		c = newCollector(t, engine.Config{
+			Destinations:  []tracking.Destination{hook("crm")},
+			WrapTransport: answering(func(string) (int, string) { return 200, "" }),
+			Observers: []event.Observer{observerFunc(func(e event.Event) {
+				record, knows := c.History().Find("key", "m-0")
+				switch e.(type) {
+				case event.Accepted:
+				case tracking.Attempt:
+					knows = len(record.Attempts) > 0
+				case tracking.Ended:
+					knows = len(record.Ends) > 0
+				}
+				if told++; knows {
+					ahead = append(ahead, fmt.Sprintf("%T", e))
+				}
+			})},
+		})
+		send(t, c, "m", 1)
+		synctest.Wait()
+		assert.Equal(t, 3, told)
+		assert.Empty(t, ahead, "the History knew before")
+	})
 }
 
 // hook is a destination with one webhook.
@@ -168,34 +201,6 @@ func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
 		cancel()
 		assert.ErrorIs(t, c.Shutdown(ctx), context.Canceled)
 	})
-}
-
-type observerFunc func(event.Event)
-
-func (f observerFunc) Observe(e event.Event) { f(e) }
-
-// TestHistoryIsToldLast: whoever waits for a call there finds it everywhere else.
-func TestHistoryIsToldLast(t *testing.T) {
-	h := history.New(10)
-	told, deliver := make(chan int, 2), make(chan struct{})
-	c := newCollector(t, engine.Config{
-		History: h, Destinations: []tracking.Destination{hook("crm")},
-		WrapTransport: func(http.RoundTripper) http.RoundTripper {
-			return receiver(func(*http.Request) error { <-deliver; return nil })
-		},
-		Observers: []event.Observer{observerFunc(func(e event.Event) {
-			switch e.(type) {
-			case event.Accepted:
-				told <- len(h.Records(nil))
-			case tracking.Ended:
-				told <- len(h.Records(func(r *tracking.Record) bool { return len(r.Ends) > 0 }))
-			}
-		})},
-	})
-	send(t, c, "m", 1)
-	assert.Zero(t, <-told, "as it was stored")
-	close(deliver)
-	assert.Zero(t, <-told, "as it was delivered")
 }
 
 func TestReadyFollowsTheJournal(t *testing.T) {

@@ -85,7 +85,7 @@ type Config struct {
 	History *history.History
 	// Plans are the tracking plans of the sources. Defaults to none.
 	Plans Plans
-	// Observers are told what happens, beside History. Default to none.
+	// Observers are told what happens, before History. Default to none.
 	Observers []event.Observer
 	// IsHTTPS reports whether a request came by HTTPS, perhaps to a proxy before the
 	// collector: browsers and apps are told to send their calls so, see [access.Guard.IsHTTPS].

@@ -48,13 +48,15 @@ func New(config Config) (*Collector, error) {
 	if c.sender, err = sender.New(config.Sender, config.WrapTransport); err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
-	observers := append(slices.Clone(config.Observers), config.History) // last: whoever waits for a call there finds it everywhere else
+	// Who waits for what becomes of a call looks at the History, or at a replay, and then at
+	// what the others know. So these are told last.
+	others := slices.Concat(config.Observers, event.Observers{config.History})
 	c.users = users.New(users.Config{
-		Journal: config.Journal, State: config.State, Known: c.dedup, Observer: event.Observers(observers), Logger: config.Logger, Settings: c.Settings,
+		Journal: config.Journal, State: config.State, Known: c.dedup, Observer: event.Observers(others), Logger: config.Logger, Settings: c.Settings,
 		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return config.History.Sources(math.MaxInt) },
 		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.BatchCalls,
 	})
-	c.observer = append(event.Observers{c.users, c.measures, c.causes, c.shapes, &c.runs}, observers...)
+	c.observer = slices.Concat(event.Observers{c.users, c.measures, c.causes, c.shapes}, others, event.Observers{&c.runs})
 	c.ingest = ingest.NewHandler(ingest.Config{
 		Journal: config.Journal, Observer: c.observer, Dedup: c.dedup, Log: config.Logger, Limits: config.Limits, Strict: config.Strict,
 		HTTPConfig: config.HTTPConfig, Plans: config.Plans,

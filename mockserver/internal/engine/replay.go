@@ -146,15 +146,8 @@ type lister func(ctx context.Context, destination string, yield func(journal.Fai
 // error.
 func listed(ctx context.Context, destination string, sel *Selection, list lister) iter.Seq2[tracedCall, error] {
 	return func(yield func(tracedCall, error) bool) {
-		var start time.Time // of the list: the journal may wait for calls that are failing before it begins
 		stopped := false
 		err := list(ctx, destination, func(f journal.FailedCall) bool {
-			if start.IsZero() {
-				start = time.Now()
-			}
-			if f.FailedAt.After(start) {
-				return false // replayed just now, and ended so again
-			}
 			if !sel.matchesFailure(&f) {
 				return true
 			}

@@ -170,6 +170,33 @@ func (*stuckList) Failed(ctx context.Context, _ string, _ func(journal.FailedCal
 	return ctx.Err()
 }
 
+// TestReplayTakesWhatFailedByAnotherClock has calls that have failed at a time that is yet to
+// come: the clock was set back since, or is that of another machine.
+func TestReplayTakesWhatFailedByAnotherClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector(t, engine.Config{
+			Journal:       &aheadList{journal.NewMemory(0)},
+			Destinations:  []tracking.Destination{hook("crm")},
+			WrapTransport: answering(func(string) (int, string) { return 400, "" }),
+		})
+		send(t, c, "m", 3)
+		time.Sleep(time.Second)
+		n, err := c.Replay(t.Context(), "crm", engine.Selection{})
+		require.NoError(t, err)
+		assert.Equal(t, 3, n)
+	})
+}
+
+// An aheadList is a journal whose calls have failed an hour later.
+type aheadList struct{ journal.Journal }
+
+func (j *aheadList) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
+	return j.Journal.Failed(ctx, destination, func(f journal.FailedCall) bool {
+		f.FailedAt = f.FailedAt.Add(time.Hour)
+		return yield(f)
+	})
+}
+
 func TestOneReplayToADestinationGoesAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowList{Journal: journal.NewMemory(0), listed: make(chan struct{})}

@@ -92,7 +92,9 @@ type Journal interface {
 	Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error
 
 	// Failed yields the calls that a destination has given up, and those that were
-	// filtered and kept, oldest first, until yield returns false. yield may call the journal's methods. A journal
+	// filtered and kept, oldest first, until yield returns false. It begins with all that
+	// the ledger has counted so before the call, and yields none that ends so after it has
+	// begun: yield may replay them, or call other methods of the journal. A journal
 	// may keep only the newest of them, and says in its own documentation how many.
 	Failed(ctx context.Context, destination string, yield func(FailedCall) bool) error
 

@@ -42,7 +42,11 @@ func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tra
 		m.Header.Set(record.HeaderTraces, traced)
 	}
 	record.SetTime(m.Header, time.Now())
+	m.Header.Set(nats.ExpectedLastSubjSeqHdr, "0") // stored again, it would go from where who reads the list has yet to come
 	_, err := j.Publish(ctx, m)
+	if store.IsWrongSequence(err) { // it is stored, or about to be
+		_, err = j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject)
+	}
 	return err
 }
 
@@ -61,11 +65,18 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	if err := j.awaitKept(ctx, destination); err != nil {
 		return err
 	}
+	list, err := j.Measure(ctx, record.StreamFailed)
+	if err != nil {
+		return err
+	}
 	marks, err := j.marks(ctx, destination)
 	if err != nil {
 		return err
 	}
 	return j.eachFailed(ctx, destination, false, func(m *record.FailedMessage) error {
+		if m.Seq > list.LastSeq { // replayed while it is listed, and failed again
+			return store.ErrEnough
+		}
 		bodies, err := record.DecodeCalls(m.Data)
 		if err != nil {
 			return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
@@ -88,15 +99,19 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	})
 }
 
-// awaitKept waits until all calls that count as failed are listed, as far as this process
-// gave them up. While nothing can be stored, some may not be.
+// awaitKept waits until all calls that count as failed are listed. It lists those that other
+// processes gave up a moment ago. Where something cannot be stored, some may not be listed.
 func (j *Journal) awaitKept(ctx context.Context, destination string) error {
-	storable, stop, err := j.While(ctx, 0)
+	storable, stop, err := j.While(ctx, store.PublishPatience)
 	if err != nil {
 		return nil
 	}
 	defer stop()
-	if err := j.queues.AwaitKept(storable, destination); err != nil && ctx.Err() != nil {
+	err = j.queues.AwaitKept(storable, destination)
+	if err == nil && j.Shared {
+		err = j.settleLatest(storable, destination)
+	}
+	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("journal: calls that have failed are not listed yet: %w", err)
 	}
 	return nil

@@ -92,6 +92,16 @@ func (j *Journal) SettleSince(ctx context.Context, destination string, since tim
 	return j.restoreRetries(ctx, destination)
 }
 
+// settleLatest lists what any process has given up at a destination for as short a time that
+// it may be about to.
+func (j *Journal) settleLatest(ctx context.Context, destination string) error {
+	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
+	if err != nil {
+		return err
+	}
+	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-store.PublishPatience), func(o *record.Outcome) bool { return o.Destination == destination })
+}
+
 // unsettledBefore returns the time from which on outcomes may be stored of which a process
 // that died has not done what follows, and no other has yet: their messages come again.
 func unsettledBefore(t time.Time) time.Time { return t.Add(-3*queue.AckWait - unsettled) }

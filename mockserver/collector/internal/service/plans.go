@@ -2,6 +2,7 @@ package service
 
 import (
 	"cmp"
+	"maps"
 	"path/filepath"
 	"sync/atomic"
 
@@ -40,21 +41,38 @@ type sourcePlan struct {
 
 func newPlans(c *config.Config) *plans {
 	p := &plans{}
-	p.use(c)
+	p.inUse.Store(plansOf(c))
 	return p
 }
 
-// use takes the plans of a configuration in place of those before.
-func (p *plans) use(c *config.Config) {
-	next := &plansInUse{map[string]*sourcePlan{}, map[string]bool{}}
+// change takes the plans of a configuration in place of those before, where apply succeeds,
+// which brings its sources into use. Calls may come while it does: what comes of a new source
+// is held against its plan, and what still comes of one that goes against that which it had.
+func (p *plans) change(c *config.Config, apply func() error) error {
+	before, after := p.inUse.Load(), plansOf(c)
+	both := plansInUse{maps.Clone(after.bySource), maps.Clone(after.told)}
+	maps.Copy(both.bySource, before.bySource)
+	maps.Copy(both.told, before.told)
+	p.inUse.Store(&both)
+	err := apply()
+	if err != nil {
+		after = before
+	}
+	p.inUse.Store(after)
+	return err
+}
+
+// plansOf returns the plans of a configuration.
+func plansOf(c *config.Config) *plansInUse {
+	all := &plansInUse{map[string]*sourcePlan{}, map[string]bool{}}
 	for i := range c.Sources {
 		s := &c.Sources[i]
 		if of := c.PlanOf(s); of != nil {
-			next.bySource[s.Name] = &sourcePlan{of, cmp.Or(of.Name(), filepath.Base(of.File())), *s}
-			next.told[s.ViolationsTo] = true
+			all.bySource[s.Name] = &sourcePlan{of, cmp.Or(of.Name(), filepath.Base(of.File())), *s}
+			all.told[s.ViolationsTo] = true
 		}
 	}
-	p.inUse.Store(next)
+	return all
 }
 
 // Judge implements ingest.Judge.

@@ -39,10 +39,9 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	if _, err := access.NewGuard(guard); err != nil {
 		return nil, err
 	}
-	if err := s.collector.Apply(ctx, c.Settings()); err != nil {
+	if err := s.store.plans.change(c, func() error { return s.collector.Apply(ctx, c.Settings()) }); err != nil {
 		return nil, err
 	}
-	s.store.plans.use(c)
 	s.alerter.Configure(alertsConfig(c))
 	s.configureTelemetry(ctx, c)
 	_ = s.guard.Configure(guard) // it was checked

@@ -60,6 +60,7 @@ func Run(t *testing.T, o Options) {
 		"ReturnedEntriesComeAgain":           returned,
 		"NextEndsWithItsContextAndItsReader": nextEnds,
 		"FailedCallsAreKeptAndReplayed":      failed,
+		"AListOfFailedCallsEnds":             failedMeanwhile,
 		"FilteredCallsAreKeptAndReplayed":    filtered,
 		"AnyCallCanBeReplayed":               replayDelivered,
 		"TracesComeWithTheirCalls":           traces,
@@ -514,6 +515,27 @@ func failed(t *testing.T, o Options) {
 	finish(t, l, time.Time{}, tracking.StateDelivered)
 	wantLedger(t, j, "d", 3, 1, 2, 0, 0)
 	require.ErrorIs(t, j.Failed(within(t), "nobody", func(journal.FailedCall) bool { return true }), journal.ErrNotAttached)
+}
+
+// failedMeanwhile has a call be replayed, and fail again, while it is listed.
+func failedMeanwhile(t *testing.T, o Options) {
+	j, r := openAttached(t, o)
+	const entries = 70 // more than are read at a time
+	for i := range entries {
+		require.NoError(t, j.Append(within(t), batch("web", fmt.Sprint(i), 1)))
+		finish(t, next(t, r), time.Time{}, tracking.StateFailed)
+	}
+	listed := map[string]int{}
+	require.NoError(t, j.Failed(within(t), "d", func(f journal.FailedCall) bool {
+		if len(listed) == 0 {
+			require.NoError(t, j.Replay(within(t), "d", []tracking.Call{f.Call}, nil, tracking.StateFailed))
+			finish(t, next(t, r), time.Time{}, tracking.StateFailed)
+		}
+		listed[f.Call.ID]++
+		return true
+	}))
+	require.Len(t, listed, entries)
+	require.Equal(t, 1, listed["0-0"])
 }
 
 // finishKept ends a lease as finish does, and keeps what is filtered.

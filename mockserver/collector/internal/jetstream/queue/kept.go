@@ -14,8 +14,7 @@ type unkept struct {
 	ends map[chan struct{}]string // their destinations; closed when the calls are kept
 }
 
-// begin says that calls are given up from now on, until done is called: then they are kept,
-// or will be later because they could not.
+// begin says that calls are given up from now on, until done is called: then they are kept.
 func (u *unkept) begin(destination string, given []tracking.Call) (done func()) {
 	if len(given) == 0 {
 		return func() {}

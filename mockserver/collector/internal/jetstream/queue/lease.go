@@ -102,13 +102,20 @@ func (l *lease) end(o *record.Outcome, given []tracking.Call, traces tracecontex
 		q.set.Log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
 		return q.endedBefore(it)
 	}
-	if err := q.set.settler.Settle(o, given, traces); err != nil {
-		q.set.Log.Warn("what follows from an outcome is done later", "destination", q.name, "entry", l.entry.ID, "error", err)
-		q.settleLater(it, o, given, traces)
-		return nil
-	}
-	q.drop(it)
+	q.settle(it, o, given, traces)
 	return nil
+}
+
+// settle does what follows from an outcome, and forgets the item: now, or later where it
+// cannot be done now.
+func (q *Queue) settle(it *item, o *record.Outcome, given []tracking.Call, traces tracecontext.List) {
+	err := q.set.settler.Settle(o, given, traces)
+	if err == nil {
+		q.drop(it)
+		return
+	}
+	q.set.Log.Warn("what follows from an outcome is done later", "destination", q.name, "message", it.Ref.Seq, "attempt", it.Attempt, "error", err)
+	q.settleLater(it, o, given, traces)
 }
 
 // endedBefore does what follows from the outcome of an item that has ended in another way,
@@ -141,7 +148,9 @@ func (l *lease) Return() {
 // settleLater tries again to do what follows from an outcome, until it is done
 // or the journal is closed: then it is done at the next start.
 func (q *Queue) settleLater(it *item, o *record.Outcome, given []tracking.Call, traces tracecontext.List) {
+	kept := q.set.unkept.begin(q.name, given)
 	q.set.Work.Go(func() {
+		defer kept()
 		for pause.For(q.set.Ctx, time.Second) == nil {
 			if q.set.settler.Settle(o, given, traces) == nil {
 				q.drop(it)

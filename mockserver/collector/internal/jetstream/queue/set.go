@@ -264,7 +264,8 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 	if counted, err := set.Record(o); err != nil || !counted {
 		return err
 	}
-	return set.settler.Settle(o, given, s.traces)
+	q.settle(it, o, given, s.traces)
+	return nil
 }
 
 // AwaitKept waits until the calls are kept that this process has given up at a destination:

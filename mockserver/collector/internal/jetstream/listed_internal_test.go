@@ -1,0 +1,117 @@
+package jetstream
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// failingStreams returns a journal with one call of a destination, the lease of that, and the
+// streams, of which some messages may not be stored.
+func failingStreams(t *testing.T) (*Journal, journal.Lease, *mute) {
+	t.Helper()
+	streams := &mute{Streams: fakeStreams(t)}
+	j, err := openOn(t.Context(), Options{Keep: time.Hour}, streams, streams)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	<-j.left.settled
+	r, err := j.Attach(t.Context(), "crm", nil)
+	require.NoError(t, err)
+	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
+	lease, err := r.Next(t.Context(), journal.Want{})
+	require.NoError(t, err)
+	return j, lease, streams
+}
+
+// failFor has messages fail to be stored whose subject begins with one; with none, all are.
+func (m *mute) failFor(names record.Names, kind ...string) {
+	m.fails.Store(nil)
+	if len(kind) > 0 {
+		subject := names.Subject(kind...)
+		m.fails.Store(&subject)
+	}
+}
+
+var givenUp = journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateFailed, Reason: "no"}}}
+
+// Where outcomes cannot be stored, what is listed already is shown all the same.
+func TestFailedCallsAreListedWhileOthersCannotBe(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		j, lease, streams := failingStreams(t)
+		streams.failFor(j.Names, "o")
+		ended := make(chan error, 1)
+		go func() { ended <- lease.Finish(t.Context(), givenUp) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, j.Failed(ctx, "crm", func(journal.FailedCall) bool { return true }))
+		streams.failFor(j.Names)
+		require.NoError(t, <-ended)
+		assert.Len(t, listedAsFailed(t, j), 1)
+	})
+}
+
+// Calls that count as failed are listed as soon as that can be stored again.
+func TestWhatCouldNotBeListedIsWaitedFor(t *testing.T) {
+	for name, giveUp := range map[string]func(t *testing.T, j *Journal, l journal.Lease){
+		"an attempt ends": func(t *testing.T, _ *Journal, l journal.Lease) {
+			require.NoError(t, l.Finish(t.Context(), givenUp))
+		},
+		"it is too old": func(t *testing.T, j *Journal, l journal.Lease) {
+			l.Return()
+			time.Sleep(2 * time.Hour)
+			_ = j.Trim(t.Context()) // it may say so
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cleanTimers()
+			defer cleanTimers()
+			synctest.Test(t, func(t *testing.T) {
+				j, lease, streams := failingStreams(t)
+				streams.failFor(j.Names, "f")
+				giveUp(t, j, lease)
+				all, err := j.Ledger(t.Context())
+				require.NoError(t, err)
+				require.EqualValues(t, 1, all[0].Failed)
+				streams.failFor(j.Names)
+				assert.Len(t, listedAsFailed(t, j), 1)
+			})
+		})
+	}
+}
+
+// What another process has given up is listed before it comes to do so, and once.
+func TestWhatOthersGaveUpIsListed(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		s := share(t)
+		s.append("m", 1)
+		lease, err := s.readers[0].Next(t.Context(), journal.Want{})
+		require.NoError(t, err)
+		j := s.journals[1]
+		s.streams[0].failFor(j.Names, "f")
+		require.NoError(t, lease.Finish(t.Context(), givenUp))
+		require.Len(t, listedAsFailed(t, j), 1)
+
+		list, err := j.Measure(t.Context(), record.StreamFailed)
+		require.NoError(t, err)
+		s.streams[0].failFor(j.Names)
+		require.Len(t, listedAsFailed(t, s.journals[0]), 1, "it has done what it could not")
+		again, err := j.Measure(t.Context(), record.StreamFailed)
+		require.NoError(t, err)
+		assert.Equal(t, list.LastSeq, again.LastSeq, "who reads the list meanwhile would miss it")
+	})
+}
