@@ -235,6 +235,7 @@ func TestMistakesOfDocuments(t *testing.T) {
 		`{"expect":[{"atLeast":3,"atMost":2}]}`:                 `expect[0].atMost is 2: use 3, which is atLeast, or more`,
 		`{"expect":[{"bad":"yes"}]}`:                            `expect[0].bad is "yes": use true or false`,
 		`{"expect":[{"code":"x"}]}`:                             `expect[0].code stands without bad: only calls that were not taken have one: add "bad":true`,
+		`{"expect":[{"bad":true,"code":"event_not_defind"}]}`:   `expect[0].code is "event_not_defind", which is no code: did you mean event_not_defined?`,
 		`{"expect":[{"properties":{"a b":{"$regexp":"("}}}]}`:   `expect[0].properties["a b"].$regexp is "(": mend it: missing closing ): ` + "`(`" + `; the syntax is that of RE2`,
 		`{"expect":[{"properties":{"a":[1,{"$type":"int"}]}}]}`: `expect[0].properties.a[1].$type is "int": use array, boolean, integer, null, number, object, string`,
 		`{"expect":[{"properties":{"a":{"$min":"1"}}}]}`:        `expect[0].properties.a.$min is "1": use a number`,

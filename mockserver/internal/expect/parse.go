@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 )
 
@@ -118,8 +119,10 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 		}
 	}
 	ps.bounds(e, path, object)
-	if _, ok := e.want[codeMember]; ok && !e.bad {
+	if code, ok := e.want[codeMember]; ok && !e.bad {
 		ps.add(append(path, codeMember), "stands without bad", `only calls that were not taken have one: add "bad":true`)
+	} else if code, ok := code.(string); ok && !slices.Contains(hints.Codes(), code) {
+		ps.add(append(path, codeMember), "is "+jsondiff.Text(code, 40)+", which is no code", hintOf(code, hints.Codes()))
 	}
 	if typ, ok := e.want["type"].(string); ok && !e.bad && !slices.Contains(fields.Types, typ) { // one that was not taken may have any
 		ps.add(append(path, "type"), "is "+jsondiff.Text(typ, 40)+", which is no type of calls", hintOf(typ, fields.Types))

@@ -2,11 +2,25 @@
 // terminals and the admin API alike.
 package hints
 
-import "github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+import (
+	"slices"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
 
 // Of returns what would be right where something was wrong; it is empty where there is
 // nothing to say.
 func Of(c tracking.Code) string { return byCode[c] }
+
+// Codes returns all codes, in the order of the alphabet.
+func Codes() []string {
+	var codes []string
+	for code := range byCode {
+		codes = append(codes, string(code))
+	}
+	slices.Sort(codes)
+	return codes
+}
 
 var byCode = map[tracking.Code]string{
 	tracking.CodeNotObject:        `Send an object for each call, such as {"type":"track","userId":"u1","event":"Signed Up"}.`,
