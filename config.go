@@ -401,15 +401,15 @@ func batchURL(endpoint string) (*url.URL, error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		// The error quotes a part of the URL, which may be a part of a password.
+		// The error quotes the URL, which may hold a password.
 		var parse *url.Error
 		if errors.As(err, &parse) {
 			err = parse.Err
 		}
 		if strings.Contains(endpoint, "@") {
-			err = errors.New("perhaps a character before the @ is to be percent-encoded")
+			return nil, fmt.Errorf("analytics: Endpoint is not a URL: perhaps a character before the @ is to be percent-encoded; it must look like %s", Endpoint)
 		}
-		return nil, fmt.Errorf("analytics: Endpoint is not a URL: %w; it must look like %s", err, Endpoint)
+		return nil, fmt.Errorf("analytics: Endpoint %q is not a URL: %w; it must look like %s", endpoint, err, Endpoint)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		if at := strings.LastIndexByte(endpoint, '@'); at >= 0 {

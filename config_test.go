@@ -108,7 +108,8 @@ func TestConfigRefused(t *testing.T) {
 	}{
 		{"", Config{}, "the write key is empty"},
 		{" \n", Config{}, "the write key is empty"},
-		{"k", Config{Endpoint: "localhost"}, "Endpoint"},
+		{"k", Config{Endpoint: "localhost"}, `Endpoint "localhost" is not an http or https URL with a host`},
+		{"k", Config{Endpoint: "127.0.0.1:8765"}, `Endpoint "127.0.0.1:8765" is not a URL: first path segment in URL cannot contain colon`},
 		{"k", Config{Endpoint: "http://localhost:99999"}, "Endpoint has the port 99999; a port is from 1 to 65535"},
 		{"k", Config{Endpoint: "https://user:secret@[::1]:0/v1"}, "Endpoint has the port 0; a port is from 1 to 65535"},
 		{"k", Config{Endpoint: "http://localhost:65536"}, "Endpoint has the port 65536"},

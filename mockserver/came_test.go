@@ -281,7 +281,7 @@ func TestExpectationsAreWaitedFor(t *testing.T) {
 		"none beside one that comes":     {`{"within":"8s","expect":[{"event":"E2"},{"event":"E4","count":0}]}`, true, 2250 * time.Millisecond, "hold"},
 		"order":                          {`{"ordered":true,"expect":[{"event":"E1"},{"event":"E3"}]}`, true, 3 * time.Second, "hold"},
 		"another order":                  {`{"ordered":true,"expect":[{"event":"E3"},{"event":"E1"}]}`, false, 5 * time.Second, "1 came, and none after"},
-		"of a source":                    {`{"source":"other","expect":[{"event":"E2"}]}`, false, 5 * time.Second, "nothing came at all"},
+		"of a source":                    {`{"source":"other","expect":[{"event":"E2"}]}`, false, 5 * time.Second, `nothing came from source "other": `},
 		"of a write key":                 {`{"writeKey":"key","expect":[{"event":"E2"}]}`, true, 2 * time.Second, "holds"},
 		"one that is not taken":          {`{"expect":[{"bad":true,"code":"event_not_defined"}]}`, true, 4 * time.Second, "holds"},
 	} {

@@ -106,7 +106,9 @@ func TestNewWithConfigRefuses(t *testing.T) {
 		require.Equal(t, field, refused.Field)
 		require.Contains(t, err.Error(), "analytics.Config."+field)
 	}
-	_, err := analytics.NewWithConfig(key, analytics.Config{Interval: -time.Second})
+	_, err := analytics.NewWithConfig(key, analytics.Config{Endpoint: "localhost:80"})
+	require.ErrorContains(t, err, `Endpoint "localhost:80" is not an http or https URL with a host`)
+	_, err = analytics.NewWithConfig(key, analytics.Config{Interval: -time.Second})
 	require.EqualError(t, err, "analytics.NewWithConfig: negative time intervals are not supported (analytics.Config.Interval: -1000000000)")
 }
 

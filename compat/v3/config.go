@@ -162,7 +162,7 @@ func batchURL(endpoint string) string {
 // refused returns the ConfigError for what the root package's client has against a
 // Config: it is the endpoint, or the context.
 func (c *Config) refused(err error) error {
-	if _, bad := client.NewWithConfig("key", client.Config{Endpoint: batchURL(c.Endpoint)}); bad != nil {
+	if _, bad := client.NewWithConfig("key", client.Config{Endpoint: c.Endpoint}); bad != nil {
 		return ConfigError{fmt.Sprint(bad), "Endpoint", c.Endpoint}
 	}
 	return ConfigError{fmt.Sprint(err), "DefaultContext", c.DefaultContext}

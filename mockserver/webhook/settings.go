@@ -135,7 +135,11 @@ func (p *problems) url(field, text string) {
 		return
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
-		p.add(field, fmt.Sprintf("has the protocol %q", u.Scheme), "start it with https:// or http://")
+		wrong := "has no protocol"
+		if u.Scheme != "" {
+			wrong = fmt.Sprintf("has the protocol %q", u.Scheme)
+		}
+		p.add(field, wrong, "start it with https:// or http://")
 		return
 	}
 	if u.Hostname() == "" {

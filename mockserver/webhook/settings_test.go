@@ -61,8 +61,8 @@ func TestValidateURL(t *testing.T) {
 	}
 	for bad, problem := range map[string]string{
 		"":                                 "is empty",
-		"example.com/hook":                 `has the protocol ""`,
-		"//example.com/hook":               `has the protocol ""`,
+		"example.com/hook":                 `has no protocol`,
+		"//example.com/hook":               `has no protocol`,
 		"ftp://example.com":                `has the protocol "ftp"`,
 		"file:///etc/passwd":               `has the protocol "file"`,
 		"localhost:8080/x":                 `has the protocol "localhost"`,

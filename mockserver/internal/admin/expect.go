@@ -30,10 +30,9 @@ func (a *admin) expect(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	source := request.Source
 	if request.WriteKey != "" {
 		var known bool
-		if source, known = a.c.SourceOf(request.WriteKey); !known {
+		if request.Source, known = a.c.SourceOf(request.WriteKey); !known {
 			return nil, access.Errorf(http.StatusBadRequest, "invalid", "writeKey is that of no source: use the write key of one")
 		}
 	}
@@ -43,7 +42,7 @@ func (a *admin) expect(r *http.Request) (any, error) {
 	}
 	defer end()
 	began := time.Now()
-	w := &waiter{a: a, request: request, source: source, checker: expect.NewChecker(request)}
+	w := &waiter{a: a, request: request, checker: expect.NewChecker(request)}
 	if err := w.wait(r.Context()); err != nil {
 		return nil, err
 	}
@@ -94,7 +93,6 @@ func badExpectations(problems []expect.Problem) *access.Error {
 type waiter struct {
 	a       *admin
 	request *expect.Request
-	source  string // whose calls alone count; empty: of any
 	checker *expect.Checker
 	seen    int64 // the Order of the last item that was looked at
 }
@@ -143,7 +141,7 @@ func (w *waiter) look() {
 }
 
 func (w *waiter) shows(i *history.Item) bool {
-	return w.a.shows(i) && (w.source == "" || i.Call().Source == w.source)
+	return w.a.shows(i) && (w.request.Source == "" || i.Call().Source == w.request.Source)
 }
 
 // newest returns the newest of the calls that the checker was shown, oldest first.

@@ -112,8 +112,6 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 			ps.count(path, value, &e.least)
 			e.most = e.least
 		case name == "atLeast", name == "atMost":
-		case name == codeMember:
-			e.want[name] = ps.code(path, value)
 		case slices.Contains(members, name):
 			e.want[name] = ps.member(path, name, value)
 		default:
@@ -121,8 +119,10 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 		}
 	}
 	ps.bounds(e, path, object)
-	if _, ok := e.want[codeMember]; ok && !e.bad {
+	if code, ok := e.want[codeMember]; ok && !e.bad {
 		ps.add(append(path, codeMember), "stands without bad", `only calls that were not taken have one: add "bad":true`)
+	} else if code, ok := code.(string); ok && !slices.Contains(hints.Codes(), code) {
+		ps.add(append(path, codeMember), "is "+jsondiff.Text(code, 40)+", which is no code", hintOf(code, hints.Codes()))
 	}
 	if typ, ok := e.want["type"].(string); ok && !e.bad && !slices.Contains(fields.Types, typ) { // one that was not taken may have any
 		ps.add(append(path, "type"), "is "+jsondiff.Text(typ, 40)+", which is no type of calls", hintOf(typ, fields.Types))
@@ -135,23 +135,6 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 		}
 	}
 	return e
-}
-
-// code reads what the code of a call that was not taken is to be: one at least must be so.
-func (ps *problems) code(path []any, value any) any {
-	before := len(*ps)
-	want := ps.member(path, codeMember, value)
-	var codes []string
-	isMet := false
-	for _, code := range hints.Codes() {
-		codes = append(codes, string(code))
-		isMet = isMet || len(jsondiff.Compare(string(code), want, true).Lines) == 0
-	}
-	if !isMet && len(*ps) == before {
-		written, _ := value.(string)
-		ps.add(path, "is "+jsondiff.Text(value, 40)+", which is no code", hintOf(written, codes))
-	}
-	return want
 }
 
 // bounds reads atLeast and atMost.

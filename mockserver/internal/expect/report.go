@@ -20,7 +20,8 @@ type Report struct {
 	Code         string   `json:"code,omitempty"` // expectations_not_met, unless OK
 	Message      string   `json:"message"`        // the whole in words
 	WaitedMS     int64    `json:"waitedMs"`
-	Good         int      `json:"good"` // calls that were looked at
+	Source       string   `json:"source,omitempty"` // whose calls were looked at; empty: of any
+	Good         int      `json:"good"`             // calls that were looked at
 	Bad          int      `json:"bad"`
 	Expectations []Result `json:"expectations"`
 	Came         []string `json:"came"`     // the newest calls that were taken, in a line each
@@ -53,7 +54,7 @@ type Near struct {
 // Report explains how the expectations stand. newest are the newest of the calls that were
 // added, oldest first: the nearest is one of them.
 func (c *Checker) Report(newest []*Call, waited time.Duration) *Report {
-	r := &Report{OK: c.Status() == Holding, WaitedMS: waited.Milliseconds(), Good: c.good, Bad: c.bad, Came: []string{}, NotTaken: []string{}}
+	r := &Report{OK: c.Status() == Holding, WaitedMS: waited.Milliseconds(), Source: c.request.Source, Good: c.good, Bad: c.bad, Came: []string{}, NotTaken: []string{}}
 	for i := range c.request.Expect {
 		r.Expectations = append(r.Expectations, c.result(i, newest))
 	}
@@ -156,6 +157,8 @@ func (r *Report) Text(place func(i int) string) string {
 		}
 	}
 	switch {
+	case r.Good+r.Bad == 0 && r.Source != "":
+		fmt.Fprintf(&b, "\nnothing came from source %q: does the program send with its write key, and did it flush?", r.Source)
 	case r.Good+r.Bad == 0:
 		b.WriteString("\nnothing came at all: does the program send to this collector, and did it flush?")
 	case r.Bad == 0:

@@ -3,7 +3,6 @@
 package hints
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -13,8 +12,15 @@ import (
 // nothing to say.
 func Of(c tracking.Code) string { return byCode[c] }
 
-// Codes returns all codes in alphabetical order.
-func Codes() []tracking.Code { return slices.Sorted(maps.Keys(byCode)) }
+// Codes returns all codes, in the order of the alphabet.
+func Codes() []string {
+	var codes []string
+	for code := range byCode {
+		codes = append(codes, string(code))
+	}
+	slices.Sort(codes)
+	return codes
+}
 
 var byCode = map[tracking.Code]string{
 	tracking.CodeNotObject:        `Send an object for each call, such as {"type":"track","userId":"u1","event":"Signed Up"}.`,

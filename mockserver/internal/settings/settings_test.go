@@ -25,7 +25,7 @@ sources[1].callsPerSecond: is -1: use a number above 0, or leave it out
 sources[2].name: is empty: give the source a name
 sources[2].writeKey: is empty: give source "" a write key
 destinations[1].name: is "d" again: give each destination a name of its own
-destinations[1].webhooks[0].url: has the protocol "": start it with https:// or http://
+destinations[1].webhooks[0].url: has no protocol: start it with https:// or http://
 destinations[2].name: is empty: give the destination a name
 destinations[2].webhooks: is empty: give at least one URL
 destinations[2].aliasFields: is "snake": use "spaced" or "camelCase"`)
