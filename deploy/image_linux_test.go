@@ -137,6 +137,17 @@ func programOf(pid int) int {
 	return 0
 }
 
+// awaitProgram waits until a process runs the program of the image, and returns which. While
+// some of its children end, the system may leave out others.
+func awaitProgram(t *testing.T, p *harness.Process) (pid int) {
+	t.Helper()
+	await(t, "the program runs", func() bool {
+		pid = programOf(p.Pid())
+		return pid != 0
+	})
+	return pid
+}
+
 // An image that is killed with calls pending, and started again with the same volume,
 // has lost none.
 func TestImageKeepsCallsOverAKill(t *testing.T) {
@@ -156,8 +167,7 @@ func TestImageKeepsCallsOverAKill(t *testing.T) {
 	first := c.start(args...)
 	await(t, "the first collector is ready", func() bool { return first.Ended() || isReady(t, url) })
 	require.False(t, first.Ended(), first.Log())
-	pid := programOf(first.Pid())
-	require.NotZero(t, pid)
+	pid := awaitProgram(t, first)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)
 	assert.Contains(t, string(status), "\nUid:\t65532\t65532\t65532\t65532\n")
@@ -210,7 +220,7 @@ func TestImageKeepsCallsOverAKill(t *testing.T) {
 	assert.Equal(t, int64(len(ids)), after.Destinations[0].Delivered)
 	assert.Zero(t, after.Destinations[0].Failed+after.Destinations[0].Lost)
 
-	require.NoError(t, syscall.Kill(programOf(second.Pid()), syscall.SIGTERM))
+	require.NoError(t, syscall.Kill(awaitProgram(t, second), syscall.SIGTERM))
 	require.NoError(t, second.Wait(), second.Log())
 }
 

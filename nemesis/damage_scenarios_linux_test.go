@@ -124,7 +124,7 @@ func (r *rig) goOnWithDamage(file string) {
 	}
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/resume", nil, nil))
 	r.finish()
-	for _, l := range r.settle(patience) {
+	for _, l := range r.settle(0) {
 		if damaged == nil {
 			assert.Zero(r, l.Lost, "a collector that does not refuse has lost nothing")
 		}
@@ -250,7 +250,7 @@ func replays(r *rig) {
 	r.load.Rate = 4000
 	r.begin(4000)
 	r.stopLoad(patience)
-	r.settle(patience)
+	r.settle(0)
 	r.receiver.answer.Store(0)
 	for range 3 {
 		asked := make(chan struct{})
@@ -265,7 +265,7 @@ func replays(r *rig) {
 		r.verify()
 	}
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/replay", map[string]any{}, nil))
-	all := r.settle(patience)
+	all := r.settle(0)
 	assert.Zero(r, all[0].Failed, "all were replayed: %+v", all[0])
 	assert.Equal(r, r.load.Sent.Load(), int64(all[0].Delivered), "each is counted once")
 	r.finish()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -205,18 +206,27 @@ func (r *rig) await(what string, holds func() bool) {
 	}
 }
 
+// rises waits until a count has risen to a value, as long as it rises.
+func (r *rig) rises(what string, count func() int, until int) {
+	r.Helper()
+	for have := math.MinInt; have < until; {
+		before := have
+		r.await(what, func() bool { have = count(); return have > before || have >= until })
+	}
+}
+
 // progress waits until so many more calls are taken.
 func (r *rig) progress(calls int) {
 	r.Helper()
-	until := r.load.Sent.Load() + int64(calls)
-	r.await("more calls are taken", func() bool { return r.load.Sent.Load() >= until })
+	taken := func() int { return int(r.load.Sent.Load()) }
+	r.rises("more calls are taken", taken, taken()+calls)
 }
 
 // delivers waits until so many more calls are delivered.
 func (r *rig) delivers(calls int) {
 	r.Helper()
-	until := r.receiver.distinct("hook") + calls
-	r.await("more calls are delivered", func() bool { return r.receiver.distinct("hook") >= until })
+	delivered := func() int { return r.receiver.distinct("hook") }
+	r.rises("more calls are delivered", delivered, delivered()+calls)
 }
 
 // A ledger is the account of a destination.
@@ -255,23 +265,22 @@ func (r *rig) verify() {
 	}
 }
 
-// settle waits until nothing is pending.
-func (r *rig) settle(within time.Duration) []ledger {
+// settle waits until no more than some calls are pending.
+func (r *rig) settle(most int) (all []ledger) {
 	r.Helper()
-	for deadline := time.Now().Add(within); ; time.Sleep(50 * time.Millisecond) {
-		all, err := r.ledgers()
+	r.rises("less is pending", func() int {
+		now, err := r.ledgers()
+		if err != nil {
+			return math.MinInt
+		}
+		all = now
 		pending := 0
 		for _, l := range all {
 			pending += l.Pending
 		}
-		if err == nil && pending == 0 {
-			return all
-		}
-		if time.Now().After(deadline) {
-			require.NoError(r, err)
-			r.Fatalf("after %v there is still something pending: %+v", within, all)
-		}
-	}
+		return -pending
+	}, -most)
+	return all
 }
 
 // finish ends the load, waits until all is delivered, and judges: every call that
@@ -280,7 +289,7 @@ func (r *rig) settle(within time.Duration) []ledger {
 func (r *rig) finish() {
 	r.Helper()
 	r.stopLoad(patience)
-	all := r.settle(2 * patience)
+	all := r.settle(0)
 	r.verify()
 	for _, l := range all {
 		r.judge(l)

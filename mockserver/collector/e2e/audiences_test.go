@@ -49,7 +49,7 @@ func awaitSync(t *testing.T, c *harness.Collector, id string) (s syncStatus) {
 		require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/syncs/"+id, nil, &s))
 		return s.State == "done"
 	})
-	settled(t, c, 10*time.Minute)
+	settled(t, c)
 	return s
 }
 

@@ -223,11 +223,11 @@ func readFormat(t *testing.T, rig *formatRig, want left) {
 	require.Equal(t, http.StatusOK, harness.Post(t.Context(), http.DefaultClient, rig.URL+"/v1/track", "shop-key",
 		[]byte(`{"event":"New","userId":"u9","messageId":"new"}`)), "the source that was made still sends")
 	require.NoError(t, rig.Ask(t.Context(), http.MethodPost, "/destinations/rests/resume", nil, nil))
-	settled(t, rig.Collector, 2*time.Minute)
+	settled(t, rig.Collector)
 	for _, name := range []string{"fails", "rests"} { // what was left more than four hours ago is given up, and can be replayed
 		require.NoError(t, rig.Ask(t.Context(), http.MethodPost, "/destinations/"+name+"/replay", nil, nil))
 	}
-	all = settled(t, rig.Collector, 2*time.Minute)
+	all = settled(t, rig.Collector)
 	for _, name := range []string{"fails", "rests"} {
 		was := want.Ledgers[name]
 		assert.Equal(t, tracking.Ledger{Destination: name, Accepted: was.Accepted + 1, Delivered: was.Pending + 1, Filtered: was.Filtered}, all[name])

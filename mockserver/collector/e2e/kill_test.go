@@ -61,7 +61,7 @@ func TestKillsLoseNothing(t *testing.T) {
 	close(stopShaking)
 	shake.Wait()
 
-	all := settled(t, c, 2*time.Minute)
+	all := settled(t, c)
 	wantAll(t, load, steady, all["steady"], 0)
 	wantAll(t, load, shaky, all["shaky"], 0)
 	verify(t, c)

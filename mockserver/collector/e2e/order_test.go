@@ -157,7 +157,7 @@ func (s *orderedSenders) end(c *harness.Collector, r *orderedReceiver) {
 	r.mu.Lock()
 	r.healthy = true
 	r.mu.Unlock()
-	ledger := settled(s.t, c, 3*time.Minute)["hook"]
+	ledger := settled(s.t, c)["hook"]
 	verify(s.t, c)
 	r.mu.Lock()
 	defer r.mu.Unlock()

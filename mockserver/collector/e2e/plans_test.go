@@ -134,7 +134,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 	postOrders(t, c, "told", "told-1", true)
 
 	quarantined := []string{"held-1-bad", "held-2-bad"}
-	settled(t, c, 30*time.Second)
+	settled(t, c)
 	assert.Equal(t, []string{"held-1-good", "held-2-good"}, hook.sorted("held"))
 	assert.Equal(t, []string{"marked-1-bad", "marked-1-good", "marked-2-bad", "marked-2-good"}, hook.sorted("marked"))
 	assert.Equal(t, []string{"refused-1-good", "refused-2-good"}, hook.sorted("refused"))
@@ -195,7 +195,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 	assert.Equal(t, quarantined, listed())
 	// They are judged anew, and the plan is as it was.
 	assert.Equal(t, 2, replay())
-	settled(t, c, 30*time.Second)
+	settled(t, c)
 	assert.Equal(t, quarantined, listed())
 
 	// A plan that cannot be read refuses the reload, and what was stays.
@@ -204,7 +204,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 		return strings.Contains(c.Log(), `plan.yaml:1: track \"E\": \"propertis\" is no keyword of JSON Schema`)
 	})
 	postOrders(t, c, "held", "held-3", true)
-	settled(t, c, 30*time.Second)
+	settled(t, c)
 	assert.Equal(t, append(quarantined, "held-3-bad"), listed())
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(plannedWith("[number, string]")), 0o600))
@@ -212,7 +212,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 	assert.Equal(t, 3, replay())
 	c.Kill()
 	c = serve(t, path, address, nil)
-	settled(t, c, 30*time.Second)
+	settled(t, c)
 	assert.Equal(t, []string{"held-1-bad", "held-1-good", "held-2-bad", "held-2-good", "held-3-bad", "held-3-good"}, hook.sorted("held"))
 	assert.Empty(t, listed())
 	assert.Zero(t, replay(), "what was replayed is replayed again")

@@ -31,7 +31,7 @@ func TestCallsAreTakenOnceByACollectorThatStands(t *testing.T) {
 		c.Kill()
 		c = serve(t, path, address, nil)
 	})
-	wantAll(t, load, hook, settled(t, c, time.Minute)["hook"], 0)
+	wantAll(t, load, hook, settled(t, c)["hook"], 0)
 	verify(t, c)
 }
 
@@ -56,7 +56,7 @@ func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
 			}
 		}
 	})
-	wantAll(t, load, hook, settled(t, c, time.Minute)["hook"], 0)
+	wantAll(t, load, hook, settled(t, c)["hook"], 0)
 	verify(t, c)
 }
 

@@ -177,6 +177,7 @@ func TestDevOnATerminalShowsWhatHappensAndObeysKeys(t *testing.T) {
 	s.sees("↑↓ select  r retry")
 	post(t, url+"/v1/track", `{"event":"Signed Up","userId":"ada"}`)
 	s.sees(`Signed Up ada → crm 400 "unknown field: couponCode"`)
+	s.sees("calls were given up") // it is said once that is stored
 	post(t, url+"/v1/track", `{"event":"Nobody"}`)
 	s.sees("rejected track Nobody no_user_anon_id: a call needs a userId")
 	s.types("\x1b[A")
@@ -201,8 +202,8 @@ func TestDevOnATerminalShowsWhatHappensAndObeysKeys(t *testing.T) {
 	s.await("a second attempt", func() bool { return strings.Count(s.screen.String(), `→ crm 400 "unknown`) >= 2 })
 	assert.Greater(t, requests.Load(), before)
 
-	s.types("/400\r\x1b[A")
-	s.sees("only 400")
+	s.types("/crm 400\r\x1b[A") // which the log does not say
+	s.sees("only crm 400")
 	s.types("c")
 	s.sees("--data-raw")
 	var copied [][]string

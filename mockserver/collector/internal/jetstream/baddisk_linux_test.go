@@ -43,7 +43,10 @@ func newBadDisk(t testing.TB) *badDisk {
 	return d
 }
 
+// fail has blocks fail that were never written. All of the file system's own have been by
+// now: it would turn read-only when one of them fails, which the kernel writes at some time.
 func (d *badDisk) fail() {
+	_ = exec.Command("sync", "--file-system", d.dir).Run() // it says what failed before
 	f, err := os.Create(d.filler)
 	ok(d.t, err)
 	for err == nil {

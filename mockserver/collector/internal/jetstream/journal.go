@@ -56,7 +56,7 @@ func openOn(ctx context.Context, o Options, in store.Publisher, streams store.St
 func newJournal(o Options) *Journal {
 	j := &Journal{
 		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, ledger: ledger.New(),
-		left: leftovers{settled: make(chan struct{})}, incoming: incoming{writers: map[string]*sourceWriter{}},
+		left: leftovers{settled: make(chan struct{}), tried: make(chan struct{})}, incoming: incoming{writers: map[string]*sourceWriter{}},
 		seen: seen{oldest: oldestCalls{found: map[string]oldestCall{}}}, claims: claims{names: map[string]bool{}},
 		replays: replays{marked: map[string]uint64{}}, trimmer: trimmer{soon: make(chan struct{}, 1)},
 	}

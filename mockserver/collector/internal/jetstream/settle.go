@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -115,11 +116,23 @@ const (
 
 // settleEarlier does what earlier processes left undone.
 func (j *Journal) settleEarlier() {
-	if !j.untilDone(j.settleLists) {
+	tried := sync.OnceFunc(func() { close(j.left.tried) })
+	defer tried()
+	settled := j.untilDone(func(ctx context.Context) error {
+		err := j.settleLists(ctx)
+		if err != nil {
+			tried()
+		}
+		return err
+	})
+	if !settled {
 		return
 	}
 	close(j.left.settled)
-	j.untilDone(j.settleRetries)
+	j.untilDone(func(ctx context.Context) error {
+		defer tried()
+		return j.settleRetries(ctx)
+	})
 }
 
 // untilDone tries until it succeeds or the journal is closed, and reports which.

@@ -63,9 +63,12 @@ func (j *Journal) sawCalls(seq uint64) {
 
 // awaitSettled waits until the lists of failed calls are settled: before, calls that
 // failed may not be listed, and calls that were replayed still be.
-func (j *Journal) awaitSettled(ctx context.Context) error {
+func (j *Journal) awaitSettled(ctx context.Context) error { return j.awaitLeft(ctx, j.left.settled) }
+
+// awaitLeft waits until so much of what an earlier process left undone is done.
+func (j *Journal) awaitLeft(ctx context.Context, done <-chan struct{}) error {
 	select {
-	case <-j.left.settled:
+	case <-done:
 		return nil
 	case <-j.Ctx.Done():
 		return journal.ErrClosed
@@ -85,6 +88,7 @@ type leftovers struct {
 	accepted []record.Accepted // since that snapshot, in their order
 	causes   []string          // what is damaged, and Open may go on without
 	settled  chan struct{}     // closed when the lists of failed calls have what was left undone
+	tried    chan struct{}     // closed when all was done that was left undone, or could not be at first
 }
 
 // A snapshot is what must be in the data directory, in a file beside the streams:

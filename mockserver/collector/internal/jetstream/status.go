@@ -89,6 +89,9 @@ func (j *Journal) Verify(ctx context.Context) ([]journal.Verification, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
+	if err := j.awaitLeft(ctx, j.left.tried); err != nil { // retries are missing before
+		return nil, err
+	}
 	j.trimmer.running.Lock() // what is read must stay
 	defer j.trimmer.running.Unlock()
 	var all []journal.Verification

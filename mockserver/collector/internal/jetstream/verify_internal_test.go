@@ -28,6 +28,7 @@ func someOfAll(t *testing.T) *Journal {
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	<-j.left.tried // no retry is made again from here on
 	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	for n := range 4 {
@@ -48,6 +49,23 @@ func someOfAll(t *testing.T) *Journal {
 		require.NoError(t, l.Finish(within(t), result))
 	}
 	return j
+}
+
+// A process may be killed before it has made a retry: nothing is wrong then, however long
+// the next one takes to make it.
+func TestVerifyWaitsForWhatWasLeftUndone(t *testing.T) {
+	j := someOfAll(t)
+	require.NoError(t, j.JS.Purge(within(t), j.Names.Stream(record.StreamRetry), "", 0))
+	j.left.tried = make(chan struct{})
+	soon, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	_, err := j.Verify(soon)
+	require.ErrorContains(t, err, "what an earlier process left undone is not done yet")
+	require.NoError(t, j.settleRetries(within(t)))
+	close(j.left.tried)
+	all, err := j.Verify(within(t))
+	require.NoError(t, err)
+	assert.True(t, all[0].OK(), "%+v", all)
 }
 
 func TestVerifyFindsWhatIsWrong(t *testing.T) {

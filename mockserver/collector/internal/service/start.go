@@ -57,7 +57,9 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	if s.admin == nil { // else the proxies that the guard knows are before the other listener
 		o.isHTTPS, o.clientOf = s.guard.IsHTTPS, s.guard.ClientOf
 	}
+	s.configureTelemetry(ctx, o.Config) // what is pending is delivered as soon as the queue is open
 	if s.store, s.collector, err = open(ctx, o, s.telemetry, s.metrics, s.alerter); err != nil {
+		s.telemetry.Close()
 		_ = s.main.server.Close()
 		if s.admin != nil {
 			_ = s.admin.server.Close()
@@ -66,7 +68,6 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	}
 	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped)
 	s.alerter.Start(s.collector)
-	s.configureTelemetry(ctx, o.Config)
 	s.letRequestsIn()
 	var hear func(event.Event) // of others
 	if o.Config.NATS != nil {
