@@ -415,6 +415,8 @@ func TestConnectionRefused(t *testing.T) {
 // TestNotConnected tells receivers that cannot be reached from those that do not
 // answer as they should.
 func TestNotConnected(t *testing.T) {
+	// What a resolver makes for the whole process is made outside of the bubble.
+	_, _ = (&net.Resolver{PreferGo: true}).LookupHost(t.Context(), "localhost")
 	synctest.Test(t, func(t *testing.T) {
 		s := loopbackSender(t)
 		transport := s.transport.(*http.Transport)

@@ -233,14 +233,21 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
-// wait waits until an expression is true of a page that is there as a whole.
+// wait waits until an expression is true of a page that is there as a whole, with its
+// styles and scripts.
 func (b *tab) wait(condition string) {
+	b.t.Helper()
+	await[chromedp.Void](b, condition)
+}
+
+// await waits as wait does, and returns the value of the expression.
+func await[T any](b *tab, condition string) T {
 	b.t.Helper()
 	until := time.Now().Add(patience)
 	for {
-		_, err := chromedp.Run(b.ctx, chromedp.Poll[chromedp.Void](`document.readyState !== 'loading' && (`+condition+`)`, chromedp.WithPollingTimeout(time.Until(until))))
+		value, err := chromedp.Run(b.ctx, chromedp.Poll[T](`document.readyState === 'complete' && (`+condition+`)`, chromedp.WithPollingTimeout(time.Until(until))))
 		if err == nil {
-			return
+			return value
 		}
 		if (strings.Contains(err.Error(), "context") || strings.Contains(err.Error(), "navigated")) && time.Now().Before(until) {
 			continue // the page gave way to the next one
@@ -256,23 +263,18 @@ func (b *tab) waitText(selector, part string) {
 	b.wait(fmt.Sprintf(`document.querySelector(%s)?.textContent.includes(%s)`, quote(selector), quote(part)))
 }
 
-// click clicks on an element, or on the one that the page puts in its place meanwhile, once
-// the page is there: until then it may scroll to its fragment, and the click goes elsewhere.
+// click clicks on an element, once the page is there: until then it may scroll to its
+// fragment. It clicks where the element is, so that the page may put another in its place.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	b.wait(`document.readyState === 'complete'`)
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	for {
-		err := chromedp.Do(ctx, chromedp.Click(selector, chromedp.NodeVisible))
-		if err == nil {
-			return
-		}
-		gone := func(text string) bool { return strings.Contains(err.Error(), text) }
-		if !slices.ContainsFunc([]string{"Could not find node", "Node is detached", "Could not compute content quads"}, gone) {
-			require.NoError(b.t, err, selector)
-		}
-	}
+	at := await[[]float64](b, fmt.Sprintf(`(() => {
+		const element = document.querySelector(%s)
+		if (!element?.checkVisibility()) return null
+		element.scrollIntoViewIfNeeded()
+		const box = element.getClientRects()[0]
+		return [box.x + box.width / 2, box.y + box.height / 2]
+	})()`, quote(selector)))
+	b.do(chromedp.MouseClickXY(at[0], at[1]))
 }
 
 func (b *tab) typeInto(selector, text string) {

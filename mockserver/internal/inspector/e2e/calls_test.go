@@ -3,10 +3,12 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,7 +145,7 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 			to("warehouse", good.URL, "s3cret"), to("crm", gone.URL, ""), to("ios only", good.URL, "", "ios"),
 		},
 	}, "")
-	sent := time.Now().Add(-95 * time.Second).UTC()
+	sent := time.Now().Add(-95 * time.Minute).UTC() // it is shown to the minute
 	call := fmt.Sprintf(`{"type":"track","messageId":"m1","userId":"ada","event":"Order Completed","timestamp":%q,
 		"properties":{"orderId":12345678901234567890,"ratio":1.10,"list":[1,{"unit price":9.5}]}}`, sent.Format(time.RFC3339Nano))
 	for range 2 {
@@ -154,14 +156,14 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/")
 	b.waitText(row(2), "×2")
-	b.waitText(row(2), "clock +1m35s")
+	b.waitText(row(2), "clock +1h35m")
 	b.wait(`document.querySelector('` + row(2) + ` .chip.is-delivered') && document.querySelector('` + row(2) + ` .chip.is-failed')`)
 	b.click(row(2) + " a")
 	b.waitText("#panel h2", "Order Completed")
 	panel := b.text("#panel")
 	assert.Contains(t, panel, `"orderId": 12345678901234567890`, "integers keep their digits")
 	assert.Contains(t, panel, `"ratio": 1.10`, "as they came")
-	assert.Contains(t, panel, "timestamp moved by +1m35s")
+	assert.Contains(t, panel, "timestamp moved by +1h35m")
 	assert.Contains(t, panel, "1 repeat dropped")
 	assert.Contains(t, panel, "the destination is not connected to the source")
 	assert.Contains(t, panel, "404 (Not Found)")
@@ -261,6 +263,54 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 	b.wait(`document.querySelectorAll('#rows .chip.is-delivered').length === 5`)
 	bodies, _ := hook.got()
 	assert.Len(t, bodies, 10)
+}
+
+// TestAnswerToAReplayMayComeLate: what the page knows meanwhile stays.
+func TestAnswerToAReplayMayComeLate(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int32
+	refuse := make(chan struct{})
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tries.Add(1) > 1 {
+			select {
+			case <-refuse:
+			case <-r.Context().Done():
+			}
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	t.Cleanup(hook.Close)
+	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", hook.URL, "")}}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`))
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.wait(`document.querySelectorAll('#rows .is-failed').length === 1`)
+	b.click(row(1) + " a")
+	b.waitText("#panel .destination", "failed")
+	replay := func() {
+		b.run(`window.release = null; window.load ??= fetch
+			window.fetch = async (...what) => {
+				const answer = await window.load(...what)
+				if (what[1]?.method === 'POST') await new Promise((release) => { window.release = release })
+				return answer
+			}`)
+		b.click("#panel .destination button")
+		b.wait(`window.release !== null`)
+	}
+
+	replay()
+	close(refuse)
+	b.wait(`document.querySelectorAll('#panel .attempt').length === 2`)
+	b.run(`window.release()`)
+	b.waitText("#panel .notice", "1 call is being replayed to hook")
+	assert.Equal(t, 2, b.count("#panel .attempt"), "the answer tells of one")
+
+	replay()
+	b.press(kb.Escape)
+	b.wait(`document.querySelector('#panel').hidden`)
+	b.run(`window.release()`)
+	b.wait(`!document.querySelector('#panel').classList.contains('is-busy')`)
+	assert.True(t, eval[bool](b, `document.querySelector('#panel').hidden`), "a call that was closed stays so")
 }
 
 func TestScannersAreOneRowAndTheirMethodIsShown(t *testing.T) {

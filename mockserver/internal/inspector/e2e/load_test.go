@@ -108,6 +108,12 @@ func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
 	idle.run(`window.stall = 0; window.last = performance.now(); setInterval(() => {
 		const now = performance.now(); window.stall = Math.max(window.stall, now - window.last - 10); window.last = now }, 10)`)
 	sent += load(t, srv.URL, "m-", d)
+	burst := make([]string, 100) // more than the list shows of what comes at once
+	for i := range burst {
+		burst[i] = track(fmt.Sprint("burst-", i), "ada", "Burst", `{}`)
+	}
+	post(t, srv.URL, "load", burst...)
+	sent += len(burst)
 	b.waitText("#count", fmt.Sprintf("%s calls", humanize(min(sent, kept))))
 	b.shoot("load")
 	longest, stall = eval[float64](b, `window.longest`), eval[float64](idle, `window.stall`)

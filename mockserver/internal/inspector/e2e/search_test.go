@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -313,15 +314,16 @@ func TestFiguresStayWhereSomeoneIsAtWork(t *testing.T) {
 	srv, answer := serveHeld(t)
 	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`))
 	b := newTab(t, srv.URL)
-	b.open("/events")
-	b.run(`window.asked = 0; window.answered = 0
+	command(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+		window.asked = 0; window.answered = 0
 		const load = fetch
 		window.fetch = async (...what) => {
 			window.asked++
 			const answer = await load(...what), text = await answer.text()
 			setTimeout(() => window.answered++) // when it is shown
 			return new Response(text, { status: answer.status })
-		}`)
+		}`})
+	b.open("/events")
 	b.wait(`window.asked > 0`)
 	b.run(`document.querySelector('.events a').focus()`)
 	answer <- struct{}{}

@@ -384,12 +384,14 @@ function address() {
 
 const wide = matchMedia('(min-width: 901px)')
 
+let asked = 0 // questions for the panel: an answer comes too late when there is a later one
+
 async function show(ref) {
   open = ref
+  const mine = ++asked
   const values = query()
   const { content } = await load(`/calls/${ref}?${values}`)
-  if (open !== ref) return // another was chosen meanwhile
-  put(content)
+  if (mine === asked) put(content)
 }
 
 function put(content) {
@@ -400,12 +402,16 @@ function put(content) {
   panel.replaceChildren(content)
   // Attempts stand newest first: those that were there are the last ones.
   ;[...panel.querySelectorAll('.attempt')].reverse().forEach((d, i) => { d.open = expanded[i] ?? false })
-  // What was done here stays to be read until another call is opened.
-  if (notice && !panel.querySelector('.notice')) panel.querySelector('.panel-head').after(notice)
+  if (!panel.querySelector('.notice')) note(notice)
   panel.hidden = false
   workspace.classList.add('has-panel')
   panel.scrollTop = scrolled
   for (const row of rows.querySelectorAll('.row')) row.classList.toggle('is-open', row.dataset.ref === open)
+}
+
+// note says what was done here. It stays to be read until another call is opened.
+function note(notice) {
+  if (notice) panel.querySelector('.panel-head')?.after(notice)
 }
 
 async function select(ref, push) {
@@ -428,6 +434,7 @@ async function select(ref, push) {
 function close() {
   const row = rows.querySelector('.is-open')
   open = ''
+  asked++
   panel.hidden = true
   panel.replaceChildren()
   workspace.classList.remove('has-panel')
@@ -497,11 +504,17 @@ panel.addEventListener('submit', async (event) => {
   event.preventDefault()
   const body = new URLSearchParams([...query(), ...new FormData(form)])
   const button = form.querySelector('button')
+  const of = open
+  const mine = ++asked
   button.disabled = true
   busy(panel, true)
   try {
     const { content } = await load(form.action, { method: 'POST', body })
-    put(content)
+    if (mine === asked) put(content)
+    else if (open === of) {
+      panel.querySelector('.notice')?.remove()
+      note(content.querySelector('.notice'))
+    }
     panel.querySelector('.notice')?.scrollIntoView({ block: 'nearest' })
   } catch {
     tell(noAnswer)
