@@ -25,7 +25,7 @@ type bench struct {
 	profile string // a file for a CPU profile of the collector, or empty
 }
 
-// newMeasurement makes the command of a measurement, with the flag of all of them.
+// newMeasurement makes the command of a measurement, with the flags of all of them.
 func newMeasurement(use, short string, measure func(ctx context.Context, b *bench) error) *cobra.Command {
 	var b bench
 	cmd := &cobra.Command{
@@ -45,7 +45,17 @@ func newMeasurement(use, short string, measure func(ctx context.Context, b *benc
 	}
 	cmd.Flags().StringVar(&b.dir, "dir", "", "where the queue is, for its time (default: the system's temporary directory)")
 	cmd.Flags().StringVar(&b.binary, "binary", "", "the command collector, of another version for example (default: it is built)")
-	cmd.Flags().StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the collector, of the last run that is profiled")
+	return cmd
+}
+
+// newProfiled is newMeasurement of one that calls profiled, with the flag for that.
+func newProfiled(use, short string, measure func(ctx context.Context, b *bench) error) *cobra.Command {
+	var profile string
+	cmd := newMeasurement(use, short, func(ctx context.Context, b *bench) error {
+		b.profile = profile
+		return measure(ctx, b)
+	})
+	cmd.Flags().StringVar(&profile, "cpuprofile", "", "write a CPU profile of the collector, of the last run that is profiled")
 	return cmd
 }
 
@@ -68,6 +78,9 @@ func download(url, path string) error {
 		return err
 	}
 	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, res.Status)
+	}
 	f, err := os.Create(path)
 	if err != nil {
 		return err

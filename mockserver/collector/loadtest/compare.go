@@ -16,7 +16,7 @@ const compareSecret = "s3cret"
 
 func newCompare() *cobra.Command {
 	var seconds, senders, rate int
-	cmd := newMeasurement("compare", "What docs/comparison.md has of other programs: single calls, each on the disk before its answer", func(ctx context.Context, b *bench) error {
+	cmd := newProfiled("compare", "What docs/comparison.md has of other programs: single calls, each on the disk before its answer", func(ctx context.Context, b *bench) error {
 		d := time.Duration(seconds) * time.Second
 		idle, err := b.startEmpty(1)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 func newDead() *cobra.Command {
 	var seconds, rounds, backlog, rate, answers int
-	cmd := newMeasurement("dead", "How long a healthy destination waits beside one that is dead with a backlog", func(ctx context.Context, b *bench) error {
+	cmd := newProfiled("dead", "How long a healthy destination waits beside one that is dead with a backlog", func(ctx context.Context, b *bench) error {
 		d := time.Duration(seconds) * time.Second
 		var alone, beside []time.Duration
 		var memory int64

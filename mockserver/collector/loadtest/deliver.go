@@ -14,7 +14,7 @@ import (
 
 func newDeliver() *cobra.Command {
 	var seconds, rounds, concurrency int
-	cmd := newMeasurement("deliver", "Deliveries a second out of the queue, beside a bare http.Client loop", func(ctx context.Context, b *bench) error {
+	cmd := newProfiled("deliver", "Deliveries a second out of the queue, beside a bare http.Client loop", func(ctx context.Context, b *bench) error {
 		duration := time.Duration(seconds) * time.Second
 		medians, err := inTurns(rounds,
 			contestant{"bare loop", func() (sample, error) { return b.deliverBare(duration, concurrency) }},

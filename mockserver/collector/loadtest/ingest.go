@@ -13,7 +13,7 @@ import (
 
 func newIngest() *cobra.Command {
 	var seconds, rounds, senders, batch, size int
-	cmd := newMeasurement("ingest", "Calls stored a second, beside a bare handler that throws them away", func(ctx context.Context, b *bench) error {
+	cmd := newProfiled("ingest", "Calls stored a second, beside a bare handler that throws them away", func(ctx context.Context, b *bench) error {
 		duration := time.Duration(seconds) * time.Second
 		send := func(url string, p *harness.Process) (sample, error) {
 			l := load(url, senders, batch)

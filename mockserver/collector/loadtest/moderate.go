@@ -15,7 +15,7 @@ import (
 func newModerate() *cobra.Command {
 	var seconds, rounds int
 	var rates []int
-	cmd := newMeasurement("moderate", "What a single call costs at rates far below the highest, beside a bare relay", func(_ context.Context, b *bench) error {
+	cmd := newProfiled("moderate", "What a single call costs at rates far below the highest, beside a bare relay", func(_ context.Context, b *bench) error {
 		fmt.Printf("%d rounds of %d s, medians\n\n%-12s %9s %14s %12s %10s %12s %12s\n", rounds, seconds,
 			"", "calls/s", "CPU each, µs", "writes each", "kB each", "answer, p50", "p99")
 		for _, rate := range rates {
@@ -46,7 +46,11 @@ func (b *bench) moderate(d time.Duration, rounds, rate int) error {
 	costs := make([][]callCost, len(names))
 	for range rounds {
 		for i, start := range []func(webhook string) (*harness.Process, string, error){b.bareRelay, b.forwarder} {
-			c, err := b.costOf(start, d, rate)
+			measured := *b
+			if i == 0 {
+				measured.profile = "" // the relay has none
+			}
+			c, err := measured.costOf(start, d, rate)
 			if err != nil {
 				return fmt.Errorf("%s: %w", names[i], err)
 			}
@@ -93,8 +97,11 @@ func (b *bench) costOf(start func(webhook string) (*harness.Process, string, err
 	if err != nil {
 		return c, err
 	}
-	answers, err := paced(url, r, 2, d, rate)
-	if err != nil {
+	var answers []time.Duration
+	if err := b.profiled(url, d, func() (err error) {
+		answers, err = paced(url, r, 2, d, rate)
+		return err
+	}); err != nil {
 		return c, err
 	}
 	after, err := p.Usage()

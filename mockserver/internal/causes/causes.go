@@ -32,6 +32,9 @@ type Causes struct {
 	failed  groups
 	refused groups          // and rejected
 	rewrite map[string]bool // the keys of records to be written or removed, beside those of groups that have changed
+	// forgotten are the destinations that were forgotten before what is stored was read;
+	// nil from then on.
+	forgotten map[string]bool
 }
 
 // groups are those of failures, or of refusals.
@@ -58,7 +61,7 @@ type Report struct {
 
 // New returns groups that begin now.
 func New() *Causes {
-	return &Causes{since: time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}}, rewrite: map[string]bool{}}
+	return &Causes{since: time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}}, rewrite: map[string]bool{}, forgotten: map[string]bool{}}
 }
 
 // Observe implements event.Observer.
@@ -184,6 +187,9 @@ func (c *Causes) toBeWritten(key string) {
 func (c *Causes) Forget(destination string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.forgotten != nil {
+		c.forgotten[destination] = true
+	}
 	for _, g := range c.failed.byKey {
 		if g.Destination == destination {
 			c.remove(&c.failed, g)

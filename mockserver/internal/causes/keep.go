@@ -73,7 +73,7 @@ func (rs records) Restore(stored map[string]record, damaged []string) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		r := stored[key]
-		isGone := r.Group != nil && r.Group.Kind == Failed && !rs.isDestination(r.Group.Destination)
+		isGone := r.Group != nil && r.Group.Kind == Failed && (rs.forgotten[r.Group.Destination] || !rs.isDestination(r.Group.Destination))
 		if isGone || len(damaged) > 0 {
 			rs.toBeWritten(key)
 			continue
@@ -87,6 +87,7 @@ func (rs records) Restore(stored map[string]record, damaged []string) {
 			rs.of(rs.groupsOf(r.Group.Kind), r.Group.Key).merge(r.Group)
 		}
 	}
+	rs.forgotten = nil
 }
 
 func (c *Causes) groupsOf(kind Kind) *groups {

@@ -41,6 +41,8 @@ type Destinations struct {
 	since   time.Time       // from when on attempts are counted at destinations that have none
 	byName  map[string]*destination
 	rewrite map[string]bool // the keys of records to be written or removed, beside those of what has changed
+	// forgotten are those that were forgotten before what is stored was read; nil from then on.
+	forgotten map[string]bool
 }
 
 // A destination is what was counted of one.
@@ -58,7 +60,7 @@ type destination struct {
 
 // New returns counters that begin now.
 func New() *Destinations {
-	return &Destinations{since: time.Now(), byName: map[string]*destination{}, rewrite: map[string]bool{}}
+	return &Destinations{since: time.Now(), byName: map[string]*destination{}, rewrite: map[string]bool{}, forgotten: map[string]bool{}}
 }
 
 // Observe implements event.Observer.
@@ -71,7 +73,9 @@ func (ds *Destinations) Observe(e event.Event) {
 	if reached(&a) {
 		class = classOf(a.Duration)
 	}
+	ds.mu.Lock()
 	d, ended := ds.of(a.Destination), a.Time.Add(a.Duration)
+	ds.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	failed := a.Verdict != webhook.Success
@@ -94,9 +98,8 @@ func reached(a *tracking.Attempt) bool {
 }
 
 // of returns the counters of a destination, and makes them where there are none.
+// The lock is held.
 func (ds *Destinations) of(name string) *destination {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
 	d := ds.byName[name]
 	if d != nil {
 		return d
@@ -139,6 +142,9 @@ func (ds *Destinations) remove(name string) {
 func (ds *Destinations) Forget(name string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
+	if ds.forgotten != nil {
+		ds.forgotten[name] = true
+	}
 	ds.remove(name)
 }
 

@@ -54,17 +54,20 @@ type records struct {
 
 // Restore implements persist.Records.
 func (rs records) Restore(stored map[string]record, damaged []string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
 	for _, key := range damaged {
-		rs.NotWritten(key)
+		rs.rewrite[key] = true
 	}
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		r := stored[key]
-		if !rs.isDestination(r.Name) {
-			rs.NotWritten(key)
+		if rs.forgotten[r.Name] || !rs.isDestination(r.Name) {
+			rs.rewrite[key] = true
 			continue
 		}
 		rs.of(r.Name).merge(&r)
 	}
+	rs.forgotten = nil
 }
 
 // Changed implements persist.Records.

@@ -700,3 +700,29 @@ func TestRunEndsGracefully(t *testing.T) {
 	waitLedgers(t, again, func(ledgers []tracking.Ledger) bool { return len(ledgers) == 1 && ledgers[0].Delivered == 5 })
 	assert.EqualValues(t, 5, answered.Load())
 }
+
+// TestTheEndIsBounded: what does not end is left behind before the process is killed.
+func TestTheEndIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), endTimeout)
+		defer cancel()
+		hangs := make(chan struct{})
+		assert.ErrorIs(t, within(ctx, func() error { <-hangs; return nil }), context.DeadlineExceeded)
+		close(hangs)
+		assert.ErrorIs(t, within(t.Context(), func() error { return io.EOF }), io.EOF)
+	})
+	for file, setting := range map[string]string{
+		"packages/collector.service":         "TimeoutStopSec=",
+		"compose.yaml":                       "stop_grace_period: ",
+		"kubernetes/single/statefulset.yaml": "terminationGracePeriodSeconds: ",
+		"kubernetes/cluster/deployment.yaml": "terminationGracePeriodSeconds: ",
+	} {
+		text, err := os.ReadFile("../../../../deploy/" + file)
+		require.NoError(t, err)
+		_, after, _ := strings.Cut(string(text), setting)
+		var seconds int
+		_, err = fmt.Sscan(after, &seconds)
+		require.NoError(t, err, file)
+		assert.Greater(t, time.Duration(seconds)*time.Second, endTimeout, file)
+	}
+}

@@ -19,9 +19,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
-// drainTimeout is how long requests and deliveries under way may go on once the
-// program is told to end. Deliveries take up to five seconds each.
-const drainTimeout = 15 * time.Second
+const (
+	// drainTimeout is how long requests and deliveries under way may go on once the
+	// program is told to end. Deliveries take up to five seconds each.
+	drainTimeout = 15 * time.Second
+	// endTimeout bounds all of the end: what runs the program kills it after 30 s.
+	endTimeout = 25 * time.Second
+)
 
 // Start opens the queue, listens and begins to forward. Run must follow.
 func Start(ctx context.Context, o Options) (*Service, error) {
@@ -172,17 +176,19 @@ func (s *Service) Run(ctx context.Context) error {
 
 func (s *Service) shutdown() error {
 	s.log.Info("draining", "for at most", drainTimeout)
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	draining, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	s.alerter.Close()
 	s.collector.Drain() // readiness says so from now on
-	stopped := s.main.server.Shutdown(ctx)
+	stopped := s.main.server.Shutdown(draining)
 	if stopped != nil {
 		stopped = errors.Join(stopped, s.main.server.Close())
 	}
 	s.store.attempts.close()
-	drained := s.collector.Shutdown(ctx)
-	s.telemetry.Close()
+	drained := within(ctx, func() error { return s.collector.Shutdown(draining) })
+	s.telemetry.Close(ctx)
 	if s.admin != nil { // it shows how it goes, to the end
 		_ = s.admin.server.Close()
 	}
@@ -191,4 +197,16 @@ func (s *Service) shutdown() error {
 	}
 	s.log.Info("ended")
 	return nil
+}
+
+// within waits until do has returned, or ctx ends: what is not done then ends with the process.
+func within(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -121,14 +121,18 @@ func (b *bounded) tellIdle() {
 }
 
 // Shutdown implements sdktrace.SpanProcessor. It waits a while for spans that have begun, and
-// counts those that have not ended then.
+// counts those that have not ended then. Where ctx ends early, what has ended is sent first.
 func (b *bounded) Shutdown(ctx context.Context) error {
 	idle := make(chan struct{})
 	b.mu.Lock()
 	b.idle = idle
 	b.tellIdle()
 	b.mu.Unlock()
-	patience := time.NewTimer(spanPatience)
+	wait := spanPatience
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(deadline)-flushTimeout)
+	}
+	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	select {
 	case <-idle:

@@ -42,3 +42,47 @@ func TestSpansThatDoNotEndInTimeAreCounted(t *testing.T) {
 		}
 	})
 }
+
+// A stuck exporter exports nothing until it is let go.
+type stuck struct {
+	exported
+	letGo chan struct{}
+}
+
+func (e *stuck) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error {
+	<-e.letGo
+	return nil
+}
+
+// closeWith ends one span and begins another, closes what sends them, and returns how much
+// of the time for that was left, and how many spans were sent.
+func closeWith(t *testing.T, exporter sdktrace.SpanExporter) (left time.Duration, sent int64) {
+	counts := map[string]*atomic.Int64{"sent": {}, "dropped": {}}
+	tel := New("test", nil, func(_, result string, n int) { counts[result].Add(int64(n)) }, slog.New(slog.DiscardHandler))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(newBounded(exporter, 10, tel.newResult("traces"))))
+	tel.now.Store(&providers{tracer: provider.Tracer("test"), traces: provider})
+	_, ends := tel.tracer().Start(t.Context(), "ends")
+	ends.End()
+	_, never := tel.tracer().Start(t.Context(), "never ends")
+	defer never.End()
+	ctx, cancel := context.WithTimeout(t.Context(), flushTimeout+time.Second)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	tel.Close(ctx)
+	return time.Until(deadline), counts["sent"].Load()
+}
+
+// TestCloseEndsInTime: neither a span that never ends nor a receiver that does not answer
+// makes it wait for longer than it may, and the first leaves time to send the others.
+func TestCloseEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if left, sent := closeWith(t, &exported{}); left != flushTimeout || sent != 1 {
+			t.Errorf("%v were left, and %d spans sent; want %v and 1", left, sent, flushTimeout)
+		}
+		e := &stuck{letGo: make(chan struct{})}
+		if left, sent := closeWith(t, e); left != 0 || sent != 0 {
+			t.Errorf("%v were left, and %d spans sent, to a receiver that does not answer; want none", left, sent)
+		}
+		close(e.letGo)
+	})
+}

@@ -23,31 +23,32 @@ func (t *Telemetry) Configure(ctx context.Context, config *Config) error {
 	}
 	t.config = config
 	if before := t.now.Swap(next); before != nil {
-		t.ending.Go(func() { t.end(before) })
+		t.ending.Go(func() { t.end(context.WithoutCancel(ctx), before) })
 	}
 	return nil
 }
 
-// Close sends what is left, as far as that takes a few seconds, and nothing from then on.
-func (t *Telemetry) Close() {
+// Close sends what is left, as far as that takes a few seconds, and ctx does not end before.
+// It sends nothing from then on.
+func (t *Telemetry) Close(ctx context.Context) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
 	t.config = nil
 	if before := t.now.Swap(nil); before != nil {
-		t.ending.Go(func() { t.end(before) })
+		t.ending.Go(func() { t.end(ctx, before) })
 	}
 	t.ending.Wait()
 }
 
-// end sends what is left.
-func (t *Telemetry) end(p *providers) {
+// end sends what is left, until ctx ends.
+func (t *Telemetry) end(ctx context.Context, p *providers) {
 	var both sync.WaitGroup
 	if p.traces != nil {
-		both.Go(func() { t.ended("traces", p.traces.Shutdown(context.Background())) }) // see bounded.Shutdown
+		both.Go(func() { t.ended("traces", p.traces.Shutdown(ctx)) }) // see bounded.Shutdown
 	}
 	if p.metrics != nil {
 		both.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+			ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 			defer cancel()
 			t.ended("metrics", p.metrics.Shutdown(ctx))
 		})
@@ -81,7 +82,7 @@ func (t *Telemetry) open(ctx context.Context, config *Config) (p *providers, err
 		p.metrics, err = t.newMetrics(ctx, config, about)
 	}
 	if err != nil {
-		t.end(p)
+		t.end(ctx, p)
 		return nil, err
 	}
 	return p, nil

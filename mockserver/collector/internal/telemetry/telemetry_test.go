@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"io"
 	"log/slog"
@@ -107,7 +108,7 @@ func newRig(t *testing.T, registry prometheus.Gatherer) *rig {
 	}))
 	t.Cleanup(receiver.Close)
 	r.Telemetry = telemetry.New("test", registry, r.counts.add, slog.New(slog.NewTextHandler(&r.log, nil)))
-	t.Cleanup(r.Close)
+	t.Cleanup(func() { r.Close(context.Background()) })
 	c, err := engine.New(engine.Config{
 		AnyWriteKey:  true,
 		Destinations: []tracking.Destination{{Name: "crm", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: receiver.URL + "/secret?token=1"}}}}},
@@ -166,7 +167,7 @@ func TestSpansOfACall(t *testing.T) {
 			require.Equal(t, 200, r.send("m-1", sampled))
 			got := []string{<-r.parents, <-r.parents} // the second after up to a second: Jitter is 0
 			require.NoError(t, r.collector.Shutdown(t.Context()))
-			r.Close()
+			r.Close(t.Context())
 
 			spans := receiver.Spans(t, 4)
 			require.Len(t, spans["POST /v1/track"], 1)
@@ -239,7 +240,7 @@ func TestSenderDecidesWhatIsRecorded(t *testing.T) {
 			require.Equal(t, 200, r.send("m-1", c.parent))
 			got := <-r.parents
 			require.NoError(t, r.collector.Shutdown(t.Context()))
-			r.Close()
+			r.Close(t.Context())
 			assert.Equal(t, c.spans, r.counts.get("traces sent"))
 			assert.Equal(t, c.same, got == c.parent, "%q", got)
 		})
@@ -259,7 +260,7 @@ func TestRefusedRequestsHaveSpans(t *testing.T) {
 	require.Equal(t, 404, res.Code)
 	require.NoError(t, r.collector.Shutdown(t.Context()))
 	assert.Equal(t, 503, r.send("m-1", ""), "the journal is closed")
-	r.Close()
+	r.Close(t.Context())
 	spans := receiver.Spans(t, 3)
 	require.Len(t, spans["POST /v1/batch"], 1)
 	assert.Equal(t, 400, attributes(spans["POST /v1/batch"][0])["http.response.status_code"])
@@ -303,7 +304,7 @@ func TestADeadReceiverHarmsNothing(t *testing.T) {
 		<-r.parents
 	}
 	require.NoError(t, r.collector.Shutdown(t.Context()))
-	r.Close() // gives up after some seconds
+	r.Close(t.Context()) // gives up after some seconds
 	assert.Equal(t, 0, r.counts.get("traces sent"))
 	assert.GreaterOrEqual(t, r.counts.get("traces dropped"), 1)
 	assert.Equal(t, 30, r.counts.get("traces dropped")+r.counts.get("traces failed"))
@@ -326,7 +327,7 @@ func TestMetricsAreThoseOfPrometheus(t *testing.T) {
 			receiver := newReceiver(t)
 			r := newRig(t, registry)
 			r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Protocol: protocol, NoTraces: true, Interval: time.Hour})
-			r.Close() // sends them a last time
+			r.Close(t.Context()) // sends them a last time
 			some := func(*metricspb.Metric) bool { return true }
 			sum := receiver.Metric(t, "collector.calls.accepted", some)
 			assert.True(t, sum.GetSum().GetIsMonotonic())
@@ -360,7 +361,7 @@ func TestEnvironmentIsHonored(t *testing.T) {
 	r.configure(t, &telemetry.Config{NoMetrics: true, Ratio: new(float64)})
 	require.Equal(t, 200, r.send("m-2", sampled))
 	<-r.parents
-	r.Close()
+	r.Close(t.Context())
 	receiver.Spans(t, 2)
 	assert.Equal(t, "analytics", receiver.Resource("service.name"))
 

@@ -23,14 +23,10 @@ type member struct {
 	Name, Kind, Value string
 }
 
-// previewOf returns the first properties of a call, or traits of a group, and how many more
-// there are.
+// previewOf returns the first properties of a call, or its traits, and how many more there
+// are.
 func previewOf(c *tracking.Call) (shown []member, more int) {
-	from := fields.Properties
-	if c.Type == "group" {
-		from = fields.Traits
-	}
-	for m := range jsonscan.Members(fields.Object(fields.Find(c.Body, from))) {
+	for m := range jsonscan.Members(fields.Find(c.Body, fields.Describing(c.Type))) {
 		if len(shown) == previewMembers {
 			more++
 			continue
