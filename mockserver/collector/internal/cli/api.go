@@ -441,3 +441,11 @@ type attempt struct {
 	RequestBody   string      `json:"requestBody"`
 	ResponseBody  string      `json:"responseBody"`
 }
+
+// status is the webhook's, or that there was none.
+func (a *attempt) status() string {
+	if a.Status == 0 {
+		return "no answer"
+	}
+	return fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
+}
