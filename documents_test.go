@@ -181,7 +181,7 @@ func goCommand(t *testing.T, module, verb string, args []string) {
 	if verb == "mod" && slices.Equal(args, []string{"tidy"}) {
 		return
 	}
-	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "-race" || arg == "-v" })
+	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "-race" || arg == "-v" || arg == "-tool" })
 	if len(args) > 1 && (args[0] == "-run" || args[0] == "-o") {
 		args = args[2:]
 	}
@@ -192,7 +192,7 @@ func goCommand(t *testing.T, module, verb string, args []string) {
 		path, _, _ := strings.Cut(name, "@")
 		name, _ = strings.CutPrefix(path, modulePath)
 		require.NotEqual(t, path, name, "it is not of this project")
-		name = "." + name
+		module, name = "", "."+name
 	case "build", "run", "test", "work", "vet":
 	default:
 		t.Fatalf("there is no check for go %s", verb)

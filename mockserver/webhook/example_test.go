@@ -55,7 +55,7 @@ func ExampleVerify() {
 	// Output:
 	// <nil>
 	// webhook: the X-Signature header does not fit the body: the secrets differ, or the body was changed
-	// webhook: the request has no X-Signature and no webhook-signature header: set the shared secret in the destination's settings
+	// webhook: the request lacks the signature to verify: set the destination's shared secret, and its signature to service for X-Signature, standard for webhook-signature, or both
 }
 
 func ExampleSign() {

@@ -12,7 +12,7 @@ import (
 // Errors of [Verify] and [VerifyRequest].
 var (
 	ErrNoSecret           = errors.New("webhook: no shared secret to verify with: pass the one of the destination's settings")
-	ErrNoSignature        = errors.New("webhook: the request has no " + SignatureHeader + " and no webhook-signature header: set the shared secret in the destination's settings")
+	ErrNoSignature        = errors.New("webhook: the request lacks the signature to verify: set the destination's shared secret, and its signature to service for " + SignatureHeader + ", standard for webhook-signature, or both")
 	ErrMalformedSignature = errors.New("webhook: the " + SignatureHeader + " header is not 40 lower-case hexadecimal digits")
 	ErrWrongSignature     = errors.New("webhook: the " + SignatureHeader + " header does not fit the body: the secrets differ, or the body was changed")
 )

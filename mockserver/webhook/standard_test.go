@@ -92,6 +92,7 @@ func TestVerifyStandard(t *testing.T) {
 		{"of the future", symmetric, body, standardHeader(t, now.Add(Tolerance+30*time.Second), body, symmetric), ErrOldTimestamp},
 		{"no secret", "", body, good, ErrNoSecret},
 		{"no signature", symmetric, body, standardHeader(t, now, body), ErrNoSignature},
+		{"an X-Signature alone", symmetric, body, http.Header{SignatureHeader: {Sign(symmetric, []byte(body))}}, ErrNoSignature},
 		{"no id", symmetric, body, with(good, StandardIDHeader, ""), ErrMalformedStandard},
 		{"no timestamp", symmetric, body, with(good, StandardTimestampHeader, ""), ErrMalformedStandard},
 		{"a date", symmetric, body, with(good, StandardTimestampHeader, now.Format(http.TimeFormat)), ErrMalformedStandard},

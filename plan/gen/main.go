@@ -3,6 +3,10 @@
 //
 //	//go:generate go run github.com/seed-45eadc4a/analytics-go/plan/gen -package events -o events.go plan.yaml
 //
+// It stays in go.mod by
+//
+//	go get -tool github.com/seed-45eadc4a/analytics-go/plan/gen
+//
 // Without -o it writes to its standard output. What it generates depends on the plan alone.
 package main
 

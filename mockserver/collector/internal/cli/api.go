@@ -216,11 +216,18 @@ func (c *client) token() (string, error) {
 	case c.tokenFile == "":
 		return os.Getenv("COLLECTOR_TOKEN"), nil
 	}
-	token, err := os.ReadFile(c.tokenFile)
+	data, err := os.ReadFile(c.tokenFile)
 	if err != nil {
 		return "", fmt.Errorf("--token-file: %w", err)
 	}
-	return strings.TrimSpace(string(token)), nil
+	token := strings.TrimSpace(string(data))
+	switch {
+	case token == "":
+		return "", errors.New("--token-file is empty: name a file with the admin token")
+	case strings.Contains(token, "\n"):
+		return "", errors.New("--token-file has several lines: name a file with the admin token alone")
+	}
+	return token, nil
 }
 
 // refusal is what the answer to a request said was wrong.
@@ -433,4 +440,12 @@ type attempt struct {
 	RequestHeader http.Header `json:"requestHeader"`
 	RequestBody   string      `json:"requestBody"`
 	ResponseBody  string      `json:"responseBody"`
+}
+
+// status is the webhook's, or that there was none.
+func (a *attempt) status() string {
+	if a.Status == 0 {
+		return "no answer"
+	}
+	return fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
 }

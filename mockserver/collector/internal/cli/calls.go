@@ -287,7 +287,7 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 	fmt.Fprintln(out)
 	return table(out, "ATTEMPT,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
 		for _, a := range list.read.Attempts {
-			row(a.Number, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.Status, a.Verdict, a.URL, a.Error)
+			row(a.Number, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.status(), a.Verdict, a.URL, a.Error)
 		}
 	})
 }

@@ -268,6 +268,13 @@ func TestVerifyFailsWhereALedgerDoesNotHold(t *testing.T) {
 	assert.Equal(t, "collector: the ledger does not hold\n", errOut)
 }
 
+// written returns a file of its own with a text.
+func written(t *testing.T, text string) string {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
 func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // there may be none
 	serve := func(h http.Handler) string {
@@ -289,8 +296,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"holds":true,"destinations":[]}`)
 	}))
-	token := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(token, []byte("right\n"), 0o600))
+	token := written(t, "right\n")
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
@@ -316,6 +322,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{name: "wrong token", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}, code: 1,
 			want: "the collector refuses this admin token: give that of admin.tokenFile in its configuration"},
 		{name: "right token", args: "verify --url " + locked + " --token-file " + token, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}},
+		{name: "a file that is no token", args: "verify --url " + locked + " --token-file " + written(t, "listen: :8765\ndata: data\n"), code: 1, want: "--token-file has several lines: name a file with the admin token alone"},
+		{name: "an empty token", args: "verify --url " + locked + " --token-file " + written(t, "\n"), code: 1, want: "--token-file is empty: name a file with the admin token"},
 		{name: "the tracking API alone", args: "status --url " + tracking, code: 1,
 			want: "the admin API is not there: give --url with the address of admin.listen in the configuration"},
 		{name: "wrong webhook", args: "dev --webhook ftp://a --header Host:b", code: 2, want: `--webhook: webhooks[0].url has the protocol "ftp": start it with https:// or http://

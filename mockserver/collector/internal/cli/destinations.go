@@ -195,14 +195,6 @@ up: it is no call of a sender's, counts nowhere and is not tried again.`,
 	return c.addTo(cmd)
 }
 
-// status is the webhook's, or that there was none.
-func (a *attempt) status() string {
-	if a.Status == 0 {
-		return "no answer"
-	}
-	return fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
-}
-
 // said is what the answer says, or why there was none.
 func (a *attempt) said() string {
 	if a.Status == 0 {

@@ -75,7 +75,7 @@ $COLLECTOR_TOKEN, or one that is made and printed.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", config.DefaultListen, "the address to listen on")
 	flags.StringVar(&f.data, "data", defaultData(), "the directory of the queue")
-	flags.StringArrayVar(&f.webhooks, "webhook", nil, "forward each call to this `URL` (up to five times; the first that takes a call is enough)")
+	flags.StringArrayVar(&f.webhooks, "webhook", nil, "forward each call to this `URL` (up to five times; each gets every call, and one that takes it is enough)")
 	flags.StringArrayVar(&f.forwards, "forward", nil, "forward each call to `NAME=URL`, which is a destination of its own (repeatable)")
 	flags.StringArrayVar(&f.headers, "header", nil, "send this header, `'Name: value'`, with each request to a webhook (repeatable)")
 	flags.StringVar(&f.secret, "shared-secret", "", "sign each request to a webhook with this secret (X-Signature)")

@@ -41,8 +41,9 @@ func newPlanCheck() *cobra.Command {
 		Short: "Hold calls against a plan",
 		Long: `Hold calls against a plan, and list what is not as planned, with the line of the
 plan. Calls come from files, or from standard input: JSON, one call a line, or one
-array of calls, as GET /messages of collector dev answers. With --collector they
-are those that a collector that runs remembers.
+array of calls, as GET /messages of collector dev answers. What collector calls
+prints has no properties. With --collector they are those that a collector that runs
+remembers.
 
 The exit code is 1 if a call is not as planned, or a file has what is no call; with
 --unused also if the plan has an event that no call was.`,
@@ -285,7 +286,8 @@ package plan/generate says what the types are.
 Without --output it is printed. The same plan gives the same bytes.`,
 		Example: `  collector plan gen plan.yaml --package events --output events/events.go
 
-In a Go file, for go generate, without an installed collector:
+In a Go file, for go generate, without an installed collector, once
+go get -tool github.com/seed-45eadc4a/analytics-go/plan/gen has put it into go.mod:
 
   //go:generate go run github.com/seed-45eadc4a/analytics-go/plan/gen -o events.go plan.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
