@@ -52,7 +52,7 @@ func New(config Config) (*Collector, error) {
 	// what the others know. So these are told last.
 	others := slices.Concat(config.Observers, event.Observers{config.History})
 	c.users = users.New(users.Config{
-		Journal: config.Journal, State: config.State, Known: c.dedup, Observer: event.Observers(others), Logger: config.Logger, Settings: c.Settings,
+		Journal: config.Journal, State: config.State, Known: c.dedup, Observer: others, Logger: config.Logger, Settings: c.Settings,
 		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return config.History.Sources(math.MaxInt) },
 		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.BatchCalls,
 	})

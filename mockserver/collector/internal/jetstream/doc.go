@@ -47,11 +47,11 @@
 //  2. maintenance.go: what is done now and then, and after the store could not be written to
 //  3. append.go: calls are stored
 //  4. attach.go: destinations come and go
-//  5. status.go: what is asked of a journal: ledgers, proofs, health
+//  5. status.go: what is asked of a journal: ledgers, failed calls, proofs, health
 //  6. trim.go: what is no longer needed is removed
 //  7. settle.go: what follows from outcomes
 //  8. replay.go: calls are made due again
-//  9. failed.go: the list of failed calls
+//  9. failed.go: the list of failed calls is kept
 //  10. retries.go: what is to be tried again is scheduled, and made again where it is missing
 //  11. restore.go: a start compares what is there with what must be, and catches up
 //  12. loss.go: what is lacking, and how it is gone on without

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -78,6 +79,73 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	defer j.seen.oldest.mu.Unlock()
 	j.seen.oldest.found[destination] = now
 	return now.at, nil
+}
+
+// Failed yields the calls that a destination has given up, and those that were filtered
+// and kept, oldest first. They are kept for Options.KeepFailed, as many as Options.FailedBytes has room for.
+func (j *Journal) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
+	if err := j.open(); err != nil {
+		return err
+	}
+	if !j.ledger.With(destination, func(*ledger.Account) {}) {
+		return fmt.Errorf("%w: %q", journal.ErrNotAttached, destination)
+	}
+	if err := j.awaitSettled(ctx); err != nil {
+		return err
+	}
+	if err := j.awaitKept(ctx, destination); err != nil {
+		return err
+	}
+	list, err := j.Measure(ctx, record.StreamFailed)
+	if err != nil {
+		return err
+	}
+	marks, err := j.marks(ctx, destination)
+	if err != nil {
+		return err
+	}
+	return j.eachFailed(ctx, destination, false, func(m *record.FailedMessage) error {
+		if m.Seq > list.LastSeq { // replayed while it is listed, and failed again
+			return store.ErrEnough
+		}
+		bodies, err := record.DecodeCalls(m.Data)
+		if err != nil {
+			return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
+		}
+		traces := record.Traces(m.Traces, len(bodies))
+		for place, body := range bodies {
+			if marks[m.Ref.Token()].Has(place) {
+				continue
+			}
+			call, err := fields.ReadCall(m.Why.Source, body)
+			if err != nil {
+				return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
+			}
+			reason, filtered := m.Why.Reason(place)
+			if !yield(journal.FailedCall{Call: call, Trace: traces.At(place), Filtered: filtered, Reason: reason, FailedAt: m.At, Attempts: m.Why.Attempts}) {
+				return store.ErrEnough
+			}
+		}
+		return nil
+	})
+}
+
+// awaitKept waits until all calls that count as failed are listed. It lists those that other
+// processes gave up a moment ago. Where something cannot be stored, some may not be listed.
+func (j *Journal) awaitKept(ctx context.Context, destination string) error {
+	storable, stop, err := j.While(ctx, store.PublishPatience)
+	if err != nil {
+		return nil
+	}
+	defer stop()
+	err = j.queues.AwaitKept(storable, destination)
+	if err == nil && j.Shared {
+		err = j.settleLatest(storable, destination)
+	}
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("journal: calls that have failed are not listed yet: %w", err)
+	}
+	return nil
 }
 
 // Verify reads all that is stored and proves or refutes, for every destination,
