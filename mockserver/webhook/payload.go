@@ -52,7 +52,7 @@ func Payload(call []byte, alias AliasFields) ([]byte, error) {
 	defer o.Release()
 	var f fields
 	f.read(o)
-	return f.body(alias, o.Size())
+	return f.body(alias)
 }
 
 // fields are the values of a call that a body can hold, in canonical form;
@@ -111,9 +111,19 @@ func (f *fields) named(key []byte) (field *[]byte, isText bool) {
 	return nil, false
 }
 
-// body writes the body of the call's type. size is about how long it gets.
-func (f *fields) body(alias AliasFields, size int) ([]byte, error) {
-	b := body{kind: string(bytes.Trim(f.kind, `"`)), out: make([]byte, 0, size+32)}
+// keysSize is about how much of a body is not values.
+const keysSize = 112
+
+// size returns about how long the body gets. An attempt is kept with its body, and so with
+// what of it is not used.
+func (f *fields) size() int {
+	return len(f.kind) + len(f.userID) + len(f.anonymousID) + len(f.event) + len(f.name) + len(f.category) + len(f.properties) +
+		len(f.traits) + len(f.groupID) + len(f.previousID) + len(f.context) + len(f.timestamp) + keysSize
+}
+
+// body writes the body of the call's type.
+func (f *fields) body(alias AliasFields) ([]byte, error) {
+	b := body{kind: string(bytes.Trim(f.kind, `"`)), out: make([]byte, 0, f.size())}
 	if b.kind == "delete" {
 		b.open(`{"type":`, f.kind)
 		b.need("userId", f.userID)

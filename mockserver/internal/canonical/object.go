@@ -25,9 +25,6 @@ func ReadObject(src []byte) (Object, error) {
 // Release gives the object's buffers back.
 func (o Object) Release() { o.c.release() }
 
-// Size returns the length of the object's canonical form.
-func (o Object) Size() int { return len(o.c.dst) }
-
 // Len returns the number of members.
 func (o Object) Len() int { return len(o.c.members) }
 

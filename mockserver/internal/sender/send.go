@@ -207,7 +207,7 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) er
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil // what follows is no body, and may never end
 	}
-	a.ResponseBody, err = readResponse(resp.Body)
+	a.ResponseBody, err = readResponse(resp)
 	return err
 }
 
@@ -277,12 +277,17 @@ func (r Request) Header() (http.Header, error) {
 
 // readResponse returns the start of a body and reads on to its end, if that is
 // not too far. Its error is that of a body that breaks off.
-func readResponse(body io.Reader) (kept []byte, err error) {
-	if body == http.NoBody {
+func readResponse(resp *http.Response) (kept []byte, err error) {
+	switch n := resp.ContentLength; {
+	case resp.Body == http.NoBody:
 		return nil, nil
+	case n > 0 && n <= KeptBody: // an Attempt is kept with it, and takes no more memory than that
+		kept = make([]byte, n)
+		read, err := io.ReadFull(resp.Body, kept)
+		return kept[:read], err
 	}
-	if kept, err = io.ReadAll(io.LimitReader(body, KeptBody)); err == nil && len(kept) == KeptBody {
-		_, err = io.Copy(io.Discard, io.LimitReader(body, maxDrained-KeptBody))
+	if kept, err = io.ReadAll(io.LimitReader(resp.Body, KeptBody)); err == nil && len(kept) == KeptBody {
+		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxDrained-KeptBody))
 	}
 	return kept, err
 }
