@@ -63,7 +63,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	}
 	s.configureTelemetry(ctx, o.Config) // what is pending is delivered as soon as the queue is open
 	if s.store, s.collector, err = open(ctx, o, s.telemetry, s.metrics, s.alerter); err != nil {
-		s.telemetry.Close()
+		s.telemetry.Close(ctx)
 		_ = s.main.server.Close()
 		if s.admin != nil {
 			_ = s.admin.server.Close()
