@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -361,6 +362,9 @@ func TestFullDiskWithoutItsReserve(t *testing.T) {
 	await(t, "the log says what is lacking", func() bool {
 		fill()
 		_ = j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: noise("m", 10, 2000)})
+		soon, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer stop()
+		_, _ = j.Attach(soon, rand.Text(), nil) // which is stored where calls are refused
 		return strings.Contains(log.text(), lacking)
 	})
 	var needed int64
