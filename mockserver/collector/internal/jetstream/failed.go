@@ -39,7 +39,7 @@ func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tra
 		m.Header.Set(record.HeaderTraces, traced)
 	}
 	record.SetTime(m.Header, time.Now())
-	m.Header.Set(nats.ExpectedLastSubjSeqHdr, "0") // stored again, it would go from where who reads the list has yet to come
+	m.Header.Set(nats.ExpectedLastSubjSeqHdr, "0") // stored twice, it would change its place, and a list that is read meanwhile would lack it
 	_, err := j.Publish(ctx, m)
 	if store.IsWrongSequence(err) { // it is stored, or about to be
 		_, err = j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject)
