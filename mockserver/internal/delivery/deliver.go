@@ -120,9 +120,7 @@ func (j *job) sendAll(request sender.Request, v *verdict) {
 // send makes one attempt and records it.
 func (j *job) send(r sender.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
-	ctx := j.requests.begin(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace})
-	a := j.Sender.Send(ctx, r)
-	j.requests.end(ctx)
+	a := j.Sender.Send(j.requests.context(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace}), r)
 	j.Observer.Observe(tracking.Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
 	return a
 }

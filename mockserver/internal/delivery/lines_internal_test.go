@@ -57,7 +57,7 @@ func TestOrder(t *testing.T) {
 						got = append(got, r.MessageID)
 						return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 					}),
-					Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 1, Timeout: webhook.Timeout, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+					Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 1, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
 				})
 				w.Start()
 				for id := range strings.FieldsSeq(test.calls) { // each comes by itself
@@ -255,7 +255,7 @@ func TestLongLinesAreDeliveredSoonAfterAnOutage(t *testing.T) {
 				}
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Timeout: webhook.Timeout, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		for range entries {
@@ -409,7 +409,7 @@ func testEndsInOrder(t *testing.T, batches string, concurrency int, kill bool) {
 				got = append(got, r.MessageID)
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: concurrency, Timeout: time.Hour, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: concurrency, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		return w, process

@@ -58,7 +58,7 @@ func (w *Worker) order(ctx context.Context, reader journal.Reader, now *ordering
 		return err
 	}
 	begun := ordering{Ordering: to, reader: reader, held: held, release: release}
-	begun.requests = &requests{parent: newScope(w.requests.parent), timeout: w.Timeout, held: held}
+	begun.requests = &requests{parent: newScope(w.requests.parent), held: held}
 	context.AfterFunc(held, begun.requests.parent.end)
 	if begun.lines, err = w.linesOf(ctx, reader, to); err != nil {
 		begun.end()

@@ -137,7 +137,7 @@ func (m *orderModel) start() {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 7))
 	m.worker = NewWorker(m.d, m.process, WorkerConfig{
-		Sender: senderFunc(m.send), Observer: observerFunc(m.observe), Log: slog.New(slog.DiscardHandler), Concurrency: 4, Timeout: webhook.Timeout, Joined: m.joined,
+		Sender: senderFunc(m.send), Observer: observerFunc(m.observe), Log: slog.New(slog.DiscardHandler), Concurrency: 4, Joined: m.joined,
 		Jitter:     func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() },
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return m.journal.Attach(ctx, "d", nil) },
 		Quarantine: func(c *tracking.Call) string { return map[string]string{"Bad": "plan: it is bad"}[c.Event] },

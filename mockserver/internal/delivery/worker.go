@@ -45,8 +45,6 @@ type WorkerConfig struct {
 	// Jitter returns random numbers from 0 up to 1, see sender.Next. It is called from
 	// many goroutines at once.
 	Jitter func() float64
-	// Timeout bounds each request.
-	Timeout time.Duration
 	// Concurrency is how many calls may be under way at once, where the destination does
 	// not say.
 	Concurrency int
@@ -107,7 +105,7 @@ func NewWorker(d tracking.Destination, reader journal.Reader, config WorkerConfi
 	w := &Worker{WorkerConfig: config, name: d.Name, done: make(chan struct{})}
 	w.status = statusLog{log: config.Log, destination: d.Name}
 	w.gate = newGate(config.Concurrency, w.status.changed)
-	w.requests.parent, w.requests.timeout = newScope(context.Background()), config.Timeout
+	w.requests.parent = newScope(context.Background())
 	w.leasing = newScope(w.requests.parent)
 	w.admitting = newScope(w.leasing)
 	w.Update(d, reader)

@@ -50,7 +50,7 @@ func newTestWorker(t *testing.T, send senderFunc) (*Worker, journal.Journal, *ob
 	reader, err := memory.Attach(t.Context(), "d", nil)
 	require.NoError(t, err)
 	return NewWorker(oneWebhook("d"), reader, WorkerConfig{
-		Sender: send, Observer: events, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 4, Timeout: webhook.Timeout,
+		Sender: send, Observer: events, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 4,
 		Attach: func(ctx context.Context) (journal.Reader, error) { return memory.Attach(ctx, "d", nil) },
 	}), memory, events
 }

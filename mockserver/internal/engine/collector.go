@@ -26,7 +26,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // A Collector takes analytics calls over HTTP, keeps them in its journal, and
@@ -199,7 +198,6 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
 		Quarantine: c.quarantine(),
 		Gone:       c.gone.mark,
-		Timeout:    cmp.Or(max(c.config.Sender.Timeout, 0), webhook.Timeout),
 		Joined:     joinedAt(c.config.State, d.Name),
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
 	})

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/http1"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -80,15 +81,18 @@ func New(config webhook.SenderConfig, wrap func(http.RoundTripper) http.RoundTri
 	return s, nil
 }
 
-func newTransport(config webhook.SenderConfig, timeout time.Duration) (*http.Transport, error) {
+// newTransport returns what carries requests over the network: package http1, but where
+// there is a proxy.
+func newTransport(config webhook.SenderConfig, timeout time.Duration) (http.RoundTripper, error) {
 	pool, err := roots(config.RootCAs, config.CAFile)
 	if err != nil {
 		return nil, err
 	}
 	g := &guard{policy: config.Policy, dialer: net.Dialer{Timeout: connectTimeout(timeout), Resolver: config.Resolver}}
-	t := &http.Transport{
+	secure := &tls.Config{RootCAs: pool, VerifyConnection: refuseSelfSigned, MinVersion: tls.VersionTLS12}
+	general := &http.Transport{
 		DialContext:         g.dial,
-		TLSClientConfig:     &tls.Config{RootCAs: pool, VerifyConnection: refuseSelfSigned, MinVersion: tls.VersionTLS12},
+		TLSClientConfig:     secure,
 		TLSHandshakeTimeout: timeout,
 		IdleConnTimeout:     idleTimeout,
 		MaxIdleConnsPerHost: maxIdlePerHost,
@@ -98,9 +102,17 @@ func newTransport(config webhook.SenderConfig, timeout time.Duration) (*http.Tra
 		MaxResponseHeaderBytes: maxHeader,
 	}
 	if config.Proxy != nil {
-		t.Proxy = g.viaProxy(config.Proxy)
+		general.Proxy = g.viaProxy(config.Proxy)
+		return general, nil
 	}
-	return t, nil
+	return &http1.Transport{
+		Dial:           g.dial,
+		TLS:            secure,
+		IdleTimeout:    idleTimeout,
+		MaxIdlePerHost: maxIdlePerHost,
+		MaxHeader:      maxHeader,
+		Other:          general,
+	}, nil
 }
 
 // Close closes the connections that are idle, and each other one when its
@@ -174,11 +186,8 @@ func (r *Request) SignAt(s *webhook.Settings, now time.Time) error {
 func (s *Sender) Send(ctx context.Context, r Request) webhook.Attempt {
 	start := time.Now()
 	a := webhook.Attempt{Time: start.UTC(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
-	if deadline, ok := ctx.Deadline(); !ok || deadline.Sub(start) > s.timeout {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.timeout)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
 	err := s.exchange(ctx, r, &a)
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err() // whatever broke, this was the cause

@@ -109,7 +109,7 @@ func (m *holdModel) start(i int) {
 	reader := m.readers[i]
 	j := m.journals[i]
 	m.workers[i] = delivery.NewWorker(m.d, reader, delivery.WorkerConfig{
-		Sender: modelSender{m, i}, Observer: m, Joined: m, Log: slog.New(slog.DiscardHandler), Concurrency: 4, Timeout: webhook.Timeout,
+		Sender: modelSender{m, i}, Observer: m, Joined: m, Log: slog.New(slog.DiscardHandler), Concurrency: 4,
 		Jitter: func() float64 { return 0.5 },
 		Attach: func(ctx context.Context) (journal.Reader, error) { return j.Attach(ctx, "crm", nil) },
 	})

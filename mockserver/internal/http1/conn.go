@@ -1,0 +1,198 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// bufferSize is enough for most requests and responses in bytes, so that each takes one
+// system call.
+const bufferSize = 4 << 10
+
+var (
+	errNoResponse = errors.New("the server closed the connection without a response")
+	errLineBreak  = errors.New("the URL or a header has a line break")
+)
+
+// past is a deadline that ends all that waits.
+var past = time.Unix(1, 0)
+
+// conn is a connection to a server. One exchange at a time has it.
+type conn struct {
+	net.Conn
+	owner     *Transport
+	to        origin
+	probe     probe // of the socket
+	idleSince time.Time
+
+	in     *bufio.Reader
+	out    *bufio.Writer
+	room   int  // how many bytes may still be read
+	broken bool // writing failed
+}
+
+// newConn returns a connection over network, which is socket or TLS over it.
+func newConn(t *Transport, to origin, network, socket net.Conn) *conn {
+	c := &conn{Conn: network, owner: t, to: to, probe: newProbe(socket)}
+	c.in, c.out = bufio.NewReaderSize(c, bufferSize), bufio.NewWriterSize(c, bufferSize)
+	return c
+}
+
+// Read reads what there is room for.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.room <= 0 {
+		return 0, fmt.Errorf("the header of the response is longer than %d bytes", c.owner.MaxHeader)
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.room)])
+	c.room -= n
+	return n, err
+}
+
+// Write notes whether it fails.
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.broken = c.broken || err != nil
+	return n, err
+}
+
+// exchange writes a request and reads the response up to its body.
+func (c *conn) exchange(r *http.Request) (*http.Response, error) {
+	stop := context.AfterFunc(r.Context(), func() { _ = c.SetDeadline(past) })
+	response, err := c.roundTrip(r)
+	if err != nil {
+		stop()
+		_ = c.Close()
+		return nil, err
+	}
+	b := &body{Reader: response.Body, conn: c, stop: stop}
+	b.last = response.Close || c.broken || response.StatusCode == http.StatusSwitchingProtocols
+	if response.Body == http.NoBody {
+		b.ended = true
+		return response, b.Close()
+	}
+	response.Body = b
+	return response, nil
+}
+
+func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
+	unsent := c.writeRequest(r)
+	if unsent != nil && !c.broken {
+		return nil, unsent
+	}
+	// A server may answer and close the connection before it has read all, and its
+	// answer says why.
+	response, err := c.readHeader(r)
+	if err != nil && unsent != nil {
+		return nil, unsent
+	}
+	return response, err
+}
+
+// writeRequest writes a request, with its lines in the order of net/http.
+func (c *conn) writeRequest(r *http.Request) error {
+	header, err := appendHeader(c.out.AvailableBuffer(), r)
+	if err != nil {
+		return err
+	}
+	_, _ = c.out.Write(header) // its error is that of Flush
+	if r.Body != nil {
+		n, err := io.Copy(c.out, r.Body)
+		if err == nil && n != r.ContentLength {
+			err = fmt.Errorf("the body of the request has %d bytes, not %d", n, r.ContentLength)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.out.Flush()
+}
+
+// appendHeader appends the lines of a request up to its body.
+func appendHeader(b []byte, r *http.Request) ([]byte, error) {
+	var array [16]string
+	names, lines := array[:0], 3 // the request's, that of its length, and the empty one
+	for name := range r.Header {
+		switch name {
+		case "Host", "User-Agent", "Content-Length", "Transfer-Encoding", "Trailer":
+		default:
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	add := func(name string, values ...string) {
+		for _, value := range values {
+			b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
+			lines++
+		}
+	}
+	b = append(append(append(append(b, r.Method...), ' '), r.URL.RequestURI()...), " HTTP/1.1\r\n"...)
+	add("Host", r.URL.Host)
+	add("User-Agent", r.Header["User-Agent"]...)
+	b = append(strconv.AppendInt(append(b, "Content-Length: "...), r.ContentLength, 10), "\r\n"...)
+	for _, name := range names {
+		add(name, r.Header[name]...)
+	}
+	b = append(b, "\r\n"...)
+	if bytes.Count(b, []byte{'\n'}) != lines || bytes.Count(b, []byte{'\r'}) != lines {
+		return nil, errLineBreak
+	}
+	return b, nil
+}
+
+// readHeader reads a response up to its body, and those of 1xx before it.
+func (c *conn) readHeader(r *http.Request) (*http.Response, error) {
+	c.room = c.owner.MaxHeader
+	for {
+		response, err := http.ReadResponse(c.in, r)
+		switch {
+		case errors.Is(err, io.ErrUnexpectedEOF) && c.room == c.owner.MaxHeader:
+			return nil, errNoResponse
+		case err != nil:
+			return nil, err
+		case response.StatusCode >= 200 || response.StatusCode == http.StatusSwitchingProtocols:
+			c.room = math.MaxInt
+			return response, nil
+		}
+	}
+}
+
+// body is the body of a response.
+type body struct {
+	io.Reader
+	conn   *conn
+	stop   func() bool // looking for the end of the context; false if that was first
+	last   bool        // nothing can follow on the connection
+	ended  bool
+	closed bool
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.closed {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n, err := b.Reader.Read(p)
+	b.ended = b.ended || err == io.EOF
+	return n, err
+}
+
+// Close gives the connection back if the response has ended, or else closes it.
+func (b *body) Close() error {
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	if b.stop() && b.ended && !b.last && b.conn.in.Buffered() == 0 && b.conn.owner.keep(b.conn) {
+		return nil
+	}
+	return b.conn.Close()
+}
