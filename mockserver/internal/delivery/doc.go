@@ -45,5 +45,5 @@
 //  11. statuslog.go: how the destination does is logged
 //  12. breaker.go: when a call may begin, by how others ended
 //  13. limiter.go: and by what the settings and the receiver ask for
-//  14. requests.go: requests that are under way, and their contexts
+//  14. requests.go: requests that are under way
 package delivery

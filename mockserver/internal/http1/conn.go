@@ -3,6 +3,7 @@ package http1
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,11 +30,12 @@ var past = time.Unix(1, 0)
 
 // conn is a connection to a server. One exchange at a time has it.
 type conn struct {
-	net.Conn
-	owner     *Transport
-	to        origin
-	probe     probe // of the socket
-	idleSince time.Time
+	net.Conn                   // socket, or TLS over it
+	socket    net.Conn         // closed without a word where there is no time for one
+	probe     probe            // of the socket
+	keep      func(*conn) bool // takes it back after an exchange; false where there is no use for it
+	idleSince time.Time        // set by keep
+	maxHeader int
 
 	in     *bufio.Reader
 	out    *bufio.Writer
@@ -41,9 +43,8 @@ type conn struct {
 	broken bool // writing failed
 }
 
-// newConn returns a connection over network, which is socket or TLS over it.
-func newConn(t *Transport, to origin, network, socket net.Conn) *conn {
-	c := &conn{Conn: network, owner: t, to: to, probe: newProbe(socket)}
+func newConn(network, socket net.Conn, maxHeader int, keep func(*conn) bool) *conn {
+	c := &conn{Conn: network, socket: socket, probe: newProbe(socket), keep: keep, maxHeader: maxHeader}
 	c.in, c.out = bufio.NewReaderSize(c, bufferSize), bufio.NewWriterSize(c, bufferSize)
 	return c
 }
@@ -51,7 +52,7 @@ func newConn(t *Transport, to origin, network, socket net.Conn) *conn {
 // Read reads what there is room for.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.room <= 0 {
-		return 0, fmt.Errorf("the header of the response is longer than %d bytes", c.owner.MaxHeader)
+		return 0, fmt.Errorf("the header of the response is longer than %d bytes", c.maxHeader)
 	}
 	n, err := c.Conn.Read(p[:min(len(p), c.room)])
 	c.room -= n
@@ -71,7 +72,7 @@ func (c *conn) exchange(r *http.Request) (*http.Response, error) {
 	response, err := c.roundTrip(r)
 	if err != nil {
 		stop()
-		_ = c.Close()
+		_ = c.socket.Close()
 		return nil, err
 	}
 	b := &body{Reader: response.Body, conn: c, stop: stop}
@@ -136,7 +137,7 @@ func appendHeader(b []byte, r *http.Request) ([]byte, error) {
 		}
 	}
 	b = append(append(append(append(b, r.Method...), ' '), r.URL.RequestURI()...), " HTTP/1.1\r\n"...)
-	add("Host", r.URL.Host)
+	add("Host", cmp.Or(r.Host, r.URL.Host))
 	add("User-Agent", r.Header["User-Agent"]...)
 	b = append(strconv.AppendInt(append(b, "Content-Length: "...), r.ContentLength, 10), "\r\n"...)
 	for _, name := range names {
@@ -151,15 +152,15 @@ func appendHeader(b []byte, r *http.Request) ([]byte, error) {
 
 // readHeader reads a response up to its body, and those of 1xx before it.
 func (c *conn) readHeader(r *http.Request) (*http.Response, error) {
-	c.room = c.owner.MaxHeader
+	c.room = c.maxHeader
 	for {
 		response, err := http.ReadResponse(c.in, r)
 		switch {
-		case errors.Is(err, io.ErrUnexpectedEOF) && c.room == c.owner.MaxHeader:
+		case errors.Is(err, io.ErrUnexpectedEOF) && c.room == c.maxHeader:
 			return nil, errNoResponse
 		case err != nil:
 			return nil, err
-		case response.StatusCode >= 200 || response.StatusCode == http.StatusSwitchingProtocols:
+		case response.StatusCode/100 != 1 || response.StatusCode == http.StatusSwitchingProtocols:
 			c.room = math.MaxInt
 			return response, nil
 		}
@@ -191,7 +192,10 @@ func (b *body) Close() error {
 		return nil
 	}
 	b.closed = true
-	if b.stop() && b.ended && !b.last && b.conn.in.Buffered() == 0 && b.conn.owner.keep(b.conn) {
+	switch inTime := b.stop(); {
+	case !inTime || !b.ended:
+		return b.conn.socket.Close()
+	case !b.last && b.conn.in.Buffered() == 0 && b.conn.keep(b.conn):
 		return nil
 	}
 	return b.conn.Close()

@@ -3,8 +3,7 @@
 // The Transport of net/http has two goroutines for each connection, one that writes and
 // one that reads, so that an exchange passes through three. A delivery has nothing else
 // to do than to wait for its response: here its own goroutine writes the request, and
-// reads the response. That takes about two thirds of the time. The responses are parsed by
-// net/http all the same.
+// reads the response. The responses are parsed by net/http all the same.
 //
 // Package net/http stays for what is not needed here: HTTP/2, proxies, hosts in Unicode,
 // requests of unknown length, Expect, upgrades of a connection, hooks of httptrace. And one

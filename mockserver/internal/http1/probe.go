@@ -2,12 +2,23 @@
 
 package http1
 
-import "net"
+import (
+	"errors"
+	"net"
+	"os"
+	"time"
+)
 
-// probe would look at a socket. Without it, a connection that a server has closed fails
-// the next request.
-type probe struct{}
+// probe looks at a socket.
+type probe struct{ net.Conn }
 
-func newProbe(net.Conn) probe { return probe{} }
+func newProbe(c net.Conn) probe { return probe{c} }
 
-func (*probe) readable() bool { return false }
+// readable reports whether there is something to read: bytes that nobody asked for, an
+// error, or the end. It waits for that, for a millisecond.
+func (p probe) readable() bool {
+	_ = p.SetReadDeadline(time.Now().Add(time.Millisecond))
+	defer func() { _ = p.SetReadDeadline(time.Time{}) }()
+	_, err := p.Read(make([]byte, 1))
+	return !errors.Is(err, os.ErrDeadlineExceeded)
+}

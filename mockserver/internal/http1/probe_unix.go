@@ -9,34 +9,28 @@ import (
 
 // probe looks at a socket.
 type probe struct {
-	socket syscall.RawConn // nil if it is none
+	socket syscall.RawConn // nil for what is none, as a pipe
 	read   func(fd uintptr) (done bool)
 	silent *bool // set by read
 }
 
-func newProbe(c net.Conn) probe {
+func newProbe(c net.Conn) (p probe) {
 	s, ok := c.(syscall.Conn)
 	if !ok {
-		return probe{}
+		return p
 	}
-	socket, err := s.SyscallConn()
-	if err != nil {
-		return probe{}
-	}
-	silent := new(bool)
-	return probe{socket: socket, silent: silent, read: func(fd uintptr) bool {
-		var one [1]byte
-		n, err := syscall.Read(int(fd), one[:])
-		*silent = n < 0 && (err == syscall.EAGAIN || err == syscall.EWOULDBLOCK)
+	p.socket, _ = s.SyscallConn()
+	p.silent = new(bool)
+	p.read = func(fd uintptr) bool {
+		n, err := syscall.Read(int(fd), make([]byte, 1))
+		*p.silent = n < 0 && (err == syscall.EAGAIN || err == syscall.EWOULDBLOCK)
 		return true
-	}}
+	}
+	return p
 }
 
 // readable reports whether there is something to read: bytes that nobody asked for, an
-// error, or the end.
-func (p *probe) readable() bool {
-	if p.socket == nil {
-		return false
-	}
-	return p.socket.Read(p.read) != nil || !*p.silent
+// error, or the end. It does not wait.
+func (p probe) readable() bool {
+	return p.socket != nil && (p.socket.Read(p.read) != nil || !*p.silent)
 }

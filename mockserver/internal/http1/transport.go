@@ -119,8 +119,9 @@ func (t *Transport) connect(ctx context.Context, u *url.URL) (*conn, error) {
 		return nil, err
 	}
 	to := origin{u.Scheme, u.Host}
+	keep := func(c *conn) bool { return t.keep(to, c) }
 	if u.Scheme != "https" {
-		return newConn(t, to, socket, socket), nil
+		return newConn(socket, socket, t.MaxHeader, keep), nil
 	}
 	config := t.TLS.Clone()
 	config.ServerName = host
@@ -129,14 +130,14 @@ func (t *Transport) connect(ctx context.Context, u *url.URL) (*conn, error) {
 		_ = socket.Close()
 		return nil, err
 	}
-	return newConn(t, to, secure, socket), nil
+	return newConn(secure, socket, t.MaxHeader, keep), nil
 }
 
 // keep takes a connection back whose exchange is over, if there is use for it.
-func (t *Transport) keep(c *conn) bool {
+func (t *Transport) keep(to origin, c *conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	conns := t.idle[c.to]
+	conns := t.idle[to]
 	if t.closed || len(conns) >= t.MaxIdlePerHost {
 		return false
 	}
@@ -144,7 +145,7 @@ func (t *Transport) keep(c *conn) bool {
 		t.idle = make(map[origin][]*conn)
 	}
 	c.idleSince = time.Now()
-	t.idle[c.to] = append(conns, c)
+	t.idle[to] = append(conns, c)
 	if t.reaper == nil {
 		t.reaper = time.AfterFunc(t.IdleTimeout, t.reap)
 	}
