@@ -337,16 +337,21 @@ func (parameter) String() string { return "" }
 func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, values ...string) {
 	p := parameter{query: query, name: name}
 	if len(values) > 0 {
-		p.read = func(value string) (string, error) {
-			if !slices.Contains(values, value) {
-				return "", usagef("--%s is %q: use %s", name, value, strings.Join(values, ", "))
-			}
-			return value, nil
-		}
+		p.read = oneOf(name, values)
 	}
 	cmd.Flags().Var(p, name, help)
 	if len(values) > 0 {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// oneOf reads one of the values that a flag can have.
+func oneOf(flag string, values []string) func(string) (string, error) {
+	return func(value string) (string, error) {
+		if !slices.Contains(values, value) {
+			return "", usagef("--%s is %q: use %s", flag, value, strings.Join(values, ", "))
+		}
+		return value, nil
 	}
 }
 
