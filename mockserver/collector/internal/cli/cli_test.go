@@ -175,6 +175,7 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"destinations-add-again", []string{"destinations", "add", "new one", "https://example.com/hook"}, 1},
 		{"destinations-add-no-url", []string{"destinations", "add", "crm"}, 2},
 		{"destinations-add-bad", []string{"destinations", "add", "bad", "ftp://example.com"}, 1},
+		{"destinations-add-private", []string{"destinations", "add", "private", "http://10.0.0.1/hook"}, 1},
 		{"destinations-remove-unsure", []string{"destinations", "remove", "new one"}, 2},
 		{"destinations-remove", []string{"destinations", "remove", "new one", "--yes"}, 0},
 		{"open-print", []string{"open", "--print"}, 0},
@@ -330,15 +331,21 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{name: "an empty token", args: "verify --url " + locked + " --token-file " + written(t, "\n"), code: 1, want: "--token-file is empty: name a file with the admin token"},
 		{name: "the tracking API alone", args: "status --url " + tracking, code: 1,
 			want: "the admin API is not there: give --url with the address of admin.listen in the configuration"},
-		{name: "wrong webhook", args: "dev --webhook ftp://a --header Host:b", code: 2, want: `--webhook: webhooks[0].url has the protocol "ftp": start it with https:// or http://
---webhook: webhooks[0].headers["Host"] is set by the forwarder: remove it`},
+		{name: "wrong webhook", args: "dev --webhook ftp://a --header Host:b", code: 2, want: `--webhook "ftp://a" has the protocol "ftp": start it with https:// or http://
+--header "Host" is set by the forwarder: remove it`},
+		{name: "wrong header of two webhooks", args: "dev --webhook http://a --webhook http://b --header Host:b", code: 2, want: `--header "Host" is set by the forwarder: remove it`},
+		{name: "too many webhooks", args: "dev" + strings.Repeat(" --webhook http://a", 6), code: 2, want: "--webhook has 6 URLs: keep at most 5"},
+		{name: "webhook in a private network", args: "dev --webhook http://localhost --webhook http://10.0.0.1/hook", code: 2,
+			want: `--webhook "http://10.0.0.1/hook" leads to 10.0.0.1, and nothing is sent there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, add --allow 10.0.0.0/8`},
+		{name: "webhook at the metadata service", args: "dev --webhook http://169.254.169.254 --allow 169.254.0.0/16", code: 2,
+			want: `--webhook "http://169.254.169.254" leads to 169.254.169.254, and nothing is sent there: cloud metadata service 169.254.169.254/32: no setting allows it; use the address of a receiver`},
 		{name: "secret without webhook", args: "dev --shared-secret x", code: 2, want: "--header and --shared-secret are for webhooks: add --webhook URL or --forward NAME=URL"},
 		{name: "forward without name", args: "dev --forward https://a.example/?b=c", code: 2, want: `--forward "https://a.example/?b=c" has no name: write it as NAME=URL`},
 		{name: "forward with an empty name", args: "dev --forward =http://a", code: 2, want: `--forward "=http://a": name: is empty: use 1 to 100 printable characters`},
 		{name: "forward without URL", args: "dev --forward a", code: 2, want: `--forward "a" has no name: write it as NAME=URL`},
 		{name: "forward beside webhook", args: "dev --webhook http://a --forward dev=http://b", code: 2, want: "--forward dev has the name of the destination of --webhook: choose another"},
-		{name: "wrong forward", args: "dev --webhook http://a --forward a=ftp://b --forward a=http://c", code: 2, want: `--forward a: webhooks[0].url has the protocol "ftp": start it with https:// or http://
---forward a: name is "a" again: give each destination a name of its own`},
+		{name: "wrong forward", args: "dev --webhook http://a --forward a=ftp://b --forward a=http://c", code: 2, want: `--forward "a=ftp://b" has the protocol "ftp": start it with https:// or http://
+--forward "a=http://c" is "a" again: give each destination a name of its own`},
 		{name: "no configuration", args: "serve", code: 2, want: "--config is not set: name a file, or begin with collector serve --example > collector.yaml"},
 		{name: "configuration that is not there", args: "serve --config nowhere.yaml", code: 1, want: "--config: open " + nowhere + ": no such file or directory"},
 		{name: "address without port", args: "dev --listen localhost", code: 2, want: `--listen is "localhost": use an address such as 127.0.0.1:8765, or :8765 to be reached from other machines`},
