@@ -95,6 +95,9 @@ those that wait for their first attempt, too. Those that were rejected are no ca
 the collector's: --state rejected lists them, and requests that were refused, with what
 was wrong.
 
+For scripts, --output json, jsonl and yaml print each call with its body, and collector
+plan check takes what jsonl prints.
+
 With --follow it prints what happens as it happens, a line for each call and one for each
 attempt, from the newest --limit on, until it is interrupted. Where the collector is gone
 it tries again until it is back.`,
@@ -134,6 +137,9 @@ it tries again until it is back.`,
 }
 
 func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) error {
+	if c.output.data() {
+		q.Set("bodies", "true")
+	}
 	page, err := get[callPage](ctx, c, "/calls?"+q.Encode())
 	if err != nil {
 		return err

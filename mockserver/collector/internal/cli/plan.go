@@ -40,13 +40,13 @@ func newPlanCheck() *cobra.Command {
 		Use:   "check PLAN [FILE...]",
 		Short: "Hold calls against a plan",
 		Long: `Hold calls against a plan, and list what is not as planned, with the line of the
-plan. Calls come from files, or from standard input: JSON, one call a line, or one
-array of calls, as GET /messages of collector dev answers. What collector calls
-prints has no properties. With --collector they are those that a collector that runs
+plan. Calls come from files, or from standard input: JSON, one call a line, as
+collector calls --output jsonl prints them, or one array of calls, as GET /messages of
+collector dev answers. With --collector they are those that a collector that runs
 remembers.
 
-The exit code is 1 if a call is not as planned, or a file has what is no call; with
---unused also if the plan has an event that no call was.`,
+The exit code is 1 if a call is not as planned, a file has what is no call, or there is
+no call at all; with --unused also if the plan has an event that no call was.`,
 		Example: `  collector plan check plan.yaml < calls.jsonl
   collector plan check plan.yaml --github calls.jsonl
   collector plan check plan.yaml --collector --source web --since 1h`,
@@ -133,6 +133,12 @@ func (c *checked) printGitHub(out io.Writer) {
 	for _, e := range c.report.Unused() {
 		annotate(out, level, e.File, e.Line, "unused event", e.String()+" is planned, and no call was one")
 	}
+	summary, _, _ := strings.Cut(c.report.String(), "\n")
+	if len(c.report.Groups()) == 0 && !c.report.OK() {
+		annotate(out, "error", c.plan.File(), 1, "no calls", summary)
+		return
+	}
+	fmt.Fprintln(out, plain(summary))
 }
 
 // annotate prints one workflow command, in which some characters are escaped.
