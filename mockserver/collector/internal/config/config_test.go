@@ -300,6 +300,31 @@ func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
 	}
 }
 
+// TestEverySecretOfAFileIsWarnedOf: who takes one out of the file should know of the others.
+func TestEverySecretOfAFileIsWarnedOf(t *testing.T) {
+	dir := t.TempDir()
+	text := `data: d
+admin: {token: in-clear-text}
+destinations:
+  - {name: a, sharedSecret: "${file:shared}", webhooks: [{url: "https://example.com/"}]}
+  - {name: b, sharedSecret: "${file:shared}", webhooks: [{url: "https://example.com/", headers: {Authorization: Bearer x}}]}
+`
+	write(t, dir, "c.yaml", text)
+	write(t, dir, "shared", "a-long-secret")
+	for _, name := range []string{"c.yaml", "shared"} {
+		require.NoError(t, os.Chmod(filepath.Join(dir, name), 0o644)) //nolint:gosec // what is warned of
+	}
+	got, err := parse("c.yaml", []byte(text), testExpander(dir), noNames)
+	require.NoError(t, err)
+	var fields []string
+	for _, w := range got.Warnings() {
+		fields = append(fields, w.Field+" "+filepath.Base(w.Hint))
+	}
+	assert.Equal(t, []string{
+		"admin.token c.yaml", "destinations[0].sharedSecret shared", "destinations[1].sharedSecret shared", `destinations[1].webhooks[0].headers["Authorization"] c.yaml`,
+	}, fields)
+}
+
 func TestPlansOfSources(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "plan.yaml", "plan: shop\ntrack:\n  E: {properties: {a: {type: string}}}\n")
