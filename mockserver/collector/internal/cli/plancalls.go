@@ -165,15 +165,17 @@ func callOf(line []byte) ([]byte, error) {
 		Ref, Kind string
 		Body      json.RawMessage
 	}
-	var rejected string // is as it came, perhaps no JSON
+	if bytes.Contains(line, []byte(`"ref"`)) {
+		_ = json.Unmarshal(line, &printed) // what is no JSON is no call, as the plan will say
+	}
 	switch {
-	case !bytes.Contains(line, []byte(`"ref"`)) || json.Unmarshal(line, &printed) != nil || printed.Ref == "":
+	case printed.Ref == "" || printed.Kind == "" && printed.Body == nil:
 		return line, nil
 	case printed.Kind != "":
 		return nil, errors.New("says what happened, and has no properties: take what collector calls --output jsonl prints without --follow")
-	case printed.Body == nil:
-		return line, nil
-	case json.Unmarshal(printed.Body, &rejected) == nil:
+	}
+	var rejected string // is as it came, perhaps no JSON
+	if json.Unmarshal(printed.Body, &rejected) == nil {
 		return []byte(rejected), nil
 	}
 	return printed.Body, nil
