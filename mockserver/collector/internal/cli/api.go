@@ -41,14 +41,19 @@ type client struct {
 	requester *http.Client // nil before the first request
 }
 
-// addTo gives a command the flags of all commands that ask a collector, and returns it.
+// addTo gives a command the flags of all commands that ask a collector and print what it
+// says, and returns it.
 func (c *client) addTo(cmd *cobra.Command) *cobra.Command {
-	c.addAddressTo(cmd)
-	flags := cmd.Flags()
-	flags.StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default $COLLECTOR_TOKEN holds the token)")
+	c.addAccessTo(cmd)
 	c.output.addOutputTo(cmd)
-	_ = cmd.MarkFlagFilename("token-file")
 	return cmd
+}
+
+// addAccessTo gives a command the flags that say where the collector is, and who asks.
+func (c *client) addAccessTo(cmd *cobra.Command) {
+	c.addAddressTo(cmd)
+	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default $COLLECTOR_TOKEN holds the token)")
+	_ = cmd.MarkFlagFilename("token-file")
 }
 
 // addAddressTo gives a command the flags that say where the collector is.

@@ -60,6 +60,7 @@ no call at all; with --unused also if the plan has an event that no call was.`,
 	cmd.Flags().BoolVar(&github, "github", false, "print lines that GitHub Actions shows beside the plan, ::error file=…")
 	cmd.Flags().BoolVar(&unused, "unused", false, "fail if the plan has an event that no call was")
 	calls.addTo(cmd)
+	calls.client.output.addOutputTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := plan.Load(args[0])
 		if err != nil {
@@ -190,7 +191,6 @@ out.`,
 	cmd.Flags().StringVar(&config.Name, "name", "inferred", "the name of the plan")
 	cmd.Flags().IntVar(&config.MaxEnum, "max-enum", 12, "how many values a property may have to become an enum; -1 for no enums")
 	calls.addTo(cmd)
-	cmd.Flags().Lookup("json").Hidden = true // a plan is YAML
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		x := infer.New(config)
 		bad := 0

@@ -119,6 +119,8 @@ func TestPlanCommands(t *testing.T) {
 		{"plan-check-both", "", []string{"check", "plan.yaml", "calls.jsonl", "--collector"}, 2},
 		{"plan-check-open-array", "[" + goodOrder, []string{"check", "plan.yaml"}, 1},
 		{"plan-infer", "", []string{"infer", "calls.jsonl", "--name", "shop"}, 0},
+		{"plan-infer-one", goodOrder, []string{"infer"}, 0},
+		{"plan-infer-output", goodOrder, []string{"infer", "-o", "json"}, 2},
 		{"plan-infer-none", "", []string{"infer"}, 1},
 		{"plan-diff", "", []string{"diff", "plan.yaml", "newer.yaml"}, 0},
 		{"plan-diff-json", "", []string{"diff", "plan.yaml", "newer.yaml", "--json", "--fail-on", "senders"}, 1},

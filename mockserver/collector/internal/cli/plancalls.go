@@ -29,7 +29,7 @@ type callSource struct {
 func (s *callSource) addTo(cmd *cobra.Command) {
 	s.query = s.client.filterFlags(cmd)
 	cmd.Flags().BoolVar(&s.collector, "collector", false, "take the calls that a collector remembers that runs at --url")
-	s.client.addTo(cmd)
+	s.client.addAccessTo(cmd)
 }
 
 // filters are the flags that pick calls of a collector.
