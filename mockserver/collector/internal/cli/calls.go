@@ -264,7 +264,7 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 		return c.output.print(out, json.RawMessage(fmt.Appendf(nil, `{"call":%s,%s`, one.raw, list.raw[len("{"):])), "")
 	}
 	shown := one.read
-	fmt.Fprintf(out, "%s %s, source %s, received %s\n\n", shown.Type, plain(shown.title()), plain(shown.Source), shown.ReceivedAt.Local().Format(time.RFC3339Nano))
+	fmt.Fprintf(out, "%s, source %s, received %s\n\n", strings.TrimSpace(shown.Type+" "+plain(shown.title())), plain(shown.Source), shown.ReceivedAt.Local().Format(time.RFC3339Nano))
 	var body bytes.Buffer
 	if err := json.Indent(&body, terminal.PlainJSON(shown.Body), "", "  "); err != nil {
 		return err
