@@ -153,6 +153,8 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 		{"POST", "/sources", `{"name":"x"} {}`, 400, "invalid_json", "the body goes on after its object; send one object"},
 		{"POST", "/destinations", `{"name":"x","type":"mail"}`, 422, "invalid", `type: is "mail": use "webhooks"`},
 		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"ftp://a"}]}`, 422, "invalid", `webhooks[0].url: has the protocol "ftp": start it with https:// or http://`},
+		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://localhost"},{"url":"http://10.0.0.1"}]}`, 422, "invalid", `webhooks[1].url: leads to 10.0.0.1, and nothing is sent there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
+		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://metadata.google.internal"}]}`, 422, "invalid", `webhooks[0].url: leads to 169.254.169.254, and nothing is sent there: cloud metadata service 169.254.169.254/32: no setting allows it; use the address of a receiver`},
 		{"GET", "/calls?limit=0", "", 400, "invalid_parameter", `the parameter limit is "0"; use a number from 1 to 500`},
 		{"GET", "/calls?since=noon", "", 400, "invalid_parameter", `the parameter since is "noon"; use a time such as 2026-01-31T12:00:00Z`},
 		{"GET", "/calls?state=lost", "", 400, "invalid_parameter", `the parameter state is "lost"; use pending, delivered, failed or filtered`},

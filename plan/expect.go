@@ -20,7 +20,7 @@ type Calls interface {
 	Bodies() iter.Seq[[]byte]
 }
 
-// Expect fails the test unless all calls that came are as the plan of a file says. It
+// Expect fails the test unless calls came, and all are as the plan of a file says. It
 // lists every violation of every call, grouped, with the line of the plan:
 //
 //	srv := mockserver.RunT(t)
@@ -28,7 +28,7 @@ type Calls interface {
 //	plan.Expect(t, srv, "plan.yaml")
 //
 // It does not wait, and the test goes on: call it when what the test does is done, and
-// was flushed. A test to which no calls came passes. A file is read once for all tests of
+// was flushed. A file is read once for all tests of
 // a process; one that is no plan fails each of them, and says why.
 func Expect(t TB, calls Calls, file string) {
 	t.Helper()
@@ -42,7 +42,10 @@ func Expect(t TB, calls Calls, file string) {
 		report.Add(body)
 	}
 	x.count(report)
-	if !report.OK() {
+	switch {
+	case report.empty():
+		t.Errorf("plan: %v: call Expect once the client was flushed or closed", report)
+	case !report.OK():
 		t.Errorf("plan: %v", report)
 	}
 }

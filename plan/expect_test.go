@@ -66,12 +66,22 @@ func TestExpectFailsWithGroupsOfViolations(t *testing.T) {
 }
 
 func TestExpectPassesWhereCallsAreAsPlanned(t *testing.T) {
-	for _, calls := range []came{{rightCall, `{"type":"page"}`}, {}} {
+	for _, calls := range []came{{rightCall, `{"type":"page"}`}, {`{"type":"alias"}`}} {
 		var tb fakeTB
 		plan.Expect(&tb, calls, planFile(t))
 		if len(tb.failures) > 0 {
 			t.Error(tb.failures)
 		}
+	}
+}
+
+func TestExpectFailsWithoutCalls(t *testing.T) {
+	file := planFile(t)
+	var tb fakeTB
+	plan.Expect(&tb, came{}, file)
+	want := "plan: there is no call to hold against " + file + ": call Expect once the client was flushed or closed"
+	if len(tb.failures) != 1 || tb.failures[0] != want {
+		t.Errorf("got %q, want %q", tb.failures, want)
 	}
 }
 
@@ -118,9 +128,14 @@ func TestUnusedConcurrentSafe(t *testing.T) {
 func TestReportCounts(t *testing.T) {
 	p := shop(t)
 	r := p.NewReport()
-	if got, want := r.String(), "no calls, and so all are as planned in testdata/shop.yaml"; got != want {
+	if got, want := r.String(), "there is no call to hold against testdata/shop.yaml"; got != want || r.OK() {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	r.Add([]byte(`{"type":"alias"}`))
+	if got, want := r.String(), "no call is of a type that testdata/shop.yaml has"; got != want || !r.OK() {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r = p.NewReport()
 	for _, call := range []string{`{"type":"page","name":"Docs","properties":{"path":"/"}}`, `{"type":"alias"}`, `{"type":"page","name":"x"}`} {
 		r.Add([]byte(call))
 	}

@@ -103,8 +103,10 @@ func (r *Report) Calls() (judged, bad int) { return r.calls, r.bad }
 // Passed returns how many calls were of types that the plan says nothing of.
 func (r *Report) Passed() int { return r.passed }
 
-// OK reports whether all calls are as planned.
-func (r *Report) OK() bool { return r.bad == 0 }
+// OK reports whether there were calls, and all of them are as planned or pass.
+func (r *Report) OK() bool { return !r.empty() && r.bad == 0 }
+
+func (r *Report) empty() bool { return r.calls+r.passed == 0 }
 
 // Groups returns the violations, by call, in the order in which calls and violations
 // came; at most 10,000.
@@ -138,11 +140,15 @@ func (r *Report) Unused() []*Event {
 //	  track "Order Completed"
 //	    shop.yaml:9: /properties/total is missing; the plan requires a number (2 calls)
 func (r *Report) String() string {
-	var b strings.Builder
-	if r.OK() {
-		fmt.Fprintf(&b, "%s as planned in %s", areAll(r.calls), r.plan.file)
-		return b.String()
+	switch {
+	case r.empty():
+		return "there is no call to hold against " + r.plan.file
+	case r.calls == 0:
+		return fmt.Sprintf("no call is of a type that %s has", r.plan.file)
+	case r.OK():
+		return fmt.Sprintf("%s as planned in %s", areAll(r.calls), r.plan.file)
 	}
+	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %s not as planned in %s", r.bad, are(r.calls), r.plan.file)
 	call := ""
 	for _, g := range r.Groups() {
@@ -187,11 +193,8 @@ func are(n int) string {
 }
 
 func areAll(n int) string {
-	switch n {
-	case 0:
-		return "no calls, and so all are"
-	case 1:
-		return "1 call is"
+	if n == 1 {
+		return are(n)
 	}
 	return fmt.Sprintf("all %d calls are", n)
 }

@@ -1,8 +1,13 @@
 """A program that is tested: it says that somebody has signed up."""
 
-import requests
+import base64
+import json
+import urllib.request
 
 
 def sign_up(user_id, plan, endpoint):
     call = {"event": "Signed Up", "userId": user_id, "properties": {"plan": plan}}
-    requests.post(f"{endpoint}/v1/track", auth=("web", ""), json=call, timeout=10).raise_for_status()
+    write_key = base64.b64encode(b"web:").decode()  # as the user of Basic auth
+    headers = {"Authorization": f"Basic {write_key}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{endpoint}/v1/track", json.dumps(call).encode(), headers)
+    urllib.request.urlopen(request, timeout=10).close()  # raises where the collector refuses it

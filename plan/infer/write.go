@@ -20,7 +20,7 @@ import (
 func (x *Inference) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	o := &output{&b, x.config}
-	fmt.Fprintf(&b, "# Inferred from %d calls. Look through it: what calls had so far need not be all\n# that they may have, nor all that was meant.\n", x.calls)
+	fmt.Fprintf(&b, "# Inferred from %s. Look through it: what calls had so far need not be all\n# that they may have, nor all that was meant.\n", calls(x.calls))
 	o.line(0, "plan: "+quote(x.config.Name), "")
 	for _, callType := range []string{"track", "page", "screen"} {
 		o.named(callType, x.entriesOf(callType))

@@ -135,9 +135,10 @@ func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destinatio
 }
 
 // CheckDestination returns a [*webhook.FieldError] for each thing that is wrong with a
-// destination but for its name, joined.
+// destination but for its name, joined. A webhook to which the policy allows no connection
+// is wrong; names are not resolved.
 func (c *Collector) CheckDestination(d *tracking.Destination) error {
-	errs := []error{d.Validate()}
+	errs := []error{d.Validate(), settings.CheckReachable(c.config.Sender.Policy, d.Webhooks, nil)}
 	known := c.Settings().Sources
 	for i, name := range d.Sources {
 		if !c.config.AnyWriteKey && !slices.ContainsFunc(known, settings.SourceNamed(name)) {

@@ -7,5 +7,6 @@
 // # Files
 //
 //  1. settings.go: sources and destinations, and the rules that they keep together
-//  2. name.go: what a name may be, and what has a name
+//  2. reach.go: whether egress allows what they lead to
+//  3. name.go: what a name may be, and what has a name
 package settings

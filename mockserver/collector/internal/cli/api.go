@@ -41,14 +41,19 @@ type client struct {
 	requester *http.Client // nil before the first request
 }
 
-// addTo gives a command the flags of all commands that ask a collector, and returns it.
+// addTo gives a command the flags of all commands that ask a collector and print what it
+// says, and returns it.
 func (c *client) addTo(cmd *cobra.Command) *cobra.Command {
-	c.addAddressTo(cmd)
-	flags := cmd.Flags()
-	flags.StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default $COLLECTOR_TOKEN holds the token)")
+	c.addAccessTo(cmd)
 	c.output.addOutputTo(cmd)
-	_ = cmd.MarkFlagFilename("token-file")
 	return cmd
+}
+
+// addAccessTo gives a command the flags that say where the collector is, and who asks.
+func (c *client) addAccessTo(cmd *cobra.Command) {
+	c.addAddressTo(cmd)
+	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default $COLLECTOR_TOKEN holds the token)")
+	_ = cmd.MarkFlagFilename("token-file")
 }
 
 // addAddressTo gives a command the flags that say where the collector is.
@@ -337,16 +342,21 @@ func (parameter) String() string { return "" }
 func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, values ...string) {
 	p := parameter{query: query, name: name}
 	if len(values) > 0 {
-		p.read = func(value string) (string, error) {
-			if !slices.Contains(values, value) {
-				return "", usagef("--%s is %q: use %s", name, value, strings.Join(values, ", "))
-			}
-			return value, nil
-		}
+		p.read = oneOf(name, values)
 	}
 	cmd.Flags().Var(p, name, help)
 	if len(values) > 0 {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// oneOf reads one of the values that a flag can have.
+func oneOf(flag string, values []string) func(string) (string, error) {
+	return func(value string) (string, error) {
+		if !slices.Contains(values, value) {
+			return "", usagef("--%s is %q: use %s", flag, value, strings.Join(values, ", "))
+		}
+		return value, nil
 	}
 }
 

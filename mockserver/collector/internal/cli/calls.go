@@ -26,6 +26,8 @@ var (
 	callStates = []string{"pending", "delivered", "failed", "filtered"}
 	// listStates are those by which calls are listed: rejected ones were never taken.
 	listStates = append(slices.Clone(callStates), "rejected")
+	// callTypes are those of calls that a collector has: delete is its own.
+	callTypes = append(slices.Clone(fields.Types), "delete")
 )
 
 // filterFlags adds the flags that pick calls, and returns the parameters that they
@@ -36,36 +38,28 @@ func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	flags.Var(parameter{query: q, name: "messageId", repeated: true}, "id", "only the call with this `messageId` (repeatable)")
 	flags.Var(parameter{query: q, name: "source", repeated: true}, "source", "only calls of this `source` (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames)
-	flags.Var(parameter{query: q, name: "type", repeated: true}, "type", "only calls of this `type`: identify, track, page, screen, group or alias (repeatable)")
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.Types, cobra.ShellCompDirectiveNoFileComp))
+	flags.Var(parameter{query: q, name: "type", repeated: true, read: oneOf("type", callTypes)}, "type", "only calls of this `type`: "+strings.Join(callTypes, ", ")+" (repeatable)")
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(callTypes, cobra.ShellCompDirectiveNoFileComp))
 	parameterFlag(cmd, q, "event", "only track calls of this event, and pages and screens of this name")
 	flags.Var(parameter{query: q, name: "userId"}, "user-id", "only calls with this userId or anonymousId")
 	parameterFlag(cmd, q, "text", "only calls whose body holds this text")
 	flags.Var(parameter{query: q, name: "since", read: moment("since")}, "since", "only calls received since then: a time (2026-01-31T12:00:00Z), or how long ago (90m)")
 	flags.Var(parameter{query: q, name: "until", read: moment("until")}, "until", "only calls received before then: a time, or how long ago")
-	flags.Var(parameter{query: q, name: "where", repeated: true, read: condition}, "where", "only calls of which this `condition` on a property, a trait or the context holds: prop.plan=Pro, 'prop.total>100' (repeatable)")
+	flags.Var(parameter{query: q, name: "where", repeated: true, read: condition}, "where", "only calls of which this `condition` on a property, a trait or the context holds, as in the search of the inspector: prop.plan:Pro, 'prop.total:>100' (repeatable)")
 	return q
 }
 
-// condition makes of a condition what the admin API takes.
+// condition checks a condition, which is written as the search of the inspector and the
+// admin API have it.
 func condition(s string) (string, error) {
-	at := strings.IndexAny(s, "=<>")
-	if at < 0 {
-		return "", usagef("--where %q compares nothing: use a condition such as prop.plan=Pro or 'prop.total>100'", s)
-	}
-	if name, _, _ := strings.Cut(s[:at], "."); !slices.Contains([]string{"prop", "traits", "context"}, name) {
-		return "", usagef("--where %q does not say of what: begin with prop., traits. or context., as in prop.plan=Pro", s)
-	}
-	op := s[at : at+1]
-	if op != "=" && strings.HasPrefix(s[at+1:], "=") {
-		op += "="
-	}
-	value := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s[at+len(op):])
-	term := s[:at] + ":" + op + `"` + value + `"`
-	if _, err := search.Parse(term); err != nil {
+	query, err := search.Parse(s)
+	if err != nil {
 		return "", usagef("--where %q cannot be read: %w", s, err)
 	}
-	return term, nil
+	if len(query) == 0 || slices.ContainsFunc(query, func(t search.Term) bool { return len(t.Path) == 0 }) {
+		return "", usagef(`--where %q is no condition on a property, a trait or the context: write one such as prop.plan:Pro, 'prop.total:>100' or 'traits.city:"New York"'`, s)
+	}
+	return s, nil
 }
 
 // moment reads a time, or how long ago it was.
@@ -101,12 +95,15 @@ those that wait for their first attempt, too. Those that were rejected are no ca
 the collector's: --state rejected lists them, and requests that were refused, with what
 was wrong.
 
+For scripts, --output json, jsonl and yaml print each call with its body, and collector
+plan check takes what jsonl prints.
+
 With --follow it prints what happens as it happens, a line for each call and one for each
 attempt, from the newest --limit on, until it is interrupted. Where the collector is gone
 it tries again until it is back.`,
 		Example: `  collector calls --type track --limit 10
   collector calls --follow --event 'Signed Up'
-  collector calls --where prop.plan=Pro --where 'prop.total>100'
+  collector calls --where prop.plan:Pro --where 'prop.total:>100'
   collector calls --state rejected
   collector calls --state failed --since 1h
   collector calls 0199d2c0-9a52-7e00-8000-2f5b4e1d6a10`,
@@ -140,6 +137,9 @@ it tries again until it is back.`,
 }
 
 func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) error {
+	if c.output.data() {
+		q.Set("bodies", "true")
+	}
 	page, err := get[callPage](ctx, c, "/calls?"+q.Encode())
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 		return c.output.print(out, json.RawMessage(fmt.Appendf(nil, `{"call":%s,%s`, one.raw, list.raw[len("{"):])), "")
 	}
 	shown := one.read
-	fmt.Fprintf(out, "%s %s, source %s, received %s\n\n", shown.Type, plain(shown.title()), plain(shown.Source), shown.ReceivedAt.Local().Format(time.RFC3339Nano))
+	fmt.Fprintf(out, "%s, source %s, received %s\n\n", strings.TrimSpace(shown.Type+" "+plain(shown.title())), plain(shown.Source), shown.ReceivedAt.Local().Format(time.RFC3339Nano))
 	var body bytes.Buffer
 	if err := json.Indent(&body, terminal.PlainJSON(shown.Body), "", "  "); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/service"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // devFirst is how many activities dev begins with: those since its start.
@@ -179,8 +181,7 @@ func (f *devFlags) config() (*config.Config, error) {
 	if len(f.webhooks)+len(f.forwards) == 0 && (len(f.headers) > 0 || f.secret != "") {
 		return nil, usagef("--header and --shared-secret are for webhooks: add --webhook URL or --forward NAME=URL")
 	}
-	flags, err := f.addDestinations(c, headers)
-	if err != nil {
+	if err := f.addDestinations(c, headers); err != nil {
 		return nil, err
 	}
 	for _, network := range f.allow {
@@ -190,15 +191,8 @@ func (f *devFlags) config() (*config.Config, error) {
 		}
 		c.Egress.Allow = append(c.Egress.Allow, prefix)
 	}
-	if err := c.Settings().Validate(); err != nil {
-		var problems []string
-		for _, p := range settings.FieldErrors(err) {
-			var i int
-			_, _ = fmt.Sscanf(p.Field, "destinations[%d]", &i) // no other field can be wrong
-			_, field, _ := strings.Cut(p.Field, ".")
-			problems = append(problems, fmt.Sprintf("%s: %s %s: %s", flags[i], field, p.Problem, p.Hint))
-		}
-		return nil, usagef("%s", strings.Join(problems, "\n"))
+	if err := f.check(c); err != nil {
+		return nil, err
 	}
 	if !config.Loopback(f.listen) {
 		c.Admin.Token = cmp.Or(os.Getenv("COLLECTOR_TOKEN"), rand.Text())
@@ -206,32 +200,75 @@ func (f *devFlags) config() (*config.Config, error) {
 	return c, nil
 }
 
-// addDestinations adds those of --webhook and --forward, and returns which flag each is of.
-func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) (flags []string, err error) {
-	add := func(flag, name string, urls ...string) {
+// addDestinations adds those of --webhook and --forward, in this order.
+func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) error {
+	add := func(name string, urls ...string) {
 		d := config.Destination{Name: name, SharedSecret: f.secret}
 		for _, url := range urls {
 			d.Webhooks = append(d.Webhooks, config.Webhook{URL: url, Headers: headers})
 		}
-		c.Destinations, flags = append(c.Destinations, d), append(flags, flag)
+		c.Destinations = append(c.Destinations, d)
 	}
 	if len(f.webhooks) > 0 {
-		add("--webhook", devDestination, f.webhooks...)
+		add(devDestination, f.webhooks...)
 	}
 	for _, forward := range f.forwards {
 		name, url, ok := strings.Cut(forward, "=")
 		if !ok || strings.Contains(name, "://") {
-			return nil, usagef("--forward %q has no name: write it as NAME=URL", forward)
+			return usagef("--forward %q has no name: write it as NAME=URL", forward)
 		}
 		if name == devDestination && len(f.webhooks) > 0 {
-			return nil, usagef("--forward %s has the name of the destination of --webhook: choose another", name)
+			return usagef("--forward %s has the name of the destination of --webhook: choose another", name)
 		}
 		if err := settings.CheckName(name); err != nil {
-			return nil, usagef("--forward %q: %v", forward, err)
+			return usagef("--forward %q: %v", forward, err)
 		}
-		add("--forward "+name, name, url)
+		add(name, url)
 	}
-	return flags, nil
+	return nil
+}
+
+// check says what is wrong with the destinations, and which flag each is of.
+func (f *devFlags) check(c *config.Config) error {
+	all := c.Settings()
+	policy := webhook.Policy{AllowLoopback: true, Allow: c.Egress.Allow}
+	errs := []error{all.Validate()}
+	for i, d := range all.Destinations {
+		for _, p := range settings.FieldErrors(settings.CheckReachable(policy, d.Webhooks, nil)) {
+			p.Field = fmt.Sprintf("destinations[%d].%s", i, p.Field)
+			errs = append(errs, p)
+		}
+	}
+	asFlag := strings.NewReplacer(`set egress.allow: ["`, "add --allow ", `"]`, "")
+	var problems []string
+	for _, p := range settings.FieldErrors(errors.Join(errs...)) {
+		problem := fmt.Sprintf("%s %s: %s", f.flagOf(p.Field), p.Problem, asFlag.Replace(p.Hint))
+		if !slices.Contains(problems, problem) { // each webhook has every header
+			problems = append(problems, problem)
+		}
+	}
+	if len(problems) > 0 {
+		return usagef("%s", strings.Join(problems, "\n"))
+	}
+	return nil
+}
+
+// flagOf names the flag that a field of the settings comes from. No others can be wrong.
+func (f *devFlags) flagOf(field string) string {
+	var d, w int
+	n, _ := fmt.Sscanf(field, "destinations[%d].webhooks[%d]", &d, &w)
+	_, header, ofHeader := strings.Cut(field, "].headers[")
+	switch {
+	case ofHeader:
+		return "--header " + strings.TrimSuffix(header, "]")
+	case len(f.webhooks) == 0:
+		d++
+	case d == 0 && n < 2: // how many there are
+		return "--webhook"
+	case d == 0:
+		return fmt.Sprintf("--webhook %q", f.webhooks[w])
+	}
+	return fmt.Sprintf("--forward %q", f.forwards[d-1])
 }
 
 // welcome says where things are.

@@ -40,13 +40,13 @@ func newPlanCheck() *cobra.Command {
 		Use:   "check PLAN [FILE...]",
 		Short: "Hold calls against a plan",
 		Long: `Hold calls against a plan, and list what is not as planned, with the line of the
-plan. Calls come from files, or from standard input: JSON, one call a line, or one
-array of calls, as GET /messages of collector dev answers. What collector calls
-prints has no properties. With --collector they are those that a collector that runs
+plan. Calls come from files, or from standard input: JSON, one call a line, as
+collector calls --output jsonl prints them, or one array of calls, as GET /messages of
+collector dev answers. With --collector they are those that a collector that runs
 remembers.
 
-The exit code is 1 if a call is not as planned, or a file has what is no call; with
---unused also if the plan has an event that no call was.`,
+The exit code is 1 if a call is not as planned, a file has what is no call, or there is
+no call at all; with --unused also if the plan has an event that no call was.`,
 		Example: `  collector plan check plan.yaml < calls.jsonl
   collector plan check plan.yaml --github calls.jsonl
   collector plan check plan.yaml --collector --source web --since 1h`,
@@ -60,6 +60,7 @@ The exit code is 1 if a call is not as planned, or a file has what is no call; w
 	cmd.Flags().BoolVar(&github, "github", false, "print lines that GitHub Actions shows beside the plan, ::error file=…")
 	cmd.Flags().BoolVar(&unused, "unused", false, "fail if the plan has an event that no call was")
 	calls.addTo(cmd)
+	calls.client.output.addOutputTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := plan.Load(args[0])
 		if err != nil {
@@ -133,6 +134,12 @@ func (c *checked) printGitHub(out io.Writer) {
 	for _, e := range c.report.Unused() {
 		annotate(out, level, e.File, e.Line, "unused event", e.String()+" is planned, and no call was one")
 	}
+	summary, _, _ := strings.Cut(c.report.String(), "\n")
+	if len(c.report.Groups()) == 0 && !c.report.OK() {
+		annotate(out, "error", c.plan.File(), 1, "no calls", summary)
+		return
+	}
+	fmt.Fprintln(out, plain(summary))
 }
 
 // annotate prints one workflow command, in which some characters are escaped.
@@ -184,7 +191,6 @@ out.`,
 	cmd.Flags().StringVar(&config.Name, "name", "inferred", "the name of the plan")
 	cmd.Flags().IntVar(&config.MaxEnum, "max-enum", 12, "how many values a property may have to become an enum; -1 for no enums")
 	calls.addTo(cmd)
-	cmd.Flags().Lookup("json").Hidden = true // a plan is YAML
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		x := infer.New(config)
 		bad := 0

@@ -32,6 +32,43 @@ const (
 	misnamed  = `{"type":"track","event":"order_completed"}` + "\n"
 )
 
+// What collector calls prints can be held against a plan.
+func TestPlanOfWhatCallsPrints(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true})
+	t.Setenv("COLLECTOR_URL", srv.URL)
+	for _, properties := range []string{`{"orderId":"7","total":1}`, `{"orderId":7,"total":1}`} {
+		_, errOut, code := run(t, "send", "track", "--event", "Order Completed", "--user-id", "u", "--properties", properties)
+		require.Zero(t, code, errOut)
+	}
+	rejected, err := srv.Client().Post(srv.URL+"/v1/track", "application/json", strings.NewReader(`{"type":"track","writeKey":"k","event":"Order Completed"}`))
+	require.NoError(t, err)
+	require.NoError(t, rejected.Body.Close())
+	_, err = srv.Wait(t.Context(), 2)
+	require.NoError(t, err)
+	printed := func(args ...string) string {
+		out, errOut, code := run(t, append([]string{"calls", "-o", "jsonl"}, args...)...)
+		require.Zero(t, code, errOut)
+		return out
+	}
+	inDirectory(t, map[string]string{"plan.yaml": shopPlan})
+
+	out, errOut, code := runWith(t, printed(), "plan", "check", "plan.yaml")
+	assert.Equal(t, 1, code, errOut)
+	assert.Contains(t, out, "1 of 2 calls are not as planned in plan.yaml\n  track \"Order Completed\"\n    plan.yaml:5: /properties/orderId is 7, a number; the plan says a string (at standard input:1)\n")
+
+	out, errOut, code = runWith(t, printed("--state", "rejected"), "plan", "check", "plan.yaml")
+	assert.Equal(t, 1, code, errOut)
+	assert.Contains(t, out, "/properties/orderId is missing")
+
+	out, errOut, code = runWith(t, printed(), "plan", "infer")
+	assert.Zero(t, code, errOut)
+	assert.Contains(t, out, "Order Completed: # 2 calls")
+
+	_, errOut, code = runWith(t, `{"kind":"call","ref":"a","type":"track","title":"Order Completed"}`, "plan", "check", "plan.yaml")
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "collector: standard input: line 1 says what happened, and has no properties: take what collector calls --output jsonl prints without --follow\n", errOut)
+}
+
 // inDirectory changes to a directory with files, so that outputs have their names.
 func inDirectory(t *testing.T, files map[string]string) {
 	t.Helper()
@@ -69,7 +106,11 @@ func TestPlanCommands(t *testing.T) {
 		{"plan-check-github", "", []string{"check", "plan.yaml", "calls.jsonl", "--github"}, 1},
 		{"plan-check-array", "", []string{"check", "plan.yaml", "array.json"}, 1},
 		{"plan-check-unused", goodOrder, []string{"check", "plan.yaml", "--unused", "--github"}, 1},
-		{"plan-check-none", " \n", []string{"check", "plan.yaml"}, 0},
+		{"plan-check-none", " \n", []string{"check", "plan.yaml"}, 1},
+		{"plan-check-none-json", "", []string{"check", "plan.yaml", "-o", "json"}, 1},
+		{"plan-check-none-github", "[]", []string{"check", "plan.yaml", "--github"}, 1},
+		{"plan-check-passed", `{"type":"alias"}`, []string{"check", "plan.yaml"}, 0},
+		{"plan-check-lines", "{\n" + goodOrder, []string{"check", "plan.yaml"}, 1},
 		{"plan-check-no-plan", "", []string{"check"}, 2},
 		{"plan-check-no-file", "", []string{"check", "missing.yaml"}, 1},
 		{"plan-check-no-calls-file", "", []string{"check", "plan.yaml", "missing.jsonl"}, 1},
@@ -78,6 +119,8 @@ func TestPlanCommands(t *testing.T) {
 		{"plan-check-both", "", []string{"check", "plan.yaml", "calls.jsonl", "--collector"}, 2},
 		{"plan-check-open-array", "[" + goodOrder, []string{"check", "plan.yaml"}, 1},
 		{"plan-infer", "", []string{"infer", "calls.jsonl", "--name", "shop"}, 0},
+		{"plan-infer-one", goodOrder, []string{"infer"}, 0},
+		{"plan-infer-output", goodOrder, []string{"infer", "-o", "json"}, 2},
 		{"plan-infer-none", "", []string{"infer"}, 1},
 		{"plan-diff", "", []string{"diff", "plan.yaml", "newer.yaml"}, 0},
 		{"plan-diff-json", "", []string{"diff", "plan.yaml", "newer.yaml", "--json", "--fail-on", "senders"}, 1},

@@ -29,7 +29,7 @@ type callSource struct {
 func (s *callSource) addTo(cmd *cobra.Command) {
 	s.query = s.client.filterFlags(cmd)
 	cmd.Flags().BoolVar(&s.collector, "collector", false, "take the calls that a collector remembers that runs at --url")
-	s.client.addTo(cmd)
+	s.client.addAccessTo(cmd)
 }
 
 // filters are the flags that pick calls of a collector.
@@ -144,12 +144,41 @@ func readLines(r *bufio.Reader, name string, each func(place string, call []byte
 	for n := 1; ; n++ {
 		line, err := readLine(r)
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			each(fmt.Sprintf("%s:%d", name, n), line)
+			call, err := callOf(line)
+			if err != nil {
+				return fmt.Errorf("line %d %w", n, err)
+			}
+			each(fmt.Sprintf("%s:%d", name, n), call)
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// callOf returns the call of a line: the line, or of what collector calls prints the body.
+func callOf(line []byte) ([]byte, error) {
+	if len(line) == 1 && line[0] == '{' {
+		return nil, errors.New("begins an object of several lines: write one call a line, as --output jsonl does")
+	}
+	var printed struct {
+		Ref, Kind string
+		Body      json.RawMessage
+	}
+	if bytes.Contains(line, []byte(`"ref"`)) {
+		_ = json.Unmarshal(line, &printed) // what is no JSON is no call, as the plan will say
+	}
+	switch {
+	case printed.Ref == "" || printed.Kind == "" && printed.Body == nil:
+		return line, nil
+	case printed.Kind != "":
+		return nil, errors.New("says what happened, and has no properties: take what collector calls --output jsonl prints without --follow")
+	}
+	var rejected string // is as it came, perhaps no JSON
+	if json.Unmarshal(printed.Body, &rejected) == nil {
+		return []byte(rejected), nil
+	}
+	return printed.Body, nil
 }
 
 // readLine reads a line of at most maxLine bytes.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -21,7 +20,7 @@ import (
 
 // check looks for what is wrong with values that are well formed, and reads the
 // files that they name.
-func (c *Config) check(d *decoder, lookup resolver) {
+func (c *Config) check(d *decoder, lookup settings.Resolver) {
 	wrong := func(field, wrong, hint string) { d.wrong(d.place(field), field, wrong, hint) }
 	c.checkListeners(wrong)
 	c.checkSecrets(d, wrong)
@@ -31,7 +30,7 @@ func (c *Config) check(d *decoder, lookup resolver) {
 	c.checkLog(wrong)
 	c.checkPlans(wrong)
 	c.checkDestinations(wrong)
-	c.checkAlerts(wrong)
+	c.checkAlerts(wrong, lookup)
 	c.checkOTLP(wrong)
 	c.checkReachable(wrong, lookup)
 	for _, p := range settings.FieldErrors(c.Settings().Validate()) {
@@ -222,7 +221,7 @@ func (c *Config) checkLog(wrong report) {
 	}
 }
 
-func (c *Config) checkAlerts(wrong report) {
+func (c *Config) checkAlerts(wrong report, lookup settings.Resolver) {
 	if c.Alerts == nil {
 		return
 	}
@@ -233,7 +232,8 @@ func (c *Config) checkAlerts(wrong report) {
 		wrong("alerts.webhook", "is not set", "give the URL that is told when something is wrong, or leave out alerts")
 		return
 	}
-	for _, p := range settings.FieldErrors(c.Alerts.Settings().Validate()) {
+	as := c.Alerts.Settings()
+	for _, p := range settings.FieldErrors(errors.Join(as.Validate(), settings.CheckReachable(c.policy(), as.Webhooks, lookup))) {
 		field := p.Field
 		if rest, ok := strings.CutPrefix(field, "webhooks[0]."); ok {
 			field = rest
@@ -302,67 +302,13 @@ func (c *Config) checkDestinations(wrong report) {
 	}
 }
 
-// A resolver returns the addresses of a host, or none where they are not known.
-type resolver func(host string) []netip.Addr
-
 // checkReachable looks for webhooks to which egress allows no connection.
-func (c *Config) checkReachable(wrong report, lookup resolver) {
-	policy := webhook.Policy{Allow: c.Egress.Allow}
-	look := func(field, address, what string) {
-		u, err := url.Parse(address)
-		if err != nil || u.Hostname() == "" {
-			return // said elsewhere
+func (c *Config) checkReachable(wrong report, lookup settings.Resolver) {
+	for i, d := range c.Settings().Destinations {
+		for _, p := range settings.FieldErrors(settings.CheckReachable(c.policy(), d.Webhooks, lookup)) {
+			wrong(fmt.Sprintf("destinations[%d].%s", i, p.Field), p.Problem, p.Hint)
 		}
-		var refused *webhook.PolicyError
-		if errors.As(refusal(policy, u.Hostname(), lookup), &refused) {
-			wrong(field, fmt.Sprintf("leads to %v, and %s never go there: %s", refused.Addr, what, refused.Rule), mendRefused(refused))
-		}
-	}
-	for i, d := range c.Destinations {
-		for n, w := range d.Webhooks {
-			look(fmt.Sprintf("destinations[%d].webhooks[%d].url", i, n), w.URL, "calls")
-		}
-	}
-	if c.Alerts != nil {
-		look("alerts.webhook", c.Alerts.Webhook, "alerts")
 	}
 }
 
-func mendRefused(refused *webhook.PolicyError) string {
-	if refused.Setting == "" {
-		return "no setting allows it; use the address of a receiver"
-	}
-	return "use a public address, or, if the receiver is yours, set " + refused.Setting
-}
-
-// refusal returns why no connection to a host is allowed; nil where one is, or where that
-// is not known.
-func refusal(policy webhook.Policy, host string, lookup resolver) error {
-	if err := policy.CheckHost(host); err != nil {
-		return err
-	}
-	addresses := wellKnown(host)
-	if addresses == nil {
-		addresses = lookup(host)
-	}
-	var err error
-	for _, a := range addresses {
-		if err = policy.Check(a); err == nil {
-			return nil
-		}
-	}
-	return err
-}
-
-// wellKnown returns the addresses of names that mean the same on every machine, or only
-// on machines of a cloud.
-func wellKnown(host string) []netip.Addr {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	switch {
-	case host == "localhost" || strings.HasSuffix(host, ".localhost"):
-		return []netip.Addr{netip.IPv6Loopback(), netip.AddrFrom4([4]byte{127, 0, 0, 1})}
-	case host == "metadata.google.internal" || host == "metadata.goog" || host == "instance-data.ec2.internal":
-		return []netip.Addr{netip.AddrFrom4([4]byte{169, 254, 169, 254})}
-	}
-	return nil
-}
+func (c *Config) policy() webhook.Policy { return webhook.Policy{Allow: c.Egress.Allow} }

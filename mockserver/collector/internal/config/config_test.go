@@ -172,7 +172,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a signature of alerts without a secret", store + "alerts:\n  webhook: https://h/\n  signature: standard", `c.yaml:2:1: alerts.sharedSecret is empty: give one, which the signature "standard" needs, or use the signature "service"`},
 		{"the format of alerts", store + "alerts:\n  webhook: https://h/\n  format: teams", `c.yaml:4:3: alerts.format is "teams": use json or slack`},
 		{"alerts after no time", store + "alerts:\n  webhook: https://h/\n  after: 5", `c.yaml:4:10: alerts.after is "5": use a duration such as 90s, 15m or 24h`},
-		{"alerts to a private network", store + "alerts:\n  webhook: http://10.0.0.1/", `c.yaml:3:3: alerts.webhook leads to 10.0.0.1, and alerts never go there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
+		{"alerts to a private network", store + "alerts:\n  webhook: http://10.0.0.1/", `c.yaml:3:3: alerts.webhook leads to 10.0.0.1, and nothing is sent there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
 		{"a long name", store + "sources: [{name: " + strings.Repeat("é", 101) + ", writeKey: k}]", `c.yaml:2:12: sources[0].name has more than 100 characters: use a shorter one`},
 		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use webhooks`},
 		{"an unknown source", store + "sources: [{name: web, writeKey: k}]\ndestinations: [{name: d, sources: [web, wep], webhooks: [{url: 'https://a'}]}]", `c.yaml:3:41: destinations[0].sources[1] is "wep", which is no source: name one of sources`},
@@ -208,9 +208,9 @@ func TestWebhooksThatEgressAlwaysRefuses(t *testing.T) {
 		}[host]
 	}
 	const (
-		loopback = `, and calls never go there: loopback network 127.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["127.0.0.0/8"], or run in dev mode`
-		private  = `leads to 10.1.2.3, and calls never go there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`
-		metadata = `leads to 169.254.169.254, and calls never go there: cloud metadata service 169.254.169.254/32: no setting allows it; use the address of a receiver`
+		loopback = `, and nothing is sent there: loopback network 127.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["127.0.0.0/8"], or run in dev mode`
+		private  = `leads to 10.1.2.3, and nothing is sent there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`
+		metadata = `leads to 169.254.169.254, and nothing is sent there: cloud metadata service 169.254.169.254/32: no setting allows it; use the address of a receiver`
 	)
 	for _, c := range []struct{ url, allow, want string }{
 		{url: "http://127.0.0.1:8081/hook", want: "leads to 127.0.0.1" + loopback},
@@ -298,6 +298,31 @@ func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
 		}
 		assert.Equal(t, c.want, strings.Join(paths, " "), "%s in a file of mode %o", c.yaml, c.mode)
 	}
+}
+
+// TestEverySecretOfAFileIsWarnedOf: who takes one out of the file should know of the others.
+func TestEverySecretOfAFileIsWarnedOf(t *testing.T) {
+	dir := t.TempDir()
+	text := `data: d
+admin: {token: in-clear-text}
+destinations:
+  - {name: a, sharedSecret: "${file:shared}", webhooks: [{url: "https://example.com/"}]}
+  - {name: b, sharedSecret: "${file:shared}", webhooks: [{url: "https://example.com/", headers: {Authorization: Bearer x}}]}
+`
+	write(t, dir, "c.yaml", text)
+	write(t, dir, "shared", "a-long-secret")
+	for _, name := range []string{"c.yaml", "shared"} {
+		require.NoError(t, os.Chmod(filepath.Join(dir, name), 0o644)) //nolint:gosec // what is warned of
+	}
+	got, err := parse("c.yaml", []byte(text), testExpander(dir), noNames)
+	require.NoError(t, err)
+	var fields []string
+	for _, w := range got.Warnings() {
+		fields = append(fields, w.Field+" "+filepath.Base(w.Hint))
+	}
+	assert.Equal(t, []string{
+		"admin.token c.yaml", "destinations[0].sharedSecret shared", "destinations[1].sharedSecret shared", `destinations[1].webhooks[0].headers["Authorization"] c.yaml`,
+	}, fields)
 }
 
 func TestPlansOfSources(t *testing.T) {

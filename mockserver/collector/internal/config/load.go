@@ -12,6 +12,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 )
 
 // Load reads a configuration file and all that it refers to. Its error is
@@ -40,7 +42,7 @@ func Check(ctx context.Context, name string) (*Config, error) {
 	return c, err
 }
 
-func load(name string, lookup resolver) (*Config, Files, error) {
+func load(name string, lookup settings.Resolver) (*Config, Files, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return nil, nil, err
@@ -59,7 +61,7 @@ func load(name string, lookup resolver) (*Config, Files, error) {
 }
 
 // parse reads a configuration. file is its name in problems.
-func parse(file string, data []byte, e expander, lookup resolver) (*Config, error) {
+func parse(file string, data []byte, e expander, lookup settings.Resolver) (*Config, error) {
 	d := &decoder{
 		file: file, path: absolute(e.dir, filepath.Base(file)), dir: e.dir, expand: e.expand,
 		at: map[string]*token.Token{}, raw: map[string]string{}, anchors: map[string]ast.Node{},

@@ -66,7 +66,11 @@ func (c *Config) checkSecrets(d *decoder, wrong report) {
 			wrong(fmt.Sprintf("sources[%d].writeKey", i), "is that of the example", mend)
 		}
 	}
-	paths := map[string]string{} // the fields whose secret a file holds
+	warn := func(field, path string) {
+		if othersCanRead(path) {
+			d.warn(field, fmt.Sprintf("is in %s, which every user of this machine can read", path), "chmod o-r "+path)
+		}
+	}
 	for _, s := range c.secrets() {
 		switch isToken := strings.HasPrefix(s.field, "admin."); {
 		case strings.HasPrefix(s.value, placeholder):
@@ -75,17 +79,13 @@ func (c *Config) checkSecrets(d *decoder, wrong report) {
 			wrong(s.field, fmt.Sprintf("has fewer than %d characters", minToken), mend)
 		}
 		for _, path := range d.filesOf(s) {
-			paths[path] = s.field
+			warn(s.field, path)
 		}
 	}
-	paths[c.TLS.KeyFile] = "tls.keyFile"
+	warn("tls.keyFile", c.TLS.KeyFile)
 	if c.NATS != nil {
-		paths[c.NATS.Credentials], paths[c.NATS.KeyFile] = "nats.credentials", "nats.keyFile"
-	}
-	for path, field := range paths {
-		if othersCanRead(path) {
-			d.warn(field, fmt.Sprintf("is in %s, which every user of this machine can read", path), "chmod o-r "+path)
-		}
+		warn("nats.credentials", c.NATS.Credentials)
+		warn("nats.keyFile", c.NATS.KeyFile)
 	}
 }
 

@@ -1,0 +1,72 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A Resolver returns the addresses of a host, or none where they are not known.
+type Resolver func(host string) []netip.Addr
+
+// CheckReachable returns a [*webhook.FieldError] for each URL to which a policy allows no
+// connection, joined. A host whose addresses are not known is not judged; with a nil
+// lookup these are all but addresses and the few names that mean the same everywhere.
+func CheckReachable(policy webhook.Policy, webhooks []webhook.Endpoint, lookup Resolver) error {
+	var problems []error
+	for i, w := range webhooks {
+		u, err := url.Parse(w.URL)
+		if err != nil || u.Hostname() == "" {
+			continue // Validate says so
+		}
+		var refused *webhook.PolicyError
+		if !errors.As(refusal(policy, u.Hostname(), lookup), &refused) {
+			continue
+		}
+		hint := "no setting allows it; use the address of a receiver"
+		if refused.Setting != "" {
+			hint = "use a public address, or, if the receiver is yours, set " + refused.Setting
+		}
+		problems = append(problems, &webhook.FieldError{
+			Field: fmt.Sprintf("webhooks[%d].url", i), Hint: hint,
+			Problem: fmt.Sprintf("leads to %v, and nothing is sent there: %s", refused.Addr, refused.Rule),
+		})
+	}
+	return errors.Join(problems...)
+}
+
+// refusal returns why no connection to a host is allowed; nil where one is, or where that
+// is not known.
+func refusal(policy webhook.Policy, host string, lookup Resolver) error {
+	if err := policy.CheckHost(host); err != nil {
+		return err
+	}
+	addresses := wellKnown(host)
+	if addresses == nil && lookup != nil {
+		addresses = lookup(host)
+	}
+	var err error
+	for _, a := range addresses {
+		if err = policy.Check(a); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// wellKnown returns the addresses of names that mean the same on every machine, or only
+// on machines of a cloud.
+func wellKnown(host string) []netip.Addr {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	switch {
+	case host == "localhost" || strings.HasSuffix(host, ".localhost"):
+		return []netip.Addr{netip.IPv6Loopback(), netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	case host == "metadata.google.internal" || host == "metadata.goog" || host == "instance-data.ec2.internal":
+		return []netip.Addr{netip.AddrFrom4([4]byte{169, 254, 169, 254})}
+	}
+	return nil
+}
