@@ -118,30 +118,21 @@ const (
 func (j *Journal) settleEarlier() {
 	tried := sync.OnceFunc(func() { close(j.left.tried) })
 	defer tried()
-	settled := j.untilDone(func(ctx context.Context) error {
-		err := j.settleLists(ctx)
-		if err != nil {
-			tried()
-		}
-		return err
-	})
-	if !settled {
-		return
+	if j.untilDone(j.settleLists, tried) {
+		close(j.left.settled)
+		j.untilDone(j.settleRetries, tried)
 	}
-	close(j.left.settled)
-	j.untilDone(func(ctx context.Context) error {
-		defer tried()
-		return j.settleRetries(ctx)
-	})
 }
 
-// untilDone tries until it succeeds or the journal is closed, and reports which.
-func (j *Journal) untilDone(try func(context.Context) error) bool {
+// untilDone tries until it succeeds or the journal is closed, and reports which. It calls
+// failed whenever it has to try again.
+func (j *Journal) untilDone(try func(context.Context) error, failed func()) bool {
 	for wait := settlePause; ; wait = min(2*wait, settleMost) {
 		err := try(j.Ctx)
 		if err == nil || j.Ctx.Err() != nil {
 			return err == nil
 		}
+		failed()
 		j.Log.Warn("what an earlier process left undone could not be done; it is tried again", "error", err, "in", wait)
 		if pause.For(j.Ctx, wait) != nil {
 			return false
