@@ -143,6 +143,36 @@ func (brokenStore) Update(context.Context, string, []byte, uint64) (uint64, erro
 	return 0, errors.New("no disk")
 }
 
+// A readStore calls a function before each value is read, if there is one.
+type readStore struct {
+	state.Store
+	reading func()
+}
+
+func (s *readStore) Get(ctx context.Context, key string) ([]byte, uint64, error) {
+	if s.reading != nil {
+		s.reading()
+	}
+	return s.Store.Get(ctx, key)
+}
+
+// A call may come while the removal of its destination waits for another change.
+func TestADestinationIsNotRemovedWithACallThatCameMeanwhile(t *testing.T) {
+	store := &readStore{Store: state.NewMemory()}
+	c := newCollector(t, engine.Config{Store: store})
+	require.NoError(t, c.AddDestination(t.Context(), hook("crm")))
+	require.NoError(t, c.Pause(t.Context(), "crm"))
+	store.reading = func() {
+		store.reading = nil
+		send(t, c, "m", 1)
+	}
+	var pending *engine.PendingCallsError
+	require.ErrorAs(t, c.RemoveDrained(t.Context(), "crm"), &pending)
+	assert.EqualValues(t, 1, pending.Calls)
+	require.NoError(t, c.RemoveDestination(t.Context(), "crm"))
+	assert.ErrorIs(t, c.RemoveDrained(t.Context(), "crm"), state.ErrUnknown)
+}
+
 func TestSettingsThatCannotBeStoredAreNotApplied(t *testing.T) {
 	c := newCollector(t, engine.Config{Store: brokenStore{state.NewMemory()}})
 	err := c.AddSource(t.Context(), tracking.Source{Name: "a", WriteKey: "k"})
