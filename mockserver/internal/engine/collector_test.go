@@ -158,19 +158,22 @@ func (s *readStore) Get(ctx context.Context, key string) ([]byte, uint64, error)
 
 // A call may come while the removal of its destination waits for another change.
 func TestADestinationIsNotRemovedWithACallThatCameMeanwhile(t *testing.T) {
-	store := &readStore{Store: state.NewMemory()}
-	c := newCollector(t, engine.Config{Store: store})
-	require.NoError(t, c.AddDestination(t.Context(), hook("crm")))
-	require.NoError(t, c.Pause(t.Context(), "crm"))
-	store.reading = func() {
-		store.reading = nil
-		send(t, c, "m", 1)
-	}
-	var pending *engine.PendingCallsError
-	require.ErrorAs(t, c.RemoveDrained(t.Context(), "crm"), &pending)
-	assert.EqualValues(t, 1, pending.Calls)
-	require.NoError(t, c.RemoveDestination(t.Context(), "crm"))
-	assert.ErrorIs(t, c.RemoveDrained(t.Context(), "crm"), state.ErrUnknown)
+	synctest.Test(t, func(t *testing.T) {
+		store := &readStore{Store: state.NewMemory()}
+		c := newCollector(t, engine.Config{Store: store})
+		require.NoError(t, c.AddDestination(t.Context(), hook("crm")))
+		require.NoError(t, c.Pause(t.Context(), "crm"))
+		synctest.Wait() // it has read what it has stored
+		store.reading = func() {
+			store.reading = nil
+			send(t, c, "m", 1)
+		}
+		var pending *engine.PendingCallsError
+		require.ErrorAs(t, c.RemoveDrained(t.Context(), "crm"), &pending)
+		assert.EqualValues(t, 1, pending.Calls)
+		require.NoError(t, c.RemoveDestination(t.Context(), "crm"))
+		assert.ErrorIs(t, c.RemoveDrained(t.Context(), "crm"), state.ErrUnknown)
+	})
 }
 
 func TestSettingsThatCannotBeStoredAreNotApplied(t *testing.T) {
