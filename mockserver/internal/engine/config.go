@@ -83,6 +83,9 @@ type Config struct {
 	TempDir string
 	// History remembers the newest calls. Defaults to history.New(0).
 	History *history.History
+	// Restored is closed once History knows what earlier processes did. Defaults to a
+	// channel that is: nobody tells it.
+	Restored <-chan struct{}
 	// Plans are the tracking plans of the sources. Defaults to none.
 	Plans Plans
 	// Observers are told what happens, before History. Default to none.
@@ -149,6 +152,11 @@ func (c Config) withDefaults() Config {
 	}
 	if c.History == nil {
 		c.History = history.New(0)
+	}
+	if c.Restored == nil {
+		restored := make(chan struct{})
+		close(restored)
+		c.Restored = restored
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

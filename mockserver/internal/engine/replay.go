@@ -214,8 +214,8 @@ func (r *replay) recorded(ctx context.Context, sel *Selection) iter.Seq2[tracedC
 	}
 }
 
-// tellPatience is how long a replay waits for what has ended to be told: a journal that
-// cannot store how calls ended does not count them as ended either.
+// tellPatience is how long a replay waits for what has ended to be told, or read: a journal
+// that cannot store how calls ended does not count them as ended either.
 const tellPatience = 10 * time.Second
 
 // awaitTold waits until the History and the run know of all calls that count as ended.
@@ -223,6 +223,10 @@ func (r *replay) awaitTold(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, tellPatience)
 	defer stop()
 	_ = r.worker.AwaitTold(ctx) // what is not told is not known to have ended
+	select {
+	case <-r.collector.config.Restored:
+	case <-ctx.Done():
+	}
 }
 
 func (r *replay) add(ctx context.Context, c tracedCall) error {

@@ -3,12 +3,14 @@ package engine_test
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -50,6 +52,28 @@ func TestAReplayHasAllThatCountAsDelivered(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 1, run.Replayed)
 		assert.True(t, run.Settled(), "%+v", run)
+	})
+}
+
+// What was delivered before a restart counts as delivered before the History knows of it again.
+func TestAReplayHasWhatWasDeliveredBeforeARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, restored := history.New(0), make(chan struct{})
+		h.RecordUnknown(func(*tracking.Call) {})
+		c := newCollector(t, engine.Config{
+			History: h, Restored: restored, Destinations: []tracking.Destination{hook("crm")},
+			WrapTransport: answering(func(string) (int, string) { return 200, "" }),
+		})
+		id, err := c.StartReplay("crm", engine.Selection{State: tracking.StateDelivered}, 1)
+		require.NoError(t, err)
+		synctest.Wait()
+		call := tracking.Call{Source: "key", ID: "m-0", Type: "track", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","event":"E","messageId":"m-0"}`)}
+		h.Restore(tracking.Ended{CallID: call.ID, Source: call.Source, Destination: "crm", At: time.Now(), Attempt: 1, Call: &call, Outcome: tracking.Outcome{State: tracking.StateDelivered}})
+		close(restored)
+		synctest.Wait()
+		run, err := c.ReplayRun(id)
+		require.NoError(t, err)
+		assert.Equal(t, 1, run.Replayed)
 	})
 }
 
