@@ -136,6 +136,23 @@ func TestCollectorsShareWhatIsMadeAtRunTime(t *testing.T) {
 	})
 }
 
+// What another collector stores while what is stored is read is known, too.
+func TestACallThatAnotherStoresAtTheStartIsTakenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stored := func(string, string) {}
+		c := newCollector(t, engine.Config{
+			OnStored: func(f func(source, messageID string)) { stored = f },
+			Seen: func(context.Context, int, func(string, string, time.Time) bool) error {
+				go stored("key", "m-1")
+				return nil
+			},
+		})
+		synctest.Wait()
+		send(t, c, "m", 3)
+		assert.Len(t, c.History().Records(nil), 2)
+	})
+}
+
 // brokenStore fails to store.
 type brokenStore struct{ state.Store }
 

@@ -55,6 +55,9 @@ type Config struct {
 	// Seen yields the calls that the journal holds at the start, the newest limit of
 	// them at least, oldest first: so they are recognised too. Defaults to none.
 	Seen func(ctx context.Context, limit int, yield func(source, messageID string, at time.Time) bool) error
+	// OnStored has f called with each call that is stored from then on by whoever shares
+	// the journal. Defaults to none: nobody does.
+	OnStored func(f func(source, messageID string))
 	// Concurrency is how many calls of one destination may be under way at once.
 	// Defaults to 64.
 	Concurrency int

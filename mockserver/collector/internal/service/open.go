@@ -85,9 +85,6 @@ func tryOpen(ctx context.Context, o Options, tel *telemetry.Telemetry, observers
 		s.attempts.close()
 		return nil, nil, errors.Join(err, c.Close())
 	}
-	if o.Config.NATS != nil {
-		s.queue.OnStored(c.Remember)
-	}
 	return s, c, nil
 }
 
@@ -133,6 +130,8 @@ func openCollector(o Options, s *store, tel *telemetry.Telemetry, observers ...e
 	}
 	if c.NATS == nil { // alone on its directory, also when it comes back
 		options.Instance, options.TempDir = "embedded", c.Data
+	} else {
+		options.OnStored = s.queue.OnStored
 	}
 	collector, err := engine.New(options)
 	if err != nil {
