@@ -198,12 +198,21 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 // settleOutcomes keeps the failed calls of outcomes that match, where they are
 // not kept yet.
 func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
-	t := j.TailOutcomes(0, func(_ uint64, _ record.WriteID, outcomes []record.Outcome) error {
+	t := j.Tail(record.StreamOutcomes, 0, func(m jetstream.Msg, seq uint64) error {
+		_, outcomes, err := record.DecodeOutcomes(m.Data())
+		if err != nil {
+			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+		}
+		stored, err := m.Metadata()
+		if err != nil {
+			return err
+		}
 		for i := range outcomes {
 			o := &outcomes[i]
 			if len(o.Failed) == 0 || !match(o) {
 				continue
 			}
+			o.Decided = stored.Timestamp // they need not say
 			if err := j.restoreFailed(ctx, o); err != nil {
 				return err
 			}

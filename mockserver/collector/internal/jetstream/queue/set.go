@@ -249,7 +249,7 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 	if err != nil {
 		return err
 	}
-	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
+	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now()}
 	if it.Places == nil {
 		it.Places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(s.bodies))
 	}
