@@ -56,7 +56,7 @@ var owners = map[string]func(store state.Store, log *slog.Logger) owner{
 		d := measure.New()
 		d.Start(store, log, anyName)
 		return owner{d.Stop, func(name string) { d.Observe(attempt(name)) }, d.Forget, func(name string) int64 {
-			return int64(d.Of(name).Day.Attempts)
+			return d.Of(name).Day.Attempts
 		}}
 	},
 	"shapes": func(store state.Store, log *slog.Logger) owner {
