@@ -26,15 +26,12 @@ const (
 // Causes are the groups of what went wrong. Its methods may be called from many
 // goroutines at once.
 type Causes struct {
-	mu      sync.Mutex      // guards what follows
-	keeper  *persist.Keeper // nil: nothing is kept over restarts
+	keeper *persist.Keeper
+
+	mu      sync.Mutex // guards what follows
 	since   time.Time
 	failed  groups
-	refused groups          // and rejected
-	rewrite map[string]bool // the keys of records to be written or removed, beside those of groups that have changed
-	// forgotten are the destinations that were forgotten before what is stored was read;
-	// nil from then on.
-	forgotten map[string]bool
+	refused groups // and rejected
 }
 
 // groups are those of failures, or of refusals.
@@ -61,7 +58,10 @@ type Report struct {
 
 // New returns groups that begin now.
 func New() *Causes {
-	return &Causes{since: time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}}, rewrite: map[string]bool{}, forgotten: map[string]bool{}}
+	return &Causes{
+		keeper: persist.New("causes", "the groups of what went wrong"),
+		since:  time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}},
+	}
 }
 
 // Observe implements event.Observer.
@@ -166,20 +166,13 @@ func (c *Causes) forgetQuietest(gs *groups) {
 	gs.others.Groups++
 	gs.others.Calls += max(quietest.attempts.total, quietest.calls.total)
 	c.remove(gs, quietest)
-	c.toBeWritten(othersKey)
+	c.keeper.Rewrite(othersKey)
 }
 
 func (c *Causes) remove(gs *groups, g *group) {
 	delete(gs.byKey, g.Key)
 	if g.written {
-		c.toBeWritten(g.id)
-	}
-}
-
-// toBeWritten has a record written, or removed. The lock is held.
-func (c *Causes) toBeWritten(key string) {
-	if c.keeper != nil {
-		c.rewrite[key] = true
+		c.keeper.Rewrite(g.id)
 	}
 }
 
@@ -187,9 +180,7 @@ func (c *Causes) toBeWritten(key string) {
 func (c *Causes) Forget(destination string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.forgotten != nil {
-		c.forgotten[destination] = true
-	}
+	c.keeper.Forget(destination)
 	for _, g := range c.failed.byKey {
 		if g.Destination == destination {
 			c.remove(&c.failed, g)

@@ -15,9 +15,7 @@ import (
 // on. It returns at once; Stop follows. Failures at destinations that isDestination does
 // not know are forgotten.
 func (c *Causes) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.keeper = persist.Start(store, log, "causes", "the groups of what went wrong", recordVersion, records{c, isDestination})
+	persist.Start(c.keeper, store, log, recordVersion, records{c, isDestination})
 }
 
 // Stop writes what has changed. Nothing is written if Start was not called.
@@ -65,17 +63,14 @@ type records struct {
 
 // Restore implements persist.Records. Where a record cannot be read, no count would be of
 // all that happened since the first one: then all begin anew.
-func (rs records) Restore(stored map[string]record, damaged []string) {
+func (rs records) Restore(stored map[string]record, damaged bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	for _, key := range damaged {
-		rs.toBeWritten(key)
-	}
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		r := stored[key]
-		isGone := r.Group != nil && r.Group.Kind == Failed && (rs.forgotten[r.Group.Destination] || !rs.isDestination(r.Group.Destination))
-		if isGone || len(damaged) > 0 {
-			rs.toBeWritten(key)
+		isGone := r.Group != nil && r.Group.Kind == Failed && (rs.keeper.Forgot(r.Group.Destination) || !rs.isDestination(r.Group.Destination))
+		if isGone || damaged {
+			rs.keeper.Rewrite(key)
 			continue
 		}
 		if r.Since.Before(rs.since) {
@@ -87,7 +82,6 @@ func (rs records) Restore(stored map[string]record, damaged []string) {
 			rs.of(rs.groupsOf(r.Group.Kind), r.Group.Key).merge(r.Group)
 		}
 	}
-	rs.forgotten = nil
 }
 
 func (c *Causes) groupsOf(kind Kind) *groups {
@@ -98,25 +92,23 @@ func (c *Causes) groupsOf(kind Kind) *groups {
 }
 
 // Changed implements persist.Records.
-func (rs records) Changed() []string {
+func (rs records) Changed() (keys []string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	keys := maps.Clone(rs.rewrite)
 	for _, gs := range []*groups{&rs.failed, &rs.refused} {
 		for _, g := range gs.byKey {
 			if g.changed {
-				keys[g.id] = true
+				keys = append(keys, g.id)
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(keys))
+	return keys
 }
 
 // Record implements persist.Records.
 func (rs records) Record(key string) (record, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	delete(rs.rewrite, key)
 	r := record{Header: persist.Header{Version: recordVersion}, Since: rs.since.UTC()}
 	if key == othersKey {
 		r.OthersFailed, r.OthersRefused = rs.failed.others, rs.refused.others
@@ -132,13 +124,6 @@ func (rs records) Record(key string) (record, bool) {
 		}
 	}
 	return r, false
-}
-
-// NotWritten implements persist.Records.
-func (rs records) NotWritten(key string) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	rs.toBeWritten(key)
 }
 
 func (o *Others) add(other Others) {

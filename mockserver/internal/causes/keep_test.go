@@ -105,44 +105,6 @@ func TestFailuresOfDestinationsThatAreGoneAreNotKept(t *testing.T) {
 	})
 }
 
-// A heldStore lists its keys only once it is let.
-type heldStore struct {
-	state.Store
-	let chan struct{}
-}
-
-func (s *heldStore) Keys(ctx context.Context, prefix string) ([]string, error) {
-	<-s.let
-	return s.Store.Keys(ctx, prefix)
-}
-
-// TestWhatIsForgottenBeforeItIsReadStaysSo: the destination was made again meanwhile.
-func TestWhatIsForgottenBeforeItIsReadStaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &heldStore{state.NewMemory(), make(chan struct{})}
-		c := begun(store.Store, anyName)
-		c.Observe(failing(1, "no"))
-		other := failing(1, "no")
-		other.Destination = "other"
-		c.Observe(other)
-		c.Stop()
-
-		c = begun(store, anyName)
-		c.Forget("crm")
-		c.Observe(failing(2, "never"))
-		close(store.let)
-		synctest.Wait()
-		assert.Len(t, c.Report().Failed, 2)
-		for _, g := range c.Report().Failed {
-			assert.Equal(t, g.Destination == "crm", g.Sample.Answer == "never")
-		}
-		c.Stop()
-		keys, err := store.Keys(t.Context(), "causes")
-		require.NoError(t, err)
-		assert.Len(t, keys, 2)
-	})
-}
-
 func TestGroupsThatMadeRoomAreCountedOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()

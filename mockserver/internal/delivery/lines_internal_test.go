@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -119,6 +120,46 @@ func TestOrderSwitchedOn(t *testing.T) {
 		w.Stop()
 		assert.Equal(t, []string{"old", "1", "2", "old", "3"}, got)
 	})
+}
+
+// An alias that the destination does not get joins two users all the same, also for the next
+// process. Until that is stored, the alias waits.
+func TestAnAliasThatIsFilteredJoinsTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, memory, _ := newTestWorker(t, nil)
+		joined := &brokenMap{joinedMap: joinedMap{pairs: map[[2]event.Key]bool{}}, left: 2}
+		w.Joined = joined
+		d := oneWebhook("d")
+		d.Order, d.Types.Deny = tracking.OrderUser, []string{"alias"}
+		w.Update(d, nil)
+		w.Start()
+		defer w.Stop()
+		c := tracking.Call{ID: "a=b", Source: "web", Type: "alias", PreviousID: "a", UserID: "b", ReceivedAt: time.Now(), Body: []byte(`{"type":"alias","userId":"b","previousId":"a"}`)}
+		require.NoError(t, memory.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{c}}))
+		filtered := func() int64 {
+			synctest.Wait()
+			all, err := memory.Ledger(t.Context())
+			require.NoError(t, err)
+			return all[0].Filtered
+		}
+		assert.Zero(t, filtered())
+		time.Sleep(time.Minute)
+		assert.EqualValues(t, 1, filtered())
+		assert.Len(t, joined.pairs, 1)
+	})
+}
+
+// A brokenMap cannot save so many times that are left.
+type brokenMap struct {
+	joinedMap
+	left int
+}
+
+func (m *brokenMap) Save(ctx context.Context, pair [2]event.Key) error {
+	if m.left--; m.left >= 0 {
+		return errors.New("no disk")
+	}
+	return m.joinedMap.Save(ctx, pair)
 }
 
 // A heldElsewhere is a reader of a queue that another process holds.

@@ -152,19 +152,18 @@ func (oe *orderedEntry) byUser() (users [][]int) {
 // deliverOne brings one call to its end, or to when it is due.
 func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 	j, position := &oe.jobs[i], oe.entry.Position(i)
-	if oe.admitting.Err() == nil && !j.prepare() {
-		oe.lines.end(j.call, position) // there is nothing to send
-		return
+	due, ok := time.Time{}, true
+	send := oe.admitting.Err() != nil || j.prepare()
+	if send {
+		due, ok = oe.lines.turn(oe.admitting, oe.lineEntry, j.call, position)
 	}
-	due, ok := oe.lines.turn(oe.admitting, oe.lineEntry, j.call, position)
 	if ok && !oe.saveJoined(j.call) {
-		due, ok = time.Now().Add(journalRetry), false
+		j.delivery, due, ok = delivery{}, time.Now().Add(journalRetry), false
 	}
-	if ok {
-		if oe.gate.runOne(oe.admitting, lane, &j.ticket, oe.deadline) {
-			j.delivery = expired("it could not be tried in that time")
-		}
-	} else if !due.IsZero() {
+	switch {
+	case ok && send && oe.gate.runOne(oe.admitting, lane, &j.ticket, oe.deadline):
+		j.delivery = expired("it could not be tried in that time")
+	case !ok && !due.IsZero():
 		oe.hold(j, due)
 	}
 	if j.delivery.decided && j.delivery.State == tracking.StatePending {

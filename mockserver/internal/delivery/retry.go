@@ -69,6 +69,7 @@ func (w *Worker) finish(lease journal.Lease, jobs []job, placed func()) (stored 
 		return false
 	}
 	result.Kept = keptOf(jobs)
+	defer w.ending.Begin(w.name)()
 	ctx, stop := w.untilDrained()
 	defer stop()
 	if err := lease.Finish(ctx, result); err != nil {

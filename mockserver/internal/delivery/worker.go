@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -90,6 +91,7 @@ type Worker struct {
 	leasing  scope          // ends when the worker is drained or stopped
 	entries  sync.WaitGroup // that are worked at; run alone adds some
 	done     chan struct{}  // closed when run has ended
+	ending   pause.Underway // entries that have ended, perhaps, and of which the observer is not told yet
 
 	mu        sync.Mutex // guards what follows
 	state     workerState
@@ -191,6 +193,10 @@ func (w *Worker) enter(to workerState) {
 		w.wake()
 	}
 }
+
+// AwaitTold waits until the observer knows of all calls that the journal counts as ended
+// here, or ctx ends. Where the journal cannot store how they ended, it waits for that.
+func (w *Worker) AwaitTold(ctx context.Context) error { return w.ending.Await(ctx, w.name) }
 
 // AttachedSince returns when the destination was attached.
 func (w *Worker) AttachedSince() time.Time {

@@ -161,14 +161,13 @@ func (e *PendingCallsError) Error() string {
 }
 
 // RemoveDrained is RemoveDestination, but returns a *PendingCallsError where the
-// destination has pending calls.
+// destination has pending calls. What comes once it has looked is as what comes afterwards.
 func (c *Collector) RemoveDrained(ctx context.Context, name string) error {
-	l, err := c.ledgerOf(ctx, name)
-	if err != nil {
+	return c.removeDestination(ctx, name, func() error {
+		l, err := c.ledgerOf(ctx, name)
+		if err == nil && l.Pending > 0 {
+			err = &PendingCallsError{name, l.Pending}
+		}
 		return err
-	}
-	if l.Pending > 0 {
-		return &PendingCallsError{name, l.Pending}
-	}
-	return c.RemoveDestination(ctx, name)
+	})
 }

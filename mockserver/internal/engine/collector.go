@@ -95,10 +95,6 @@ func (ws *workers) all() []*delivery.Worker {
 	return slices.SortedFunc(maps.Values(ws.byName), func(a, b *delivery.Worker) int { return strings.Compare(a.Destination().Name, b.Destination().Name) })
 }
 
-// Remember has a call recognised if it is sent here: another collector that shares
-// the journal has stored it.
-func (c *Collector) Remember(source, messageID string) { c.dedup.Add(source, messageID) }
-
 // ClientMetrics returns the counters that browsers' libraries sent of themselves,
 // such as analytics_js.invoke, summed over their tags. At most 256 names are kept
 // apart; others are counted under "other".

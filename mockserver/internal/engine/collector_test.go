@@ -136,11 +136,61 @@ func TestCollectorsShareWhatIsMadeAtRunTime(t *testing.T) {
 	})
 }
 
+// What another collector stores while what is stored is read is known, too.
+func TestACallThatAnotherStoresAtTheStartIsTakenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stored := func(string, string) {}
+		c := newCollector(t, engine.Config{
+			OnStored: func(f func(source, messageID string)) { stored = f },
+			Seen: func(context.Context, int, func(string, string, time.Time) bool) error {
+				go stored("key", "m-1")
+				return nil
+			},
+		})
+		synctest.Wait()
+		send(t, c, "m", 3)
+		assert.Len(t, c.History().Records(nil), 2)
+	})
+}
+
 // brokenStore fails to store.
 type brokenStore struct{ state.Store }
 
 func (brokenStore) Update(context.Context, string, []byte, uint64) (uint64, error) {
 	return 0, errors.New("no disk")
+}
+
+// A readStore calls a function before each value is read, if there is one.
+type readStore struct {
+	state.Store
+	reading func()
+}
+
+func (s *readStore) Get(ctx context.Context, key string) ([]byte, uint64, error) {
+	if s.reading != nil {
+		s.reading()
+	}
+	return s.Store.Get(ctx, key)
+}
+
+// A call may come while the removal of its destination waits for another change.
+func TestADestinationIsNotRemovedWithACallThatCameMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &readStore{Store: state.NewMemory()}
+		c := newCollector(t, engine.Config{Store: store})
+		require.NoError(t, c.AddDestination(t.Context(), hook("crm")))
+		require.NoError(t, c.Pause(t.Context(), "crm"))
+		synctest.Wait() // it has read what it has stored
+		store.reading = func() {
+			store.reading = nil
+			send(t, c, "m", 1)
+		}
+		var pending *engine.PendingCallsError
+		require.ErrorAs(t, c.RemoveDrained(t.Context(), "crm"), &pending)
+		assert.EqualValues(t, 1, pending.Calls)
+		require.NoError(t, c.RemoveDestination(t.Context(), "crm"))
+		assert.ErrorIs(t, c.RemoveDrained(t.Context(), "crm"), state.ErrUnknown)
+	})
 }
 
 func TestSettingsThatCannotBeStoredAreNotApplied(t *testing.T) {

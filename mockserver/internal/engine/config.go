@@ -55,6 +55,9 @@ type Config struct {
 	// Seen yields the calls that the journal holds at the start, the newest limit of
 	// them at least, oldest first: so they are recognised too. Defaults to none.
 	Seen func(ctx context.Context, limit int, yield func(source, messageID string, at time.Time) bool) error
+	// OnStored has f called with each call that is stored from then on by whoever shares
+	// the journal. Defaults to none: nobody does.
+	OnStored func(f func(source, messageID string))
 	// Concurrency is how many calls of one destination may be under way at once.
 	// Defaults to 64.
 	Concurrency int
@@ -83,6 +86,9 @@ type Config struct {
 	TempDir string
 	// History remembers the newest calls. Defaults to history.New(0).
 	History *history.History
+	// Restored is closed once History knows what earlier processes did. Defaults to a
+	// channel that is: nobody tells it.
+	Restored <-chan struct{}
 	// Plans are the tracking plans of the sources. Defaults to none.
 	Plans Plans
 	// Observers are told what happens, before History. Default to none.
@@ -149,6 +155,11 @@ func (c Config) withDefaults() Config {
 	}
 	if c.History == nil {
 		c.History = history.New(0)
+	}
+	if c.Restored == nil {
+		restored := make(chan struct{})
+		close(restored)
+		c.Restored = restored
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

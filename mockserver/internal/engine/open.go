@@ -89,6 +89,9 @@ func (c *Collector) remember() error {
 	if c.config.Seen == nil {
 		return nil
 	}
+	if c.config.OnStored != nil {
+		c.config.OnStored(c.dedup.Add) // before what is stored is read, so that no call falls between
+	}
 	oldest := time.Now().Add(-c.config.DedupWindow)
 	var err error
 	c.dedup.Fill(func(yield func(event.Key) bool) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -72,15 +73,15 @@ func (c *Collector) replay(ctx context.Context, destination string, sel Selectio
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	r := &replay{collector: c, destination: destination, from: sel.State, dryRun: sel.DryRun, run: run}
+	r := &replay{collector: c, worker: w, destination: destination, from: sel.State, dryRun: sel.DryRun, run: run}
 	var calls iter.Seq2[tracedCall, error]
 	switch sel.State {
 	case tracking.StatePending, tracking.StateFailed:
 		r.from, calls = tracking.StateFailed, listed(ctx, destination, &sel, c.Failed)
 	case tracking.StateFiltered:
-		calls = chain(listed(ctx, destination, &sel, c.Quarantined), c.recorded(destination, w.AttachedSince(), sel))
+		calls = chain(listed(ctx, destination, &sel, c.Quarantined), r.recorded(ctx, &sel))
 	default:
-		calls = c.recorded(destination, w.AttachedSince(), sel)
+		calls = r.recorded(ctx, &sel)
 	}
 	for call, err := range calls {
 		if err == nil && sel.Matches(&call.Call) {
@@ -172,22 +173,6 @@ func chain(first, second iter.Seq2[tracedCall, error]) iter.Seq2[tracedCall, err
 	}
 }
 
-// recorded yields the calls that the History remembers in a state, but for those of an
-// earlier destination of the same name, and those that the journal lists.
-func (c *Collector) recorded(destination string, since time.Time, sel Selection) iter.Seq2[tracedCall, error] {
-	return func(yield func(tracedCall, error) bool) {
-		if sel.byFailure() {
-			return
-		}
-		for record := range c.config.History.Backward(0) {
-			s, decided := record.Last(destination)
-			if decided && s.State == sel.State && !s.At.Before(since) && !isQuarantine(s.Reason) && !yield(tracedCall{record.Call, traceOf(&record)}, nil) {
-				return
-			}
-		}
-	}
-}
-
 // traceOf returns the trace of a call that is remembered, or nil.
 func traceOf(r *tracking.Record) *tracecontext.Context {
 	if r.TraceParent == "" {
@@ -199,6 +184,7 @@ func traceOf(r *tracking.Record) *tracecontext.Context {
 // A replay is one run of Collector.Replay.
 type replay struct {
 	collector   *Collector
+	worker      *delivery.Worker
 	destination string
 	from        tracking.State
 	dryRun      bool
@@ -208,6 +194,39 @@ type replay struct {
 	traces tracecontext.List
 	bytes  int
 	done   int
+}
+
+// recorded yields the calls that the History remembers in a state, but for those of an
+// earlier destination of the same name, and those that the journal lists.
+func (r *replay) recorded(ctx context.Context, sel *Selection) iter.Seq2[tracedCall, error] {
+	return func(yield func(tracedCall, error) bool) {
+		if sel.byFailure() {
+			return
+		}
+		r.awaitTold(ctx)
+		since := r.worker.AttachedSince()
+		for record := range r.collector.config.History.Backward(0) {
+			s, decided := record.Last(r.destination)
+			if decided && s.State == sel.State && !s.At.Before(since) && !isQuarantine(s.Reason) && !yield(tracedCall{record.Call, traceOf(&record)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// tellPatience is how long a replay waits for what has ended to be told, or read: a journal
+// that cannot store how calls ended does not count them as ended either.
+const tellPatience = 10 * time.Second
+
+// awaitTold waits until the History and the run know of all calls that count as ended.
+func (r *replay) awaitTold(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, tellPatience)
+	defer stop()
+	_ = r.worker.AwaitTold(ctx) // what is not told is not known to have ended
+	select {
+	case <-r.collector.config.Restored:
+	case <-ctx.Done():
+	}
 }
 
 func (r *replay) add(ctx context.Context, c tracedCall) error {
@@ -228,6 +247,9 @@ func (r *replay) add(ctx context.Context, c tracedCall) error {
 func (r *replay) flush(ctx context.Context) error {
 	if len(r.calls) == 0 {
 		return nil
+	}
+	if r.done == 0 { // calls are listed before it is told that they have ended
+		r.awaitTold(ctx)
 	}
 	if !r.collector.runs.begins(r.run, r.calls) {
 		return fmt.Errorf("%w: the destination was removed", state.ErrUnknown)

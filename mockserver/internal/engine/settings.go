@@ -119,8 +119,17 @@ func (c *Collector) ChangeDestination(ctx context.Context, name string, change f
 // RemoveDestination forgets a destination, with its pending and its failed calls.
 // Its error is as that of RemoveSource.
 func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
+	return c.removeDestination(ctx, name, func() error { return nil })
+}
+
+// removeDestination forgets a destination unless check, which is asked while no other
+// change runs, returns an error.
+func (c *Collector) removeDestination(ctx context.Context, name string, check func() error) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		i, err := find("destination", name, stored.Destinations, all.Destinations, settings.DestinationNamed(name))
+		if err == nil {
+			err = check()
+		}
 		if err == nil {
 			stored.Destinations = slices.Delete(stored.Destinations, i, i+1)
 			stored.pause(name, false)

@@ -36,13 +36,11 @@ type Measures struct {
 // Destinations counts the attempts at each destination. Its methods may be called from
 // many goroutines at once.
 type Destinations struct {
-	mu      sync.Mutex      // guards what follows
-	keeper  *persist.Keeper // nil: nothing is kept over restarts
-	since   time.Time       // from when on attempts are counted at destinations that have none
-	byName  map[string]*destination
-	rewrite map[string]bool // the keys of records to be written or removed, beside those of what has changed
-	// forgotten are those that were forgotten before what is stored was read; nil from then on.
-	forgotten map[string]bool
+	keeper *persist.Keeper
+
+	mu     sync.Mutex // guards what follows
+	since  time.Time  // from when on attempts are counted at destinations that have none
+	byName map[string]*destination
 }
 
 // A destination is what was counted of one.
@@ -60,7 +58,7 @@ type destination struct {
 
 // New returns counters that begin now.
 func New() *Destinations {
-	return &Destinations{since: time.Now(), byName: map[string]*destination{}, rewrite: map[string]bool{}, forgotten: map[string]bool{}}
+	return &Destinations{keeper: persist.New("measures", "the measures of destinations"), since: time.Now(), byName: map[string]*destination{}}
 }
 
 // Observe implements event.Observer.
@@ -132,9 +130,7 @@ func (ds *Destinations) forgetOldest() {
 func (ds *Destinations) remove(name string) {
 	if d := ds.byName[name]; d != nil {
 		delete(ds.byName, name)
-		if ds.keeper != nil {
-			ds.rewrite[d.key] = true
-		}
+		ds.keeper.Rewrite(d.key)
 	}
 }
 
@@ -142,9 +138,7 @@ func (ds *Destinations) remove(name string) {
 func (ds *Destinations) Forget(name string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	if ds.forgotten != nil {
-		ds.forgotten[name] = true
-	}
+	ds.keeper.Forget(name)
 	ds.remove(name)
 }
 

@@ -15,9 +15,7 @@ import (
 // on. It returns at once; Stop follows. Of destinations that isDestination does not know
 // what was written is forgotten.
 func (ds *Destinations) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	ds.keeper = persist.Start(store, log, "measures", "the measures of destinations", recordVersion, records{ds, isDestination})
+	persist.Start(ds.keeper, store, log, recordVersion, records{ds, isDestination})
 }
 
 // Stop writes what has changed. Nothing is written if Start was not called.
@@ -53,42 +51,36 @@ type records struct {
 }
 
 // Restore implements persist.Records.
-func (rs records) Restore(stored map[string]record, damaged []string) {
+func (rs records) Restore(stored map[string]record, _ bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	for _, key := range damaged {
-		rs.rewrite[key] = true
-	}
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		r := stored[key]
-		if rs.forgotten[r.Name] || !rs.isDestination(r.Name) {
-			rs.rewrite[key] = true
+		if rs.keeper.Forgot(r.Name) || !rs.isDestination(r.Name) {
+			rs.keeper.Rewrite(key)
 			continue
 		}
 		rs.of(r.Name).merge(&r)
 	}
-	rs.forgotten = nil
 }
 
 // Changed implements persist.Records.
-func (rs records) Changed() []string {
+func (rs records) Changed() (keys []string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	keys := maps.Clone(rs.rewrite)
 	for _, d := range rs.byName {
 		d.mu.Lock()
 		if d.changed {
-			keys[d.key] = true
+			keys = append(keys, d.key)
 		}
 		d.mu.Unlock()
 	}
-	return slices.Sorted(maps.Keys(keys))
+	return keys
 }
 
 // Record implements persist.Records.
 func (rs records) Record(key string) (record, bool) {
 	rs.mu.Lock()
-	delete(rs.rewrite, key)
 	var name string
 	var d *destination
 	for n, of := range rs.byName {
@@ -113,13 +105,6 @@ func (rs records) Record(key string) (record, bool) {
 		r.Failure = &failure
 	}
 	return r, true
-}
-
-// NotWritten implements persist.Records.
-func (rs records) NotWritten(key string) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	rs.rewrite[key] = true
 }
 
 // merge adds what an earlier process wrote.

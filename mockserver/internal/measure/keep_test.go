@@ -133,38 +133,6 @@ func TestWhatIsForgottenIsNotKept(t *testing.T) {
 	})
 }
 
-// TestWhatIsForgottenBeforeItIsReadStaysSo: the destination was made again meanwhile.
-func TestWhatIsForgottenBeforeItIsReadStaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &heldStore{state.NewMemory(), make(chan struct{})}
-		d := begun(store.Store)
-		d.Observe(attempt("crm", time.Millisecond, nil))
-		d.Observe(attempt("other", time.Millisecond, nil))
-		d.Stop()
-
-		d = begun(store)
-		d.Forget("crm")
-		d.Observe(attempt("crm", time.Millisecond, nil))
-		close(store.let)
-		synctest.Wait()
-		defer d.Stop()
-		if crm, other := d.Of("crm").Day.Attempts, d.Of("other").Day.Attempts; crm != 1 || other != 1 {
-			t.Errorf("%d and %d attempts, want 1 and 1", crm, other)
-		}
-	})
-}
-
-// A heldStore lists its keys only once it is let.
-type heldStore struct {
-	state.Store
-	let chan struct{}
-}
-
-func (s *heldStore) Keys(ctx context.Context, prefix string) ([]string, error) {
-	<-s.let
-	return s.Store.Keys(ctx, prefix)
-}
-
 // TestARecordOfAnotherVersionIsToldOfAndBegunAnew, at once and with later attempts.
 func TestARecordOfAnotherVersionIsToldOfAndBegunAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package pause waits for a time, for a channel, or until a context ends.
+// Package pause waits for a time, for a channel, for what goes on, or until a context ends.
 package pause
 
 import (

@@ -4,9 +4,9 @@
 // end. Up to a minute is missing after a process was killed.
 //
 // What counts need not wait for the store: it counts from the start, and adds what was
-// stored when it comes. Until then nothing is written, so that nothing is lost. A record
-// that cannot be read, perhaps of another version, is told of in the log, and its owner
-// begins anew.
+// stored when it comes, but for what was forgotten meanwhile. Until then nothing is
+// written, so that nothing is lost. A record that cannot be read, perhaps of another
+// version, is told of in the log, and its owner begins anew.
 //
 // # Files
 //

@@ -16,7 +16,7 @@ func (s *Shapes) Start(store state.Store, log *slog.Logger) {
 	s.mu.Lock()
 	s.kept = true
 	s.mu.Unlock()
-	s.keeper = persist.Start(store, log, "shapes", "the shapes of events", recordVersion, segments{s})
+	persist.Start(s.keeper, store, log, recordVersion, segments{s})
 }
 
 // Stop writes what has changed. Nothing is written if Start was not called.
@@ -27,24 +27,26 @@ type segments struct{ *Shapes }
 
 // Restore implements persist.Records: it adds segments to what came meanwhile, and gives
 // each sketch its place.
-func (s segments) Restore(stored map[string]segment, damaged []string) {
+func (s segments) Restore(stored map[string]segment, _ bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(stored)) {
-		one := stored[key]
-		if s.cleared {
-			s.rewrite(key)
+	for _, number := range slices.Sorted(maps.Keys(stored)) {
+		one := stored[number]
+		if s.keeper.Forgot(everything) {
+			s.keeper.Rewrite(number)
 			continue
 		}
 		if !one.Since.IsZero() && one.Since.Before(s.since) {
 			s.since = one.Since
 		}
 		for i := range one.Events {
-			s.restoreOne(&one.Events[i])
+			r := &one.Events[i]
+			if k := (key{r.Source, r.Type, r.Name}); s.keeper.Forgot(k.id()) {
+				s.keeper.Rewrite(number)
+			} else {
+				s.restoreOne(k, r)
+			}
 		}
-	}
-	for _, key := range damaged {
-		s.rewrite(key)
 	}
 	s.loaded = true
 	for _, e := range s.events {
@@ -54,15 +56,7 @@ func (s segments) Restore(stored map[string]segment, damaged []string) {
 	}
 }
 
-// rewrite has a segment written again. The lock is held.
-func (s segments) rewrite(key string) {
-	if number, err := strconv.Atoi(key); err == nil && number >= 0 {
-		s.deleted[number] = true
-	}
-}
-
-func (s *Shapes) restoreOne(r *sketchRecord) {
-	k := key{r.Source, r.Type, r.Name}
+func (s *Shapes) restoreOne(k key, r *sketchRecord) {
 	e := s.events[k]
 	fresh := e == nil
 	if fresh {
@@ -86,32 +80,27 @@ func (s *Shapes) restoreOne(r *sketchRecord) {
 }
 
 // Changed implements persist.Records.
-func (s segments) Changed() []string {
+func (s segments) Changed() (numbers []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	numbers := maps.Clone(s.deleted)
 	for slot, e := range s.slots {
 		if e != nil && e.changed {
-			numbers[slot/segmentEvents] = true
+			numbers = append(numbers, strconv.Itoa(slot/segmentEvents))
 		}
 	}
-	var keys []string
-	for _, number := range slices.Sorted(maps.Keys(numbers)) {
-		keys = append(keys, strconv.Itoa(number))
-	}
-	return keys
+	return numbers
 }
 
 // Record implements persist.Records.
 func (s segments) Record(key string) (segment, bool) {
-	number, _ := strconv.Atoi(key)
 	one := segment{Header: persist.Header{Version: recordVersion}}
+	number, err := strconv.ParseUint(key, 10, 16)
+	if err != nil {
+		return one, false
+	}
 	for place := range segmentEvents {
-		slot := number*segmentEvents + place
+		slot := int(number)*segmentEvents + place
 		s.mu.Lock() // for each anew, so that no request waits for all
-		if place == 0 {
-			delete(s.deleted, number) // what is removed from now on is for the next time
-		}
 		one.Since = s.since.UTC()
 		if slot < len(s.slots) && s.slots[slot] != nil {
 			e := s.slots[slot]
@@ -121,11 +110,4 @@ func (s segments) Record(key string) (segment, bool) {
 		s.mu.Unlock()
 	}
 	return one, len(one.Events) > 0
-}
-
-// NotWritten implements persist.Records.
-func (s segments) NotWritten(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rewrite(key)
 }

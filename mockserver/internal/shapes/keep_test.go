@@ -299,6 +299,36 @@ func TestWhatIsForgottenBeforeTheRecordIsReadStaysForgotten(t *testing.T) {
 	})
 }
 
+// TestAnEventThatIsForgottenBeforeTheRecordIsReadStaysForgotten, also where it is not known
+// yet that there is one.
+func TestAnEventThatIsForgottenBeforeTheRecordIsReadStaysForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{Store: state.NewMemory()}
+		s := begun(store, quiet())
+		for _, name := range []string{"A", "B", "C"} {
+			track(t, s, name, `{}`)
+		}
+		events := s.Events()
+		s.Stop()
+
+		store.wait.Store(int64(10 * time.Second))
+		s = begun(store, quiet())
+		track(t, s, "A", `{}`)
+		assert.True(t, s.Forget(events[0].ID))
+		assert.True(t, s.Forget(events[1].ID))
+		track(t, s, "A", `{}`)
+		time.Sleep(time.Minute)
+		store.wait.Store(0)
+		s.Stop()
+		s = begun(store, quiet())
+		defer s.Stop()
+		require.Len(t, s.Events(), 2)
+		assert.EqualValues(t, 1, s.Events()[0].Calls)
+		assert.Equal(t, "C", s.Events()[1].Name)
+		assert.False(t, s.Forget(events[1].ID))
+	})
+}
+
 // TestWhatIsForgottenTwiceIsRemoved, though nothing was written in between.
 func TestWhatIsForgottenTwiceIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

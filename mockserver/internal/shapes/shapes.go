@@ -1,7 +1,7 @@
 package shapes
 
 import (
-	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -12,16 +12,14 @@ import (
 // Shapes is what is known of all events. Its methods may be called from many goroutines
 // at once.
 type Shapes struct {
-	keeper *persist.Keeper // nil: nothing is kept over restarts
+	keeper *persist.Keeper
 
 	mu       sync.Mutex // guards what follows
 	kept     bool       // that Start was called
 	loaded   bool       // what was written before is known
-	cleared  bool       // it is to be forgotten instead
 	events   map[key]*sketch
 	ofSource map[string]int
-	slots    []*sketch    // by the place where they are written; nil: it is free
-	deleted  map[int]bool // the segments in which a sketch is not any more
+	slots    []*sketch // by the place where they are written; nil: it is free
 	bytes    int
 	others   uint64    // calls of events for which there was no room
 	since    time.Time // when it began
@@ -31,7 +29,7 @@ type Shapes struct {
 
 // New returns Shapes that know nothing.
 func New() *Shapes {
-	s := &Shapes{}
+	s := &Shapes{keeper: persist.New("shapes", "the shapes of events")}
 	s.clear()
 	return s
 }
@@ -40,32 +38,34 @@ func New() *Shapes {
 func (s *Shapes) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.keeper.Forget(everything)
 	s.clear()
-	s.cleared = !s.loaded
 }
 
+// everything is what Clear forgets. No ID is like it.
+const everything = ""
+
 func (s *Shapes) clear() {
-	deleted := map[int]bool{}
-	maps.Copy(deleted, s.deleted)
 	for slot := range s.slots {
-		deleted[slot/segmentEvents] = true
+		s.rewrite(slot)
 	}
-	s.events, s.ofSource, s.slots, s.deleted = map[key]*sketch{}, map[string]int{}, nil, deleted
+	s.events, s.ofSource, s.slots = map[key]*sketch{}, map[string]int{}, nil
 	s.bytes, s.others, s.since, s.swept, s.tokens = 0, 0, time.Now(), time.Time{}, tokens{}
 }
 
 // Forget forgets an event by its ID, and begins anew with its next call. It reports
-// whether there was one.
+// whether there was one, or may be one in what is still to be read.
 func (s *Shapes) Forget(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	mayBe := s.keeper.Forget(id)
 	for k, e := range s.events {
 		if k.id() == id {
 			s.remove(e)
 			return true
 		}
 	}
-	return false
+	return mayBe
 }
 
 // remove forgets an event. The lock is held.
@@ -76,13 +76,16 @@ func (s *Shapes) remove(e *sketch) {
 	}
 	if e.slot >= 0 {
 		s.slots[e.slot] = nil
-		s.deleted[e.slot/segmentEvents] = true
+		s.rewrite(e.slot)
 	}
 	s.bytes -= e.bytes
 }
 
 // segmentEvents is how many events are written together.
 const segmentEvents = 8
+
+// rewrite has the segment of a slot written again.
+func (s *Shapes) rewrite(slot int) { s.keeper.Rewrite(strconv.Itoa(slot / segmentEvents)) }
 
 // sketchOf returns the sketch of an event, a new one perhaps, or nil where there is no
 // room for it.

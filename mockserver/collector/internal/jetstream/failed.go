@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -38,7 +37,7 @@ func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tra
 	if traced != "" {
 		m.Header.Set(record.HeaderTraces, traced)
 	}
-	record.SetTime(m.Header, time.Now())
+	record.SetTime(m.Header, o.Decided)
 	m.Header.Set(nats.ExpectedLastSubjSeqHdr, "0") // stored twice, it would change its place, and a list that is read meanwhile would lack it
 	_, err := j.Publish(ctx, m)
 	if store.IsWrongSequence(err) { // it is stored, or about to be

@@ -118,30 +118,21 @@ const (
 func (j *Journal) settleEarlier() {
 	tried := sync.OnceFunc(func() { close(j.left.tried) })
 	defer tried()
-	settled := j.untilDone(func(ctx context.Context) error {
-		err := j.settleLists(ctx)
-		if err != nil {
-			tried()
-		}
-		return err
-	})
-	if !settled {
-		return
+	if j.untilDone(j.settleLists, tried) {
+		close(j.left.settled)
+		j.untilDone(j.settleRetries, tried)
 	}
-	close(j.left.settled)
-	j.untilDone(func(ctx context.Context) error {
-		defer tried()
-		return j.settleRetries(ctx)
-	})
 }
 
-// untilDone tries until it succeeds or the journal is closed, and reports which.
-func (j *Journal) untilDone(try func(context.Context) error) bool {
+// untilDone tries until it succeeds or the journal is closed, and reports which. It calls
+// failed whenever it has to try again.
+func (j *Journal) untilDone(try func(context.Context) error, failed func()) bool {
 	for wait := settlePause; ; wait = min(2*wait, settleMost) {
 		err := try(j.Ctx)
 		if err == nil || j.Ctx.Err() != nil {
 			return err == nil
 		}
+		failed()
 		j.Log.Warn("what an earlier process left undone could not be done; it is tried again", "error", err, "in", wait)
 		if pause.For(j.Ctx, wait) != nil {
 			return false
@@ -207,12 +198,21 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 // settleOutcomes keeps the failed calls of outcomes that match, where they are
 // not kept yet.
 func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
-	t := j.TailOutcomes(0, func(_ uint64, _ record.WriteID, outcomes []record.Outcome) error {
+	t := j.Tail(record.StreamOutcomes, 0, func(m jetstream.Msg, seq uint64) error {
+		_, outcomes, err := record.DecodeOutcomes(m.Data())
+		if err != nil {
+			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+		}
+		stored, err := m.Metadata()
+		if err != nil {
+			return err
+		}
 		for i := range outcomes {
 			o := &outcomes[i]
 			if len(o.Failed) == 0 || !match(o) {
 				continue
 			}
+			o.Decided = stored.Timestamp // they need not say
 			if err := j.restoreFailed(ctx, o); err != nil {
 				return err
 			}

@@ -54,7 +54,8 @@ func TestHistoryOutlivesTheProcess(t *testing.T) {
 	before := first.collector.History().Records(nil)
 	require.NoError(t, first.shutdown())
 
-	second := start(t, options)
+	second, err := Start(t.Context(), options)
+	require.NoError(t, err)
 	require.True(t, send(second.URL(), "web-key", "m", 4), "three of them are repeated")
 	waitFor(t, ended(second, "m-0", "m-1", "m-2", "m-3"))
 	for _, want := range before {
@@ -77,9 +78,12 @@ func TestHistoryOutlivesTheProcess(t *testing.T) {
 	}
 	ledgers := ledgersOf(t, second)
 	assert.Equal(t, int64(4), ledgers[0].Accepted, "what was stored before is known again")
-	replayed, err := second.collector.Replay(t.Context(), "good", engine.Selection{State: tracking.StateDelivered})
+	require.NoError(t, second.shutdown())
+
+	third := start(t, options)
+	replayed, err := third.collector.Replay(t.Context(), "good", engine.Selection{State: tracking.StateDelivered})
 	require.NoError(t, err)
-	assert.Equal(t, 4, replayed, "what was delivered before can be replayed")
+	assert.Equal(t, 4, replayed, "what was delivered before can be replayed at once")
 }
 
 func FuzzRecords(f *testing.F) {

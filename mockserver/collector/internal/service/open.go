@@ -85,9 +85,6 @@ func tryOpen(ctx context.Context, o Options, tel *telemetry.Telemetry, observers
 		s.attempts.close()
 		return nil, nil, errors.Join(err, c.Close())
 	}
-	if o.Config.NATS != nil {
-		s.queue.OnStored(c.Remember)
-	}
 	return s, c, nil
 }
 
@@ -128,11 +125,13 @@ func openCollector(o Options, s *store, tel *telemetry.Telemetry, observers ...e
 		Sources: settings.Sources, Destinations: settings.Destinations,
 		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, HTTPConfig: json.RawMessage(c.HTTPConfig), Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
-		Sender: sender, WrapTransport: tel.Transport, Journal: tel.Journal(s.queue), Shared: c.NATS != nil, Store: s.settings, State: s.state, History: s.history,
+		Sender: sender, WrapTransport: tel.Transport, Journal: tel.Journal(s.queue), Shared: c.NATS != nil, Store: s.settings, State: s.state, History: s.history, Restored: s.attempts.restored,
 		Plans: s.plans, Observers: append(slices.Clone(observers), s.attempts), IsHTTPS: o.isHTTPS, ClientOf: o.clientOf, Logger: o.Log,
 	}
 	if c.NATS == nil { // alone on its directory, also when it comes back
 		options.Instance, options.TempDir = "embedded", c.Data
+	} else {
+		options.OnStored = s.queue.OnStored
 	}
 	collector, err := engine.New(options)
 	if err != nil {

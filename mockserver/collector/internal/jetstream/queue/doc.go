@@ -22,6 +22,5 @@
 //  9. consumer.go: what the server hands out to a destination
 //  10. items.go: what is to be done
 //  11. state.go: what a queue has, and the states of an item
-//  12. kept.go: calls that are given up are kept
-//  13. results.go: outcomes are written together
+//  12. results.go: outcomes are written together
 package queue

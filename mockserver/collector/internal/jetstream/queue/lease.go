@@ -34,7 +34,7 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 		return nil
 	}
 	o, given, traces := l.outcome(r)
-	kept := l.queue.set.unkept.begin(l.queue.name, given)
+	kept := l.queue.set.keeping(l.queue.name, given)
 	written := l.results.write(o, r.MayWait)
 	if r.Placed != nil {
 		r.Placed()
@@ -148,7 +148,7 @@ func (l *lease) Return() {
 // settleLater tries again to do what follows from an outcome, until it is done
 // or the journal is closed: then it is done at the next start.
 func (q *Queue) settleLater(it *item, o *record.Outcome, given []tracking.Call, traces tracecontext.List) {
-	kept := q.set.unkept.begin(q.name, given)
+	kept := q.set.keeping(q.name, given)
 	q.set.Work.Go(func() {
 		defer kept()
 		for pause.For(q.set.Ctx, time.Second) == nil {

@@ -249,7 +249,7 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 	if err != nil {
 		return err
 	}
-	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
+	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now()}
 	if it.Places == nil {
 		it.Places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(s.bodies))
 	}
@@ -260,7 +260,7 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 			return err
 		}
 	}
-	defer set.unkept.begin(destination, given)()
+	defer set.keeping(destination, given)()
 	if counted, err := set.Record(o); err != nil || !counted {
 		return err
 	}
@@ -271,5 +271,5 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 // AwaitKept waits until the calls are kept that this process has given up at a destination:
 // the account counts them before.
 func (set *Set) AwaitKept(ctx context.Context, destination string) error {
-	return set.unkept.await(ctx, destination)
+	return set.unkept.Await(ctx, destination)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -23,12 +24,20 @@ type Set struct {
 	settler Settler
 	account *ledger.Ledger
 	results *results
-	written atomic.Uint64 // messages of outcomes, to name them
-	unkept  unkept
+	written atomic.Uint64  // messages of outcomes, to name them
+	unkept  pause.Underway // the ends of entries that give calls up which are not kept yet, by destination
 
 	mu     sync.Mutex // guards what follows
 	queues map[string]*Queue
 	closed bool
+}
+
+// keeping says that calls are given up from now on, until kept is called: then they are kept.
+func (set *Set) keeping(destination string, given []tracking.Call) (kept func()) {
+	if len(given) == 0 {
+		return func() {}
+	}
+	return set.unkept.Begin(destination)
 }
 
 // A Settler does what follows from outcomes that are stored. To do it twice does no harm.
