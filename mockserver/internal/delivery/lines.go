@@ -87,9 +87,9 @@ type lines struct {
 
 // A line is the calls of one user.
 type line struct {
-	users   []event.Key // the ids: several where alias calls joined them
-	calls   []lineCall  // by their positions
-	waiting []chan struct{}
+	users   []event.Key              // the ids: several where alias calls joined them
+	calls   []lineCall               // by their positions
+	waiting map[uint64]chan struct{} // of calls that wait for those before them, by position: closed when they are to look again
 }
 
 // A lineCall is a call in its line.
@@ -221,13 +221,12 @@ func (ls *lines) join(a, b *line) *line {
 		if len(l.users) == 1 {
 			ls.joined = append(ls.joined, l.users[0])
 		}
-		l.wake()
+		l.wakeAll()
 	}
 	for _, user := range b.users {
 		ls.byUser[user] = a
 	}
 	a.users = append(a.users, b.users...)
-	a.waiting = append(a.waiting, b.waiting...)
 	if len(b.calls) > 0 {
 		a.calls = append(a.calls, b.calls...)
 		slices.SortFunc(a.calls, func(x, y lineCall) int { return cmp.Compare(x.position, y.position) })
@@ -266,8 +265,22 @@ func (l *line) find(position uint64) (at int, found bool) {
 	return at, l.calls[at].position == position
 }
 
-// wake has those look that wait for their turn. The lock is held.
+// wake has those look that would find something else: where the first call that has not
+// ended is at work, that one alone, whose turn it may be now, and else all. Thousands may
+// wait, of which each would look in vain for every call before it. The lock is held.
 func (l *line) wake() {
+	first := slices.IndexFunc(l.calls, func(c lineCall) bool { return !c.ended })
+	if first < 0 || l.calls[first].waits || l.calls[first].failing || l.calls[first].entry == nil {
+		l.wakeAll()
+		return
+	}
+	if w, ok := l.waiting[l.calls[first].position]; ok {
+		close(w)
+		delete(l.waiting, l.calls[first].position)
+	}
+}
+
+func (l *line) wakeAll() {
 	for _, w := range l.waiting {
 		close(w)
 	}
@@ -305,6 +318,7 @@ func (ls *lines) remove(c *tracking.Call, position uint64) {
 }
 
 func (l *line) removeAt(at int) {
+	delete(l.waiting, l.calls[at].position)
 	if at == 0 {
 		l.calls[0] = lineCall{}
 		l.calls = l.calls[1:] // a long line is not moved for each that ends
@@ -385,7 +399,10 @@ func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time
 				due = now.Add(behindFailing)
 			}
 			wait = make(chan struct{})
-			l.waiting = append(l.waiting, wait)
+			if l.waiting == nil {
+				l.waiting = map[uint64]chan struct{}{}
+			}
+			l.waiting[position] = wait
 			return due, wait
 		}
 	}

@@ -147,6 +147,54 @@ func TestNoEndBeforeThoseInFront(t *testing.T) {
 	assert.Contains(t, e.before, atWork)
 }
 
+// TestWake: of the calls that wait in a line those look again that would find something
+// else than before, however many wait.
+func TestWake(t *testing.T) {
+	for name, test := range map[string]struct {
+		happens func(ls *lines, calls []*journal.Entry, entries []*lineEntry)
+		want    []int // the calls that look again, of those behind the first
+	}{
+		"the next is to come":    {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.end(&calls[0].Calls[0], 0) }, []int{1}},
+		"one behind others ends": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.end(&calls[2].Calls[0], 2) }, nil},
+		"the first is overtaken": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.leave(&calls[0].Calls[0], 0) }, []int{1}},
+		"the first is put off":   {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.putOff(&calls[0].Calls[0], 0, time.Now()) }, []int{1, 2, 3}},
+		"the first was returned": {func(ls *lines, calls []*journal.Entry, entries []*lineEntry) { ls.finish(entries[0], calls[0], false) }, []int{1, 2, 3}},
+		"the next failed before": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) {
+			_, next := ls.at(&calls[1].Calls[0], 1)
+			next.failing = true
+			ls.end(&calls[0].Calls[0], 0)
+		}, []int{1, 2, 3}},
+		"the line is joined": {func(ls *lines, _ []*journal.Entry, _ []*lineEntry) {
+			ls.begin(&journal.Entry{First: 4, Attempt: 1, Calls: []tracking.Call{{UserID: "u", PreviousID: "v", Type: "alias"}}}, false)
+		}, []int{1, 2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ls := newLines(func(uint64) bool { return true })
+			var calls []*journal.Entry
+			var entries []*lineEntry
+			for n := range uint64(4) {
+				calls = append(calls, &journal.Entry{First: n, Attempt: 1, Calls: []tracking.Call{{UserID: "u", Type: "track"}}})
+				entries = append(entries, ls.begin(calls[n], false))
+			}
+			waits := map[int]chan struct{}{}
+			for n := 1; n < len(calls); n++ {
+				_, waits[n] = ls.look(entries[n], &calls[n].Calls[0], uint64(n))
+				require.NotNil(t, waits[n])
+			}
+			test.happens(ls, calls, entries)
+			var looks []int
+			for n := 1; n < len(calls); n++ {
+				select {
+				case <-waits[n]:
+					looks = append(looks, n)
+				default:
+				}
+			}
+			assert.Equal(t, test.want, looks)
+		})
+	}
+}
+
 // TestOverdue: it is looked soon for what has just become due, and more seldom for what does
 // not come.
 func TestOverdue(t *testing.T) {
