@@ -78,7 +78,8 @@ const (
 //
 // Its methods may be called from many goroutines at once.
 type lines struct {
-	keeps func(position uint64) bool // reports whether the journal has a call
+	keeps    func(position uint64) bool // reports whether the journal has a call
+	overtake bool                       // calls that have failed are in no line
 
 	mu     sync.Mutex // guards what follows, and all lines
 	byUser map[event.Key]*line
@@ -120,8 +121,8 @@ func (e *lineEntry) place(returned bool) {
 	})
 }
 
-func newLines(keeps func(position uint64) bool) *lines {
-	return &lines{keeps: keeps, byUser: map[event.Key]*line{}}
+func newLines(keeps func(position uint64) bool, overtake bool) *lines {
+	return &lines{keeps: keeps, overtake: overtake, byUser: map[event.Key]*line{}}
 }
 
 // userOf returns the id that a call is in line by; empty for one that is in none.
@@ -129,14 +130,13 @@ func userOf(c *tracking.Call) string { return cmp.Or(c.UserID, c.AnonymousID) }
 
 func keyOfUser(id string) event.Key { return event.KeyOf("", id) }
 
-// add puts the calls of an entry that waits into their lines, but for those that others
-// overtake.
-func (ls *lines) add(e *journal.Entry, due time.Time, overtake bool) {
+// add puts the calls of an entry that waits into their lines.
+func (ls *lines) add(e *journal.Entry, due time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range e.Calls {
 		failing := e.Attempt-noteOf(e, i).skipped > 1
-		if overtake && failing {
+		if ls.overtake && failing {
 			continue
 		}
 		if c := ls.put(&e.Calls[i], e.Position(i)); c != nil {
@@ -147,13 +147,13 @@ func (ls *lines) add(e *journal.Entry, due time.Time, overtake bool) {
 
 // begin puts the calls of an entry that was leased into their lines, those that are
 // there already at work.
-func (ls *lines) begin(e *journal.Entry, overtake bool) *lineEntry {
+func (ls *lines) begin(e *journal.Entry) *lineEntry {
 	entry := &lineEntry{placed: make(chan struct{}), first: e.Attempt == 1}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range e.Calls {
 		failing := e.Attempt-noteOf(e, i).skipped > 1
-		if overtake && failing {
+		if ls.overtake && failing {
 			ls.remove(&e.Calls[i], e.Position(i))
 			continue
 		}

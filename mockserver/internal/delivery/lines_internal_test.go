@@ -121,6 +121,59 @@ func TestOrderSwitchedOn(t *testing.T) {
 	})
 }
 
+// TestOrderChangedWhileCallsWait: a change of the order waits for the calls under way, and not
+// for those behind them in their lines.
+func TestOrderChangedWhileCallsWait(t *testing.T) {
+	for name, to := range map[string]tracking.Ordering{
+		"to none":          {},
+		"to another limit": {Order: tracking.OrderUser, GiveUpAfter: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				got := map[string]int{}
+				w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+					time.Sleep(time.Second)
+					mu.Lock()
+					defer mu.Unlock()
+					got[r.MessageID]++
+					return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+				})
+				w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+				d := oneWebhook("d")
+				d.Order = tracking.OrderUser
+				w.Update(d, nil)
+				w.Start()
+				add := func(id, user string) {
+					c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: user, ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
+					require.NoError(t, memory.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{c}}))
+				}
+				const calls = 100
+				for n := range calls {
+					add(fmt.Sprint(n), "u")
+				}
+				time.Sleep(500 * time.Millisecond)
+				d.Ordering = to
+				w.Update(d, nil)
+				time.Sleep(time.Second)
+				add("other", "v")
+				time.Sleep(3 * time.Second)
+				mu.Lock()
+				assert.Equal(t, 1, got["other"], "a call that came after the change")
+				mu.Unlock()
+				time.Sleep(calls * time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				assert.Len(t, got, calls+1)
+				for id, times := range got {
+					assert.Equal(t, 1, times, "call %s", id)
+				}
+				w.Stop()
+			})
+		})
+	}
+}
+
 // A heldElsewhere is a reader of a queue that another process holds.
 type heldElsewhere struct{ journal.Reader }
 
@@ -132,15 +185,15 @@ func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) 
 // TestNoEndBeforeThoseInFront: what is put off for the first time ends after all that is in
 // front of it, also behind what waits: who starts must not know of it and not of them.
 func TestNoEndBeforeThoseInFront(t *testing.T) {
-	ls := newLines(func(uint64) bool { return true })
+	ls := newLines(func(uint64) bool { return true }, false)
 	entry := func(position uint64, attempt int) *journal.Entry {
 		return &journal.Entry{First: position, Attempt: attempt, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
 	}
 	waiting, between, last := entry(1, 2), entry(2, 1), entry(3, 1)
-	ls.begin(waiting, false)
+	ls.begin(waiting)
 	ls.putOff(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
-	atWork := ls.begin(between, false)
-	e := ls.begin(last, false)
+	atWork := ls.begin(between)
+	e := ls.begin(last)
 	due, ok := ls.turn(t.Context(), e, &last.Calls[0], 3)
 	require.False(t, ok)
 	require.False(t, due.IsZero())
@@ -165,16 +218,16 @@ func TestWake(t *testing.T) {
 			ls.end(&calls[0].Calls[0], 0)
 		}, []int{1, 2, 3}},
 		"the line is joined": {func(ls *lines, _ []*journal.Entry, _ []*lineEntry) {
-			ls.begin(&journal.Entry{First: 4, Attempt: 1, Calls: []tracking.Call{{UserID: "u", PreviousID: "v", Type: "alias"}}}, false)
+			ls.begin(&journal.Entry{First: 4, Attempt: 1, Calls: []tracking.Call{{UserID: "u", PreviousID: "v", Type: "alias"}}})
 		}, []int{1, 2, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ls := newLines(func(uint64) bool { return true })
+			ls := newLines(func(uint64) bool { return true }, false)
 			var calls []*journal.Entry
 			var entries []*lineEntry
 			for n := range uint64(4) {
 				calls = append(calls, &journal.Entry{First: n, Attempt: 1, Calls: []tracking.Call{{UserID: "u", Type: "track"}}})
-				entries = append(entries, ls.begin(calls[n], false))
+				entries = append(entries, ls.begin(calls[n]))
 			}
 			waits := map[int]chan struct{}{}
 			for n := 1; n < len(calls); n++ {
@@ -331,11 +384,11 @@ func TestManyUsersInLine(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	ls := newLines(func(uint64) bool { return true })
+	ls := newLines(func(uint64) bool { return true }, false)
 	const users = 100_000
 	for n := range uint64(2 * users) {
 		c := tracking.Call{Type: "track", UserID: fmt.Sprintf("0192f0f4-7b0c-7000-8000-%012d", n%users)}
-		ls.add(&journal.Entry{First: n, Attempt: 2, Calls: []tracking.Call{c}}, time.Now(), false)
+		ls.add(&journal.Entry{First: n, Attempt: 2, Calls: []tracking.Call{c}}, time.Now())
 	}
 	taken := float64(heap()) - float64(before)
 	t.Logf("%d users with two calls each take %.1f MB", len(ls.byUser), taken/1e6)
@@ -345,7 +398,7 @@ func TestManyUsersInLine(t *testing.T) {
 
 // TestLinesForget: of ids that were joined and have no calls, the oldest are forgotten.
 func TestLinesForget(t *testing.T) {
-	ls := newLines(func(uint64) bool { return true })
+	ls := newLines(func(uint64) bool { return true }, false)
 	for n := range maxJoined {
 		ls.join(ls.line(keyOfUser(fmt.Sprint("a", n))), ls.line(keyOfUser(fmt.Sprint("b", n))))
 	}
@@ -354,7 +407,7 @@ func TestLinesForget(t *testing.T) {
 	assert.Contains(t, ls.byUser, keyOfUser(fmt.Sprint("b", maxJoined-1)))
 
 	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest that is left
-	ls.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}}, false)
+	ls.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}})
 	_, in := ls.at(&alias, 0)
 	assert.NotNil(t, in, "that an alias joins the oldest with another is not forgotten")
 }

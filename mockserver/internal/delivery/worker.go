@@ -91,6 +91,7 @@ type Worker struct {
 	requests requests       // end when the worker is stopped
 	leasing  scope          // ends when the worker is drained or stopped
 	entries  sync.WaitGroup // that are worked at; run alone adds some
+	ordering *ordering      // by which run leases entries, and run alone uses it; nil where calls have no order
 	done     chan struct{}  // closed when run has ended
 
 	mu        sync.Mutex // guards what follows
