@@ -174,6 +174,36 @@ func TestOrderChangedWhileCallsWait(t *testing.T) {
 	}
 }
 
+// TestOrderSwitchedOff: what waits behind a call that fails comes by itself then, once, when
+// that was to be tried again.
+func TestOrderSwitchedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := map[string]int{}
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+			if r.MessageID == "first" {
+				return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary, Error: "busy"}
+			}
+			got[r.MessageID]++
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		w.Joined, w.Concurrency = &joinedMap{pairs: map[[2]event.Key]bool{}}, 1
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		w.Update(d, nil)
+		w.Start()
+		for _, id := range []string{"first", "a", "b"} {
+			c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: "u", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
+			require.NoError(t, memory.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{c}}))
+		}
+		time.Sleep(5 * time.Minute) // its last attempt was 45 s ago, and the next is 256 s after that
+		require.Empty(t, got)
+		w.Update(oneWebhook("d"), nil)
+		time.Sleep(256*time.Second + maxSpread)
+		assert.Equal(t, map[string]int{"a": 1, "b": 1}, got)
+		w.Stop()
+	})
+}
+
 // A heldElsewhere is a reader of a queue that another process holds.
 type heldElsewhere struct{ journal.Reader }
 
