@@ -17,10 +17,11 @@ const (
 	// overdueLook is how soon it is looked again for a call that is before others in its
 	// line, and due, but was not leased yet.
 	overdueLook = 50 * time.Millisecond
-	// besideFailing is how long a call stays leased behind one that has failed before and is
-	// attempted now, which may take as long as a request does. behindFailing is when it is
+	// stayLeased is how long a call stays leased behind one that is due and was not leased yet,
+	// since a journal may hand out what is due in another order, or that has failed before and
+	// is attempted now, which may take as long as a request does. behindFailing is when it is
 	// looked again for one that was not leased so long.
-	besideFailing = 250 * time.Millisecond
+	stayLeased    = 250 * time.Millisecond
 	behindFailing = time.Second
 	// lineSpread is how much later each call of a line is due than the one before, up to
 	// maxSpread: those behind one that fails do not come all at once.
@@ -47,10 +48,10 @@ const (
 // in the order of positions (journal.Want.InOrder), so it belongs behind all that is there,
 // or, if it was leased by a process that died, where its position says.
 //
-// A call that must wait is not kept leased. If the one before it is being worked at, it
-// waits with its entry in memory for at most as long as an attempt takes; else its entry
-// ends for now, and the journal has it until the one before is due. So the number of
-// entries at work stays bounded, however long a line is. A call in a line takes 32 bytes,
+// A call that must wait is not kept leased. If the one before it is being worked at, or is
+// about to be leased, it waits with its entry in memory for at most as long as an attempt
+// takes; else its entry ends for now, and the journal has it until the one before is due. So
+// the number of entries at work stays bounded, however long a line is. A call in a line takes 32 bytes,
 // and a user about 200.
 //
 // # States of a call in its line
@@ -265,18 +266,21 @@ func (l *line) find(position uint64) (at int, found bool) {
 	return at, l.calls[at].position == position
 }
 
-// wake has those look that would find something else: where the first call that has not
-// ended is at work, that one alone, whose turn it may be now, and else all. Thousands may
-// wait, of which each would look in vain for every call before it. The lock is held.
-func (l *line) wake() {
-	first := slices.IndexFunc(l.calls, func(c lineCall) bool { return !c.ended })
-	if first < 0 || l.calls[first].waits || l.calls[first].failing || l.calls[first].entry == nil {
-		l.wakeAll()
+// wake has those look that find something else once a call has changed. All wait for the
+// first that has not ended: where that is at work, and another than before, it may be its own
+// turn, and the others wait on. Thousands may wait, and each looks at all before it. The lock
+// is held.
+func (l *line) wake(changed uint64) {
+	at := slices.IndexFunc(l.calls, func(c lineCall) bool { return !c.ended })
+	if at < 0 || l.calls[at].position < changed {
 		return
 	}
-	if w, ok := l.waiting[l.calls[first].position]; ok {
+	first := &l.calls[at]
+	if first.position == changed || first.entry == nil || first.waits || first.failing {
+		l.wakeAll()
+	} else if w := l.waiting[first.position]; w != nil {
 		close(w)
-		delete(l.waiting, l.calls[first].position)
+		delete(l.waiting, first.position)
 	}
 }
 
@@ -312,7 +316,7 @@ func (ls *lines) remove(c *tracking.Call, position uint64) {
 	}
 	if at, found := l.find(position); found {
 		l.removeAt(at)
-		l.wake()
+		l.wake(position)
 	}
 	ls.drop(l)
 }
@@ -351,7 +355,7 @@ func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, posit
 			return due, false
 		}
 		if late == nil && !due.IsZero() {
-			timer := time.NewTimer(besideFailing)
+			timer := time.NewTimer(stayLeased)
 			defer timer.Stop()
 			late = timer.C
 		}
@@ -387,15 +391,15 @@ func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time
 		switch before := &l.calls[i]; {
 		case before.ended:
 			e.endAfter(before.entry)
-		case before.waits:
+		case before.waits, before.entry == nil && before.due > now.UnixNano():
 			return dueBehind(before, now, at-i), nil
 		case before.entry == nil && now.UnixNano()-before.due > int64(lostAfter) && !ls.keeps(before.position):
 			l.removeAt(i)
 			i, at = i-1, at-1
-		case before.entry == nil:
-			return dueBehind(before, now, at-i), nil
 		default:
-			if before.failing && before.entry != e {
+			if before.entry == nil {
+				due = dueBehind(before, now, at-i)
+			} else if before.failing && before.entry != e {
 				due = now.Add(behindFailing)
 			}
 			wait = make(chan struct{})
@@ -462,7 +466,7 @@ func (ls *lines) change(c *tracking.Call, position uint64, change func(*lineCall
 	defer ls.mu.Unlock()
 	if l, call := ls.at(c, position); call != nil {
 		change(call)
-		l.wake()
+		l.wake(position)
 	}
 }
 
@@ -503,7 +507,7 @@ func (ls *lines) finish(e *lineEntry, of *journal.Entry, stored bool) {
 				call.due = 0
 			}
 			call.entry, call.ended, call.waits = nil, false, false
-			l.wake()
+			l.wake(of.Position(i))
 		}
 	}
 }
