@@ -51,8 +51,8 @@ const (
 // A call that must wait is not kept leased. If the one before it is being worked at, or is
 // about to be leased, it waits with its entry in memory for at most as long as an attempt
 // takes; else its entry ends for now, and the journal has it until the one before is due. So
-// the number of entries at work stays bounded, however long a line is. A call in a line takes 32 bytes,
-// and a user about 200.
+// the number of entries at work stays bounded, however long a line is. A call in a line takes
+// 32 bytes, and a user about 200.
 //
 // # States of a call in its line
 //
@@ -291,34 +291,29 @@ func (l *line) wakeAll() {
 	l.waiting = nil
 }
 
-// at returns a call, or nil if it is in no line. The lock is held.
-func (ls *lines) at(c *tracking.Call, position uint64) (*line, *lineCall) {
+// at returns the line of a call, or nil if it has none, and its place there; if it is not
+// found, where that would be. The lock is held.
+func (ls *lines) at(c *tracking.Call, position uint64) (l *line, at int, found bool) {
 	user := userOf(c)
 	if user == "" {
-		return nil, nil
+		return nil, 0, false
 	}
-	l := ls.byUser[keyOfUser(user)]
-	if l == nil {
-		return nil, nil
+	if l = ls.byUser[keyOfUser(user)]; l != nil {
+		at, found = l.find(position)
 	}
-	at, found := l.find(position)
-	if !found {
-		return l, nil
-	}
-	return l, &l.calls[at]
+	return l, at, found
 }
 
 // remove takes a call out of its line. The lock is held.
 func (ls *lines) remove(c *tracking.Call, position uint64) {
-	l, _ := ls.at(c, position)
-	if l == nil {
-		return
-	}
-	if at, found := l.find(position); found {
+	l, at, found := ls.at(c, position)
+	if found {
 		l.removeAt(at)
 		l.wake(position)
 	}
-	ls.drop(l)
+	if l != nil {
+		ls.drop(l)
+	}
 }
 
 func (l *line) removeAt(at int) {
@@ -378,15 +373,14 @@ func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, posit
 func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time.Time, wait chan struct{}) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l, own := ls.at(c, position)
-	if own == nil {
+	l, at, found := ls.at(c, position)
+	if !found {
 		return due, nil
 	}
 	now := time.Now()
-	if early := own.due - now.UnixNano(); early > int64(earliest) {
+	if early := l.calls[at].due - now.UnixNano(); early > int64(earliest) {
 		return now.Add(time.Duration(early)), nil
 	}
-	at, _ := l.find(position)
 	for i := 0; i < at; i++ {
 		switch before := &l.calls[i]; {
 		case before.ended:
@@ -418,11 +412,10 @@ func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time
 func (ls *lines) follow(e *lineEntry, c *tracking.Call, position uint64) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l, _ := ls.at(c, position)
+	l, at, _ := ls.at(c, position)
 	if l == nil {
 		return
 	}
-	at, _ := l.find(position)
 	for i := range l.calls[:at] {
 		if before := l.calls[i].entry; before != nil {
 			e.endAfter(before)
@@ -464,8 +457,8 @@ func (ls *lines) putOff(c *tracking.Call, position uint64, due time.Time) {
 func (ls *lines) change(c *tracking.Call, position uint64, change func(*lineCall)) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l, call := ls.at(c, position); call != nil {
-		change(call)
+	if l, at, found := ls.at(c, position); found {
+		change(&l.calls[at])
 		l.wake(position)
 	}
 }
@@ -497,17 +490,20 @@ func (ls *lines) finish(e *lineEntry, of *journal.Entry, stored bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range of.Calls {
-		l, call := ls.at(&of.Calls[i], of.Position(i))
-		switch {
-		case call == nil || call.entry != e:
-		case call.ended && stored:
-			ls.remove(&of.Calls[i], of.Position(i))
-		default:
-			if !call.waits {
-				call.due = 0
-			}
-			call.entry, call.ended, call.waits = nil, false, false
-			l.wake(of.Position(i))
+		position := of.Position(i)
+		l, at, found := ls.at(&of.Calls[i], position)
+		if !found || l.calls[at].entry != e {
+			continue
 		}
+		call := &l.calls[at]
+		if call.ended && stored {
+			ls.remove(&of.Calls[i], position)
+			continue
+		}
+		if !call.waits {
+			call.due = 0
+		}
+		call.entry, call.ended, call.waits = nil, false, false
+		l.wake(position)
 	}
 }

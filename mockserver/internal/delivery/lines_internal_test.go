@@ -245,8 +245,7 @@ func TestWake(t *testing.T) {
 		"one behind is put off":  {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.putOff(&calls[1].Calls[0], 1, time.Now()) }, nil},
 		"the first was returned": {func(ls *lines, calls []*journal.Entry, entries []*lineEntry) { ls.finish(entries[0], calls[0], false) }, []int{1, 2, 3}},
 		"the next failed before": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) {
-			_, next := ls.at(&calls[1].Calls[0], 1)
-			next.failing = true
+			ls.change(&calls[1].Calls[0], 1, func(next *lineCall) { next.failing = true })
 			ls.end(&calls[0].Calls[0], 0)
 		}, []int{1, 2, 3}},
 		"the line is joined": {func(ls *lines, _ []*journal.Entry, _ []*lineEntry) {
@@ -464,8 +463,8 @@ func TestLinesForget(t *testing.T) {
 
 	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest that is left
 	ls.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}})
-	_, in := ls.at(&alias, 0)
-	assert.NotNil(t, in, "that an alias joins the oldest with another is not forgotten")
+	_, _, found := ls.at(&alias, 0)
+	assert.True(t, found, "that an alias joins the oldest with another is not forgotten")
 }
 
 func TestNoteKeepsWhenACallFailedFirst(t *testing.T) {

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -117,7 +118,7 @@ func (w *Worker) deliverInOrder(lease journal.Lease, e *lineEntry, o *ordering) 
 	oe := &orderedEntry{Worker: w, lineEntry: e, ordering: o, lease: lease, entry: lease.Entry()}
 	lane := laneOf(&oe.entry)
 	defer w.gate.endEntry(lane, len(oe.entry.Calls))
-	oe.jobs, oe.deadline = make([]job, len(oe.entry.Calls)), oe.entry.Since.Add(webhook.Window+lastAttemptGrace)
+	oe.jobs, oe.deadline = w.jobsOf(&oe.entry, o.requests), oe.entry.Since.Add(webhook.Window+lastAttemptGrace)
 	var users sync.WaitGroup
 	for _, calls := range oe.byUser() {
 		users.Go(func() {
@@ -135,10 +136,7 @@ func (w *Worker) deliverInOrder(lease journal.Lease, e *lineEntry, o *ordering) 
 func (oe *orderedEntry) byUser() (users [][]int) {
 	place := make(map[event.Key]int, len(oe.jobs))
 	for i := range oe.jobs {
-		call := &oe.entry.Calls[i]
-		oe.jobs[i] = job{Worker: oe.Worker, requests: oe.ordering.requests, call: call, trace: oe.entry.Traces.At(i), note: noteOf(&oe.entry, i)}
-		oe.jobs[i].attempt = oe.entry.Attempt - oe.jobs[i].note.skipped
-		user := userOf(call)
+		user := userOf(oe.jobs[i].call)
 		key := keyOfUser(user)
 		at, found := place[key]
 		if !found || user == "" {
@@ -166,7 +164,7 @@ func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 			j.delivery = expired("it could not be tried in that time")
 		}
 	} else if !due.IsZero() {
-		oe.hold(j, due)
+		oe.postpone(j, due)
 	}
 	if j.delivery.decided && j.delivery.State == tracking.StatePending {
 		oe.retryOrGiveUp(j)
@@ -176,10 +174,8 @@ func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 		oe.ordering.lines.end(j.call, position)
 	case d.decided && j.destination.OnFailure == tracking.OnFailureOvertake:
 		oe.ordering.lines.leave(j.call, position)
-	case d.due.IsZero():
-		oe.ordering.lines.putOff(j.call, position, time.Now())
 	default:
-		oe.ordering.lines.putOff(j.call, position, d.due)
+		oe.ordering.lines.putOff(j.call, position, cmp.Or(d.due, time.Now()))
 	}
 }
 
@@ -198,8 +194,8 @@ func (oe *orderedEntry) saveJoined(c *tracking.Call) bool {
 	return err == nil
 }
 
-// hold has a call wait until it is due, but not longer than its window.
-func (oe *orderedEntry) hold(j *job, due time.Time) {
+// postpone has a call wait until it is due, but not longer than its window.
+func (oe *orderedEntry) postpone(j *job, due time.Time) {
 	now := time.Now()
 	last := oe.entry.Since.Add(webhook.Window)
 	if !now.Before(last) {

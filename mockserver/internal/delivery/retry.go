@@ -28,13 +28,10 @@ func (w *Worker) deliver(lease journal.Lease) {
 	e := lease.Entry()
 	lane := laneOf(&e)
 	defer w.gate.endEntry(lane, len(e.Calls))
-	jobs, tickets := make([]job, len(e.Calls)), make([]*ticket, 0, len(e.Calls))
+	jobs, tickets := w.jobsOf(&e, &w.requests), make([]*ticket, 0, len(e.Calls))
 	for i := range jobs {
-		j := &jobs[i]
-		*j = job{Worker: w, requests: &w.requests, call: &e.Calls[i], trace: e.Traces.At(i), note: noteOf(&e, i)}
-		j.attempt = e.Attempt - j.note.skipped
-		if admitting.Err() == nil && j.prepare() {
-			tickets = append(tickets, &j.ticket)
+		if admitting.Err() == nil && jobs[i].prepare() {
+			tickets = append(tickets, &jobs[i].ticket)
 		}
 	}
 	left, late := w.gate.run(admitting, lane, tickets, e.Since.Add(webhook.Window+lastAttemptGrace))
