@@ -14,30 +14,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// An ordering is in force while the calls of a worker are delivered in an order.
-type ordering struct {
-	tracking.Ordering
-	reader    journal.Reader
-	lines     *lines
-	held      context.Context // ends when another process may deliver
-	release   func()          // lets others deliver
-	admitting scope           // calls may begin until it ends: with held, or when the ordering is to end
-	requests  *requests       // end with held
-}
-
-// stands reports whether an ordering is what the settings and the reader ask for, and in force.
-func (o *ordering) stands(to tracking.Ordering, reader journal.Reader) bool {
-	return o.Ordering == to && o.reader == reader && o.held.Err() == nil && o.admitting.Err() == nil
-}
-
-// end ends the ordering, whose entries have ended, and lets others deliver.
-func (o *ordering) end() {
-	o.admitting.end()
-	o.requests.parent.end()
-	o.requests.concurrent.Wait()
-	o.release()
-}
-
 // order brings the ordering to the settings and the reader as they are. Where that changes
 // it, it waits until the entries have ended that are worked at. Where calls are to be
 // ordered from now on, it waits until no other process delivers, and puts all that waits
