@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
@@ -25,6 +26,16 @@ type job struct {
 	ticket      ticket
 	delivery    delivery // what came of it
 	cause       string   // why the last webhook failed, without its URL, which may hold a secret
+}
+
+// jobsOf returns the jobs of an entry, whose requests are among rs.
+func (w *Worker) jobsOf(e *journal.Entry, rs *requests) []job {
+	jobs := make([]job, len(e.Calls))
+	for i := range jobs {
+		n := noteOf(e, i)
+		jobs[i] = job{Worker: w, requests: rs, call: &e.Calls[i], trace: e.Traces.At(i), attempt: e.Attempt - n.skipped, note: n}
+	}
+	return jobs
 }
 
 // A delivery is what came of one attempt at a call.

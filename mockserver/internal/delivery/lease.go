@@ -6,7 +6,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Start begins to deliver.
@@ -16,17 +15,16 @@ func (w *Worker) Start() { go w.run() }
 func (w *Worker) run() {
 	ctx := w.leasing
 	defer close(w.done)
-	var ordered ordering
-	defer w.endOrder(&ordered)
+	defer w.endOrder()
 	for ctx.Err() == nil {
-		lease, err := w.next(ctx, &ordered)
+		lease, err := w.next(ctx)
 		switch {
 		case err == nil:
 			e := lease.Entry()
 			w.gate.beginEntry(laneOf(&e), len(e.Calls))
-			if now := ordered; now.lines != nil {
-				begun := now.lines.begin(&e, now.OnFailure == tracking.OnFailureOvertake)
-				w.entries.Go(func() { w.deliverInOrder(lease, begun, now) })
+			if o := w.ordering; o != nil {
+				begun := o.lines.begin(&e)
+				w.entries.Go(func() { w.deliverInOrder(lease, begun, o) })
 			} else {
 				w.entries.Go(func() { w.deliver(lease) })
 			}
@@ -38,7 +36,7 @@ func (w *Worker) run() {
 }
 
 // next waits until the worker is not paused and an entry is due that the gate wants.
-func (w *Worker) next(ctx context.Context, ordered *ordering) (journal.Lease, error) {
+func (w *Worker) next(ctx context.Context) (journal.Lease, error) {
 	for {
 		until, stop := context.WithCancel(ctx)
 		w.mu.Lock()
@@ -48,13 +46,13 @@ func (w *Worker) next(ctx context.Context, ordered *ordering) (journal.Lease, er
 		var lease journal.Lease
 		var err error
 		if state == workerRunning && reader != nil {
-			err = w.order(until, reader, ordered)
-		} else if ordered.lines != nil {
-			w.endOrder(ordered)
+			err = w.order(until, reader)
+		} else if w.ordering != nil {
+			w.endOrder()
 		}
 		unlink := func() bool { return true }
-		if ordered.lines != nil {
-			unlink = context.AfterFunc(ordered.held, stop)
+		if w.ordering != nil {
+			unlink = context.AfterFunc(w.ordering.held, stop)
 		}
 		want, at, ok := w.gate.want(stop)
 		switch {

@@ -17,10 +17,11 @@ const (
 	// overdueLook is how soon it is looked again for a call that is before others in its
 	// line, and due, but was not leased yet.
 	overdueLook = 50 * time.Millisecond
-	// besideFailing is how long a call stays leased behind one that has failed before and is
-	// attempted now, which may take as long as a request does. behindFailing is when it is
+	// stayLeased is how long a call stays leased behind one that is due and was not leased yet,
+	// since a journal may hand out what is due in another order, or that has failed before and
+	// is attempted now, which may take as long as a request does. behindFailing is when it is
 	// looked again for one that was not leased so long.
-	besideFailing = 250 * time.Millisecond
+	stayLeased    = 250 * time.Millisecond
 	behindFailing = time.Second
 	// lineSpread is how much later each call of a line is due than the one before, up to
 	// maxSpread: those behind one that fails do not come all at once.
@@ -47,11 +48,11 @@ const (
 // in the order of positions (journal.Want.InOrder), so it belongs behind all that is there,
 // or, if it was leased by a process that died, where its position says.
 //
-// A call that must wait is not kept leased. If the one before it is being worked at, it
-// waits with its entry in memory for at most as long as an attempt takes; else its entry
-// ends for now, and the journal has it until the one before is due. So the number of
-// entries at work stays bounded, however long a line is. A call in a line takes 32 bytes,
-// and a user about 200.
+// A call that must wait is not kept leased. If the one before it is being worked at, or is
+// about to be leased, it waits with its entry in memory for at most as long as an attempt
+// takes; else its entry ends for now, and the journal has it until the one before is due. So
+// the number of entries at work stays bounded, however long a line is. A call in a line takes
+// 32 bytes, and a user about 200.
 //
 // # States of a call in its line
 //
@@ -78,7 +79,8 @@ const (
 //
 // Its methods may be called from many goroutines at once.
 type lines struct {
-	keeps func(position uint64) bool // reports whether the journal has a call
+	keeps    func(position uint64) bool // reports whether the journal has a call
+	overtake bool                       // calls that have failed are in no line
 
 	mu     sync.Mutex // guards what follows, and all lines
 	byUser map[event.Key]*line
@@ -87,9 +89,9 @@ type lines struct {
 
 // A line is the calls of one user.
 type line struct {
-	users   []event.Key // the ids: several where alias calls joined them
-	calls   []lineCall  // by their positions
-	waiting []chan struct{}
+	users   []event.Key              // the ids: several where alias calls joined them
+	calls   []lineCall               // by their positions
+	waiting map[uint64]chan struct{} // of calls that wait for those before them, by position: closed when they are to look again
 }
 
 // A lineCall is a call in its line.
@@ -120,8 +122,8 @@ func (e *lineEntry) place(returned bool) {
 	})
 }
 
-func newLines(keeps func(position uint64) bool) *lines {
-	return &lines{keeps: keeps, byUser: map[event.Key]*line{}}
+func newLines(keeps func(position uint64) bool, overtake bool) *lines {
+	return &lines{keeps: keeps, overtake: overtake, byUser: map[event.Key]*line{}}
 }
 
 // userOf returns the id that a call is in line by; empty for one that is in none.
@@ -129,14 +131,13 @@ func userOf(c *tracking.Call) string { return cmp.Or(c.UserID, c.AnonymousID) }
 
 func keyOfUser(id string) event.Key { return event.KeyOf("", id) }
 
-// add puts the calls of an entry that waits into their lines, but for those that others
-// overtake.
-func (ls *lines) add(e *journal.Entry, due time.Time, overtake bool) {
+// add puts the calls of an entry that waits into their lines.
+func (ls *lines) add(e *journal.Entry, due time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range e.Calls {
 		failing := e.Attempt-noteOf(e, i).skipped > 1
-		if overtake && failing {
+		if ls.overtake && failing {
 			continue
 		}
 		if c := ls.put(&e.Calls[i], e.Position(i)); c != nil {
@@ -147,13 +148,13 @@ func (ls *lines) add(e *journal.Entry, due time.Time, overtake bool) {
 
 // begin puts the calls of an entry that was leased into their lines, those that are
 // there already at work.
-func (ls *lines) begin(e *journal.Entry, overtake bool) *lineEntry {
+func (ls *lines) begin(e *journal.Entry) *lineEntry {
 	entry := &lineEntry{placed: make(chan struct{}), first: e.Attempt == 1}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range e.Calls {
 		failing := e.Attempt-noteOf(e, i).skipped > 1
-		if overtake && failing {
+		if ls.overtake && failing {
 			ls.remove(&e.Calls[i], e.Position(i))
 			continue
 		}
@@ -221,13 +222,12 @@ func (ls *lines) join(a, b *line) *line {
 		if len(l.users) == 1 {
 			ls.joined = append(ls.joined, l.users[0])
 		}
-		l.wake()
+		l.wakeAll()
 	}
 	for _, user := range b.users {
 		ls.byUser[user] = a
 	}
 	a.users = append(a.users, b.users...)
-	a.waiting = append(a.waiting, b.waiting...)
 	if len(b.calls) > 0 {
 		a.calls = append(a.calls, b.calls...)
 		slices.SortFunc(a.calls, func(x, y lineCall) int { return cmp.Compare(x.position, y.position) })
@@ -266,45 +266,58 @@ func (l *line) find(position uint64) (at int, found bool) {
 	return at, l.calls[at].position == position
 }
 
-// wake has those look that wait for their turn. The lock is held.
-func (l *line) wake() {
+// wake has those look that find something else once a call has changed. All wait for the
+// first that has not ended: where that is at work, and another than before, it may be its own
+// turn, and the others wait on. Thousands may wait, and each looks at all before it. The lock
+// is held.
+func (l *line) wake(changed uint64) {
+	at := slices.IndexFunc(l.calls, func(c lineCall) bool { return !c.ended })
+	if at < 0 || l.calls[at].position < changed {
+		return
+	}
+	first := &l.calls[at]
+	if first.position == changed || first.entry == nil || first.waits || first.failing {
+		l.wakeAll()
+	} else if w := l.waiting[first.position]; w != nil {
+		close(w)
+		delete(l.waiting, first.position)
+	}
+}
+
+func (l *line) wakeAll() {
 	for _, w := range l.waiting {
 		close(w)
 	}
 	l.waiting = nil
 }
 
-// at returns a call, or nil if it is in no line. The lock is held.
-func (ls *lines) at(c *tracking.Call, position uint64) (*line, *lineCall) {
+// at returns the line of a call, or nil if it has none, and its place there; if it is not
+// found, where that would be. The lock is held.
+func (ls *lines) at(c *tracking.Call, position uint64) (l *line, at int, found bool) {
 	user := userOf(c)
 	if user == "" {
-		return nil, nil
+		return nil, 0, false
 	}
-	l := ls.byUser[keyOfUser(user)]
-	if l == nil {
-		return nil, nil
+	if l = ls.byUser[keyOfUser(user)]; l != nil {
+		at, found = l.find(position)
 	}
-	at, found := l.find(position)
-	if !found {
-		return l, nil
-	}
-	return l, &l.calls[at]
+	return l, at, found
 }
 
 // remove takes a call out of its line. The lock is held.
 func (ls *lines) remove(c *tracking.Call, position uint64) {
-	l, _ := ls.at(c, position)
-	if l == nil {
-		return
-	}
-	if at, found := l.find(position); found {
+	l, at, found := ls.at(c, position)
+	if found {
 		l.removeAt(at)
-		l.wake()
+		l.wake(position)
 	}
-	ls.drop(l)
+	if l != nil {
+		ls.drop(l)
+	}
 }
 
 func (l *line) removeAt(at int) {
+	delete(l.waiting, l.calls[at].position)
 	if at == 0 {
 		l.calls[0] = lineCall{}
 		l.calls = l.calls[1:] // a long line is not moved for each that ends
@@ -337,7 +350,7 @@ func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, posit
 			return due, false
 		}
 		if late == nil && !due.IsZero() {
-			timer := time.NewTimer(besideFailing)
+			timer := time.NewTimer(stayLeased)
 			defer timer.Stop()
 			late = timer.C
 		}
@@ -360,32 +373,34 @@ func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, posit
 func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time.Time, wait chan struct{}) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l, own := ls.at(c, position)
-	if own == nil {
+	l, at, found := ls.at(c, position)
+	if !found {
 		return due, nil
 	}
 	now := time.Now()
-	if early := own.due - now.UnixNano(); early > int64(earliest) {
+	if early := l.calls[at].due - now.UnixNano(); early > int64(earliest) {
 		return now.Add(time.Duration(early)), nil
 	}
-	at, _ := l.find(position)
 	for i := 0; i < at; i++ {
 		switch before := &l.calls[i]; {
 		case before.ended:
 			e.endAfter(before.entry)
-		case before.waits:
+		case before.waits, before.entry == nil && before.due > now.UnixNano():
 			return dueBehind(before, now, at-i), nil
 		case before.entry == nil && now.UnixNano()-before.due > int64(lostAfter) && !ls.keeps(before.position):
 			l.removeAt(i)
 			i, at = i-1, at-1
-		case before.entry == nil:
-			return dueBehind(before, now, at-i), nil
 		default:
-			if before.failing && before.entry != e {
+			if before.entry == nil {
+				due = dueBehind(before, now, at-i)
+			} else if before.failing && before.entry != e {
 				due = now.Add(behindFailing)
 			}
 			wait = make(chan struct{})
-			l.waiting = append(l.waiting, wait)
+			if l.waiting == nil {
+				l.waiting = map[uint64]chan struct{}{}
+			}
+			l.waiting[position] = wait
 			return due, wait
 		}
 	}
@@ -397,11 +412,10 @@ func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time
 func (ls *lines) follow(e *lineEntry, c *tracking.Call, position uint64) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l, _ := ls.at(c, position)
+	l, at, _ := ls.at(c, position)
 	if l == nil {
 		return
 	}
-	at, _ := l.find(position)
 	for i := range l.calls[:at] {
 		if before := l.calls[i].entry; before != nil {
 			e.endAfter(before)
@@ -443,9 +457,9 @@ func (ls *lines) putOff(c *tracking.Call, position uint64, due time.Time) {
 func (ls *lines) change(c *tracking.Call, position uint64, change func(*lineCall)) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l, call := ls.at(c, position); call != nil {
-		change(call)
-		l.wake()
+	if l, at, found := ls.at(c, position); found {
+		change(&l.calls[at])
+		l.wake(position)
 	}
 }
 
@@ -476,17 +490,20 @@ func (ls *lines) finish(e *lineEntry, of *journal.Entry, stored bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range of.Calls {
-		l, call := ls.at(&of.Calls[i], of.Position(i))
-		switch {
-		case call == nil || call.entry != e:
-		case call.ended && stored:
-			ls.remove(&of.Calls[i], of.Position(i))
-		default:
-			if !call.waits {
-				call.due = 0
-			}
-			call.entry, call.ended, call.waits = nil, false, false
-			l.wake()
+		position := of.Position(i)
+		l, at, found := ls.at(&of.Calls[i], position)
+		if !found || l.calls[at].entry != e {
+			continue
 		}
+		call := &l.calls[at]
+		if call.ended && stored {
+			ls.remove(&of.Calls[i], position)
+			continue
+		}
+		if !call.waits {
+			call.due = 0
+		}
+		call.entry, call.ended, call.waits = nil, false, false
+		l.wake(position)
 	}
 }

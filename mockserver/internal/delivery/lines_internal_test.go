@@ -162,6 +162,90 @@ func (m *brokenMap) Save(ctx context.Context, pair [2]event.Key) error {
 	return m.joinedMap.Save(ctx, pair)
 }
 
+// TestOrderChangedWhileCallsWait: a change of the order waits for the calls under way, and not
+// for those behind them in their lines.
+func TestOrderChangedWhileCallsWait(t *testing.T) {
+	for name, to := range map[string]tracking.Ordering{
+		"to none":          {},
+		"to another limit": {Order: tracking.OrderUser, GiveUpAfter: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				got := map[string]int{}
+				w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+					time.Sleep(time.Second)
+					mu.Lock()
+					defer mu.Unlock()
+					got[r.MessageID]++
+					return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+				})
+				w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+				d := oneWebhook("d")
+				d.Order = tracking.OrderUser
+				w.Update(d, nil)
+				w.Start()
+				add := func(id, user string) {
+					c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: user, ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
+					require.NoError(t, memory.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{c}}))
+				}
+				const calls = 100
+				for n := range calls {
+					add(fmt.Sprint(n), "u")
+				}
+				time.Sleep(500 * time.Millisecond)
+				d.Ordering = to
+				w.Update(d, nil)
+				time.Sleep(time.Second)
+				add("other", "v")
+				time.Sleep(3 * time.Second)
+				mu.Lock()
+				assert.Equal(t, 1, got["other"], "a call that came after the change")
+				mu.Unlock()
+				time.Sleep(calls * time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				assert.Len(t, got, calls+1)
+				for id, times := range got {
+					assert.Equal(t, 1, times, "call %s", id)
+				}
+				w.Stop()
+			})
+		})
+	}
+}
+
+// TestOrderSwitchedOff: what waits behind a call that fails comes by itself then, once, when
+// that was to be tried again.
+func TestOrderSwitchedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := map[string]int{}
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+			if r.MessageID == "first" {
+				return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary, Error: "busy"}
+			}
+			got[r.MessageID]++
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		w.Joined, w.Concurrency = &joinedMap{pairs: map[[2]event.Key]bool{}}, 1
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		w.Update(d, nil)
+		w.Start()
+		for _, id := range []string{"first", "a", "b"} {
+			c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: "u", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
+			require.NoError(t, memory.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{c}}))
+		}
+		time.Sleep(5 * time.Minute) // its last attempt was 45 s ago, and the next is 256 s after that
+		synctest.Wait()
+		require.Empty(t, got)
+		w.Update(oneWebhook("d"), nil)
+		time.Sleep(256*time.Second + maxSpread)
+		w.Stop()
+		assert.Equal(t, map[string]int{"a": 1, "b": 1}, got)
+	})
+}
+
 // A heldElsewhere is a reader of a queue that another process holds.
 type heldElsewhere struct{ journal.Reader }
 
@@ -173,19 +257,91 @@ func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) 
 // TestNoEndBeforeThoseInFront: what is put off for the first time ends after all that is in
 // front of it, also behind what waits: who starts must not know of it and not of them.
 func TestNoEndBeforeThoseInFront(t *testing.T) {
-	ls := newLines(func(uint64) bool { return true })
+	ls := newLines(func(uint64) bool { return true }, false)
 	entry := func(position uint64, attempt int) *journal.Entry {
 		return &journal.Entry{First: position, Attempt: attempt, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
 	}
 	waiting, between, last := entry(1, 2), entry(2, 1), entry(3, 1)
-	ls.begin(waiting, false)
+	ls.begin(waiting)
 	ls.putOff(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
-	atWork := ls.begin(between, false)
-	e := ls.begin(last, false)
+	atWork := ls.begin(between)
+	e := ls.begin(last)
 	due, ok := ls.turn(t.Context(), e, &last.Calls[0], 3)
 	require.False(t, ok)
 	require.False(t, due.IsZero())
 	assert.Contains(t, e.before, atWork)
+}
+
+// TestWake: of the calls that wait in a line those look again that would find something
+// else than before, however many wait.
+func TestWake(t *testing.T) {
+	for name, test := range map[string]struct {
+		happens func(ls *lines, calls []*journal.Entry, entries []*lineEntry)
+		want    []int // the calls that look again, of those behind the first
+	}{
+		"the next is to come":    {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.end(&calls[0].Calls[0], 0) }, []int{1}},
+		"one behind others ends": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.end(&calls[2].Calls[0], 2) }, nil},
+		"the first is overtaken": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.leave(&calls[0].Calls[0], 0) }, []int{1}},
+		"the first is put off":   {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.putOff(&calls[0].Calls[0], 0, time.Now()) }, []int{1, 2, 3}},
+		"one behind is put off":  {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.putOff(&calls[1].Calls[0], 1, time.Now()) }, nil},
+		"the first was returned": {func(ls *lines, calls []*journal.Entry, entries []*lineEntry) { ls.finish(entries[0], calls[0], false) }, []int{1, 2, 3}},
+		"the next failed before": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) {
+			ls.change(&calls[1].Calls[0], 1, func(next *lineCall) { next.failing = true })
+			ls.end(&calls[0].Calls[0], 0)
+		}, []int{1, 2, 3}},
+		"the line is joined": {func(ls *lines, _ []*journal.Entry, _ []*lineEntry) {
+			ls.begin(&journal.Entry{First: 4, Attempt: 1, Calls: []tracking.Call{{UserID: "u", PreviousID: "v", Type: "alias"}}})
+		}, []int{1, 2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ls := newLines(func(uint64) bool { return true }, false)
+			var calls []*journal.Entry
+			var entries []*lineEntry
+			for n := range uint64(4) {
+				calls = append(calls, &journal.Entry{First: n, Attempt: 1, Calls: []tracking.Call{{UserID: "u", Type: "track"}}})
+				entries = append(entries, ls.begin(calls[n]))
+			}
+			waits := map[int]chan struct{}{}
+			for n := 1; n < len(calls); n++ {
+				_, waits[n] = ls.look(entries[n], &calls[n].Calls[0], uint64(n))
+				require.NotNil(t, waits[n])
+			}
+			test.happens(ls, calls, entries)
+			var looks []int
+			for n := 1; n < len(calls); n++ {
+				select {
+				case <-waits[n]:
+					looks = append(looks, n)
+				default:
+				}
+			}
+			assert.Equal(t, test.want, looks)
+		})
+	}
+}
+
+// TestDueInAnotherOrder: a call waits a moment for one before it that is due and was not
+// leased yet: to have it come again costs more.
+func TestDueInAnotherOrder(t *testing.T) {
+	for name, comes := range map[string]bool{"it comes": true, "it does not": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ls := newLines(func(uint64) bool { return true }, false)
+				entry := func(position uint64) *journal.Entry { // it was put off once
+					return &journal.Entry{First: position, Attempt: 2, Notes: []string{note{skipped: 1}.String()}, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
+				}
+				before, behind := entry(1), entry(2)
+				ls.add(before, time.Now())
+				e := ls.begin(behind)
+				if comes {
+					time.AfterFunc(stayLeased/2, func() { ls.begin(before) })
+					time.AfterFunc(2*stayLeased, func() { ls.end(&before.Calls[0], 1) })
+				}
+				_, ok := ls.turn(t.Context(), e, &behind.Calls[0], 2)
+				assert.Equal(t, comes, ok)
+			})
+		})
+	}
 }
 
 // TestOverdue: it is looked soon for what has just become due, and more seldom for what does
@@ -324,11 +480,11 @@ func TestManyUsersInLine(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	ls := newLines(func(uint64) bool { return true })
+	ls := newLines(func(uint64) bool { return true }, false)
 	const users = 100_000
 	for n := range uint64(2 * users) {
 		c := tracking.Call{Type: "track", UserID: fmt.Sprintf("0192f0f4-7b0c-7000-8000-%012d", n%users)}
-		ls.add(&journal.Entry{First: n, Attempt: 2, Calls: []tracking.Call{c}}, time.Now(), false)
+		ls.add(&journal.Entry{First: n, Attempt: 2, Calls: []tracking.Call{c}}, time.Now())
 	}
 	taken := float64(heap()) - float64(before)
 	t.Logf("%d users with two calls each take %.1f MB", len(ls.byUser), taken/1e6)
@@ -338,7 +494,7 @@ func TestManyUsersInLine(t *testing.T) {
 
 // TestLinesForget: of ids that were joined and have no calls, the oldest are forgotten.
 func TestLinesForget(t *testing.T) {
-	ls := newLines(func(uint64) bool { return true })
+	ls := newLines(func(uint64) bool { return true }, false)
 	for n := range maxJoined {
 		ls.join(ls.line(keyOfUser(fmt.Sprint("a", n))), ls.line(keyOfUser(fmt.Sprint("b", n))))
 	}
@@ -347,9 +503,9 @@ func TestLinesForget(t *testing.T) {
 	assert.Contains(t, ls.byUser, keyOfUser(fmt.Sprint("b", maxJoined-1)))
 
 	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest that is left
-	ls.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}}, false)
-	_, in := ls.at(&alias, 0)
-	assert.NotNil(t, in, "that an alias joins the oldest with another is not forgotten")
+	ls.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}})
+	_, _, found := ls.at(&alias, 0)
+	assert.True(t, found, "that an alias joins the oldest with another is not forgotten")
 }
 
 func TestNoteKeepsWhenACallFailedFirst(t *testing.T) {

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -13,43 +14,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// An ordering is how the calls of a worker are ordered now. The goroutine that leases
-// entries uses it alone.
-type ordering struct {
-	tracking.Ordering
-	reader journal.Reader
-	lines  *lines // nil where calls are in no order
-
-	// While there are lines.
-
-	held     context.Context // ends when another process may deliver
-	release  func()          // lets others deliver
-	requests *requests       // end with held
-}
-
-// end ends the ordering, whose entries have ended.
-func (o *ordering) end() {
-	if o.release != nil {
-		o.requests.parent.end()
-		o.requests.concurrent.Wait()
-		o.release()
-	}
-	*o = ordering{}
-}
-
 // order brings the ordering to the settings and the reader as they are. Where that changes
 // it, it waits until the entries have ended that are worked at. Where calls are to be
 // ordered from now on, it waits until no other process delivers, and puts all that waits
 // in the journal into lines.
-func (w *Worker) order(ctx context.Context, reader journal.Reader, now *ordering) error {
+func (w *Worker) order(ctx context.Context, reader journal.Reader) error {
 	to := w.Destination().Ordering
-	switch {
-	case !to.IsOrdered() && now.lines == nil:
-		return nil
-	case now.lines != nil && now.Ordering == to && now.reader == reader && now.held.Err() == nil:
+	if w.ordering == nil && !to.IsOrdered() || w.ordering != nil && w.ordering.stands(to, reader) {
 		return nil
 	}
-	w.endOrder(now)
+	w.endOrder()
 	if !to.IsOrdered() {
 		return nil
 	}
@@ -57,28 +31,37 @@ func (w *Worker) order(ctx context.Context, reader journal.Reader, now *ordering
 	if err != nil {
 		return err
 	}
-	begun := ordering{Ordering: to, reader: reader, held: held, release: release}
-	begun.requests = &requests{parent: newScope(w.requests.parent), held: held}
-	context.AfterFunc(held, begun.requests.parent.end)
-	if begun.lines, err = w.linesOf(ctx, reader, to); err != nil {
-		begun.end()
+	o := &ordering{Ordering: to, reader: reader, held: held, release: release, admitting: newScope(w.admission())}
+	o.requests = &requests{parent: newScope(w.requests.parent), held: held}
+	context.AfterFunc(held, o.admitting.end)
+	context.AfterFunc(held, o.requests.parent.end)
+	if o.lines, err = w.linesOf(ctx, reader, to); err != nil {
+		o.end()
 		return err
 	}
 	w.gate.setInOrder(true)
-	*now = begun
+	w.ordering = o
 	return nil
 }
 
-// endOrder waits until the entries have ended that are worked at, and lets others deliver.
-func (w *Worker) endOrder(now *ordering) {
+// endOrder ends the ordering, if there is one, once the entries have ended that are worked
+// at. That takes as long as the calls under way: those behind them in their lines do not
+// begin any more.
+func (w *Worker) endOrder() {
+	if w.ordering != nil {
+		w.ordering.admitting.end()
+	}
 	w.entries.Wait()
-	now.end()
+	if w.ordering != nil {
+		w.ordering.end()
+		w.ordering = nil
+	}
 	w.gate.setInOrder(false)
 }
 
 // linesOf puts all that waits in the journal into lines.
 func (w *Worker) linesOf(ctx context.Context, reader journal.Reader, to tracking.Ordering) (*lines, error) {
-	ls := newLines(reader.Keeps)
+	ls := newLines(reader.Keeps, to.OnFailure == tracking.OnFailureOvertake)
 	pairs, err := w.Joined.Load(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("which ids are of one user cannot be read: %w", err)
@@ -87,7 +70,7 @@ func (w *Worker) linesOf(ctx context.Context, reader journal.Reader, to tracking
 		ls.join(ls.line(pair[0]), ls.line(pair[1]))
 	}
 	if err := reader.Waiting(ctx, func(e journal.Entry, due time.Time) bool {
-		ls.add(&e, due, to.OnFailure == tracking.OnFailureOvertake)
+		ls.add(&e, due)
 		return ctx.Err() == nil
 	}); err != nil {
 		return nil, err
@@ -99,24 +82,19 @@ func (w *Worker) linesOf(ctx context.Context, reader journal.Reader, to tracking
 type orderedEntry struct {
 	*Worker
 	*lineEntry
-	ordering  *ordering
-	lines     *lines
-	lease     journal.Lease
-	entry     journal.Entry
-	jobs      []job
-	admitting scope
-	deadline  time.Time
+	ordering *ordering
+	lease    journal.Lease
+	entry    journal.Entry
+	jobs     []job
+	deadline time.Time
 }
 
 // deliverInOrder is deliver where the calls of a user have an order.
-func (w *Worker) deliverInOrder(lease journal.Lease, e *lineEntry, o ordering) {
-	oe := &orderedEntry{Worker: w, lineEntry: e, ordering: &o, lines: o.lines, lease: lease, entry: lease.Entry()}
+func (w *Worker) deliverInOrder(lease journal.Lease, e *lineEntry, o *ordering) {
+	oe := &orderedEntry{Worker: w, lineEntry: e, ordering: o, lease: lease, entry: lease.Entry()}
 	lane := laneOf(&oe.entry)
 	defer w.gate.endEntry(lane, len(oe.entry.Calls))
-	oe.admitting = newScope(w.admission())
-	defer oe.admitting.end()
-	defer context.AfterFunc(o.held, oe.admitting.end)()
-	oe.jobs, oe.deadline = make([]job, len(oe.entry.Calls)), oe.entry.Since.Add(webhook.Window+lastAttemptGrace)
+	oe.jobs, oe.deadline = w.jobsOf(&oe.entry, o.requests), oe.entry.Since.Add(webhook.Window+lastAttemptGrace)
 	var users sync.WaitGroup
 	for _, calls := range oe.byUser() {
 		users.Go(func() {
@@ -134,10 +112,7 @@ func (w *Worker) deliverInOrder(lease journal.Lease, e *lineEntry, o ordering) {
 func (oe *orderedEntry) byUser() (users [][]int) {
 	place := make(map[event.Key]int, len(oe.jobs))
 	for i := range oe.jobs {
-		call := &oe.entry.Calls[i]
-		oe.jobs[i] = job{Worker: oe.Worker, requests: oe.ordering.requests, call: call, trace: oe.entry.Traces.At(i), note: noteOf(&oe.entry, i)}
-		oe.jobs[i].attempt = oe.entry.Attempt - oe.jobs[i].note.skipped
-		user := userOf(call)
+		user := userOf(oe.jobs[i].call)
 		key := keyOfUser(user)
 		at, found := place[key]
 		if !found || user == "" {
@@ -153,31 +128,29 @@ func (oe *orderedEntry) byUser() (users [][]int) {
 func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 	j, position := &oe.jobs[i], oe.entry.Position(i)
 	due, ok := time.Time{}, true
-	send := oe.admitting.Err() != nil || j.prepare()
+	send := oe.ordering.admitting.Err() != nil || j.prepare()
 	if send {
-		due, ok = oe.lines.turn(oe.admitting, oe.lineEntry, j.call, position)
+		due, ok = oe.ordering.lines.turn(oe.ordering.admitting, oe.lineEntry, j.call, position)
 	}
 	if ok && !oe.saveJoined(j.call) {
 		j.delivery, due, ok = delivery{}, time.Now().Add(journalRetry), false
 	}
 	switch {
-	case ok && send && oe.gate.runOne(oe.admitting, lane, &j.ticket, oe.deadline):
+	case ok && send && oe.gate.runOne(oe.ordering.admitting, lane, &j.ticket, oe.deadline):
 		j.delivery = expired("it could not be tried in that time")
 	case !ok && !due.IsZero():
-		oe.hold(j, due)
+		oe.postpone(j, due)
 	}
 	if j.delivery.decided && j.delivery.State == tracking.StatePending {
 		oe.retryOrGiveUp(j)
 	}
 	switch d := &j.delivery; {
 	case d.decided && d.State != tracking.StatePending:
-		oe.lines.end(j.call, position)
+		oe.ordering.lines.end(j.call, position)
 	case d.decided && j.destination.OnFailure == tracking.OnFailureOvertake:
-		oe.lines.leave(j.call, position)
-	case d.due.IsZero():
-		oe.lines.putOff(j.call, position, time.Now())
+		oe.ordering.lines.leave(j.call, position)
 	default:
-		oe.lines.putOff(j.call, position, d.due)
+		oe.ordering.lines.putOff(j.call, position, cmp.Or(d.due, time.Now()))
 	}
 }
 
@@ -196,8 +169,8 @@ func (oe *orderedEntry) saveJoined(c *tracking.Call) bool {
 	return err == nil
 }
 
-// hold has a call wait until it is due, but not longer than its window.
-func (oe *orderedEntry) hold(j *job, due time.Time) {
+// postpone has a call wait until it is due, but not longer than its window.
+func (oe *orderedEntry) postpone(j *job, due time.Time) {
 	now := time.Now()
 	last := oe.entry.Since.Add(webhook.Window)
 	if !now.Before(last) {
@@ -234,13 +207,15 @@ func (oe *orderedEntry) retryOrGiveUp(j *job) {
 
 // end tells the journal how the entry ended, after those that have to end before.
 func (oe *orderedEntry) end() {
-	if !oe.lines.awaitBefore(oe.lineEntry) {
+	if !oe.ordering.lines.awaitBefore(oe.lineEntry) {
 		oe.place(true)
 		oe.lease.Return() // what was delivered is repeated behind what is
-		oe.lines.finish(oe.lineEntry, &oe.entry, false)
+		oe.ordering.lines.finish(oe.lineEntry, &oe.entry, false)
 		return
 	}
-	stored := oe.Worker.finish(oe.lease, oe.jobs, func() { oe.place(false) })
+	r := resultInOrder(oe.jobs, time.Now())
+	r.Placed = func() { oe.place(false) }
+	stored := oe.finish(oe.lease, oe.jobs, r)
 	oe.place(true)
-	oe.lines.finish(oe.lineEntry, &oe.entry, stored)
+	oe.ordering.lines.finish(oe.lineEntry, &oe.entry, stored)
 }

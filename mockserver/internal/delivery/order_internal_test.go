@@ -309,6 +309,23 @@ func (m *orderModel) pause(paused bool) {
 	m.worker.Update(d, nil)
 }
 
+// changeOrder changes the order to one that is the same but for a trifle.
+func (m *orderModel) changeOrder() {
+	m.mu.Lock()
+	m.note("another order")
+	switch m.d.GiveUpAfter {
+	case 0:
+		m.d.GiveUpAfter = webhook.Window
+	case webhook.Window:
+		m.d.GiveUpAfter = 0
+	default:
+		m.d.GiveUpAfter ^= 1
+	}
+	d := m.d
+	m.mu.Unlock()
+	m.worker.Update(d, nil)
+}
+
 func (m *orderModel) pending() int64 {
 	ledgers, err := m.journal.Ledger(m.t.Context())
 	require.NoError(m.t, err)
@@ -331,6 +348,8 @@ func (m *orderModel) run(steps int) {
 			m.pause(false)
 		case 3, 4, 5:
 			time.Sleep(time.Duration(m.random.IntN(30_000)) * time.Millisecond)
+		case 6:
+			m.changeOrder()
 		default:
 			m.append()
 			time.Sleep(time.Duration(m.random.IntN(200)) * time.Millisecond)
@@ -371,7 +390,7 @@ func (m *orderModel) run(steps int) {
 }
 
 // TestOrderModel lets calls of a few users come to a destination that fails, hangs, asks to
-// be left alone, has a rate, is paused, and whose process ends or is killed: they come in
+// be left alone, has a rate, is paused, gets another order, and whose process ends or is killed: they come in
 // their order, but for those that are filtered or quarantined. ORDER_SEEDS is how
 // many runs there are, see the Makefile.
 func TestOrderModel(t *testing.T) {

@@ -28,13 +28,10 @@ func (w *Worker) deliver(lease journal.Lease) {
 	e := lease.Entry()
 	lane := laneOf(&e)
 	defer w.gate.endEntry(lane, len(e.Calls))
-	jobs, tickets := make([]job, len(e.Calls)), make([]*ticket, 0, len(e.Calls))
+	jobs, tickets := w.jobsOf(&e, &w.requests), make([]*ticket, 0, len(e.Calls))
 	for i := range jobs {
-		j := &jobs[i]
-		*j = job{Worker: w, requests: &w.requests, call: &e.Calls[i], trace: e.Traces.At(i), note: noteOf(&e, i)}
-		j.attempt = e.Attempt - j.note.skipped
-		if admitting.Err() == nil && j.prepare() {
-			tickets = append(tickets, &j.ticket)
+		if admitting.Err() == nil && jobs[i].prepare() {
+			tickets = append(tickets, &jobs[i].ticket)
 		}
 	}
 	left, late := w.gate.run(admitting, lane, tickets, e.Since.Add(webhook.Window+lastAttemptGrace))
@@ -43,7 +40,11 @@ func (w *Worker) deliver(lease journal.Lease) {
 			t.call.(*job).delivery = expired("it could not be tried in that time")
 		}
 	}
-	w.finish(lease, jobs, nil)
+	if r, ok := w.result(&e, jobs, time.Now()); ok {
+		w.finish(lease, jobs, r)
+	} else {
+		lease.Return()
+	}
 }
 
 // admission returns what ends when no more calls may begin.
@@ -54,20 +55,9 @@ func (w *Worker) admission() context.Context {
 }
 
 // finish tells the journal how the entry ended, and the observer of each call. It reports
-// whether the journal has it. Where calls have an order, placed is called when the end has
-// its place among others.
-func (w *Worker) finish(lease journal.Lease, jobs []job, placed func()) (stored bool) {
+// whether the journal has it.
+func (w *Worker) finish(lease journal.Lease, jobs []job, result journal.Result) (stored bool) {
 	e, now := lease.Entry(), time.Now()
-	var result journal.Result
-	if placed != nil {
-		result = resultInOrder(jobs, now)
-		result.Placed = placed
-	} else if r, ok := w.result(&e, jobs, now); ok {
-		result = r
-	} else {
-		lease.Return()
-		return false
-	}
 	result.Kept = keptOf(jobs)
 	defer w.ending.Begin(w.name)()
 	ctx, stop := w.untilDrained()

@@ -90,6 +90,7 @@ type Worker struct {
 	requests requests       // end when the worker is stopped
 	leasing  scope          // ends when the worker is drained or stopped
 	entries  sync.WaitGroup // that are worked at; run alone adds some
+	ordering *ordering      // by which run leases entries, and run alone uses it; nil where calls have no order
 	done     chan struct{}  // closed when run has ended
 	ending   pause.Underway // entries that have ended, perhaps, and of which the observer is not told yet
 
@@ -99,6 +100,30 @@ type Worker struct {
 	reader    journal.Reader     // nil once the journal has closed it, until there is another
 	attached  time.Time          // when the destination was attached
 	wake      context.CancelFunc // makes next look again
+}
+
+// An ordering is in force while the calls of a worker are delivered in an order.
+type ordering struct {
+	tracking.Ordering
+	reader    journal.Reader
+	lines     *lines
+	held      context.Context // ends when another process may deliver
+	release   func()          // lets others deliver
+	admitting scope           // calls may begin until it ends: with held, or when the ordering is to end
+	requests  *requests       // end with held
+}
+
+// stands reports whether an ordering is what the settings and the reader ask for, and in force.
+func (o *ordering) stands(to tracking.Ordering, reader journal.Reader) bool {
+	return o.Ordering == to && o.reader == reader && o.held.Err() == nil && o.admitting.Err() == nil
+}
+
+// end ends the ordering, whose entries have ended, and lets others deliver.
+func (o *ordering) end() {
+	o.admitting.end()
+	o.requests.parent.end()
+	o.requests.concurrent.Wait()
+	o.release()
 }
 
 // NewWorker returns the worker of a destination, which reads from a queue of the

@@ -36,6 +36,15 @@ func positions(ref record.Ref, places []int) (uint64, []int) {
 // The lock is held.
 func (q *Queue) limit() uint64 { return record.Ref{Seq: q.last, Part: record.MaxParts - 1}.Number() }
 
+// placeReplays has the replays that came when entries were in no order come in their place
+// among first attempts. The lock is held.
+func (q *Queue) placeReplays() {
+	for _, it := range q.ready.Take((*item).isReplay) {
+		it.Due = time.Time{}
+		q.ready.Push(it)
+	}
+}
+
 // comeTo looks, where a replay waits for what was accepted before it, whether all of that
 // has come, and reports whether the replay may be handed out now.
 func (q *Queue) comeTo(ctx context.Context) bool {

@@ -65,6 +65,27 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 	}
 }
 
+// A replay may come while entries are in no order, and be asked for in order.
+func TestAReplayThatCameBeforeTheOrderHasItsPlace(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	j, q, r := oneMessage(ctx, t, 1)
+	next, err := r.Next(ctx, journal.Want{})
+	require.NoError(t, err)
+	replayed := next.Entry().Calls
+	require.NoError(t, next.Finish(ctx, journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
+	require.NoError(t, j.Append(ctx, event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "n", 1)}))
+	require.NoError(t, j.Replay(ctx, "crm", replayed, nil, tracking.StateDelivered))
+	retry, err := j.JS.Last(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject("due", record.Token("crm"), "*"))
+	require.NoError(t, err)
+	q.ComeAsRetry(retry)
+	for _, want := range []string{"n-0", replayed[0].ID} {
+		next, err := r.Next(ctx, journal.Want{InOrder: true})
+		require.NoError(t, err)
+		assert.Equal(t, want, next.Entry().Calls[0].ID)
+	}
+}
+
 // A part that somebody has returned just now is wanted, and with it the others of its
 // message: they come again together.
 func TestAMessageIsGivenBackWhole(t *testing.T) {

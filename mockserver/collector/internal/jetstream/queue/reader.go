@@ -64,6 +64,9 @@ func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <
 		return nil, nil, due, journal.ErrClosed
 	}
 	ok := false
+	if want.InOrder && !q.inOrder {
+		q.placeReplays()
+	}
 	q.inOrder = want.InOrder
 	if _, err := q.set.Status.Writable(); err != nil {
 		// It would be delivered, and again and again.
