@@ -225,6 +225,7 @@ func (*halfReader) Write([]byte) (int, error)          { return 0, errGone }
 func (c *halfReader) Read(p []byte) (n int, err error) { return c.response.Read(p) }
 func (*halfReader) Close() error                       { return nil }
 func (*halfReader) SetDeadline(time.Time) error        { return nil }
+func (*halfReader) SetReadDeadline(time.Time) error    { return nil }
 
 // TestResponseBeforeTheRequestIsRead tells why the writing failed.
 func TestResponseBeforeTheRequestIsRead(t *testing.T) {
@@ -298,6 +299,18 @@ func TestContextEndsExchangeOverTLS(t *testing.T) {
 		assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		assert.Equal(t, 5*time.Second, time.Since(begun))
 	})
+}
+
+// TestContextThatHasEnded: nothing is sent, also where a connection is idle.
+func TestContextThatHasEnded(t *testing.T) {
+	server := newScript(empty)
+	transport, made := newTransport(t, func(context.Context, string, string) (net.Conn, error) { return server, nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := transport.RoundTrip(request(t, ctx, "http://server.example/", "body"))
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Zero(t, made.Load())
+	assert.Empty(t, server.request.String())
 }
 
 // TestContextThatEndsLater has no effect on the next exchange of the connection.
