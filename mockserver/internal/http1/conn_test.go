@@ -51,6 +51,7 @@ func TestRequestsAreThoseOfNetHTTP(t *testing.T) {
 		header    map[string]string
 	}{
 		{"http://server.example", "", nil},
+		{"http://server.example:/", "", nil},
 		{"http://server.example/hook?a=b%20c&d#e", "{}", map[string]string{"X-B": "1", "X-A": " spaced ", "Content-Type": "application/json"}},
 		{"http://user:password@server.example:8080/é%2Fx", "body", map[string]string{"A": "", "Z": "\tü"}},
 		{"http://[::1]:8080/?", strings.Repeat("long", 10_000), map[string]string{"Host": "other", "Content-Length": "7", "Trailer": "X", "Transfer-Encoding": "chunked"}},

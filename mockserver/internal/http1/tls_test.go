@@ -2,6 +2,7 @@ package http1_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/http1"
 )
@@ -55,7 +57,7 @@ func toTLS(t *testing.T, serve func(*tls.Conn)) (*http1.Transport, *atomic.Int32
 	certified.TLS.DynamicRecordSizingDisabled = true // a write is a record
 	transport, made := toPipes(t, func(c net.Conn) {
 		secure := tls.Server(&bundle{Conn: c}, certified.TLS)
-		if assert.NoError(t, secure.HandshakeContext(t.Context())) {
+		if secure.HandshakeContext(t.Context()) == nil {
 			serve(secure)
 		}
 	})
@@ -128,6 +130,53 @@ func TestServerThatDoesNotRead(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestUnreadResponseOfServerThatDoesNotRead is given up at once.
+func TestUnreadResponseOfServerThatDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport, _ := toTLS(t, func(c *tls.Conn) {
+			_, _ = c.Read(make([]byte, 4096))
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhalf")
+			_ = c.NetConn().(*bundle).flush()
+			_, err := c.NetConn().(*bundle).Conn.Read(make([]byte, 1))
+			assert.ErrorIs(t, err, io.EOF, "no word of the end")
+		})
+		response, err := transport.RoundTrip(request(t, t.Context(), secureURL, ""))
+		require.NoError(t, err)
+		assert.NoError(t, response.Body.Close())
+	})
+}
+
+// TestHandshakeThatFails closes the connection.
+func TestHandshakeThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport, _ := toTLS(t, func(*tls.Conn) {})
+		_, err := transport.RoundTrip(request(t, t.Context(), "https://other.test/", ""))
+		assert.ErrorAs(t, err, new(*tls.CertificateVerificationError))
+		assert.Empty(t, transport.TLS.ServerName, "it is that of one connection")
+
+		transport, _ = toPipes(t, func(c net.Conn) {
+			_, _ = c.Read(make([]byte, 4096))
+			_, _ = io.WriteString(c, "no TLS")
+			_, _ = io.Copy(io.Discard, c)
+		})
+		_, err = transport.RoundTrip(request(t, t.Context(), secureURL, ""))
+		assert.ErrorAs(t, err, new(tls.RecordHeaderError))
+	})
+}
+
+// TestContextEndsHandshake with a server that says nothing.
+func TestContextEndsHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport, _ := toPipes(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := transport.RoundTrip(request(t, ctx, secureURL, ""))
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 5*time.Second, time.Since(begun))
+	})
 }
 
 // TestOldConnectionOfServerThatDoesNotRead does not hold up the request that finds it.
