@@ -47,7 +47,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer func() { _ = r.Body.Close() }()
 	}
 	if err := r.Context().Err(); err != nil {
-		return nil, err // it may end because another process makes the same request
+		return nil, err // an idle connection would carry it all the same
 	}
 	c, err := t.conn(r.Context(), r.URL)
 	if err != nil {
