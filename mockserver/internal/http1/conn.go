@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -23,6 +24,7 @@ const bufferSize = 4 << 10
 var (
 	errNoResponse = errors.New("the server closed the connection without a response")
 	errLineBreak  = errors.New("the URL or a header has a line break")
+	errBodyLength = errors.New("the body of the request is not as long as its header says")
 )
 
 // past is a deadline that ends all that waits.
@@ -39,8 +41,9 @@ type conn struct {
 
 	in     *bufio.Reader
 	out    *bufio.Writer
-	room   int  // how many bytes may still be read
-	broken bool // writing failed
+	room   int   // how many bytes may still be read
+	unsent int64 // how many may still be written
+	broken bool  // writing failed
 }
 
 func newConn(network, socket net.Conn, maxHeader int, keep func(*conn) bool) *conn {
@@ -59,12 +62,28 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write notes whether it fails.
+// Write notes whether it fails. It writes nothing that would be taken for another request.
 func (c *conn) Write(p []byte) (int, error) {
+	if c.unsent -= int64(len(p)); c.unsent < 0 {
+		return 0, errBodyLength
+	}
 	n, err := c.Conn.Write(p)
 	c.broken = c.broken || err != nil
 	return n, err
 }
+
+// isDrained reports whether all was read that has come to a buffer. TLS has one of its own,
+// of which only a read tells.
+func (c *conn) isDrained() bool {
+	_ = c.SetReadDeadline(past)
+	_, err := c.in.Peek(1)
+	_ = c.SetReadDeadline(time.Time{})
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// end closes the connection and, over TLS, says so. Nobody waits for it: a server that does
+// not read takes five seconds.
+func (c *conn) end() { go func() { _ = c.Close() }() }
 
 // exchange writes a request and reads the response up to its body.
 func (c *conn) exchange(r *http.Request) (*http.Response, error) {
@@ -79,9 +98,10 @@ func (c *conn) exchange(r *http.Request) (*http.Response, error) {
 	b.last = response.Close || c.broken || response.StatusCode == http.StatusSwitchingProtocols
 	if response.Body == http.NoBody {
 		b.ended = true
-		return response, b.Close()
+		_ = b.Close()
+	} else {
+		response.Body = b
 	}
-	response.Body = b
 	return response, nil
 }
 
@@ -105,15 +125,16 @@ func (c *conn) writeRequest(r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	c.unsent = int64(len(header)) + r.ContentLength
 	_, _ = c.out.Write(header) // its error is that of Flush
+	body := int64(0)
 	if r.Body != nil {
-		n, err := io.Copy(c.out, r.Body)
-		if err == nil && n != r.ContentLength {
-			err = fmt.Errorf("the body of the request has %d bytes, not %d", n, r.ContentLength)
-		}
-		if err != nil {
+		if body, err = io.Copy(c.out, r.Body); err != nil {
 			return err
 		}
+	}
+	if body != r.ContentLength {
+		return errBodyLength
 	}
 	return c.out.Flush()
 }
@@ -194,9 +215,9 @@ func (b *body) Close() error {
 	b.closed = true
 	switch inTime := b.stop(); {
 	case !inTime || !b.ended:
-		return b.conn.socket.Close()
-	case !b.last && b.conn.in.Buffered() == 0 && b.conn.keep(b.conn):
-		return nil
+		_ = b.conn.socket.Close()
+	case b.last || !b.conn.isDrained() || !b.conn.keep(b.conn):
+		b.conn.end()
 	}
-	return b.conn.Close()
+	return nil
 }

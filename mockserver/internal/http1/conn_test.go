@@ -40,8 +40,9 @@ func (s *script) Read(p []byte) (int, error) {
 	return s.response.Read(p)
 }
 
-func (*script) Close() error                { return nil }
-func (*script) SetDeadline(time.Time) error { return nil }
+func (*script) Close() error                    { return nil }
+func (*script) SetDeadline(time.Time) error     { return nil }
+func (*script) SetReadDeadline(time.Time) error { return nil }
 
 // TestRequestsAreThoseOfNetHTTP byte by byte.
 func TestRequestsAreThoseOfNetHTTP(t *testing.T) {
@@ -50,6 +51,7 @@ func TestRequestsAreThoseOfNetHTTP(t *testing.T) {
 		header    map[string]string
 	}{
 		{"http://server.example", "", nil},
+		{"http://server.example:/", "", nil},
 		{"http://server.example/hook?a=b%20c&d#e", "{}", map[string]string{"X-B": "1", "X-A": " spaced ", "Content-Type": "application/json"}},
 		{"http://user:password@server.example:8080/é%2Fx", "body", map[string]string{"A": "", "Z": "\tü"}},
 		{"http://[::1]:8080/?", strings.Repeat("long", 10_000), map[string]string{"Host": "other", "Content-Length": "7", "Trailer": "X", "Transfer-Encoding": "chunked"}},
@@ -71,13 +73,15 @@ func TestRequestsAreThoseOfNetHTTP(t *testing.T) {
 
 func TestRequestsThatCannotBeSent(t *testing.T) {
 	for name, change := range map[string]func(*http.Request){
-		"a line break in a value": func(r *http.Request) { r.Header.Set("A", "b\r\nC: d") },
-		"a line feed in a value":  func(r *http.Request) { r.Header.Set("A", "b\nC: d") },
-		"a return in a value":     func(r *http.Request) { r.Header.Set("A", "b\rC: d") },
-		"a line break in a name":  func(r *http.Request) { r.Header["A: b\r\nC"] = []string{"d"} },
-		"a line break in the URL": func(r *http.Request) { r.URL.RawQuery = "a HTTP/1.1\r\nA: b" },
-		"a body that is shorter":  func(r *http.Request) { r.ContentLength++ },
-		"a body that is longer":   func(r *http.Request) { r.ContentLength-- },
+		"a line break in a value":  func(r *http.Request) { r.Header.Set("A", "b\r\nC: d") },
+		"a line feed in a value":   func(r *http.Request) { r.Header.Set("A", "b\nC: d") },
+		"a return in a value":      func(r *http.Request) { r.Header.Set("A", "b\rC: d") },
+		"a line break in a name":   func(r *http.Request) { r.Header["A: b\r\nC"] = []string{"d"} },
+		"a line break in the URL":  func(r *http.Request) { r.URL.RawQuery = "a HTTP/1.1\r\nA: b" },
+		"a body that is shorter":   func(r *http.Request) { r.ContentLength++ },
+		"a body that is longer":    func(r *http.Request) { r.ContentLength-- },
+		"a body that is not there": func(r *http.Request) { r.Body = nil },
+		"a body of no length":      func(r *http.Request) { r.ContentLength = -1 },
 	} {
 		server := newScript(empty)
 		transport, made := newTransport(t, func(context.Context, string, string) (net.Conn, error) { return server, nil })
@@ -88,6 +92,18 @@ func TestRequestsThatCannotBeSent(t *testing.T) {
 		assert.Empty(t, server.request.String(), name)
 		assert.EqualValues(t, 1, made.Load())
 	}
+}
+
+// TestBodyLongerThanItSays does not become a second request.
+func TestBodyLongerThanItSays(t *testing.T) {
+	server := newScript(empty)
+	transport, _ := newTransport(t, func(context.Context, string, string) (net.Conn, error) { return server, nil })
+	r := request(t, t.Context(), "http://server.example/", strings.Repeat("long", 10_000))
+	r.ContentLength = 10_000
+	_, err := transport.RoundTrip(r)
+	assert.Error(t, err)
+	_, sent, _ := strings.Cut(server.request.String(), "\r\n\r\n")
+	assert.LessOrEqual(t, len(sent), 10_000)
 }
 
 // outcome is what a transport makes of a response.

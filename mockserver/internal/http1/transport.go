@@ -46,6 +46,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		defer func() { _ = r.Body.Close() }()
 	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err // an idle connection would carry it all the same
+	}
 	c, err := t.conn(r.Context(), r.URL)
 	if err != nil {
 		return nil, err
@@ -74,7 +77,7 @@ func (t *Transport) CloseIdleConnections() {
 
 func closeAll(conns []*conn) {
 	for _, c := range conns {
-		_ = c.Close()
+		c.end()
 	}
 }
 
@@ -89,7 +92,7 @@ func (t *Transport) conn(ctx context.Context, u *url.URL) (*conn, error) {
 		if time.Since(c.idleSince) < t.IdleTimeout && !c.probe.readable() {
 			return c, nil
 		}
-		_ = c.Close()
+		c.end()
 	}
 }
 

@@ -94,6 +94,7 @@ func post(t *testing.T, transport http.RoundTripper, url, body string) (int, str
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
+	require.NoError(t, response.Body.Close(), "it is closed twice, and given back once")
 	return response.StatusCode, string(answer)
 }
 
@@ -110,6 +111,7 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 		"204":                   {"HTTP/1.1 204 No Content\r\n\r\n", true},
 		"304":                   {"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", true},
 		"after hints":           {"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" + empty, true},
+		"longer than a header":  {ok + "Content-Length: 100000\r\n\r\n" + strings.Repeat("x", 100_000), true},
 		"500":                   {"HTTP/1.1 500 X\r\nContent-Length: 2\r\n\r\nno", true},
 		"HTTP/1.0, kept alive":  {"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", true},
 		"HTTP/1.0":              {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", false},
@@ -212,8 +214,8 @@ func TestServerSpeaksUnasked(t *testing.T) {
 	transport.CloseIdleConnections()
 }
 
-// halfReader is a connection whose other side has answered and is gone, before it has read
-// a request.
+// halfReader is a connection whose other side has answered and reads no more, before it has
+// read a request.
 type halfReader struct {
 	net.Conn
 	response io.Reader
@@ -221,10 +223,18 @@ type halfReader struct {
 
 var errGone = errors.New("gone")
 
-func (*halfReader) Write([]byte) (int, error)          { return 0, errGone }
-func (c *halfReader) Read(p []byte) (n int, err error) { return c.response.Read(p) }
-func (*halfReader) Close() error                       { return nil }
-func (*halfReader) SetDeadline(time.Time) error        { return nil }
+func (*halfReader) Write([]byte) (int, error) { return 0, errGone }
+
+func (c *halfReader) Read(p []byte) (n int, err error) {
+	if n, err = c.response.Read(p); err != nil {
+		err = os.ErrDeadlineExceeded
+	}
+	return n, err
+}
+
+func (*halfReader) Close() error                    { return nil }
+func (*halfReader) SetDeadline(time.Time) error     { return nil }
+func (*halfReader) SetReadDeadline(time.Time) error { return nil }
 
 // TestResponseBeforeTheRequestIsRead tells why the writing failed.
 func TestResponseBeforeTheRequestIsRead(t *testing.T) {
@@ -300,6 +310,18 @@ func TestContextEndsExchangeOverTLS(t *testing.T) {
 	})
 }
 
+// TestContextThatHasEnded: nothing is sent, also where a connection is idle.
+func TestContextThatHasEnded(t *testing.T) {
+	server := newScript(empty)
+	transport, made := newTransport(t, func(context.Context, string, string) (net.Conn, error) { return server, nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := transport.RoundTrip(request(t, ctx, "http://server.example/", "body"))
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Zero(t, made.Load())
+	assert.Empty(t, server.request.String())
+}
+
 // TestContextThatEndsLater has no effect on the next exchange of the connection.
 func TestContextThatEndsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -340,6 +362,40 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		defer mu.Unlock()
 		require.Len(t, ended, 2)
 		assert.Less(t, ended[1], 4*transport.IdleTimeout)
+	})
+}
+
+// TestIdleConnectionsAreClosedAgain after some were closed, and after some were not.
+func TestIdleConnectionsAreClosedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var open atomic.Int32
+		transport, _ := toPipes(t, func(c net.Conn) {
+			open.Add(1)
+			defer open.Add(-1)
+			answering(empty, empty)(c)
+		})
+		for range 2 {
+			post(t, transport, "http://server.example/", "")
+			time.Sleep(transport.IdleTimeout / 2)
+			post(t, transport, "http://server.example/", "")
+			assert.EqualValues(t, 1, open.Load())
+			time.Sleep(2 * transport.IdleTimeout)
+			synctest.Wait()
+			assert.Zero(t, open.Load())
+		}
+	})
+}
+
+// TestOriginsShareNoConnection also where their ports are the same.
+func TestOriginsShareNoConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport, made := toPipes(t, answering(empty, empty, empty))
+		post(t, transport, "http://server.example:443/", "")
+		post(t, transport, "http://other.example:443/", "")
+		assert.EqualValues(t, 2, made.Load())
+		_, err := transport.RoundTrip(request(t, t.Context(), "https://server.example:443/", ""))
+		assert.Error(t, err, "it does not speak TLS")
+		assert.EqualValues(t, 3, made.Load())
 	})
 }
 
