@@ -42,7 +42,7 @@ type conn struct {
 	in     *bufio.Reader
 	out    *bufio.Writer
 	room   int   // how many bytes may still be read
-	unsent int64 // how many may still be written
+	left   int64 // how many may still be written
 	broken bool  // writing failed
 }
 
@@ -64,7 +64,7 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // Write notes whether it fails. It writes nothing that would be taken for another request.
 func (c *conn) Write(p []byte) (int, error) {
-	if c.unsent -= int64(len(p)); c.unsent < 0 {
+	if c.left -= int64(len(p)); c.left < 0 {
 		return 0, errBodyLength
 	}
 	n, err := c.Conn.Write(p)
@@ -125,7 +125,7 @@ func (c *conn) writeRequest(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c.unsent = int64(len(header)) + r.ContentLength
+	c.left = int64(len(header)) + r.ContentLength
 	_, _ = c.out.Write(header) // its error is that of Flush
 	body := int64(0)
 	if r.Body != nil {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -87,7 +88,7 @@ func (t *Transport) conn(ctx context.Context, u *url.URL) (*conn, error) {
 	for {
 		c := t.take(to)
 		if c == nil {
-			return t.connect(ctx, u)
+			return t.connect(ctx, u, to)
 		}
 		if time.Since(c.idleSince) < t.IdleTimeout && !c.probe.readable() {
 			return c, nil
@@ -111,8 +112,8 @@ func (t *Transport) take(to origin) *conn {
 	return c
 }
 
-// connect makes a connection for a URL.
-func (t *Transport) connect(ctx context.Context, u *url.URL) (*conn, error) {
+// connect makes a connection for a URL, to be kept for its origin.
+func (t *Transport) connect(ctx context.Context, u *url.URL, to origin) (*conn, error) {
 	host, port := u.Hostname(), u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
@@ -121,7 +122,6 @@ func (t *Transport) connect(ctx context.Context, u *url.URL) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	to := origin{u.Scheme, u.Host}
 	keep := func(c *conn) bool { return t.keep(to, c) }
 	if u.Scheme != "https" {
 		return newConn(socket, socket, t.MaxHeader, keep), nil
@@ -167,7 +167,7 @@ func (t *Transport) reap() {
 			n++
 		}
 		old = append(old, conns[:n]...)
-		t.idle[to] = append([]*conn(nil), conns[n:]...)
+		t.idle[to] = slices.Clone(conns[n:])
 		if n == len(conns) {
 			delete(t.idle, to)
 		}
