@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race lint arrows api fmt quickstart fuzz account bench chart model spool durable damage simulate formats nemesis load e2e pictures terminal cross modules ci
+.PHONY: help tools test race lint api fmt quickstart fuzz account bench figures chart model spool durable damage simulate formats nemesis load e2e pictures terminal cross modules ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,18 +30,12 @@ lint: tools ## run the linters, and look for code that nothing reaches
 	@! $(TOOL_BIN)/deadcode -test $(addsuffix /...,$(MODULES)) | grep . || { echo "nothing reaches these functions, not even a test"; exit 1; }
 	@{ $(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - && $(TOOL_BIN)/api $(COMPAT) | diff -u $(COMPAT)/api.txt -; } || \
 		{ echo "the public API changed: if that is meant, run make api"; exit 1; }
-	@$(TOOL_BIN)/arrows -check $(UPWARDS) $(ARROW_DIRS)
 
 API_PACKAGES = . ./typed ./mockserver ./mockserver/tracking ./mockserver/webhook ./otelanalytics
 COMPAT = ./compat/v3
 api: tools ## write the public API to api.txt, and that of programs for version 3 to compat/v3/api.txt
 	$(TOOL_BIN)/api $(API_PACKAGES) > api.txt
 	$(TOOL_BIN)/api $(COMPAT) > $(COMPAT)/api.txt
-
-UPWARDS = 0
-ARROW_DIRS = . ./mockserver/collector
-arrows: tools ## list the references that run upwards, of which UPWARDS may be left
-	$(TOOL_BIN)/arrows -v -check $(UPWARDS) $(ARROW_DIRS)
 
 fmt: ## format the code
 	gofmt -w .
@@ -60,6 +54,10 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 
 bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
 	go run ./bench $(BENCH)
+
+figures: ## write bench/figures.json into the documents; make bench BENCH='-record bench/figures.json' measures it
+	go run ./bench -render .
+	go run ./bench -draw README.md
 
 chart: ## draw the table of costs in the README
 	go run ./bench -draw README.md
@@ -82,7 +80,7 @@ spool: ## kill a process with a spool 50 times, and send a backlog of 10 GB
 COLLECTOR = ./mockserver/collector
 durable: ## kill the collector, its cluster and the power, and send it what it cannot deliver, at full length
 	JOURNAL_KILLS=20 JOURNAL_CUTS=10 JOURNAL_CLUSTER_KILLS=6 go test -count=1 -v -timeout 30m -run 'Kill|PowerCut|Cluster' $(COLLECTOR)/internal/jetstream
-	COLLECTOR_KILLS=20 COLLECTOR_CLUSTER_KILLS=6 COLLECTOR_BAD_CALLS=10000 go test -count=1 -v -timeout 30m -run 'Kill|Cluster|Disk|ReadOnly|BadCalls' $(COLLECTOR)/e2e
+	COLLECTOR_KILLS=20 COLLECTOR_CLUSTER_KILLS=6 COLLECTOR_RETRY_AFTER_KILLS=10 COLLECTOR_BAD_CALLS=10000 go test -count=1 -v -timeout 30m -run 'Kill|Cluster|Disk|ReadOnly|BadCalls' $(COLLECTOR)/e2e
 
 JOURNAL_FLIPS ?= 100
 damage: ## flip JOURNAL_FLIPS (100) bits of each file of a queue, and lead it through a long random life

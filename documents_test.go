@@ -303,13 +303,12 @@ func anchorOf(heading string) string {
 	return strings.ReplaceAll(text, " ", "-")
 }
 
-// ARCHITECTURE.md names every Go file but tests and doc.go, and none that is not
-// there. Names are relative to the directories in the heading above them.
-func TestArchitectureNamesEveryFile(t *testing.T) {
+// ARCHITECTURE.md names only Go files that exist. Names are relative to the directory in
+// the heading above them.
+func TestArchitectureNamesFilesThatExist(t *testing.T) {
 	needsRepository(t)
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	require.NoError(t, err)
-	named := map[string]bool{}
 	dir := "."
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "#") {
@@ -321,17 +320,7 @@ func TestArchitectureNamesEveryFile(t *testing.T) {
 		for _, match := range regexp.MustCompile("`([\\w./*-]+\\.go)`").FindAllStringSubmatch(line, -1) {
 			files, err := filepath.Glob(filepath.Join(dir, match[1]))
 			require.NoError(t, err)
-			assert.NotEmpty(t, files, "%s in the section of %s is not there", match[1], dir)
-			for _, file := range files {
-				named[filepath.ToSlash(file)] = true
-			}
+			assert.NotEmpty(t, files, "%s, named in the section %s, does not exist", match[1], dir)
 		}
 	}
-	require.NoError(t, filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
-		name := filepath.ToSlash(path)
-		if strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && entry.Name() != "doc.go" {
-			assert.True(t, named[name], "ARCHITECTURE.md does not say what %s is for", name)
-		}
-		return err
-	}))
 }
