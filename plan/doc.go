@@ -43,6 +43,14 @@
 // of type COMMON, or global, holds for every call of a planned type. Of several versions
 // of an event the newest counts.
 //
+// RudderStack's tracking plans have the second form, with an eventType for each event. A
+// track event needs a name. A page or screen without a name describes every page or screen.
+//
+// The plan.json that Typewriter 8 and later save has the first form, and each jsonSchema
+// describes the event's properties.
+//
+// [Plan.Warnings] lists the rules that constrain no field of a call.
+//
 // # What JSON Schema is here
 //
 // format is always checked, also where JSON Schema 2020-12 leaves it a note. pattern

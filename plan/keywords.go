@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -68,6 +69,69 @@ func eachSubschema(n *node, f func(*node)) {
 			}
 		}
 	}
+}
+
+// annotations are the keywords that refuse no value.
+var annotations = []string{
+	"$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment", "$defs", "definitions",
+	"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
+	"contentEncoding", "contentMediaType", "contentSchema",
+}
+
+// constrains reports whether the rule of a call's properties or traits, member, can refuse
+// a call.
+func (rule *rule) constrains(member string) bool {
+	if len(rule.base) > 0 {
+		return refuses(rule.root)
+	}
+	// The schema describes a whole call.
+	for _, m := range rule.root.members {
+		switch m.key {
+		case "type": // a call is an object
+		case "properties":
+			for _, field := range m.value.members {
+				if isCallField(field.key, member) && refuses(field.value) {
+					return true
+				}
+			}
+		default:
+			if keywordRefuses(m) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isCallField reports whether calls that have member, properties or traits, can have a
+// field.
+func isCallField(field, member string) bool {
+	if field == "properties" || field == "traits" {
+		return field == member
+	}
+	return slices.Contains(callFields, field)
+}
+
+// refuses reports whether a schema has a keyword that can refuse a value.
+func refuses(n *node) bool {
+	if n.kind == boolNode {
+		return !n.isTrue()
+	}
+	return slices.ContainsFunc(n.members, keywordRefuses)
+}
+
+func keywordRefuses(m member) bool {
+	switch m.key {
+	case "required":
+		return len(m.value.items) > 0
+	case "properties", "patternProperties", "dependentSchemas":
+		return slices.ContainsFunc(m.value.members, func(m member) bool { return refuses(m.value) })
+	case "additionalProperties", "unevaluatedProperties", "propertyNames", "additionalItems", "unevaluatedItems":
+		return refuses(m.value)
+	case "items":
+		return refuses(m.value) || slices.ContainsFunc(m.value.items, refuses)
+	}
+	return keywords[m.key] != unknownKeyword && !slices.Contains(annotations, m.key)
 }
 
 // expand turns the short forms of a schema into what they stand for: required beside a

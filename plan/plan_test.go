@@ -150,6 +150,10 @@ func TestPlanIsRefusedWithALineAndWhatWouldBeRight(t *testing.T) {
 		{"JSON ends", "{\"track\": {\n", `p.json:1: is not JSON: ends too early`},
 		{"JSON goes on", "{\"track\": {}} {}", `p.json:1: has more than one value`},
 		{"Protocols without a schema", `{"rules":[{"type":"TRACK","key":"A"}]}`, `p.json:1: track "A": has no jsonSchema; an export of Protocols has one for each event`},
+		{"track event without a name", `{"rules":{"events":[{"name":"","eventType":"track","rules":{}}]}}`, `p.json:1: events: has a track event without a name`},
+		{"event without a name or a type", `{"rules":{"events":[{"rules":{}}]}}`, `p.json:1: events: has a track event without a name`},
+		{"event of another type", `{"rules":{"events":[{"name":"","eventType":"alias","rules":{}}]}}`, `p.json:1: events: has the eventType "alias"; use track, identify, group, page or screen`},
+		{"identify twice", `{"rules":{"events":[{"name":"","eventType":"identify","rules":{}},{"name":"x","eventType":"identify","rules":{}}]}}`, `p.json:1: identify: is planned twice`},
 		{"Protocols with another type", `{"rules":[{"type":"CLICK","key":"A"}]}`, `p.json:1: rule 1: has the type "CLICK"; there are TRACK, IDENTIFY, GROUP, PAGE, SCREEN and COMMON`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -262,6 +266,116 @@ func TestProtocolsExportsAreReadAsTheyAre(t *testing.T) {
 			}
 			if s := p.Find("track", "Order Completed").Schema; len(s.Properties) != 2 || !s.Properties[0].Required || s.Line == 0 {
 				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// judgedBriefly returns the kinds and pointers of a call's violations.
+func judgedBriefly(p *plan.Plan, call string) string {
+	var got []string
+	for _, v := range p.Judge([]byte(call)) {
+		got = append(got, string(v.Kind)+" "+v.Pointer)
+	}
+	return strings.Join(got, ", ")
+}
+
+func TestRudderStackPlan(t *testing.T) {
+	p, err := plan.Load("testdata/rudderstack.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ call, want string }{
+		{`{"type":"track","event":"Order Completed","properties":{"orderId":"7"}}`, ``},
+		{`{"type":"track","event":"Order Completed","properties":{"orderId":7}}`, `wrong type /properties/orderId`},
+		{`{"type":"track","event":"Order Shipped"}`, `unplanned event /event`},
+		{`{"type":"identify","traits":{"email":"a@example.com"}}`, ``},
+		{`{"type":"identify","traits":{}}`, `missing property /traits/email`},
+		{`{"type":"group","traits":{"seats":"many"}}`, `wrong type /traits/seats`},
+		{`{"type":"page","name":"Docs","properties":{"path":1}}`, `wrong type /properties/path`},
+		{`{"type":"page","properties":{"path":"/"}}`, ``},
+		{`{"type":"screen","name":"Home","properties":{"view":1}}`, `wrong type /properties/view`},
+	} {
+		if got := judgedBriefly(p, c.call); got != c.want {
+			t.Errorf("%s\ngot  %s\nwant %s", c.call, got, c.want)
+		}
+	}
+	if s := p.Find("identify", "").Schema; len(s.Properties) != 1 || s.Properties[0].Name != "email" {
+		t.Errorf("the traits of identify are %+v", s.Properties)
+	}
+}
+
+func TestTypewriterPlan(t *testing.T) {
+	p, err := plan.Load("testdata/typewriter.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ call, want string }{
+		{`{"type":"track","event":"Order #1 Completed","properties":{"order id":"7","total":null}}`, ``},
+		{`{"type":"track","event":"Order #1 Completed","properties":{"order id":7,"name":1}}`, `wrong type /properties/name, wrong type /properties/order id`},
+		{`{"type":"track","event":"Order #1 Completed"}`, `missing property /properties/order id`},
+		{`{"type":"track","event":"Order 1 Completed"}`, `unplanned event /event`},
+		{`{"type":"track","event":"Cart Viewed","properties":{"size":"x"}}`, `wrong type /properties/size`},
+		{`{"type":"track","event":"Cart Viewed"}`, ``},
+	} {
+		if got := judgedBriefly(p, c.call); got != c.want {
+			t.Errorf("%s\ngot  %s\nwant %s", c.call, got, c.want)
+		}
+	}
+	if s := p.Find("track", "Order #1 Completed").Schema; len(s.Properties) != 3 || !s.Properties[1].Required {
+		t.Errorf("the properties are %+v", s.Properties)
+	}
+}
+
+func TestRuleDescribesPropertiesOrCall(t *testing.T) {
+	for _, c := range []struct{ name, rule, call, want string }{
+		{"property", `"type":"TRACK","jsonSchema":{"properties":{"total":{"type":"number"}}}`, `{"type":"track","event":"A","properties":{"total":"1"}}`, `wrong type /properties/total`},
+		{"property named like a field", `"type":"TRACK","jsonSchema":{"properties":{"name":{"type":"string"},"total":{}}}`, `{"type":"track","event":"A","properties":{"name":1}}`, `wrong type /properties/name`},
+		{"trait", `"type":"IDENTIFY","jsonSchema":{"properties":{"email":{"type":"string"}}}`, `{"type":"identify","traits":{"email":1}}`, `wrong type /traits/email`},
+		{"field", `"type":"TRACK","jsonSchema":{"properties":{"userId":{"type":"string"}}}`, `{"type":"track","event":"A","userId":1}`, `wrong type /userId`},
+		{"unknown field next to properties", `"type":"TRACK","jsonSchema":{"properties":{"properties":{},"tenant":{"type":"string"}}}`, `{"type":"track","event":"A","tenant":1}`, `wrong type /tenant`},
+		{"marked, property named properties", `"type":"TRACK","jsonSchema":{"eventMetadata":{},"properties":{"properties":{"type":"string"}},"required":["properties"]}`, `{"type":"track","event":"A","properties":{}}`, `missing property /properties/properties`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := plan.Parse("p.json", []byte(`{"rules":[{"key":"A",`+c.rule+`}]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := judgedBriefly(p, c.call); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestRuleWithoutConstraintsIsAWarning(t *testing.T) {
+	const (
+		properties = `p.json:1: track "A": constrains no field of a call, so it accepts every call; describe the properties under properties.properties`
+		traits     = `p.json:1: identify: constrains no field of a call, so it accepts every call; describe the traits under properties.traits`
+	)
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", `{"rules":[{"type":"TRACK","key":"A","jsonSchema":{}}]}`, properties},
+		{"object", `{"rules":[{"type":"TRACK","key":"A","jsonSchema":{"type":"object","description":"x","properties":{},"required":[]}}]}`, properties},
+		{"empty fields", `{"rules":[{"type":"TRACK","key":"A","jsonSchema":{"properties":{"properties":{},"traits":{},"context":{}}}}]}`, properties},
+		{"unknown field", `{"rules":[{"type":"TRACK","key":"A","jsonSchema":{"properties":{"properties":{},"total":{"type":"number"}}}}]}`, properties},
+		{"field of other calls", `{"rules":[{"type":"IDENTIFY","jsonSchema":{"properties":{"properties":{"type":"object"}}}}]}`, traits},
+		{"event", `{"rules":{"events":[{"name":"A","rules":{"type":"object"}}]}}`, properties},
+		{"schema", `{"track":{"A":{"schema":{"propertes":{"a":{"type":"string"}}}}}}`, `p.json:1: track "A": constrains no field of a call, so it accepts every call; describe the properties under properties`},
+		{"properties", `{"rules":[{"type":"TRACK","key":"A","jsonSchema":{"properties":{"properties":{"type":"object"}}}}]}`, ``},
+		{"nested", `{"rules":[{"type":"TRACK","key":"A","jsonSchema":{"properties":{"properties":{"properties":{"a":{"items":{"enum":[1]}}}}}}}]}`, ``},
+		{"field", `{"rules":[{"type":"TRACK","key":"A","jsonSchema":{"properties":{"userId":{"type":"string"}}}}]}`, ``},
+		{"required", `{"rules":[{"type":"TRACK","key":"A","jsonSchema":{"required":["userId"]}}]}`, ``},
+		{"no other fields", `{"rules":[{"type":"TRACK","key":"A","jsonSchema":{"additionalProperties":false}}]}`, ``},
+		{"condition", `{"rules":[{"type":"TRACK","key":"A","jsonSchema":{"anyOf":[{"required":["userId"]}]}}]}`, ``},
+		{"entry without a schema", `{"track":{"A":{}},"page":{"":{}}}`, ``},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := plan.Parse("p.json", []byte(c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.Warnings().Error(); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
 	}

@@ -21,15 +21,19 @@ func (p Problem) Error() string {
 	if p.Line > 0 {
 		fmt.Fprintf(&b, ":%d", p.Line)
 	}
-	b.WriteString(": ")
+	return b.String() + ": " + p.Text()
+}
+
+// Text returns the problem without its file and line.
+func (p Problem) Text() string {
+	text := p.Wrong
 	if p.Entry != "" {
-		b.WriteString(p.Entry + ": ")
+		text = p.Entry + ": " + text
 	}
-	b.WriteString(p.Wrong)
 	if p.Hint != "" {
-		b.WriteString("; " + p.Hint)
+		text += "; " + p.Hint
 	}
-	return b.String()
+	return text
 }
 
 // Problems are all that is wrong with a plan, in the order of its lines, at most 100.
@@ -42,6 +46,23 @@ func (ps Problems) Error() string {
 		lines[i] = p.Error()
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Warnings returns the entries that constrain no field of a call, in the order of the
+// file. Their schema probably has another form than the reader expects.
+func (p *Plan) Warnings() Problems {
+	var warnings Problems
+	for _, e := range p.events {
+		if e.rule.constrains(e.Member) {
+			continue
+		}
+		hint := fmt.Sprintf("describe the %s under properties", e.Member)
+		if len(e.rule.base) == 0 {
+			hint += "." + e.Member
+		}
+		warnings = append(warnings, Problem{p.file, e.Line, e.String(), "constrains no field of a call, so it accepts every call", hint})
+	}
+	return warnings
 }
 
 // maxProblems is how many problems of a file are told.

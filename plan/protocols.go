@@ -2,13 +2,14 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// isExport reports whether a file is an export of the service's Protocols. There are
-// two: {"data":{"rules":[{"key","type","jsonSchema"}]}}, also without data, or the list
-// alone; and {"rules":{"events":[{"name","rules"}],"identify":{…},"group":{…}}}.
+// isExport reports whether a file is an export of another tracking plan service. There
+// are two forms: {"data":{"rules":[{"key","type","jsonSchema"}]}}, also without data, or
+// the list alone; and {"rules":{"events":[{"name","eventType","rules"}],"identify":{…}}}.
 func isExport(root *node) bool {
 	return root.kind == arrayNode || exportRules(root) != nil
 }
@@ -58,6 +59,9 @@ func (r *reader) ruleList(p *Plan, rules *node) {
 	for i, item := range rules.items {
 		callType := strings.ToLower(item.str("type"))
 		key := eventKey{callType, item.str("key")}
+		if name := item.get("jsonSchema").get("eventMetadata").str("name"); name != "" {
+			key.name = name // Typewriter removes # from the key
+		}
 		if callType != "common" && memberOf(callType) == "" {
 			r.wrong(item.line, fmt.Sprintf("rule %d", i+1), fmt.Sprintf("has the type %q", item.str("type")), "there are TRACK, IDENTIFY, GROUP, PAGE, SCREEN and COMMON")
 			continue
@@ -94,12 +98,7 @@ func (r *reader) ruleObject(p *Plan, rules *node) {
 		switch m.key {
 		case "events":
 			for _, item := range m.value.items {
-				e := &Event{Type: "track", Name: item.str("name"), Line: item.line, Description: item.str("description")}
-				if e.Name == "" {
-					r.wrong(item.line, "events", "has an event without a name", "")
-					continue
-				}
-				r.exported(p, e, item.get("rules"), "rules")
+				r.ruleEvent(p, item)
 			}
 		case "identify", "group":
 			if m.value.kind == objectNode && len(m.value.members) > 0 {
@@ -113,7 +112,32 @@ func (r *reader) ruleObject(p *Plan, rules *node) {
 	}
 }
 
-// exported adds an event whose schema describes the whole call.
+// ruleEvent reads an event of the form {name, eventType, rules}. Protocols has no
+// eventType: its events are track calls. RudderStack has one, and an empty name for calls
+// other than track.
+func (r *reader) ruleEvent(p *Plan, item *node) {
+	e := &Event{Type: "track", Name: item.str("name"), Line: item.line, Description: item.str("description")}
+	if eventType := item.str("eventType"); eventType != "" {
+		e.Type = strings.ToLower(eventType)
+	}
+	switch e.Type {
+	case "track":
+		if e.Name == "" {
+			r.wrong(item.line, "events", "has a track event without a name", "")
+			return
+		}
+	case "identify", "group":
+		e.Name = ""
+	case "page", "screen":
+	default:
+		r.wrong(item.line, "events", fmt.Sprintf("has the eventType %q", e.Type), "use track, identify, group, page or screen")
+		return
+	}
+	r.exported(p, e, item.get("rules"), "rules")
+}
+
+// exported adds an event whose schema describes the whole call, or its properties or
+// traits.
 func (r *reader) exported(p *Plan, e *Event, schema *node, key string) {
 	e.File, e.Member = r.file, memberOf(e.Type)
 	if schema == nil || schema.kind != objectNode {
@@ -124,11 +148,51 @@ func (r *reader) exported(p *Plan, e *Event, schema *node, key string) {
 	if e.Description == "" {
 		e.Description = schema.str("description")
 	}
+	if describesMember(schema) {
+		removeCallRequired(schema)
+		r.add(p, e, &rule{root: schema, base: []string{e.Member}, member: schema, draft: draft7})
+		return
+	}
 	member := schema.get("properties").get(e.Member)
 	if member == nil || member.kind != objectNode {
 		member = &node{kind: objectNode, line: schema.line}
 	}
 	r.add(p, e, &rule{root: schema, member: member, draft: draft7})
+}
+
+// callFields are the fields of a call.
+var callFields = []string{
+	"anonymousId", "category", "channel", "context", "event", "groupId", "integrations",
+	"messageId", "name", "originalTimestamp", "previousId", "projectId", "properties",
+	"receivedAt", "sentAt", "timestamp", "traits", "type", "userId", "version", "writeKey",
+}
+
+// describesMember reports whether a schema describes a call's properties or traits, and
+// not the whole call. Typewriter 8 and later save such schemas in plan.json and mark them
+// with eventMetadata. A schema without the mark describes properties if it names a field
+// that calls do not have, and none of properties, traits and context.
+func describesMember(schema *node) bool {
+	if schema.get("eventMetadata") != nil {
+		return true
+	}
+	properties := schema.get("properties")
+	for _, field := range []string{"properties", "traits", "context"} {
+		if properties.get(field) != nil {
+			return false
+		}
+	}
+	return properties != nil && slices.ContainsFunc(properties.members, func(m member) bool {
+		return !slices.Contains(callFields, m.key)
+	})
+}
+
+// removeCallRequired removes the call's required list, which Typewriter keeps if the
+// properties have none.
+func removeCallRequired(schema *node) {
+	required := schema.get("required")
+	if required != nil && required.hasText("properties") && schema.get("properties").get("properties") == nil {
+		schema.remove("required")
+	}
 }
 
 // commonRule sets what holds for every call.

@@ -43,6 +43,9 @@ func run(file, packageName, output string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	for _, w := range p.Warnings() {
+		fmt.Fprintln(os.Stderr, "warning:", w)
+	}
 	text, err := generate.Events(p, packageName)
 	if err != nil {
 		return err

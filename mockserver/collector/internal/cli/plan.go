@@ -19,8 +19,9 @@ func newPlan() *cobra.Command {
 		Use:   "plan",
 		Short: "Make a tracking plan, hold calls against it, compare two, generate Go",
 		Long: `A tracking plan is a file, YAML or JSON, that says which calls a program makes and
-what each has; exports of the service's Protocols are read as they are. The
-documentation of the package plan describes it.
+what each has. Exports of the service's Protocols, RudderStack's tracking plans and
+Typewriter's plan.json are read as they are. The documentation of the package plan
+describes it. A rule that constrains no field of a call is a warning.
 
 Begin with what is sent today, and look it through:
 
@@ -71,6 +72,9 @@ no call at all; with --unused also if the plan has an event that no call was.`,
 		if err != nil {
 			return err
 		}
+		if !github {
+			printWarnings(cmd.ErrOrStderr(), p)
+		}
 		c := checked{p, report, unused}
 		switch out := cmd.OutOrStdout(); {
 		case calls.client.output.data():
@@ -117,6 +121,9 @@ func (c *checked) print(out io.Writer) {
 // printGitHub prints workflow commands, as
 // https://docs.github.com/actions/reference/workflow-commands-for-github-actions has them.
 func (c *checked) printGitHub(out io.Writer) {
+	for _, w := range c.plan.Warnings() {
+		annotate(out, "warning", w.File, w.Line, "plan", w.Text())
+	}
 	for _, g := range c.report.Groups() {
 		text := g.Sentence()
 		if g.Calls > 1 {
@@ -171,6 +178,12 @@ func (c *checked) printData(out io.Writer, form *output) error {
 		answer.Unused = append(answer.Unused, unusedEvent{e.Type, e.Name, e.Line})
 	}
 	return form.print(out, answer, "violations")
+}
+
+func printWarnings(out io.Writer, p *plan.Plan) {
+	for _, w := range p.Warnings() {
+		fmt.Fprintln(out, "warning:", plain(w.Error()))
+	}
 }
 
 func newPlanInfer() *cobra.Command {
@@ -310,6 +323,7 @@ go get -tool github.com/seed-45eadc4a/analytics-go/plan/gen has put it into go.m
 		if err != nil {
 			return err
 		}
+		printWarnings(cmd.ErrOrStderr(), p)
 		text, err := generate.Events(p, packageName)
 		if err != nil {
 			return err

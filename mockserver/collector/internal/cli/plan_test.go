@@ -93,6 +93,7 @@ func TestPlanCommands(t *testing.T) {
 	inDirectory(t, map[string]string{
 		"plan.yaml": shopPlan, "newer.yaml": newer, "broken.yaml": "plan: x\ntrak: {}\n",
 		"calls.jsonl": goodOrder + "\n" + badOrder + `{"type":"alias"}` + "\n" + badOrder + misnamed + "no call\n",
+		"vague.json":  `{"name":"shop","rules":[{"type":"TRACK","key":"Cart Emptied","jsonSchema":{"type":"object"}}]}`,
 		"array.json":  " [" + strings.ReplaceAll(strings.TrimSpace(goodOrder+badOrder), "\n", ",") + "]",
 	})
 	for _, c := range []struct {
@@ -111,6 +112,9 @@ func TestPlanCommands(t *testing.T) {
 		{"plan-check-none-github", "[]", []string{"check", "plan.yaml", "--github"}, 1},
 		{"plan-check-passed", `{"type":"alias"}`, []string{"check", "plan.yaml"}, 0},
 		{"plan-check-lines", "{\n" + goodOrder, []string{"check", "plan.yaml"}, 1},
+		{"plan-check-vague", `{"type":"track","event":"Cart Emptied"}`, []string{"check", "vague.json"}, 0},
+		{"plan-check-vague-json", `{"type":"track","event":"Cart Emptied"}`, []string{"check", "vague.json", "--json"}, 0},
+		{"plan-check-vague-github", `{"type":"track","event":"Cart Emptied"}`, []string{"check", "vague.json", "--github"}, 0},
 		{"plan-check-no-plan", "", []string{"check"}, 2},
 		{"plan-check-no-file", "", []string{"check", "missing.yaml"}, 1},
 		{"plan-check-no-calls-file", "", []string{"check", "plan.yaml", "missing.jsonl"}, 1},
@@ -127,6 +131,7 @@ func TestPlanCommands(t *testing.T) {
 		{"plan-diff-none", "", []string{"diff", "plan.yaml", "plan.yaml", "--fail-on", "any"}, 0},
 		{"plan-diff-one", "", []string{"diff", "plan.yaml"}, 2},
 		{"plan-gen", "", []string{"gen", "plan.yaml", "--package", "shop"}, 0},
+		{"plan-gen-vague", "", []string{"gen", "vague.json", "--output", "events.go"}, 0},
 		{"plan-gen-none", "", []string{"gen"}, 2},
 		{"plan-gen-broken", "", []string{"gen", "broken.yaml"}, 1},
 		{"plan-gen-package", "", []string{"gen", "plan.yaml", "--package", "func"}, 1},

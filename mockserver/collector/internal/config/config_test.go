@@ -342,6 +342,13 @@ func TestPlansOfSources(t *testing.T) {
 	assert.Equal(t, "shop", c.PlanOf(&c.Sources[0]).Name())
 	assert.Nil(t, c.PlanOf(&c.Sources[2]))
 	assert.Contains(t, files, filepath.Join(dir, "plan.yaml"))
+	assert.Empty(t, c.Warnings())
+
+	write(t, dir, "vague.json", `{"rules":[{"type":"TRACK","key":"E","jsonSchema":{"type":"object"}}]}`)
+	c, err = parse("c.yaml", []byte(head+"  - {name: web, writeKey: a-write-key, plan: vague.json}\n"), testExpander(dir), func(string) []netip.Addr { return nil })
+	require.NoError(t, err)
+	require.Len(t, c.Warnings(), 1)
+	assert.Equal(t, filepath.Join(dir, "vague.json")+`:1: track "E": constrains no field of a call, so it accepts every call: describe the properties under properties.properties`, c.Warnings()[0].Error())
 
 	for _, c := range []struct{ source, want string }{
 		{"plan: nothing.yaml", "c.yaml:3:40: sources[0].plan cannot be read: stat " + filepath.Join(dir, "nothing.yaml") + ": no such file or directory: name the file of a tracking plan"},

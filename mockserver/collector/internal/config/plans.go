@@ -28,19 +28,28 @@ func (c *Config) readPlans(d *decoder, files Files) {
 		field := fmt.Sprintf("sources[%d].plan", i)
 		switch {
 		case errors.As(err, &problems):
-			for _, p := range problems {
-				wrong := p.Wrong
-				if p.Entry != "" {
-					wrong = p.Entry + ": " + wrong
-				}
-				d.problems = append(d.problems, Problem{File: p.File, Line: p.Line, Wrong: wrong, Hint: p.Hint})
-			}
+			d.problems = append(d.problems, planProblems(problems)...)
 		case errors.As(err, &unread):
 			d.wrong(d.place(field), field, "cannot be read: "+unread.Error(), "name the file of a tracking plan")
 		case err != nil:
 			d.wrong(d.place(field), field, "cannot be read: "+err.Error(), "name the file of a tracking plan")
+		default:
+			d.warnings = append(d.warnings, planProblems(p.Warnings())...)
 		}
 	}
+}
+
+// planProblems converts the problems of a plan's file.
+func planProblems(problems plan.Problems) Problems {
+	converted := make(Problems, len(problems))
+	for i, p := range problems {
+		wrong := p.Wrong
+		if p.Entry != "" {
+			wrong = p.Entry + ": " + wrong
+		}
+		converted[i] = Problem{File: p.File, Line: p.Line, Wrong: wrong, Hint: p.Hint}
+	}
+	return converted
 }
 
 // checkPlans checks what is said of plans beside their files.
