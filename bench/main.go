@@ -8,6 +8,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -25,6 +26,7 @@ type options struct {
 	only     string // what the names of the workloads measured contain
 	clients  []string
 	profile  string
+	measured map[string]string // figures of this run, by their names in figures.json
 }
 
 func main() {
@@ -42,16 +44,24 @@ func main() {
 	flag.StringVar(&o.only, "workload", "", "measure the cost of the workloads whose names contain this")
 	flag.StringVar(&names, "clients", strings.Join(clientNames, ","), "which clients to measure; the first is the one the others are compared with")
 	flag.StringVar(&o.profile, "profile", "", "a directory for a CPU and an allocation profile of each driver of the first round")
+	record := flag.String("record", "", "write the results to this file of figures")
+	render := flag.String("render", "", "measure nothing: write the figures of bench/figures.json into the documents of this directory")
 	table := flag.String("draw", "", "measure nothing: draw the table of costs in this file of Markdown, into docs beside it")
 	flag.Parse()
 	if *table != "" {
 		exit(draw(*table, filepath.Join(filepath.Dir(*table), "docs")))
 	}
+	if *render != "" {
+		exit(renderAll(*render))
+	}
+	if *record != "" && (*quick || o.only != "") {
+		exit(errors.New("-record needs full measurements: omit -quick and -workload"))
+	}
 	if *quick {
 		o.rounds, o.duration, o.outage = 1, 500*time.Millisecond, 3*time.Second
 	}
 	o.clients, o.parts = strings.Split(names, ","), strings.Split(parts, ",")
-	exit(o.run())
+	exit(o.runAndRecord(*record))
 }
 
 func exit(err error) {
@@ -62,7 +72,24 @@ func exit(err error) {
 	os.Exit(0)
 }
 
+// runAndRecord measures, and updates the file of figures if there is one.
+func (o *options) runAndRecord(file string) error {
+	if file == "" {
+		return o.run()
+	}
+	f, err := readFigures(file)
+	if err != nil {
+		return err
+	}
+	if err := o.run(); err != nil {
+		return err
+	}
+	f.update(o.measured, time.Now())
+	return f.write(file)
+}
+
 func (o *options) run() error {
+	o.measured = map[string]string{}
 	for _, name := range o.clients {
 		if clients[name] == nil {
 			return fmt.Errorf("%w: %q; there are %s", errUnknownClient, name, strings.Join(clientNames, ", "))
@@ -157,7 +184,10 @@ func (o *options) latency() error {
 	return nil
 }
 
-// outages has every client make 20,000 calls a second while the collector goes
+// outageRate is the number of calls per second in an outage.
+const outageRate = 20_000
+
+// outages has every client make outageRate calls per second while the collector goes
 // away and comes back.
 func (o *options) outages() error {
 	kinds := []struct{ name, command string }{
@@ -168,7 +198,7 @@ func (o *options) outages() error {
 		samples := map[string][]sample{}
 		for _, name := range o.clients {
 			s, err := o.measure(0, job{
-				Client: name, Large: true, Batch: 100, Gzip: true, Rate: 20_000, Duration: 2 * o.outage,
+				Client: name, Large: true, Batch: 100, Gzip: true, Rate: outageRate, Duration: 2 * o.outage,
 			}, func(c *process) error {
 				time.Sleep(o.outage / 4)
 				if _, err := c.tell(kind.command); err != nil {
@@ -183,7 +213,7 @@ func (o *options) outages() error {
 			}
 			samples[name] = append(samples[name], s)
 		}
-		o.printOutage(kind.name, samples)
+		o.printOutage(kind.name, kind.command, samples)
 	}
 	return nil
 }

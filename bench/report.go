@@ -70,6 +70,7 @@ func (o *options) printCost(samples map[string]map[string][]sample) {
 	for _, w := range o.workloads() {
 		for _, name := range append(slices.Clone(o.clients), referenceNames...) {
 			list := samples[w.Name][name]
+			o.recordCost(w.key(), name, list, samples[w.Name][base])
 			row(w.Name, name, fmt.Sprintf("%.3f", median(list, cpuPerCall)), ratios(list, samples[w.Name][base]),
 				fmt.Sprintf("%.0fk", median(list, callsPerSecond)/1e3),
 				fmt.Sprintf("%.3f", median(list, func(s sample) float64 { return s.each(float64(s.Mallocs)) })),
@@ -82,16 +83,81 @@ func (o *options) printCost(samples map[string]map[string][]sample) {
 	}
 }
 
-// ratios is the range of what a client takes of what the base takes, round by round.
+// ratios returns the range of the client's CPU as a multiple of the base's, round by round.
 func ratios(list, base []sample) string {
 	var values []float64
 	for i, s := range list {
 		values = append(values, cpuPerCall(s)/cpuPerCall(base[i]))
 	}
-	return fmt.Sprintf("%.2g–%.3g ×", slices.Min(values), slices.Max(values))
+	return span(ratio(slices.Min(values)), ratio(slices.Max(values))) + " ×"
+}
+
+// ratio has two digits or so.
+func ratio(x float64) string {
+	switch {
+	case x < 1:
+		return fmt.Sprintf("%.2f", x)
+	case x < 5:
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.0f", x)
+}
+
+// span returns low–high, or one of them if they are equal.
+func span(low, high string) string {
+	if low == high {
+		return low
+	}
+	return low + "–" + high
+}
+
+// grouped returns n with a comma between thousands.
+func grouped(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// recordCost records the figures of one client and workload.
+func (o *options) recordCost(key, name string, list, base []sample) {
+	cpu := fmt.Sprintf("%.2f µs", median(list, cpuPerCall))
+	if name != o.clients[0] {
+		cpu = ratios(list, base)
+	}
+	allocs := median(list, func(s sample) float64 { return s.each(float64(s.Mallocs)) })
+	o.measured["cpu/"+key+"/"+name] = cpu
+	o.measured["allocs/"+key+"/"+name] = ratio(allocs)
+	o.measured["connections/"+key+"/"+name] = grouped(median(list, func(s sample) int64 { return s.Conns }))
+}
+
+// recordMemory records the range of the clients' peak memory over the workloads.
+func (o *options) recordMemory(samples map[string]map[string][]sample) {
+	for _, name := range o.clients {
+		var peaks []int64
+		for _, byClient := range samples {
+			peaks = append(peaks, median(byClient[name], func(s sample) int64 { return s.PeakRSS }))
+		}
+		low, _, _ := strings.Cut(megabytes(slices.Min(peaks)), " ")
+		high, _, _ := strings.Cut(megabytes(slices.Max(peaks)), " ")
+		o.measured["memory/"+name] = span(low, high) + " MB"
+	}
+}
+
+// recordOutage records the figures of one client in an outage.
+func (o *options) recordOutage(key, name string, s sample) {
+	made := grouped(s.Made)
+	if float64(s.Made) >= 0.999*outageRate*2*o.outage.Seconds() {
+		made = "all"
+	}
+	o.measured[key+"/made/"+name] = made
+	o.measured[key+"/lost/"+name] = grouped(max(0, s.lost()))
+	o.measured[key+"/memory/"+name] = megabytes(s.PeakRSS)
 }
 
 func (o *options) printMemory(samples map[string]map[string][]sample) {
+	o.recordMemory(samples)
 	rss := func(s sample) int64 { return s.PeakRSS }
 	head("As many calls as the client takes, 8 producers, ours with a budget of 64 MiB", "workload", "client", "calls/s", "CPU µs a call", "peak RSS", "largest", "lost")
 	for _, w := range o.workloads() {
@@ -108,20 +174,23 @@ func (o *options) printLatency(samples map[string][]sample) {
 	head(fmt.Sprintf("The time of one call at %d calls/s, L, batch 100", o.rate), "client", "cpu", "p50", "p99", "p99.9", "longest", "peak RSS", "lost")
 	for _, name := range o.clients {
 		list := samples[name]
-		row(name, fmt.Sprintf("%.2f", median(list, cpuPerCall)), short(median(list, func(s sample) time.Duration { return s.P50 })),
-			short(median(list, func(s sample) time.Duration { return s.P99 })),
-			short(median(list, func(s sample) time.Duration { return s.P999 })),
+		p50 := short(median(list, func(s sample) time.Duration { return s.P50 }))
+		p99 := short(median(list, func(s sample) time.Duration { return s.P99 }))
+		p999 := short(median(list, func(s sample) time.Duration { return s.P999 }))
+		o.measured["p50/"+name], o.measured["p99/"+name], o.measured["p99.9/"+name] = p50, p99, p999
+		row(name, fmt.Sprintf("%.2f", median(list, cpuPerCall)), p50, p99, p999,
 			short(median(list, func(s sample) time.Duration { return s.Max })),
 			megabytes(median(list, func(s sample) int64 { return s.PeakRSS })),
 			median(list, sample.lost))
 	}
 }
 
-func (o *options) printOutage(kind string, samples map[string][]sample) {
-	head(fmt.Sprintf("%v without a collector (%s), 20,000 calls/s, L, batch 100", o.outage, kind),
+func (o *options) printOutage(kind, key string, samples map[string][]sample) {
+	head(fmt.Sprintf("%v without a collector (%s), %d calls/s, L, batch 100", o.outage, kind, outageRate),
 		"client", "calls", "lost", "p99.9 of a call", "longest", "Close took", "peak RSS", "connections")
 	for _, name := range o.clients {
 		s := samples[name][0]
+		o.recordOutage(key, name, s)
 		row(name, s.Made, lostOrRepeated(s), short(s.P999), short(s.Max), short(s.Close), megabytes(s.PeakRSS), s.Conns)
 	}
 }

@@ -22,6 +22,9 @@ type workload struct {
 	Batch int
 }
 
+// key is the workload's name in figures.json, such as L20.
+func (w workload) key() string { return fmt.Sprintf("%c%d", w.Name[0], w.Batch) }
+
 var workloads = []workload{
 	{"L, batch 20", true, 20},
 	{"L, batch 100", true, 100},
