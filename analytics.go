@@ -53,8 +53,9 @@ type Client struct {
 
 	running atomic.Pointer[pipeline] // nil until it has started
 
-	mu       sync.Mutex // guards what follows
-	starting *starting  // nil before the first use, and after a start that failed
+	mu       sync.Mutex    // guards what follows
+	reading  chan struct{} // closed when the configuration has been read; nil if no call reads it
+	starting *starting     // nil before the first use, and after a start that failed
 	closed   bool
 	rejected Rejects
 }
@@ -307,27 +308,53 @@ func (c *Client) pipeline(ctx context.Context) (*pipeline, error) {
 	if p := c.running.Load(); p != nil {
 		return p, nil
 	}
-	s, err := c.start(false)
+	s, err := c.start(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	return s.wait(ctx)
 }
 
-// start reads the configuration and starts the pipeline, unless that was done. It marks
-// the client as closed if it is to be; then it returns nil where there is nothing to
-// wait for.
-func (c *Client) start(closing bool) (*starting, error) {
+// start reads the configuration and starts the pipeline, unless that was done. If closing,
+// it marks the client as closed, and returns nil if there is nothing to wait for.
+//
+// The configuration is read without the lock, since it calls the caller's code:
+// WrapTransport and each MarshalJSON of DefaultContext. If that code uses the client, it
+// gets an error after openGrace.
+func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
+	for {
+		c.mu.Lock()
+		if c.closed && !closing {
+			c.mu.Unlock()
+			return nil, ErrClosed
+		}
+		c.closed = c.closed || closing
+		reading := c.reading
+		if c.starting != nil || reading == nil && closing && c.Spool == "" {
+			defer c.mu.Unlock()
+			return c.starting, nil
+		}
+		if reading == nil {
+			break
+		}
+		c.mu.Unlock()
+		select {
+		case <-reading:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("analytics: the configuration is still being read: %w", ctx.Err())
+		case <-time.After(openGrace):
+			return nil, errors.New("analytics: the configuration is still being read; perhaps a MarshalJSON of DefaultContext, or WrapTransport, uses the client")
+		}
+	}
+	reading := make(chan struct{})
+	c.reading = reading
+	c.mu.Unlock()
+	settings, err := c.settings()
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed && !closing {
-		return nil, ErrClosed
-	}
-	c.closed = closing
-	if c.starting != nil || closing && c.Spool == "" {
-		return c.starting, nil
-	}
-	settings, err := c.settings()
+	c.reading = nil
+	close(reading)
 	if err != nil {
 		return nil, err
 	}
@@ -398,7 +425,7 @@ func (c *Client) Flush(ctx context.Context) error {
 // error, and the first context to end cuts it short. If the client has not been
 // used and Config.Spool cannot be opened, in time or at all, the error says why.
 func (c *Client) Shutdown(ctx context.Context) error {
-	s, err := c.start(true)
+	s, err := c.start(ctx, true)
 	if s == nil {
 		return err
 	}

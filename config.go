@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/segmentio/backo-go"
 
@@ -377,19 +379,42 @@ func (cfg *Config) check(writeKey string) (d defaults, err error) {
 	return d, errors.Join(errs...)
 }
 
-// checkKey returns what is wrong with a write key.
+// checkKey returns the problem with a write key, which the error does not repeat.
 func checkKey(writeKey string) error {
-	if strings.TrimSpace(writeKey) == "" {
+	trimmed := strings.TrimSpace(writeKey)
+	switch {
+	case trimmed == "":
 		return errors.New("analytics: the write key is empty, perhaps for a variable that is not set; it is in the settings of the source")
+	case strings.HasSuffix(writeKey, "\n"):
+		return errors.New("analytics: the write key ends with a line break; use strings.TrimSpace if it is read from a file")
+	case strings.TrimLeftFunc(writeKey, unicode.IsSpace) != writeKey:
+		return errors.New("analytics: the write key begins with white space; remove it, or use strings.TrimSpace")
+	case trimmed != writeKey:
+		return errors.New("analytics: the write key ends with white space; remove it, or use strings.TrimSpace")
+	case !utf8.ValidString(writeKey):
+		return errors.New("analytics: the write key is not UTF-8; copy it from the settings of the source")
+	case strings.ContainsFunc(writeKey, unicode.IsControl):
+		return errors.New("analytics: the write key contains a control character; copy it from the settings of the source")
 	}
 	return nil
 }
 
-// checkPort returns what is wrong with the port of a URL: url.Parse takes any number.
+// maxRepeated is the number of bytes of an invalid setting that an error repeats.
+const maxRepeated = 200
+
+// clip returns s, without the bytes after maxRepeated.
+func clip(s string) string {
+	if len(s) <= maxRepeated {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxRepeated], "") + "…"
+}
+
+// checkPort returns the problem with the port of a URL: url.Parse accepts any number.
 func checkPort(name string, u *url.URL) error {
 	port := u.Port()
 	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
-		return fmt.Errorf("analytics: %s has the port %s; a port is from 1 to %d", name, port, math.MaxUint16)
+		return fmt.Errorf("analytics: %s has the port %s; a port is from 1 to %d", name, clip(port), math.MaxUint16)
 	}
 	return nil
 }
@@ -409,13 +434,13 @@ func batchURL(endpoint string) (*url.URL, error) {
 		if strings.Contains(endpoint, "@") {
 			return nil, fmt.Errorf("analytics: Endpoint is not a URL: perhaps a character before the @ is to be percent-encoded; it must look like %s", Endpoint)
 		}
-		return nil, fmt.Errorf("analytics: Endpoint %q is not a URL: %w; it must look like %s", endpoint, err, Endpoint)
+		return nil, fmt.Errorf("analytics: Endpoint %q is not a URL: %s; it must look like %s", clip(endpoint), clip(err.Error()), Endpoint)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		if at := strings.LastIndexByte(endpoint, '@'); at >= 0 {
 			endpoint = "…" + endpoint[at:]
 		}
-		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", endpoint, Endpoint)
+		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", clip(endpoint), Endpoint)
 	}
 	if err := checkPort("Endpoint", u); err != nil {
 		return nil, err

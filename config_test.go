@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -108,6 +109,12 @@ func TestConfigRefused(t *testing.T) {
 	}{
 		{"", Config{}, "the write key is empty"},
 		{" \n", Config{}, "the write key is empty"},
+		{"key\n", Config{}, "the write key ends with a line break; use strings.TrimSpace if it is read from a file"},
+		{"key\r\n", Config{}, "the write key ends with a line break"},
+		{"key ", Config{}, "the write key ends with white space"},
+		{"\tkey", Config{}, "the write key begins with white space"},
+		{"\xff", Config{}, "the write key is not UTF-8"},
+		{"a\x00b", Config{}, "the write key contains a control character"},
 		{"k", Config{Endpoint: "localhost"}, `Endpoint "localhost" is not an http or https URL with a host`},
 		{"k", Config{Endpoint: "127.0.0.1:8765"}, `Endpoint "127.0.0.1:8765" is not a URL: first path segment in URL cannot contain colon`},
 		{"k", Config{Endpoint: "http://localhost:99999"}, "Endpoint has the port 99999; a port is from 1 to 65535"},
@@ -137,6 +144,31 @@ func TestConfigRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 20, client.FlushAt)
 	require.Equal(t, 5*time.Second, client.FlushAfter)
+}
+
+func TestNewReportsAnInvalidWriteKeyAtTheFirstCall(t *testing.T) {
+	for _, key := range []string{"", "\xff", "key\n", "\x00"} {
+		c := New(key)
+		c.Logger = log.New(io.Discard, "", 0)
+		require.ErrorContains(t, c.Track(&Track{Event: "e", UserId: "u"}), "the write key", "%q", key)
+		require.NoError(t, c.Close())
+	}
+}
+
+// An error repeats at most 200 bytes of a setting, besides the quotes and escapes.
+func TestConfigErrorsAreShort(t *testing.T) {
+	long := strings.Repeat("é", 50_000)
+	for _, endpoint := range []string{
+		long, "http://" + long + ":x", "http://h:" + strings.Repeat("9", 100_000), "http://a\x7f" + long,
+		"http://[" + long, "x@" + long, "http://h/%" + long, long + ":", strings.Repeat("\x00", 1000),
+	} {
+		_, err := NewWithConfig("k", Config{Endpoint: endpoint, SettingsEndpoint: endpoint})
+		require.Error(t, err)
+		require.Less(t, len(err.Error()), 2500, "%.40q", endpoint)
+		require.True(t, utf8.ValidString(err.Error()))
+	}
+	_, err := NewWithConfig(strings.Repeat("k", 100_000)+"\n", Config{})
+	require.Less(t, len(err.Error()), 200)
 }
 
 func TestContextHasTheLibrary(t *testing.T) {

@@ -59,6 +59,36 @@ func testPropertyUsesItsClient(t *testing.T, use func(*analytics.Client) error, 
 	})
 }
 
+// A MarshalJSON of DefaultContext that uses the client fails, since the client cannot take
+// calls before its configuration has been read. The first call succeeds.
+func TestDefaultContextUsesItsClient(t *testing.T) {
+	for way, use := range using {
+		t.Run(way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var client *analytics.Client
+				var inner error
+				before := analytics.DefaultContext
+				defer func() { analytics.DefaultContext = before }()
+				analytics.DefaultContext = map[string]interface{}{"value": marshaled(func() {
+					if client != nil { // NewWithConfig encodes it as well
+						inner = use(client)
+					}
+				})}
+				srv := &collector{}
+				client = newClient(t, srv, analytics.Config{})
+				track(t, client, "first", 1)
+				if way == "Track" {
+					require.ErrorContains(t, inner, "perhaps a MarshalJSON of DefaultContext")
+				} else {
+					require.NoError(t, inner)
+				}
+				require.NoError(t, client.Close())
+				require.EqualValues(t, 1, client.Stats().Delivered)
+			})
+		})
+	}
+}
+
 func TestCallbackUsesItsClient(t *testing.T) {
 	for way, use := range using {
 		for _, spool := range []string{"", t.TempDir()} {
