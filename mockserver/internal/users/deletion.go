@@ -156,8 +156,7 @@ func (u *Service) putChunks(ctx context.Context, key string, r deletionRecord, u
 
 // counted returns a request with the numbers of its targets.
 func (u *Service) counted(ctx context.Context, key string, r deletionRecord) (Deletion, error) {
-	targets, _, err := u.count(ctx, key, r)
-	r.Targets = targets
+	_, err := u.count(ctx, key, &r)
 	return r.Deletion, err
 }
 
@@ -183,9 +182,6 @@ func (u *Service) Deletions(ctx context.Context) ([]Deletion, error) {
 	var all []Deletion
 	err := state.Each(ctx, u.state, deletionPrefix, func(key string, r deletionRecord) error {
 		d, err := u.counted(ctx, key, r)
-		if errors.Is(err, state.ErrNotFound) {
-			return nil // forgotten meanwhile
-		}
 		all = append(all, d)
 		return err
 	})
@@ -206,7 +202,12 @@ func (u *Service) DeletionOutcomes(ctx context.Context, id string, filter Outcom
 	r, err := u.loadDeletion(ctx, key)
 	for n := 0; err == nil && n < r.chunks(); n++ {
 		var chunk deletionChunk
-		if chunk, err = u.loadChunk(ctx, key, r, n); err != nil {
+		chunk, err = u.loadChunk(ctx, key, r, n)
+		if errors.Is(err, state.ErrNotFound) {
+			err = nil // lost
+			continue
+		}
+		if err != nil {
 			break
 		}
 		for _, o := range chunk.outcomes(key, r, n) {

@@ -2,12 +2,14 @@ package users
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -138,6 +140,9 @@ func (w *deletionWork) conclude(ctx context.Context, target int, end func(user i
 				}
 			}
 		})
+		if errors.Is(err, state.ErrNotFound) {
+			continue // lost
+		}
 		if err != nil {
 			return nil, err
 		}

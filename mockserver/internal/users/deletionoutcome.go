@@ -74,6 +74,10 @@ func (u *Service) storeOutcomes(ctx context.Context, key string) error {
 				k.Ends[target][user%r.Chunk] = ended[n]
 			}
 		})
+		if errors.Is(err, state.ErrNotFound) {
+			err, perhaps = nil, true // lost
+			continue
+		}
 		perhaps = perhaps || chunk.ended()
 	}
 	if err == nil && perhaps {

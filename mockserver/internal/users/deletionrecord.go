@@ -2,6 +2,7 @@ package users
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -141,24 +142,30 @@ func (u *Service) updateChunk(ctx context.Context, key string, r deletionRecord,
 	})
 }
 
-// count returns the targets of a request with their numbers, and how many
-// notifications have not come to their end.
-func (u *Service) count(ctx context.Context, key string, r deletionRecord) (targets []DeletionTarget, pending int, err error) {
-	targets = append([]DeletionTarget{}, r.Targets...)
+// count sets the numbers of a request's targets and its lost users, unless the request
+// is completed. It returns the number of pending notifications. The chunks of a request
+// are not deleted before it is completed, so a missing chunk is a lost one.
+func (u *Service) count(ctx context.Context, key string, r *deletionRecord) (pending int, err error) {
 	if !r.CompletedAt.IsZero() {
-		return targets, 0, nil
+		return 0, nil
 	}
+	targets, lost := append([]DeletionTarget{}, r.Targets...), 0
 	for n := range r.chunks() {
-		chunk, err := u.loadChunk(ctx, key, r, n)
+		chunk, err := u.loadChunk(ctx, key, *r, n)
+		if errors.Is(err, state.ErrNotFound) {
+			lost += min(r.Chunk, r.Users-n*r.Chunk)
+			continue
+		}
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		chunk.count(targets)
 	}
 	for _, t := range targets {
 		pending += t.Pending
 	}
-	return targets, pending, nil
+	r.Targets, r.LostUsers = targets, lost
+	return pending, nil
 }
 
 // complete notes that a request has come to its end, if it has. It returns its targets with
@@ -168,16 +175,17 @@ func (u *Service) complete(ctx context.Context, key string) (targets []DeletionT
 	if err != nil || !r.CompletedAt.IsZero() {
 		return r.Targets, true, err
 	}
-	targets, pending, err := u.count(ctx, key, r)
+	pending, err := u.count(ctx, key, &r)
 	if err != nil || pending > 0 || !r.Erased {
-		return targets, false, err
+		return r.Targets, false, err
 	}
+	targets, lost := r.Targets, r.LostUsers
 	_, err = state.Update(ctx, u.state, deletionKey(key), func(r *deletionRecord) error {
 		if r.ID == "" {
 			return state.ErrNotFound // forgotten meanwhile
 		}
 		if r.CompletedAt.IsZero() {
-			r.CompletedAt, r.Targets = time.Now().UTC(), targets
+			r.CompletedAt, r.Targets, r.LostUsers = time.Now().UTC(), targets, lost
 		}
 		return nil
 	})

@@ -91,18 +91,21 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 			return err
 		}
 		e.add(w.record.messageID(w.id, source, user.number), user.id, nil)
-		if e.full(w.config.BatchCalls) || user.number == w.record.Users-1 {
-			if err := w.emit(ctx, e, w.record.Sent < w.doubt); err != nil {
-				return fmt.Errorf("deletion request %q waits for its calls to be stored: %w", w.record.ID, err)
-			}
-			sent := number*w.record.Users + user.number + 1
-			err := w.note(ctx, func(r *deletionRecord) { r.Sent, r.SentAt = sent, time.Now().UTC() })
-			if err := w.emitted(e, err); err != nil {
+		if next := user.number + 1; e.full(w.config.BatchCalls) && next < w.record.Users {
+			if err := w.flush(ctx, e, number*w.record.Users+next); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return w.flush(ctx, e, (number+1)*w.record.Users) // the last users may be lost
+}
+
+// flush stores the calls of e in the journal and records their total so far, sent.
+func (w *deletionWork) flush(ctx context.Context, e *emitter, sent int) error {
+	if err := w.emit(ctx, e, w.record.Sent < w.doubt); err != nil {
+		return fmt.Errorf("deletion request %q waits for its calls to be stored: %w", w.record.ID, err)
+	}
+	return w.emitted(e, w.note(ctx, func(r *deletionRecord) { r.Sent, r.SentAt = sent, time.Now().UTC() }))
 }
 
 // erase takes the users out of the lists of audiences and computed traits.

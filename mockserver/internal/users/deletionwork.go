@@ -2,7 +2,10 @@ package users
 
 import (
 	"context"
+	"errors"
 	"iter"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
 // A deletionWork is the work on one request.
@@ -30,11 +33,15 @@ func (u *Service) claimDeletion(ctx context.Context, id string) (*deletionWork, 
 	return w, err
 }
 
-// users yields the users of the request with their numbers, from one on.
+// users yields the users of the request with their numbers, from one on. It skips lost
+// chunks.
 func (w *deletionWork) users(ctx context.Context, from int) iter.Seq2[deletionUser, error] {
 	return func(yield func(deletionUser, error) bool) {
 		for n := from / w.record.Chunk; n < w.record.chunks(); n++ {
 			chunk, err := w.loadChunk(ctx, w.id, w.record, n)
+			if errors.Is(err, state.ErrNotFound) {
+				continue
+			}
 			if err != nil {
 				yield(deletionUser{}, err)
 				return

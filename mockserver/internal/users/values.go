@@ -131,6 +131,10 @@ type Deletion struct {
 	// Users is how many it names, and Source the one it names.
 	Users  int    `json:"users"`
 	Source string `json:"source,omitempty"`
+	// LostUsers is the number of users whose stored names were lost through corruption
+	// that an operator accepted. Their notifications may be missing; the other users are
+	// not affected. Request the deletion again under another ID to notify them.
+	LostUsers int `json:"lostUsers,omitempty"`
 	// Targets are the destinations that are notified, for each source.
 	Targets []DeletionTarget `json:"targets"`
 }

@@ -124,6 +124,9 @@ func (c *client) printDeletion(out io.Writer, a answer[users.Deletion]) error {
 	}
 	d := a.read
 	fmt.Fprintf(out, "deletion request %s of %s, requested %s, is %s\n", plain(d.ID), count(d.Users, "user"), d.RequestedAt.Local().Format(time.RFC3339), deletionState(d))
+	if d.LostUsers > 0 {
+		fmt.Fprintf(out, "%s lost through corruption of the state: send the whole list again under another ID\n", are(d.LostUsers, "user"))
+	}
 	if len(d.Targets) == 0 {
 		fmt.Fprintln(out, "no destination is enabled that would have to be notified")
 		return nil
