@@ -134,6 +134,63 @@ func TestRetryAfterHoldsTheDestination(t *testing.T) {
 	}
 }
 
+// A restarted collector and a second collector of the same store make no request during a
+// pause that a receiver requested.
+func TestRetryAfterSurvivesRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}, Store: state.NewMemory()}
+		srv, h := inProcess(t, config)
+		_, other := inProcess(t, config)
+		h.answer("/1", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "120")
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+		start := time.Now()
+		send(t, srv, track("first", 3))
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		require.NoError(t, srv.Close())
+
+		srv, h = inProcess(t, config)
+		second, _ := inProcess(t, config)
+		for name, s := range map[string]*mockserver.Server{"restarted": srv, "second": second} {
+			send(t, s, track(name, 5))
+			synctest.Wait()
+			assert.Equal(t, 2*time.Minute, s.Engine().Status()[0].HeldUntil.Sub(start), name)
+		}
+		time.Sleep(time.Hour)
+		times := h.times("/1", start)
+		require.Len(t, times, 5)
+		assert.Equal(t, 2*time.Minute, times[0])
+		assert.Empty(t, other.times("/1", start))
+	})
+}
+
+// Collectors that share a store apply a pause that the receiver requested from one of them.
+func TestRetryAfterAppliesToAllCollectors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}, Store: state.NewMemory()}
+		one, h := inProcess(t, config)
+		two, other := inProcess(t, config)
+		var pause sync.Once // a second 429 when the first pause ends would prolong it for both
+		h.answer("/1", func(w http.ResponseWriter, _ *http.Request) {
+			pause.Do(func() {
+				w.Header().Set("Retry-After", "120")
+				w.WriteHeader(http.StatusTooManyRequests)
+			})
+		})
+		start := time.Now()
+		send(t, one, track("first", 1))
+		synctest.Wait()
+		send(t, two, track("other", 5))
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		times := other.times("/1", start)
+		require.Len(t, times, 5)
+		assert.Equal(t, 2*time.Minute, times[0])
+	})
+}
+
 // Other URLs end a hold: it was asked for by those before.
 func TestAHoldEndsWithOtherURLs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@
 // is make durable, or an environment variable:
 //
 //	COLLECTOR_KILLS=20 go test -v -run Kill ./e2e       # kills under load
+//	COLLECTOR_RETRY_AFTER_KILLS=10 go test -v -run RetryAfter ./e2e # kills during a pause
 //	COLLECTOR_CLUSTER_KILLS=12 go test -v -run Cluster ./e2e
 //	SYNC_KILLS=100 go test -v -run KilledCollectors ./e2e    # kills while lists are taken
 //	MEMBERS=1000000 go test -v -run LargeAudience ./e2e      # the memory that a list takes

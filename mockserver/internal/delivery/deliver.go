@@ -190,6 +190,9 @@ func (v *verdict) conclude() outcome {
 	if v.hold > 0 && sameWebhooks(j.destination, j.settings.Load()) {
 		now := time.Now()
 		j.gate.hold(now.Add(v.hold))
+		if j.Held != nil {
+			j.Held(j.destination, now.Add(v.hold))
+		}
 		j.status.asked(now, v.hold, j.cause)
 	}
 	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination, v.refusing)}

@@ -55,6 +55,9 @@ type WorkerConfig struct {
 	// from many goroutines at once. It must not wait. Calls fail without a request once an
 	// Update says that the destination is gone.
 	Gone func(d *tracking.Destination)
+	// Held is called when a receiver has requested a pause by Retry-After, from many
+	// goroutines at once. It must not wait. Nil is called for none.
+	Held func(d *tracking.Destination, until time.Time)
 	// Attach opens the queue of the destination again, after the journal has closed it.
 	// It returns nil where it should be asked again later.
 	Attach func(ctx context.Context) (journal.Reader, error)
@@ -158,6 +161,9 @@ func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 		w.enter(workerRunning)
 	}
 }
+
+// Hold begins no call before a time, as if the receiver had requested it by Retry-After.
+func (w *Worker) Hold(until time.Time) { w.gate.hold(until) }
 
 // sameWebhooks reports whether two destinations send to the same URLs.
 func sameWebhooks(a, b *tracking.Destination) bool {

@@ -134,14 +134,21 @@ func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destinatio
 	return all, nil
 }
 
-// CheckDestination returns a [*webhook.FieldError] for each thing that is wrong with a
-// destination but for its name, joined. A webhook to which the policy allows no connection
-// is wrong; names are not resolved.
-func (c *Collector) CheckDestination(d *tracking.Destination) error {
-	errs := []error{d.Validate(), settings.CheckReachable(c.config.Sender.Policy, d.Webhooks, nil)}
+// CheckDestination returns a [*webhook.FieldError] for each problem of a destination, joined.
+// URLs and sources that old already has are not checked against the egress policy and the
+// known sources, so that other settings can change after a rule or a source has. For a
+// new destination, old is empty.
+func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
+	changed := slices.Clone(d.Webhooks)
+	for i, w := range changed {
+		if slices.ContainsFunc(old.Webhooks, func(o webhook.Endpoint) bool { return o.URL == w.URL }) {
+			changed[i].URL = "" // CheckReachable skips it
+		}
+	}
+	errs := []error{d.Validate(), settings.CheckReachable(c.config.Sender.Policy, changed, nil)}
 	known := c.Settings().Sources
 	for i, name := range d.Sources {
-		if !c.config.AnyWriteKey && !slices.ContainsFunc(known, settings.SourceNamed(name)) {
+		if !c.config.AnyWriteKey && !slices.Contains(old.Sources, name) && !slices.ContainsFunc(known, settings.SourceNamed(name)) {
 			errs = append(errs, &webhook.FieldError{Field: fmt.Sprintf("sources[%d]", i), Problem: fmt.Sprintf("is %q, which is no source", name), Hint: "name one of /api/v1/sources"})
 		}
 	}

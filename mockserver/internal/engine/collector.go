@@ -48,11 +48,13 @@ type Collector struct {
 	settings  appliedSettings
 	workers   workers
 	gone      marker
-	replaying chan struct{}      // holds an element while a Replay runs: one at a time
-	runs      replayRuns         // that go on by themselves
-	life      context.Context    // ends when the collector is drained
-	end       context.CancelFunc // ends life
-	unready   atomic.Bool        // that this was logged
+	holdWrite holdWriter
+	holds     atomic.Pointer[map[string]hold] // as stored; nil before they are read
+	replaying chan struct{}                   // holds an element while a Replay runs: one at a time
+	runs      replayRuns                      // that go on by themselves
+	life      context.Context                 // ends when the collector is drained
+	end       context.CancelFunc              // ends life
+	unready   atomic.Bool                     // that this was logged
 }
 
 // appliedSettings are the settings that apply, and what they are made of.
@@ -194,11 +196,15 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
 		Quarantine: c.quarantine(),
 		Gone:       c.gone.mark,
+		Held:       c.holdWrite.put,
 		Joined:     joinedAt(c.config.State, d.Name),
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
 	})
 	c.workers.mu.Lock()
 	defer c.workers.mu.Unlock()
+	if until := c.heldUntil(&d); !until.IsZero() {
+		w.Hold(until)
+	}
 	c.workers.byName[d.Name] = w
 	if c.life.Err() != nil {
 		w.Drain() // Drain came while the journal attached it
@@ -292,6 +298,7 @@ func (c *Collector) Close() error {
 	c.Drain()
 	c.settings.unfollow()
 	defer c.gone.wait() // without the lock that is held below
+	defer c.holdWrite.wait()
 	return c.close()
 }
 

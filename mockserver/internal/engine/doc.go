@@ -37,8 +37,9 @@
 //  7. testcall.go: a destination is tried
 //  8. collector.go: what a collector consists of, and how it ends
 //  9. joined.go: which ids alias calls have joined
-//  10. gone.go: destinations that are not to be sent to any more
-//  11. replayrun.go: replays that go on by themselves, and what became of their calls
-//  12. destinationedit.go: settings whose secrets are hidden
-//  13. config.go: what can be configured
+//  10. holds.go: pauses that receivers requested by Retry-After
+//  11. gone.go: destinations that are not to be sent to any more
+//  12. replayrun.go: replays that go on by themselves, and what became of their calls
+//  13. destinationedit.go: settings whose secrets are hidden
+//  14. config.go: what can be configured
 package engine

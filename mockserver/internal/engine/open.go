@@ -40,7 +40,7 @@ func New(config Config) (*Collector, error) {
 		shapes:   shapes.New(),
 	}
 	c.life, c.end = context.WithCancel(context.Background())
-	c.gone.store = c.storeGone
+	c.gone.store, c.holdWrite.store = c.storeGone, c.storeHold
 	err := checkHTTPConfig(config.HTTPConfig)
 	if err != nil {
 		return nil, err
@@ -113,6 +113,14 @@ func (c *Collector) open(defined settings.Settings) error {
 		cancel()
 		return fmt.Errorf("mockserver: the stored settings cannot be watched: %w", err)
 	}
+	holds, err := c.config.Store.Watch(ctx, holdsKey)
+	if err == nil {
+		err = c.loadHolds(ctx) // before the destinations start
+	}
+	if err != nil {
+		cancel()
+		return fmt.Errorf("mockserver: the stored Retry-After pauses cannot be read: %w", err)
+	}
 	var following sync.WaitGroup
 	c.settings.unfollow = func() { cancel(); following.Wait() }
 	stored, err := c.loadStored(ctx)
@@ -126,6 +134,7 @@ func (c *Collector) open(defined settings.Settings) error {
 		}
 		return err
 	}
-	following.Go(func() { c.follow(ctx, changes) })
+	following.Go(func() { c.follow(ctx, changes, c.catchUp) })
+	following.Go(func() { c.follow(ctx, holds, c.loadHolds) })
 	return nil
 }

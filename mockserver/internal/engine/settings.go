@@ -253,18 +253,19 @@ func (c *Collector) changeLocked(ctx context.Context, edit func(stored *storedSe
 	return c.apply(ctx, defined, stored)
 }
 
-// settingsRetry is how long to wait when changed settings could not be applied.
+// settingsRetry is the wait after a change in the store could not be applied.
 const settingsRetry = time.Second
 
-// follow applies what other processes change in the store, until ctx ends.
-func (c *Collector) follow(ctx context.Context, changes <-chan struct{}) {
+// follow calls apply after each change that another process makes in the store, until ctx
+// ends.
+func (c *Collector) follow(ctx context.Context, changes <-chan struct{}, apply func(context.Context) error) {
 	for range changes {
 		for ctx.Err() == nil {
-			err := c.catchUp(ctx)
+			err := apply(ctx)
 			if err == nil || ctx.Err() != nil {
 				break
 			}
-			c.config.Logger.Error("changed settings could not be applied; trying again", "error", err)
+			c.config.Logger.Error("a change in the store could not be applied; trying again", "error", err)
 			_ = pause.For(ctx, settingsRetry) // the loop looks whether ctx has ended
 		}
 	}

@@ -56,8 +56,8 @@ func Next(now, accepted time.Time, attempt int, retryAfter time.Duration, random
 	return now.Add(min(max(backoff(attempt, random), retryAfter), left)), true
 }
 
-// maxHold is the longest that a receiver can have its destination left alone by one answer.
-const maxHold = 5 * time.Minute
+// MaxHold is the longest that a receiver can have its destination left alone by one answer.
+const MaxHold = 5 * time.Minute
 
 // Hold returns how long a receiver that answered 429 or 503 asked by Retry-After to be left
 // alone, from a second to five minutes; 0 if it did not.
@@ -65,7 +65,7 @@ func Hold(a *webhook.Attempt) time.Duration {
 	if a.Status != http.StatusTooManyRequests && a.Status != http.StatusServiceUnavailable {
 		return 0
 	}
-	return min(a.RetryAfter, maxHold)
+	return min(a.RetryAfter, MaxHold)
 }
 
 // minRetryAfter keeps calls from turning in circles.

@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// holdsKey is the key of the pauses that receivers requested by Retry-After: a JSON object
+// of holds by destination. Collectors that share a store share them.
+const holdsKey = "holds"
+
+// A hold is a pause of a destination that its receiver requested by Retry-After.
+type hold struct {
+	Until    time.Time `json:"until"`
+	Webhooks string    `json:"webhooks"` // a digest of the URLs
+}
+
+// holdWriter stores holds, one at a time for each destination. Its methods may be called
+// from many goroutines at once.
+type holdWriter struct {
+	store   func(destination string, h hold)
+	writing sync.WaitGroup
+	mu      sync.Mutex // guards latest
+	latest  map[string]hold
+}
+
+// put stores a hold in the background. Holds that arrive during a write are combined: the
+// latest is stored next.
+func (w *holdWriter) put(d *tracking.Destination, until time.Time) {
+	h := hold{until.UTC(), digestOfURLs(d)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, busy := w.latest[d.Name]
+	if busy && last.Webhooks == h.Webhooks && !h.Until.After(last.Until) {
+		return
+	}
+	if w.latest == nil {
+		w.latest = map[string]hold{}
+	}
+	w.latest[d.Name] = h
+	if !busy {
+		w.writing.Go(func() { w.write(d.Name, h) })
+	}
+}
+
+func (w *holdWriter) write(destination string, h hold) {
+	for {
+		w.store(destination, h)
+		w.mu.Lock()
+		latest := w.latest[destination]
+		if latest == h {
+			delete(w.latest, destination)
+			w.mu.Unlock()
+			return
+		}
+		h = latest
+		w.mu.Unlock()
+	}
+}
+
+// wait waits for the writes that have begun. The caller has stopped the workers.
+func (w *holdWriter) wait() { w.writing.Wait() }
+
+// storeHold stores a hold, unless a later one of the same URLs is stored, and removes those
+// that have expired.
+func (c *Collector) storeHold(destination string, h hold) {
+	ctx, cancel := context.WithTimeout(context.Background(), goneTimeout)
+	defer cancel()
+	_, err := state.Update(ctx, c.config.Store, holdsKey, func(holds *map[string]hold) error {
+		now := time.Now()
+		maps.DeleteFunc(*holds, func(_ string, h hold) bool { return !h.Until.After(now) })
+		if stored, ok := (*holds)[destination]; ok && stored.Webhooks == h.Webhooks && !h.Until.After(stored.Until) {
+			return nil
+		}
+		if *holds == nil {
+			*holds = map[string]hold{}
+		}
+		(*holds)[destination] = h
+		return nil
+	})
+	if err != nil && !errors.Is(err, state.ErrClosed) {
+		c.config.Logger.Warn("the Retry-After pause of a destination could not be stored: a restart ends it early", "destination", destination, "error", err)
+	}
+}
+
+// loadHolds reads the stored holds and applies them to the destinations.
+func (c *Collector) loadHolds(ctx context.Context) error {
+	holds, err := state.Load[map[string]hold](ctx, c.config.Store, holdsKey)
+	if err != nil && !errors.Is(err, state.ErrNotFound) {
+		return err
+	}
+	c.holds.Store(&holds)
+	for _, w := range c.workers.all() {
+		if until := c.heldUntil(w.Destination()); !until.IsZero() {
+			w.Hold(until)
+		}
+	}
+	return nil
+}
+
+// heldUntil returns the end of the stored pause of a destination, or the zero time. It is
+// at most sender.MaxHold from now, even if the clock was set back.
+func (c *Collector) heldUntil(d *tracking.Destination) time.Time {
+	holds := c.holds.Load()
+	if holds == nil {
+		return time.Time{}
+	}
+	now := time.Now()
+	h, ok := (*holds)[d.Name]
+	if !ok || h.Webhooks != digestOfURLs(d) || !h.Until.After(now) {
+		return time.Time{}
+	}
+	if latest := now.Add(sender.MaxHold); h.Until.After(latest) {
+		return latest
+	}
+	return h.Until
+}
