@@ -252,7 +252,7 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f.readOrder(v.Get("order"), strings.TrimSpace(v.Get("giveUpAfter")), v.Get("onFailure"))
 	places := f.readWebhooks(v)
 	f.addProblems(settings.CheckName(f.Name), places)
-	f.addProblems(in.c.CheckDestination(&f.destination), places)
+	f.addProblems(in.c.CheckDestination(&f.old, &f.destination), places)
 	slices.SortStableFunc(f.Errors, func(a, b fieldProblem) int { return formIndex(a.Field) - formIndex(b.Field) })
 	return f
 }

@@ -243,9 +243,15 @@ func (b *tab) wait(condition string) {
 // await waits as wait does, and returns the value of the expression.
 func await[T any](b *tab, condition string) T {
 	b.t.Helper()
+	return poll[T](b, `document.readyState === 'complete' && (`+condition+`)`)
+}
+
+// poll waits until an expression is true, also of a page that is still loading.
+func poll[T any](b *tab, condition string) T {
+	b.t.Helper()
 	until := time.Now().Add(patience)
 	for {
-		value, err := chromedp.Run(b.ctx, chromedp.Poll[T](`document.readyState === 'complete' && (`+condition+`)`, chromedp.WithPollingTimeout(time.Until(until))))
+		value, err := chromedp.Run(b.ctx, chromedp.Poll[T](condition, chromedp.WithPollingTimeout(time.Until(until))))
 		if err == nil {
 			return value
 		}

@@ -1,27 +1,39 @@
-// Keys of one letter, which can be switched off: speech and chance would type them too.
+// Single-key shortcuts. This script is synchronous and no module, so that / works before
+// the modules have loaded. Users of speech input can switch the shortcuts off.
 
-const box = document.getElementById('use-keys')
-const name = 'keys'
-
-function remembered() {
+{
+  const name = 'keys'
+  let on = true
   try {
-    return localStorage.getItem(name) !== 'off'
-  } catch {
-    return true // there is no storage
-  }
-}
+    on = localStorage.getItem(name) !== 'off'
+  } catch { /* storage is unavailable */ }
 
-// start has each key call its action, unless something is being typed.
-export function start(actions) {
-  box.checked = remembered()
-  box.addEventListener('change', () => {
-    try {
-      localStorage.setItem(name, box.checked ? 'on' : 'off')
-    } catch { /* it holds until the page is left */ }
+  const actions = {
+    '/': () => {
+      const field = document.getElementById('q')
+      field?.focus()
+      field?.select()
+    },
+  }
+
+  // addKeys adds shortcuts: functions by the key that calls them.
+  globalThis.addKeys = (more) => Object.assign(actions, more)
+
+  addEventListener('DOMContentLoaded', () => {
+    const box = document.getElementById('use-keys')
+    box.checked = on
+    box.addEventListener('change', () => {
+      on = box.checked
+      try {
+        localStorage.setItem(name, on ? 'on' : 'off')
+      } catch { /* the choice applies until the page is left */ }
+    })
   })
+
   document.addEventListener('keydown', (event) => {
     const action = actions[event.key]
-    if (!action || !box.checked || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
+    if (!action || !on || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
+    if (document.querySelector('dialog[open]')) return
     if (event.target.matches('input:not([type=checkbox]), select, textarea, [contenteditable]')) return
     event.preventDefault()
     action()

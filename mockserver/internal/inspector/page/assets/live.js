@@ -3,7 +3,6 @@
 
 import { age, clockTime, load, localize, number, parse, plural } from './html.js'
 import * as chart from './chart.js'
-import * as keys from './keys.js'
 import * as search from './search.js'
 import { copy, copyOf } from './copy.js'
 
@@ -20,6 +19,7 @@ const live = document.getElementById('live')
 const liveText = document.getElementById('live-text')
 const goneText = document.getElementById('gone')
 const toast = document.getElementById('toast')
+const confirmation = document.getElementById('confirm-replay')
 
 let rows = document.getElementById('rows')
 let applied = list.querySelector('table').dataset.q // the search that the list is of
@@ -486,7 +486,7 @@ document.addEventListener('keydown', (event) => {
     menu.querySelector('summary').focus()
     return
   }
-  if (!open || event.target.matches('input, select, textarea') || document.querySelector('[popover]:popover-open')) return
+  if (!open || event.target.matches('input, select, textarea') || document.querySelector('[popover]:popover-open, dialog[open]')) return
   close()
   record(false)
 })
@@ -553,11 +553,32 @@ async function chosen() {
   return open !== ''
 }
 
+// The dialog has the focus, not its button, so that a space typed by mistake does not
+// confirm.
+confirmation.addEventListener('keydown', (event) => {
+  if (event.key !== 'Enter' || event.target !== confirmation) return
+  event.preventDefault()
+  confirmation.close('replay')
+})
+
 async function replayChosen() {
   if (!(await chosen())) return
-  const button = panel.querySelector('.destination.is-failed [data-panel] button')
-  if (!button) return tell('The call has failed at no destination.')
-  button.click()
+  const form = panel.querySelector('.destination.is-failed [data-panel]')
+  if (!form) return tell('The call has failed at no destination.')
+  const ref = open
+  const destination = form.elements.destination.value
+  document.getElementById('confirm-replay-to').textContent = destination
+  confirmation.returnValue = ''
+  confirmation.onclose = () => {
+    if (confirmation.returnValue !== 'replay' || open !== ref) return
+    // The panel may have been rendered again while the dialog was open.
+    const forms = [...panel.querySelectorAll('.destination.is-failed [data-panel]')]
+    const current = forms.find((f) => f.elements.destination.value === destination)
+    if (current) current.requestSubmit()
+    else tell(`The call is no longer failed at ${destination}.`)
+  }
+  confirmation.showModal()
+  confirmation.focus()
 }
 
 async function copyChosen() {
@@ -588,8 +609,7 @@ setInterval(() => {
 
 chart.start(document.getElementById('charts'))
 search.start(look)
-keys.start({
-  '/': search.focus,
+addKeys({
   j: () => step(1),
   k: () => step(-1),
   r: replayChosen,

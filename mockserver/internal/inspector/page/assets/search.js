@@ -30,6 +30,7 @@ export function start(search) {
     const option = event.target.closest('[role=option]')
     if (option) accept(option)
   })
+  if (field.value !== field.defaultValue) typed() // text entered while the scripts loaded
 }
 
 export function set(text) {
