@@ -158,6 +158,11 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 		{"GET", "/calls?limit=0", "", 400, "invalid_parameter", `the parameter limit is "0"; use a number from 1 to 500`},
 		{"GET", "/calls?since=noon", "", 400, "invalid_parameter", `the parameter since is "noon"; use a time such as 2026-01-31T12:00:00Z`},
 		{"GET", "/calls?state=lost", "", 400, "invalid_parameter", `the parameter state is "lost"; use pending, delivered, failed or filtered`},
+		{"GET", "/calls?type=trak", "", 400, "invalid_parameter", `the parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
+		{"GET", "/calls?type=track&type=trak", "", 400, "invalid_parameter", `the parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
+		{"GET", "/destinations/hook/failed?type=trak", "", 400, "invalid_parameter", `the parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
+		{"GET", "/events?type=alias", "", 400, "invalid_parameter", `the parameter type is "alias"; use track, page, screen, identify or group`},
+		{"POST", "/destinations/hook/replay", `{"types":["track","trak"]}`, 422, "invalid", `types[1]: is "trak": use track, identify, page, screen, group, alias, delete`},
 		{"GET", "/rejections?limits=5", "", 400, "invalid_parameter", `there is no parameter "limits"; the parameters are limit, messageId, source, type, event, userId, text, since, until, where`},
 		{"GET", "/calls/site/none", "", 404, "not_found", `unknown name: no call "none" of source "site" is remembered`},
 		{"POST", "/destinations/none/pause", "", 404, "not_found", `unknown name: there is no destination "none"`},
@@ -381,4 +386,31 @@ func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
 	history.Observe(event.Accepted{Batch: event.Batch{Source: "web", Calls: []tracking.Call{call}}})
 	_, page = get(t, srv.URL+"/")
 	assert.Contains(t, page, `class="chip is-pending"`, "it was this process that took it")
+}
+
+func TestPatchAcceptsAnUnchangedURLThatThePolicyRefuses(t *testing.T) {
+	srv := mockserver.RunT(t)
+	require.NoError(t, srv.Engine().AddDestination(t.Context(), tracking.Destination{
+		Name: "crm", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://10.0.0.1/hook"}}},
+	}))
+	for _, tt := range []struct {
+		name, body string
+		status     int
+	}{
+		{"another setting", `{"enabled":false}`, 200},
+		{"the same URL", `{"webhooks":[{"url":"http://10.0.0.1/hook"}]}`, 200},
+		{"another refused URL", `{"webhooks":[{"url":"http://10.0.0.2/hook"}]}`, 422},
+		{"an additional refused URL", `{"webhooks":[{"url":"http://10.0.0.1/hook"},{"url":"http://10.0.0.2/hook"}]}`, 422},
+		{"an allowed URL", `{"webhooks":[{"url":"http://127.0.0.1:1/hook"}]}`, 200},
+		{"the refused URL again", `{"webhooks":[{"url":"http://10.0.0.1/hook"}]}`, 422},
+	} {
+		status, response := askAdmin(t, srv, "PATCH", "/destinations/crm", tt.body)
+		assert.Equal(t, tt.status, status, "%s: %v", tt.name, response)
+	}
+}
+
+func TestRejectionsCanBeFilteredByAnUnknownType(t *testing.T) {
+	srv := mockserver.RunT(t)
+	status, response := askAdmin(t, srv, "GET", "/rejections?type=trak", "")
+	assert.Equal(t, http.StatusOK, status, "%v", response)
 }

@@ -116,7 +116,7 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 	limit, before, filter := defaultPage, int64(0), history.CallFilter{}
 	var destination, state string
 	q.page(&limit, &before)
-	q.filter(&filter)
+	q.acceptedFilter(&filter)
 	q.text("destination", &destination)
 	wanted := q.state(&state)
 	synthetic, all := false, !r.URL.Query().Has("synthetic")
@@ -238,7 +238,7 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 	q := newQuery(r)
 	limit, filter := defaultPage, history.CallFilter{}
 	q.int("limit", &limit, 1, maxPage)
-	q.filter(&filter)
+	q.acceptedFilter(&filter)
 	state, list := "", a.c.Failed
 	switch q.state(&state); state {
 	case "", "failed":

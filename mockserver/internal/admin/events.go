@@ -19,7 +19,9 @@ func (a *admin) listEvents(r *http.Request) (any, error) {
 	var source, typ, name string
 	odd := false
 	q.text("source", &source)
-	q.text("type", &typ)
+	if q.text("type", &typ); typ != "" {
+		q.oneOf("type", []string{typ}, eventTypes)
+	}
 	q.text("event", &name)
 	q.bool("odd", &odd)
 	if err := q.done(); err != nil {

@@ -118,6 +118,28 @@ func (q *query) state(s *string) tracking.State {
 	return state
 }
 
+// acceptedTypes are the types of accepted calls, and eventTypes those of events.
+var (
+	acceptedTypes = append(slices.Clone(fields.Types), "delete")
+	eventTypes    = []string{"track", "page", "screen", "identify", "group"}
+)
+
+// oneOf checks that each value of a parameter is known.
+func (q *query) oneOf(name string, values, known []string) {
+	for _, value := range values {
+		if !slices.Contains(known, value) {
+			q.fail(name, value, "use "+strings.Join(known[:len(known)-1], ", ")+" or "+known[len(known)-1])
+		}
+	}
+}
+
+// acceptedFilter reads a filter for a list of accepted calls, whose types are known.
+func (q *query) acceptedFilter(f *history.CallFilter) {
+	q.filter(f)
+	q.oneOf("type", f.Types, acceptedTypes)
+}
+
+// filter reads a filter of calls. Any type is valid: a rejected call can have an unknown one.
 func (q *query) filter(f *history.CallFilter) {
 	f.IDs, f.Sources, f.Types = q.take("messageId"), q.take("source"), q.take("type")
 	q.text("event", &f.Event)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
@@ -53,6 +55,11 @@ func readSelection(r *http.Request) (sel engine.Selection, err error) {
 	}}
 	if sel.Where, err = readWhere(in.Where); err != nil {
 		return sel, &webhook.FieldError{Field: "where", Problem: "cannot be read", Hint: err.Error()}
+	}
+	for i, typ := range in.Types {
+		if !slices.Contains(acceptedTypes, typ) {
+			return sel, &webhook.FieldError{Field: fmt.Sprintf("types[%d]", i), Problem: fmt.Sprintf("is %.40q", typ), Hint: "use " + strings.Join(acceptedTypes, ", ")}
+		}
 	}
 	if in.State != "" {
 		if err := sel.State.UnmarshalText([]byte(in.State)); err != nil || sel.State == tracking.StatePending {

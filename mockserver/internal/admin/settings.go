@@ -225,7 +225,7 @@ func (a *admin) addDestination(r *http.Request) (any, error) {
 	if err := in.apply(&d); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(settings.CheckName(d.Name), a.c.CheckDestination(&d)); err != nil {
+	if err := errors.Join(settings.CheckName(d.Name), a.c.CheckDestination(&tracking.Destination{}, &d)); err != nil {
 		return nil, err
 	}
 	if err := a.c.AddDestination(r.Context(), d); err != nil {
@@ -245,7 +245,7 @@ func (a *admin) previewDestination(r *http.Request) (any, error) {
 	if err := in.apply(&d); err != nil {
 		return nil, err
 	}
-	if err := a.c.CheckDestination(&d); err != nil {
+	if err := a.c.CheckDestination(&tracking.Destination{}, &d); err != nil {
 		return nil, err
 	}
 	return a.c.Preview(d), nil
@@ -261,10 +261,11 @@ func (a *admin) changeDestination(r *http.Request) (any, error) {
 		return nil, access.Errorf(http.StatusUnprocessableEntity, "invalid", "the name of a destination cannot be changed; make another one")
 	}
 	err := a.c.ChangeDestination(r.Context(), name, func(d *tracking.Destination) error {
+		old := *d
 		if err := in.apply(d); err != nil {
 			return err
 		}
-		return a.c.CheckDestination(d)
+		return a.c.CheckDestination(&old, d)
 	})
 	if err != nil {
 		return nil, err

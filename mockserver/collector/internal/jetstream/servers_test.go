@@ -109,11 +109,11 @@ func TestOldServersAreRefused(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go greet(c, "2.14.5")
+			go greet(c, "2.15.0")
 		}
 	}()
 	_, err = jetstream.Open(within(t), jetstream.Options{NATS: &jetstream.NATS{URL: "nats://" + l.Addr().String()}})
-	require.ErrorContains(t, err, "has version 2.14.5; 2.15 or newer is needed: older ones can lose calls")
+	require.ErrorContains(t, err, "has version 2.15.0; 2.15.1 or newer is required: older servers can lose calls")
 }
 
 // greet is a server of a version that does no more than to greet.

@@ -146,6 +146,9 @@ func (s *Service) reloadFile(ctx context.Context, path string, before config.Fil
 	if c == nil {
 		return files
 	}
+	for _, w := range c.Warnings() {
+		s.log.Warn(w.Error())
+	}
 	restart, err := s.Reload(ctx, c)
 	switch {
 	case err != nil:

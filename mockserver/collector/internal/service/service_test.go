@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -464,6 +465,41 @@ sources: [{name: %s, writeKey: "${file:secrets/key}"}]`, source)
 	log.await(t, "the changed configuration is wrong")
 	write("later/key", "latest-key")
 	waitFor(t, func() bool { return s.collector.Settings().Sources[0].WriteKey == "latest-key" })
+}
+
+func TestReloadWarnsOfSecretsThatEveryUserCanRead(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	secret := write("secret", "a-long-secret")
+	path := write("collector.yaml", `
+listen: 127.0.0.1:0
+data: data
+sources: [{name: web, writeKey: web-key}]
+destinations: [{name: crm, sharedSecret: "${file:secret}", webhooks: [{url: "https://example.com/"}]}]`)
+	c, err := config.Load(path)
+	require.NoError(t, err)
+	require.Empty(t, c.Warnings())
+	var log watchedLog
+	s, err := Start(t.Context(), Options{Config: c, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.shutdown()) })
+	ctx, cancel := context.WithCancel(t.Context())
+	again := make(chan os.Signal)
+	var following sync.WaitGroup
+	following.Go(func() { assert.NoError(t, s.Follow(ctx, path, again)) })
+	defer following.Wait()
+	defer cancel()
+
+	require.NoError(t, os.Chmod(secret, 0o644)) //nolint:gosec // the reload warns of it
+	again <- syscall.SIGHUP
+	log.await(t, "level=INFO msg=\"the configuration was reloaded\"")
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	assert.Regexp(t, "level=WARN msg=.*destinations\\[0\\].sharedSecret.*chmod o-r "+regexp.QuoteMeta(secret), log.text.String())
 }
 
 // A watchedLog tells when something is said.

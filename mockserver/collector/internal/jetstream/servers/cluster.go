@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,9 +34,9 @@ type NATS struct {
 	Replicas int
 }
 
-// minServer is the oldest server that has schedules and loses no acknowledged message
-// when it compacts.
-var minServer = [2]int{2, 15}
+// minServer is the oldest accepted server: it has message schedules, and with
+// sync_interval: always it syncs the files it compacts (nats-server#8475 and #8629).
+var minServer = [3]int{2, 15, 1}
 
 // Check refuses a cluster that cannot do what is needed, before anything
 // is stored.
@@ -58,20 +59,26 @@ func (c *Cluster) Check(ctx context.Context, call int, need int64) error {
 	return c.refuse(all)
 }
 
-// atLeast compares the first two numbers of a version.
-func atLeast(version string, want [2]int) bool {
-	var have [2]int
-	for i, part := range strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3) {
-		if i == len(have) {
-			break
-		}
+// atLeast reports whether a version is want or newer. As in semantic versioning, a
+// pre-release is older than its release, and build metadata is ignored. A string that
+// is not a version of three numbers is older than any version.
+func atLeast(version string, want [3]int) bool {
+	version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "+")
+	release, _, preRelease := strings.Cut(version, "-")
+	parts := strings.Split(release, ".")
+	if len(parts) != len(want) {
+		return false
+	}
+	var have [3]int
+	for i, part := range parts {
 		n, err := strconv.Atoi(part)
 		if err != nil {
 			return false
 		}
 		have[i] = n
 	}
-	return have[0] > want[0] || have[0] == want[0] && have[1] >= want[1]
+	order := slices.Compare(have[:], want[:])
+	return order > 0 || order == 0 && !preRelease
 }
 
 // WithoutUsers leaves users, passwords and tokens out of the addresses of servers.

@@ -257,8 +257,9 @@ func (c *Cluster) refuse(all []journal.Server) error {
 }
 
 func oldServer(name, version string) error {
-	return fmt.Errorf("journal: the NATS server %s has version %s; %d.%d or newer is needed: older ones can lose calls that they have acknowledged "+
-		"when they compact their files, also with sync_interval: always. Upgrade it", name, version, minServer[0], minServer[1])
+	return fmt.Errorf("journal: the NATS server %s has version %s; %d.%d.%d or newer is required: older servers can lose calls that they have acknowledged "+
+		"if the power fails after they compact their files, even with sync_interval: always. Upgrade the server",
+		name, version, minServer[0], minServer[1], minServer[2])
 }
 
 // Report logs what of servers an operator should know.
