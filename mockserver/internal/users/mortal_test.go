@@ -105,11 +105,12 @@ func (r mortalReader) Next(ctx context.Context, want journal.Want) (journal.Leas
 	defer cancel()
 	defer context.AfterFunc(r.alive, cancel)()
 	l, err := r.Reader.Next(ctx, want)
-	switch {
-	case err == nil && r.isDead():
+	dead := r.isDead() // once: the process may be killed meanwhile
+	if dead && err == nil {
 		l.Return()
-		return nil, journal.ErrClosed
-	case r.isDead():
+	}
+	switch {
+	case dead:
 		return nil, journal.ErrClosed
 	case err != nil:
 		return nil, err
