@@ -385,9 +385,11 @@ func TestBoundsAreKeptAndWhatIsBeyondIsCounted(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := shapes.New()
-			c.tell(s)
-			c.check(t, s)
+			synctest.Test(t, func(t *testing.T) { // in the real time, the calls are old
+				s := shapes.New()
+				c.tell(s)
+				c.check(t, s)
+			})
 		})
 	}
 }
