@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/pipeline"
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
-	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
 // Client records calls and sends them in batches in the background. Make one
@@ -51,7 +52,7 @@ type Client struct {
 	defaults defaults // its middle only if Config.Context was given
 	version2 bool     // made by New
 
-	running atomic.Pointer[pipeline] // nil until it has started
+	running atomic.Pointer[pipeline.Pipeline] // nil until it has started
 
 	mu       sync.Mutex    // guards what follows
 	reading  chan struct{} // closed when the configuration has been read; nil if no call reads it
@@ -102,7 +103,7 @@ func newClient(writeKey string, config Config) *Client {
 		c.Endpoint = Endpoint
 	}
 	if c.Logger == nil {
-		c.Logger = defaultLogger()
+		c.Logger = pipeline.DefaultLogger()
 	}
 	if config.HTTPClient != nil {
 		c.Client = *config.HTTPClient
@@ -217,40 +218,35 @@ func (c *Client) enqueue(ctx context.Context, k *call) error {
 	if err != nil {
 		return c.reject(err, &c.rejected.Invalid)
 	}
-	s := scratches.Get().(*scratch)
-	k.defaults = p.integrations
-	s.record.Buf, err = k.append(s.record.Buf[:spool.HeadLen], s.clock.milli())
-	switch {
+	s := pipeline.NewCall()
+	k.defaults = c.defaults.integrations
+	buf, err := k.append(s.Begin())
+	s.End(buf)
+	switch encoded := s.Encoded(); {
 	case err != nil:
 		err = c.reject(err, &c.rejected.Invalid)
-	case len(s.call()) > MaxCallBytes:
-		err = c.reject(tooLarge(k.kind, s.call()), &c.rejected.TooLarge)
+	case len(encoded) > MaxCallBytes:
+		err = c.reject(tooLarge(k.kind, encoded), &c.rejected.TooLarge)
 	default:
-		if p.keepsIDs() {
-			s.id = p.callID(ctx, k, s.record.Buf)
+		if p.NeedsIDs() {
+			s.CallID = c.callID(ctx, k, buf)
 		}
-		if err = p.accept(ctx, s); err != nil {
+		if err = p.Accept(ctx, s); err != nil {
 			err = c.reject(err, &c.rejected.QueueFull)
-		} else if p.log.verbose {
-			p.log.log(ctx, queued(k.kind.String(), s.call()))
 		}
 	}
-	if p.Value != nil {
-		s.id.value = nil // the pool is not to keep it
-	}
-	if cap(s.record.Buf) <= 2*MaxCallBytes {
-		scratches.Put(s)
-	}
+	s.Release()
 	return err
 }
 
-// callID returns what is kept of a call that has been encoded.
-func (p *pipeline) callID(ctx context.Context, k *call, encoded []byte) (id callID) {
-	if p.Callback != nil {
-		id.id, id.kind = k.id(encoded), k.kind.String()
+// callID returns the id of a call that has been encoded.
+func (c *Client) callID(ctx context.Context, k *call, encoded []byte) pipeline.CallID {
+	id := pipeline.CallID{Kind: k.kind.String()}
+	if c.config.Callback != nil {
+		id.ID = k.id(encoded)
 	}
-	if p.Value != nil {
-		id.value = p.Value(ctx)
+	if c.config.Value != nil {
+		id.Value = c.config.Value(ctx)
 	}
 	return id
 }
@@ -277,7 +273,7 @@ func (c *Client) reject(err error, otherwise *int64) error {
 // other fields are set before done is closed.
 type starting struct {
 	done     chan struct{}
-	pipeline *pipeline // nil if it failed
+	pipeline *pipeline.Pipeline // nil if it failed
 	err      error
 }
 
@@ -287,7 +283,7 @@ type starting struct {
 const openGrace = time.Second
 
 // wait waits for the pipeline until ctx ends.
-func (s *starting) wait(ctx context.Context) (*pipeline, error) {
+func (s *starting) wait(ctx context.Context) (*pipeline.Pipeline, error) {
 	end := ctx.Done()
 	if ctx.Err() != nil {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), openGrace)
@@ -304,7 +300,7 @@ func (s *starting) wait(ctx context.Context) (*pipeline, error) {
 
 // pipeline returns the running pipeline. The first use of the client starts it with the
 // configuration of that time. After a start that failed, each use tries again.
-func (c *Client) pipeline(ctx context.Context) (*pipeline, error) {
+func (c *Client) pipeline(ctx context.Context) (*pipeline.Pipeline, error) {
 	if p := c.running.Load(); p != nil {
 		return p, nil
 	}
@@ -349,7 +345,7 @@ func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
 	reading := make(chan struct{})
 	c.reading = reading
 	c.mu.Unlock()
-	settings, err := c.settings()
+	config, err := c.settings()
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -359,33 +355,27 @@ func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
 		return nil, err
 	}
 	c.starting = &starting{done: make(chan struct{})}
-	go c.open(c.starting, settings)
+	go c.open(c.starting, config)
 	return c.starting, nil
 }
 
 // open makes the pipeline, opens the spool if there is one, and ends a start. A client
 // that was closed meanwhile accepts no call.
-func (c *Client) open(s *starting, settings *settings) {
-	p := newPipeline(settings)
-	if settings.Spool != "" {
-		s.err = p.openSpool()
-	}
+func (c *Client) open(s *starting, config pipeline.Config) {
+	p, err := pipeline.Open(config)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer close(s.done)
-	if s.err != nil {
+	if s.err = err; err != nil {
 		c.starting = nil
 		return
 	}
 	if c.closed {
-		p.close()
+		p.Close()
 	}
 	s.pipeline = p
 	c.running.Store(p)
-	if p.spool != nil {
-		go p.spool.run()
-	}
-	go p.run()
+	p.Start()
 }
 
 // Flush sends what is queued and waits until each call accepted before it is
@@ -409,7 +399,7 @@ func (c *Client) Flush(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
-	return p.flush(ctx)
+	return undelivered(p.Flush(ctx))
 }
 
 // Shutdown sends what is queued, and waits until each call is delivered or
@@ -432,11 +422,12 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	p, err := s.wait(ctx)
 	switch {
 	case p != nil:
-		return p.shutdown(ctx)
+		left, err := p.Shutdown(ctx)
+		return cmp.Or(undelivered(left), err)
 	case ctx.Err() != nil: // ended, so that there is no other wait
 		go func() {
 			if p, _ := s.wait(context.Background()); p != nil {
-				_ = p.shutdown(ctx)
+				_, _ = p.Shutdown(ctx)
 			}
 		}()
 	}
@@ -462,7 +453,7 @@ func (c *Client) Stats() Stats {
 		cancel()
 	}
 	if p != nil {
-		s = p.snapshot()
+		s = statsOf(p.Stats())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -471,49 +462,61 @@ func (c *Client) Stats() Stats {
 }
 
 // settings parses the fields of the client.
-func (c *Client) settings() (*settings, error) {
+func (c *Client) settings() (pipeline.Config, error) {
 	if err := checkKey(c.writeKey); err != nil {
-		return nil, err
+		return pipeline.Config{}, err
 	}
 	u, err := batchURL(c.Endpoint)
 	if err != nil {
-		return nil, err
+		return pipeline.Config{}, err
 	}
-	s := &settings{
-		Config:   c.config,
-		writeKey: c.writeKey,
-		request:  newRequest(u, c.writeKey, c.config.Gzip),
-		timeout:  orDefault(c.Client.Timeout, defaultTimeout),
-		log:      newLogger(c.Logger, c.config.Slog, c.Verbose, c.writeKey),
-		defaults: c.defaults,
+	source, err := settingsURL(c.config.SettingsEndpoint, c.writeKey)
+	if err != nil {
+		return pipeline.Config{}, err
 	}
-	if s.sourceURL, err = settingsURL(c.config.SettingsEndpoint, c.writeKey); err != nil {
-		return nil, err
-	}
-	s.FlushAt = either(c.Size, c.FlushAt, defaultFlushAt)
-	s.FlushAfter = either(c.Interval, c.FlushAfter, defaultFlushAfter)
-	s.MaxInFlight = orDefault(s.MaxInFlight, defaultMaxInFlight)
-	s.MaxBytes = orDefault(s.MaxBytes, defaultMaxBytes)
-	s.Spool = c.Spool
-	s.SpoolMaxBytes = orDefault(s.SpoolMaxBytes, defaultSpoolBytes)
-	s.policy.Store(&retry.Policy{
-		Attempts:     orDefault(s.MaxAttempts, retry.DefaultAttempts),
-		Persist:      s.MaxAttempts == 0 || s.Spool != "",
-		Backoff:      c.backoff(),
-		Exact:        s.Backoff != nil,
-		MaxBackoff:   orDefault(s.MaxTotalBackoffDuration, retry.DefaultMaxBackoff),
-		MaxRateLimit: orDefault(s.MaxRateLimitDuration, retry.DefaultMaxRateLimit),
-	})
-	if s.middle == nil {
-		if s.middle, err = appendMiddle(nil, nil); err != nil {
-			return nil, err
+	middle := c.defaults.middle
+	if middle == nil {
+		if middle, err = appendMiddle(nil, nil); err != nil {
+			return pipeline.Config{}, err
 		}
 	}
-	s.client, s.ownTransport = httpClient(c.Client, s.MaxInFlight)
-	if s.WrapTransport != nil {
-		err = wrapTransport(s.client, s.WrapTransport)
-	}
-	return s, err
+	maxInFlight := orDefault(c.config.MaxInFlight, defaultMaxInFlight)
+	transport, err := pipeline.NewTransport(c.Client, maxInFlight, c.config.WrapTransport)
+	return pipeline.Config{
+		FlushAt:       either(c.Size, c.FlushAt, defaultFlushAt),
+		FlushAfter:    either(c.Interval, c.FlushAfter, defaultFlushAfter),
+		MaxInFlight:   maxInFlight,
+		MaxBytes:      orDefault(c.config.MaxBytes, defaultMaxBytes),
+		WhenFull:      pipeline.FullPolicy(c.config.WhenFull),
+		Spool:         c.Spool,
+		SpoolSync:     c.config.SpoolSync,
+		SpoolMaxBytes: orDefault(c.config.SpoolMaxBytes, defaultSpoolBytes),
+		Gzip:          c.config.Gzip,
+
+		WriteKey:  c.writeKey,
+		Middle:    middle,
+		Request:   newRequest(u, c.writeKey, c.config.Gzip),
+		Transport: transport,
+		Timeout:   orDefault(c.Client.Timeout, defaultTimeout),
+		SourceURL: source,
+		Policy: retry.Policy{
+			Attempts:     orDefault(c.config.MaxAttempts, retry.DefaultAttempts),
+			Persist:      c.config.MaxAttempts == 0 || c.Spool != "",
+			Backoff:      c.backoff(),
+			Exact:        c.config.Backoff != nil,
+			MaxBackoff:   orDefault(c.config.MaxTotalBackoffDuration, retry.DefaultMaxBackoff),
+			MaxRateLimit: orDefault(c.config.MaxRateLimitDuration, retry.DefaultMaxRateLimit),
+		},
+
+		Logger:  c.Logger,
+		Slog:    c.config.Slog,
+		Verbose: c.Verbose,
+
+		Callback: passTo(c.config.Callback),
+		Values:   c.config.Value != nil,
+
+		Errors: pipeline.Errors{ErrClosed: ErrClosed, ErrQueueFull: ErrQueueFull, ErrSpool: ErrSpool},
+	}, err
 }
 
 // backoff returns how long failed batches wait.
@@ -527,4 +530,36 @@ func (c *Client) backoff() func(retries int) time.Duration {
 		return version2Backo.Duration
 	}
 	return retry.DefaultBackoff()
+}
+
+// passTo adapts a callback, which may be nil, for the pipeline.
+func passTo(callback func(Result)) func(pipeline.CallID, *pipeline.Drop) {
+	if callback == nil {
+		return nil
+	}
+	return func(id pipeline.CallID, why *pipeline.Drop) {
+		end := Result{MessageId: id.ID, Type: id.Kind, Value: id.Value}
+		if why != nil {
+			end.Err = &DropError{Reason: DropReason(why.Reason), Attempts: why.Attempts, Status: why.Status, Err: why.Err}
+		}
+		callback(end)
+	}
+}
+
+// undelivered returns the error of a flush; nil means that every call was delivered.
+func undelivered(left *pipeline.Undelivered) error {
+	if left == nil {
+		return nil
+	}
+	return &UndeliveredError{
+		Dropped: Drops(left.Dropped), Pending: left.Pending, Err: left.Err, Cause: left.Cause, spooled: left.Spooled,
+	}
+}
+
+// statsOf converts the counts of a pipeline. It leaves Rejected zero.
+func statsOf(s pipeline.Stats) Stats {
+	return Stats{
+		Accepted: s.Accepted, Delivered: s.Delivered, Dropped: Drops(s.Dropped), Pending: s.Pending, Recovered: s.Recovered,
+		Batches: s.Batches, Attempts: s.Attempts, Bytes: s.Bytes, SpoolBytes: s.SpoolBytes,
+	}
 }

@@ -1,297 +1,69 @@
 package analytics
 
 import (
-	"bytes"
-	"compress/flate"
 	"context"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
-	"io"
-	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/internal/offheap"
-	"github.com/seed-45eadc4a/analytics-go/internal/retry"
+	"github.com/seed-45eadc4a/analytics-go/internal/pipeline"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-const (
-	bodyHead = `{"batch":[`
-	// bodySeam follows the id of the batch, and ends the part of a body that is the
-	// same in every attempt. The tail follows: the time of the attempt and bodyEnd.
-	bodySeam = `","sentAt":"`
-	bodyEnd  = `"}`
-	tailLen  = wire.TimeLen + len(bodyEnd)
+// Version of the client.
+const Version = "0.2.0"
 
-	// batchOverhead is charged for a batch besides its bytes.
-	batchOverhead = 256
+// Limits of the service.
+const (
+	MaxCallBytes  = 32768  // of one call as JSON
+	MaxBatchBytes = 512000 // of one request's body, before compression
 )
 
-// batch is calls as the body of one request. It is open while calls are appended, and
-// sealed when it is queued. The bytes of a sealed batch do not change.
-type batch struct {
-	buf   []byte // bodyHead and the calls; once sealed, all but the tail
-	calls int
-	seq   uint64 // the number of the first call: in a spool its position there, else calls are numbered from 1
-	ids   []callID
-
-	zip *zipped // the sealed bytes, compressed; buf is nil then
-
-	parked offheap.String // the bytes of buf, or of zip, which is empty meanwhile
-
-	charge int64 // of the budget
-
-	// Used by the loop alone.
-	inUse  bool        // a transport may still read what the last attempt sent
-	tries  retry.Tries // what it has met; also guarded by the pipeline's mu
-	status int         // the latest answer's HTTP status, 0 if there was none
-	err    error       // what the latest attempt met, nil before there was one
+// DefaultContext is the context of every batch, which applies to each of its calls. It
+// is read at the first call of a client. If it has no entry for library, the client adds
+// its own on the wire. A MarshalJSON in it must not use a client: the client waits for it.
+var DefaultContext = map[string]interface{}{
+	"library": map[string]interface{}{
+		"name":    "analytics-go",
+		"version": Version,
+	},
 }
 
-// size is the length of a sealed batch before compression, without its tail.
-func (b *batch) size() int {
-	if b.zip != nil {
-		return b.zip.size
+// These compile only if the pipeline has the same limits.
+var (
+	_ = [1]int{}[MaxCallBytes-pipeline.MaxCallBytes]
+	_ = [1]int{}[MaxBatchBytes-pipeline.MaxBatchBytes]
+)
+
+// maxContextBytes bounds the batch context, which collectors merge into
+// each call.
+const maxContextBytes = MaxCallBytes
+
+// appendMiddle appends the part of a body between the last call and the message id of
+// the batch.
+func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
+	if context == nil {
+		context = DefaultContext
 	}
-	return len(b.buf)
-}
-
-// data is what is kept of a sealed batch, as an attempt sends it but for the end.
-func (b *batch) data() *[]byte {
-	if b.zip != nil {
-		return &b.zip.data
+	if _, ok := context["library"]; !ok {
+		with := map[string]interface{}{"library": map[string]interface{}{"name": "analytics-go", "version": Version}}
+		for k, v := range context {
+			with[k] = v
+		}
+		context = with
 	}
-	return &b.buf
-}
-
-// endLen is how much room a body needs behind the data.
-func (b *batch) endLen() int {
-	if b.zip != nil {
-		return zippedEndLen + tailLen
+	dst = append(dst, `],"context":`...)
+	dst, err := wire.AppendMap(dst, context, "context")
+	if err != nil {
+		return nil, fmt.Errorf("analytics: batch %w", err)
 	}
-	return tailLen
-}
-
-// callID is what a Result says of a call. The strings are empty without a callback, and
-// the value is nil without Config.Value.
-type callID struct {
-	id, kind string
-	value    interface{}
-}
-
-// callIDBytes is charged for a callID, besides the id itself.
-const callIDBytes = 48
-
-// idBytes is charged for the ids of the batch's calls.
-func (b *batch) idBytes() (n int64) {
-	for _, id := range b.ids {
-		n += callIDBytes + int64(len(id.id))
+	dst = append(dst, `,"messageId":"`...)
+	if n := len(dst); n > maxContextBytes {
+		return nil, fmt.Errorf("analytics: the batch context is %d bytes as JSON, over the limit of %d", n, maxContextBytes)
 	}
-	return n
+	return dst, nil
 }
-
-// idsKey is the key of the callIDs of a request's calls in its context.
-type idsKey struct{}
 
 // RequestValues returns what Config.Value returned for each call of the batch in a
 // request, in the order of the calls, given the request's context. It is for an
 // http.RoundTripper, such as one of Config.WrapTransport. It returns nil if Config.Value
 // is not set, or the request is not of a client.
-func RequestValues(ctx context.Context) []interface{} {
-	ids, _ := ctx.Value(idsKey{}).([]callID)
-	if ids == nil {
-		return nil
-	}
-	values := make([]interface{}, len(ids))
-	for i, id := range ids {
-		values[i] = id.value
-	}
-	return values
-}
-
-// lost is the error of the batch's calls when they are dropped.
-func (b *batch) lost(reason DropReason) *DropError {
-	return &DropError{Reason: reason, Attempts: b.tries.Requests, Status: b.status, Err: b.err}
-}
-
-// envelope is the number of bytes that a body holds besides its calls.
-func (s *settings) envelope() int {
-	return len(bodyHead) + len(s.middle) + wire.IDLen + len(bodySeam) + tailLen
-}
-
-// fits reports whether a call of n bytes can be appended.
-func (b *batch) fits(n int, s *settings) bool {
-	return b.calls == 0 || len(b.buf)+1+n+s.envelope()-len(bodyHead) <= MaxBatchBytes
-}
-
-// continues reports whether the call of that number follows those of the batch; 0
-// is that of any call without a spool. The calls of a batch are acknowledged
-// together, so they must be consecutive in a segment of the spool.
-func (b *batch) continues(seq uint64) bool {
-	return seq == 0 || b.seq+uint64(b.calls) == seq
-}
-
-// hasRoom reports whether a further call of n bytes fits and can be appended
-// without another buffer.
-func (b *batch) hasRoom(n int, s *settings) bool {
-	return len(b.buf)+len(",")+n+s.envelope() <= cap(b.buf) && b.fits(n, s)
-}
-
-// append adds an encoded call. The buffer has room for it.
-func (b *batch) append(encoded []byte) {
-	if b.calls > 0 {
-		b.buf = append(b.buf, ',')
-	}
-	b.buf = append(b.buf, encoded...)
-	b.calls++
-}
-
-// seal completes the bytes that are the same in every attempt.
-func (b *batch) seal(s *settings) {
-	b.buf = append(b.buf, s.middle...)
-	b.buf = wire.AppendID(b.buf)
-	b.buf = append(b.buf, bodySeam...)
-}
-
-// An upload is what an attempt sends, and of which batch.
-type upload struct {
-	body    []byte // nil if there is none
-	ids     []callID
-	retries int // attempts that were made with the batch before
-}
-
-// upload returns what an attempt needs. The body is in use until the attempt has ended.
-func (b *batch) upload(now time.Time) upload {
-	return upload{body: b.body(now), ids: b.ids, retries: b.tries.Requests}
-}
-
-// body returns what an attempt sends. It is in the buffer of the batch, which is
-// replaced by a copy if a transport may still read the last body.
-func (b *batch) body(now time.Time) []byte {
-	inUse := b.inUse
-	b.inUse = false
-	if b.zip != nil {
-		if inUse {
-			b.zip.data = append(make([]byte, 0, cap(b.zip.data)), b.zip.data...)
-		}
-		var tail [tailLen]byte
-		return b.zip.appendEnd(b.zip.data, appendTail(tail[:0], now))
-	}
-	if inUse {
-		b.buf = append(make([]byte, 0, cap(b.buf)), b.buf...)
-	}
-	return appendTail(b.buf, now)
-}
-
-// appendTail appends the end of a body, the only part that differs between attempts.
-func appendTail(dst []byte, now time.Time) []byte {
-	return append(wire.AppendTime(dst, now), bodyEnd...)
-}
-
-// split makes two sealed batches of a sealed batch of at least two calls, whose bytes
-// are raw. The calls do not change; the batches have new ids.
-func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
-	calls := raw[len(bodyHead) : len(raw)-len(s.middle)-wire.IDLen-len(bodySeam)]
-	n := b.calls / 2
-	end := callsEnd(calls, n)
-	part := func(calls []byte, n int) *batch {
-		h := &batch{
-			calls: n, seq: b.seq,
-			buf: newBuffer(s.envelope() + len(calls)),
-		}
-		h.buf = append(append(h.buf, bodyHead...), calls...)
-		h.seal(s)
-		return h
-	}
-	first, second = part(calls[:end], n), part(calls[end+len(","):], b.calls-n)
-	second.seq += uint64(n)
-	if b.ids != nil {
-		first.ids, second.ids = b.ids[:n:n], b.ids[n:]
-	}
-	return first, second
-}
-
-// callsEnd returns the end of the nth JSON object in calls, which are separated by
-// commas.
-func callsEnd(calls []byte, n int) int {
-	depth, quoted := 0, false
-	for i := 0; i < len(calls); i++ {
-		switch c := calls[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{':
-			depth++
-		case c == '}':
-			if depth--; depth > 0 {
-				continue
-			}
-			if n--; n == 0 {
-				return i + 1
-			}
-		}
-	}
-	panic("analytics: a batch holds fewer calls than it counted")
-}
-
-// zipped is a compressed batch without its tail: a gzip header and a deflate stream
-// that is flushed to the boundary of a byte and not ended. Each attempt ends it with a
-// stored block for its tail. So the batch is compressed once, and each attempt has its
-// own time.
-type zipped struct {
-	data []byte
-	crc  uint32 // of the bytes before compression
-	size int    // their number
-}
-
-var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
-
-// compressor has the buffers of compression. It is not safe for concurrent use.
-type compressor struct {
-	out bytes.Buffer
-	w   *flate.Writer
-}
-
-// compress returns raw in compressed form, with room for a tail. The result shares no
-// memory with the compressor.
-func (c *compressor) compress(raw []byte, tail int) *zipped {
-	c.out.Reset()
-	c.out.Write(gzipHeader)
-	if c.w == nil {
-		c.w, _ = flate.NewWriter(&c.out, flate.BestSpeed) // fails only for a wrong level
-	} else {
-		c.w.Reset(&c.out)
-	}
-	// A bytes.Buffer does not fail.
-	_, _ = c.w.Write(raw)
-	_ = c.w.Flush()
-	data := append(newBuffer(c.out.Len()+zippedEndLen+tail), c.out.Bytes()...)
-	return &zipped{data: data, crc: crc32.ChecksumIEEE(raw), size: len(raw)}
-}
-
-// zippedEndLen is what appendEnd adds besides the tail.
-const zippedEndLen = 5 + 8
-
-// appendEnd appends the end of the stream: tail, which is shorter than 64 KB, as the
-// last stored block, and the checksum and the size of the whole.
-func (z *zipped) appendEnd(dst, tail []byte) []byte {
-	n := uint16(len(tail))
-	dst = append(dst, 1)
-	dst = binary.LittleEndian.AppendUint16(dst, n)
-	dst = binary.LittleEndian.AppendUint16(dst, ^n)
-	dst = append(dst, tail...)
-	dst = binary.LittleEndian.AppendUint32(dst, crc32.Update(z.crc, crc32.IEEETable, tail))
-	return binary.LittleEndian.AppendUint32(dst, uint32(z.size+len(tail)))
-}
-
-// raw returns the batch before compression.
-func (z *zipped) raw() []byte {
-	stream := append(bytes.Clone(z.data[len(gzipHeader):]), 1, 0, 0, 0xff, 0xff) // an empty last block
-	raw := make([]byte, z.size)
-	if _, err := io.ReadFull(flate.NewReader(bytes.NewReader(stream)), raw); err != nil {
-		panic(fmt.Sprintf("analytics: a batch in memory no longer decompresses: %v", err))
-	}
-	return raw
-}
+func RequestValues(ctx context.Context) []interface{} { return pipeline.RequestValues(ctx) }

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -21,9 +20,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
-
-// Version of the client.
-const Version = "0.2.0"
 
 // The endpoints of the service, by the region of a workspace. Calls go to Endpoint
 // unless Config.Endpoint says otherwise.
@@ -39,22 +35,6 @@ const (
 	EndpointUS = "https://api.segment.io"
 	EndpointEU = "https://events.eu1.segmentapis.com" // Dublin
 )
-
-// Limits of the service.
-const (
-	MaxCallBytes  = 32768  // of one call as JSON
-	MaxBatchBytes = 512000 // of one request's body, before compression
-)
-
-// DefaultContext is the context of every batch, which applies to each of its calls. It
-// is read at the first call of a client. If it has no entry for library, the client adds
-// its own on the wire. A MarshalJSON in it must not use a client: the client waits for it.
-var DefaultContext = map[string]interface{}{
-	"library": map[string]interface{}{
-		"name":    "analytics-go",
-		"version": Version,
-	},
-}
 
 // Backo is how long a failed batch of a client made by New waits before it is sent
 // again: 100 ms at first, twice as long each time, 10 seconds at most. A program may set
@@ -84,9 +64,6 @@ const (
 	minMaxBytes = 128 << 10
 	// minSpoolBytes leaves room for segments that are not tiny.
 	minSpoolBytes = 1 << 20
-	// maxContextBytes bounds the batch context, which collectors merge into
-	// each call.
-	maxContextBytes = MaxCallBytes
 )
 
 // FullPolicy is what happens to a call for which Config.MaxBytes, or with a spool
@@ -305,24 +282,6 @@ type Config struct {
 	Verbose bool
 }
 
-// settings are a Config and the fields of a Client at the first call, parsed and with
-// defaults. They do not change, but for policy.
-type settings struct {
-	Config
-	writeKey     string
-	request      *http.Request // what all requests have in common
-	client       *http.Client
-	ownTransport *http.Transport // nil if the transport is the caller's
-	timeout      time.Duration   // of one attempt
-	log          *logger
-	defaults
-	sourceURL *url.URL                     // of the source's settings; nil if they are not read
-	policy    atomic.Pointer[retry.Policy] // replaced when the source's settings have been read
-}
-
-// keepsIDs reports whether something of each call is kept besides its bytes.
-func (s *settings) keepsIDs() bool { return s.Callback != nil || s.Value != nil }
-
 // defaults are what the calls of a client have in common, encoded.
 type defaults struct {
 	middle       []byte // of each body: from the last call to the id of the batch
@@ -399,22 +358,11 @@ func checkKey(writeKey string) error {
 	return nil
 }
 
-// maxRepeated is the number of bytes of an invalid setting that an error repeats.
-const maxRepeated = 200
-
-// clip returns s, without the bytes after maxRepeated.
-func clip(s string) string {
-	if len(s) <= maxRepeated {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxRepeated], "") + "…"
-}
-
 // checkPort returns the problem with the port of a URL: url.Parse accepts any number.
 func checkPort(name string, u *url.URL) error {
 	port := u.Port()
 	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
-		return fmt.Errorf("analytics: %s has the port %s; a port is from 1 to %d", name, clip(port), math.MaxUint16)
+		return fmt.Errorf("analytics: %s has the port %s; a port is from 1 to %d", name, wire.Clip(port, wire.MaxRepeated/2), math.MaxUint16)
 	}
 	return nil
 }
@@ -434,13 +382,13 @@ func batchURL(endpoint string) (*url.URL, error) {
 		if strings.Contains(endpoint, "@") {
 			return nil, fmt.Errorf("analytics: Endpoint is not a URL: perhaps a character before the @ is to be percent-encoded; it must look like %s", Endpoint)
 		}
-		return nil, fmt.Errorf("analytics: Endpoint %q is not a URL: %s; it must look like %s", clip(endpoint), clip(err.Error()), Endpoint)
+		return nil, fmt.Errorf("analytics: Endpoint %q is not a URL: %s; it must look like %s", wire.Clip(endpoint, wire.MaxRepeated/2), wire.Clip(err.Error(), wire.MaxRepeated/4), Endpoint)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		if at := strings.LastIndexByte(endpoint, '@'); at >= 0 {
 			endpoint = "…" + endpoint[at:]
 		}
-		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", clip(endpoint), Endpoint)
+		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", wire.Clip(endpoint, wire.MaxRepeated/2), Endpoint)
 	}
 	if err := checkPort("Endpoint", u); err != nil {
 		return nil, err
@@ -477,31 +425,6 @@ func settingsURL(endpoint, writeKey string) (*url.URL, error) {
 		return nil, err
 	}
 	return joinPath(u, "v1", "projects", url.PathEscape(writeKey), "settings"), nil
-}
-
-// appendMiddle appends the part of a body between the last call and the message id of
-// the batch.
-func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
-	if context == nil {
-		context = DefaultContext
-	}
-	if _, ok := context["library"]; !ok {
-		with := map[string]interface{}{"library": map[string]interface{}{"name": "analytics-go", "version": Version}}
-		for k, v := range context {
-			with[k] = v
-		}
-		context = with
-	}
-	dst = append(dst, `],"context":`...)
-	dst, err := wire.AppendMap(dst, context, "context")
-	if err != nil {
-		return nil, fmt.Errorf("analytics: batch %w", err)
-	}
-	dst = append(dst, `,"messageId":"`...)
-	if n := len(dst); n > maxContextBytes {
-		return nil, fmt.Errorf("analytics: the batch context is %d bytes as JSON, over the limit of %d", n, maxContextBytes)
-	}
-	return dst, nil
 }
 
 // either resolves two fields that name the same thing: one that was changed

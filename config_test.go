@@ -1,20 +1,18 @@
 package analytics
 
 import (
-	"context"
 	"io"
 	"log"
-	"log/slog"
 	"math"
-	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/pipeline"
 )
 
 func TestBatchURL(t *testing.T) {
@@ -94,11 +92,11 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, *http.DefaultClient, c.Client)
 	s, err := c.settings()
 	require.NoError(t, err)
-	require.Equal(t, 10*time.Second, s.timeout)
+	require.Equal(t, 10*time.Second, s.Timeout)
 	require.Equal(t, 4, s.MaxInFlight)
-	require.Equal(t, 10, s.MaxAttempts)
+	require.Equal(t, 10, s.Policy.Attempts)
 	require.EqualValues(t, 64<<20, s.MaxBytes)
-	require.Equal(t, Reject, s.WhenFull)
+	require.Equal(t, pipeline.Reject, s.WhenFull)
 }
 
 func TestConfigRefused(t *testing.T) {
@@ -127,8 +125,8 @@ func TestConfigRefused(t *testing.T) {
 		{"k", Config{MaxBytes: -1}, "MaxBytes is -1"},
 		{"k", Config{CloseTimeout: -time.Second}, "CloseTimeout is -1s"},
 		{"k", Config{WhenFull: 7}, "WhenFull is 7"},
-		{"k", Config{Context: map[string]interface{}{"a": math.NaN()}}, "batch context.a: NaN is not a JSON number"},
-		{"k", Config{Integrations: Integrations{"b": false, "a": math.NaN()}}, "Config.Integrations: integrations.a: NaN is not a JSON number"},
+		{"k", Config{Context: map[string]interface{}{"a": math.NaN()}}, "batch context.a: json: unsupported value: NaN"},
+		{"k", Config{Integrations: Integrations{"b": false, "a": math.NaN()}}, "Config.Integrations: integrations.a: json: unsupported value: NaN"},
 		{"k", Config{Integrations: Integrations{"a": strings.Repeat("x", 33_000)}}, "Config.Integrations is 33024 bytes as JSON, and each call is limited to 32768"},
 		{"k", Config{Context: map[string]interface{}{"a": strings.Repeat("x", 33_000)}}, "over the limit of 32768"},
 	} {
@@ -189,103 +187,6 @@ func TestContextHasTheLibrary(t *testing.T) {
 	}
 }
 
-func TestDebugMatching(t *testing.T) {
-	for list, want := range map[string]bool{
-		"": false, "analytics": true, "*": true, "foo,analytics": true, "foo, analytics": true, "foo": false,
-		"analytics2": false, "my-analytics": false, "ana*": true, "*lytics": true, "a*y*s": true, "*x*": false, "analytics*": true,
-		"foo*": false, "foo,*": true, "1": false, "true": false, "Analytics": false, ",,": false, "analytics,": true, "a*a": false,
-		"*a*a*i*": true, "a*ana*": false, "*ics*s": false, "*y*t*": true, "*t*y*": false, "*i*t*": false, strings.Repeat("*a", 1000): false,
-		strings.Repeat("*", 60) + "x": false, "a" + strings.Repeat("*", 60) + "s": true, // in a time that does not double with each
-	} {
-		require.Equal(t, want, debugEnabled(list), "DEBUG=%q", list)
-		t.Setenv("DEBUG", list)
-		require.Equal(t, want, newLogger(nil, nil, false, "k").verbose, "DEBUG=%q", list)
-		require.True(t, newLogger(nil, nil, true, "k").verbose)
-	}
-}
-
-func TestLogRedactsTheWriteKey(t *testing.T) {
-	var out strings.Builder
-	l := newLogger(log.New(&out, "", 0), nil, false, "wk_0123456789abcdef")
-	l.log(t.Context(), entry{line: "key wk_0123456789abcdef, header Basic d2tfMDEyMzQ1Njc4OWFiY2RlZjo= and 100%s"})
-	require.Equal(t, "key wk_***, header Basic wk_*** and 100%s\n", out.String())
-
-	out.Reset()
-	newLogger(log.New(&out, "", 0), nil, false, "short").log(t.Context(), entry{line: "a short key"})
-	require.Equal(t, "a *** key\n", out.String())
-
-	for text, want := range map[string]string{
-		"http://service/v1/batch, ice":            "http://service/v1/batch, ice",
-		"no vice, no vices, no serv1ce, servé":    "no vice, no vices, no serv1ce, servé",
-		"https://serv.example.com/serv/batch":     "https://serv.example.com/serv/batch",
-		"lost-serv serv-lost a/serv":              "lost-serv serv-lost a/serv",
-		`{"writeKey":"serv"} writeKey=serv&a=b`:   `{"writeKey":"***"} writeKey=***&a=b`,
-		"unknown write key serv.":                 "unknown write key ***.",
-		"serv serv, (serv) 'serv'; services serv": "*** ***, (***) '***'; services ***",
-		"https://serv@host/ https://serv:@host/":  "https://***@host/ https://***:@host/",
-		"Basic c2Vydjo=":                          "Basic ***",
-	} {
-		require.Equal(t, want, newRedactor("serv").redact(text))
-	}
-
-	out.Reset()
-	newLogger(log.New(&out, "", 0), nil, false, "").log(t.Context(), entry{line: "no key"})
-	require.Equal(t, "no key\n", out.String())
-}
-
-// The quoted part of an answer has no part of the key.
-func TestAnswerErrorRedactsTheWriteKey(t *testing.T) {
-	const key = "wk_0123456789abcdef"
-	p := &pipeline{settings: &settings{log: newLogger(nil, nil, false, key)}}
-	for pad := range maxQuoted {
-		err := p.answerError(http.StatusForbidden, []byte(strings.Repeat("x", pad)+key+strings.Repeat("y", maxQuoted)))
-		require.NotContains(t, err.Error(), "wk_0", pad)
-	}
-}
-
-func TestLogOutlivesAPanickingWriter(t *testing.T) {
-	l := newLogger(log.New(panickingWriter{}, "", 0), nil, true, "k")
-	l.log(t.Context(), entry{line: "one"})
-	l = newLogger(nil, slog.New(panickingHandler{}), true, "k")
-	l.log(t.Context(), entry{message: "two"})
-}
-
-type panickingWriter struct{}
-
-func (panickingWriter) Write([]byte) (int, error) { panic("no disk") }
-
-type panickingHandler struct{ slog.Handler }
-
-func (panickingHandler) Enabled(context.Context, slog.Level) bool { panic("no handler") }
-
-func TestTransportIsOurs(t *testing.T) {
-	client, own := httpClient(http.Client{}, 3)
-	require.NotNil(t, own)
-	require.NotSame(t, http.DefaultTransport, own)
-	require.Equal(t, own, client.Transport)
-	require.Equal(t, 3, own.MaxIdleConnsPerHost)
-	_, own = httpClient(http.Client{}, 200)
-	require.Equal(t, 200, own.MaxIdleConns, "the default keeps 100")
-
-	theirs := &http.Transport{}
-	client, own = httpClient(http.Client{Transport: theirs}, 3)
-	require.Nil(t, own)
-	require.Same(t, theirs, client.Transport)
-
-	// A package that replaces the default transport in tests is obeyed.
-	old := http.DefaultTransport
-	defer func() { http.DefaultTransport = old }()
-	http.DefaultTransport = http.NewFileTransport(http.FS(os.DirFS("testdata")))
-	client, own = httpClient(http.Client{}, 3)
-	require.Nil(t, own)
-	require.Nil(t, client.Transport)
-
-	// So is its older way to dial, which a DialContext would take the place of.
-	http.DefaultTransport = &http.Transport{Dial: net.Dial} //nolint:staticcheck // what programs still do
-	_, own = httpClient(http.Client{}, 3)
-	require.Nil(t, own.DialContext)
-}
-
 func TestZeroClient(t *testing.T) {
 	var c Client
 	c.Logger = log.New(io.Discard, "", 0)
@@ -294,7 +195,7 @@ func TestZeroClient(t *testing.T) {
 	c = Client{Logger: c.Logger, writeKey: "key"}
 	s, err := c.settings()
 	require.NoError(t, err)
-	require.Equal(t, "https://api.segment.io/v1/batch", s.request.URL.String())
+	require.Equal(t, "https://api.segment.io/v1/batch", s.Request.URL.String())
 	require.Equal(t, 20, s.FlushAt)
 	require.Equal(t, 5*time.Second, s.FlushAfter)
 	require.NoError(t, c.Flush(t.Context()))

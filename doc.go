@@ -173,23 +173,11 @@
 // For those who read the source. Each file uses only those after it; the path of a call
 // through them is in ARCHITECTURE.md.
 //
-//  1. analytics.go: a client, and its start
-//  2. loop.go: the goroutine that hands batches to senders, and acts on outcomes
-//  3. bisect.go: parts of a refused batch
-//  4. sourcesettings.go: what the service says of retries, if it is asked
-//  5. upload.go: an attempt
-//  6. spool.go: calls on the disk, and reading them back
-//  7. flush.go: waiting for calls to end, and the end of a client
-//  8. queue.go: calls are put into batches; batches wait, end and are counted
-//  9. pipeline.go: what a client at work consists of, and its states
-//  10. result.go: results on their way to the callback and the log, and what it says of them
-//  11. batch.go: the body of a request, which may be compressed
-//  12. budget.go: memory that is charged, and buffers
-//  13. message.go: the six calls, and their JSON
-//  14. errors.go: errors, and the kinds of calls that they name
-//  15. config.go: what can be set
-//  16. integrations.go: which destinations calls are for
-//  17. stats.go: counts, and results
-//  18. transport.go: connections
-//  19. debug.go: the log
+//  1. analytics.go: the client, its start, and its use of internal/pipeline
+//  2. message.go: the six calls, and their JSON
+//  3. config.go: configuration
+//  4. errors.go: errors, and the kinds of calls that they name
+//  5. integrations.go: destinations of calls
+//  6. stats.go: counts and results
+//  7. batch.go: limits and context of batches
 package analytics

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/pipeline"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
@@ -16,6 +17,12 @@ var (
 	// with a spool, Config.SpoolMaxBytes. The call was not accepted.
 	ErrQueueFull = errors.New("analytics: the queue is full: the collector does not keep up, or cannot be reached")
 )
+
+// ErrSpool is what errors.Is finds in the error of a call that could not be
+// written to Config.Spool, or of a spool that cannot be opened. The call was not
+// accepted. The error says what the file system said, and errors.Is finds that
+// too.
+var ErrSpool = errors.New("analytics: spool")
 
 var errWriteAlone = errors.New("a message with Write has no map and no Attrs")
 
@@ -58,7 +65,7 @@ func valueFieldError(kind kind, key string, err error) error {
 func (e *FieldError) Error() string {
 	switch {
 	case e.Err != nil:
-		return fmt.Sprintf("analytics: %s: %s: %v", e.Kind, e.Field, e.Err)
+		return fmt.Sprintf("analytics: %s: %s", e.Kind, wire.Clip(e.Field+": "+e.Err.Error(), wire.MaxRepeated))
 	case e.Field == fieldMessage:
 		return fmt.Sprintf("analytics: %s: the message is nil", e.Kind)
 	case e.Field == fieldIDs:
@@ -125,7 +132,7 @@ type UndeliveredError struct {
 func (e *UndeliveredError) Calls() int64 { return e.Dropped.Total() + e.Pending }
 
 func (e *UndeliveredError) Error() string {
-	s := "analytics: " + countCalls(e.Calls()) + " not delivered"
+	s := "analytics: " + pipeline.CountCalls(e.Calls()) + " not delivered"
 	switch {
 	case e.Pending > 0 && e.spooled:
 		s += fmt.Sprintf(" (%d kept in the spool)", e.Pending)
@@ -139,13 +146,6 @@ func (e *UndeliveredError) Error() string {
 		s += ": the latest failure: " + e.Cause.Error()
 	}
 	return s
-}
-
-func countCalls(n int64) string {
-	if n == 1 {
-		return "1 call"
-	}
-	return fmt.Sprintf("%d calls", n)
 }
 
 // Unwrap returns Err and Cause, where they are not nil.
@@ -166,31 +166,8 @@ type DropError struct {
 	Err      error // of the last attempt, or of the spool, or nil
 }
 
-func (e *DropError) Error() string { return "analytics: dropped: " + e.text() }
-
-func (e *DropError) text() string {
-	s := string(e.Reason)
-	if e.Attempts > 0 {
-		s += fmt.Sprintf(", attempt %d", e.Attempts)
-	}
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return s
-}
-
-// dropErrorBytes is charged for a DropError, besides the text of its Err.
-const dropErrorBytes = 128
-
-// bytes is charged for e until its result is passed on.
-func (e *DropError) bytes() int64 {
-	switch {
-	case e == nil:
-		return 0
-	case e.Err == nil:
-		return dropErrorBytes
-	}
-	return dropErrorBytes + int64(len(e.Err.Error()))
+func (e *DropError) Error() string {
+	return "analytics: dropped: " + (&pipeline.Drop{Reason: pipeline.Reason(e.Reason), Attempts: e.Attempts, Err: e.Err}).String()
 }
 
 // Unwrap returns Err.

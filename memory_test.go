@@ -1,23 +1,21 @@
 package analytics
 
 import (
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
 	"log"
 	"math/rand/v2"
 	"net/http"
-	"regexp"
 	"runtime"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 // silent is a transport that never answers.
@@ -153,133 +151,6 @@ func TestMemoryStaysWithinTheBudget(t *testing.T) {
 	}
 }
 
-// A client that is full takes its budget and a third: what waits is not on the heap, which
-// the garbage collector lets grow to twice of what is in use.
-func TestFullClientTakesItsBudgetAndAThird(t *testing.T) {
-	if raceDetector {
-		t.Skip("under the race detector a sync.Pool loses some of what it is given")
-	}
-	const budget = 64 << 20
-	for _, c := range []struct {
-		name string
-		call *Track
-		cfg  Config
-	}{
-		{"L in batches of 20", largeTrack(), Config{FlushAt: 20}},
-		{"L in batches of 640", largeTrack(), Config{FlushAt: 640}},
-		{"S in batches of 100", smallTrack(), Config{FlushAt: 100}},
-		{"S in batches of 20, compressed", smallTrack(), Config{FlushAt: 20, Gzip: true, MaxBytes: budget / 4}},
-		{"L in batches of 20, of which the oldest are dropped", largeTrack(), Config{FlushAt: 20, WhenFull: DropOldest}},
-	} {
-		c.cfg.MaxBytes = orDefault(c.cfg.MaxBytes, budget)
-		t.Run(c.name, func(t *testing.T) {
-			before := heap()
-			client := silentClient(t, c.cfg)
-			var callers sync.WaitGroup
-			for range 8 {
-				callers.Go(func() {
-					for full := 0; full < 100 && client.Stats().Dropped.Overflow < 20_000; {
-						if client.Track(c.call) != nil {
-							full++
-						}
-					}
-				})
-			}
-			callers.Wait()
-			s := client.Stats()
-			require.LessOrEqual(t, s.Bytes, c.cfg.MaxBytes)
-			require.Greater(t, s.Bytes, c.cfg.MaxBytes*7/8)
-			p := client.running.Load()
-			onHeap := heap() - before
-			p.mu.Lock()
-			outside := p.outbox.parked() + p.outbox.idle()
-			p.mu.Unlock()
-			t.Logf("%.1f MB on the heap, %.1f MB outside", float64(onHeap)/1e6, float64(outside)/1e6)
-			require.LessOrEqual(t, outside+2*onHeap, c.cfg.MaxBytes+budget/3-10<<20, "a process takes 10 MB without")
-		})
-	}
-}
-
-// What waits outside of the heap comes back as it was, in its order.
-func TestParkedBatchesAreDelivered(t *testing.T) {
-	for _, cfg := range []Config{
-		{FlushAt: 20},
-		{FlushAt: 640},
-		{FlushAt: 100, Gzip: true},
-		{FlushAt: 100, Spool: t.TempDir()},
-		{FlushAt: 20, WhenFull: DropOldest},
-	} {
-		t.Run(fmt.Sprintf("FlushAt %d, Gzip %v, WhenFull %v, spool %v", cfg.FlushAt, cfg.Gzip, cfg.WhenFull, cfg.Spool != ""), func(t *testing.T) {
-			shut := &gated{open: make(chan struct{})}
-			cfg.HTTPClient, cfg.MaxBytes, cfg.MaxInFlight = &http.Client{Transport: shut}, 12<<20, 1
-			client, err := NewWithConfig("key", cfg)
-			require.NoError(t, err)
-			m := &Track{UserId: "u", Properties: map[string]interface{}{"text": strings.Repeat("x", 2_000)}}
-			rnd := rand.New(rand.NewPCG(5, 6))
-			parked := func() int64 {
-				p := client.running.Load()
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				return p.outbox.parked()
-			}
-			made := 0
-			for made == 0 || parked() < 4<<20 && client.Stats().Dropped.Total() < 1_000 {
-				if cfg.Gzip { // or it becomes too small
-					m.Properties["text"] = randomText(rnd, 2_000)
-				}
-				m.Event = fmt.Sprintf("event-%06d", made)
-				require.NoError(t, client.Track(m))
-				made++
-			}
-			close(shut.open)
-			require.NoError(t, client.Flush(t.Context()))
-			s := client.Stats()
-			require.EqualValues(t, made, s.Delivered+s.Dropped.Overflow)
-			require.Len(t, shut.events, int(s.Delivered))
-			require.True(t, slices.IsSorted(shut.events))
-			require.NoError(t, client.Close())
-			p := client.running.Load()
-			require.Zero(t, p.budget.used)
-			require.Zero(t, p.outbox.idle()+p.outbox.parked(), "memory that no garbage collector takes back")
-		})
-	}
-}
-
-// randomText makes a text that does not become shorter by compression than by a half.
-func randomText(rnd *rand.Rand, n int) string {
-	text := make([]byte, n)
-	for i := range text {
-		text[i] = 'a' + byte(rnd.Uint32()%26)
-	}
-	return string(text)
-}
-
-// gated is a transport that takes the events of batches once it is open.
-type gated struct {
-	open   chan struct{}
-	events []string
-}
-
-var eventName = regexp.MustCompile(`event-\d{6}`)
-
-func (g *gated) RoundTrip(r *http.Request) (*http.Response, error) {
-	<-g.open
-	src := io.Reader(r.Body)
-	if r.Header.Get("Content-Encoding") == "gzip" {
-		z, err := gzip.NewReader(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		src = z
-	}
-	text, err := io.ReadAll(src)
-	if err != nil {
-		return nil, err
-	}
-	g.events = append(g.events, eventName.FindAllString(string(text), -1)...)
-	return taker{}.RoundTrip(r)
-}
-
 // Memory that the runtime adds by rounding up is counted: up to a fifth at these sizes.
 func TestMemoryIsCountedAsItIsAllocated(t *testing.T) {
 	const budget = 16 << 20
@@ -298,7 +169,7 @@ type refusing struct{}
 
 func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, _ = io.Copy(io.Discard, r.Body)
-	text := io.NopCloser(strings.NewReader(strings.Repeat("\x01", maxQuoted)))
+	text := io.NopCloser(strings.NewReader(strings.Repeat("\x01", wire.MaxRepeated)))
 	return &http.Response{StatusCode: http.StatusForbidden, Body: text, Request: r}, nil
 }
 

@@ -62,9 +62,9 @@ func TestRefusalIsLoggedAsItsMessage(t *testing.T) {
 		"\x1b[31mred":                 `: "\x1b[31mred"`,
 		"\xff":                        `: "\xff"`,
 		"":                            "",
-		`{"message":"` + strings.Repeat("m", 300) + `"}`:                        ": " + strings.Repeat("m", 256) + "…",
+		`{"message":"` + strings.Repeat("m", 300) + `"}`:                        ": " + strings.Repeat("m", 200) + "…",
 		`{"calls":"` + strings.Repeat("c", 2000) + `","message":"behind them"}`: ": behind them",
-		strings.Repeat("x", 1<<20):                                              ": " + strings.Repeat("x", 256) + "…",
+		strings.Repeat("x", 1<<20):                                              ": " + strings.Repeat("x", 200) + "…",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := always(answer{status: 403, body: strings.NewReader(body)})

@@ -37,35 +37,6 @@ func (d Drops) Total() int64 {
 	return d.Refused + d.Attempts + d.Expired + d.Overflow + d.Shutdown + d.Damaged
 }
 
-// minus is what came since other.
-func (d Drops) minus(other Drops) Drops {
-	return Drops{
-		Refused:  d.Refused - other.Refused,
-		Attempts: d.Attempts - other.Attempts,
-		Expired:  d.Expired - other.Expired,
-		Overflow: d.Overflow - other.Overflow,
-		Shutdown: d.Shutdown - other.Shutdown,
-		Damaged:  d.Damaged - other.Damaged,
-	}
-}
-
-func (d *Drops) add(reason DropReason, calls int64) {
-	switch reason {
-	case DropRefused:
-		d.Refused += calls
-	case DropAttempts:
-		d.Attempts += calls
-	case DropExpired:
-		d.Expired += calls
-	case DropOverflow:
-		d.Overflow += calls
-	case DropShutdown:
-		d.Shutdown += calls
-	case DropDamaged:
-		d.Damaged += calls
-	}
-}
-
 // Rejects counts calls that returned an error, by its kind.
 type Rejects struct {
 	Invalid   int64 // a *FieldError, or a configuration that cannot be used

@@ -16,7 +16,7 @@ var ErrRequired = errors.New("is required, and is empty")
 
 // NotOneOf returns the error of a text that is none of those that a plan allows.
 func NotOneOf(text string, allowed ...string) error {
-	return fmt.Errorf("%.64q is not one of %q", strings.Clone(text), allowed)
+	return fmt.Errorf("%.50q is not one of %q", strings.Clone(text), allowed)
 }
 
 // An Object is a JSON object that is being written. Members come in the order in which they
@@ -44,7 +44,7 @@ func Append(dst []byte, path string, write func(*Object)) (out []byte, err error
 	o.buf, o.depth = append(dst, '{'), 1
 	defer func() {
 		if p := recover(); p != nil { // o may be in use
-			out, err = dst, wire.Below(path, fmt.Errorf("writing an object panicked: %v", p))
+			out, err = dst, wire.Below(path, fmt.Errorf("writing an object panicked: %s", wire.Clip(fmt.Sprint(p), wire.MaxRepeated)))
 		}
 	}()
 	write(o)

@@ -56,12 +56,12 @@ func TestObjectErrors(t *testing.T) {
 		write func(o *Object)
 		want  string
 	}{
-		"NaN":          {func(o *Object) { o.Float(keyA, math.NaN()) }, "properties.a: NaN is not a JSON number"},
+		"NaN":          {func(o *Object) { o.Float(keyA, math.NaN()) }, "properties.a: json: unsupported value: NaN"},
 		"channel":      {func(o *Object) { o.Any(keyA, make(chan int)) }, "properties.a: json: unsupported type: chan int"},
 		"year":         {func(o *Object) { o.Time(keyA, time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)) }, "properties.a: the year of a time is not in the range 0 to 9999"},
 		"required":     {func(o *Object) { o.Fail(keyA, ErrRequired) }, "properties.a: is required, and is empty"},
 		"not one of":   {func(o *Object) { o.Fail(keyA, NotOneOf("GBP", "EUR", "USD")) }, `properties.a: "GBP" is not one of ["EUR" "USD"]`},
-		"the first":    {func(o *Object) { o.Float(keyA, math.Inf(1)); o.Fail(keyB, ErrRequired); o.Int(keyA, 1) }, "properties.a: +Inf is not a JSON number"},
+		"the first":    {func(o *Object) { o.Float(keyA, math.Inf(1)); o.Fail(keyB, ErrRequired); o.Int(keyA, 1) }, "properties.a: json: unsupported value: +Inf"},
 		"in an object": {func(o *Object) { o.Object(keyA, func(o *Object) { o.Fail(keyA, ErrRequired) }) }, "properties.a.a: is required, and is empty"},
 		"in an array": {func(o *Object) {
 			o.Array(keyA, func(a *Array) {
@@ -74,7 +74,7 @@ func TestObjectErrors(t *testing.T) {
 				a.Object(func(o *Object) { o.Array(keyA, func(a *Array) { a.Int(1) }) })
 				a.Object(func(o *Object) { o.Float(keyA, math.NaN()) })
 			})
-		}, "properties.a[1].a: NaN is not a JSON number"},
+		}, "properties.a[1].a: json: unsupported value: NaN"},
 		"panic":    {func(o *Object) { panic("oh") }, "properties: writing an object panicked: oh"},
 		"too deep": {endless, "nested deeper than 990 levels"},
 		"too large": {func(o *Object) {

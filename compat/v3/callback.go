@@ -2,8 +2,10 @@ package analytics
 
 import (
 	"context"
+	"fmt"
 
 	client "github.com/seed-45eadc4a/analytics-go"
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 // Callback is told the end of messages. Its methods are called on goroutines of the
@@ -63,7 +65,7 @@ func (c *callbacks) fail(m Message, err error) {
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				c.errorf("the callback panicked: %v", p)
+				c.errorf("the callback panicked: %s", wire.Clip(fmt.Sprint(p), wire.MaxRepeated))
 			}
 			<-c.failing
 		}()

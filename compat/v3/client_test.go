@@ -15,6 +15,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,6 +23,7 @@ import (
 	client "github.com/seed-45eadc4a/analytics-go"
 	"github.com/seed-45eadc4a/analytics-go/compat/v3"
 	"github.com/seed-45eadc4a/analytics-go/internal/leaks"
+	"github.com/seed-45eadc4a/analytics-go/internal/wire/unsupported"
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
@@ -110,6 +112,51 @@ func TestNewWithConfigRefuses(t *testing.T) {
 	require.ErrorContains(t, err, `Endpoint "localhost:80" is not an http or https URL with a host`)
 	_, err = analytics.NewWithConfig(key, analytics.Config{Interval: -time.Second})
 	require.EqualError(t, err, "analytics.NewWithConfig: negative time intervals are not supported (analytics.Config.Interval: -1000000000)")
+}
+
+func TestErrorsAreShort(t *testing.T) {
+	long := strings.Repeat("ä", 50_000)
+	cycle := map[string]interface{}{}
+	cycle["v"] = cycle
+	for title, config := range map[string]analytics.Config{
+		"Endpoint":       {Endpoint: long},
+		"port":           {Endpoint: "http://host:" + long},
+		"DefaultContext": {DefaultContext: &analytics.Context{Extra: map[string]interface{}{long: make(chan int)}}},
+		"cycle":          {DefaultContext: &analytics.Context{Extra: cycle}},
+	} {
+		_, err := analytics.NewWithConfig(key, config)
+		require.ErrorAs(t, err, new(analytics.ConfigError), title)
+		requireClipped(t, err)
+	}
+	for _, v := range []interface{}{long, []string{long}, cycle, struct{ V string }{long}} {
+		requireClipped(t, analytics.FieldError{Type: "analytics.Track", Name: "Event", Value: v})
+		requireClipped(t, analytics.ConfigError{Reason: "r", Field: "f", Value: v})
+	}
+}
+
+// requireClipped checks that an error repeats at most 200 bytes of what is not ASCII.
+func requireClipped(t *testing.T, err error) {
+	t.Helper()
+	require.LessOrEqual(t, strings.Count(err.Error(), "ä")*len("ä"), 200)
+	require.Less(t, len(err.Error()), 600)
+	require.True(t, utf8.ValidString(err.Error()))
+}
+
+func TestUnsupportedValuesAreErrorsOfEncodingJSON(t *testing.T) {
+	c := newClient(t, newServer(t), analytics.Config{})
+	enqueue := func(v interface{}) error {
+		return c.Enqueue(analytics.Track{UserId: "u", Event: "e", Properties: analytics.NewProperties().Set("v", v)})
+	}
+	for title, v := range unsupported.Values() {
+		require.ErrorAs(t, enqueue(v), new(*json.UnsupportedValueError), title)
+	}
+	for title, v := range unsupported.Types() {
+		require.ErrorAs(t, enqueue(v), new(*json.UnsupportedTypeError), title)
+	}
+	nowhere := &analytics.Context{Location: analytics.LocationInfo{Latitude: math.NaN()}}
+	err := c.Enqueue(analytics.Track{UserId: "u", Event: "e", Context: nowhere})
+	require.ErrorAs(t, err, new(*json.UnsupportedValueError))
+	require.NoError(t, c.Close())
 }
 
 func TestEnqueueRefusesIncompleteMessages(t *testing.T) {

@@ -3,6 +3,9 @@ package analytics
 import (
 	"errors"
 	"fmt"
+	"reflect"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 // ConfigError is returned by NewWithConfig for a field of its Config that cannot be used.
@@ -14,7 +17,7 @@ type ConfigError struct {
 
 // Error names the field, its value and what is wrong with it.
 func (e ConfigError) Error() string {
-	return fmt.Sprintf("analytics.NewWithConfig: %s (analytics.Config.%s: %#v)", e.Reason, e.Field, e.Value)
+	return fmt.Sprintf("analytics.NewWithConfig: %s (analytics.Config.%s: %s)", e.Reason, e.Field, repeated(e.Value, wire.MaxRepeated/4))
 }
 
 // FieldError is returned by Enqueue and Validate for a message that lacks a field.
@@ -26,7 +29,18 @@ type FieldError struct {
 
 // Error names the field and its value.
 func (e FieldError) Error() string {
-	return fmt.Sprintf("%s.%s: invalid field value: %#v", e.Type, e.Name, e.Value)
+	return fmt.Sprintf("%s.%s: invalid field value: %s", e.Type, e.Name, repeated(e.Value, wire.MaxRepeated))
+}
+
+// repeated returns v as an error repeats it: in Go syntax, or its type if it has parts,
+// which may be many and form a cycle.
+func repeated(v interface{}, most int) string {
+	format := "%#v"
+	switch reflect.ValueOf(v).Kind() {
+	case reflect.Array, reflect.Map, reflect.Pointer, reflect.Slice, reflect.Struct:
+		format = "%T"
+	}
+	return wire.Clip(fmt.Sprintf(format, v), most)
 }
 
 var (

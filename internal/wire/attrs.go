@@ -227,7 +227,7 @@ func AppendTimeValue(dst []byte, t time.Time) ([]byte, error) {
 func (w *attrWriter) resolve(v slog.Value) (resolved slog.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("LogValue of a %T panicked: %v", v.Any(), p)
+			err = fmt.Errorf("LogValue of a %s panicked: %s", Clip(fmt.Sprintf("%T", v.Any()), MaxRepeated/2), Clip(fmt.Sprint(p), MaxRepeated/2))
 		}
 	}()
 	for v.Kind() == slog.KindLogValuer {

@@ -162,11 +162,11 @@ func TestEncoderErrorsNameTheField(t *testing.T) {
 		value interface{}
 		want  string
 	}{
-		{"NaN", map[string]interface{}{"total": math.NaN()}, "properties.cart.total: NaN is not a JSON number"},
-		{"infinity", math.Inf(-1), "properties.cart: -Inf is not a JSON number"},
-		{"in a list", []interface{}{1, map[string]interface{}{"x": []float64{1, math.NaN()}}}, "properties.cart[1].x[1]: NaN is not a JSON number"},
-		{"in named types", namedMap{"a": namedList{math.Inf(1)}}, "properties.cart.a[0]: +Inf is not a JSON number"},
-		{"keys that read as paths", map[string]interface{}{"a.b": map[string]interface{}{"Plan Name": map[string]interface{}{"\n": math.NaN()}}}, `properties.cart["a.b"].Plan Name["\n"]: NaN is not a JSON number`},
+		{"NaN", map[string]interface{}{"total": math.NaN()}, "properties.cart.total: json: unsupported value: NaN"},
+		{"infinity", math.Inf(-1), "properties.cart: json: unsupported value: -Inf"},
+		{"in a list", []interface{}{1, map[string]interface{}{"x": []float64{1, math.NaN()}}}, "properties.cart[1].x[1]: json: unsupported value: NaN"},
+		{"in named types", namedMap{"a": namedList{math.Inf(1)}}, "properties.cart.a[0]: json: unsupported value: +Inf"},
+		{"keys that read as paths", map[string]interface{}{"a.b": map[string]interface{}{"Plan Name": map[string]interface{}{"\n": math.NaN()}}}, `properties.cart["a.b"].Plan Name["\n"]: json: unsupported value: NaN`},
 		{"channel", make(chan int), "properties.cart: json: unsupported type: chan int"},
 		{"number", json.Number("1,5"), `properties.cart: json.Number "1,5" is not a JSON number`},
 		{"raw", json.RawMessage(`{"a":}`), "properties.cart: json.RawMessage: invalid character '}' looking for beginning of value"},
@@ -359,6 +359,6 @@ func TestAppender(t *testing.T) {
 	require.Equal(t, `x{"a":1,"at":[1.5,-2],"b":[[0,0]]}`, string(got))
 
 	got, err = AppendMap([]byte("x"), map[string]interface{}{"at": []interface{}{&point{1, math.NaN()}}}, "m")
-	require.EqualError(t, err, "m.at[0]: NaN is not a JSON number")
+	require.EqualError(t, err, "m.at[0]: json: unsupported value: NaN")
 	require.Equal(t, "x", string(got))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -42,7 +43,7 @@ func Below(step string, err error) error {
 // Path is the path of the value, such as "properties.cart.total". The middle of
 // a very long path, such as that of a cycle, is left out.
 func (e *ValueError) Path() string {
-	const ends = 8
+	const ends, longest = 8, MaxRepeated / 2
 	var b strings.Builder
 	for i := len(e.path) - 1; i >= 0; i-- {
 		if depth := len(e.path) - 1 - i; depth == ends && i >= ends {
@@ -51,12 +52,20 @@ func (e *ValueError) Path() string {
 		}
 		b.WriteString(e.path[i])
 	}
-	return strings.TrimPrefix(b.String(), ".")
+	path := strings.TrimPrefix(b.String(), ".")
+	if len(path) <= longest {
+		return path
+	}
+	end := len(path) - longest/2
+	for !utf8.RuneStart(path[end]) {
+		end++
+	}
+	return Clip(path, longest/2) + path[end:]
 }
 
 // Error is the path of the value and what is wrong with it, such as
-// "properties.cart.total: NaN is not a JSON number".
-func (e *ValueError) Error() string { return e.Path() + ": " + e.Err.Error() }
+// "properties.cart.total: json: unsupported value: NaN".
+func (e *ValueError) Error() string { return Clip(e.Path()+": "+e.Err.Error(), MaxRepeated) }
 
 // Unwrap returns Err.
 func (e *ValueError) Unwrap() error { return e.Err }
@@ -64,9 +73,7 @@ func (e *ValueError) Unwrap() error { return e.Err }
 // Segment returns key as a step of a path.
 func Segment(key string) string {
 	const longest = 64
-	if len(key) > longest {
-		key = key[:longest] + "…"
-	}
+	key = Clip(key, longest)
 	for _, r := range key {
 		if r == '.' || r == '[' || !strconv.IsPrint(r) {
 			return "[" + strconv.Quote(key) + "]"

@@ -2,9 +2,9 @@ package wire
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 )
 
@@ -35,14 +35,14 @@ func AppendUint(dst []byte, n uint64) []byte {
 }
 
 // AppendFloat appends f in the shortest form that reads back as f. NaN and the infinities
-// are errors.
+// are each a [json.UnsupportedValueError].
 func AppendFloat(dst []byte, f float64) ([]byte, error) { return appendFloat(dst, f, 64) }
 
 // appendFloat appends f in the shortest form that reads back as f, with an
 // exponent below 1e-6 and from 1e21 on. bits is the size of f's type.
 func appendFloat(dst []byte, f float64, bits int) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return dst, errors.New(strconv.FormatFloat(f, 'g', -1, 64) + " is not a JSON number")
+		return dst, unsupported(f, bits)
 	}
 	if bits == 64 {
 		if out, ok := appendDecimal(dst, f); ok {
@@ -63,6 +63,11 @@ func appendFloat(dst []byte, f float64, bits int) ([]byte, error) {
 		dst = dst[:n-1]
 	}
 	return dst, nil
+}
+
+// unsupported returns the error of encoding/json for a NaN or an infinity.
+func unsupported(f float64, bits int) error {
+	return &json.UnsupportedValueError{Value: reflect.ValueOf(f), Str: strconv.FormatFloat(f, 'g', -1, bits)}
 }
 
 // appendDecimal appends f if it is a number of at most four decimals, as

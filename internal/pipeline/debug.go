@@ -1,4 +1,4 @@
-package analytics
+package pipeline
 
 import (
 	"context"
@@ -46,11 +46,12 @@ type logger struct {
 	secrets redactor
 }
 
-func defaultLogger() *log.Logger { return log.New(os.Stderr, "analytics ", log.LstdFlags) }
+// DefaultLogger writes to standard error.
+func DefaultLogger() *log.Logger { return log.New(os.Stderr, "analytics ", log.LstdFlags) }
 
 func newLogger(out *log.Logger, structured *slog.Logger, verbose bool, writeKey string) *logger {
 	if out == nil {
-		out = defaultLogger()
+		out = DefaultLogger()
 	}
 	return &logger{
 		out:     out,
@@ -75,7 +76,7 @@ const longKey = 16
 func newRedactor(writeKey string) redactor {
 	r := redactor{key: writeKey, basic: base64.StdEncoding.EncodeToString([]byte(writeKey + ":")), mask: "***"}
 	if len(writeKey) >= longKey {
-		r.mask = writeKey[:3] + r.mask
+		r.mask = strings.ToValidUTF8(writeKey[:3], "") + r.mask
 		return r
 	}
 	// A join between word characters makes them one word; a full stop ends a sentence.

@@ -1,4 +1,4 @@
-package analytics
+package pipeline
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
-// pipeline is a client at work. Callers append their calls to the open batch
+// Pipeline is a client at work. Callers append their calls to the open batch
 // under mu; the loop goroutine does everything else.
-type pipeline struct {
+type Pipeline struct {
 	entrance
 	*settings
 	signals
@@ -30,7 +30,7 @@ type pipeline struct {
 	flushes flushes
 	work    bool   // unlock is to wake the loop
 	seq     uint64 // number of the call accepted last; without a spool, before those in open
-	stats   Stats  // without Pending, Rejected and Bytes; without a spool, also without the calls in open
+	stats   Stats  // without Pending, Bytes and SpoolBytes; without a spool, also without the calls in open
 }
 
 // entrance is what most calls use. It comes first, so that the lock and what is appended to
@@ -73,8 +73,9 @@ const (
 	aborting              // those that are left are dropped, or stay in the spool
 )
 
-func newPipeline(s *settings) *pipeline {
-	p := &pipeline{
+func newPipeline(config Config) *Pipeline {
+	s := newSettings(config)
+	p := &Pipeline{
 		settings: s,
 		budget:   budget{max: s.MaxBytes},
 		buffers:  buffers{max: (s.MaxInFlight + 2) * MaxBatchBytes},
@@ -91,14 +92,14 @@ func newPipeline(s *settings) *pipeline {
 }
 
 // releaseResult gives back the memory of a result that was passed on.
-func (p *pipeline) releaseResult(b *batch) {
+func (p *Pipeline) releaseResult(b *batch) {
 	p.mu.Lock()
 	defer p.unlock()
 	p.recharge(b, 0)
 }
 
 // unlock unlocks mu, and wakes the loop if there is work for it.
-func (p *pipeline) unlock() {
+func (p *Pipeline) unlock() {
 	work := p.work
 	p.work = false
 	p.mu.Unlock()
@@ -108,7 +109,7 @@ func (p *pipeline) unlock() {
 }
 
 // poke wakes the loop.
-func (p *pipeline) poke() {
+func (p *Pipeline) poke() {
 	select {
 	case p.wake <- struct{}{}:
 	default: // it is awake already
@@ -116,13 +117,13 @@ func (p *pipeline) poke() {
 }
 
 // recharge sets what b is charged for. The caller holds mu.
-func (p *pipeline) recharge(b *batch, charge int64) {
+func (p *Pipeline) recharge(b *batch, charge int64) {
 	p.release(b.charge - charge)
 	b.charge = charge
 }
 
 // release gives bytes back to the budget. The caller holds mu.
-func (p *pipeline) release(n int64) {
+func (p *Pipeline) release(n int64) {
 	p.budget.release(n)
 	if p.spool != nil {
 		p.spool.noteMemory()
@@ -132,50 +133,11 @@ func (p *pipeline) release(n int64) {
 
 // held is what is charged besides the open batch: for what waits for the collector
 // or the callback.
-func (p *pipeline) held() int64 { return p.budget.used - p.open.charge }
-
-// scratch is a buffer that a call is encoded into.
-type scratch struct {
-	record spool.Record // the call, behind the room that a spool needs
-	id     callID       // what is kept of the call, if anything is; else of no meaning
-	clock  clock
-}
-
-// call is the call in the buffer.
-func (s *scratch) call() []byte { return s.record.Body() }
-
-var scratches = sync.Pool{New: func() interface{} {
-	s := &scratch{record: spool.Record{Buf: make([]byte, spool.HeadLen, 1024)}}
-	s.record.Owner = s
-	return s
-}}
-
-// clock tells the time of calls, for half of what time.Now takes: that reads two clocks, one
-// of which may be set at any time. A clock that is set is noticed within clockAge.
-type clock struct {
-	read time.Time
-	unix int64         // of read, in nanoseconds since 1970
-	age  time.Duration // since read, as milli was last called
-}
-
-// clockAge is how long only the monotonic clock is read.
-const clockAge = time.Millisecond
-
-// milli returns the time in milliseconds since 1970.
-func (c *clock) milli() int64 {
-	if c.age = time.Since(c.read); c.age < 0 || c.age >= clockAge {
-		c.read, c.age = time.Now(), 0
-		c.unix = c.read.UnixNano()
-	}
-	return (c.unix + int64(c.age)) / 1e6
-}
-
-// now returns the time as milli was last called.
-func (c *clock) now() time.Time { return c.read.Add(c.age) }
+func (p *Pipeline) held() int64 { return p.budget.used - p.open.charge }
 
 // loop is what only the goroutine of the pipeline uses.
 type loop struct {
-	*pipeline
+	*Pipeline
 	jobs      []*job    // at most MaxInFlight
 	abandonAt time.Time // when attempts that were cancelled are abandoned; zero unless aborting
 	hurried   bool      // it has been closed, see hurry
@@ -219,7 +181,7 @@ type bisection struct {
 	refused  []*batch // parts to be split
 	aside    []*batch // parts split off from probes, of which nothing is known
 
-	why *DropError // why the latest part was refused
+	why *Drop // why the latest part was refused
 }
 
 // outcome is the result of one attempt. The loop acts on it.
@@ -235,7 +197,7 @@ type outcome struct {
 // spoolWorker decides when the calls of a client with a spool are in memory as
 // well as on the disk, and reads back those that are not.
 type spoolWorker struct {
-	*pipeline
+	*Pipeline
 	disk   *spool.Log
 	refill int64 // calls are read back while less memory than that is used
 	full   error // of a call that SpoolMaxBytes leaves no room for
@@ -253,7 +215,7 @@ type spoolWorker struct {
 	// Used by run alone.
 	page   spool.Page
 	placed int      // how many calls of page are placed
-	ids    []callID // of the calls of page, if there is a callback
+	ids    []CallID // of the calls of page, if there is a callback
 }
 
 // spoolState says where calls go.
@@ -454,15 +416,15 @@ func (w *flushes) cancel(f *flush) {
 	w.waiting = slices.DeleteFunc(w.waiting, func(other *flush) bool { return other == f })
 }
 
-// outcome is the error of a flush, given all drops so far; cut is the error of the
+// outcome is what a flush leaves, or nil, given all drops so far; cut is the error of the
 // context that ended the wait. It counts every drop that no flush has reported: a
 // batch may have been dropped just before the flush began.
-func (w *flushes) outcome(f *flush, dropped Drops, cut error, spooled bool) error {
+func (w *flushes) outcome(f *flush, dropped Drops, cut error, spooled bool) *Undelivered {
 	dropped = dropped.minus(f.since)
 	if f.left == 0 && dropped == (Drops{}) {
 		return nil
 	}
-	return &UndeliveredError{Dropped: dropped, Pending: f.left, Err: cut, Cause: w.failure, spooled: spooled}
+	return &Undelivered{Dropped: dropped, Pending: f.left, Err: cut, Cause: w.failure, Spooled: spooled}
 }
 
 // report marks all drops so far as reported.

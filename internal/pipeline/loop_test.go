@@ -1,6 +1,7 @@
-package analytics
+package pipeline
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -10,16 +11,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
-
-// newTestPipeline makes a pipeline whose goroutine does not run.
-func newTestPipeline(t *testing.T, config Config) *pipeline {
-	t.Helper()
-	client, err := NewWithConfig("key", config)
-	require.NoError(t, err)
-	settings, err := client.settings()
-	require.NoError(t, err)
-	return newPipeline(settings)
-}
 
 // While the client is closed and the disk is slow, the loop sleeps.
 func TestLoopSleepsWhileTheSpoolIsWritten(t *testing.T) {
@@ -32,10 +23,10 @@ func TestLoopSleepsWhileTheSpoolIsWritten(t *testing.T) {
 	written := make(chan error, 1)
 	go func() { written <- disk.Append(&spool.Record{Buf: make([]byte, spool.HeadLen)}, time.Now()) }()
 	<-writing
-	p.spool = &spoolWorker{pipeline: p, disk: disk}
+	p.spool = &spoolWorker{Pipeline: p, disk: disk}
 	p.phase = closing
 	now := time.Now()
-	l := &loop{pipeline: p, abandonAt: now.Add(-time.Second)}
+	l := &loop{Pipeline: p, abandonAt: now.Add(-time.Second)}
 	next, finished := l.step(now)
 	require.False(t, finished)
 	require.Equal(t, now.Add(idleWait), next)
@@ -54,11 +45,14 @@ func (deaf) RoundTrip(*http.Request) (*http.Response, error) {
 // A transport that is abandoned may still read its batch.
 func TestAbandonedBatchIsNotReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := NewWithConfig("key", Config{HTTPClient: &http.Client{Transport: deaf{}}, CloseTimeout: time.Second})
+		p := startTestPipeline(t, Config{}, deaf{})
+		require.NoError(t, accept(p, "{}"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		left, err := p.Shutdown(ctx)
 		require.NoError(t, err)
-		require.NoError(t, client.Track(&Track{Event: "e", UserId: "u"}))
-		require.Error(t, client.Close())
-		require.Empty(t, client.running.Load().buffers.free)
+		require.NotNil(t, left)
+		require.Empty(t, p.buffers.free)
 		time.Sleep(time.Hour) // the transport's goroutine ends
 	})
 }
@@ -68,7 +62,7 @@ func TestAbandonedBatchIsNotReused(t *testing.T) {
 func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	p := newTestPipeline(t, Config{})
 	for range 2 * p.FlushAt {
-		require.True(t, p.place(callID{}, []byte("{}"), 0, time.Now()))
+		require.True(t, p.place(CallID{}, []byte("{}"), 0, time.Now()))
 	}
 	j := &job{todo: []*batch{p.outbox.ready.pop()}}
 	next := p.proceed(&outcome{job: &job{}, status: 429, retryAfter: time.Minute, err: http.ErrAbortHandler})
@@ -82,9 +76,9 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 
 // mu is unlocked while the halves of a batch are compressed, which takes long.
 func TestSplitUnlocks(t *testing.T) {
-	l := &loop{pipeline: newTestPipeline(t, Config{Gzip: true})}
+	l := &loop{Pipeline: newTestPipeline(t, Config{Gzip: true})}
 	for range l.FlushAt {
-		require.True(t, l.place(callID{}, []byte("{}"), 0, time.Now()))
+		require.True(t, l.place(CallID{}, []byte("{}"), 0, time.Now()))
 	}
 	l.compressOne()
 	b := l.outbox.ready.pop()
@@ -96,23 +90,4 @@ func TestSplitUnlocks(t *testing.T) {
 	require.Len(t, l.wake, 1)
 	require.Equal(t, first.charge+second.charge, l.budget.used)
 	l.mu.Unlock()
-}
-
-// The clock of calls is time.Now, whatever it was used for before.
-func TestClockOfCalls(t *testing.T) {
-	var c clock
-	before := time.Now()
-	milli := c.milli()
-	require.GreaterOrEqual(t, milli, before.UnixMilli())
-	require.False(t, c.now().Before(before))
-	require.False(t, c.now().After(time.Now()))
-	for range 2 { // another time in each
-		synctest.Test(t, func(t *testing.T) {
-			for _, pause := range []time.Duration{0, clockAge / 2, clockAge - 1, 1, clockAge, time.Hour} {
-				time.Sleep(pause)
-				require.Equal(t, time.Now().UnixMilli(), c.milli())
-				require.Equal(t, time.Now(), c.now())
-			}
-		})
-	}
 }

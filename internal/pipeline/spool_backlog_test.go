@@ -1,8 +1,8 @@
-package analytics
+package pipeline
 
 import (
 	"context"
-	"net/http"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -28,37 +28,33 @@ func TestSpoolBacklog(t *testing.T) {
 	dir := t.TempDir()
 	calls := backlog(t, dir, int64(megabytes)<<20)
 	base := heap()
-	client, err := NewWithConfig("key", Config{
-		Spool: dir, SpoolMaxBytes: 1 << 40, FlushAt: 100, HTTPClient: &http.Client{Transport: taker{}},
-	})
-	require.NoError(t, err)
 	start := time.Now()
-	_, err = client.pipeline(t.Context())
-	require.NoError(t, err)
+	p := startTestPipeline(t, Config{Spool: dir, SpoolMaxBytes: 1 << 40, FlushAt: 100}, taker{})
 	opened := time.Since(start)
-	require.Equal(t, int64(calls), client.Stats().Recovered)
+	require.Equal(t, int64(calls), p.Stats().Recovered)
 
-	flushed := make(chan error, 1)
-	go func() { flushed <- client.Flush(context.Background()) }()
+	flushed := make(chan *Undelivered, 1)
+	go func() { flushed <- p.Flush(context.Background()) }()
 	peak := int64(0)
 	for done := false; !done; {
 		select {
-		case err = <-flushed:
-			require.NoError(t, err)
+		case left := <-flushed:
+			require.Nil(t, left)
 			done = true
 		case <-time.After(20 * time.Millisecond):
 			peak = max(peak, heap()-base)
 		}
 	}
 	t.Logf("%d MB in %d calls: opened in %v, sent in %v, %d MB of memory at most", megabytes, calls, opened, time.Since(start), peak>>20)
-	require.NoError(t, client.Close())
-	s := client.Stats()
+	_, err := p.Shutdown(t.Context())
+	require.NoError(t, err)
+	s := p.Stats()
 	require.Equal(t, int64(calls), s.Delivered)
 	require.Equal(t, int64(calls), s.Accepted)
 	const segment = 8 << 20 // at most
 	// A segment, what is read ahead of it, buffers, and what is let go while the
 	// heap is measured, which takes long on a machine that is busy.
-	require.LessOrEqual(t, peak, int64(segment+segment/8+maxRefill+(defaultMaxInFlight+2)*MaxBatchBytes+32<<20))
+	require.LessOrEqual(t, peak, int64(segment+segment/8+maxRefill+(p.MaxInFlight+2)*MaxBatchBytes+32<<20))
 	files, err := filepath.Glob(filepath.Join(dir, "*.calls"))
 	require.NoError(t, err)
 	require.Empty(t, files)
@@ -68,13 +64,10 @@ func TestSpoolBacklog(t *testing.T) {
 func backlog(t *testing.T, dir string, size int64) (calls int) {
 	disk, _, err := spool.Open(dir, spool.Options{MaxBytes: 1 << 40, Source: sourceOf("key")})
 	require.NoError(t, err)
-	k := largeTrack().wire()
-	record := spool.Record{Buf: make([]byte, spool.HeadLen)}
+	body := fmt.Sprintf(`{"text":"%0630d"}`, 0)
+	record := spool.Record{Buf: append(make([]byte, spool.HeadLen), body...)}
 	for ; disk.Usage() < size; calls++ {
-		now := time.Now()
-		record.Buf, err = k.append(record.Buf[:spool.HeadLen], now.UnixMilli())
-		require.NoError(t, err)
-		require.NoError(t, disk.Append(&record, now))
+		require.NoError(t, disk.Append(&record, time.Now()))
 	}
 	disk.Stop()
 	disk.Close()

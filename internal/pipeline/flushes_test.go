@@ -1,4 +1,4 @@
-package analytics
+package pipeline
 
 import (
 	"context"
@@ -46,9 +46,9 @@ func TestFlushReportsDropsOnce(t *testing.T) {
 	require.Empty(t, w.waiting)
 	dropped := Drops{Refused: 3}
 	err := w.outcome(f, dropped, context.Canceled, true)
-	require.Equal(t, &UndeliveredError{Dropped: dropped, Pending: 1, Err: context.Canceled, Cause: cause, spooled: true}, err)
+	require.Equal(t, &Undelivered{Dropped: dropped, Pending: 1, Err: context.Canceled, Cause: cause, Spooled: true}, err)
 	w.report(dropped)
-	require.NoError(t, w.outcome(w.start(1, 0), dropped, nil, false))
+	require.Nil(t, w.outcome(w.start(1, 0), dropped, nil, false))
 	dropped.Attempts = 1
-	require.Equal(t, &UndeliveredError{Dropped: Drops{Attempts: 1}}, w.outcome(w.start(1, 0), dropped, nil, false))
+	require.Equal(t, &Undelivered{Dropped: Drops{Attempts: 1}}, w.outcome(w.start(1, 0), dropped, nil, false))
 }

@@ -1,4 +1,4 @@
-package analytics
+package pipeline
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 
 // run is the goroutine of the pipeline. It ends when the client is closed and every
 // call has ended.
-func (p *pipeline) run() {
-	l := &loop{pipeline: p}
+func (p *Pipeline) run() {
+	l := &loop{Pipeline: p}
 	l.attempts, l.cancel = context.WithCancel(context.Background())
 	timer := time.NewTimer(0)
 	aborted := p.aborted
@@ -38,8 +38,8 @@ func (p *pipeline) run() {
 	case <-settings:
 	case <-time.After(abortGrace): // an http.RoundTripper may ignore its context
 	}
-	if p.ownTransport != nil {
-		p.ownTransport.CloseIdleConnections()
+	if own := p.Transport.own; own != nil {
+		own.CloseIdleConnections()
 	}
 	if p.spool != nil {
 		p.spool.close()
@@ -56,7 +56,7 @@ func (p *pipeline) run() {
 // channel is closed when that has ended.
 func (l *loop) startSettings() <-chan struct{} {
 	read := make(chan struct{})
-	if l.sourceURL == nil {
+	if l.SourceURL == nil {
 		close(read)
 		return read
 	}
@@ -213,7 +213,7 @@ func (l *loop) handle(o outcome, now time.Time) {
 	case meaning == retry.Split:
 		l.refuse(j)
 	default:
-		l.giveUp(j, DropRefused)
+		l.giveUp(j, Refused)
 	}
 }
 
@@ -223,10 +223,10 @@ func (l *loop) retry(j *job, pause retry.Pause, now time.Time) {
 	step, wait := l.policy.Load().Next(&j.todo[0].tries, pause, l.stats.Delivered, now)
 	switch step {
 	case retry.Exhausted:
-		l.giveUp(j, DropAttempts)
+		l.giveUp(j, Attempts)
 		return
 	case retry.Expired:
-		l.giveUp(j, DropExpired)
+		l.giveUp(j, Expired)
 		return
 	case retry.StartOver:
 		l.putBack(j)
@@ -235,7 +235,7 @@ func (l *loop) retry(j *job, pause retry.Pause, now time.Time) {
 }
 
 // giveUp drops the first batch of a job. The caller holds mu, as for nextPart.
-func (l *loop) giveUp(j *job, why DropReason) {
+func (l *loop) giveUp(j *job, why Reason) {
 	b := j.todo[0]
 	l.end(b, b.lost(why))
 	l.nextPart(j)
@@ -310,7 +310,7 @@ func (l *loop) dropJob(j *job) {
 // dropOnShutdown drops a batch, unless the spool keeps it. The caller holds mu.
 func (l *loop) dropOnShutdown(b *batch) {
 	if l.spool == nil {
-		l.end(b, b.lost(DropShutdown))
+		l.end(b, b.lost(Shutdown))
 		return
 	}
 	l.reclaim(b)

@@ -1,4 +1,4 @@
-package analytics
+package pipeline
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const (
 // readSettings reads the settings of the source, and replaces the policy as they say. It
 // tries again as for a batch, and ends with ctx. The first answer, whatever it is, opens
 // the gate for batches.
-func (p *pipeline) readSettings(ctx context.Context) {
+func (p *Pipeline) readSettings(ctx context.Context) {
 	var tries retry.Tries
 	for open := p.openGate; ; open = func() {} {
 		policy := p.policy.Load()
@@ -60,7 +60,7 @@ func (p *pipeline) readSettings(ctx context.Context) {
 }
 
 // openGate ends the wait of the first batch for the settings.
-func (p *pipeline) openGate() {
+func (p *Pipeline) openGate() {
 	p.mu.Lock()
 	defer p.unlock()
 	if p.stats.Attempts == 0 { // else a collector may have closed it
@@ -70,27 +70,27 @@ func (p *pipeline) openGate() {
 }
 
 // getSettings asks for the settings once, and returns the policy as they change it.
-func (p *pipeline) getSettings(ctx context.Context, policy *retry.Policy) (changed *retry.Policy, o outcome) {
+func (p *Pipeline) getSettings(ctx context.Context, policy *retry.Policy) (changed *retry.Policy, o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
-			o = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}
+			o = outcome{err: p.panicked(r)}
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	request := (&http.Request{
 		Method: http.MethodGet,
-		URL:    p.sourceURL,
-		Header: http.Header{"User-Agent": p.request.Header["User-Agent"]},
+		URL:    p.SourceURL,
+		Header: http.Header{"User-Agent": p.Request.Header["User-Agent"]},
 	}).WithContext(ctx)
-	res, err := p.client.Do(request)
+	res, err := p.Transport.client.Do(request)
 	if err != nil {
-		return nil, outcome{err: err}
+		return nil, outcome{err: p.transportError(err)}
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxSettings))
 	if err != nil {
-		return nil, outcome{err: err}
+		return nil, outcome{err: p.transportError(err)}
 	}
 	if policy.Classify(res.StatusCode) != retry.Delivered {
 		return nil, outcome{

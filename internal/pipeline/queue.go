@@ -1,4 +1,4 @@
-package analytics
+package pipeline
 
 import (
 	"context"
@@ -8,20 +8,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
-// add accepts a call, which is copied. The error says why it does not. Ctx is used
-// under Block.
-func (p *pipeline) add(ctx context.Context, s *scratch) error {
-	encoded := s.call()
+// add accepts a call without a spool.
+func (p *Pipeline) add(ctx context.Context, c *Call) error {
+	encoded := c.Encoded()
 	p.lock()
 	if p.appendToOpen(encoded, 0) {
 		p.mu.Unlock()
 		return nil
 	}
 	defer p.unlock()
-	now := s.clock.now()
+	now := c.clock.now()
 	for p.phase == running {
 		switch {
-		case p.place(s.id, encoded, 0, now):
+		case p.place(c.CallID, encoded, 0, now):
 			return nil
 		case p.open.calls > 0:
 			p.seal(now) // send what fills the memory
@@ -31,10 +30,10 @@ func (p *pipeline) add(ctx context.Context, s *scratch) error {
 				return err
 			}
 		default:
-			return ErrQueueFull
+			return p.ErrQueueFull
 		}
 	}
-	return ErrClosed
+	return p.ErrClosed
 }
 
 // lock locks mu. It tries a few times before it waits: mu is mostly held for no longer than
@@ -50,7 +49,7 @@ func (e *entrance) lock() {
 
 // appendToOpen appends a call to the open batch, if that takes no more than that. Seq is
 // as in place. The caller holds mu.
-func (p *pipeline) appendToOpen(encoded []byte, seq uint64) bool {
+func (p *Pipeline) appendToOpen(encoded []byte, seq uint64) bool {
 	b := &p.open
 	if b.calls == 0 || p.keepsIDs() || b.calls+1 >= p.FlushAt || !b.hasRoom(len(encoded), p.settings) || !b.continues(seq) {
 		return false
@@ -62,13 +61,13 @@ func (p *pipeline) appendToOpen(encoded []byte, seq uint64) bool {
 // place appends a call to the open batch, or to a new one. It reports false if
 // the budget has no room. Seq is the number of a call in a spool, or 0. The caller
 // holds mu.
-func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) bool {
+func (p *Pipeline) place(id CallID, encoded []byte, seq uint64, now time.Time) bool {
 	if p.open.calls > 0 && !(p.open.fits(len(encoded), p.settings) && p.open.continues(seq)) {
 		p.seal(now)
 	}
 	var cost int64
 	if p.keepsIDs() {
-		cost += callIDBytes + int64(len(id.id))
+		cost += callIDBytes + int64(len(id.ID))
 	}
 	fresh := p.open.calls == 0
 	var buf []byte
@@ -114,7 +113,7 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 
 // bufferSize returns the capacity that the batch in buf needs so that a call of n
 // bytes can be appended and the batch sealed.
-func (p *pipeline) bufferSize(buf []byte, n int) int {
+func (p *Pipeline) bufferSize(buf []byte, n int) int {
 	need := len(buf) + len(",") + n + p.envelope()
 	switch {
 	case need <= cap(buf):
@@ -130,7 +129,7 @@ func (p *pipeline) bufferSize(buf []byte, n int) int {
 }
 
 // openBatch makes buf the open batch. The caller holds mu.
-func (p *pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
+func (p *Pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
 	if p.spool == nil {
 		seq = p.seq + 1
 	}
@@ -141,7 +140,7 @@ func (p *pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
 }
 
 // seal completes the open batch and queues it. The caller holds mu.
-func (p *pipeline) seal(now time.Time) {
+func (p *Pipeline) seal(now time.Time) {
 	b := new(batch)
 	*b, p.open = p.open, batch{}
 	p.timer.sealed(now)
@@ -171,11 +170,11 @@ const heapShare = 4 << 20
 const keepParked = 1 << 20
 
 // heapIsFull reports whether batches that wait are parked.
-func (p *pipeline) heapIsFull() bool { return p.budget.used-p.outbox.parked() > heapShare }
+func (p *Pipeline) heapIsFull() bool { return p.budget.used-p.outbox.parked() > heapShare }
 
 // parkingNeeds is the memory that it takes to park the open batch, if it will be. Without
 // room for that, the heap would take over what the stores give back.
-func (p *pipeline) parkingNeeds(size int) int64 {
+func (p *Pipeline) parkingNeeds(size int) int64 {
 	switch {
 	case !p.heapIsFull():
 		return 0
@@ -187,7 +186,7 @@ func (p *pipeline) parkingNeeds(size int) int64 {
 
 // queue makes a sealed batch wait in q. If much memory on the heap is used, its bytes are
 // parked outside, which queue reports. The caller holds mu.
-func (p *pipeline) queue(q *fifo, b *batch) (parked bool) {
+func (p *Pipeline) queue(q *fifo, b *batch) (parked bool) {
 	q.push(b)
 	if !p.heapIsFull() {
 		return false
@@ -212,7 +211,7 @@ func (p *pipeline) queue(q *fifo, b *batch) (parked bool) {
 // next takes the first batch out of q, with its bytes on the heap; it is nil if there is
 // none. What a buffer is longer than a batch that was parked is not charged: no more than
 // MaxInFlight of those are in use. The caller holds mu.
-func (p *pipeline) next(q *fifo) *batch {
+func (p *Pipeline) next(q *fifo) *batch {
 	b := q.pop()
 	if b == nil || b.parked.Len() == 0 {
 		return b
@@ -227,7 +226,7 @@ func (p *pipeline) next(q *fifo) *batch {
 }
 
 // unpark takes the bytes of a batch out of the store, if they are there.
-func (p *pipeline) unpark(b *batch) {
+func (p *Pipeline) unpark(b *batch) {
 	b.parked.Free()
 	b.parked = offheap.String{}
 	p.outbox.trim(keepParked)
@@ -235,7 +234,7 @@ func (p *pipeline) unpark(b *batch) {
 
 // fits reports whether n bytes can be charged. Memory that is kept for later counts, and
 // is given up as far as that makes room for them. The caller holds mu.
-func (p *pipeline) fits(n int64) bool {
+func (p *Pipeline) fits(n int64) bool {
 	kept := p.outbox.idle() + int64(p.buffers.size)
 	if p.budget.fits(n + kept) {
 		return true
@@ -252,7 +251,7 @@ func (p *pipeline) fits(n int64) bool {
 }
 
 // shrink moves a sealed batch to a buffer of its own length.
-func (p *pipeline) shrink(b *batch) {
+func (p *Pipeline) shrink(b *batch) {
 	exact := append(newBuffer(len(b.buf)+tailLen), b.buf...)
 	p.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(exact)))
 	p.buffers.put(b.buf)
@@ -261,7 +260,7 @@ func (p *pipeline) shrink(b *batch) {
 
 // reclaim takes the buffer of a batch, to be used again unless a transport may read
 // it.
-func (p *pipeline) reclaim(b *batch) {
+func (p *Pipeline) reclaim(b *batch) {
 	if !b.inUse {
 		p.buffers.put(b.buf)
 	}
@@ -271,18 +270,18 @@ func (p *pipeline) reclaim(b *batch) {
 
 // dropOldest drops the batch that has waited longest. It reports false if none
 // waits. The caller holds mu.
-func (p *pipeline) dropOldest() bool {
+func (p *Pipeline) dropOldest() bool {
 	b := p.outbox.oldest()
 	if b == nil {
 		return false
 	}
-	p.end(b, b.lost(DropOverflow))
+	p.end(b, b.lost(Overflow))
 	return true
 }
 
 // waitForRoom unlocks mu until there may be room, the client is closed, ctx ends, or late
 // receives. The caller holds mu.
-func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
+func (p *Pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
 	room := p.budget.waitForRoom()
 	p.unlock()
 	defer p.mu.Lock()
@@ -292,13 +291,13 @@ func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-late:
-		return ErrQueueFull
+		return p.ErrQueueFull
 	}
 }
 
 // end counts the calls of a batch as delivered, if why is nil, or as dropped,
 // gives back its memory, and dispatches the result. The caller holds mu.
-func (p *pipeline) end(b *batch, why *DropError) {
+func (p *Pipeline) end(b *batch, why *Drop) {
 	n := int64(b.calls)
 	if why == nil {
 		p.stats.Delivered += n
@@ -319,7 +318,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 }
 
 // accepted is the number of calls accepted so far. The caller holds mu.
-func (p *pipeline) accepted() int64 {
+func (p *Pipeline) accepted() int64 {
 	if p.spool != nil {
 		return p.stats.Accepted
 	}
@@ -327,12 +326,12 @@ func (p *pipeline) accepted() int64 {
 }
 
 // pending is the number of accepted calls that have not ended. The caller holds mu.
-func (p *pipeline) pending() int64 {
-	return p.accepted() - p.stats.Delivered - p.stats.Dropped.Total()
+func (p *Pipeline) pending() int64 {
+	return p.accepted() - p.stats.Delivered - p.stats.Dropped.total()
 }
 
-// snapshot returns the counts, without those of rejected calls.
-func (p *pipeline) snapshot() Stats {
+// Stats returns the counts.
+func (p *Pipeline) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats

@@ -1,4 +1,4 @@
-package analytics
+package pipeline
 
 import (
 	"fmt"
@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
 // newTestWorker makes a spool worker whose pipeline and goroutine do not run. Its
@@ -24,9 +22,7 @@ func newTestWorker(t *testing.T, dir string, maxBytes int64) *spoolWorker {
 
 func (w *spoolWorker) appendCall(t *testing.T, body string) {
 	t.Helper()
-	s := &scratch{record: spool.Record{Buf: append(make([]byte, spool.HeadLen), body...)}}
-	s.record.Owner = s
-	require.NoError(t, w.add(t.Context(), s))
+	require.NoError(t, accept(w.Pipeline, body))
 }
 
 // sendAll ends all batches, and returns how many calls they had.
@@ -121,10 +117,10 @@ func TestSpoolWorkerRetriesReads(t *testing.T) {
 		require.NoError(t, os.Mkdir(files[0], 0o700)) // which is no regular file
 		go w.run()
 		time.Sleep(8500 * time.Millisecond)
-		require.Zero(t, w.snapshot().Dropped.Total())
+		require.Zero(t, w.Stats().Dropped.total())
 		time.Sleep(time.Second)
-		require.Equal(t, Drops{Damaged: 1}, w.snapshot().Dropped)
-		require.Zero(t, w.snapshot().Pending)
+		require.Equal(t, Drops{Damaged: 1}, w.Stats().Dropped)
+		require.Zero(t, w.Stats().Pending)
 		close(w.stop)
 		<-w.done
 		w.finish()

@@ -1,4 +1,4 @@
-package analytics
+package pipeline
 
 import (
 	"bytes"
@@ -44,7 +44,7 @@ func FuzzZipped(f *testing.F) {
 // splitAll splits a batch into single calls.
 func splitAll(b *batch, s *settings) (calls []string) {
 	if b.calls == 1 {
-		return []string{string(b.buf[len(bodyHead) : len(b.buf)-len(s.middle)-wire.IDLen-len(bodySeam)])}
+		return []string{string(b.buf[len(bodyHead) : len(b.buf)-len(s.Middle)-wire.IDLen-len(bodySeam)])}
 	}
 	first, second := b.split(b.buf, s)
 	return append(splitAll(first, s), splitAll(second, s)...)
@@ -54,8 +54,7 @@ func FuzzSplit(f *testing.F) {
 	f.Add(`{"a":"}"}`, "x", uint8(3))
 	f.Add("\\\"{[", "}{", uint8(20))
 	f.Fuzz(func(t *testing.T, key, value string, n uint8) {
-		s, err := New("k").settings()
-		require.NoError(t, err)
+		s := newSettings(Config{Middle: []byte(middle), WriteKey: "k"})
 		b := &batch{buf: []byte(bodyHead)}
 		var want []string
 		for i := range int(n) + 1 {

@@ -1,4 +1,4 @@
-package analytics
+package pipeline
 
 import (
 	"context"
@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 // result is the end of a batch, for the callback and, if the batch was lost, for
 // the log. Or it is an entry for the log.
 type result struct {
-	batch *batch     // without calls, for an entry
-	why   *DropError // nil if the batch was delivered
-	entry *entry     // nil for a batch
+	batch *batch // without calls, for an entry
+	why   *Drop  // nil if the batch was delivered
+	entry *entry // nil for a batch
 }
 
 // dispatcher passes results to the callback and to the log, one at a time and in
@@ -23,8 +24,8 @@ type result struct {
 // delays the loop nor is held by it.
 type dispatcher struct {
 	log      *logger
-	callback func(Result) // nil if there is none
-	release  func(*batch) // called when a result has been passed on; without mu
+	callback func(CallID, *Drop) // nil if there is none
+	release  func(*batch)        // called when a result has been passed on; without mu
 
 	goroutine sync.WaitGroup // run, while it runs
 
@@ -97,32 +98,28 @@ func (d *dispatcher) deliver(r result) {
 	if d.callback == nil {
 		return
 	}
-	var end Result
-	if r.why != nil {
-		end.Err = r.why
-	}
 	for _, id := range r.batch.ids {
-		end.MessageId, end.Type, end.Value = id.id, id.kind, id.value
-		d.call(end)
+		d.call(id, r.why)
 	}
 }
 
 // call calls the callback. A panic in it is logged.
-func (d *dispatcher) call(r Result) {
+func (d *dispatcher) call(ended CallID, why *Drop) {
 	defer func() {
 		if v := recover(); v != nil {
+			id, said := wire.Clip(ended.ID, wire.MaxRepeated/2), wire.Clip(d.log.secrets.redact(fmt.Sprint(v)), wire.MaxRepeated/2)
 			d.log.log(context.Background(), entry{
 				slog.LevelError, "callback panicked",
-				[]slog.Attr{slog.String("type", r.Type), slog.String("messageId", r.MessageId), slog.String("panic", fmt.Sprint(v))},
-				fmt.Sprintf("the callback panicked on %s %q: %v", r.Type, r.MessageId, v),
+				[]slog.Attr{slog.String("type", ended.Kind), slog.String("messageId", id), slog.String("panic", said)},
+				fmt.Sprintf("the callback panicked on %s %q: %s", ended.Kind, id, said),
 			})
 		}
 	}()
-	d.callback(r)
+	d.callback(ended, why)
 }
 
 // lost returns what is said of calls that were dropped.
-func lost(calls int, why *DropError) entry {
+func lost(calls int, why *Drop) entry {
 	attrs := []slog.Attr{slog.Int("calls", calls), slog.String("reason", string(why.Reason)), slog.Int("attempts", why.Attempts)}
 	if why.Status != 0 {
 		attrs = append(attrs, slog.Int("status", why.Status))
@@ -130,7 +127,7 @@ func lost(calls int, why *DropError) entry {
 	if why.Err != nil {
 		attrs = append(attrs, errorAttr(why.Err))
 	}
-	return entry{slog.LevelError, "calls lost", attrs, fmt.Sprintf("lost %s: %s", countCalls(int64(calls)), why.text())}
+	return entry{slog.LevelError, "calls lost", attrs, fmt.Sprintf("lost %s: %s", CountCalls(int64(calls)), why)}
 }
 
 // refusal returns what is said of a batch that is refused, before parts of it are

@@ -1,4 +1,4 @@
-package analytics
+package pipeline
 
 import (
 	"context"
@@ -8,20 +8,21 @@ import (
 
 // startFlush seals the open batch, and begins a wait for all calls accepted so far.
 // The caller holds mu.
-func (p *pipeline) startFlush() *flush {
+func (p *Pipeline) startFlush() *flush {
 	if p.open.calls > 0 {
 		p.seal(time.Now())
 	}
 	return p.flushes.start(p.seq, p.pending())
 }
 
-// undelivered is the error of a flush that ends now. The caller holds mu.
-func (p *pipeline) undelivered(f *flush, cut error) error {
+// undelivered is what a flush that ends now leaves. The caller holds mu.
+func (p *Pipeline) undelivered(f *flush, cut error) *Undelivered {
 	return p.flushes.outcome(f, p.stats.Dropped, cut, p.spool != nil)
 }
 
-// flush sends what is queued and waits for it.
-func (p *pipeline) flush(ctx context.Context) error {
+// Flush sends what is queued and waits for it until ctx ends. It returns nil if all calls
+// were delivered.
+func (p *Pipeline) Flush(ctx context.Context) *Undelivered {
 	p.mu.Lock()
 	f := p.startFlush()
 	p.unlock()
@@ -39,11 +40,11 @@ func (p *pipeline) flush(ctx context.Context) error {
 	} else {
 		cut = nil
 	}
-	err := p.undelivered(f, cut)
+	left := p.undelivered(f, cut)
 	if p.phase == running { // each call of Close reports it otherwise
 		p.flushes.report(p.stats.Dropped)
 	}
-	return err
+	return left
 }
 
 // abortGrace is how long the loop waits for attempts that were cancelled. Those of an
@@ -54,8 +55,8 @@ const abortGrace = time.Second
 // all results could be passed on in time.
 var errCallbackHangs = errors.New("analytics: Config.Callback, or the writer of Config.Logger, has not returned; it must not call Close or Shutdown, which wait for it")
 
-// close makes the pipeline accept no more calls, and end when all have ended.
-func (p *pipeline) close() {
+// Close makes the pipeline accept no more calls, and end when all have ended.
+func (p *Pipeline) Close() {
 	p.mu.Lock()
 	defer p.unlock()
 	if p.phase == running {
@@ -69,10 +70,11 @@ func (p *pipeline) close() {
 	}
 }
 
-// shutdown closes the pipeline and waits until all calls have ended and all results
-// are passed on. When ctx ends first, it gives up the rest.
-func (p *pipeline) shutdown(ctx context.Context) error {
-	p.close()
+// Shutdown closes the pipeline and waits until all calls have ended and all results
+// are passed on. When ctx ends first, it gives up the rest. It returns nil if all calls were
+// delivered. The error reports a callback or log writer that hangs.
+func (p *Pipeline) Shutdown(ctx context.Context) (*Undelivered, error) {
+	p.Close()
 	var hangs error
 	select {
 	case <-p.done:
@@ -87,14 +89,11 @@ func (p *pipeline) shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.unlock()
 	p.closing.left = p.pending() // includes calls that were being written when it was closed
-	if err := p.undelivered(p.closing, p.abortErr); err != nil {
-		return err
-	}
-	return hangs
+	return p.undelivered(p.closing, p.abortErr), hangs
 }
 
 // abort makes the loop give up the calls that have not ended, if there are any.
-func (p *pipeline) abort(why error) {
+func (p *Pipeline) abort(why error) {
 	p.mu.Lock()
 	defer p.unlock()
 	if p.phase == closing && p.pending() > 0 {

@@ -1,4 +1,4 @@
-package analytics
+package pipeline
 
 import (
 	"bytes"
@@ -20,19 +20,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 const (
 	// maxAnswer is how much of an answer is read, so that its connection can be
 	// used again. The connection of a longer one is closed.
 	maxAnswer = 64 << 10
-	// maxQuoted is how much of the text of an answer is quoted in an error.
-	maxQuoted = 256
 )
 
 // sender makes attempts, one after the other, while they succeed.
 type sender struct {
-	*pipeline
+	*Pipeline
 	request *http.Request // what all its requests have in common
 	timer   *time.Timer   // cancels them when an attempt has taken too long
 	answer  []byte        // the buffer that answers are read into
@@ -44,15 +43,15 @@ type sender struct {
 
 // send makes an attempt, and goes on with the batches that wait while attempts
 // succeed. It sends the last outcome to the loop.
-func (p *pipeline) send(ctx context.Context, j *job, u upload) {
+func (p *Pipeline) send(ctx context.Context, j *job, u upload) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &sender{pipeline: p, answer: make([]byte, 512)}
-	s.request = p.request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	s := &sender{Pipeline: p, answer: make([]byte, 512)}
+	s.request = p.Request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { s.read.Add(1) },
 	}))
-	s.timer = time.AfterFunc(p.timeout, func() {
-		cancel(fmt.Errorf("no answer within %v: %w", p.timeout, context.DeadlineExceeded))
+	s.timer = time.AfterFunc(p.Timeout, func() {
+		cancel(fmt.Errorf("no answer within %v: %w", p.Timeout, context.DeadlineExceeded))
 	})
 	var o outcome
 	defer func() { p.outcomes <- o }()
@@ -75,6 +74,23 @@ type transportError struct {
 	err  error
 }
 
+// transportError returns the error of a transport. The write key is redacted before the
+// text is cut: a part of the key would not be recognized.
+func (p *Pipeline) transportError(err error) error {
+	request, ok := err.(*url.Error) //nolint:errorlint // the outermost has the URL
+	if !ok {
+		return &transportError{wire.Clip(p.log.secrets.redact(err.Error()), wire.MaxRepeated), err}
+	}
+	to := wire.Clip(p.log.secrets.redact(request.URL), wire.MaxRepeated/2)
+	why := wire.Clip(p.log.secrets.redact(request.Err.Error()), wire.MaxRepeated-min(len(to), wire.MaxRepeated/2))
+	return &transportError{fmt.Sprintf("%s %q: %s", request.Op, to, why), err}
+}
+
+// panicked returns the error of a transport that panicked.
+func (p *Pipeline) panicked(v interface{}) error {
+	return errors.New("the HTTP transport panicked: " + wire.Clip(p.log.secrets.redact(fmt.Sprint(v)), wire.MaxRepeated))
+}
+
 func (e *transportError) Error() string { return e.text }
 func (e *transportError) Unwrap() error { return e.err }
 
@@ -82,7 +98,7 @@ func (e *transportError) Unwrap() error { return e.err }
 // that waits, whose upload it returns. That has no body if there is none, or if the loop is
 // to decide what is next. It also closes the gate: the loop may be busy while other senders
 // go on.
-func (p *pipeline) proceed(o *outcome) upload {
+func (p *Pipeline) proceed(o *outcome) upload {
 	p.mu.Lock()
 	defer p.unlock()
 	if o.retryAfter > 0 {
@@ -114,12 +130,12 @@ func (p *pipeline) proceed(o *outcome) upload {
 func (s *sender) attempt(u upload) (o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
-			o = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}
+			o = outcome{err: s.panicked(r)}
 		}
 		o.inUse = !s.timer.Stop() || s.read.Load() < s.readers.Load()
 	}()
 	started := time.Now()
-	s.timer.Reset(s.timeout)
+	s.timer.Reset(s.Timeout)
 	o = s.post(u)
 	if s.log.verbose {
 		s.log.log(s.request.Context(), attempted(o, len(u.body), time.Since(started)))
@@ -146,11 +162,11 @@ func attempted(o outcome, size int, took time.Duration) entry {
 
 func (s *sender) post(u upload) outcome {
 	ctx := s.request.Context()
-	if s.Value != nil {
+	if s.Values {
 		ctx = context.WithValue(ctx, idsKey{}, u.ids)
 	}
 	request := s.request.WithContext(ctx)
-	if !s.direct() { // other code may write to it
+	if !s.Transport.direct { // other code may write to it
 		request = s.request.Clone(ctx)
 	}
 	if u.retries > 0 {
@@ -170,7 +186,7 @@ func (s *sender) post(u upload) outcome {
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return outcome{err: cause}
 	} else if err != nil {
-		return outcome{err: &transportError{err.Error(), err}}
+		return outcome{err: s.transportError(err)}
 	}
 	defer res.Body.Close()
 	var text []byte
@@ -188,19 +204,12 @@ func (s *sender) post(u upload) outcome {
 	}
 }
 
-// direct reports whether requests go to the transport without an http.Client, whose
-// redirects are not wanted and whose copies of the header and the URL are an eighth
-// of the allocations of a request.
-func (s *sender) direct() bool {
-	return s.ownTransport != nil && s.client.Jar == nil && s.WrapTransport == nil
-}
-
 // do makes a request. Its errors are those of an http.Client.
 func (s *sender) do(request *http.Request) (*http.Response, error) {
-	if !s.direct() {
-		return s.client.Do(request)
+	if !s.Transport.direct {
+		return s.Transport.client.Do(request)
 	}
-	res, err := s.ownTransport.RoundTrip(request)
+	res, err := s.Transport.own.RoundTrip(request)
 	if err == nil {
 		return res, nil
 	}
@@ -228,12 +237,13 @@ func (s *sender) readAnswer(res *http.Response) []byte {
 
 // pause returns how long to wait after an attempt that failed. It is called without mu:
 // Config.Backoff is the caller's code. If that panics, the wait is the default one.
-func (p *pipeline) pause(tries *retry.Tries, retryAfter time.Duration) (pause retry.Pause) {
+func (p *Pipeline) pause(tries *retry.Tries, retryAfter time.Duration) (pause retry.Pause) {
 	defer func() {
 		if v := recover(); v != nil {
+			said := wire.Clip(p.log.secrets.redact(fmt.Sprint(v)), wire.MaxRepeated)
 			p.results.note(entry{
-				slog.LevelError, "backoff panicked", []slog.Attr{slog.String("panic", fmt.Sprint(v))},
-				fmt.Sprintf("Config.Backoff panicked: %v", v),
+				slog.LevelError, "backoff panicked", []slog.Attr{slog.String("panic", said)},
+				"Config.Backoff panicked: " + said,
 			})
 			pause = (&retry.Policy{Backoff: retry.DefaultBackoff(), Persist: true}).Pause(tries, 0)
 		}
@@ -243,7 +253,7 @@ func (p *pipeline) pause(tries *retry.Tries, retryAfter time.Duration) (pause re
 
 // answerError returns the error of an answer that is not a success. Text is the
 // server's.
-func (p *pipeline) answerError(status int, text []byte) error {
+func (p *Pipeline) answerError(status int, text []byte) error {
 	s := fmt.Sprintf("the collector answered %d %s", status, http.StatusText(status))
 	if status >= 300 && status <= 399 {
 		s += " (redirects are not followed; Endpoint must be the collector's own URL)"
@@ -254,11 +264,8 @@ func (p *pipeline) answerError(status int, text []byte) error {
 	if strings.ContainsFunc(said, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) {
 		said = strconv.QuoteToASCII(said)
 	}
-	if len(said) > maxQuoted {
-		said = strings.ToValidUTF8(said[:maxQuoted], "") + "…"
-	}
 	if said != "" {
-		s += ": " + said
+		s += ": " + wire.Clip(said, wire.MaxRepeated)
 	}
 	return errors.New(s)
 }

@@ -1,4 +1,4 @@
-package analytics
+package pipeline
 
 import (
 	"cmp"
@@ -25,7 +25,7 @@ func (l *loop) refuse(j *job) {
 			l.results.note(refusal(b))
 		}
 	}
-	j.parts.why = b.lost(DropRefused)
+	j.parts.why = b.lost(Refused)
 	if b.calls == 1 {
 		l.end(b, j.parts.why)
 	} else {
@@ -71,7 +71,7 @@ func (l *loop) splitRefused(j *job) {
 	s.parts += len(j.todo)
 	for _, b := range refused {
 		if s.parts+2 > maxParts {
-			l.end(b, b.lost(DropRefused))
+			l.end(b, b.lost(Refused))
 			continue
 		}
 		s.parts += 2

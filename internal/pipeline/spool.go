@@ -1,22 +1,15 @@
-package analytics
+package pipeline
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
-
-// ErrSpool is what errors.Is finds in the error of a call that could not be
-// written to Config.Spool, or of a spool that cannot be opened. The call was not
-// accepted. The error says what the file system said, and errors.Is finds that
-// too.
-var ErrSpool = errors.New("analytics: spool")
 
 // A record of the spool has room for the largest call.
 const _ = uint(spool.MaxBody - MaxCallBytes)
@@ -35,9 +28,9 @@ const (
 )
 
 // openSpool opens the spool, and counts the calls that an earlier process left.
-func (p *pipeline) openSpool() error {
+func (p *Pipeline) openSpool() error {
 	w := &spoolWorker{
-		pipeline: p,
+		Pipeline: p,
 		refill:   min(p.MaxBytes/2, maxRefill),
 		wake:     make(chan struct{}, 1),
 		stop:     make(chan struct{}),
@@ -45,7 +38,7 @@ func (p *pipeline) openSpool() error {
 	}
 	options := spool.Options{
 		MaxBytes:  p.SpoolMaxBytes,
-		Source:    sourceOf(p.writeKey),
+		Source:    sourceOf(p.WriteKey),
 		Sync:      p.SpoolSync,
 		Appended:  w.appended,
 		Freed:     w.freed,
@@ -55,12 +48,12 @@ func (p *pipeline) openSpool() error {
 	}
 	log, found, err := spool.Open(p.Spool, options)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrSpool, err)
+		return fmt.Errorf("%w: %w", p.ErrSpool, err)
 	}
 	p.mu.Lock()
 	defer p.unlock()
 	w.disk = log
-	w.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, log.Dir(), p.SpoolMaxBytes)
+	w.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", p.ErrQueueFull, log.Dir(), p.SpoolMaxBytes)
 	p.spool = w
 	p.seq = uint64(found.Last)
 	p.stats.Recovered, p.stats.Accepted = found.Records, found.Records
@@ -86,7 +79,7 @@ func (w *spoolWorker) logFound(found spool.Recovered) {
 	}
 	if n := found.Records; n > 0 && w.log.verbose {
 		w.note(slog.LevelDebug, "the spool has calls of an earlier process",
-			fmt.Sprintf("%s has %s of an earlier process", dir, countCalls(n)), slog.Int64("calls", n))
+			fmt.Sprintf("%s has %s of an earlier process", dir, CountCalls(n)), slog.Int64("calls", n))
 	}
 }
 
@@ -104,32 +97,24 @@ func sourceOf(writeKey string) (id [8]byte) {
 	return id
 }
 
-// accept accepts a call, with a spool once it is written.
-func (p *pipeline) accept(ctx context.Context, s *scratch) error {
-	if p.spool != nil {
-		return p.spool.add(ctx, s)
-	}
-	return p.add(ctx, s)
-}
-
 // add accepts a call once it is written.
-func (w *spoolWorker) add(ctx context.Context, s *scratch) error {
-	now := s.clock.now()
+func (w *spoolWorker) add(ctx context.Context, c *Call) error {
+	now := c.clock.now()
 	if w.WhenFull == Block {
-		w.awaitMemory(ctx, len(s.call()), now)
+		w.awaitMemory(ctx, len(c.Encoded()), now)
 	}
 	for {
-		switch err := w.disk.Append(&s.record, now); err {
+		switch err := w.disk.Append(&c.record, now); err {
 		case nil:
 			return nil
 		case spool.ErrClosed:
-			return ErrClosed
+			return w.ErrClosed
 		case spool.ErrFull:
-			if err := w.awaitRoom(ctx, &s.record); err != nil {
+			if err := w.awaitRoom(ctx, &c.record); err != nil {
 				return err
 			}
 		default:
-			return fmt.Errorf("%w: %w", ErrSpool, err)
+			return fmt.Errorf("%w: %w", w.ErrSpool, err)
 		}
 	}
 }
@@ -180,7 +165,7 @@ func (w *spoolWorker) awaitRoom(ctx context.Context, r *spool.Record) error {
 			return w.full
 		}
 	}
-	return ErrClosed
+	return w.ErrClosed
 }
 
 // discardOldest gives up the oldest segment that is on the disk alone. It reports
@@ -212,7 +197,7 @@ func (w *spoolWorker) count(r *spool.Record, now time.Time) {
 	if w.state == inMemory && w.appendToOpen(r.Body(), w.seq) {
 		return
 	}
-	if w.state == diskOnly || w.state == inMemory && w.place(r.Owner.(*scratch).id, r.Body(), w.seq, now) {
+	if w.state == diskOnly || w.state == inMemory && w.place(r.Owner.(*Call).CallID, r.Body(), w.seq, now) {
 		return
 	}
 	if w.open.calls > 0 {
@@ -240,7 +225,7 @@ func (w *spoolWorker) discarded(bodies [][]byte) {
 	}
 	w.mu.Lock()
 	defer w.unlock()
-	w.results.dispatch(result{batch: lost, why: &DropError{Reason: DropOverflow}})
+	w.results.dispatch(result{batch: lost, why: &Drop{Reason: Overflow}})
 }
 
 // warn logs a failure of the log that no caller is told of.
@@ -263,10 +248,10 @@ func (w *spoolWorker) warn(problem spool.Problem, err error) {
 }
 
 // readID returns what a callback is told an encoded call by.
-func readID(encoded []byte) callID {
+func readID(encoded []byte) CallID {
 	var id struct{ MessageId, Type string }
 	_ = json.Unmarshal(encoded, &id) // the client wrote it
-	return callID{id: id.MessageId, kind: id.Type}
+	return CallID{ID: id.MessageId, Kind: id.Type}
 }
 
 // run is the goroutine of the worker. It reads back calls that are on the disk
@@ -359,7 +344,7 @@ func (w *spoolWorker) openPage() {
 	for _, m := range p.Missing {
 		w.stats.Dropped.Damaged += int64(m.N)
 		w.flushes.ended(uint64(m.First), int64(m.N))
-		w.results.dispatch(result{batch: &batch{calls: m.N}, why: &DropError{Reason: DropDamaged, Err: p.Err}})
+		w.results.dispatch(result{batch: &batch{calls: m.N}, why: &Drop{Reason: Damaged, Err: p.Err}})
 	}
 	w.advance()
 }
@@ -377,7 +362,7 @@ func (w *spoolWorker) placePage(now time.Time) bool {
 	w.mu.Lock()
 	defer w.unlock()
 	for range min(placeAtOnce, w.page.Len()-w.placed) {
-		var id callID
+		var id CallID
 		if w.Callback != nil {
 			id = w.ids[w.placed]
 		}

@@ -1,0 +1,28 @@
+package pipeline
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The clock of calls is time.Now, whatever it was used for before.
+func TestClockOfCalls(t *testing.T) {
+	var c clock
+	before := time.Now()
+	milli := c.milli()
+	require.GreaterOrEqual(t, milli, before.UnixMilli())
+	require.False(t, c.now().Before(before))
+	require.False(t, c.now().After(time.Now()))
+	for range 2 { // another time in each
+		synctest.Test(t, func(t *testing.T) {
+			for _, pause := range []time.Duration{0, clockAge / 2, clockAge - 1, 1, clockAge, time.Hour} {
+				time.Sleep(pause)
+				require.Equal(t, time.Now().UnixMilli(), c.milli())
+				require.Equal(t, time.Now(), c.now())
+			}
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/url"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
+)
+
+const middle = `],"context":{},"messageId":"`
+
+var testErrors = Errors{ErrClosed: errors.New("closed"), ErrQueueFull: errors.New("full"), ErrSpool: errors.New("spool")}
+
+// complete sets the fields of a Config that every pipeline needs, where a test has not.
+func complete(t *testing.T, config Config, transport http.RoundTripper) Config {
+	t.Helper()
+	made, err := NewTransport(http.Client{Transport: transport}, 4, nil)
+	require.NoError(t, err)
+	config.FlushAt = cmp.Or(config.FlushAt, 20)
+	config.FlushAfter = 5 * time.Second
+	config.MaxInFlight = cmp.Or(config.MaxInFlight, 4)
+	config.MaxBytes = cmp.Or(config.MaxBytes, 64<<20)
+	config.SpoolMaxBytes = cmp.Or(config.SpoolMaxBytes, 1<<30)
+	config.WriteKey = "key"
+	config.Middle = []byte(middle)
+	config.Request = &http.Request{Method: http.MethodPost, URL: &url.URL{Scheme: "http", Host: "collector"}, Header: http.Header{}}
+	if config.Gzip {
+		config.Request.Header.Set("Content-Encoding", "gzip")
+	}
+	config.Transport = made
+	config.Timeout = 10 * time.Second
+	config.Policy = retry.Policy{Attempts: retry.DefaultAttempts, Persist: true, Backoff: retry.DefaultBackoff(), MaxBackoff: retry.DefaultMaxBackoff, MaxRateLimit: retry.DefaultMaxRateLimit}
+	config.Logger = log.New(io.Discard, "", 0)
+	config.Errors = testErrors
+	return config
+}
+
+// newTestPipeline makes a pipeline whose goroutine does not run.
+func newTestPipeline(t *testing.T, config Config) *Pipeline {
+	t.Helper()
+	return newPipeline(complete(t, config, nil))
+}
+
+// startTestPipeline makes a pipeline that sends by a transport.
+func startTestPipeline(t *testing.T, config Config, transport http.RoundTripper) *Pipeline {
+	t.Helper()
+	p, err := Open(complete(t, config, transport))
+	require.NoError(t, err)
+	p.Start()
+	return p
+}
+
+// accept makes a call of bytes that are encoded.
+func accept(p *Pipeline, encoded string) error {
+	c := NewCall()
+	defer c.Release()
+	buf, _ := c.Begin()
+	c.End(append(buf, encoded...))
+	return p.Accept(context.Background(), c)
+}
+
+// cut is a context that has ended.
+func cut() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// silent is a transport that never answers.
+type silent struct{}
+
+func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, context.Cause(r.Context())
+}
+
+// taker is a transport that takes every batch.
+type taker struct{}
+
+func (taker) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, err := io.Copy(io.Discard, r.Body)
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, err
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

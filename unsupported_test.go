@@ -1,0 +1,46 @@
+package analytics_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go"
+	"github.com/seed-45eadc4a/analytics-go/internal/wire/unsupported"
+)
+
+// The error of a value that is no JSON is that of encoding/json, wherever the value is.
+func TestUnsupportedValuesAreErrorsOfEncodingJSON(t *testing.T) {
+	client := newClient(t, &collector{}, analytics.Config{})
+	enqueue := func(v interface{}) error {
+		return client.Enqueue(t.Context(), &analytics.Track{UserId: "u", Event: "e", Properties: map[string]interface{}{"v": v}})
+	}
+	for title, v := range unsupported.Values() {
+		t.Run(title, func(t *testing.T) {
+			err := enqueue(v)
+			require.ErrorAs(t, err, new(*analytics.FieldError))
+			require.ErrorAs(t, err, new(*json.UnsupportedValueError))
+		})
+	}
+	for title, v := range unsupported.Types() {
+		t.Run(title, func(t *testing.T) {
+			err := enqueue(v)
+			require.ErrorAs(t, err, new(*analytics.FieldError))
+			require.ErrorAs(t, err, new(*json.UnsupportedTypeError))
+		})
+	}
+	for title, a := range map[string]slog.Attr{
+		"float":    slog.Float64("v", math.NaN()),
+		"in group": slog.Group("g", slog.Float64("v", math.Inf(1))),
+		"any":      slog.Any("v", []float64{math.NaN()}),
+	} {
+		t.Run("attribute, "+title, func(t *testing.T) {
+			err := client.Enqueue(t.Context(), &analytics.Track{UserId: "u", Event: "e", Attrs: []slog.Attr{a}})
+			require.ErrorAs(t, err, new(*json.UnsupportedValueError))
+		})
+	}
+	require.NoError(t, client.Close())
+}
