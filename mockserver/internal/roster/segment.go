@@ -129,6 +129,51 @@ func Read(segments int, get func(number int) ([]byte, error)) Seq {
 	}
 }
 
+// Salvage yields the entries of the segments that can be read. It skips a segment if get
+// returns ErrCorrupt or bytes with a wrong checksum, and yields the entries of fill that sort
+// between the neighbors of the segment in its place.
+func Salvage(segments int, get func(number int) ([]byte, error), fill Seq) Seq {
+	return func(yield func(Entry, error) bool) {
+		gap, last := false, "" // user
+		for n := range segments {
+			segment, err := get(n)
+			if err == nil {
+				_, err = checked(segment)
+			}
+			if errors.Is(err, ErrCorrupt) {
+				gap = true
+				continue
+			}
+			for e, err := range entries(segment, err) {
+				if gap && err == nil && !yieldBetween(fill, last, e.User, yield) || !yield(e, err) {
+					return
+				}
+				gap, last = false, e.User
+			}
+		}
+		if gap {
+			yieldBetween(fill, last, "", yield)
+		}
+	}
+}
+
+// yieldBetween yields the entries that sort after one user and before another; an empty user
+// is no bound. It returns false after an error, or if yield does.
+func yieldBetween(all Seq, after, before string, yield func(Entry, error) bool) bool {
+	for e, err := range all {
+		switch {
+		case err != nil:
+			yield(Entry{}, err)
+			return false
+		case before != "" && e.User >= before:
+			return true
+		case e.User > after && !yield(e, nil):
+			return false
+		}
+	}
+	return true
+}
+
 // ErrCorrupt says that a segment is not as it was written.
 var ErrCorrupt = errors.New("its bytes are not those that were written")
 

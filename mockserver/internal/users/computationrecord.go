@@ -2,10 +2,12 @@ package users
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
@@ -111,6 +113,31 @@ func (r computationRecord) told() []storedList {
 	return lists
 }
 
+// begun returns the number of the last sync that is done or running; 0 if there is none.
+func (r computationRecord) begun() int {
+	begun := r.done()
+	if len(r.Queue) > 0 && r.next().State == SyncRunning {
+		begun++
+	}
+	if begun == 0 {
+		return 0
+	}
+	return r.Syncs[begun-1].Number
+}
+
+// telling returns the last list whose calls are made, or were.
+func (r computationRecord) telling() storedList {
+	if len(r.Queue) > 0 && r.next().State == SyncRunning && r.next().Deletion == "" {
+		return r.Queue[0].storedList
+	}
+	return r.Current
+}
+
+// messageID is that of the call in which a sync tells of a user.
+func (r computationRecord) messageID(sync, user string) string {
+	return fmt.Sprintf("%s-%s-%s", r.Kind, sync, digest.Of(r.Secret, sync, user))
+}
+
 // hasErased reports whether the users of a deletion request were taken out of the
 // list, or will be.
 func (r computationRecord) hasErased(request string) bool {
@@ -122,6 +149,19 @@ func computationKey(id string) string { return computationPrefix + "." + id }
 // loadComputation returns the record of a computation, or state.ErrNotFound.
 func (u *Service) loadComputation(ctx context.Context, id string) (computationRecord, error) {
 	return state.Load[computationRecord](ctx, u.state, computationKey(id))
+}
+
+// named returns the computation as its name has it: with the newest list.
+func (r computationRecord) named(newest Sync) Computation {
+	c := r.Computation
+	c.Syncs = []Sync{newest}
+	return c
+}
+
+// lacks reports whether the record has lost the update that queued a sync.
+func (r computationRecord) lacks(s Sync) bool {
+	displaced := len(r.Syncs) > 0 && r.Syncs[0].Number > s.Number
+	return !displaced && !slices.ContainsFunc(r.Syncs, func(known Sync) bool { return known.Deletion == "" && known.Timestamp.Equal(s.Timestamp) })
 }
 
 // enqueue makes an upload the next list of a computation. Where there is none yet, it
@@ -151,6 +191,9 @@ func (u *Service) enqueue(ctx context.Context, of computationRecord, list stored
 	if refused != nil {
 		u.deleteLists(of.ID, list) // after any other error it may be queued
 	}
+	if err == nil && sync.Deletion == "" {
+		err = state.Put(ctx, u.state, nameKey(computationKey(of.ID)), of.named(sync))
+	}
 	if err != nil {
 		return Sync{}, err
 	}
@@ -158,13 +201,44 @@ func (u *Service) enqueue(ctx context.Context, of computationRecord, list stored
 	return sync, nil
 }
 
-// readStored yields a stored list of a computation.
+// readStored yields a stored list of a computation. The error is roster.ErrCorrupt if a
+// segment is lost; see repair.
 func (u *Service) readStored(ctx context.Context, id string, list storedList) roster.Seq {
-	return roster.Read(list.Segments, func(n int) ([]byte, error) {
-		segment, _, err := u.state.Get(ctx, partKey(segmentPrefix, id, list.Upload, n))
-		return segment, err
-	})
+	return roster.Read(list.Segments, u.segments(ctx, id, list))
 }
+
+// salvageStored yields the entries of a stored list that are not lost, and the entries of
+// fill in place of the others.
+func (u *Service) salvageStored(ctx context.Context, id string, list storedList, fill roster.Seq) roster.Seq {
+	return roster.Salvage(list.Segments, u.segments(ctx, id, list), fill)
+}
+
+// segments returns a function that reads the segments of a stored list.
+func (u *Service) segments(ctx context.Context, id string, list storedList) func(int) ([]byte, error) {
+	return func(n int) ([]byte, error) {
+		segment, _, err := u.state.Get(ctx, partKey(segmentPrefix, id, list.Upload, n))
+		if errors.Is(err, state.ErrNotFound) {
+			err = u.missingSegment(ctx, id, list)
+		}
+		return segment, err
+	}
+}
+
+// missingSegment returns roster.ErrCorrupt if the record still names the list: a list is
+// deleted only after its record names another.
+func (u *Service) missingSegment(ctx context.Context, id string, list storedList) error {
+	r, err := u.loadComputation(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(r.lists(), list) {
+		return errReplaced
+	}
+	return roster.ErrCorrupt
+}
+
+// errReplaced ends the reading of a list that another process has replaced.
+var errReplaced = errors.New("mockserver: another process has replaced the list")
 
 // upload stores a list of a computation, which no record names yet.
 func (u *Service) upload(ctx context.Context, id string, entries roster.Seq) (storedList, error) {

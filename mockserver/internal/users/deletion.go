@@ -135,6 +135,9 @@ func (u *Service) takeDeletion(ctx context.Context, users []string, asked deleti
 	case taken.Fingerprint != asked.Fingerprint:
 		return Deletion{}, fmt.Errorf("%w: deletion request %q was made before, for other users or another source", state.ErrExists, asked.ID)
 	}
+	if err := state.Put(ctx, u.state, nameKey(deletionKey(key)), taken.Deletion); err != nil {
+		return Deletion{}, err
+	}
 	u.work.kick(deletionKey(key))
 	return u.counted(ctx, key, taken)
 }
@@ -164,10 +167,20 @@ func (u *Service) counted(ctx context.Context, key string, r deletionRecord) (De
 func (u *Service) Deletion(ctx context.Context, id string) (Deletion, error) {
 	key := digest.Of(id)
 	r, err := u.loadDeletion(ctx, key)
+	if errors.Is(err, state.ErrNotFound) {
+		lost, err := lostRecord[Deletion](ctx, u, deletionKey(key))
+		return lost.withoutRecord(), unknownDeletion(id, err)
+	}
 	if err != nil {
-		return Deletion{}, unknownDeletion(id, err)
+		return Deletion{}, err
 	}
 	return u.counted(ctx, key, r)
+}
+
+// withoutRecord returns a request of which only the name is left.
+func (d Deletion) withoutRecord() Deletion {
+	d.LostUsers, d.LostRecord = d.Users, true
+	return d
 }
 
 func unknownDeletion(id string, err error) error {
@@ -184,6 +197,13 @@ func (u *Service) Deletions(ctx context.Context) ([]Deletion, error) {
 		d, err := u.counted(ctx, key, r)
 		all = append(all, d)
 		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = lostRecords(ctx, u, deletionPrefix, func(_ string, d Deletion) error {
+		all = append(all, d.withoutRecord())
+		return nil
 	})
 	slices.SortFunc(all, func(a, b Deletion) int {
 		if byTime := b.RequestedAt.Compare(a.RequestedAt); byTime != 0 {
@@ -222,6 +242,9 @@ func (u *Service) DeletionOutcomes(ctx context.Context, id string, filter Outcom
 			}
 		}
 	}
+	if errors.Is(err, state.ErrNotFound) {
+		_, err = lostRecord[Deletion](ctx, u, deletionKey(key)) // with its outcomes
+	}
 	if err != nil {
 		return nil, false, unknownDeletion(id, err)
 	}
@@ -257,7 +280,7 @@ func (u *Service) WaitDeletion(ctx context.Context, id string) (Deletion, error)
 	var d Deletion
 	err := u.await(ctx, deletionKey(digest.Of(id)), func() (done bool, err error) {
 		d, err = u.Deletion(context.WithoutCancel(ctx), id)
-		return !d.CompletedAt.IsZero(), err
+		return d.LostRecord || !d.CompletedAt.IsZero(), err
 	})
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("mockserver: waited for deletion request %q: %w", id, err)

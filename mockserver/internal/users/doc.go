@@ -12,6 +12,10 @@
 // differences and the messageIds of their calls are the same each time, so whoever
 // takes over after a crash goes on, and a call that comes twice is the same call.
 //
+// Before each attempt at a call the current list, which is the last whose calls have begun
+// to be made, is searched for its user. A call that this list contradicts is not sent: the
+// calls of newer lists may have come before it, and a receiver may believe the last one.
+//
 // # The path of a deletion request
 //
 // Its users are stored in chunks, then its record. A notification for each user and
@@ -29,7 +33,7 @@
 //
 // Requests wait for the store; at most four lists are read at a time. Work in the
 // background waits for the store, for the journal, and while a destination has more
-// than 20,000 calls before it. Observe only notes an outcome.
+// than 20,000 calls before it. Observe only notes an outcome. Superseded waits for the store.
 //
 // # What guards what
 //
@@ -43,17 +47,17 @@
 //
 //  1. start.go: the service begins and ends, and deletes what was given up
 //  2. deletion.go: a deletion request is taken, and asked about
-//  3. deletionsend.go: notifications are made
+//  3. deletionsend.go: the work on one request: notifications are made
 //  4. deletionlost.go: those that were lost are made again
-//  5. deletionwork.go: the work on one request, by the process that has its lease
-//  6. deletionoutcome.go: outcomes of notifications are taken, and stored
-//  7. deletionrecord.go: one request, as it is stored
-//  8. sync.go: an audience or a computed trait is given a list, and asked about
-//  9. syncwork.go: the calls of a list are made; users are taken out of all lists
+//  5. deletionoutcome.go: outcomes of notifications are taken, and stored
+//  6. deletionrecord.go: one request, as it is stored
+//  7. sync.go: an audience or a computed trait is given a list, and asked about
+//  8. syncwork.go: the calls of a list are made; users are taken out of all lists
+//  9. lost.go: lists of which segments or the record are lost
 //  10. computationrecord.go: one audience or computed trait, as it is stored, and its lists
 //  11. list.go: the lines of a list
 //  12. uploads.go: how what is stored beside a record is named
-//  13. emit.go: calls that the collector makes itself
+//  13. emit.go: calls that the collector makes itself, and those that newer ones supersede
 //  14. scope.go: the sources and destinations that are meant
 //  15. users.go: what all of these work with, and the turn of a process to work on a record
 //  16. outcomes.go: outcomes of notifications are gathered

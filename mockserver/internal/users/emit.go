@@ -1,15 +1,20 @@
 package users
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -142,4 +147,53 @@ func (e *emitter) call(now time.Time, of ownCall) tracking.Call {
 	b = fields.AppendTimeMember(b, `,"timestamp":"`, c.Timestamp)
 	c.Body = append(b, '}')
 	return c
+}
+
+// superseded is the reason of notices that a newer list has overtaken.
+const superseded = "superseded: a newer list says otherwise of the user"
+
+// Superseded returns why a call must not be sent any more: it tells of a user in an
+// audience or a computed trait, whose current list says otherwise. It is empty for every
+// other call, and where the list cannot be read.
+func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason string) {
+	id, number, ok := computationOfMessage(c.ID)
+	if !ok {
+		return ""
+	}
+	var told struct{ Traits map[string]json.RawMessage }
+	if json.Unmarshal(c.Body, &told) != nil {
+		return ""
+	}
+	for unreadable := ""; ; {
+		r, err := u.loadComputation(ctx, id)
+		if err != nil || c.Source != r.Source || c.ID != r.messageID(fmt.Sprintf("%s-%d", id, number), c.UserID) || number >= r.begun() {
+			return ""
+		}
+		list := r.telling()
+		now, err := u.valueIn(ctx, r, list, c.UserID)
+		switch {
+		case err == nil && bytes.Equal(told.Traits[r.Key], now), err != nil && list.Upload == unreadable:
+			return ""
+		case err == nil:
+			return superseded
+		}
+		unreadable = list.Upload // another list may have replaced it meanwhile
+	}
+}
+
+// computationOfMessage returns the computation and the number of the sync that a
+// messageId names, which anyone may have made up.
+func computationOfMessage(messageID string) (id string, sync int, ok bool) {
+	parts := strings.SplitN(messageID, "-", 4)
+	if len(parts) != 4 || parts[0] != string(KindAudience) && parts[0] != string(KindTrait) || !digest.Valid(parts[1]) {
+		return "", 0, false
+	}
+	sync, err := strconv.Atoi(parts[2])
+	return parts[1], sync, err == nil
+}
+
+// valueIn returns the JSON that tells of a user as a list of a computation has it.
+func (u *Service) valueIn(ctx context.Context, r computationRecord, list storedList, user string) ([]byte, error) {
+	e, listed, err := roster.Find(list.Segments, u.segments(ctx, r.ID, list), user)
+	return r.Kind.value(e.Value, listed), err
 }

@@ -74,7 +74,13 @@ func (u *Service) clean(ctx context.Context) error {
 		r, err := u.loadDeletion(ctx, key)
 		return []string{r.Upload}, err
 	})
-	return errors.Join(lists, chunks)
+	names := lostRecords(ctx, u, deletionPrefix, func(key string, d Deletion) error {
+		if time.Since(d.RequestedAt) > DeletionKept {
+			return u.deleteNamed(ctx, deletionKey(key))
+		}
+		return nil
+	})
+	return errors.Join(lists, chunks, names)
 }
 
 // cleanUploads deletes those that were given up and that the record of their ID does not

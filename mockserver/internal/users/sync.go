@@ -151,7 +151,7 @@ func (u *Service) dryRun(ctx context.Context, before computationRecord, list ros
 		return Sync{}, emptyList(r)
 	}
 	told := before.told()
-	dry.Entered, dry.Left, err = roster.CountChanges(roster.Diff(u.readStored(ctx, before.ID, told[len(told)-1]), list, r.Full))
+	dry.Entered, dry.Left, err = roster.CountChanges(roster.Diff(u.salvageStored(ctx, before.ID, told[len(told)-1], roster.Empty), list, r.Full))
 	if err != nil {
 		return Sync{}, fmt.Errorf("mockserver: %w", err)
 	}
@@ -160,9 +160,20 @@ func (u *Service) dryRun(ctx context.Context, before computationRecord, list ros
 
 // Computations returns all audiences and computed traits, by name.
 func (u *Service) Computations(ctx context.Context) ([]Computation, error) {
-	var all []Computation
+	var records []computationRecord
 	err := state.Each(ctx, u.state, computationPrefix, func(_ string, r computationRecord) error {
-		all = append(all, r.Computation)
+		records = append(records, r)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all, err := u.withLost(ctx, records...)
+	if err != nil {
+		return nil, err
+	}
+	err = lostRecords(ctx, u, computationPrefix, func(_ string, c Computation) error {
+		all = append(all, c.withoutRecord())
 		return nil
 	})
 	slices.SortFunc(all, func(a, b Computation) int {
@@ -171,16 +182,34 @@ func (u *Service) Computations(ctx context.Context) ([]Computation, error) {
 	return all, err
 }
 
+// withoutRecord returns a computation of which only the name is left.
+func (c Computation) withoutRecord() Computation {
+	c.LostRecord, c.Syncs = true, []Sync{}
+	return c
+}
+
 // Computation returns the audience or computed trait of an ID, or state.ErrUnknown.
 func (u *Service) Computation(ctx context.Context, id string) (Computation, error) {
 	r, err := u.knownComputation(ctx, id)
-	return r.Computation, err
+	if err != nil || r.LostRecord {
+		return r.Computation, err
+	}
+	all, err := u.withLost(ctx, r)
+	if err != nil {
+		return Computation{}, err
+	}
+	return all[0], nil
 }
 
 func (u *Service) knownComputation(ctx context.Context, id string) (computationRecord, error) {
 	r, err := computationRecord{}, state.ErrNotFound
 	if digest.Valid(id) {
 		r, err = u.loadComputation(ctx, id)
+	}
+	if errors.Is(err, state.ErrNotFound) && digest.Valid(id) {
+		var name Computation
+		name, err = lostRecord[Computation](ctx, u, computationKey(id))
+		r.Computation = name.withoutRecord()
 	}
 	if errors.Is(err, state.ErrNotFound) {
 		err = fmt.Errorf("%w: there is no audience or trait with the ID %q", state.ErrUnknown, id)
@@ -191,7 +220,7 @@ func (u *Service) knownComputation(ctx context.Context, id string) (computationR
 // Sync returns the sync of an ID, or state.ErrUnknown, also where newer ones have
 // displaced it.
 func (u *Service) Sync(ctx context.Context, id string) (Sync, error) {
-	all, err := u.Computation(ctx, computationOfSync(id))
+	all, err := u.knownComputation(ctx, computationOfSync(id))
 	if err != nil && !errors.Is(err, state.ErrUnknown) {
 		return Sync{}, err
 	}
@@ -231,7 +260,7 @@ func (u *Service) ForgetComputation(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := u.state.Delete(ctx, computationKey(id)); err != nil {
+	if err := u.deleteNamed(ctx, computationKey(id)); err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}
 	u.deleteLists(id, r.lists()...)

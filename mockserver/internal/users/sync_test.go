@@ -2,6 +2,7 @@ package users_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -136,7 +137,7 @@ func (j gatedJournal) Append(ctx context.Context, b event.Batch) error {
 
 func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config, box := oneSource(hooks("crm")...)
+		config, _ := oneSource(hooks("crm")...)
 		gated := newGatedJournal()
 		config.Journal = gated
 		c := start(t, config)
@@ -168,7 +169,9 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 		}
 		settle(t, c)
 		bySync := map[int][]string{}
-		for _, d := range box.take() {
+		for _, r := range c.History().Records(nil) {
+			var d notice
+			require.NoError(t, json.Unmarshal(r.Call.Body, &d))
 			if n := d.Context.Audience.Sync; d.Context.Audience.Name == "Big Spenders" {
 				bySync[n] = append(bySync[n], fmt.Sprintf("%s=%v", d.UserID, d.Traits["big_spenders"]))
 				assert.Equal(t, requested[n-1].Timestamp, d.Timestamp)

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
@@ -54,7 +54,10 @@ func (u *Service) workOnSync(ctx context.Context, id string) error {
 	} else {
 		err = w.tell(ctx)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, roster.ErrCorrupt):
+		return w.repair(ctx, err) // and begin again
+	case err != nil:
 		return err
 	}
 	return w.finish(ctx, list)
@@ -163,21 +166,21 @@ func (w *syncWork) tell(ctx context.Context) error {
 }
 
 // messageID is the same each time that this sync tells of this user.
-func (w *syncWork) messageID(user string) string {
-	return fmt.Sprintf("%s-%s-%s", w.record.Kind, w.sync().ID, digest.Of(w.record.Secret, w.sync().ID, user))
-}
+func (w *syncWork) messageID(user string) string { return w.record.messageID(w.sync().ID, user) }
 
 func (w *syncWork) traits(c roster.Change) []byte {
-	value := c.Value
+	return append(append(slices.Clone(w.trait), w.record.Kind.value(c.Value, !c.Removed)...), '}')
+}
+
+// value returns the JSON that tells of a user, who may be in the list with a value.
+func (k ComputationKind) value(value []byte, listed bool) []byte {
 	switch {
-	case w.record.Kind == KindTrait && c.Removed:
-		value = []byte("null")
-	case c.Removed:
-		value = []byte("false")
-	case w.record.Kind == KindAudience:
-		value = []byte("true")
+	case k == KindAudience:
+		return strconv.AppendBool(nil, listed)
+	case !listed:
+		return []byte("null")
 	}
-	return append(append(slices.Clone(w.trait), value...), '}')
+	return value
 }
 
 // flush brings the calls that were gathered to the journal, once the destination may
@@ -246,32 +249,42 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 }
 
 // eraseUsers takes the users of a deletion request out of all lists of some sources,
-// after the syncs that are queued. It may be called again for the same request.
+// after the syncs that are queued. It may be called again for the same request. An error of
+// one computation does not keep the others from being changed.
 func (u *Service) eraseUsers(ctx context.Context, sources []string, request string, users roster.Seq) error {
-	return state.Each(ctx, u.state, computationPrefix, func(id string, r computationRecord) error {
-		if !slices.Contains(sources, r.Source) || r.hasErased(request) {
-			return nil
+	var failed []error
+	err := state.Each(ctx, u.state, computationPrefix, func(_ string, r computationRecord) error {
+		if slices.Contains(sources, r.Source) && !r.hasErased(request) {
+			if err := u.eraseFrom(ctx, r, request, users); err != nil {
+				failed = append(failed, fmt.Errorf("%s %q: %w", r.Kind, r.Name, err))
+			}
 		}
-		if holds, err := u.holdsAny(ctx, r, users); err != nil || !holds {
-			return err
-		}
-		list, err := u.upload(ctx, id, users)
-		if err != nil {
-			return err
-		}
-		_, err = u.enqueue(ctx, r, list, Sync{Deletion: request})
-		if errors.Is(err, state.ErrNotFound) {
-			return nil // forgotten meanwhile
-		}
-		return err
+		return nil
 	})
+	return errors.Join(append(failed, err)...)
+}
+
+// eraseFrom queues a sync that takes users out of the lists of a computation, if they hold any.
+func (u *Service) eraseFrom(ctx context.Context, r computationRecord, request string, users roster.Seq) error {
+	if holds, err := u.holdsAny(ctx, r, users); err != nil || !holds {
+		return err
+	}
+	list, err := u.upload(ctx, r.ID, users)
+	if err != nil {
+		return err
+	}
+	_, err = u.enqueue(ctx, r, list, Sync{Deletion: request})
+	if errors.Is(err, state.ErrNotFound) {
+		return nil // forgotten meanwhile
+	}
+	return err
 }
 
 // holdsAny reports whether one of some users is in the current list, or in one that
-// is queued.
+// is queued. Lost users count as users of the request.
 func (u *Service) holdsAny(ctx context.Context, r computationRecord, users roster.Seq) (bool, error) {
 	for _, list := range r.told() {
-		rest, err := roster.Count(roster.Without(u.readStored(ctx, r.ID, list), users))
+		rest, err := roster.Count(roster.Without(u.salvageStored(ctx, r.ID, list, roster.Empty), users))
 		if err != nil {
 			return false, fmt.Errorf("mockserver: %w", err)
 		}

@@ -28,6 +28,12 @@ type Computation struct {
 	// Users is how many the destination was told of: the members of an audience,
 	// or those who have a value.
 	Users int64 `json:"users"`
+	// LostUsers is the number of users whose stored entries were lost through corruption
+	// that an operator accepted, since the last list that was sent without a loss.
+	LostUsers int64 `json:"lostUsers,omitempty"`
+	// LostRecord reports that the record was lost in this way, with its lists and syncs.
+	// The next list is a first one.
+	LostRecord bool `json:"lostRecord,omitempty"`
 	// Syncs are those that are done, of which the last 20 are kept, and then those
 	// that are not, in their order.
 	Syncs []Sync `json:"syncs"`
@@ -94,6 +100,10 @@ type Sync struct {
 	Left    int64 `json:"left"`
 	// Sent is how many of their calls are in the journal.
 	Sent int64 `json:"sent"`
+	// LostUsers is the number of users of this list and of the list before it whose stored
+	// entries were lost through corruption that an operator accepted. The other users are
+	// not affected. Send the list again to notify the destination of them.
+	LostUsers int64 `json:"lostUsers,omitempty"`
 	// Waiting says what a running sync waits for, if it does.
 	Waiting string `json:"waiting,omitempty"`
 	Full    bool   `json:"full,omitempty"`
@@ -135,6 +145,9 @@ type Deletion struct {
 	// that an operator accepted. Their notifications may be missing; the other users are
 	// not affected. Request the deletion again under another ID to notify them.
 	LostUsers int `json:"lostUsers,omitempty"`
+	// LostRecord reports that the record of the request was lost in this way. The request
+	// can be made again under its ID.
+	LostRecord bool `json:"lostRecord,omitempty"`
 	// Targets are the destinations that are notified, for each source.
 	Targets []DeletionTarget `json:"targets"`
 }
