@@ -43,7 +43,7 @@ type delivery struct {
 	tracking.Outcome
 	decided    bool          // false where it was interrupted, or waits for others
 	kept       bool          // it was filtered, and is listed to be replayed
-	due        time.Time     // where calls have an order, and this one is pending: when it is to come again; the zero time stands for at once
+	due        time.Time     // where calls have an order, and this one is pending: when it may be tried again; the zero time stands for at once, or when those before it have ended
 	retryAfter time.Duration // asked for by a receiver
 }
 
@@ -86,10 +86,21 @@ func (j *job) quarantine() (reason string) {
 	return j.Quarantine(j.call)
 }
 
+func (j *job) superseded() (reason string) {
+	if j.Superseded == nil {
+		return ""
+	}
+	return j.Superseded(j.requests.parent, j.call)
+}
+
 // run delivers the call, which the gate has admitted.
 func (j *job) run() (o outcome, cause string) {
 	// The settings may have changed while it waited, perhaps because it failed for a wrong URL.
 	if j.destination != j.settings.Load() && !j.prepare() {
+		return outcomeUnknown, ""
+	}
+	if reason := j.superseded(); reason != "" {
+		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: reason}, decided: true}
 		return outcomeUnknown, ""
 	}
 	body, err := webhook.Payload(j.call.Body, j.destination.AliasFields)

@@ -19,7 +19,7 @@
 // # What may block
 //
 // The worker waits for the journal, an entry for the gate and the journal, a call for
-// its webhooks. A destination that hangs fills its own gate and nobody else's: its
+// Superseded and its webhooks. A destination that hangs fills its own gate and nobody else's: its
 // backlog stays in the journal.
 //
 // # What guards what

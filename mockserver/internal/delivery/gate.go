@@ -17,11 +17,13 @@ import (
 // A call is run by a goroutine that then runs the next one that may begin: while calls
 // wait, none is started or woken for them.
 type gate struct {
-	changed func(is breakerState, cause string)
+	changed   func(is breakerState, cause string)
+	recovered func() // called when a call is answered after many have failed
 
 	mu       sync.Mutex // guards what follows
 	maxCalls int        // under way at once
 	calls    int        // under way
+	missed   int        // calls that have failed in a row, also those that had failed before
 	breaker  breaker
 	limiter  limiter
 	queue    fairQueue
@@ -32,7 +34,7 @@ type gate struct {
 // newGate returns a gate. It calls changed when the state of the destination changes,
 // with what a call failed with.
 func newGate(maxCalls int, changed func(is breakerState, cause string)) *gate {
-	return &gate{maxCalls: maxCalls, changed: changed, queue: newFairQueue(maxCalls)}
+	return &gate{maxCalls: maxCalls, changed: changed, recovered: func() {}, queue: newFairQueue(maxCalls)}
 }
 
 // configure changes how many calls may be under way at once, and how many may begin in a
@@ -173,6 +175,14 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	l.underWay--
 	g.calls--
 	g.queue.done(l, o)
+	recovered := o == outcomeAnswered && g.missed >= downAfter
+	switch o {
+	case outcomeAnswered:
+		g.missed = 0
+	case outcomeUnknown:
+	default:
+		g.missed++
+	}
 	was, probe := g.breaker.state(), g.probe == t
 	g.breaker.record(o, probe, time.Now())
 	is := g.breaker.state()
@@ -192,6 +202,9 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	g.mu.Unlock()
 	if is != was {
 		g.changed(is, cause)
+	}
+	if recovered {
+		g.recovered()
 	}
 	return next
 }

@@ -14,19 +14,9 @@ import (
 )
 
 const (
-	// overdueLook is how soon it is looked again for a call that is before others in its
-	// line, and due, but was not leased yet.
-	overdueLook = 50 * time.Millisecond
-	// stayLeased is how long a call stays leased behind one that is due and was not leased yet,
-	// since a journal may hand out what is due in another order, or that has failed before and
-	// is attempted now, which may take as long as a request does. behindFailing is when it is
-	// looked again for one that was not leased so long.
-	stayLeased    = 250 * time.Millisecond
-	behindFailing = time.Second
-	// lineSpread is how much later each call of a line is due than the one before, up to
-	// maxSpread: those behind one that fails do not come all at once.
-	lineSpread = time.Millisecond
-	maxSpread  = time.Minute
+	// stayLeased is how long an entry stays leased of which every call that is left waits for
+	// calls that are not at work, or have failed before.
+	stayLeased = 250 * time.Millisecond
 	// lostAfter is how long a call may be overdue before the journal is asked whether it
 	// still has it.
 	lostAfter = 10 * time.Second
@@ -48,11 +38,13 @@ const (
 // in the order of positions (journal.Want.InOrder), so it belongs behind all that is there,
 // or, if it was leased by a process that died, where its position says.
 //
-// A call that must wait is not kept leased. If the one before it is being worked at, or is
-// about to be leased, it waits with its entry in memory for at most as long as an attempt
-// takes; else its entry ends for now, and the journal has it until the one before is due. So
-// the number of entries at work stays bounded, however long a line is. A call in a line takes
-// 32 bytes, and a user about 200.
+// A call waits for those before it with its entry in memory as long as another call of the
+// entry is at work, or may soon be. Else the entry ends for now: the journal parks it, and
+// has nothing to do for it until the lines resume it (journal.Reader.Resume). They do so
+// when one of its calls has become the first of its line, or is due again and is the first.
+// So the number of entries at work stays bounded, however long a line is, and an entry is
+// leased once more for a call of it at most, or for an attempt that failed. A call in a line
+// takes 32 bytes, and a user about 200.
 //
 // # States of a call in its line
 //
@@ -79,12 +71,22 @@ const (
 //
 // Its methods may be called from many goroutines at once.
 type lines struct {
-	keeps    func(position uint64) bool // reports whether the journal has a call
-	overtake bool                       // calls that have failed are in no line
+	journal  parking
+	overtake bool      // calls that have failed are in no line
+	began    time.Time // from which on due counts: steps of the clock do not move it
 
-	mu     sync.Mutex // guards what follows, and all lines
-	byUser map[event.Key]*line
-	joined []event.Key // ids of lines with several, the oldest first; some are gone
+	mu      sync.Mutex // guards what follows, and all lines
+	byUser  map[event.Key]*line
+	joined  []event.Key            // ids of lines with several, the oldest first; some are gone
+	timers  map[uint64]*time.Timer // which resume entries, by the positions of calls that are due then
+	sweeper *time.Timer            // calls sweep
+	stopped bool
+}
+
+// A parking has the entries that wait, as a journal.Reader does.
+type parking interface {
+	Resume(position uint64)
+	Keeps(position uint64) bool
 }
 
 // A line is the calls of one user.
@@ -97,11 +99,12 @@ type line struct {
 // A lineCall is a call in its line.
 type lineCall struct {
 	position uint64
-	due      int64      // nanoseconds; when it may be attempted, or looked at
+	due      int64      // nanoseconds since lines.began; when it may be attempted; 0 stands for at once
 	entry    *lineEntry // that works at it, or has put it off and not ended; nil while it waits
 	ended    bool
 	waits    bool // its entry has put it off
 	failing  bool // it has failed before
+	resumed  bool // its entry is to come when it is due
 }
 
 // A lineEntry is an entry whose calls are in lines.
@@ -110,7 +113,15 @@ type lineEntry struct {
 	returned bool          // it is not to be stored; set before placed is closed
 	once     sync.Once     // guards both
 	first    bool          // nobody who starts would know of its calls: they were never tried, or put off
-	before   []*lineEntry  // which have to end before; guarded by lines.mu
+	released chan struct{} // closed when its calls that wait for others are to be put off
+
+	// What follows is guarded by lines.mu.
+
+	before     []*lineEntry              // which have to end before
+	open       int                       // users whose calls have not all ended, or been put off; set before any waits
+	held       map[uint64]*tracking.Call // calls of theirs, by position, that wait for calls that are not at work, or have failed before
+	timer      *time.Timer               // which releases it: set while all that are open are held
+	isReleased bool
 }
 
 // place says that the end of the entry has its place, or that it was returned. The first
@@ -122,8 +133,110 @@ func (e *lineEntry) place(returned bool) {
 	})
 }
 
-func newLines(keeps func(position uint64) bool, overtake bool) *lines {
-	return &lines{keeps: keeps, overtake: overtake, byUser: map[event.Key]*line{}}
+func newLines(journal parking, overtake bool) *lines {
+	return &lines{journal: journal, overtake: overtake, began: time.Now(), byUser: map[event.Key]*line{}, timers: map[uint64]*time.Timer{}}
+}
+
+// start has the entries come with the first call of each line. All that wait were added.
+func (ls *lines) start() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.byUser {
+		ls.resumeFirst(l)
+	}
+	ls.sweeper = time.AfterFunc(lostAfter, ls.sweep)
+}
+
+// stop has no more entries come.
+func (ls *lines) stop() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.stopped = true
+	ls.sweeper.Stop()
+	for _, t := range ls.timers {
+		t.Stop()
+	}
+}
+
+// hasten has the first call of each line come at once that waits for its next attempt.
+func (ls *lines) hasten() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.byUser {
+		first := l.first()
+		if first == nil || first.due <= ls.now() {
+			continue
+		}
+		if first.due = 0; first.resumed {
+			ls.forgetTimer(first.position)
+			ls.journal.Resume(first.position)
+		}
+	}
+}
+
+// now returns the time by which calls are due.
+func (ls *lines) now() int64 { return int64(time.Since(ls.began)) }
+
+// in returns when a call is due that is to wait for a while.
+func (ls *lines) in(wait time.Duration) int64 {
+	if wait <= 0 {
+		return 0
+	}
+	return ls.now() + int64(wait)
+}
+
+// resume has the entry come that has the call at a position, when that is due. The lock is
+// held.
+func (ls *lines) resume(position uint64, due int64) {
+	wait := time.Duration(due - ls.now())
+	if wait <= 0 {
+		ls.journal.Resume(position)
+		return
+	}
+	ls.timers[position] = time.AfterFunc(wait, func() {
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		delete(ls.timers, position)
+		ls.journal.Resume(position)
+	})
+}
+
+// resumeFirst has the entry come of the first call of a line that has not ended, if that
+// waits. The lock is held.
+func (ls *lines) resumeFirst(l *line) {
+	if first := l.first(); first != nil && first.entry == nil && !first.resumed {
+		first.resumed = true
+		ls.resume(first.position, first.due)
+	}
+}
+
+// first returns the first call of a line that has not ended, or nil.
+func (l *line) first() *lineCall {
+	at := slices.IndexFunc(l.calls, func(c lineCall) bool { return !c.ended })
+	if at < 0 {
+		return nil
+	}
+	return &l.calls[at]
+}
+
+// sweep takes the calls out of their lines that the others wait for and the journal has no
+// more. It does so again and again.
+func (ls *lines) sweep() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.stopped {
+		return
+	}
+	now := ls.now()
+	for _, l := range ls.byUser {
+		for first := l.first(); first != nil && first.resumed && now-first.due > int64(lostAfter) && !ls.journal.Keeps(first.position); first = l.first() {
+			at, _ := l.find(first.position)
+			l.removeAt(at)
+			ls.wake(l, 0)
+		}
+		ls.drop(l)
+	}
+	ls.sweeper.Reset(lostAfter)
 }
 
 // userOf returns the id that a call is in line by; empty for one that is in none.
@@ -135,48 +248,61 @@ func keyOfUser(id string) event.Key { return event.KeyOf("", id) }
 func (ls *lines) add(e *journal.Entry, due time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	now := time.Now()
 	for i := range e.Calls {
-		failing := e.Attempt-noteOf(e, i).skipped > 1
-		if ls.overtake && failing {
+		n := noteOf(e, i)
+		failing := e.Attempt-n.skipped > 1
+		at := ls.in(max(n.left(now), due.Sub(now)))
+		var c *lineCall
+		if !ls.overtake || !failing {
+			c, _ = ls.put(&e.Calls[i], e.Position(i))
+		}
+		if c == nil {
+			ls.resume(e.Position(i), at)
 			continue
 		}
-		if c := ls.put(&e.Calls[i], e.Position(i)); c != nil {
-			c.due, c.failing = due.UnixNano(), failing
-		}
+		c.due, c.failing = at, failing
 	}
 }
 
 // begin puts the calls of an entry that was leased into their lines, those that are
 // there already at work.
 func (ls *lines) begin(e *journal.Entry) *lineEntry {
-	entry := &lineEntry{placed: make(chan struct{}), first: e.Attempt == 1}
+	now, entry := time.Now(), &lineEntry{placed: make(chan struct{}), released: make(chan struct{}), held: map[uint64]*tracking.Call{}, first: e.Attempt == 1}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range e.Calls {
-		failing := e.Attempt-noteOf(e, i).skipped > 1
+		n := noteOf(e, i)
+		failing := e.Attempt-n.skipped > 1
+		ls.forgetTimer(e.Position(i))
 		if ls.overtake && failing {
 			ls.remove(&e.Calls[i], e.Position(i))
 			continue
 		}
-		if c := ls.put(&e.Calls[i], e.Position(i)); c != nil {
-			c.entry, c.waits, c.failing = entry, false, failing
+		c, isNew := ls.put(&e.Calls[i], e.Position(i))
+		if c == nil {
+			continue
 		}
+		if isNew {
+			c.due = ls.in(n.left(now))
+		}
+		c.entry, c.waits, c.failing, c.resumed = entry, false, failing, false
 	}
 	return entry
 }
 
 // put returns the call at a position of its line, where it puts it if it is not there;
 // nil if it has no user. The lock is held.
-func (ls *lines) put(c *tracking.Call, position uint64) *lineCall {
+func (ls *lines) put(c *tracking.Call, position uint64) (call *lineCall, isNew bool) {
 	l := ls.lineOf(c)
 	if l == nil {
-		return nil
+		return nil, false
 	}
 	at, found := l.find(position)
 	if !found {
 		l.calls = slices.Insert(l.calls, at, lineCall{position: position})
 	}
-	return &l.calls[at]
+	return &l.calls[at], !found
 }
 
 // lineOf returns the line of a call, which it makes if there is none. An alias joins the
@@ -268,21 +394,25 @@ func (l *line) find(position uint64) (at int, found bool) {
 
 // wake has those look that find something else once a call has changed. All wait for the
 // first that has not ended: where that is at work, and another than before, it may be its own
-// turn, and the others wait on. Thousands may wait, and each looks at all before it. The lock
-// is held.
-func (l *line) wake(changed uint64) {
-	at := slices.IndexFunc(l.calls, func(c lineCall) bool { return !c.ended })
-	if at < 0 || l.calls[at].position < changed {
+// turn, and the others wait on. Thousands may wait, and each looks at all before it. Where
+// its entry waits, that comes. The lock is held.
+func (ls *lines) wake(l *line, changed uint64) {
+	first := l.first()
+	if first == nil || first.position < changed {
 		return
 	}
-	first := &l.calls[at]
-	if first.position == changed || first.entry == nil || first.waits || first.failing {
+	ls.resumeFirst(l)
+	if first.position == changed || first.isHeld() {
 		l.wakeAll()
 	} else if w := l.waiting[first.position]; w != nil {
 		close(w)
 		delete(l.waiting, first.position)
 	}
 }
+
+// isHeld reports whether those behind the call may have to wait for long: it is not at work,
+// or has failed before.
+func (c *lineCall) isHeld() bool { return c.entry == nil || c.waits || c.failing }
 
 func (l *line) wakeAll() {
 	for _, w := range l.waiting {
@@ -309,7 +439,7 @@ func (ls *lines) remove(c *tracking.Call, position uint64) {
 	l, at, found := ls.at(c, position)
 	if found {
 		l.removeAt(at)
-		l.wake(position)
+		ls.wake(l, position)
 	}
 	if l != nil {
 		ls.drop(l)
@@ -333,78 +463,101 @@ func (ls *lines) drop(l *line) {
 	}
 }
 
-// turn waits for the turn of a call of an entry. It is not ok if the call has to wait in
-// the journal until it is due, or ctx ends: then due is the zero time.
+// turn waits for the turn of a call of an entry. It is not ok if the call has to be put
+// off: until it is due, or, where that is the zero time, until those before it have ended or
+// calls may begin again.
 func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, position uint64) (due time.Time, ok bool) {
-	var late <-chan time.Time
-	isLate := false
 	for {
 		due, wait := ls.look(e, c, position)
-		switch {
-		case wait == nil && due.IsZero():
-			return due, true
-		case wait == nil || isLate && !due.IsZero():
-			if e.first {
-				ls.follow(e, c, position)
-			}
-			return due, false
-		}
-		if late == nil && !due.IsZero() {
-			timer := time.NewTimer(stayLeased)
-			defer timer.Stop()
-			late = timer.C
+		if wait == nil {
+			return due, due.IsZero()
 		}
 		select {
 		case <-wait:
-		case <-late:
-			isLate = true
+			continue
+		case <-e.released:
 		case <-ctx.Done():
 		}
-		if ctx.Err() != nil {
+		if e.first || ctx.Err() != nil {
 			ls.follow(e, c, position)
-			return time.Time{}, false
 		}
+		return time.Time{}, false
 	}
 }
 
-// look returns when a call is due that has to wait in the journal, or what is closed when
-// it is to look again. If it is neither, it is its turn; if it is both, it may stay leased
-// for a moment.
+// look returns when a call is due, if that is later, or what is closed when it is to look
+// again. If it is neither, it is its turn.
 func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time.Time, wait chan struct{}) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	defer ls.watch(e)
+	delete(e.held, position)
 	l, at, found := ls.at(c, position)
 	if !found {
 		return due, nil
 	}
-	now := time.Now()
-	if early := l.calls[at].due - now.UnixNano(); early > int64(earliest) {
-		return now.Add(time.Duration(early)), nil
+	if early := time.Duration(l.calls[at].due - ls.now()); early > earliest {
+		return time.Now().Add(early), nil
 	}
-	for i := 0; i < at; i++ {
-		switch before := &l.calls[i]; {
-		case before.ended:
+	for i := range l.calls[:at] {
+		before := &l.calls[i]
+		if before.ended {
 			e.endAfter(before.entry)
-		case before.waits, before.entry == nil && before.due > now.UnixNano():
-			return dueBehind(before, now, at-i), nil
-		case before.entry == nil && now.UnixNano()-before.due > int64(lostAfter) && !ls.keeps(before.position):
-			l.removeAt(i)
-			i, at = i-1, at-1
-		default:
-			if before.entry == nil {
-				due = dueBehind(before, now, at-i)
-			} else if before.failing && before.entry != e {
-				due = now.Add(behindFailing)
-			}
-			wait = make(chan struct{})
-			if l.waiting == nil {
-				l.waiting = map[uint64]chan struct{}{}
-			}
-			l.waiting[position] = wait
-			return due, wait
+			continue
 		}
+		if before.holds(e) {
+			e.held[position] = c
+		}
+		if wait = l.waiting[position]; wait == nil {
+			wait = make(chan struct{})
+		}
+		if l.waiting == nil {
+			l.waiting = map[uint64]chan struct{}{}
+		}
+		l.waiting[position] = wait
+		return due, wait
 	}
 	return due, nil
+}
+
+// holds reports whether those of an entry that wait for the call may have to wait for long.
+func (c *lineCall) holds(e *lineEntry) bool { return c.isHeld() && (c.entry != e || c.waits) }
+
+// watch has an entry released a while after the last of its calls that are left has begun to
+// wait for calls that are not at work. The lock is held.
+func (ls *lines) watch(e *lineEntry) {
+	switch held := e.open > 0 && len(e.held) == e.open; {
+	case held && e.timer == nil:
+		e.timer = time.AfterFunc(stayLeased, func() { ls.release(e) })
+	case !held && e.timer != nil:
+		e.timer.Stop()
+		e.timer = nil
+	}
+}
+
+// release has the calls of an entry put off if those that they wait for have not come.
+func (ls *lines) release(e *lineEntry) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for position, c := range e.held {
+		if l, _, found := ls.at(c, position); !found || !l.first().holds(e) {
+			delete(e.held, position) // it is told when that changes
+		}
+	}
+	if len(e.held) < e.open {
+		e.timer = nil
+	} else if !e.isReleased {
+		e.isReleased = true
+		close(e.released)
+	}
+}
+
+// leaveEntry says that the calls of a user in an entry have ended, or been put off.
+func (ls *lines) leaveEntry(e *lineEntry) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	e.open--
+	ls.watch(e)
 }
 
 // follow has the end of an entry stored after those of all that work at calls before one of
@@ -434,24 +587,15 @@ func (e *lineEntry) endAfter(other *lineEntry) {
 // journal is due, but for the precision of clocks.
 const earliest = 50 * time.Millisecond
 
-// dueBehind returns when a call is due that is so many calls behind one that waits. The
-// longer that is overdue, the more seldom it is looked: each look is stored.
-func dueBehind(before *lineCall, now time.Time, calls int) time.Time {
-	in := max(time.Duration(before.due-now.UnixNano()), overdueLook)
-	if before.due > 0 {
-		in = max(in, min(time.Duration(now.UnixNano()-before.due)/4, behindFailing))
-	}
-	return now.Add(in + min(time.Duration(calls)*lineSpread, maxSpread))
-}
-
 // end says that a call has ended: the next may be attempted.
 func (ls *lines) end(c *tracking.Call, position uint64) {
 	ls.change(c, position, func(call *lineCall) { call.ended = true })
 }
 
-// putOff says that a call waits until it is due, and so do those behind it.
+// putOff says that a call waits until it is due, the zero time for at once, and so do those
+// behind it.
 func (ls *lines) putOff(c *tracking.Call, position uint64, due time.Time) {
-	ls.change(c, position, func(call *lineCall) { call.waits, call.due = true, due.UnixNano() })
+	ls.change(c, position, func(call *lineCall) { call.waits, call.due = true, ls.in(time.Until(due)) })
 }
 
 func (ls *lines) change(c *tracking.Call, position uint64, change func(*lineCall)) {
@@ -459,7 +603,7 @@ func (ls *lines) change(c *tracking.Call, position uint64, change func(*lineCall
 	defer ls.mu.Unlock()
 	if l, at, found := ls.at(c, position); found {
 		change(&l.calls[at])
-		l.wake(position)
+		ls.wake(l, position)
 	}
 }
 
@@ -484,26 +628,41 @@ func (ls *lines) awaitBefore(e *lineEntry) (placed bool) {
 	return placed
 }
 
-// finish ends an entry. If its end is stored, the calls that have ended leave their lines;
-// all others wait, those that were not put off for nothing.
-func (ls *lines) finish(e *lineEntry, of *journal.Entry, stored bool) {
+// finish ends an entry. If its end is stored, with outcomes, the calls that have ended leave
+// their lines; all others wait. The entry comes again with those that are the first of their
+// line, or in none.
+func (ls *lines) finish(e *lineEntry, of *journal.Entry, outcomes []tracking.Outcome) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	stored := outcomes != nil
 	for i := range of.Calls {
 		position := of.Position(i)
 		l, at, found := ls.at(&of.Calls[i], position)
-		if !found || l.calls[at].entry != e {
+		switch {
+		case !found:
+			if stored && outcomes[i].State == tracking.StatePending {
+				ls.resume(position, ls.in(parseNote(outcomes[i].Note).left(time.Now())))
+			}
 			continue
-		}
-		call := &l.calls[at]
-		if call.ended && stored {
+		case l.calls[at].entry != e:
+			continue
+		case l.calls[at].ended && stored:
 			ls.remove(&of.Calls[i], position)
 			continue
 		}
+		call := &l.calls[at]
 		if !call.waits {
 			call.due = 0
 		}
 		call.entry, call.ended, call.waits = nil, false, false
-		l.wake(position)
+		ls.wake(l, position)
+	}
+}
+
+// forgetTimer has the entry of a call not come: it is there. The lock is held.
+func (ls *lines) forgetTimer(position uint64) {
+	if t := ls.timers[position]; t != nil {
+		t.Stop()
+		delete(ls.timers, position)
 	}
 }

@@ -17,20 +17,25 @@ import (
 // A note is what the next attempt at a call needs to know. The journal keeps it between
 // attempts.
 type note struct {
-	skipped int       // attempts at its entry in which the call was not tried, or was broken off
-	failing time.Time // when it was tried first and failed, where calls have an order: to a second; else the zero time
+	skipped int           // attempts at its entry in which the call was not tried, or was broken off
+	failing time.Time     // when it was tried first and failed, where calls have an order: to a second; else the zero time
+	due     time.Time     // when it may be tried again, where calls have an order: to a millisecond; the zero time stands for at once
+	wait    time.Duration // for which it was put off then
 	refused refusals
 }
 
-// String writes the note: the number, if it is not 0, @ and the time in base 36, if there
-// is one, behind them a colon, and the refusals.
+// String writes the note: the number, if it is not 0, the times in base 36 behind @ and ~,
+// if there are any, behind them a colon, and the refusals.
 func (n note) String() string {
-	if n.skipped == 0 && n.failing.IsZero() {
+	if n.skipped == 0 && n.failing.IsZero() && n.due.IsZero() {
 		return string(n.refused)
 	}
 	text := strconv.Itoa(n.skipped)
 	if !n.failing.IsZero() {
 		text += "@" + strconv.FormatInt(n.failing.Unix(), 36)
+	}
+	if !n.due.IsZero() {
+		text += "~" + strconv.FormatInt(n.due.UnixMilli(), 36) + "+" + strconv.FormatInt(n.wait.Milliseconds(), 36)
 	}
 	return text + ":" + string(n.refused)
 }
@@ -41,6 +46,19 @@ func (n note) failedSince(now time.Time) time.Time {
 		return now
 	}
 	return n.failing
+}
+
+// clockStep is how far a clock may step back unnoticed.
+const clockStep = 10 * time.Second
+
+// left returns for how long the call is to wait still. Where the clock has stepped back since
+// it was put off, that is no time.
+func (n note) left(now time.Time) time.Duration {
+	left := n.due.Sub(now)
+	if n.due.IsZero() || left > n.wait+clockStep {
+		return 0
+	}
+	return max(left, 0)
 }
 
 // skippedOnce returns the note after an attempt in which the call was not tried.
@@ -54,13 +72,26 @@ func noteOf(e *journal.Entry, call int) (n note) {
 	if e.Notes == nil {
 		return n
 	}
-	skipped, refused, found := strings.Cut(e.Notes[call], ":")
+	return parseNote(e.Notes[call])
+}
+
+// parseNote reads a note.
+func parseNote(text string) (n note) {
+	skipped, refused, found := strings.Cut(text, ":")
 	if !found {
 		return note{refused: refusals(skipped)}
 	}
+	skipped, due, found := strings.Cut(skipped, "~")
+	if found {
+		due, wait, _ := strings.Cut(due, "+")
+		milliseconds, _ := strconv.ParseInt(due, 36, 64) // as String wrote it, and what follows
+		n.due = time.UnixMilli(milliseconds)
+		milliseconds, _ = strconv.ParseInt(wait, 36, 64)
+		n.wait = time.Duration(milliseconds) * time.Millisecond
+	}
 	skipped, failing, found := strings.Cut(skipped, "@")
 	if found {
-		seconds, _ := strconv.ParseInt(failing, 36, 64) // as String wrote it, and what follows
+		seconds, _ := strconv.ParseInt(failing, 36, 64)
 		n.failing = time.Unix(seconds, 0)
 	}
 	n.skipped, _ = strconv.Atoi(skipped)

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -41,6 +40,7 @@ func (w *Worker) order(ctx context.Context, reader journal.Reader) error {
 	}
 	w.gate.setInOrder(true)
 	w.ordering = o
+	w.lines.Store(o.lines)
 	return nil
 }
 
@@ -53,6 +53,7 @@ func (w *Worker) endOrder() {
 	}
 	w.entries.Wait()
 	if w.ordering != nil {
+		w.lines.Store(nil)
 		w.ordering.end()
 		w.ordering = nil
 	}
@@ -61,7 +62,7 @@ func (w *Worker) endOrder() {
 
 // linesOf puts all that waits in the journal into lines.
 func (w *Worker) linesOf(ctx context.Context, reader journal.Reader, to tracking.Ordering) (*lines, error) {
-	ls := newLines(reader.Keeps, to.OnFailure == tracking.OnFailureOvertake)
+	ls := newLines(reader, to.OnFailure == tracking.OnFailureOvertake)
 	pairs, err := w.Joined.Load(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("which ids are of one user cannot be read: %w", err)
@@ -75,7 +76,11 @@ func (w *Worker) linesOf(ctx context.Context, reader journal.Reader, to tracking
 	}); err != nil {
 		return nil, err
 	}
-	return ls, ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ls.start()
+	return ls, nil
 }
 
 // An orderedEntry is an entry whose calls are delivered each in its turn.
@@ -96,11 +101,14 @@ func (w *Worker) deliverInOrder(lease journal.Lease, e *lineEntry, o *ordering) 
 	defer w.gate.endEntry(lane, len(oe.entry.Calls))
 	oe.jobs, oe.deadline = w.jobsOf(&oe.entry, o.requests), oe.entry.Since.Add(webhook.Window+lastAttemptGrace)
 	var users sync.WaitGroup
-	for _, calls := range oe.byUser() {
+	all := oe.byUser()
+	oe.open = len(all)
+	for _, calls := range all {
 		users.Go(func() {
 			for _, i := range calls {
 				oe.deliverOne(lane, i)
 			}
+			o.lines.leaveEntry(e)
 		})
 	}
 	w.gate.arrive()
@@ -150,7 +158,7 @@ func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 	case d.decided && j.destination.OnFailure == tracking.OnFailureOvertake:
 		oe.ordering.lines.leave(j.call, position)
 	default:
-		oe.ordering.lines.putOff(j.call, position, cmp.Or(d.due, time.Now()))
+		oe.ordering.lines.putOff(j.call, position, d.due)
 	}
 }
 
@@ -210,12 +218,15 @@ func (oe *orderedEntry) end() {
 	if !oe.ordering.lines.awaitBefore(oe.lineEntry) {
 		oe.place(true)
 		oe.lease.Return() // what was delivered is repeated behind what is
-		oe.ordering.lines.finish(oe.lineEntry, &oe.entry, false)
+		oe.ordering.lines.finish(oe.lineEntry, &oe.entry, nil)
 		return
 	}
-	r := resultInOrder(oe.jobs, time.Now())
+	r := resultInOrder(oe.jobs)
 	r.Placed = func() { oe.place(false) }
 	stored := oe.finish(oe.lease, oe.jobs, r)
 	oe.place(true)
-	oe.ordering.lines.finish(oe.lineEntry, &oe.entry, stored)
+	if !stored {
+		r.Outcomes = nil
+	}
+	oe.ordering.lines.finish(oe.lineEntry, &oe.entry, r.Outcomes)
 }

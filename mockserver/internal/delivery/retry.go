@@ -124,22 +124,25 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 	return r, true
 }
 
-// resultInOrder is result where the calls have an order: each that is left has a time of
-// its own, and the entry comes back at the first. So it does where no call was tried: calls
-// behind those may be stored as waiting, and a process that starts must know of both.
-func resultInOrder(jobs []job, now time.Time) (r journal.Result) {
-	r.Outcomes = make([]tracking.Outcome, len(jobs))
+// resultInOrder is result where the calls have an order: those that are left wait in the
+// journal until the lines resume their entry, and their notes say when each is due. So it is
+// where no call was tried: calls behind those may be stored as waiting, and a process that
+// starts must know of both.
+func resultInOrder(jobs []job) (r journal.Result) {
+	r.Outcomes, r.Parked = make([]tracking.Outcome, len(jobs)), true
 	for i := range jobs {
 		d := &jobs[i].delivery
-		if !d.decided {
-			d.Note = jobs[i].note.skippedOnce().String()
+		if !d.decided || d.State == tracking.StatePending {
+			next := jobs[i].note.skippedOnce()
+			if d.decided {
+				next = parseNote(d.Note)
+			}
+			if next.due, next.wait = d.due, 0; !d.due.IsZero() {
+				next.wait = max(time.Until(d.due), 0)
+			}
+			d.Note = next.String()
 		}
-		if d.due.IsZero() {
-			d.due = now
-		}
-		if r.Outcomes[i] = d.Outcome; d.State == tracking.StatePending && (r.RetryAt.IsZero() || d.due.Before(r.RetryAt)) {
-			r.RetryAt = d.due
-		}
+		r.Outcomes[i] = d.Outcome
 	}
 	return r
 }

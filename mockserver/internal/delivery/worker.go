@@ -43,6 +43,10 @@ type WorkerConfig struct {
 	// Quarantine returns why a call is kept out of every destination for now, as in
 	// plan: …; empty where it is not. Nil keeps none out.
 	Quarantine func(c *tracking.Call) (reason string)
+	// Superseded returns why a call must not be sent any more, as newer ones have said
+	// otherwise; empty where it may. It is asked right before each attempt, from many
+	// goroutines at once. Nil supersedes none.
+	Superseded func(ctx context.Context, c *tracking.Call) (reason string)
 	// Jitter returns random numbers from 0 up to 1, see sender.Next. It is called from
 	// many goroutines at once.
 	Jitter func() float64
@@ -90,12 +94,13 @@ type Worker struct {
 	settings atomic.Pointer[tracking.Destination]
 	gate     *gate
 	status   statusLog
-	requests requests       // end when the worker is stopped
-	leasing  scope          // ends when the worker is drained or stopped
-	entries  sync.WaitGroup // that are worked at; run alone adds some
-	ordering *ordering      // by which run leases entries, and run alone uses it; nil where calls have no order
-	done     chan struct{}  // closed when run has ended
-	ending   pause.Underway // entries that have ended, perhaps, and of which the observer is not told yet
+	requests requests              // end when the worker is stopped
+	leasing  scope                 // ends when the worker is drained or stopped
+	entries  sync.WaitGroup        // that are worked at; run alone adds some
+	lines    atomic.Pointer[lines] // of ordering
+	ordering *ordering             // by which run leases entries, and run alone uses it; nil where calls have no order
+	done     chan struct{}         // closed when run has ended
+	ending   pause.Underway        // entries that have ended, perhaps, and of which the observer is not told yet
 
 	mu        sync.Mutex // guards what follows
 	state     workerState
@@ -126,6 +131,9 @@ func (o *ordering) end() {
 	o.admitting.end()
 	o.requests.parent.end()
 	o.requests.concurrent.Wait()
+	if o.lines != nil {
+		o.lines.stop()
+	}
 	o.release()
 }
 
@@ -135,11 +143,20 @@ func NewWorker(d tracking.Destination, reader journal.Reader, config WorkerConfi
 	w := &Worker{WorkerConfig: config, name: d.Name, done: make(chan struct{})}
 	w.status = statusLog{log: config.Log, destination: d.Name}
 	w.gate = newGate(config.Concurrency, w.status.changed)
+	w.gate.recovered = w.recovered
 	w.requests.parent = newScope(context.Background())
 	w.leasing = newScope(w.requests.parent)
 	w.admitting = newScope(w.leasing)
 	w.Update(d, reader)
 	return w
+}
+
+// recovered says that the destination works again: what has failed meanwhile does not wait
+// any longer for its next attempt, nor do the calls behind it in their lines.
+func (w *Worker) recovered() {
+	if ls := w.lines.Load(); ls != nil {
+		ls.hasten()
+	}
 }
 
 // Destination returns the settings of the destination. They must not be changed.

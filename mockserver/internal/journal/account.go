@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
@@ -68,6 +69,8 @@ type Health struct {
 	// Servers are those of the cluster that keeps it, by name; none where it is on one
 	// machine.
 	Servers []Server `json:"servers,omitempty"`
+	// Replicas are the copies of its streams that are missing or behind.
+	Replicas []Replica `json:"replicas,omitempty"`
 	// Scrub is what reading all that is stored has found; zero where that is not done.
 	Scrub Scrub `json:"scrub,omitzero"`
 }
@@ -89,6 +92,38 @@ type Server struct {
 	// SyncInterval is the setting, as "always" or "2m0s"; empty where it is not known.
 	SyncInterval string `json:"syncInterval,omitempty"`
 }
+
+// A Replica is a server's copy of a stream that is missing or behind.
+type Replica struct {
+	Stream string `json:"stream"`
+	Server string `json:"server,omitempty"` // empty where the state is of the stream
+	State  string `json:"state"`            // ReplicaMissing and so on
+	Lag    uint64 `json:"lag,omitempty"`    // how many operations it lacks
+}
+
+// String describes the replica's problem.
+func (r Replica) String() string {
+	switch r.State {
+	case ReplicaMissing:
+		return r.Stream + " has fewer replicas than configured"
+	case ReplicaUnanswered:
+		return r.Stream + " does not answer: it may have no leader"
+	case ReplicaNoJetStream:
+		return fmt.Sprintf("%s on %s: JetStream does not run there; see the log of the server", r.Stream, r.Server)
+	case ReplicaOffline:
+		return fmt.Sprintf("%s on %s: it does not answer; the server is down, cut off or without JetStream", r.Stream, r.Server)
+	}
+	return fmt.Sprintf("%s on %s: it is behind by %d operations", r.Stream, r.Server, r.Lag)
+}
+
+// Values of Replica.State.
+const (
+	ReplicaMissing     = "missing"     // no server has it
+	ReplicaUnanswered  = "unanswered"  // no leader of the stream answers
+	ReplicaNoJetStream = "noJetStream" // its server runs without JetStream
+	ReplicaOffline     = "offline"     // it does not answer its leader
+	ReplicaBehind      = "behind"      // it answers, and lacks many operations
+)
 
 // Values of Server.Sync: whether a server brings messages to its disk before it
 // acknowledges them.

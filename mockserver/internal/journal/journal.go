@@ -17,6 +17,10 @@ var (
 	// room is another error, which is answered 503.
 	ErrFull = errors.New("mockserver: the journal is full")
 
+	// ErrUnwritable says that the journal's store cannot be written to at present: its
+	// disk is full or read-only, or its directory is gone.
+	ErrUnwritable = errors.New("journal: the store cannot be written to")
+
 	// ErrClosed says that Close was called.
 	ErrClosed = errors.New("mockserver: the journal is closed")
 
@@ -94,7 +98,8 @@ type Journal interface {
 	// Failed yields the calls that a destination has given up, and those that were
 	// filtered and kept, oldest first, until yield returns false. It begins with all that
 	// the ledger has counted so before the call, and yields none that ends so after it has
-	// begun: yield may replay them, or call other methods of the journal. A journal
+	// begun: yield may replay them, or call other methods of the journal. While the
+	// journal's store cannot be written to, the newest may not be listed. A journal
 	// may keep only the newest of them, and says in its own documentation how many.
 	Failed(ctx context.Context, destination string, yield func(FailedCall) bool) error
 
@@ -141,9 +146,13 @@ type Reader interface {
 	Hold(ctx context.Context) (held context.Context, release func(), err error)
 
 	// Waiting yields the entries that wait for their next attempt, in any order, and
-	// when each is due, until yield returns false. None of the reader's entries may be
-	// leased.
+	// when each is due, until yield returns false. Those that wait for Resume have the zero
+	// time. None of the reader's entries may be leased.
 	Waiting(ctx context.Context, yield func(e Entry, due time.Time) bool) error
+
+	// Resume has the entry come at once that waits for it, see Result.Parked, and has the
+	// call at a position. Where none does, nothing happens. It must not wait.
+	Resume(position uint64)
 
 	// Keeps reports whether a call that was handed out before, by its position, is
 	// pending still. A journal may end one by itself, such as one that was damaged.
@@ -224,6 +233,10 @@ type Result struct {
 	// RetryAt is when the calls left in StatePending are due again, as an entry
 	// whose Attempt is one higher.
 	RetryAt time.Time
+	// Parked says that these calls have no time: they wait for Reader.Resume, or until
+	// Next is called without Want.InOrder. After a restart that is for Reader.Waiting to
+	// tell.
+	Parked bool
 	// MayWait says that nothing else waits until it is stored: a journal may wait a moment
 	// for others, to store them together.
 	MayWait bool

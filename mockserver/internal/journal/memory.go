@@ -62,8 +62,9 @@ type memoryQueue struct {
 	ledger  tracking.Ledger
 	waiting *turns.Queue[*memoryEntry]
 	leased  map[*memoryEntry]bool
-	failed  []FailedCall // with those that were filtered and kept, oldest first
-	failing int64        // bytes that failed takes, about
+	parked  map[uint64]*memoryEntry // entries that wait for Resume, by the positions of their calls
+	failed  []FailedCall            // with those that were filtered and kept, oldest first
+	failing int64                   // bytes that failed takes, about
 	lastID  int
 	reader  *memoryReader // the one that is open, or nil
 	since   time.Time     // when it was attached
@@ -80,7 +81,7 @@ type memoryEntry struct {
 func newMemoryQueue(j *memoryJournal, name string) *memoryQueue {
 	source := func(e *memoryEntry) string { return e.source }
 	due := func(e *memoryEntry) time.Time { return e.due }
-	q := &memoryQueue{journal: j, name: name, waiting: turns.New(source, due, func(e *memoryEntry) uint64 { return e.First }), leased: map[*memoryEntry]bool{}, since: time.Now()}
+	q := &memoryQueue{journal: j, name: name, waiting: turns.New(source, due, func(e *memoryEntry) uint64 { return e.First }), leased: map[*memoryEntry]bool{}, parked: map[uint64]*memoryEntry{}, since: time.Now()}
 	q.ledger.Destination = name
 	return q
 }
@@ -162,10 +163,7 @@ func (j *memoryJournal) Detach(_ context.Context, destination string) error {
 		return nil
 	}
 	q.closeReader()
-	for e := range q.waiting.All {
-		q.release(e)
-	}
-	for e := range q.leased {
+	for e := range q.all {
 		q.release(e)
 	}
 	delete(j.queues, destination)
@@ -270,13 +268,30 @@ func (j *memoryJournal) Close() error {
 
 // push gives a new entry its name and its place.
 func (q *memoryQueue) push(e *memoryEntry) {
+	q.keep(e)
+	q.waiting.Push(e)
+	q.wake()
+}
+
+// again gives an entry with calls that are left its name and its place.
+func (q *memoryQueue) again(e *memoryEntry, parked bool) {
+	if !parked {
+		q.push(e)
+		return
+	}
+	q.keep(e)
+	for i := range e.Calls {
+		q.parked[e.Position(i)] = e
+	}
+}
+
+// keep gives a new entry its name, and counts its bytes.
+func (q *memoryQueue) keep(e *memoryEntry) {
 	q.lastID++
 	e.ID = fmt.Sprintf("%s/%d", q.name, q.lastID)
 	e.size += entryBytes
 	e.batch.refs++
 	q.journal.bytes += e.size
-	q.waiting.Push(e)
-	q.wake()
 }
 
 // wake lets those that wait in Next look: each may want something else.
@@ -297,6 +312,9 @@ func (q *memoryQueue) pop(want Want) (*memoryEntry, time.Time) {
 	if want.InOrder {
 		e, due, ok = q.waiting.PopInOrder(time.Now(), q.journal.next)
 	} else {
+		for _, parked := range q.parked {
+			q.resume(parked)
+		}
 		e, due, ok = q.waiting.Pop(time.Now(), want.Except, want.NoRetries)
 	}
 	if !ok {
@@ -325,13 +343,29 @@ func (q *memoryQueue) pending() (n int64, oldest time.Time) {
 			}
 		}
 	}
-	for e := range q.waiting.All {
-		see(e)
-	}
-	for e := range q.leased {
+	for e := range q.all {
 		see(e)
 	}
 	return n, oldest
+}
+
+// all yields the entries that have not ended.
+func (q *memoryQueue) all(yield func(*memoryEntry) bool) {
+	for e := range q.waiting.All {
+		if !yield(e) {
+			return
+		}
+	}
+	for e := range q.leased {
+		if !yield(e) {
+			return
+		}
+	}
+	for position, e := range q.parked {
+		if position == e.Position(0) && !yield(e) {
+			return
+		}
+	}
 }
 
 func (q *memoryQueue) closeReader() {
@@ -385,8 +419,8 @@ func (r *memoryReader) Waiting(_ context.Context, yield func(e Entry, due time.T
 	q := r.queue
 	q.journal.mu.Lock()
 	var waiting []*memoryEntry
-	for e := range q.waiting.All {
-		if !e.due.IsZero() {
+	for e := range q.all {
+		if !e.due.IsZero() || q.parked[e.Position(0)] == e {
 			waiting = append(waiting, e)
 		}
 	}
@@ -397,6 +431,25 @@ func (r *memoryReader) Waiting(_ context.Context, yield func(e Entry, due time.T
 		}
 	}
 	return nil
+}
+
+func (r *memoryReader) Resume(position uint64) {
+	q := r.queue
+	q.journal.mu.Lock()
+	defer q.journal.mu.Unlock()
+	if e := q.parked[position]; e != nil {
+		q.resume(e)
+	}
+}
+
+// resume has a parked entry come at once.
+func (q *memoryQueue) resume(e *memoryEntry) {
+	for i := range e.Calls {
+		delete(q.parked, e.Position(i))
+	}
+	e.due = time.Now()
+	q.waiting.Push(e)
+	q.wake()
 }
 
 // Keeps is always true: what is in memory is not lost.
@@ -435,7 +488,7 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 		Move(&q.ledger, 1, tracking.StatePending, o.State)
 	}
 	if len(again.Calls) > 0 {
-		q.push(&memoryEntry{source: e.source, Entry: again, due: r.RetryAt, size: again.memory(), batch: e.batch})
+		q.again(&memoryEntry{source: e.source, Entry: again, due: r.RetryAt, size: again.memory(), batch: e.batch}, r.Parked)
 	}
 	q.release(e)
 	return nil

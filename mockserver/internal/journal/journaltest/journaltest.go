@@ -56,6 +56,7 @@ func Run(t *testing.T, o Options) {
 		"WhatIsNotWantedWaits":               wants,
 		"EntriesComeInOrder":                 inOrder,
 		"ADestinationIsHeld":                 held,
+		"ParkedEntriesWaitUntilResumed":      parked,
 		"NotesComeBackWithTheirCalls":        notes,
 		"ReturnedEntriesComeAgain":           returned,
 		"NextEndsWithItsContextAndItsReader": nextEnds,
@@ -438,6 +439,64 @@ func held(t *testing.T, o Options) {
 		release()
 	}
 	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
+}
+
+// parked has entries wait for one call each, resumes one of them before and one after the
+// destination was attached again, and has the third come as the order ends.
+func parked(t *testing.T, o Options) {
+	j, r := openAttached(t, o)
+	hold := func() (release func()) {
+		_, release, err := r.Hold(within(t))
+		require.NoError(t, err)
+		return release
+	}
+	take := func(attempt int, id string) journal.Lease {
+		l, err := r.Next(within(t), journal.Want{InOrder: true})
+		require.NoError(t, err)
+		require.Equal(t, []string{id}, ids(l))
+		require.Equal(t, attempt, l.Entry().Attempt)
+		return l
+	}
+	waiting := func() (n int) {
+		require.NoError(t, r.Waiting(within(t), func(e journal.Entry, due time.Time) bool {
+			require.Zero(t, due)
+			require.Equal(t, []string{"note"}, e.Notes)
+			n++
+			return true
+		}))
+		return n
+	}
+	release := hold()
+	var positions []uint64
+	for i := range 3 {
+		require.NoError(t, j.Append(within(t), batch("a", strconv.Itoa(i), 2)))
+		l, err := r.Next(within(t), journal.Want{InOrder: true})
+		require.NoError(t, err)
+		e := l.Entry()
+		positions = append(positions, e.Position(1))
+		require.NoError(t, l.Finish(within(t), journal.Result{
+			Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}, {State: tracking.StatePending, Note: "note"}}, Parked: true,
+		}))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), brief)
+	_, err := r.Next(ctx, journal.Want{InOrder: true})
+	cancel()
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	r.Resume(positions[1])
+	r.Resume(positions[1])
+	finish(t, take(2, "1-1"), time.Time{}, tracking.StateDelivered)
+	release()
+
+	r = attach(t, j, "d")
+	release = hold()
+	require.Equal(t, 2, waiting())
+	r.Resume(positions[2])
+	finish(t, take(2, "2-1"), time.Time{}, tracking.StateDelivered)
+	release()
+	l := next(t, r)
+	require.Equal(t, []string{"0-1"}, ids(l))
+	finish(t, l, time.Time{}, tracking.StateDelivered)
+	wantLedger(t, j, "d", 6, 6, 0, 0, 0)
 }
 
 func returned(t *testing.T, o Options) {

@@ -56,7 +56,7 @@ type waitingPart struct {
 	Accepted int64 // milliseconds; when the oldest of the calls was
 	Attempt  int32
 	Calls    uint16
-	Stored   bool // it is among the retries
+	Stored   bool // it is among the retries, or parked: then it need not be
 }
 
 func newRecounted(l tracking.Ledger, attached uint64, sources []string) *Recounted {
@@ -74,7 +74,7 @@ func (b *Account) verified() *Recounted {
 		v.Lost += l.Calls
 	}
 	for ref, r := range b.Retries {
-		v.Waiting[ref.Number()] = waitingPart{Accepted: r.accepted, Attempt: int32(r.Attempt), Calls: uint16(r.calls)}
+		v.Waiting[ref.Number()] = waitingPart{Accepted: r.accepted, Attempt: int32(r.Attempt), Calls: uint16(r.calls), Stored: record.IsParked(r.Due)}
 	}
 	return v
 }
@@ -148,7 +148,7 @@ func (v *Recount) Count(o *record.Outcome) {
 	b.Filtered += filtered
 	b.Failed += failed
 	if len(o.Again) > 0 {
-		b.Waiting[o.Ref.Number()] = waitingPart{Accepted: o.Accepted.UnixMilli(), Attempt: int32(o.Attempt + 1), Calls: uint16(len(o.Again))}
+		b.Waiting[o.Ref.Number()] = waitingPart{Accepted: o.Accepted.UnixMilli(), Attempt: int32(o.Attempt + 1), Calls: uint16(len(o.Again)), Stored: record.IsParked(o.Due.UnixNano())}
 	}
 }
 

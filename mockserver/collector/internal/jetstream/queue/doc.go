@@ -14,13 +14,14 @@
 //  1. set.go: the queues of a journal
 //  2. reader.go: items are leased
 //  3. hold.go: one process of several hands out in order
-//  4. lease.go: a lease ends
-//  5. queue.go: messages come, and become items
-//  6. puller.go: messages are asked for
-//  7. overtake.go: how many are asked for, and sources that stand behind another's backlog
-//  8. inorder.go: entries in the order in which they were accepted
-//  9. consumer.go: what the server hands out to a destination
-//  10. items.go: what is to be done
-//  11. state.go: what a queue has, and the states of an item
-//  12. results.go: outcomes are written together
+//  4. claims.go: those that wait for that are told of claims
+//  5. lease.go: a lease ends
+//  6. queue.go: messages come, and become items
+//  7. puller.go: messages are asked for
+//  8. overtake.go: how many are asked for, and sources that stand behind another's backlog
+//  9. inorder.go: entries in the order in which they were accepted
+//  10. consumer.go: what the server hands out to a destination
+//  11. items.go: what is to be done
+//  12. state.go: what a queue has, and the states of an item
+//  13. results.go: outcomes are written together
 package queue

@@ -38,9 +38,9 @@ const (
 	// holdMargin is how long before that the holder ends: clocks may go at different
 	// speeds, and a request that is broken off may still be on its way.
 	holdMargin = 3 * time.Second
-	// holdLook is how often others look at the claim, and how soon a renewal that has
-	// failed is tried again.
-	holdLook = time.Second
+	// holdPause is how soon is tried again what has failed: to look at a claim, or to store
+	// one.
+	holdPause = time.Second
 )
 
 var errNotRenewed = errors.New("journal: the cluster did not take that this collector delivers to the destination in order")
@@ -98,10 +98,12 @@ func (h *hold) subject() string {
 
 // take waits until nobody holds the destination, and claims it.
 func (h *hold) take(ctx context.Context) error {
+	changed, stop := h.queue.set.claims.wait(h.queue.set, h.subject())
+	defer stop()
 	var seen uint64
 	var since time.Time
+	m, err := h.claimed(ctx)
 	for {
-		m, err := h.claimed(ctx)
 		if err == nil {
 			if m.Sequence != seen {
 				seen, since = m.Sequence, time.Now()
@@ -117,10 +119,23 @@ func (h *hold) take(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil && !store.IsWrongSequence(err) {
 			h.queue.set.Log.Debug("whether another collector delivers in order is not known; it is looked again", "destination", h.queue.name, "error", err)
 		}
-		if pause.For(ctx, holdLook) != nil {
-			if h.queue.ctx.Err() != nil {
-				return journal.ErrClosed
-			}
+		wait := time.Until(since.Add(holdFor))
+		if err != nil {
+			wait = holdPause
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case m = <-changed:
+			err = nil
+		case <-timer.C:
+			m, err = h.claimed(ctx)
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil && h.queue.ctx.Err() != nil {
+			return journal.ErrClosed
+		}
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
@@ -171,26 +186,37 @@ func (h *hold) keep() {
 	defer close(h.renewing)
 	for wait := holdEvery; pause.For(h.ctx, wait) == nil; {
 		began := time.Now()
-		err := h.store(h.ctx, h.queue.claimant)
-		if store.IsWrongSequence(err) { // by another, or by a try of this one that was not answered
-			var m *jetstream.RawStreamMsg
-			if m, err = h.claimed(h.ctx); err == nil && string(m.Data) != h.queue.claimant {
-				h.cancel(errTakenOver)
-				break
-			}
-			if err == nil {
-				h.claim = m.Sequence
-				err = h.store(h.ctx, h.queue.claimant)
-			}
+		err := h.replace(h.ctx, h.queue.claimant)
+		if errors.Is(err, errTakenOver) {
+			h.cancel(errTakenOver)
+			break
 		}
 		if wait = holdEvery - time.Since(began); err != nil {
-			wait = holdLook
+			wait = holdPause
 		}
 	}
 	h.ending.Stop()
 	if set := h.queue.set; set.Ctx.Err() == nil && !errors.Is(context.Cause(h.ctx), journal.ErrClosed) {
 		set.Log.Warn("this collector may no longer deliver in order; it breaks off what is under way", "destination", h.queue.name, "error", context.Cause(h.ctx))
 	}
+}
+
+// replace is store, also where a try that was not answered has stored the claim. The error is
+// errTakenOver if another process has.
+func (h *hold) replace(ctx context.Context, by string) error {
+	err := h.store(ctx, by)
+	if !store.IsWrongSequence(err) {
+		return err
+	}
+	m, err := h.claimed(ctx)
+	if err != nil {
+		return err
+	}
+	if string(m.Data) != h.queue.claimant {
+		return errTakenOver
+	}
+	h.claim = m.Sequence
+	return h.store(ctx, by)
 }
 
 // begin stores the mark from which on nothing counts that an earlier holder stores, waits
@@ -245,7 +271,7 @@ func (h *hold) release() {
 	q.turnTo(nil)
 	ctx, cancel := context.WithTimeout(q.set.Ctx, store.AskPatience)
 	defer cancel()
-	if err := h.store(ctx, ""); err != nil && !store.IsWrongSequence(err) && ctx.Err() == nil {
+	if err := h.replace(ctx, ""); err != nil && !errors.Is(err, errTakenOver) && ctx.Err() == nil {
 		q.set.Log.Debug("others are not told that they may deliver in order; they find out", "destination", q.name, "error", err)
 	}
 	h.ending.Stop()
@@ -258,6 +284,7 @@ func (q *Queue) turnTo(h *hold) {
 	q.hold = h
 	give := q.giveBack(func(*item) bool { return true })
 	clear(q.items)
+	clear(q.parked)
 	clear(q.messages)
 	q.ready = newReady()
 	q.set.account.With(q.name, func(b *ledger.Account) { q.last, q.came = b.Floor, b.Floor })

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -75,9 +76,58 @@ func (q *Queue) comeTo(ctx context.Context) bool {
 	return false
 }
 
+// park has the calls that are left after an outcome wait until they are resumed.
+func (q *Queue) park(o *record.Outcome) {
+	if len(o.Again) == 0 || !record.IsParked(o.Due.UnixNano()) {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.parked[o.Ref] = &item{Retry: record.Retry{Ref: o.Ref, Attempt: o.Attempt + 1, Places: o.Again, Notes: o.Notes}}
+}
+
+// Resume implements journal.Reader.
+func (r *reader) Resume(position uint64) {
+	q := r.queue
+	ref, _ := refOf(position)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if it := q.parked[ref]; it != nil {
+		delete(q.parked, ref)
+		it.Due, it.since = time.Now(), time.Now()
+		q.add(it)
+	}
+}
+
+// refOf returns the part of a message that a position is in, and the place in the message.
+func refOf(position uint64) (ref record.Ref, place int) {
+	place = int(position % partPositions)
+	return record.Ref{Seq: position / partPositions, Part: place / record.PartCalls}, place
+}
+
+// unpark has what is parked come by RETRY. The lock is held.
+func (q *Queue) unpark() {
+	clear(q.parked)
+	q.set.Work.Go(func() {
+		for {
+			err := q.set.settler.Unpark(q.set.Ctx, q.name)
+			if err == nil || q.ctx.Err() != nil {
+				return
+			}
+			q.set.Log.Warn("calls that waited for others could not be scheduled; it is tried again", "destination", q.name, "error", err)
+			if pause.For(q.ctx, time.Second) != nil {
+				return
+			}
+		}
+	})
+}
+
 // Waiting yields the retries.
 func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due time.Time) bool) error {
 	q := r.queue
+	q.mu.Lock()
+	clear(q.parked)
+	q.mu.Unlock()
 	type waiting struct {
 		ref record.Ref
 		ledger.Waiting
@@ -111,6 +161,11 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 		if err != nil {
 			return fmt.Errorf("journal: the calls of a retry for %q: %w", q.name, err)
 		}
+		due := time.Unix(0, w.Due)
+		if record.IsParked(w.Due) {
+			due = time.Time{}
+			q.repark(it)
+		}
 		e := journal.Entry{Calls: make([]tracking.Call, len(s.bodies)), Attempt: w.Attempt, Since: s.at, Notes: it.Notes, Traces: s.traces}
 		e.First, e.Places = positions(w.ref, it.Places)
 		for i, body := range s.bodies {
@@ -118,18 +173,26 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 				q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", w.ref.Seq, "error", err)
 			}
 		}
-		if !yield(e, time.Unix(0, w.Due)) {
+		if !yield(e, due) {
 			break
 		}
 	}
 	return nil
 }
 
+// repark parks an item that the account has as parked, unless it was resumed.
+func (q *Queue) repark(it *item) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if have := q.items[it.Ref]; have == nil || have.Attempt != it.Attempt {
+		q.parked[it.Ref] = it
+	}
+}
+
 // Keeps reports whether the account has a call as pending.
 func (r *reader) Keeps(position uint64) (keeps bool) {
 	q := r.queue
-	place := int(position % partPositions)
-	ref := record.Ref{Seq: position / partPositions, Part: place / record.PartCalls}
+	ref, place := refOf(position)
 	q.set.account.With(q.name, func(b *ledger.Account) {
 		w, waits := b.Retries[ref]
 		keeps = waits && (w.Which == (ledger.CallSet{}) || slices.Contains(w.Which.Places(ref), place)) || !waits && !b.Ended(ref)

@@ -164,6 +164,7 @@ func (q *Queue) giveBack(match func(*item) bool) (give []jetstream.Msg) {
 	}) {
 		delete(q.items, it.Ref)
 		switch p := it.message; {
+		case p == nil && it.msg == nil: // it was resumed
 		case p == nil:
 			give = append(give, it.msg)
 		case q.messages[it.Ref.Seq] == p:

@@ -57,6 +57,9 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 func (l *lease) outcome(r journal.Result) (o *record.Outcome, given []tracking.Call, traces tracecontext.List) {
 	q, it := l.queue, l.item
 	o = &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now(), Due: r.RetryAt}
+	if r.Parked {
+		o.Due = record.Parked
+	}
 	places := it.Places
 	if places == nil {
 		places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(l.entry.Calls))
@@ -103,6 +106,7 @@ func (l *lease) end(o *record.Outcome, given []tracking.Call, traces tracecontex
 		return q.endedBefore(it)
 	}
 	q.settle(it, o, given, traces)
+	q.park(o)
 	return nil
 }
 

@@ -20,7 +20,7 @@ func newQueue(set *Set, name string, attached uint64, since time.Time) *Queue {
 	q := &Queue{
 		set: set, attachment: attachment{name, attached, since}, wants: map[*journal.Want]struct{}{},
 		claimant: strconv.FormatUint(store.RandomNumber(), 16), ready: newReady(),
-		items: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, again: repeats{messages: map[uint64][]jetstream.Msg{}},
+		items: map[record.Ref]*item{}, parked: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, again: repeats{messages: map[uint64][]jetstream.Msg{}},
 	}
 	q.ctx, q.cancel = context.WithCancel(set.Ctx)
 	q.newPhase()
@@ -170,6 +170,7 @@ func (q *Queue) gotRetry(_ context.Context, m jetstream.Msg, meta *jetstream.Msg
 		if it.isReplay() && q.inOrder {
 			it.Due = time.Time{} // it comes in its place among first attempts
 		}
+		delete(q.parked, it.Ref)
 		q.add(it)
 		q.mu.Unlock()
 		return

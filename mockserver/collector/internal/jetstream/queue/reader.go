@@ -67,7 +67,10 @@ func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <
 	if want.InOrder && !q.inOrder {
 		q.placeReplays()
 	}
-	q.inOrder = want.InOrder
+	if q.inOrder = want.InOrder; !want.InOrder && !q.unparked {
+		q.unpark()
+	}
+	q.unparked = !want.InOrder
 	if _, err := q.set.Status.Writable(); err != nil {
 		// It would be delivered, and again and again.
 	} else if want.InOrder && q.set.Shared && (q.hold == nil || q.hold.ctx.Err() != nil) {

@@ -193,7 +193,7 @@ func (set *Set) Renew(now time.Time) {
 		q.mu.Lock()
 		var give []jetstream.Msg
 		if len(q.wants) == 0 && q.hold == nil {
-			give = q.giveBack(func(it *item) bool { return now.Sub(it.since) > AckWait/2 })
+			give = q.giveBack(func(it *item) bool { return now.Sub(it.since) > AckWait/2 && (it.message != nil || it.msg != nil) })
 		}
 		var alive []jetstream.Msg
 		for _, p := range q.messages {

@@ -24,7 +24,8 @@ type Set struct {
 	settler Settler
 	account *ledger.Ledger
 	results *results
-	written atomic.Uint64  // messages of outcomes, to name them
+	written atomic.Uint64 // messages of outcomes, to name them
+	claims  claims
 	unkept  pause.Underway // the ends of entries that give calls up which are not kept yet, by destination
 
 	mu     sync.Mutex // guards what follows
@@ -50,6 +51,8 @@ type Settler interface {
 	SettleSince(ctx context.Context, destination string, since time.Time) error
 	// RestoreRetry publishes a retry as its outcome says.
 	RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error
+	// Unpark publishes the retries that are parked, as due now.
+	Unpark(ctx context.Context, destination string) error
 }
 
 // A Queue is what this process has before it for one destination. It asks the
@@ -68,10 +71,12 @@ type Queue struct {
 	wants    map[*journal.Want]struct{} // of the goroutines that wait in Next
 	items    map[record.Ref]*item       // all that this process has to do
 	ready    *turns.Queue[*item]        // those that nobody works at; put off and retries have a time
+	parked   map[record.Ref]*item       // that wait to be resumed; they are not among items
 	messages map[uint64]*pendingMessage // messages of CALLS whose first attempt has not ended
 	last     uint64                     // the newest message of CALLS that came; all before it that are to come did, or it was looked that there are none
 	came     uint64                     // the newest that came
 	inOrder  bool                       // entries are asked for in the order of their positions
+	unparked bool                       // entries are asked for in no order, and nothing is parked any more
 	hold     *hold                      // in which this process alone does so; nil where it does not, or need not say so
 	phase    context.Context            // ends when the queue begins or ends a hold
 	endPhase context.CancelFunc

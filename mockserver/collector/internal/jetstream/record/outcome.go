@@ -49,10 +49,17 @@ type Outcome struct {
 	Again       []int     // the calls that are to be tried again, by their place in the message
 	Notes       []string  // of those calls; nil where there is none
 	Decided     time.Time // when that was decided
-	Due         time.Time // when they are
+	Due         time.Time // when they are; Parked where they wait until the process resumes them that delivers in order
 	Accepted    time.Time // when the oldest of them was accepted
 	Failed      []Failure
 }
+
+// Parked is the time at which calls are due that have none.
+var Parked = time.Unix(0, 0)
+
+// IsParked reports whether calls that are due at a time, in nanoseconds, have none: RETRY
+// does not have them.
+func IsParked(due int64) bool { return due == Parked.UnixNano() }
 
 // A Failure is a call that was given up, or one that was filtered and is kept.
 type Failure struct {

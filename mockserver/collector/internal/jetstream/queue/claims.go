@@ -1,0 +1,73 @@
+package queue
+
+import (
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// claims tells those that wait for a destination what others store of their claims. One
+// reading of STATE serves all; it begins with the first that waits.
+type claims struct {
+	begin sync.Once
+
+	mu      sync.Mutex                              // guards waiting
+	waiting map[string]chan *jetstream.RawStreamMsg // by subject: holds the newest claim that was not looked at; never closed
+}
+
+// wait returns a channel that gets the claims that are stored under a subject, until stop is
+// called.
+func (c *claims) wait(set *Set, subject string) (changed <-chan *jetstream.RawStreamMsg, stop func()) {
+	c.begin.Do(func() {
+		set.Work.Go(func() {
+			t := set.Tail(record.StreamState, 1, func(m jetstream.Msg, seq uint64) error {
+				c.saw(&jetstream.RawStreamMsg{Subject: m.Subject(), Sequence: seq, Data: m.Data(), Time: storedAt(m)})
+				return nil
+			})
+			t.Subjects = []string{set.Names.Subject("s", "order", "*")}
+			if err := t.Follow(set.Ctx); set.Ctx.Err() == nil {
+				set.Log.Error("claims of other collectors are not read; they are looked at now and then", "error", err)
+			}
+		})
+	})
+	own := make(chan *jetstream.RawStreamMsg, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting == nil {
+		c.waiting = map[string]chan *jetstream.RawStreamMsg{}
+	}
+	c.waiting[subject] = own
+	return own, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.waiting[subject] == own {
+			delete(c.waiting, subject)
+		}
+	}
+}
+
+// saw takes a claim.
+func (c *claims) saw(m *jetstream.RawStreamMsg) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	own := c.waiting[m.Subject]
+	if own == nil {
+		return
+	}
+	select {
+	case <-own:
+	default:
+	}
+	own <- m
+}
+
+// storedAt returns when a message was stored; now where it does not say.
+func storedAt(m jetstream.Msg) time.Time {
+	if meta, err := m.Metadata(); err == nil {
+		return meta.Timestamp
+	}
+	return time.Now()
+}
