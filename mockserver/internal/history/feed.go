@@ -363,6 +363,15 @@ func (f *Feed) note(d doing) {
 	f.doings++
 }
 
+// shiftEnds makes room for an outcome of an item before others that are remembered.
+func (f *Feed) shiftEnds(order int64, index int32) {
+	for i := range f.done {
+		if d := &f.done[i]; d.order == order && d.what == itemEnded && d.index >= index {
+			d.index++
+		}
+	}
+}
+
 // noteEarly remembers what happened to a call before it was known.
 func (f *Feed) noteEarly(e *entry) {
 	for i := range len(e.Record.Attempts) - e.restored.attempts {

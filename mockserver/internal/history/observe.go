@@ -150,18 +150,51 @@ func (h *History) addEnded(d tracking.Ended, restored bool) {
 		return
 	}
 	d.Call = nil
-	at := len(e.Record.Ends)
+	at := e.placeOf(&d)
 	if restored {
 		at = e.restored.ends
 		e.restored.ends++
 	}
+	late := at < len(e.Record.Ends)
 	e.Record.Ends = insertAt(e.Record.Ends, at, d)
 	if e.ring != nil && !restored {
-		h.feed.note(doing{e.Order, itemEnded, int32(at - e.restored.ends)}) //nolint:gosec // a call has few
+		index := int32(at - e.restored.ends) //nolint:gosec // a call has few
+		if late {
+			h.feed.shiftEnds(e.Order, index)
+		}
+		h.feed.note(doing{e.Order, itemEnded, index})
 	}
 	h.touch(e)
 	h.grow(e, endBytes+len(d.Reason))
 }
+
+// placeOf returns the place of an outcome among those that this process recorded of a call.
+// An outcome of another collector may arrive late, after the destination's next one: it goes
+// before that, if it is older and one is missing there. Its time alone does not decide, since
+// clocks differ.
+func (e *entry) placeOf(d *tracking.Ended) int {
+	ends, isFinal := e.Record.Ends, d.State != tracking.StatePending
+	for next := len(ends) - 1; next >= e.restored.ends; next-- {
+		later := &ends[next]
+		if later.Destination != d.Destination {
+			continue
+		}
+		if !d.At.Before(later.At) {
+			break
+		}
+		before := tracking.Record{Ends: ends[:next]}
+		last, decided := before.Last(d.Destination)
+		wasFinal := decided && last.State != tracking.StatePending
+		if wasFinal != isReplay(later) && wasFinal == isReplay(d) && isFinal == isReplay(later) {
+			return next
+		}
+	}
+	return len(ends)
+}
+
+// isReplay reports whether an outcome says that the call was replayed, which follows a final
+// outcome, and nothing else does.
+func isReplay(d *tracking.Ended) bool { return d.Attempt == 0 && d.State == tracking.StatePending }
 
 // strangersTogether is for how long refusals of requests without a known write key are
 // put together.
