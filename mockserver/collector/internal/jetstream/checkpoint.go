@@ -20,7 +20,7 @@ import (
 
 const (
 	// checkpointPiece bounds one message of a checkpoint.
-	checkpointPiece = 512 << 10
+	checkpointPiece = 64 << 10
 	// checkpointAfter is how many messages are read before the account is stored
 	// again, and checkpointEvery how long it may stay unstored. Reading that many
 	// takes a start about 50 ms.

@@ -30,7 +30,7 @@ func newShared(t *testing.T) *shared {
 	t.Helper()
 	nats, _ := startServer(t, func(*server.Options) {})
 	s := &shared{T: t, url: nats.ClientURL(), now: time.Now()}
-	s.options = jetstream.Options{NATS: &jetstream.NATS{URL: s.url, Replicas: 1}}
+	s.options = jetstream.Options{NATS: &jetstream.NATS{URL: s.url, Replicas: 1, AcceptLazySync: true}}
 	s.one, s.two = open(t, s.options), open(t, s.options)
 	attach(t, s.two, "crm")
 	require.NoError(t, s.one.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))

@@ -85,15 +85,15 @@ func (j *Journal) streamNames() (names []string) {
 }
 
 // serversEvery is how often the servers are asked.
-const serversEvery = time.Minute
+const serversEvery = 10 * time.Second
 
-// keepServers asks the servers now and then: one may be started anew with another
-// setting, or another version.
+// keepServers asks the servers now and then: one may be restarted with another setting or
+// version, or fail.
 func (j *Journal) keepServers() {
 	for {
-		all, err := j.conns.cluster.Look(j.Ctx)
+		now, err := j.conns.cluster.Look(j.Ctx)
 		if j.Ctx.Err() == nil {
-			j.conns.cluster.Report(j.conns.servers.Set(all), err)
+			j.conns.cluster.Report(j.conns.servers.Set(now), err)
 		}
 		if pause.For(j.Ctx, serversEvery) != nil {
 			return

@@ -44,10 +44,10 @@ func TestErrorsOfConnectingHoldNoPassword(t *testing.T) {
 
 func TestServersThatTakeNoLargeMessagesAreRefused(t *testing.T) {
 	s, _ := startServer(t, func(o *server.Options) { o.MaxPayload = 1 << 20 })
-	_, err := jetstream.Open(within(t), jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1}, CallBytes: 2 << 20})
+	_, err := jetstream.Open(within(t), jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}, CallBytes: 2 << 20})
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), "takes messages of at most 1048576 bytes")
-	open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1}})
+	open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
 }
 
 // Credentials may be refused for a while, and are then good again.
@@ -55,7 +55,7 @@ func TestRefusedCredentialsAreTriedAgain(t *testing.T) {
 	s, o := startServer(t, func(o *server.Options) { o.Username, o.Password = "user", "right" })
 	refused := make(chan string, 100)
 	j := open(t, jetstream.Options{
-		NATS:   &jetstream.NATS{URL: strings.Replace(s.ClientURL(), "//", "//user:right@", 1), Replicas: 1},
+		NATS:   &jetstream.NATS{URL: strings.Replace(s.ClientURL(), "//", "//user:right@", 1), Replicas: 1, AcceptLazySync: true},
 		Logger: slog.New(messages{slog.DiscardHandler, refused}),
 	})
 	change := func(password string) {
@@ -104,7 +104,7 @@ func (m messages) Handle(_ context.Context, r slog.Record) error {
 // another may have begun.
 func TestTheLockOfAReplayIsRenewed(t *testing.T) {
 	s, _ := startServer(t, func(*server.Options) {})
-	options := jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1}}
+	options := jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}}
 	first, second := open(t, options), open(t, options)
 	ctx, cancel := contextUntil(t, time.Now().Add(patience))
 	defer cancel()

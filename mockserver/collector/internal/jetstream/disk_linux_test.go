@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -344,6 +346,73 @@ func TestStartOnAFullDisk(t *testing.T) {
 			appendCalls(t, j, "web", "later", 10)
 		})
 	}
+}
+
+// onLine is a log that calls do once, when a line contains text.
+type onLine struct {
+	*logged
+	text string
+	do   func()
+	once sync.Once
+}
+
+func (l *onLine) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), l.text) {
+		l.once.Do(l.do)
+	}
+	return l.logged.Write(line)
+}
+
+// TestStartNeedsTheReserve has another program fill the disk when the embedded server has
+// started, and the next step of the start need room: the journal gives up its reserve for it.
+func TestStartNeedsTheReserve(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(t *testing.T, o *jetstream.Options){
+		"for the account": func(t *testing.T, o *jetstream.Options) {
+			for _, slot := range []string{"0", "1"} {
+				ok(t, os.Truncate(filepath.Join(o.Dir, "journal.account."+slot), 0))
+			}
+		},
+		"for a new limit": func(_ *testing.T, o *jetstream.Options) { o.KeepFailed = time.Hour },
+		"for a new stream": func(t *testing.T, o *jetstream.Options) {
+			asKilled(t, o.Dir)
+			forgetStream(t, o.Dir, "KV_analytics-state")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk := smallDisk(t)
+			o := jetstream.Options{Dir: filepath.Join(disk, "data")}
+			j := open(t, o)
+			attach(t, j, "d")
+			appendCalls(t, j, "web", "early", 10)
+			ok(t, j.Close())
+			prepare(t, &o)
+			filler := filepath.Join(disk, "filler")
+			log := &onLine{logged: newLog(t), text: "embedded server: Server is ready", do: func() {
+				command(t, "sh", "-c", "dd if=/dev/zero of="+filler+" bs=4k 2>/dev/null; true")
+			}}
+			o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			j = open(t, o)
+			if n := log.count("the disk is full: calls are refused until it has room"); n != 1 {
+				t.Errorf("the log reports %d times that the disk is full, want once", n)
+			}
+			work(t, attach(t, j, "d"), 10, delivered)
+			verified(t, j, "d")
+			ok(t, os.Remove(filler))
+			await(t, "ready", func() bool { return j.Ready(within(t)) == nil })
+		})
+	}
+}
+
+// forgetStream leaves a directory as a version has that does not know a stream.
+func forgetStream(t *testing.T, dir, name string) {
+	t.Helper()
+	m, err := (&datadir.Files{Path: dir}).ReadMarker()
+	ok(t, err)
+	m.Streams = slices.DeleteFunc(m.Streams, func(s string) bool { return s == name })
+	ok(t, m.Write(dir))
+	ok(t, os.RemoveAll(filepath.Join(dir, "jetstream", "$G", "streams", name)))
 }
 
 // TestFullDiskWithoutItsReserve has others take what the journal gives up on a full disk:

@@ -117,3 +117,9 @@ func (j *Journal) FinishUnsettled(l journal.Lease, r journal.Result) error {
 
 // Scrub reads all that is stored once.
 func (j *Journal) Scrub(ctx context.Context) error { return j.scrubber.Scrub(ctx) }
+
+// Scheduled returns how many messages RETRY has ever had.
+func (j *Journal) Scheduled(ctx context.Context) (uint64, error) {
+	retries, err := j.Measure(ctx, record.StreamRetry)
+	return retries.LastSeq, err
+}

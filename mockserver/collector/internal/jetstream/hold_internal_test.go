@@ -31,6 +31,14 @@ type mute struct {
 	fails    atomic.Pointer[string] // the subjects of which it fails to store messages begin with it
 	deaf     atomic.Bool            // what is stored is not answered
 	loses    atomic.Bool            // some of what is handed out does not come
+	looks    atomic.Int64           // how often a claim was asked for
+}
+
+func (m *mute) Last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error) {
+	if strings.Contains(subject, ".s.order.") {
+		m.looks.Add(1)
+	}
+	return m.Streams.Last(ctx, stream, subject)
 }
 
 func (m *mute) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
@@ -230,6 +238,32 @@ func TestAHoldIsTakenOver(t *testing.T) {
 			require.True(t, proofs[0].OK(), "%+v", proofs[0])
 			require.EqualValues(t, 3, proofs[0].Ledger.Delivered)
 		}
+	})
+}
+
+// TestAWaitingCollectorIsTold: who waits for a destination does not ask for it again and
+// again, and has it as soon as it is released.
+func TestAWaitingCollectorIsTold(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		s := share(t)
+		_, release, err := s.readers[0].Hold(t.Context())
+		require.NoError(t, err)
+		held := make(chan time.Time)
+		go func() {
+			_, release, err := s.readers[1].Hold(t.Context())
+			assert.NoError(t, err)
+			held <- time.Now()
+			release()
+		}()
+		time.Sleep(time.Minute)
+		before := s.streams[1].looks.Load()
+		time.Sleep(time.Hour)
+		assert.Equal(t, before, s.streams[1].looks.Load())
+		began := time.Now()
+		release()
+		assert.Less(t, (<-held).Sub(began), time.Second)
 	})
 }
 

@@ -75,7 +75,7 @@ func (j *Journal) opened(open func(*Journal) error) (*Journal, error) {
 
 // begin recovers what is stored, and starts what goes on while the journal is open.
 func (j *Journal) begin(ctx context.Context) error {
-	if err := j.ensure(ctx); err != nil {
+	if err := j.withRoom(func() error { return j.ensure(ctx) }); err != nil {
 		return err
 	}
 	j.Status.Up()
@@ -89,10 +89,10 @@ func (j *Journal) begin(ctx context.Context) error {
 	if j.local != nil {
 		files = j.local.files
 		files.AcceptLoss = false
-		if err := j.snapshot(ctx, true); err != nil {
+		if err := j.withRoom(func() error { return j.snapshot(ctx, true) }); err != nil {
 			return err
 		}
-		if err := j.local.recent.Open(j.options.Dir); err != nil {
+		if err := j.withRoom(func() error { return j.local.recent.Open(j.options.Dir) }); err != nil {
 			return err
 		}
 		j.local.recovered = true

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
@@ -29,7 +30,7 @@ func (l *local) setBase(base []byte) {
 
 // openServer starts the embedded server on a directory that is ours alone.
 func (j *Journal) openServer() error {
-	lock, err := datadir.Lock(j.options.Dir)
+	lock, err := datadir.Take(j.options.Dir)
 	if err != nil {
 		return err
 	}
@@ -57,12 +58,7 @@ func (j *Journal) openServer() error {
 	} else if err != nil {
 		return err
 	}
-	err = j.checkStore(m)
-	if datadir.IsDiskFull(err) {
-		j.giveWay()
-		err = j.checkStore(m)
-	}
-	if err != nil {
+	if err := j.withRoom(func() error { return j.checkStore(m) }); err != nil {
 		return err
 	}
 	j.local.server = servers.NewEmbedded(j.options.Dir, j.options.SyncInterval, j.Log)
@@ -70,7 +66,18 @@ func (j *Journal) openServer() error {
 		j.local.canary = datadir.NewCanary(j.options.Dir)
 		j.Synced = j.lookAtCanary
 	}
-	return j.startServer()
+	return j.withRoom(j.startServer)
+}
+
+// withRoom does a step of the start. If it fails on a full disk, withRoom gives up the ballast
+// and does it again. An error of the embedded server need not contain the cause.
+func (j *Journal) withRoom(step func() error) error {
+	err := step()
+	if err == nil || j.local == nil || !datadir.IsDiskFull(errors.Join(err, datadir.Writable(j.options.Dir))) {
+		return err
+	}
+	j.giveWay()
+	return step()
 }
 
 // startServer starts the server, with a canary beside it.
@@ -174,7 +181,7 @@ func (j *Journal) leaveDirectory() error {
 	if err := j.local.recent.Close(); err != nil {
 		j.Log.Debug("what was accepted last is not noted", "error", err)
 	}
-	return j.local.lock.Unlock()
+	return j.local.lock.Release()
 }
 
 // leaveServer stops the server, and remembers that it was stopped in good order where

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -96,6 +97,9 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	}
 	j.Log.Warn("the damage is accepted; what it did not touch goes on", "damage", cause)
 	a.Purged = s.base.Purged
+	if err := j.rewindConsumers(ctx, a); err != nil {
+		return err
+	}
 	if err := j.storeBase(ctx, a, s.stored); err != nil {
 		return err
 	}
@@ -107,6 +111,21 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 		return err
 	}
 	return j.forgetCheckpoints(ctx)
+}
+
+// rewindConsumers removes the consumers of CALLS that a cluster keeps: they may have handed
+// out calls whose outcomes are lost. New ones begin where the account says.
+func (j *Journal) rewindConsumers(ctx context.Context, a *ledger.Ledger) error {
+	if !j.Shared {
+		return nil
+	}
+	for name := range a.Accounts {
+		err := j.JS.DeleteConsumer(ctx, j.Names.Stream(record.StreamCalls), j.Names.Consumer(name))
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return fmt.Errorf("journal: %w", err)
+		}
+	}
+	return nil
 }
 
 // scanCalls reads the messages of CALLS from first to last.

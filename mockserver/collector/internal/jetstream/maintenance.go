@@ -33,6 +33,7 @@ func (j *Journal) maintain() {
 		}
 		return j.checkpoint(ctx, c, now)
 	}
+	var looked progress
 	last, raised, checkpoints := time.Now(), time.Now(), checkpointer{at: time.Now()}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), store.RequestPatience)
@@ -52,9 +53,10 @@ func (j *Journal) maintain() {
 				store.Poke(j.trimmer.soon) // the clock has stepped back, see hastenRetries
 			}
 			last = now
-			if j.conns.cluster == nil {
-				j.look()
+			if at := j.progress(); j.conns.cluster == nil && (j.Shared || at != looked) && j.look() {
+				looked = at
 			}
+			j.trimIfShort()
 			j.holdBallast()
 			var file *fs.PathError
 			switch err := checkpoint(j.Ctx, &checkpoints, false); {
@@ -82,7 +84,6 @@ func (j *Journal) look() bool {
 	if err != nil && j.Ctx.Err() == nil {
 		j.Log.Debug("the streams cannot be measured", "error", err)
 	}
-	j.trimIfShort()
 	return err == nil
 }
 
@@ -138,6 +139,9 @@ func (j *Journal) keepAlive() {
 // mend starts the embedded server again once the disk can be written to: a
 // server that failed to write answers nothing more.
 func (j *Journal) mend(cause error) {
+	if err := j.local.lock.Held(); err != nil {
+		cause = err
+	}
 	j.Status.Down(cause)
 	j.Log.Error("the store cannot be written to; calls are refused until it can", "directory", j.options.Dir, "error", cause)
 	if datadir.IsDiskFull(cause) {
@@ -181,6 +185,9 @@ func (j *Journal) mend(cause error) {
 // restart starts the embedded server again, on a store that is on the disk as it is
 // read.
 func (j *Journal) restart() error {
+	if err := j.local.lock.Held(); err != nil {
+		return err
+	}
 	if err := datadir.Writable(j.options.Dir); err != nil {
 		return err
 	}

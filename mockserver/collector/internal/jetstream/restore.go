@@ -97,12 +97,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 		}
 		s.lacking = append(s.lacking, more...)
 	}
-	s.newest, s.young = s.base, len(checkpoints) > 0 && len(s.lacking) == 0
-	for _, a := range checkpoints {
-		if a.Calls+a.Outcomes > s.newest.Calls+s.newest.Outcomes {
-			s.newest = a
-		}
-	}
+	s.newest, s.young = newestOf(s.base, checkpoints), len(checkpoints) > 0 && len(s.lacking) == 0
 	s.calls.Begin(s.base.Purged + 1)
 	s.outcomes.Begin(s.base.Outcomes + 1)
 	if err := j.findBeyond(ctx, &s); err != nil {
@@ -110,6 +105,17 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 	}
 	j.findLoss(&s, checkpoints)
 	return s, nil
+}
+
+// newestOf returns the one of the stored accounts that has read most.
+func newestOf(base *ledger.Ledger, checkpoints []*ledger.Ledger) *ledger.Ledger {
+	newest := base
+	for _, a := range checkpoints {
+		if newest == nil || a.Calls+a.Outcomes > newest.Calls+newest.Outcomes {
+			newest = a
+		}
+	}
+	return newest
 }
 
 // findBeyond finds up to where CALLS must reach: outcomes may be about messages that

@@ -76,28 +76,34 @@ func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) er
 	for _, name := range destinations {
 		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
-				all = append(all, waitingRetry{name, ref, r})
+				if !record.IsParked(r.Due) {
+					all = append(all, waitingRetry{name, ref, r})
+				}
 			}
 		})
 	}
+	missing, err := j.restoreMissing(ctx, all)
+	if missing > 0 {
+		j.Log.Info("retries that were not on the disk were made again", "retries", missing)
+	}
+	return err
+}
+
+// restoreMissing publishes those of the retries that RETRY does not have, and returns how
+// many they are.
+func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, error) {
 	if len(all) == 0 {
-		return nil
+		return 0, nil
 	}
 	stored := map[string]bool{}
 	err := j.EachStoredRetry(ctx, func(destination, number string) { stored[destination+"."+number] = true })
 	if err != nil {
-		return err
+		return 0, err
 	}
 	missing := slices.DeleteFunc(all, func(w waitingRetry) bool {
 		return stored[record.Token(w.destination)+"."+strconv.FormatUint(w.ref.Number(), 10)]
 	})
-	if err := j.restoreEach(ctx, missing); err != nil {
-		return err
-	}
-	if len(missing) > 0 {
-		j.Log.Info("retries that were not on the disk were made again", "retries", len(missing))
-	}
-	return nil
+	return len(missing), j.restoreEach(ctx, missing)
 }
 
 // hastenRetries makes those retries due now that were decided in the future: the clock
@@ -108,7 +114,7 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 	for _, name := range j.ledger.Destinations() {
 		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
-				if record.IsAhead(r.Decided, now) {
+				if record.IsAhead(r.Decided, now) && !record.IsParked(r.Due) {
 					ahead = append(ahead, waitingRetry{name, ref, r})
 				}
 			}
@@ -156,7 +162,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 		late := map[record.Ref]ledger.Waiting{}
 		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
-				if r.Due < overdue && len(late) < most {
+				if r.Due < overdue && !record.IsParked(r.Due) && len(late) < most {
 					late[ref] = r
 				}
 			}
@@ -173,6 +179,21 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Unpark publishes the retries of a destination that are parked, as due now, but for those
+// that RETRY has: another process has published them.
+func (j *Journal) Unpark(ctx context.Context, destination string) error {
+	var parked []waitingRetry
+	j.ledger.With(destination, func(b *ledger.Account) {
+		for ref, r := range b.Retries {
+			if record.IsParked(r.Due) {
+				parked = append(parked, waitingRetry{destination, ref, r})
+			}
+		}
+	})
+	_, err := j.restoreMissing(ctx, parked)
+	return err
 }
 
 // EachStoredRetry calls f with the destination, as a token, and the number of each of

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func TestServersThatSyncLazilyAreRefused(t *testing.T) {
 		"each second":   {func(o *server.Options) { o.SyncInterval = time.Second }, false, "1s", ""},
 		"accepted":      {func(*server.Options) {}, true, "", journal.SyncLazy},
 		"always":        {func(o *server.Options) { o.SyncAlways = true }, false, "", journal.SyncAlways},
-		"not monitored": {func(o *server.Options) { o.HTTPPort = 0 }, false, "", journal.SyncUnknown},
+		"not monitored": {func(o *server.Options) { o.HTTPPort = 0 }, true, "", journal.SyncUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,6 +71,20 @@ func TestServersThatSyncLazilyAreRefused(t *testing.T) {
 			assert.Equal(t, c.sync, servers[0].Sync)
 		})
 	}
+}
+
+func TestServersThatDoNotReportTheirSyncAreRefused(t *testing.T) {
+	s, _ := startServer(t, func(o *server.Options) { o.SyncAlways = true })
+	options := jetstream.NATS{URL: s.ClientURL(), Replicas: 1}
+	_, err := jetstream.Open(within(t), jetstream.Options{NATS: &options})
+	require.ErrorIs(t, err, servers.ErrUnknownSync)
+	assert.False(t, jetstream.Transient(err))
+	assert.ErrorContains(t, err, "Set nats.monitor to")
+	assert.ErrorContains(t, err, "nats.acceptLazySync: true")
+
+	// A monitoring address that does not answer may be that of a server that is down.
+	options.Monitor = "http://127.0.0.1:1"
+	open(t, jetstream.Options{NATS: &options})
 }
 
 // The system account may let the request through that tells how servers are set up.
@@ -125,4 +140,39 @@ func greet(c net.Conn, version string) {
 			_, _ = fmt.Fprint(c, "PONG\r\n")
 		}
 	}
+}
+
+// Replicas that are offline, or on a server whose JetStream did not start, are reported, and
+// no longer once they are up to date.
+func TestReplicasThatAreMissingAreReported(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three servers, and the state of each, take a while")
+	}
+	t.Parallel()
+	c := startCluster(t)
+	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: c.url()}})
+	states := func() (all []string, err error) {
+		health, err := j.Health(within(t))
+		for _, r := range health.Replicas {
+			all = append(all, r.Server+" "+r.State)
+		}
+		slices.Sort(all)
+		return slices.Compact(all), err
+	}
+	comes := func(want ...string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			now, err := states()
+			return err == nil && slices.Equal(now, want)
+		}, 2*patience, 100*time.Millisecond)
+	}
+	c.kill(2)
+	comes("n3 " + journal.ReplicaOffline)
+	c.nodes[2].NoJetStream = true
+	c.start(2)
+	comes("n3 " + journal.ReplicaNoJetStream)
+	c.kill(2)
+	c.nodes[2].NoJetStream = false
+	c.start(2)
+	comes()
 }

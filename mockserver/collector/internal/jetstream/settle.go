@@ -27,7 +27,7 @@ import (
 // given are the calls that it gave up, and traces those of them.
 func (j *Journal) Settle(o *record.Outcome, given []tracking.Call, traces tracecontext.List) error {
 	ctx := j.Ctx
-	if len(o.Again) > 0 {
+	if len(o.Again) > 0 && !record.IsParked(o.Due.UnixNano()) {
 		if err := j.schedule(ctx, o.Destination, nextAttempt(o)); err != nil {
 			return fmt.Errorf("scheduling a retry: %w", err)
 		}
@@ -65,7 +65,7 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages []
 		for _, seq := range messages {
 			for part := range record.MaxParts {
 				ref := record.Ref{Seq: seq, Part: part}
-				if r, ok := b.Retries[ref]; ok {
+				if r, ok := b.Retries[ref]; ok && !record.IsParked(r.Due) {
 					retries = append(retries, waitingRetry{destination, ref, r})
 				}
 			}
@@ -108,7 +108,7 @@ func (j *Journal) settleLatest(ctx context.Context, destination string) error {
 func unsettledBefore(t time.Time) time.Time { return t.Add(-3*queue.AckWait - unsettled) }
 
 // settlePause is how long it is waited at first, and settleMost at most, before what
-// could not be done is tried again.
+// could not be done is tried again while the store can be written to.
 const (
 	settlePause = time.Second
 	settleMost  = time.Minute
@@ -125,16 +125,22 @@ func (j *Journal) settleEarlier() {
 }
 
 // untilDone tries until it succeeds or the journal is closed, and reports which. It calls
-// failed whenever it has to try again.
+// failed whenever it has to try again. During an outage it waits for the store.
 func (j *Journal) untilDone(try func(context.Context) error, failed func()) bool {
-	for wait := settlePause; ; wait = min(2*wait, settleMost) {
+	for wait := settlePause; ; {
 		err := try(j.Ctx)
 		if err == nil || j.Ctx.Err() != nil {
 			return err == nil
 		}
 		failed()
-		j.Log.Warn("what an earlier process left undone could not be done; it is tried again", "error", err, "in", wait)
-		if pause.For(j.Ctx, wait) != nil {
+		j.Log.Warn("what an earlier process left undone could not be done; it is tried again", "error", err)
+		if _, down := j.Status.Writable(); down != nil {
+			err = j.AwaitStore()
+		} else {
+			err = pause.For(j.Ctx, wait)
+			wait = min(2*wait, settleMost)
+		}
+		if err != nil {
 			return false
 		}
 	}

@@ -103,7 +103,7 @@ func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
 // A request for calls that the server gives up is made again.
 func TestRequestsThatAreGivenUpAreMadeAgain(t *testing.T) {
 	s, _ := startServer(t, func(*server.Options) {})
-	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1}})
+	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
 	nc, err := nats.Connect(s.ClientURL())
 	require.NoError(t, err)
 	defer nc.Close()

@@ -35,15 +35,29 @@ func snapshotFile(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("journal.account.%d", number%snapshotSlots))
 }
 
-// snapshot stores the account if there is reason to, or in any case.
+// snapshot stores the account if there is reason to, or in any case, if the directory is
+// still held.
 func (j *Journal) snapshot(ctx context.Context, now bool) error {
+	if err := j.local.lock.Held(); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
 	s := &j.local.snapshots
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !now && time.Now().Before(s.next) {
+	at := j.progress()
+	if !now && (time.Now().Before(s.next) || s.stored != "" && at == s.seen) {
 		return nil
 	}
-	return j.storeSnapshot(ctx, true)
+	err := j.storeSnapshot(ctx, true)
+	if err == nil {
+		s.seen = at
+	}
+	return err
+}
+
+func (j *Journal) progress() progress {
+	calls, outcomes := j.ledger.Position()
+	return progress{calls, outcomes, j.Changes.Load()}
 }
 
 // storeSnapshot stores the account. The lock is held. Values are not counted while

@@ -36,7 +36,7 @@ func TestSnapshotAfterOneThatWaited(t *testing.T) {
 	streams := store.New(j.options.Name, false, j.Log)
 	const waited = time.Second
 	streams.JS = &slowStreams{j.JS, waited}
-	slow := &Journal{Store: streams, options: j.options, local: &local{files: j.local.files}, ledger: j.ledger}
+	slow := &Journal{Store: streams, options: j.options, local: &local{lock: j.local.lock, files: j.local.files}, ledger: j.ledger}
 	slow.options.Dir = t.TempDir()
 	require.NoError(t, slow.snapshot(within(t), true))
 	assert.Less(t, time.Until(slow.local.snapshots.next), snapshotShare*waited, "what it waited for counts")

@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
@@ -65,15 +64,26 @@ func (j *Journal) sawCalls(seq uint64) {
 // failed may not be listed, and calls that were replayed still be.
 func (j *Journal) awaitSettled(ctx context.Context) error { return j.awaitLeft(ctx, j.left.settled) }
 
-// awaitLeft waits until so much of what an earlier process left undone is done.
+// awaitLeft waits until so much of what an earlier process left undone is done. It is not
+// done while the store cannot be written to: then awaitLeft returns the store's error.
 func (j *Journal) awaitLeft(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	default:
+	}
+	up, stop, err := j.While(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	select {
 	case <-done:
 		return nil
 	case <-j.Ctx.Done():
 		return journal.ErrClosed
-	case <-ctx.Done():
-		return fmt.Errorf("journal: what an earlier process left undone is not done yet: %w", context.Cause(ctx))
+	case <-up.Done():
+		return fmt.Errorf("journal: what an earlier process left undone is not done yet: %w", context.Cause(up))
 	}
 }
 
@@ -114,7 +124,7 @@ type extentMark struct {
 
 // A local is what a journal has on a directory of its own.
 type local struct {
-	lock      *flock.Flock
+	lock      *datadir.Lock
 	files     *datadir.Files
 	ballast   *datadir.Ballast
 	server    *servers.Embedded // nil until the directory was checked
@@ -126,11 +136,18 @@ type local struct {
 
 // A snapshotStore stores snapshots.
 type snapshotStore struct {
-	mu     turn   // guards what follows; held while one is made, or values are deleted
-	number uint64 // of the last one
-	base   []byte // encoded; nil where it is not known
-	stored string // what the last one was of
+	mu     turn     // guards what follows; held while one is made, or values are deleted
+	number uint64   // of the last one
+	base   []byte   // encoded; nil where it is not known
+	stored string   // what the last one was of
+	seen   progress // where the journal was when the last one was asked for
 	next   time.Time
+}
+
+// A progress says where the journal is: it stays the same while nothing is stored.
+type progress struct {
+	calls, outcomes uint64 // up to where the account was read
+	changes         uint64 // see store.Store
 }
 
 // connections are those to the server within the process, or to a cluster.

@@ -90,10 +90,7 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	if !j.ledger.With(destination, func(*ledger.Account) {}) {
 		return fmt.Errorf("%w: %q", journal.ErrNotAttached, destination)
 	}
-	if err := j.awaitSettled(ctx); err != nil {
-		return err
-	}
-	if err := j.awaitKept(ctx, destination); err != nil {
+	if err := j.awaitListed(ctx, destination); err != nil {
 		return err
 	}
 	list, err := j.Measure(ctx, record.StreamFailed)
@@ -130,47 +127,66 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	})
 }
 
-// awaitKept waits until all calls that count as failed are listed. It lists those that other
-// processes gave up a moment ago. Where something cannot be stored, some may not be listed.
+// awaitListed waits until all calls that count as failed are listed: those of earlier
+// processes, of this one, and those that other processes gave up a moment ago. While the store
+// cannot be written to, some may not be listed.
+func (j *Journal) awaitListed(ctx context.Context, destination string) error {
+	err := j.awaitSettled(ctx)
+	if err == nil {
+		err = j.awaitKept(ctx, destination)
+	}
+	if err != nil && (ctx.Err() != nil || j.Ctx.Err() != nil) {
+		return fmt.Errorf("journal: calls that have failed are not listed yet: %w", err)
+	}
+	return nil
+}
+
+// awaitKept waits until the calls are listed that this process and others gave up a moment ago.
 func (j *Journal) awaitKept(ctx context.Context, destination string) error {
 	storable, stop, err := j.While(ctx, store.PublishPatience)
 	if err != nil {
-		return nil
+		return err
 	}
 	defer stop()
 	err = j.queues.AwaitKept(storable, destination)
 	if err == nil && j.Shared {
 		err = j.settleLatest(storable, destination)
 	}
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("journal: calls that have failed are not listed yet: %w", err)
-	}
-	return nil
+	return err
 }
 
 // Verify reads all that is stored and proves or refutes, for every destination,
 // that accepted = delivered + failed + filtered + pending + lost, that none of them
 // is negative, and that the ledger says the same. Calls may be accepted and delivered meanwhile. It takes a few
 // seconds for a million stored messages, and for each destination 12 bytes of memory
-// for a message that was not tried and about 50 for what waits for a retry.
-func (j *Journal) Verify(ctx context.Context) ([]journal.Verification, error) {
+// for a message that was not tried and about 50 for what waits for a retry. When the store
+// cannot be written to, the account no longer follows: Verify waits for the store for a few
+// seconds, and then returns journal.ErrUnwritable.
+func (j *Journal) Verify(ctx context.Context) (all []journal.Verification, err error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
-	if err := j.awaitLeft(ctx, j.left.tried); err != nil { // retries are missing before
-		return nil, err
-	}
-	j.trimmer.running.Lock() // what is read must stay
-	defer j.trimmer.running.Unlock()
-	var all []journal.Verification
-	err := j.Patiently(ctx, func(ctx context.Context) (err error) {
-		all, err = j.verifier().Verify(ctx)
+	err = j.Outlast(ctx, func(ctx context.Context) (err error) {
+		all, err = j.verify(ctx)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("journal: verifying: %w", err)
 	}
 	return all, nil
+}
+
+func (j *Journal) verify(ctx context.Context) (all []journal.Verification, err error) {
+	if err := j.awaitLeft(ctx, j.left.tried); err != nil { // retries are missing before
+		return nil, err
+	}
+	j.trimmer.running.Lock() // what is read must stay
+	defer j.trimmer.running.Unlock()
+	err = j.Patiently(ctx, func(ctx context.Context) (err error) {
+		all, err = j.verifier().Verify(ctx)
+		return err
+	})
+	return all, err
 }
 
 func (j *Journal) verifier() *audit.Verifier {
@@ -285,7 +301,11 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 
 // Health implements journal.Journal.
 func (j *Journal) Health(ctx context.Context) (journal.Health, error) {
-	return journal.Health{Bytes: j.incoming.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.conns.servers.All(), Scrub: j.scrubber.Health()}, j.Ready(ctx)
+	cluster := j.conns.servers.State()
+	return journal.Health{
+		Bytes: j.incoming.usage.bytes(), LimitBytes: j.options.MaxBytes,
+		Servers: cluster.Servers, Replicas: cluster.Replicas, Scrub: j.scrubber.Health(),
+	}, j.Ready(ctx)
 }
 
 // Ready returns nil if the journal can take calls now, or says why not.

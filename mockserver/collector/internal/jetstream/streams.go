@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/kv"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -84,13 +87,7 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 // missing only while the directory is new.
 func (j *Journal) ensure(ctx context.Context) error {
 	if j.local == nil {
-		for _, config := range j.streams() {
-			err := j.Patiently(ctx, func(ctx context.Context) error { return j.ensureStream(ctx, config, true) })
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return j.ensureShared(ctx)
 	}
 	m, err := j.local.files.ReadMarker()
 	if err != nil {
@@ -113,6 +110,97 @@ func (j *Journal) ensure(ctx context.Context) error {
 		return fmt.Errorf("journal: bringing new streams to the disk: %w", err)
 	}
 	return datadir.Marker{Format: datadir.MarkerFormat, Ready: true, Streams: created}.Write(j.options.Dir)
+}
+
+// ensureShared makes the streams that are missing on a cluster. CALLS and OUTCOMES may be
+// missing only before the first call, unless the operator accepts the loss.
+func (j *Journal) ensureShared(ctx context.Context) error {
+	next, lost := j.findLostStreams(ctx)
+	for look := 1; errors.Is(lost, record.ErrDamaged) && !j.options.AcceptLoss && look < leaderLooks; look++ {
+		if err := pause.For(ctx, leaderPause); err != nil {
+			return err
+		}
+		next, lost = j.findLostStreams(ctx)
+	}
+	if lost != nil {
+		if !errors.Is(lost, record.ErrDamaged) || !j.options.AcceptLoss {
+			return lost
+		}
+		for name := range next {
+			j.left.causes = append(j.left.causes, "the cluster had lost the stream "+name)
+		}
+	}
+	for _, config := range j.streams() {
+		config.FirstSeq = next[config.Name]
+		if err := j.Patiently(ctx, func(ctx context.Context) error { return j.ensureStream(ctx, config, true) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findLostStreams returns ErrDamaged if a cluster has lost CALLS or OUTCOMES, and the numbers
+// that the next messages of the lost streams must have.
+func (j *Journal) findLostStreams(ctx context.Context) (next map[string]uint64, err error) {
+	calls, hasCalls, err := j.lastOf(ctx, record.StreamCalls)
+	if err != nil {
+		return nil, err
+	}
+	outcomes, hasOutcomes, err := j.lastOf(ctx, record.StreamOutcomes)
+	if err != nil || hasCalls && hasOutcomes {
+		return nil, err
+	}
+	newest, err := j.newestAccount(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if calls+outcomes+newest.Calls+newest.Outcomes == 0 {
+		return nil, nil // nothing was stored yet
+	}
+	next = map[string]uint64{}
+	var losses []string
+	if !hasCalls {
+		next[j.Names.Stream(record.StreamCalls)] = newest.Calls + 1
+		pending := int64(0)
+		ledgers, _ := newest.Ledgers()
+		for _, l := range ledgers {
+			pending += l.Pending
+		}
+		losses = append(losses, fmt.Sprintf("the stream %s is missing on the cluster: %d deliveries that were pending in it, by the newest account, and all newer ones are lost",
+			j.Names.Stream(record.StreamCalls), pending))
+	}
+	if !hasOutcomes {
+		next[j.Names.Stream(record.StreamOutcomes)] = newest.Outcomes + 1
+		losses = append(losses, fmt.Sprintf("the stream %s is missing on the cluster: calls that ended after message %d of it will be delivered again",
+			j.Names.Stream(record.StreamOutcomes), newest.Outcomes))
+	}
+	return next, record.Damaged("%s. %s", strings.Join(losses, "; "), j.options.howToGoOn())
+}
+
+// lastOf returns the last message of a stream on a cluster, and whether the stream is there.
+func (j *Journal) lastOf(ctx context.Context, kind string) (last uint64, found bool, err error) {
+	err = j.Patiently(ctx, func(ctx context.Context) error {
+		state, err := j.Measure(ctx, kind)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil
+		}
+		last, found = state.LastSeq, err == nil
+		return err
+	})
+	return last, found, err
+}
+
+// newestAccount returns the newest account in STATE, an empty one if there is none.
+func (j *Journal) newestAccount(ctx context.Context) (*ledger.Ledger, error) {
+	if last, _, err := j.lastOf(ctx, record.StreamState); err != nil || last == 0 {
+		return ledger.New(), err
+	}
+	checkpoints, err := j.loadCheckpoints(ctx)
+	if err != nil {
+		return nil, err
+	}
+	base, _, err := j.LoadBase(ctx)
+	return newestOf(base, checkpoints), err
 }
 
 // ensureStream brings one stream to its configuration.

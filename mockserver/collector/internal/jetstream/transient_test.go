@@ -55,7 +55,7 @@ func mayPass(t *testing.T, j *jetstream.Journal) {
 func TestWhatAClusterDoesNotHaveYetIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t, func(*server.Options) {})
-	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1}})
+	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
 	attach(t, j, "crm")
 	nc, err := nats.Connect(s.ClientURL())
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestWhatAClusterDoesNotHaveYetIsWaitedFor(t *testing.T) {
 func TestAConnectionThatIsMadeAgainIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t, func(*server.Options) {})
-	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1}})
+	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
 	attach(t, j, "crm")
 	s.Shutdown()
 	s.WaitForShutdown()

@@ -53,14 +53,20 @@ func (j *Journal) keepTrimmed() {
 
 // Trim gives up the calls that are pending for longer than Options.Keep, and
 // removes those that every destination is done with and that are as old, or
-// younger ones if space is short. It is done every minute.
+// younger ones if space is short. It is done every minute. It ends with an error when the
+// store cannot be written to: Verify waits for it.
 func (j *Journal) Trim(ctx context.Context) error {
+	ctx, stop, err := j.While(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	j.trimmer.running.Lock()
 	defer j.trimmer.running.Unlock()
 	if err := j.open(); err != nil {
 		return err
 	}
-	err := j.trim(ctx)
+	err = j.trim(ctx)
 	if err != nil && j.open() != nil {
 		return journal.ErrClosed // meanwhile
 	}

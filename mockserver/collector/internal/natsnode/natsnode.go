@@ -14,13 +14,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// A Node is one server of a cluster. It syncs what it stores before it answers.
+// A Node is one server of a cluster. It syncs what it stores before it answers, and
+// answers every client that asks how it is set up.
 type Node struct {
 	Name   string
 	Dir    string   // is its own
 	Client string   // the address that clients connect to
 	Routes string   // the address that the other servers connect to
 	Peers  []string // the routes of all, as URLs
+	// NoJetStream starts it without JetStream, as a server starts that cannot read its
+	// account of the cluster.
+	NoJetStream bool
 }
 
 // New returns the nodes of a cluster, in directories below dir, on addresses of the
@@ -71,12 +75,26 @@ func FromArgs(args []string) (*Node, error) {
 
 // Serve runs the server until ctx ends. It makes the directory where there is none.
 func (n *Node) Serve(ctx context.Context) error {
+	jetstream := fmt.Sprintf("jetstream { store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 1TB }", n.Dir)
+	if n.NoJetStream {
+		jetstream = ""
+	}
 	config := fmt.Sprintf(`
 server_name: %s
 listen: %s
-jetstream { store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 1TB }
+%s
 cluster { name: e2e, listen: %s, routes: [%s] }
-`, n.Name, n.Client, n.Dir, n.Routes, strings.Join(n.Peers, ","))
+system_account: SYS
+no_auth_user: client
+accounts {
+  SYS { exports: [{service: "$SYS.REQ.SERVER.PING.VARZ", response_type: stream}] }
+  CLIENTS {
+    jetstream: enabled
+    users: [{user: client, password: client}]
+    imports: [{service: {account: SYS, subject: "$SYS.REQ.SERVER.PING.VARZ"}}]
+  }
+}
+`, n.Name, n.Client, jetstream, n.Routes, strings.Join(n.Peers, ","))
 	if err := os.MkdirAll(n.Dir, 0o700); err != nil {
 		return err
 	}

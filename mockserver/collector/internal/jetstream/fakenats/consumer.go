@@ -45,7 +45,8 @@ type pullRequest struct {
 	Expires   time.Duration `json:"expires"`
 	Heartbeat time.Duration `json:"idle_heartbeat"`
 	NoWait    bool          `json:"no_wait"`
-	MaxBytes  int           `json:"max_bytes"`
+	MaxBytes  int           `json:"max_bytes"` // 0 for no limit
+	full      bool          // it has got MaxBytes
 	inbox     string
 	until     time.Time
 	spoken    time.Time
@@ -205,12 +206,16 @@ func (c *consumer) handOut() {
 			return
 		}
 		if !c.send(p, m, d) {
-			c.waiting = c.waiting[1:] // nobody listens any more
+			c.waiting = c.waiting[1:]
 			continue
 		}
 		p.spoken = time.Now()
-		if p.Batch--; p.Batch == 0 {
+		if p.Batch--; p.Batch == 0 || p.full {
 			c.waiting = c.waiting[1:]
+			if p.MaxBytes > 0 {
+				done := headers(" 409 Batch Completed", "Nats-Pending-Messages: 0", fmt.Sprint("Nats-Pending-Bytes: ", p.MaxBytes))
+				c.server.deliver(p.inbox, p.inbox, "", done, nil)
+			}
 		}
 	}
 }
@@ -238,7 +243,8 @@ func (c *consumer) nextMessage() (*message, *delivery) {
 	return nil, nil
 }
 
-// send hands out a message, if somebody listens.
+// send hands out a message. It reports false if the request has ended: it takes no message
+// of that size, or has no subscriber.
 func (c *consumer) send(p *pullRequest, m *message, d *delivery) bool {
 	again := *d
 	again.times++
@@ -254,10 +260,19 @@ func (c *consumer) send(p *pullRequest, m *message, d *delivery) bool {
 		}
 		head, data = append(head[:len(head)-2:len(head)-2], size...), nil
 	}
+	size := len(m.subject) + len(reply) + len(head) + len(data)
+	if p.MaxBytes > 0 && size > p.MaxBytes {
+		pending := headers(" 409 Message Size Exceeds MaxBytes", fmt.Sprint("Nats-Pending-Messages: ", p.Batch), fmt.Sprint("Nats-Pending-Bytes: ", p.MaxBytes))
+		c.server.deliver(p.inbox, p.inbox, "", pending, nil)
+		c.next = before
+		return false
+	}
 	if !c.server.deliver(p.inbox, m.subject, reply, head, data) {
 		c.next = before
 		return false
 	}
+	p.full = size == p.MaxBytes
+	p.MaxBytes = max(0, p.MaxBytes-size)
 	c.handed, c.reached = c.handed+1, max(c.reached, m.seq)
 	if c.config.AckPolicy == jetstream.AckExplicitPolicy {
 		again.again = time.Now().Add(c.config.AckWait)

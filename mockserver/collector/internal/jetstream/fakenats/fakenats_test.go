@@ -31,9 +31,21 @@ func TestAsARealServer(t *testing.T) {
 	t.Parallel()
 	seed, _ := strconv.ParseUint(os.Getenv("FAKE_SEED"), 10, 64)
 	steps, _ := strconv.Atoi(os.Getenv("FAKE_STEPS"))
+	sides := newSides(t)
+	for step := range max(steps, 400) {
+		var answers []string
+		for _, s := range sides {
+			answers = append(answers, s.ask(rand.New(rand.NewPCG(seed, uint64(step)))))
+		}
+		require.Equal(t, answers[1], answers[0], "FAKE_SEED=%d, step %d", seed, step)
+	}
+}
+
+// newSides returns clients of a fake and of a real server.
+func newSides(t *testing.T) []*side {
 	fake := New(false)
 	stop := make(chan struct{})
-	defer close(stop)
+	t.Cleanup(func() { close(stop) })
 	go func() {
 		for tick := time.NewTicker(5 * time.Millisecond); ; {
 			select {
@@ -47,18 +59,11 @@ func TestAsARealServer(t *testing.T) {
 	real, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: t.TempDir()})
 	require.NoError(t, err)
 	real.Start()
-	defer real.WaitForShutdown()
-	defer real.Shutdown()
+	t.Cleanup(func() { real.Shutdown(); real.WaitForShutdown() })
 	require.True(t, real.ReadyForConnections(time.Minute))
 	sides := []*side{newSide(t, fake), newSide(t, real)}
 	sides[1].fake = sides[0]
-	for step := range max(steps, 400) {
-		var answers []string
-		for _, s := range sides {
-			answers = append(answers, s.ask(rand.New(rand.NewPCG(seed, uint64(step)))))
-		}
-		require.Equal(t, answers[1], answers[0], "FAKE_SEED=%d, step %d", seed, step)
-	}
+	return sides
 }
 
 func newSide(t *testing.T, to nats.InProcessConnProvider) *side {
@@ -262,4 +267,60 @@ func TestTimesAreKept(t *testing.T) {
 	last, err := s.js.Stream(t.Context(), "LAST")
 	require.NoError(t, err)
 	require.Zero(t, last.CachedInfo().State.Msgs)
+}
+
+// TestBoundedPullsAsARealServer asks for messages of a number of bytes at most.
+func TestBoundedPullsAsARealServer(t *testing.T) {
+	t.Parallel()
+	sides := newSides(t)
+	for _, maxBytes := range []int{50, 300, 400, 700, 1000, 1500} {
+		var answers []string
+		for _, s := range sides {
+			answers = append(answers, s.pull(100, maxBytes)+s.pull(2, maxBytes))
+		}
+		require.Equal(t, answers[1], answers[0], "%d bytes", maxBytes)
+	}
+}
+
+// pull returns the messages of a bounded pull of a stream that has more, and then those of
+// one of exactly as many bytes.
+func (s *side) pull(messages, maxBytes int) (got string) {
+	stream, err := s.js.Stream(s.Context(), "LOG")
+	require.NoError(s, err)
+	require.NoError(s, stream.Purge(s.Context()))
+	for i := range 8 {
+		_, err := s.js.Publish(s.Context(), "log.1", make([]byte, 100*(i%3+1)))
+		require.NoError(s, err)
+	}
+	c, err := stream.CreateConsumer(s.Context(), jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy})
+	require.NoError(s, err)
+	next := "$JS.API.CONSUMER.MSG.NEXT.LOG." + c.CachedInfo().Name
+	inbox, err := s.nc.SubscribeSync(s.nc.NewInbox())
+	require.NoError(s, err)
+	ask := func(maxBytes int) (bytes int) {
+		require.NoError(s, s.nc.PublishRequest(next, inbox.Subject, fmt.Appendf(nil, `{"batch":%d,"max_bytes":%d,"expires":60000000000}`, messages, maxBytes)))
+		for bytes != maxBytes {
+			m, err := inbox.NextMsg(time.Minute)
+			require.NoError(s, err)
+			if m.Header.Get("Status") != "" {
+				got += fmt.Sprint(m.Header, "; ")
+				return bytes
+			}
+			got += fmt.Sprint(len(m.Data), " ")
+			bytes += m.Size()
+		}
+		return bytes
+	}
+	bytes := ask(maxBytes)
+	if bytes == 0 {
+		return got
+	}
+	require.NoError(s, s.js.DeleteConsumer(s.Context(), "LOG", c.CachedInfo().Name))
+	c, err = stream.CreateConsumer(s.Context(), jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy})
+	require.NoError(s, err)
+	next = "$JS.API.CONSUMER.MSG.NEXT.LOG." + c.CachedInfo().Name
+	ask(bytes)
+	info, err := c.Info(s.Context())
+	require.NoError(s, err)
+	return got + fmt.Sprint(info.NumWaiting, " waiting")
 }

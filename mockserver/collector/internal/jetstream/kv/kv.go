@@ -157,6 +157,7 @@ func (b *bucket) Delete(ctx context.Context, key string) error {
 		return err
 	}
 	defer counted()
+	defer b.Changes.Add(1)
 	for _, subject := range []string{key, key + ".>"} {
 		if err := b.JS.Purge(ctx, "KV_"+b.kv.Bucket(), "$KV."+b.kv.Bucket()+"."+subject, 0); err != nil {
 			return fmt.Errorf("journal: %w", err)
@@ -190,6 +191,7 @@ func (b *Buckets) update(ctx context.Context, kv jetstream.KeyValue, key string,
 	} else {
 		next, err = kv.Update(ctx, key, value, revision)
 	}
+	b.Changes.Add(1)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

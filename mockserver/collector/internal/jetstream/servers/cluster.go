@@ -55,8 +55,8 @@ func (c *Cluster) Check(ctx context.Context, call int, need int64) error {
 		}
 		return fmt.Errorf("journal: JetStream on %s does not answer: %w", c.NC.ConnectedUrlRedacted(), err)
 	}
-	all, _ := c.Look(ctx) // keepServers says which did not answer
-	return c.refuse(all)
+	now, _ := c.Look(ctx) // keepServers says which did not answer
+	return c.refuse(now.Servers)
 }
 
 // atLeast reports whether a version is want or newer. As in semantic versioning, a

@@ -160,7 +160,7 @@ func (l serverLog) Errorf(format string, v ...any) {
 func (l serverLog) Fatalf(format string, v ...any) {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	l.e.fatal = fmt.Errorf(format, v...)
+	l.e.fatal = causeOf(fmt.Sprintf(format, v...), v)
 }
 
 func (l serverLog) write(level slog.Level, format string, v []any) {

@@ -44,26 +44,52 @@ const (
 // its disk.
 var ErrLazySync = errors.New("a server of the cluster acknowledges calls before they are on its disk")
 
-// Known are those of the cluster, as they were last seen.
+// ErrUnknownSync is the error for a cluster whose servers do not report when they sync.
+var ErrUnknownSync = errors.New("whether the servers of the cluster bring calls to the disk before they acknowledge them is not known")
+
+// A State is a cluster's servers, and its replicas that are missing or behind.
+type State struct {
+	Servers  []journal.Server
+	Replicas []journal.Replica
+}
+
+// Known is the state of the cluster as it was last seen.
 type Known struct {
-	mu    sync.Mutex // guards what follows
-	known []journal.Server
+	mu     sync.Mutex // guards what follows
+	known  State
+	before []journal.Replica // all that the last look found
 }
 
-// All returns them.
-func (s *Known) All() []journal.Server {
+// State returns it.
+func (s *Known) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.known)
+	return State{slices.Clone(s.known.Servers), slices.Clone(s.known.Replicas)}
 }
 
-// Set replaces them, and returns those that are new or have changed.
-func (s *Known) Set(now []journal.Server) (changed []journal.Server) {
+// Set replaces it, and returns its parts that are new or have changed. A replica counts
+// when two looks in a row have found it: after an election each is behind for a moment.
+func (s *Known) Set(now State) (changed State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changed = slices.DeleteFunc(slices.Clone(now), func(n journal.Server) bool { return slices.Contains(s.known, n) })
-	s.known = now
+	found := now.Replicas
+	now.Replicas = without(found, func(r journal.Replica) bool { return !hasReplica(s.before, r) })
+	changed.Servers = slices.DeleteFunc(slices.Clone(now.Servers), func(n journal.Server) bool { return slices.Contains(s.known.Servers, n) })
+	changed.Replicas = without(now.Replicas, func(r journal.Replica) bool { return hasReplica(s.known.Replicas, r) })
+	s.known, s.before = now, found
 	return changed
+}
+
+func without(all []journal.Replica, of func(journal.Replica) bool) []journal.Replica {
+	return slices.DeleteFunc(slices.Clone(all), of)
+}
+
+// hasReplica reports whether a replica is among others, whatever its lag.
+func hasReplica(all []journal.Replica, r journal.Replica) bool {
+	return slices.ContainsFunc(all, func(o journal.Replica) bool {
+		o.Lag = r.Lag
+		return o == r
+	})
 }
 
 // A Cluster is servers that others run.
@@ -106,17 +132,28 @@ func (v *varz) server() journal.Server {
 	return s
 }
 
-// Look asks the servers how they are set up. It returns them by name, and an
-// error where not all could be asked.
-func (c *Cluster) Look(ctx context.Context) ([]journal.Server, error) {
+// Look asks the servers how they are set up, and which replicas they have. It returns
+// them by name, and an error where not all could be asked.
+func (c *Cluster) Look(ctx context.Context) (State, error) {
 	told, err := c.ask(ctx)
 	found := map[string]journal.Server{}
+	var bare []string // servers without JetStream
 	for i := range told {
-		if v := &told[i]; v.JetStream.Config != nil && v.Cluster.Name == c.NC.ConnectedClusterName() {
+		switch v := &told[i]; {
+		case v.Cluster.Name != c.NC.ConnectedClusterName():
+		case v.JetStream.Config == nil:
+			bare = append(bare, v.Name)
+		default:
 			found[v.Name] = v.server()
 		}
 	}
-	for _, name := range c.peers(ctx) {
+	peers, replicas := c.peers(ctx)
+	for i := range replicas {
+		if slices.Contains(bare, replicas[i].Server) {
+			replicas[i].State = journal.ReplicaNoJetStream
+		}
+	}
+	for _, name := range peers {
 		if _, ok := found[name]; !ok {
 			found[name] = journal.Server{Name: name, Sync: journal.SyncUnknown}
 		}
@@ -128,7 +165,8 @@ func (c *Cluster) Look(ctx context.Context) ([]journal.Server, error) {
 		s.Version = cmp.Or(s.Version, c.NC.ConnectedServerVersion())
 		found[name] = s
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b journal.Server) int { return cmp.Compare(a.Name, b.Name) }), err
+	byName := func(a, b journal.Server) int { return cmp.Compare(a.Name, b.Name) }
+	return State{slices.SortedFunc(maps.Values(found), byName), replicas}, err
 }
 
 // ask asks by the monitoring addresses, or, where there are none, by a request.
@@ -217,8 +255,9 @@ func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
 	}
 }
 
-// peers returns the servers that have one of the streams, as far as they answer.
-func (c *Cluster) peers(ctx context.Context) (names []string) {
+// peers returns the servers that have one of the streams, as far as these answer, and the
+// replicas that are missing or behind.
+func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal.Replica) {
 	for _, name := range c.Streams {
 		limited, cancel := context.WithTimeout(ctx, serverPatience)
 		stream, err := c.JS.Stream(limited, name)
@@ -227,21 +266,55 @@ func (c *Cluster) peers(ctx context.Context) (names []string) {
 			continue
 		}
 		if err != nil {
+			replicas = append(replicas, journal.Replica{Stream: name, State: journal.ReplicaUnanswered})
 			break // no more is known now
 		}
-		if cluster := stream.CachedInfo().Cluster; cluster != nil {
-			names = append(names, cluster.Leader)
-			for _, r := range cluster.Replicas {
-				names = append(names, r.Name)
-			}
+		info := stream.CachedInfo()
+		if info.Cluster == nil {
+			continue
 		}
+		names = append(names, info.Cluster.Leader)
+		for _, r := range info.Cluster.Replicas {
+			names = append(names, r.Name)
+		}
+		replicas = append(replicas, unhealthy(info)...)
 	}
 	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" }), replicas
 }
 
-// refuse returns an error where a server may lose calls that it has
-// acknowledged.
+const (
+	// replicaSilence is how long a replica may not answer its leader.
+	replicaSilence = 10 * time.Second
+	// replicaLag is how many operations a replica that answers may lack: one of three is
+	// always a little behind under load.
+	replicaLag = 1000
+)
+
+// unhealthy returns the replicas of a stream that are missing or behind.
+func unhealthy(info *jetstream.StreamInfo) (all []journal.Replica) {
+	stream := info.Config.Name
+	switch have := info.Cluster.Replicas; {
+	case info.Cluster.Leader == "":
+		all = append(all, journal.Replica{Stream: stream, State: journal.ReplicaUnanswered})
+	case len(have)+1 < info.Config.Replicas:
+		all = append(all, journal.Replica{Stream: stream, State: journal.ReplicaMissing})
+	}
+	for _, r := range info.Cluster.Replicas {
+		silent := r.Active == 0 || r.Active >= replicaSilence // 0: it has not answered this leader
+		switch {
+		case r.Offline, !r.Current && silent:
+			all = append(all, journal.Replica{Stream: stream, Server: r.Name, State: journal.ReplicaOffline, Lag: r.Lag})
+		case !r.Current && r.Lag >= replicaLag:
+			all = append(all, journal.Replica{Stream: stream, Server: r.Name, State: journal.ReplicaBehind, Lag: r.Lag})
+		}
+	}
+	return all
+}
+
+// refuse returns an error where a server may lose calls that it has acknowledged, and
+// where that is not known because no server can be asked. One server that does not answer
+// may be down: the others go on without it.
 func (c *Cluster) refuse(all []journal.Server) error {
 	for _, s := range all {
 		if s.Version != "" && !atLeast(s.Version, minServer) {
@@ -253,6 +326,12 @@ func (c *Cluster) refuse(all []journal.Server) error {
 				ErrLazySync, s.Name, s.SyncInterval)
 		}
 	}
+	known := func(s journal.Server) bool { return s.Sync != journal.SyncUnknown }
+	if c.NATS.Monitor == "" && !c.NATS.AcceptLazySync && !slices.ContainsFunc(all, known) {
+		return fmt.Errorf("journal: %w: no server answers %s to this user. Set nats.monitor to the monitoring addresses of the servers, "+
+			"such as http://a:8222,http://b:8222, or set nats.acceptLazySync: true to accept that a power cut of several servers can lose calls",
+			ErrUnknownSync, subjectVarz)
+	}
 	return nil
 }
 
@@ -262,10 +341,13 @@ func oldServer(name, version string) error {
 		name, version, minServer[0], minServer[1], minServer[2])
 }
 
-// Report logs what of servers an operator should know.
-func (c *Cluster) Report(changed []journal.Server, err error) {
+// Report logs the changes an operator should know.
+func (c *Cluster) Report(changed State, err error) {
+	for _, r := range changed.Replicas {
+		c.Log.Warn("the cluster lacks a replica; another failure may stop it or lose calls", "replica", r.String())
+	}
 	var unknown []string
-	for _, s := range changed {
+	for _, s := range changed.Servers {
 		switch {
 		case s.Version != "" && !atLeast(s.Version, minServer):
 			c.Log.Error("calls may be lost", "error", oldServer(s.Name, s.Version))

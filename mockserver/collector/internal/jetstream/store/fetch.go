@@ -27,31 +27,42 @@ type consumer struct {
 	batch *batch             // the last one that was asked for
 }
 
+// fetchBytes bounds one batch, unless it is a single larger message. More would wait in
+// the server, which closes a connection with too much waiting, and delay its PONG over a
+// slow link until the client takes the connection for dead.
+const fetchBytes = 128 << 10
+
 // Fetch implements Consumer.
 func (c *consumer) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error) {
 	end, _ := ctx.Deadline()
 	expires := time.Until(end)
 	expires -= min(expires/10, time.Second) // so that it is the server who says that it has expired
 	heartbeat = min(heartbeat, expires/3)
-	request, err := json.Marshal(pullRequest{messages, expires, heartbeat})
-	if err != nil {
-		return nil, err
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sub == nil {
+		var err error
 		if c.sub, err = c.nc.Subscribe(c.nc.NewInbox(), c.receive); err != nil {
 			return nil, err
 		}
 	}
 	b := newBatch(ctx, messages, 3*heartbeat/2)
+	b.single = func() error { return c.pull(pullRequest{1, 0, expires, heartbeat}) }
 	c.batch = b
-	info := c.CachedInfo()
-	if err := c.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+info.Stream+"."+info.Name, c.sub.Subject, request); err != nil {
+	if err := c.pull(pullRequest{messages, fetchBytes, expires, heartbeat}); err != nil {
 		b.end(err)
 		return nil, err
 	}
 	return b, nil
+}
+
+func (c *consumer) pull(p pullRequest) error {
+	request, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	info := c.CachedInfo()
+	return c.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+info.Stream+"."+info.Name, c.sub.Subject, request)
 }
 
 // Stop implements Consumer.
@@ -73,6 +84,7 @@ func (c *consumer) receive(m *nats.Msg) {
 // A pullRequest asks a consumer for messages.
 type pullRequest struct {
 	Batch     int           `json:"batch"`
+	MaxBytes  int           `json:"max_bytes,omitempty"` // 0 for no limit
 	Expires   time.Duration `json:"expires"`
 	Heartbeat time.Duration `json:"idle_heartbeat"`
 }
@@ -82,11 +94,13 @@ type batch struct {
 	messages chan jetstream.Msg // has room for all; closed by end
 	heard    atomic.Bool        // the server has said something since it was last looked
 	silence  time.Duration      // how often that is looked
+	single   func() error       // asks for one message of any size
 
 	mu        sync.Mutex // guards what follows
 	listening *time.Timer
 	unlink    func() bool // from the context
 	left      int         // messages that are yet to come
+	bytes     int         // of the messages that have come
 	ended     bool
 	err       error
 }
@@ -113,14 +127,42 @@ func (b *batch) Error() error {
 // receive takes messages, and what the server says about the request.
 func (b *batch) receive(m *nats.Msg) {
 	b.heard.Store(true)
-	switch status := m.Header.Get("Status"); status {
-	case "":
+	status, description := m.Header.Get("Status"), m.Header.Get("Description")
+	switch {
+	case status == "":
 		b.take(m)
-	case "100": // it keeps the request
-	case "408": // the request has expired
+	case status == "100": // it keeps the request
+	case description == "Batch Completed": // maybe ahead of the last messages, or of an earlier batch
+	case status == "408": // the request has expired
 		b.end(nil)
+	case description == "Message Size Exceeds MaxBytes":
+		b.full(m.Header.Get("Nats-Pending-Messages"))
 	default: // the consumer is gone, or moves to another server
-		b.end(fmt.Errorf("nats: %s %s", status, m.Header.Get("Description")))
+		b.end(fmt.Errorf("nats: %s %s", status, description))
+	}
+}
+
+// full takes no more than the server has sent, the next message being too large for the
+// batch. unsent counts the messages that it has not sent; others may be on their way: a
+// replicated consumer sends them after this report. If the next message is too large for any
+// batch, it is asked for alone.
+func (b *batch) full(unsent string) {
+	n, err := strconv.Atoi(unsent)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return
+	}
+	switch b.left -= n; {
+	case err != nil:
+		b.finish(fmt.Errorf("nats: a full batch with %q pending messages", unsent))
+	case n == cap(b.messages):
+		b.left = 1
+		if err := b.single(); err != nil {
+			b.finish(err)
+		}
+	case b.left <= 0:
+		b.finish(nil)
 	}
 }
 
@@ -131,7 +173,8 @@ func (b *batch) take(m *nats.Msg) {
 		return
 	}
 	b.messages <- message{m}
-	if b.left--; b.left == 0 {
+	b.bytes += m.Size()
+	if b.left--; b.left == 0 || b.bytes >= fetchBytes { // a server does not report a batch that is exactly full
 		b.finish(nil)
 	}
 }

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"errors"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -41,4 +44,50 @@ func TestMetadata(t *testing.T) {
 	}
 	_, err := message{&nats.Msg{Reply: "$JS.ACK.s-CALLS.d=crm.2.x.5.1763824800123456789.1000"}}.Metadata()
 	assert.ErrorContains(t, err, "invalid syntax")
+}
+
+// A replicated consumer sends messages once its servers agree, and reports at once that the
+// next one is too large or that the batch is complete: the reports overtake the messages.
+func TestReportsOfABatchOvertakeItsMessages(t *testing.T) {
+	full := func(pending int) *nats.Msg {
+		return &nats.Msg{Header: nats.Header{
+			"Status": {"409"}, "Description": {"Message Size Exceeds MaxBytes"}, "Nats-Pending-Messages": {strconv.Itoa(pending)},
+		}}
+	}
+	for _, before := range []int{0, 1, 3} {
+		b := newBatch(t.Context(), 10, time.Minute)
+		b.single = func() error { return errors.New("a single message was asked for") }
+		for i := range 3 {
+			if i == before {
+				b.receive(full(7))
+			}
+			b.receive(&nats.Msg{Data: []byte("x")})
+		}
+		if before == 3 {
+			b.receive(full(7))
+		}
+		came := 0
+		for range b.Messages() {
+			came++
+		}
+		assert.Equal(t, 3, came, "%d messages before the report", before)
+		assert.NoError(t, b.Error())
+	}
+
+	b := newBatch(t.Context(), 1, time.Minute)
+	b.receive(&nats.Msg{Header: nats.Header{"Status": {"409"}, "Description": {"Batch Completed"}}})
+	b.receive(&nats.Msg{Data: []byte("x")})
+	_, came := <-b.Messages()
+	assert.True(t, came)
+	assert.NoError(t, b.Error())
+
+	b = newBatch(t.Context(), 10, time.Minute)
+	asked := false
+	b.single = func() error { asked = true; return nil }
+	b.receive(full(10))
+	assert.True(t, asked, "a message that is too large for a batch is asked for alone")
+	b.receive(&nats.Msg{Data: []byte("x")})
+	<-b.Messages()
+	_, more := <-b.Messages()
+	assert.False(t, more)
 }

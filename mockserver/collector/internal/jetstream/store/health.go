@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 // A health reports whether the store can be written to.
@@ -57,7 +59,7 @@ func (h *health) Up() {
 
 // Down says that it cannot, and why, and ends what is under way.
 func (h *health) Down(cause error) {
-	err := fmt.Errorf("journal: the store cannot be written to: %w", cause)
+	err := fmt.Errorf("%w: %w", journal.ErrUnwritable, cause)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.err = err

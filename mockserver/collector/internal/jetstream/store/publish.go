@@ -89,6 +89,29 @@ func (s *Store) While(ctx context.Context, patience time.Duration) (context.Cont
 	return limited, func() { unlink(); stop(); cancel(nil) }, nil
 }
 
+// Outlast calls try with a context that also ends when the store cannot be written to, and
+// again once it can. It waits for the store for RequestPatience in all, and then returns the
+// store's error.
+func (s *Store) Outlast(ctx context.Context, try func(context.Context) error) error {
+	for left := RequestPatience; ; {
+		began := time.Now()
+		wait, cancel := context.WithTimeout(ctx, left)
+		s.Status.await(wait)
+		cancel()
+		left -= time.Since(began)
+		up, stop, err := s.While(ctx, 0)
+		if err != nil {
+			return err
+		}
+		err = try(up)
+		fell := up.Err() != nil && ctx.Err() == nil
+		stop()
+		if err == nil || !fell {
+			return err
+		}
+	}
+}
+
 // ErrNoAnswer is why something ended that the store has not answered in time.
 var ErrNoAnswer = errors.New("journal: the store does not answer")
 
@@ -104,6 +127,7 @@ func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, err
 		m.Header = nats.Header{record.HeaderPlain: []string{"1"}}
 	}
 	seq, err := to.Publish(try, m)
+	s.Changes.Add(1)
 	switch {
 	case err == nil:
 		err = s.ProveSynced()

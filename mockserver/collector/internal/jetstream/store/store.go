@@ -32,6 +32,8 @@ type Store struct {
 	Cancel context.CancelCauseFunc
 	Work   goroutines // goroutines that end with ctx
 
+	Changes atomic.Uint64 // counts what this process published and removed, once it was answered or given up
+
 	messages atomic.Uint64 // counts what was published, to name it
 }
 

@@ -58,7 +58,7 @@ type Consumer interface {
 	CachedInfo() *jetstream.ConsumerInfo
 	Info(ctx context.Context) (*jetstream.ConsumerInfo, error)
 	// Fetch asks for so many messages at most, until ctx ends, which has a deadline. The
-	// batch ends when they have come, or with its error, if any, when no more will:
+	// batch ends when they have come, or as many as are sent in one piece, or with its error, if any, when no more will:
 	// jetstream.ErrNoHeartbeat says that nothing was heard of the server for up to three
 	// times as long as it may be silent. One batch must have ended, without an error,
 	// before another is asked for.

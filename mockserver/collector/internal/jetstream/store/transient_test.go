@@ -32,6 +32,7 @@ func TestWhatMayPassOnACluster(t *testing.T) {
 		"a network that is not there":         {&net.OpError{Op: "dial", Err: errors.New("no route to host")}, true},
 		"a certificate that is refused":       {&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, false},
 		"settings of a lazy server":           {servers.ErrLazySync, false},
+		"servers that do not report theirs":   {servers.ErrUnknownSync, false},
 		"damage":                              {record.Damaged("calls are missing"), false},
 		"another process":                     {datadir.ErrInUse, false},
 		"closed":                              {journal.ErrClosed, false},

@@ -1,0 +1,139 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// silent streams do not respond while isSilent is set.
+type silent struct {
+	store.Streams
+	isSilent atomic.Bool
+}
+
+func (s *silent) CreateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (store.Consumer, error) {
+	if s.isSilent.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Streams.CreateConsumer(ctx, stream, config)
+}
+
+// inBubble runs f with a journal on a server in memory, in a bubble of synctest.
+func inBubble(t *testing.T, f func(t *testing.T, j *Journal, streams *silent)) {
+	t.Helper()
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		streams := &silent{Streams: fakeStreams(t)}
+		j, err := openOn(t.Context(), Options{Keep: time.Minute}, streams, streams)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, j.Close()) }()
+		<-j.left.tried
+		f(t, j, streams)
+	})
+}
+
+var errDisk = errors.New("input/output error")
+
+// TestVerifyOutlastsAnOutage has the store come back while a verification waits for it.
+func TestVerifyOutlastsAnOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T, j *Journal, _ *silent) {
+		_, err := j.Attach(t.Context(), "crm", nil)
+		require.NoError(t, err)
+		j.Status.Down(errDisk)
+		time.AfterFunc(4*time.Second, j.Status.Up)
+		all, err := j.Verify(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		assert.True(t, all[0].OK(), "%+v", all)
+	})
+}
+
+// TestVerifyEndsInALongOutage has the store not come back.
+func TestVerifyEndsInALongOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T, j *Journal, _ *silent) {
+		j.Status.Down(errDisk)
+		began := time.Now()
+		_, err := j.Verify(t.Context())
+		require.ErrorIs(t, err, errDisk)
+		require.ErrorIs(t, err, journal.ErrUnwritable)
+		assert.Equal(t, 5*time.Second, time.Since(began))
+	})
+}
+
+// TestVerifyDoesNotWaitForTrim has the store go down, and not come back, while old calls
+// are removed.
+func TestVerifyDoesNotWaitForTrim(t *testing.T) {
+	inBubble(t, func(t *testing.T, j *Journal, streams *silent) {
+		_, err := j.Attach(t.Context(), "crm", nil)
+		require.NoError(t, err)
+		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{{Source: "web", ID: "1", Body: []byte("{}")}}}))
+		streams.isSilent.Store(true)
+		time.Sleep(3 * time.Minute)
+		synctest.Wait() // it is removing old calls, and gets no response
+		j.Status.Down(errDisk)
+		began := time.Now()
+		_, err = j.Verify(t.Context())
+		require.ErrorIs(t, err, errDisk)
+		assert.Equal(t, 5*time.Second, time.Since(began))
+		streams.isSilent.Store(false)
+		j.Status.Up()
+		all, err := j.Verify(t.Context())
+		require.NoError(t, err)
+		assert.True(t, all[0].OK(), "%+v", all)
+	})
+}
+
+// TestFailedCallsAreListedDuringAnOutage has a journal start on a store that cannot be written
+// to, so that it cannot do the rest of an earlier process's work.
+func TestFailedCallsAreListedDuringAnOutage(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		streams := &mute{Streams: fakeStreams(t)}
+		j, err := openOn(t.Context(), Options{}, streams, streams)
+		require.NoError(t, err)
+		r, err := j.Attach(t.Context(), "crm", nil)
+		require.NoError(t, err)
+		call := tracking.Call{Source: "web", ID: "1", Body: []byte(`{"messageId":"1"}`)}
+		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{call}}))
+		l, err := r.Next(t.Context(), journal.Want{})
+		require.NoError(t, err)
+		require.NoError(t, l.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateFailed}}}))
+		require.NoError(t, j.Close())
+
+		streams.isCutOff.Store(true)
+		j, err = openOn(t.Context(), Options{}, streams, streams)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, j.Close()) }()
+		j.Status.Down(errDisk)
+		time.Sleep(10 * time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began, listed := time.Now(), 0
+		require.NoError(t, j.Failed(ctx, "crm", func(journal.FailedCall) bool { listed++; return true }))
+		assert.Equal(t, 1, listed)
+		require.ErrorIs(t, j.Replay(ctx, "crm", []tracking.Call{call}, nil, tracking.StateFailed), journal.ErrUnwritable)
+		assert.Zero(t, time.Since(began))
+
+		streams.isCutOff.Store(false)
+		j.Status.Up()
+		began = time.Now()
+		<-j.left.settled
+		assert.Less(t, time.Since(began), settlePause, "how long the rest waits after the outage")
+	})
+}

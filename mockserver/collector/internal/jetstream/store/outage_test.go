@@ -1,0 +1,63 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestOutlast has the store fall during two tries of three.
+func TestOutlast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, tries, began := new(Store), 0, time.Now()
+		s.Status.Up()
+		require.NoError(t, s.Outlast(t.Context(), func(ctx context.Context) error {
+			if tries++; tries == 3 {
+				return nil
+			}
+			time.AfterFunc(time.Second, func() { s.Status.Down(errors.New("read-only")) })
+			time.AfterFunc(3*time.Second, s.Status.Up)
+			<-ctx.Done()
+			return ctx.Err()
+		}))
+		assert.Equal(t, 3, tries)
+		assert.Equal(t, 6*time.Second, time.Since(began))
+	})
+}
+
+// TestOutlastHasItsLimit has the store fall again and again: the outages count together.
+func TestOutlastHasItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, tries, readOnly := new(Store), 0, errors.New("read-only")
+		s.Status.Up()
+		require.ErrorIs(t, s.Outlast(t.Context(), func(ctx context.Context) error {
+			tries++
+			s.Status.Down(readOnly)
+			time.AfterFunc(2*time.Second, s.Status.Up)
+			<-ctx.Done()
+			return ctx.Err()
+		}), readOnly)
+		assert.Equal(t, 3, tries)
+	})
+}
+
+// TestOutlastReturnsOtherErrors has a try fail while the store can be written to, and its
+// caller give up during an outage.
+func TestOutlastReturnsOtherErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, other := new(Store), errors.New("damaged")
+		s.Status.Up()
+		assert.ErrorIs(t, s.Outlast(t.Context(), func(context.Context) error { return other }), other)
+		s.Status.Down(errors.New("read-only"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		assert.Error(t, s.Outlast(ctx, func(context.Context) error { return nil }))
+		assert.Equal(t, time.Second, time.Since(began))
+	})
+}
