@@ -77,6 +77,7 @@ func sit() ([][]screen.Cell, error) {
 		return nil, err
 	}
 	seen := screen.New(width, height)
+	defer func() { _ = seen.Close() }()
 	go func() { _, _ = io.Copy(seen, keys) }() // until the terminal is closed
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -95,9 +96,6 @@ func sit() ([][]screen.Cell, error) {
 	cells := seen.Cells()
 	cancel()
 	<-ended
-	if unknown := seen.Unknown(); len(unknown) > 0 {
-		return nil, fmt.Errorf("the screen does not know %q", unknown)
-	}
 	return cells, nil
 }
 

@@ -64,8 +64,8 @@ func (t theme) run(out *strings.Builder, cells []screen.Cell, x, y int) {
 	left, top := margin+float64(x)*cellWidth, margin+y*cellHeight
 	style, colour := cells[0].Style, t.text
 	switch {
-	case style.Colour > 0:
-		colour = t.colours[style.Colour-1]
+	case style.Color > 0:
+		colour = t.colours[style.Color-1]
 	case style.Faint:
 		colour = t.faint
 	}

@@ -36,6 +36,7 @@ func TestAPanicLeavesTheTerminalAsItWas(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, pty.Setsize(keys, &pty.Winsize{Cols: 80, Rows: 24}))
 	seen, read := screen.New(80, 24), make(chan struct{})
+	defer func() { assert.NoError(t, seen.Close()) }()
 	go func() {
 		_, _ = io.Copy(seen, keys) // until the terminal is closed
 		close(read)
