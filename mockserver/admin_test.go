@@ -414,3 +414,38 @@ func TestRejectionsCanBeFilteredByAnUnknownType(t *testing.T) {
 	status, response := askAdmin(t, srv, "GET", "/rejections?type=trak", "")
 	assert.Equal(t, http.StatusOK, status, "%v", response)
 }
+
+// TestHistoryOfRemovedNames lists the history of a source and a destination that were removed.
+func TestHistoryOfRemovedNames(t *testing.T) {
+	rec := newReceiver(t, nil)
+	srv := mockserver.RunT(t)
+	status, source := askAdmin(t, srv, "POST", "/sources", `{"name":"site"}`)
+	require.Equal(t, http.StatusCreated, status, source)
+	status, response := askAdmin(t, srv, "POST", "/destinations", fmt.Sprintf(`{"name":"crm","webhooks":[{"url":%q}]}`, rec.URL))
+	require.Equal(t, http.StatusCreated, status, response)
+	key := source["writeKey"].(string)
+	post(t, srv.URL+"/v1/batch", key, track("m", 3))
+	post(t, srv.URL+"/v1/track", key, `{"userId":"u"}`)
+	delivered(t, srv, "crm", 3)
+	for _, path := range []string{"/sources/site", "/destinations/crm"} {
+		status, response := askAdmin(t, srv, "DELETE", path, "")
+		require.Equal(t, http.StatusNoContent, status, response)
+	}
+	for _, c := range []struct {
+		path, list string
+		want       int
+	}{
+		{"/calls?source=site", "calls", 3},
+		{"/calls?destination=crm", "calls", 3},
+		{"/calls?source=site&destination=crm&state=delivered", "calls", 3},
+		{"/calls?source=none", "calls", 0},
+		{"/calls?destination=none", "calls", 0},
+		{"/events?source=site", "events", 1},
+		{"/rejections?source=site", "calls", 1},
+		{"/rejections?source=none", "calls", 0},
+	} {
+		status, response := askAdmin(t, srv, "GET", c.path, "")
+		assert.Equal(t, http.StatusOK, status, "%s: %v", c.path, response)
+		assert.Len(t, response[c.list], c.want, "%s: %v", c.path, response)
+	}
+}

@@ -2,7 +2,9 @@ package mockserver_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -25,6 +27,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -565,6 +568,29 @@ func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {
 	_, page = submit(t, srv.URL+"/destinations/save", form)
 	assert.Contains(t, page, `use &#34;parent&#34;, &#34;all&#34; or &#34;none&#34;`)
 	assert.Empty(t, srv.Engine().Settings().Destinations[0].SharedSecret)
+}
+
+// A failingStore is a journal whose store has problems.
+type failingStore struct{ journal.Journal }
+
+func (failingStore) Health(context.Context) (journal.Health, error) {
+	return journal.Health{
+		Replicas: []journal.Replica{{Stream: "CALLS", Server: "c", State: journal.ReplicaNoJetStream}},
+		Scrub:    journal.Scrub{Damage: []string{"server <b>: 3 messages"}},
+	}, errors.New("the cluster has no leader")
+}
+
+func TestDestinationsPageShowsProblemsOfTheStore(t *testing.T) {
+	srv := mockserver.RunEngine(t, engine.Config{Journal: failingStore{journal.NewMemory(0)}, Destinations: hooks("crm")})
+	_, page := get(t, srv.URL+"/destinations", "X-Fragment", "1")
+	for _, want := range []string{
+		"<li>Calls cannot be stored: the cluster has no leader</li>", "<li>Damaged: server &lt;b&gt;: 3 messages</li>",
+		"<li>Replica: CALLS on c: JetStream does not run there; see the log of the server</li>",
+	} {
+		assert.Contains(t, page, want)
+	}
+	_, page = get(t, mockserver.RunT(t).URL+"/destinations")
+	assert.NotContains(t, page, "needs attention")
 }
 
 func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {

@@ -69,12 +69,12 @@ func (s Settings) Validate() error {
 	switch s.AliasFields {
 	case "", AliasSpaced, AliasCamelCase:
 	default:
-		p.add("aliasFields", fmt.Sprintf("is %q", s.AliasFields), `use "spaced" or "camelCase"`)
+		p.add("aliasFields", fmt.Sprintf("is %.50q", s.AliasFields), `use "spaced" or "camelCase"`)
 	}
 	switch s.TraceContext {
 	case "", TraceParent, TraceAll, TraceNone:
 	default:
-		p.add("traceContext", fmt.Sprintf("is %q", s.TraceContext), `use "parent", "all" or "none"`)
+		p.add("traceContext", fmt.Sprintf("is %.50q", s.TraceContext), `use "parent", "all" or "none"`)
 	}
 	return errors.Join(p...)
 }
@@ -96,7 +96,7 @@ func (p *problems) signing(s Settings) {
 		return
 	case SignatureStandard, SignatureBoth:
 	default:
-		p.add("signature", fmt.Sprintf("is %q", s.Signature), `use "service", "standard" or "both"`)
+		p.add("signature", fmt.Sprintf("is %.50q", s.Signature), `use "service", "standard" or "both"`)
 		return
 	}
 	if s.SharedSecret == "" {
@@ -131,13 +131,13 @@ func (p *problems) url(field, text string) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		p.add(field, "is no URL ("+httpcheck.BareURLError(err).Error()+")", exampleURL)
+		p.add(field, fmt.Sprintf("is no URL (%.50v)", httpcheck.BareURLError(err)), exampleURL)
 		return
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
 		wrong := "has no protocol"
 		if u.Scheme != "" {
-			wrong = fmt.Sprintf("has the protocol %q", u.Scheme)
+			wrong = fmt.Sprintf("has the protocol %.50q", u.Scheme)
 		}
 		p.add(field, wrong, "start it with https:// or http://")
 		return
@@ -147,7 +147,7 @@ func (p *problems) url(field, text string) {
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			p.add(field, "has the port "+port, "use one from 1 to 65535")
+			p.add(field, fmt.Sprintf("has the port %.50s", port), "use one from 1 to 65535")
 		}
 	}
 	if u.User != nil {
@@ -158,7 +158,7 @@ func (p *problems) url(field, text string) {
 func (p *problems) headers(field string, headers map[string]string) {
 	names := make(map[string]string, len(headers))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		field := fmt.Sprintf("%s[%q]", field, name)
+		field := fmt.Sprintf("%s[%.50q]", field, name)
 		if !httpcheck.IsToken(name) {
 			p.add(field, "is no header name", "use letters, digits and hyphens")
 			continue
@@ -168,7 +168,7 @@ func (p *problems) headers(field string, headers map[string]string) {
 			p.add(field, why, "remove it")
 		}
 		if other, ok := names[canonical]; ok {
-			p.add(field, fmt.Sprintf("is the same header as %q", other), "keep one of them")
+			p.add(field, fmt.Sprintf("is the same header as %.50q", other), "keep one of them")
 		}
 		names[canonical] = name
 		if i := strings.IndexFunc(headers[name], httpcheck.IsControl); i >= 0 {

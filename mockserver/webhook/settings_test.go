@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestSettingsJSON(t *testing.T) {
@@ -169,5 +170,24 @@ webhooks[5].headers["x-key"]: is the same header as "X-Key": keep one of them
 aliasFields: is "snake_case": use "spaced" or "camelCase"`
 	if got := s.Validate().Error(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestFieldErrorsAreShort(t *testing.T) {
+	long := strings.Repeat("a", 100_000)
+	for title, s := range map[string]Settings{
+		"URL":       {Webhooks: []Endpoint{{URL: "http://[" + long}}},
+		"port":      {Webhooks: []Endpoint{{URL: "http://host:" + strings.Repeat("1", 100_000)}}},
+		"bad port":  {Webhooks: []Endpoint{{URL: "http://host:" + long}}},
+		"protocol":  {Webhooks: []Endpoint{{URL: long + "://host"}}},
+		"header":    {Webhooks: []Endpoint{{URL: "http://host", Headers: map[string]string{strings.Repeat("ä", 50_000): ""}}}},
+		"signature": {Webhooks: []Endpoint{{URL: "http://host"}}, Signature: Signature(long)},
+		"alias":     {Webhooks: []Endpoint{{URL: "http://host"}}, AliasFields: AliasFields(long)},
+		"trace":     {Webhooks: []Endpoint{{URL: "http://host"}}, TraceContext: TraceContext(long)},
+	} {
+		err := s.Validate()
+		if err == nil || len(err.Error()) >= 350 || !utf8.ValidString(err.Error()) {
+			t.Errorf("%s: %.400v", title, err)
+		}
 	}
 }

@@ -230,7 +230,9 @@ func readFormat(t *testing.T, rig *formatRig, want left) {
 	all = settled(t, rig.Collector)
 	for _, name := range []string{"fails", "rests"} {
 		was := want.Ledgers[name]
-		assert.Equal(t, tracking.Ledger{Destination: name, Accepted: was.Accepted + 1, Delivered: was.Pending + 1, Filtered: was.Filtered}, all[name])
+		superseded := all[name].Filtered - was.Filtered // a call of an audience's older list
+		assert.Contains(t, []int64{0, 1}, superseded, name)
+		assert.Equal(t, tracking.Ledger{Destination: name, Accepted: was.Accepted + 1, Delivered: was.Pending + 1 - superseded, Filtered: was.Filtered + superseded}, all[name])
 		assert.Subset(t, slices.Collect(maps.Keys(rig.gotBy(name))), []string{"m-0-0", "m-0-1", "m-1-0", "m-1-1", "m-2-0", "m-2-1", "new"}, name)
 	}
 	// Outcomes that the kill took before they were noted are missed after a minute, and then

@@ -71,6 +71,8 @@ func ErrorOf(err error) *Error {
 		return fail(http.StatusTooManyRequests, "too_many_syncs")
 	case errors.Is(err, state.ErrClosed), errors.Is(err, journal.ErrClosed), errors.Is(err, journal.ErrFull):
 		return fail(http.StatusServiceUnavailable, "unavailable")
+	case errors.Is(err, journal.ErrUnwritable):
+		return fail(http.StatusServiceUnavailable, "store_unwritable")
 	}
 	return fail(http.StatusInternalServerError, "internal")
 }

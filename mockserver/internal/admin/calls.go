@@ -59,7 +59,13 @@ func (a *admin) getLedger(r *http.Request) (any, error) {
 		lines = append(lines, line{v, v.OK()})
 		holds = holds && v.OK()
 	}
-	return map[string]any{"holds": holds, "destinations": lines}, nil
+	answer := map[string]any{"holds": holds, "destinations": lines}
+	if verify {
+		if answer["lists"], err = a.c.Users().Lost(r.Context()); err != nil {
+			return nil, err
+		}
+	}
+	return answer, nil
 }
 
 func (a *admin) accounts(ctx context.Context, verify bool) ([]journal.Verification, error) {

@@ -195,6 +195,7 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	w = delivery.NewWorker(d, reader, delivery.WorkerConfig{
 		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
 		Quarantine: c.quarantine(),
+		Superseded: c.users.Superseded,
 		Gone:       c.gone.mark,
 		Held:       c.holdWrite.put,
 		Joined:     joinedAt(c.config.State, d.Name),

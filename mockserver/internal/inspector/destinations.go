@@ -55,9 +55,31 @@ func (in *Inspector) destinationLines(ctx context.Context, pick func(tracking.De
 	return lines, err
 }
 
+// A destinationsPage lists the destinations, and the problems of the store.
+type destinationsPage struct {
+	Lines    []destinationLine
+	Problems []string
+}
+
 func (in *Inspector) showDestinations(r *http.Request) (page.Answer, error) {
 	lines, err := in.destinationLines(r.Context(), func(tracking.Destination) bool { return true })
-	return page.Answer{Template: "destinations", Page: page.Page{Title: "Destinations", Nav: "destinations", Body: lines}}.OrPart(r, "lines"), err
+	p := destinationsPage{Lines: lines, Problems: in.storeProblems(r.Context())}
+	return page.Answer{Template: "destinations", Page: page.Page{Title: "Destinations", Nav: "destinations", Body: p}}.OrPart(r, "lines"), err
+}
+
+// storeProblems describes the problems of the store that an operator must repair.
+func (in *Inspector) storeProblems(ctx context.Context) (all []string) {
+	health, err := in.c.Health(ctx)
+	if err != nil {
+		all = append(all, "Calls cannot be stored: "+err.Error())
+	}
+	for _, d := range health.Scrub.Damage {
+		all = append(all, "Damaged: "+d)
+	}
+	for _, r := range health.Replicas {
+		all = append(all, "Replica: "+r.String())
+	}
+	return all
 }
 
 // A destinationPage is one destination: how it is doing, what it has given up,

@@ -20,6 +20,7 @@ const (
 	kindGivenUp     kind = "given_up"    // calls were given up
 	kindQueue       kind = "queue"       // it is near its limit
 	kindStorage     kind = "storage"     // calls cannot be stored: the disk is full, or the like
+	kindReplicas    kind = "replicas"    // replicas on the cluster are missing or behind
 )
 
 // What an alert says of its kind.
@@ -84,6 +85,11 @@ func (a *alert) describe() string {
 		s = fmt.Sprintf("Calls cannot be stored, and are answered 503, since %s: %s.", clock(a.Since), a.Reason)
 		if !raised {
 			s = fmt.Sprintf("Calls can be stored again. They could not %s.", a.period())
+		}
+	case kindReplicas:
+		s = fmt.Sprintf("Replicas on the cluster are missing or behind since %s: %s.", clock(a.Since), a.Reason)
+		if !raised {
+			s = fmt.Sprintf("All replicas on the cluster are up to date again. They were not %s.", a.period())
 		}
 	}
 	if a.Times > 1 {

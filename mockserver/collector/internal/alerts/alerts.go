@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -174,6 +175,7 @@ func (a *Alerter) look(ctx context.Context, c Collector) {
 	queue := subject{kind: kindQueue}
 	a.machine.see(queue, ofQueue(health, a.machine.isBad(queue)), now)
 	a.machine.see(subject{kind: kindStorage}, ofStorage(err), now)
+	a.machine.see(subject{kind: kindReplicas}, ofReplicas(health), now)
 	for _, kind := range a.machine.tick(names, now) {
 		a.count(string(kind), resultDropped)
 		a.log.Warn("an alert was dropped: for an hour its webhook could not be told that something is over", "kind", kind)
@@ -207,6 +209,17 @@ func ofStorage(err error) finding {
 		return finding{} // a full queue is another kind
 	}
 	return finding{bad: true, reason: err.Error()}
+}
+
+func ofReplicas(h journal.Health) finding {
+	if len(h.Replicas) == 0 {
+		return finding{}
+	}
+	reason := h.Replicas[0].String()
+	if more := len(h.Replicas) - 1; more > 0 {
+		reason += fmt.Sprintf(", and %d more", more)
+	}
+	return finding{bad: true, reason: reason}
 }
 
 // An outlet is the webhook that is told.

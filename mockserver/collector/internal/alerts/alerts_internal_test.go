@@ -184,6 +184,15 @@ func TestAlertsAreWritten(t *testing.T) {
 			},
 			func(w *world) { w.set(func(f *fakeCollector) { f.err = nil }) },
 		},
+		{
+			"replicas",
+			func(w *world) {
+				w.set(func(f *fakeCollector) {
+					f.health.Replicas = []journal.Replica{{Stream: "analytics-CALLS", Server: "b", State: journal.ReplicaOffline}, {Stream: "analytics-STATE", Server: "b", State: journal.ReplicaOffline}}
+				})
+			},
+			func(w *world) { w.set(func(f *fakeCollector) { f.health.Replicas = nil }) },
+		},
 	} {
 		for _, format := range []string{"json", "slack"} {
 			t.Run(c.name+" "+format, func(t *testing.T) {

@@ -565,6 +565,8 @@ func TestStatusShowsServersAndDamage(t *testing.T) {
 		_, _ = io.WriteString(w, `{"status":"ready","journal":{"bytes":1,"limitBytes":2,
 			"servers":[{"name":"a","version":"2.15.2","sync":"always","syncInterval":"always"},
 				{"name":"b","version":"2.15.2","sync":"lazy","syncInterval":"2m0s"},{"name":"c","sync":"unknown"}],
+			"replicas":[{"stream":"S","server":"c","state":"noJetStream"},{"stream":"S","server":"b","state":"behind","lag":7},
+				{"stream":"T","server":"b","state":"offline"},{"stream":"T","state":"missing"},{"stream":"U","state":"unanswered"}],
 			"scrub":{"bytes":5,"rounds":1,"damage":["server b: 3 messages"]}}}`)
 	}))
 	defer api.Close()
@@ -572,9 +574,14 @@ func TestStatusShowsServersAndDamage(t *testing.T) {
 	require.Zero(t, code, errOut)
 	for _, want := range []string{
 		"DAMAGED: server b: 3 messages\n",
+		"REPLICA: S on c: JetStream does not run there; see the log of the server\n",
+		"REPLICA: S on b: it is behind by 7 operations\n",
+		"REPLICA: T on b: it does not answer; the server is down, cut off or without JetStream\n",
+		"REPLICA: T has fewer replicas than configured\n",
+		"REPLICA: U does not answer: it may have no leader\n",
 		"server a, version 2.15.2: calls are on its disk before they are acknowledged\n",
 		"server b, version 2.15.2: calls are acknowledged BEFORE they are on its disk (sync_interval 2m0s)\n",
-		"server c, version not known: whether calls are on its disk before they are acknowledged is not known, see nats.monitor\n",
+		"server c, version not known: whether calls are on its disk before they are acknowledged is not known; set nats.monitor\n",
 	} {
 		assert.Contains(t, out, want)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -92,7 +93,7 @@ func (c *client) awaitDeletion(ctx context.Context, out io.Writer, id string, wa
 	err := poll(waiting, func() (done bool, err error) {
 		// One more answer is read where the time is over meanwhile.
 		d, err = get[users.Deletion](context.WithoutCancel(ctx), c, "/deletions/"+url.PathEscape(id))
-		return !d.read.CompletedAt.IsZero(), err
+		return d.read.LostRecord || !d.read.CompletedAt.IsZero(), err
 	})
 	if err != nil && waiting.Err() == nil {
 		return err
@@ -102,6 +103,8 @@ func (c *client) awaitDeletion(ctx context.Context, out io.Writer, id string, wa
 	}
 	sums := d.read.Sums()
 	switch {
+	case d.read.LostRecord:
+		return errors.New("the record of the request was lost: send the request again")
 	case d.read.CompletedAt.IsZero():
 		return fmt.Errorf("after %v %s pending", wait, are(sums.Pending, "notification"))
 	case sums.Failed > 0:
@@ -112,7 +115,10 @@ func (c *client) awaitDeletion(ctx context.Context, out io.Writer, id string, wa
 
 // deletionState says whether a request has come to its end.
 func deletionState(d users.Deletion) string {
-	if d.CompletedAt.IsZero() {
+	switch {
+	case d.LostRecord:
+		return "lost"
+	case d.CompletedAt.IsZero():
 		return "running"
 	}
 	return "done"
@@ -124,6 +130,10 @@ func (c *client) printDeletion(out io.Writer, a answer[users.Deletion]) error {
 	}
 	d := a.read
 	fmt.Fprintf(out, "deletion request %s of %s, requested %s, is %s\n", plain(d.ID), count(d.Users, "user"), d.RequestedAt.Local().Format(time.RFC3339), deletionState(d))
+	if d.LostRecord {
+		fmt.Fprintln(out, "the record of this list was lost through corruption of the state: send the list again")
+		return nil
+	}
 	if d.LostUsers > 0 {
 		fmt.Fprintf(out, "%s lost through corruption of the state: send the whole list again under another ID\n", are(d.LostUsers, "user"))
 	}
@@ -176,10 +186,10 @@ func (c *client) listDeletions(ctx context.Context, out io.Writer) error {
 		fmt.Fprintln(out, "no deletion requests")
 		return nil
 	}
-	return table(out, zoned("REQUESTED")+",ID,STATE,USERS,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
+	return table(out, zoned("REQUESTED")+",ID,STATE,USERS,LOST,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
 		for _, d := range list.read.Deletions {
 			sums := d.Sums()
-			row(second(d.RequestedAt), d.ID, deletionState(d), d.Users, sums.Pending, sums.Delivered, sums.Failed, sums.Filtered)
+			row(second(d.RequestedAt), d.ID, deletionState(d), d.Users, d.LostUsers, sums.Pending, sums.Delivered, sums.Failed, sums.Filtered)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -95,6 +96,9 @@ func (h *health) print(out io.Writer) {
 	for _, d := range h.Journal.Scrub.Damage {
 		fmt.Fprintf(out, "DAMAGED: %s\n", plain(d))
 	}
+	for _, r := range h.Journal.Replicas {
+		fmt.Fprintf(out, "REPLICA: %s\n", plain(r.String()))
+	}
 	for _, s := range h.Journal.Servers {
 		fmt.Fprintf(out, "server %s, version %s: %s\n", plain(s.Name), plain(cmp.Or(s.Version, "not known")), plain(durability(s)))
 	}
@@ -108,7 +112,7 @@ func durability(s journal.Server) string {
 	case journal.SyncLazy:
 		return fmt.Sprintf("calls are acknowledged BEFORE they are on its disk (sync_interval %s)", s.SyncInterval)
 	}
-	return "whether calls are on its disk before they are acknowledged is not known, see nats.monitor"
+	return "whether calls are on its disk before they are acknowledged is not known; set nats.monitor"
 }
 
 // A proof is the account of a destination, counted anew.
@@ -119,8 +123,9 @@ type proof struct {
 
 // proofs are those of all destinations.
 type proofs struct {
-	Holds        bool    `json:"holds"`
-	Destinations []proof `json:"destinations"`
+	Holds        bool             `json:"holds"`
+	Destinations []proof          `json:"destinations"`
+	Lists        []users.LostList `json:"lists"`
 }
 
 func newVerify() *cobra.Command {
@@ -135,6 +140,8 @@ func newVerify() *cobra.Command {
 that is, where every call that was answered 200 is one of these, none of which is
 negative, and where what is pending is stored and will be tried. Lost is what went
 with a damage that serve --accept-loss accepted; each loss is listed with its cause.
+Deletion requests, audiences and traits that lost users in this way are listed below,
+with the number of users.
 The exit code is 1 where an account does not hold. Calls may come and go meanwhile.
 Failed calls are kept: see collector replay.`,
 		Example: "  collector verify\n  collector verify --json | jq .holds",
@@ -158,6 +165,11 @@ Failed calls are kept: see collector replay.`,
 }
 
 func (p *proofs) print(out io.Writer) error {
+	defer func() {
+		for _, l := range p.Lists {
+			fmt.Fprintln(out, plain(l.String()))
+		}
+	}()
 	if len(p.Destinations) == 0 {
 		fmt.Fprintln(out, "there are no destinations")
 		return nil

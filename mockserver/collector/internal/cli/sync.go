@@ -17,6 +17,9 @@ import (
 
 // lastSync says how the last sync of a computation is.
 func lastSync(c users.Computation) string {
+	if c.LostRecord {
+		return "the record of this list was lost: send the list again"
+	}
 	if len(c.Syncs) == 0 {
 		return "-"
 	}
@@ -239,9 +242,9 @@ func (k listKind) newList() *cobra.Command {
 				fmt.Fprintln(out, "no "+k.plural)
 				return nil
 			}
-			return table(out, "NAME,TRAIT,SOURCE,DESTINATION,USERS,LAST SYNC", func(row func(...any)) {
+			return table(out, "NAME,TRAIT,SOURCE,DESTINATION,USERS,LOST,LAST SYNC", func(row func(...any)) {
 				for _, one := range found {
-					row(one.Name, one.Key, one.Source, one.Destination, one.Users, lastSync(one))
+					row(one.Name, one.Key, one.Source, one.Destination, one.Users, one.LostUsers, lastSync(one))
 				}
 			})
 		}),

@@ -68,6 +68,7 @@ func sit(t *testing.T, width, height int, args ...string) *sitting {
 		_ = tty.Close()
 		_ = keys.Close()
 		<-read
+		_ = s.screen.Close()
 	})
 	return s
 }
@@ -116,7 +117,6 @@ func (s *sitting) ends(code int) {
 	now, err := term.GetState(s.tty.Fd())
 	require.NoError(s.t, err)
 	assert.Equal(s.t, s.before, now, "the terminal is as it was")
-	assert.Empty(s.t, s.screen.Unknown(), "what the screen of the test does not know")
 }
 
 // address waits for the address that the welcome says.

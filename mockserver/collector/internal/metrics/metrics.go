@@ -225,6 +225,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	counter("collector_scrub_bytes_total", "How much of what is stored was read to look for damage.", float64(health.Scrub.Bytes))
 	counter("collector_scrub_rounds_total", "How often all that is stored was read to look for damage.", float64(health.Scrub.Rounds))
 	gauge("collector_scrub_damage", "How many places were damaged when all that is stored was last read.", float64(len(health.Scrub.Damage)), nil)
+	gauge("collector_cluster_replicas_unhealthy", "How many replicas of streams on the cluster are missing or behind.", float64(len(health.Replicas)), nil)
 	for _, s := range health.Servers {
 		gauge("collector_cluster_server", "A server of the cluster that keeps the queue, and whether it brings calls to its disk before it acknowledges them: sync is always, lazy or unknown. Always 1.",
 			1, prometheus.Labels{"server": s.Name, "version": s.Version, "sync": s.Sync})

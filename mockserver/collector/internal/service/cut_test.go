@@ -67,7 +67,7 @@ func TestACollectorThatIsCutOffAnswersSoon(t *testing.T) {
 	receiver, got := countingReceiver(t)
 	link := newCuttableLink(t, startNATS(t))
 	s := start(t, Options{Config: &config.Config{
-		Listen: "127.0.0.1:0", NATS: &config.NATS{URL: link.url, Replicas: 1}, Egress: config.Egress{Allow: loopback()},
+		Listen: "127.0.0.1:0", NATS: &config.NATS{URL: link.url, Replicas: 1, AcceptLazySync: true}, Egress: config.Egress{Allow: loopback()},
 		Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
 		Destinations: []config.Destination{{Name: "crm", Webhooks: []config.Webhook{{URL: receiver}}}},
 	}})

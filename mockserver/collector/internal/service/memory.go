@@ -1,9 +1,13 @@
 package service
 
 import (
+	"context"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -15,16 +19,51 @@ const (
 	// settled is how long after the history was read a collector has what it needs.
 	// What the start took beside that goes back to the system then.
 	settled = time.Second
+	// A collector that allocates less than quietBytes in quietTime is idle. Such a one
+	// allocates 2 MB, and one that takes a call a second 20 MB.
+	quietTime  = time.Minute
+	quietBytes = 8 << 20
 )
 
-// maySaveMemory reports whether the environment leaves it to us when garbage is collected.
-func maySaveMemory() bool { return os.Getenv("GOGC") == "" }
+// savesMemory reports whether the process is to save memory, and the environment leaves it
+// to us when garbage is collected.
+func (o *Options) savesMemory() bool { return o.SaveMemory && os.Getenv("GOGC") == "" }
 
 // collectEarly has garbage collected as gcPercent says.
 func collectEarly() { debug.SetGCPercent(gcPercent) }
 
-// giveMemoryBack gives back what the start took, a moment after the history is read.
-func giveMemoryBack(read <-chan struct{}) {
-	<-read
-	time.AfterFunc(settled, debug.FreeOSMemory)
+// giveMemoryBack gives back what the start took, a moment after the history is read, and
+// then what a collector does not need that has become idle, until ctx ends.
+func giveMemoryBack(ctx context.Context, read <-chan struct{}) {
+	select {
+	case <-read:
+	case <-ctx.Done():
+	}
+	if pause.For(ctx, settled) != nil {
+		return
+	}
+	freeMemory()
+	busy := true
+	for before := allocated(); pause.For(ctx, quietTime) == nil; {
+		now := allocated()
+		was := busy
+		busy = now-before >= quietBytes
+		if was && !busy {
+			freeMemory()
+		}
+		before = now
+	}
+}
+
+// freeMemory gives to the system what can be had again.
+func freeMemory() {
+	debug.FreeOSMemory()
+	unmapProgram()
+}
+
+// allocated returns how many bytes the program has allocated since it began.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }

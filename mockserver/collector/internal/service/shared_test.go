@@ -45,7 +45,7 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 	receiver, got := countingReceiver(t)
 	replica := func() *Service {
 		return start(t, Options{Config: &config.Config{
-			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1}, Egress: config.Egress{Allow: loopback()},
+			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1, AcceptLazySync: true}, Egress: config.Egress{Allow: loopback()},
 		}})
 	}
 	one, two := replica(), replica()
@@ -97,7 +97,7 @@ func TestReplicasShareThatADestinationIsGone(t *testing.T) {
 	t.Cleanup(receiver.Close)
 	replica := func() *Service {
 		return start(t, Options{Config: &config.Config{
-			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1}, Egress: config.Egress{Allow: loopback()},
+			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1, AcceptLazySync: true}, Egress: config.Egress{Allow: loopback()},
 			Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
 			Destinations: []config.Destination{{Name: "crm", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
 		}})
@@ -121,7 +121,7 @@ func TestADestinationOfOneCollectorOutlivesAnothersRemoval(t *testing.T) {
 	receiver, got := countingReceiver(t)
 	both := func() *config.Config {
 		return &config.Config{
-			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1}, Egress: config.Egress{Allow: loopback()},
+			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1, AcceptLazySync: true}, Egress: config.Egress{Allow: loopback()},
 			Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
 			Destinations: []config.Destination{{Name: "crm", Webhooks: []config.Webhook{{URL: receiver}}}},
 		}

@@ -36,8 +36,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s.alerter = alerts.New(hostname(), o.Log, s.metrics.CountAlert)
 	s.alerter.Configure(alertsConfig(o.Config))
 	s.telemetry = telemetry.New(o.Version, s.metrics, s.metrics.CountTelemetry, o.Log)
-	saveMemory := o.SaveMemory && maySaveMemory()
-	if saveMemory {
+	if o.savesMemory() {
 		collectEarly()
 	}
 	certificate, err := loadCertificate(o.Config)
@@ -78,9 +77,6 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		hear = s.collector.Hear
 	}
 	s.store.attempts.read(hear)
-	if saveMemory {
-		go giveMemoryBack(s.store.attempts.restored)
-	}
 	return s, nil
 }
 
@@ -166,6 +162,11 @@ func (s *Service) answer(on net.Listener) *listener {
 // takes no more requests, lets those and the deliveries under way end, and closes
 // the queue. What is pending stays there.
 func (s *Service) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if s.options.savesMemory() {
+		go giveMemoryBack(ctx, s.store.attempts.restored)
+	}
 	var failure error
 	select {
 	case <-ctx.Done():
