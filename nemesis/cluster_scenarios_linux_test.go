@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/nemesis/disk"
 	"github.com/seed-45eadc4a/analytics-go/nemesis/network"
 )
 
@@ -24,6 +25,7 @@ import (
 type cluster struct {
 	*rig
 	lazy       []string // servers that have not brought a message to the disk when they answer
+	onDisks    bool     // each server has a disk of its own
 	net        *network.Network
 	nodes      []*machine
 	collectors []*machine
@@ -33,6 +35,7 @@ type cluster struct {
 type machine struct {
 	*network.Host
 	dir     string
+	disk    *disk.Disk // that the directory is on; nil where it cannot fail
 	command []string
 	env     []string
 	process *harness.Process
@@ -50,10 +53,22 @@ func (m *machine) start() (err error) {
 	return err
 }
 
+// powerCut kills the program with its disk, and mounts what is left.
+func (m *machine) powerCut() error {
+	m.disk.Unplug()
+	m.process.Kill()
+	return m.disk.PowerCut(disk.LoseSeeded)
+}
+
 func newClusterOf(r *rig, collectors int, lazy ...string) *cluster {
 	r.Helper()
+	return newClusterWith(&cluster{rig: r, lazy: lazy}, collectors)
+}
+
+func newClusterWith(c *cluster, collectors int) *cluster {
+	r := c.rig
+	r.Helper()
 	require.NoError(r, network.Possible())
-	c := &cluster{rig: r, lazy: lazy}
 	r.mayStoreTwice = true // a collector cannot know what another one has just taken
 	names := []string{"n1", "n2", "n3"}
 	for i := range collectors {
@@ -76,12 +91,21 @@ func newClusterOf(r *rig, collectors int, lazy ...string) *cluster {
 			}
 		}
 		assert.NoError(r, n.Close())
+		for _, m := range c.nodes {
+			if m.disk != nil {
+				assert.NoError(r, m.disk.Close())
+			}
+		}
 	})
 	r.receiver.url = strings.Replace(r.receiver.url, "127.0.0.1", n.Self(), 1)
-	for _, name := range names {
+	for i, name := range names {
 		m := &machine{Host: n.Host(name), dir: r.TempDir()}
 		if name[0] == 'n' {
 			c.nodes = append(c.nodes, m)
+			if c.onDisks {
+				m.disk, err = disk.New(disk.Options{Dir: m.dir, FS: []string{"ext4", "xfs"}[r.seed%2], Seed: r.seed + uint64(i)<<32})
+				require.NoError(r, err)
+			}
 			c.configureNode(m)
 			require.NoError(r, m.start())
 		} else {
@@ -105,13 +129,17 @@ func (c *cluster) configureNode(m *machine) {
 	}
 	// One route to each peer: of several that are made from both ends at once the
 	// servers may close one too many, and do not hear each other for minutes then.
+	store := m.dir
+	if m.disk != nil {
+		store = filepath.Join(m.disk.Path(), "store")
+	}
 	text := fmt.Sprintf(`
 server_name: %s
 listen: "%s:4222"
 http: "%s:8222"
 jetstream { store_dir: %q, sync_interval: %s, max_mem: 64MB, max_file: 8GB }
 cluster { name: nemesis, pool_size: -1, listen: "%s:6222", routes: [%s] }
-`, m.Name, m.Address, m.Address, m.dir, interval, m.Address, strings.Join(routes, ", "))
+`, m.Name, m.Address, m.Address, store, interval, m.Address, strings.Join(routes, ", "))
 	path := filepath.Join(m.dir, "server.conf")
 	require.NoError(c, os.WriteFile(path, []byte(text), 0o600))
 	m.command = []string{binaries.natsServer(c.T), "-c", path}
@@ -246,6 +274,28 @@ func leaderKilled(r *rig) {
 		leader.process.Kill()
 		c.sleep(500*time.Millisecond, 2*time.Second)
 		require.NoError(c, leader.start())
+		c.progress(300)
+		c.shared()
+	}
+	c.end()
+}
+
+// clusterPowerCuts cuts the power of one server, and then of all at once.
+func clusterPowerCuts(r *rig) {
+	c := newClusterWith(&cluster{rig: r, onDisks: true}, 2)
+	c.startAll()
+	c.begin(300)
+	for _, cut := range [][]*machine{{c.nodes[c.random.IntN(3)]}, c.nodes} {
+		var cutting sync.WaitGroup
+		for _, m := range cut {
+			cutting.Go(func() { assert.NoError(c, m.powerCut()) })
+		}
+		cutting.Wait()
+		c.sleep(0, 2*time.Second)
+		for _, m := range cut {
+			require.NoError(c, m.start())
+			c.sleep(0, time.Second)
+		}
 		c.progress(300)
 		c.shared()
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -31,6 +32,35 @@ func powerCuts(r *rig) {
 		r.start()
 		r.verify()
 	}
+	r.finish()
+}
+
+// pauses kills the collector or cuts its power while the receiver has it paused by
+// Retry-After. The next start makes no request before the pause ends.
+func pauses(r *rig) {
+	const seconds = 8
+	r.receiver.pause.Store(seconds)
+	r.loaded(0)
+	seen := 0
+	for range 3 {
+		r.await("a pause is requested", func() bool { return len(r.receiver.refusals()) > seen })
+		r.sleep(time.Second, 2*time.Second) // the pause is stored in the background
+		if r.random.IntN(2) == 0 {
+			r.kill()
+		} else {
+			r.powerCut()
+		}
+		refused := r.receiver.refusals()
+		until := refused[len(refused)-1].Add(seconds * time.Second)
+		r.start()
+		left := time.Until(until)
+		r.result.note("started %v before the end of a pause", left.Round(100*time.Millisecond))
+		time.Sleep(left)
+		early := slices.DeleteFunc(r.receiver.refusals()[len(refused):], func(at time.Time) bool { return !at.Before(until) })
+		assert.Empty(r, early, "requests before %v", until)
+		seen = len(refused)
+	}
+	r.receiver.pause.Store(0)
 	r.finish()
 }
 

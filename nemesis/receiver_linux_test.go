@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,9 +22,11 @@ type receiver struct {
 	url    string
 	answer atomic.Int64 // the status of each answer; 0: 200
 	delay  atomic.Int64 // of each answer, a time.Duration
+	pause  atomic.Int64 // the seconds of Retry-After in each answer, which is 429; 0: none
 
-	mu  sync.Mutex                // guards got
-	got map[string]map[string]int // by destination and call
+	mu      sync.Mutex                // guards what follows
+	got     map[string]map[string]int // by destination and call
+	refused []time.Time               // when requests were answered with a pause
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -43,6 +47,14 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	time.Sleep(time.Duration(r.delay.Load()))
+	if seconds := r.pause.Load(); seconds > 0 {
+		r.mu.Lock()
+		r.refused = append(r.refused, time.Now())
+		r.mu.Unlock()
+		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	}
 	if status := int(r.answer.Load()); status != 0 {
 		w.WriteHeader(status)
 		return
@@ -54,6 +66,13 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.got[name] = map[string]int{}
 	}
 	r.got[name][id]++
+}
+
+// refusals returns when requests were answered with a pause.
+func (r *receiver) refusals() []time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.refused)
 }
 
 // times returns how often a call came to a destination.
