@@ -75,7 +75,7 @@ SPOOL_KILLS ?= 50
 SPOOL_MEGABYTES ?= 10240
 spool: ## kill a process with a spool 50 times, and send a backlog of 10 GB
 	ANALYTICS_TEST_KILLS=$(SPOOL_KILLS) go test -count=1 -v -timeout 10m -run '^TestSpoolSurvivesKill$$' .
-	ANALYTICS_TEST_BACKLOG_MB=$(SPOOL_MEGABYTES) go test -count=1 -v -timeout 20m -run '^TestSpoolBacklog$$' .
+	ANALYTICS_TEST_BACKLOG_MB=$(SPOOL_MEGABYTES) go test -count=1 -v -timeout 20m -run '^TestSpoolBacklog$$' ./internal/pipeline
 
 COLLECTOR = ./mockserver/collector
 durable: ## kill the collector, its cluster and the power, and send it what it cannot deliver, at full length
@@ -83,8 +83,10 @@ durable: ## kill the collector, its cluster and the power, and send it what it c
 	COLLECTOR_KILLS=20 COLLECTOR_CLUSTER_KILLS=6 COLLECTOR_RETRY_AFTER_KILLS=10 COLLECTOR_BAD_CALLS=10000 go test -count=1 -v -timeout 30m -run 'Kill|Cluster|Disk|ReadOnly|BadCalls' $(COLLECTOR)/e2e
 
 JOURNAL_FLIPS ?= 100
-damage: ## flip JOURNAL_FLIPS (100) bits of each file of a queue, and lead it through a long random life
+LIST_FLIPS ?= 200
+damage: ## flip JOURNAL_FLIPS (100) bits of each file of a queue and LIST_FLIPS (200) of lists of users, and lead it through a long random life
 	JOURNAL_SEED=$$$$ JOURNAL_FLIPS=$(JOURNAL_FLIPS) JOURNAL_STEPS=5000 go test -count=1 -v -timeout 120m -run 'FlippedBit|DamagedRecord|MissingBlocks|RandomLife' $(COLLECTOR)/internal/jetstream
+	JOURNAL_SEED=$$$$ LIST_FLIPS=$(LIST_FLIPS) go test -count=1 -v -timeout 60m -run '^TestLostListRecords$$' $(COLLECTOR)/internal/service
 
 SEEDS ?= 10000
 simulate: ## lead a queue through crashes between any two steps, in SEEDS (10000) ways, or from SEED to SEEDS
