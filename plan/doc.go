@@ -85,8 +85,7 @@
 //  10. schema.go: a schema as those see it who generate code
 //  11. keywords.go: the short forms of a schema
 //  12. violation.go, problem.go: what is wrong with a call, and with a file
-//  13. scan.go: the head of a call
-//  14. yaml.go, json.go: a file becomes nodes
-//  15. node.go: values with their lines
-//  16. near.go: what was perhaps meant
+//  13. yaml.go, json.go: a file becomes nodes
+//  14. node.go: values with their lines
+//  15. near.go: what was perhaps meant
 package plan

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
 // Limits of a plan's file.
@@ -43,11 +44,11 @@ func isJSON(file string, text []byte) bool {
 
 // A jsonReader turns JSON into nodes.
 type jsonReader struct {
-	decoder *json.Decoder
-	text    []byte
-	nodes   *int
-	line    int // of offset
-	offset  int64
+	*jsonscan.Scanner
+	text   []byte
+	nodes  *int
+	line   int // of offset
+	offset int
 }
 
 // parseJSON returns the one value of a JSON text.
@@ -55,106 +56,71 @@ func parseJSON(text []byte, nodes *int) (*node, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("is not UTF-8")
 	}
-	r := &jsonReader{decoder: json.NewDecoder(bytes.NewReader(text)), text: text, nodes: nodes, line: 1}
-	r.decoder.UseNumber()
-	token, err := r.next()
-	if err != nil {
-		return nil, err
+	r := &jsonReader{Scanner: jsonscan.New(text), text: text, nodes: nodes, line: 1}
+	n, err := r.value(0)
+	if err == nil {
+		err = r.End()
 	}
-	n, err := r.value(token, 0)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := r.decoder.Token(); err != io.EOF {
-		return nil, r.failed(errors.New("has more than one value"))
-	}
-	return n, nil
-}
-
-func (r *jsonReader) failed(err error) error {
-	var syntax *json.SyntaxError
-	at := r.decoder.InputOffset()
+	var syntax *jsonscan.SyntaxError
 	if errors.As(err, &syntax) {
-		at = syntax.Offset
+		err = &lineError{r.lineAt(syntax.Offset), fmt.Errorf("is not JSON: %s", syntax.Problem)}
 	}
-	line := 1 + bytes.Count(r.text[:min(at, int64(len(r.text)))], []byte("\n"))
-	return &lineError{line, err}
+	return n, err
 }
 
-// next returns the next token, and counts lines up to its end.
-func (r *jsonReader) next() (json.Token, error) {
-	token, err := r.decoder.Token()
-	if err == io.EOF {
-		err = errors.New("ends too early")
-	}
-	if err != nil {
-		return nil, r.failed(fmt.Errorf("is not JSON: %w", err))
-	}
-	end := r.decoder.InputOffset()
-	r.line += bytes.Count(r.text[r.offset:end], []byte("\n"))
-	r.offset = end
-	return token, nil
+// lineAt returns the line of an offset, which is not before that of the last call.
+func (r *jsonReader) lineAt(offset int) int {
+	r.line += bytes.Count(r.text[r.offset:offset], []byte("\n"))
+	r.offset = offset
+	return r.line
 }
 
-func (r *jsonReader) value(token json.Token, depth int) (*node, error) {
+func (r *jsonReader) value(depth int) (*node, error) {
+	kind := r.Kind()
+	n := &node{line: r.lineAt(r.Offset())}
 	if *r.nodes--; *r.nodes < 0 {
-		return nil, r.failed(errTooManyNodes)
+		return nil, &lineError{n.line, errTooManyNodes}
 	}
 	if depth > maxDepth {
-		return nil, r.failed(errTooDeep)
+		return nil, &lineError{n.line, errTooDeep}
 	}
-	n := &node{line: r.line}
-	switch t := token.(type) {
-	case bool:
-		n.kind, n.text = boolNode, fmt.Sprint(t)
-	case json.Number:
-		n.kind, n.text = numberNode, t.String()
-	case string:
-		n.kind, n.text = stringNode, t
-	case json.Delim:
-		if t == '[' {
-			return n, r.array(n, depth)
-		}
+	switch kind {
+	case '{':
 		return n, r.object(n, depth)
+	case '[':
+		n.kind = arrayNode
+		return n, r.Array(func() error {
+			item, err := r.value(depth + 1)
+			n.items = append(n.items, item)
+			return err
+		})
+	}
+	text, err := r.Value()
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case '"':
+		n.kind, n.text = stringNode, string(jsonscan.Unquote(text))
+	case '0':
+		n.kind, n.text = numberNode, string(text)
+	case 't', 'f':
+		n.kind, n.text = boolNode, string(text)
 	}
 	return n, nil
-}
-
-func (r *jsonReader) array(n *node, depth int) error {
-	n.kind = arrayNode
-	for {
-		token, err := r.next()
-		if err != nil || token == json.Delim(']') {
-			return err
-		}
-		item, err := r.value(token, depth+1)
-		if err != nil {
-			return err
-		}
-		n.items = append(n.items, item)
-	}
 }
 
 func (r *jsonReader) object(n *node, depth int) error {
 	n.kind = objectNode
 	seen := map[string]bool{}
-	for {
-		token, err := r.next()
-		if err != nil || token == json.Delim('}') {
-			return err
-		}
-		key, line := token.(string), r.line // encoding/json has checked that it is a string
+	return r.Object(func(quoted []byte) error {
+		key, line := string(jsonscan.Unquote(quoted)), r.lineAt(r.KeyOffset())
 		if seen[key] {
-			return r.failed(fmt.Errorf("has the key %q twice", key))
+			return &lineError{line, fmt.Errorf("has the key %q twice", key)}
 		}
 		seen[key] = true
-		if token, err = r.next(); err != nil {
-			return err
-		}
-		value, err := r.value(token, depth+1)
-		if err != nil {
-			return err
-		}
+		value, err := r.value(depth + 1)
 		n.members = append(n.members, member{key, line, value})
-	}
+		return err
+	})
 }

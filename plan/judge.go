@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
 )
 
 // Judge holds one call, a JSON object as it is sent or as the collector stores it,
@@ -26,27 +28,19 @@ func (p *Plan) Judge(call []byte) []Violation {
 
 // EventOf returns the entry that a call is held against, or nil if there is none.
 func (p *Plan) EventOf(call []byte) *Event {
-	h, _ := readHead(call)
-	return p.Find(h.callType, h.title())
-}
-
-// title returns the name of a call, by which plans list it.
-func (h *head) title() string {
-	if h.callType == "track" {
-		return h.event
-	}
-	return h.name
+	h, _ := calls.Read(call)
+	return p.Find(h.Type, h.Title())
 }
 
 func (p *Plan) judge(call []byte) (*Event, []Violation) {
-	h, ok := readHead(call)
-	if !ok || h.callType == "" {
-		return nil, []Violation{p.malformed(call, ok)}
+	h, err := calls.Read(call)
+	if err != nil || h.Type == "" {
+		return nil, []Violation{p.malformed(call, err == nil)}
 	}
-	if !p.types[h.callType] {
+	if !p.types[h.Type] {
 		return nil, nil
 	}
-	e := p.Find(h.callType, h.title())
+	e := p.Find(h.Type, h.Title())
 	if e == nil {
 		return nil, []Violation{p.unplanned(&h)}
 	}
@@ -61,18 +55,11 @@ func (p *Plan) judge(call []byte) (*Event, []Violation) {
 }
 
 // subject returns what of a call the schema describes.
-func (rule *rule) subject(call []byte, h *head) []byte {
+func (rule *rule) subject(call []byte, h *calls.Head) []byte {
 	if len(rule.base) == 0 {
 		return call
 	}
-	value := h.properties
-	if rule.base[0] == "traits" {
-		value = h.traits
-	}
-	if value == nil {
-		return []byte("{}")
-	}
-	return value
+	return h.Object(rule.base[0])
 }
 
 func (p *Plan) malformed(call []byte, isObject bool) Violation {
@@ -81,25 +68,25 @@ func (p *Plan) malformed(call []byte, isObject bool) Violation {
 		v.Pointer, v.Expected = "/type", "one of track, identify, group, page, screen, alias"
 		return v
 	}
-	v.Found, v.Expected = shorten(string(bytes.TrimSpace(call))), fmt.Sprintf("one JSON object, nested at most %d deep", maxCallDepth)
+	v.Found, v.Expected = shorten(string(bytes.TrimSpace(call))), fmt.Sprintf("one JSON object, nested at most %d deep", calls.MaxDepth)
 	return v
 }
 
 // unplanned says that the plan has no such event.
-func (p *Plan) unplanned(h *head) Violation {
+func (p *Plan) unplanned(h *calls.Head) Violation {
 	var names []string
 	for _, e := range p.events {
-		if e.Type == h.callType {
+		if e.Type == h.Type {
 			names = append(names, e.Name)
 		}
 	}
-	name := h.title()
+	name := h.Title()
 	member := "name"
-	if h.callType == "track" {
+	if h.Type == "track" {
 		member = "event"
 	}
 	v := Violation{
-		Kind: UnplannedEvent, Type: h.callType, Event: name, MessageID: h.messageID,
+		Kind: UnplannedEvent, Type: h.Type, Event: name, MessageID: h.MessageID,
 		Pointer: "/" + member, Found: excerpt(name), File: p.file,
 		Expected: fmt.Sprintf("one of %d planned names", len(names)),
 	}
@@ -110,7 +97,7 @@ func (p *Plan) unplanned(h *head) Violation {
 }
 
 // explain judges a part of a call by the library, and says what it found.
-func (rule *rule) explain(p *Plan, h *head, subject []byte) []Violation {
+func (rule *rule) explain(p *Plan, h *calls.Head, subject []byte) []Violation {
 	decoder := json.NewDecoder(bytes.NewReader(subject))
 	decoder.UseNumber()
 	var value any
@@ -122,11 +109,8 @@ func (rule *rule) explain(p *Plan, h *head, subject []byte) []Violation {
 		return nil
 	}
 	x := explainer{rule: rule, subject: value, frame: Violation{
-		Type: h.callType, Event: h.title(), MessageID: h.messageID, File: p.file,
+		Type: h.Type, Event: h.Title(), MessageID: h.MessageID, File: p.file,
 	}}
-	if x.frame.Type == "identify" || x.frame.Type == "group" {
-		x.frame.Event = ""
-	}
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &invalid) {
 		x.walk(invalid)

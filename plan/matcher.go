@@ -42,8 +42,8 @@ func (rule *rule) accepts(call, member []byte) bool {
 	if len(subject) > maxMatched {
 		return false
 	}
-	end := rule.matcher.match(subject, skipSpace(subject, 0))
-	return end > 0 && skipSpace(subject, end) == len(subject)
+	end := rule.matcher.match(subject, nextByte(subject, 0))
+	return end > 0 && nextByte(subject, end) == len(subject)
 }
 
 // noMember is the member of a call without it.
@@ -338,10 +338,10 @@ func skipString(b []byte, i int) (end int, plain bool) {
 
 // nextByte returns where the next byte is that is no white space. Mostly there is none.
 func nextByte(b []byte, i int) int {
-	if i < len(b) && b[i] > ' ' {
-		return i
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
 	}
-	return skipSpace(b, i)
+	return i
 }
 
 // skipNumber returns the end of the number that begins at i, or -1, and its type.

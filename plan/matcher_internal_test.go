@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
 )
 
 // planOf returns a plan of one event with a schema, or nil if that cannot be read.
@@ -25,12 +27,12 @@ func holdAgainstLibrary(t *testing.T, p *Plan, name, schema, value string) (quic
 		return false, false
 	}
 	call := fmt.Appendf(nil, `{"type":"track","event":"E","properties":%s}`, value)
-	h, ok := readHead(call)
-	if !ok || h.properties == nil {
+	h, err := calls.Read(call)
+	if err != nil || h.Properties == nil {
 		return false, false
 	}
 	rule := p.Find("track", "E").rule
-	quick = p.Accepts("track", "E", call, h.properties)
+	quick = p.Accepts("track", "E", call, h.Properties)
 	violations := rule.explain(p, &h, rule.subject(call, &h))
 	if quick && violations != nil {
 		t.Errorf("%s: the schema %s does not take %s, and the matcher does: %v", name, schema, value, violations)

@@ -5,32 +5,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// sections are the types of calls that a plan can have, and the member of a call that an
-// entry describes.
-var sections = []struct {
-	callType, member string
-	named            bool
-}{
-	{"track", "properties", true},
-	{"identify", "traits", false},
-	{"group", "traits", false},
-	{"page", "properties", true},
-	{"screen", "properties", true},
-}
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
+)
 
 // topLevel are the members of a plan's file.
 var topLevel = []string{"plan", "description", "version", "$defs", "track", "identify", "group", "page", "screen"}
-
-func memberOf(callType string) string {
-	for _, s := range sections {
-		if s.callType == callType {
-			return s.member
-		}
-	}
-	return ""
-}
 
 // plan reads a file of either form.
 func (r *reader) plan(root *node) *Plan {
@@ -56,16 +36,10 @@ func (r *reader) native(p *Plan, root *node) {
 	defs := r.defs(root.get("$defs"))
 	for i := range root.members {
 		m := &root.members[i]
-		section := slices.IndexFunc(sections[:], func(s struct {
-			callType, member string
-			named            bool
-		}) bool {
-			return s.callType == m.key
-		})
-		switch {
-		case section >= 0 && sections[section].named:
-			r.named(p, sections[section].callType, m.value, defs)
-		case section >= 0:
+		switch member := calls.Member(m.key); {
+		case member == "properties":
+			r.named(p, m.key, m.value, defs)
+		case member == "traits":
 			p.types[m.key] = true
 			r.entry(p, &Event{Type: m.key, Line: m.line}, m.value, defs)
 		case !slices.Contains(topLevel, m.key) && !strings.HasPrefix(m.key, "x-"):
@@ -123,7 +97,7 @@ func (r *reader) named(p *Plan, callType string, section, defs *node) {
 // entry reads one entry: JSON Schema with short forms, or a whole one under schema.
 func (r *reader) entry(p *Plan, e *Event, n, defs *node) {
 	name := e.String()
-	e.File, e.Member = r.file, memberOf(e.Type)
+	e.File, e.Member = r.file, calls.Member(e.Type)
 	if n.kind == nullNode {
 		n = &node{kind: objectNode, line: e.Line}
 	}

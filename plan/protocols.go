@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
 )
 
 // isExport reports whether a file is an export of another tracking plan service. There
@@ -62,7 +64,7 @@ func (r *reader) ruleList(p *Plan, rules *node) {
 		if name := item.get("jsonSchema").get("eventMetadata").str("name"); name != "" {
 			key.name = name // Typewriter removes # from the key
 		}
-		if callType != "common" && memberOf(callType) == "" {
+		if callType != "common" && calls.Member(callType) == "" {
 			r.wrong(item.line, fmt.Sprintf("rule %d", i+1), fmt.Sprintf("has the type %q", item.str("type")), "there are TRACK, IDENTIFY, GROUP, PAGE, SCREEN and COMMON")
 			continue
 		}
@@ -139,7 +141,7 @@ func (r *reader) ruleEvent(p *Plan, item *node) {
 // exported adds an event whose schema describes the whole call, or its properties or
 // traits.
 func (r *reader) exported(p *Plan, e *Event, schema *node, key string) {
-	e.File, e.Member = r.file, memberOf(e.Type)
+	e.File, e.Member = r.file, calls.Member(e.Type)
 	if schema == nil || schema.kind != objectNode {
 		r.wrong(e.Line, e.String(), "has no "+key, "an export of Protocols has one for each event")
 		return

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
 
 // AliasFields says how the two identities of an alias call are named in its body.

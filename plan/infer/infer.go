@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/formats"
 )
 
@@ -73,11 +74,6 @@ func New(config Config) *Inference {
 	return &Inference{config: config, entries: map[entryKey]*entry{}, room: config.MaxMemory}
 }
 
-// members are the types of calls that plans have, and what is planned of each.
-var members = map[string]string{
-	"track": "properties", "page": "properties", "screen": "properties", "identify": "traits", "group": "traits",
-}
-
 // Limits of what is remembered of one call.
 const (
 	maxDepth     = 12
@@ -88,53 +84,29 @@ const (
 // Add takes a call, one JSON object, into account. Calls of types that plans do not
 // have, such as alias, are counted and ignored. The error says why bytes are no call.
 func (x *Inference) Add(call []byte) error {
-	var head struct {
-		Type       *string         `json:"type"`
-		Event      json.RawMessage `json:"event"`
-		Name       json.RawMessage `json:"name"`
-		Properties json.RawMessage `json:"properties"`
-		Traits     json.RawMessage `json:"traits"`
-	}
-	if err := json.Unmarshal(call, &head); err != nil {
+	head, err := calls.Read(call)
+	if err != nil {
 		return fmt.Errorf("infer: not a call: %w", err)
 	}
-	if head.Type == nil {
+	if head.Type == "" {
 		return errors.New("infer: not a call: it has no type")
 	}
-	member := members[*head.Type]
+	member := calls.Member(head.Type)
 	if member == "" {
 		x.ignored++
 		return nil
 	}
-	body, name := head.Properties, head.Name
-	if member == "traits" {
-		body, name = head.Traits, nil
-	}
-	if *head.Type == "track" {
-		name = head.Event
-	}
-	var value any = map[string]any{}
-	if len(body) > 0 && string(body) != "null" {
-		decoder := json.NewDecoder(bytes.NewReader(body))
-		decoder.UseNumber()
-		if err := decoder.Decode(&value); err != nil {
-			return fmt.Errorf("infer: not a call: %w", err)
-		}
+	decoder := json.NewDecoder(bytes.NewReader(head.Object(member)))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return fmt.Errorf("infer: not a call: %w", err)
 	}
 	x.calls++
-	e := x.entry(*head.Type, text(name))
+	e := x.entry(head.Type, head.Title())
 	e.calls++
 	x.add(e.value, value, 0)
 	return nil
-}
-
-// text returns the text of a JSON string, or nothing.
-func text(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
 }
 
 // entry returns the entry of calls of a name, which is the one of any name when there

@@ -275,6 +275,17 @@ func TestInferRefusesWhatIsNoCall(t *testing.T) {
 	}
 }
 
+func TestMembersOfAnotherCaseAreNotTheCalls(t *testing.T) {
+	call := []byte(`{"type":"track","event":"A","Event":"B","Properties":{"a":1}}`)
+	x := infer.New(infer.Config{})
+	if err := x.Add(call); err != nil {
+		t.Fatal(err)
+	}
+	if violations := parse(t, x).Judge(call); violations != nil {
+		t.Error(violations)
+	}
+}
+
 // FuzzInfer infers a plan from calls that have whatever is in a document, and holds
 // them against it.
 func FuzzInfer(f *testing.F) {

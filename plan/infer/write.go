@@ -20,7 +20,7 @@ import (
 func (x *Inference) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	o := &output{&b, x.config}
-	fmt.Fprintf(&b, "# Inferred from %s. Look through it: what calls had so far need not be all\n# that they may have, nor all that was meant.\n", calls(x.calls))
+	fmt.Fprintf(&b, "# Inferred from %s. Look through it: what calls had so far need not be all\n# that they may have, nor all that was meant.\n", callCount(x.calls))
 	o.line(0, "plan: "+quote(x.config.Name), "")
 	for _, callType := range []string{"track", "page", "screen"} {
 		o.named(callType, x.entriesOf(callType))
@@ -72,7 +72,7 @@ func (o *output) named(callType string, entries map[string]*entry) {
 
 // entry writes an entry. Its schema is of type object unless it says otherwise.
 func (o *output) entry(indent int, key, properties string, e *entry) {
-	comment := calls(e.calls)
+	comment := callCount(e.calls)
 	if key == `""` {
 		comment += " of any other name"
 	}
@@ -231,7 +231,7 @@ func share(part, whole int) string {
 	return fmt.Sprintf("%.0f %%", percent)
 }
 
-func calls(n int) string {
+func callCount(n int) string {
 	if n == 1 {
 		return "1 call"
 	}

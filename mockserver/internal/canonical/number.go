@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
 func (c *canonizer) number() error {

@@ -3,8 +3,8 @@ package ingest
 import (
 	"bytes"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
 
 // An overlay is an object of a batch that lies beneath that of each call: of

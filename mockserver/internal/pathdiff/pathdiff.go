@@ -7,8 +7,8 @@ package pathdiff
 import (
 	"bytes"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
 
 // A Kind says how the documents are at one path.

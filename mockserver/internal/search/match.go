@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
 // MatchesText reports whether one of some texts is as the term says. Whether the term is

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
 // A kind is what a value is: its type and, of a string, the form that it has.
