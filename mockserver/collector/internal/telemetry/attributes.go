@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
@@ -15,15 +16,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// messaging is what the queue of a collector is called.
+// messaging names the collector's queue.
 var messaging = semconv.MessagingSystemKey.String("analytics_collector")
 
-// errorType is what a span says of an answer that is no success.
+// errorType describes a response without a 2xx status.
 func errorType(status int) attribute.KeyValue {
 	return semconv.ErrorTypeKey.String(strconv.Itoa(status))
 }
 
-// kindOf says in a word why a request had no whole answer; the words are those of attempts.
+// kindOf classifies the error of a request in the words that attempts use.
 func kindOf(err error) string {
 	var timeout net.Error
 	var dns *net.DNSError
@@ -51,22 +52,15 @@ func portOf(u *url.URL) int {
 	return 80
 }
 
-// remote returns ctx with the span of another process as the parent; with none where c is nil.
+// remote returns ctx with c as the parent of new spans. A nil c adds none.
 func remote(ctx context.Context, c *tracecontext.Context) context.Context {
 	if c == nil {
 		return ctx
 	}
-	var config trace.SpanContextConfig
-	config.TraceID, _ = trace.TraceIDFromHex(c.TraceID()) // it was checked, and so is the next
-	config.SpanID, _ = trace.SpanIDFromHex(c.SpanID())
-	if c.Sampled() {
-		config.TraceFlags = trace.FlagsSampled
-	}
-	config.Remote = true
-	return trace.ContextWithSpanContext(ctx, trace.NewSpanContext(config))
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": c.Parent, "tracestate": c.State})
 }
 
-// contextOf returns the context of a span, with the state of its parent, if it has one.
+// contextOf returns a span's context, with the trace state of parent, which may be nil.
 func contextOf(span trace.Span, parent *tracecontext.Context) *tracecontext.Context {
 	s := span.SpanContext()
 	c := &tracecontext.Context{Parent: "00-" + s.TraceID().String() + "-" + s.SpanID().String() + "-" + s.TraceFlags().String()}

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Transport returns what carries requests to webhooks with a span for each that delivers a
-// call of a traced request.
+// Transport returns a RoundTripper that adds a span to each request that delivers a call of a
+// traced request.
 func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper { return &transport{base, t} }
 
 type transport struct {
@@ -25,8 +25,8 @@ type transport struct {
 	telemetry *Telemetry
 }
 
-// RoundTrip implements http.RoundTripper. The request's header, which its sender made for it
-// alone, gets the context of the span where it had another: so attempts are shown as they were.
+// RoundTrip implements http.RoundTripper. It replaces a traceparent header of r, whose header
+// belongs to r alone, so that recorded attempts show the header that was sent.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	tracer := t.telemetry.tracer()
 	info, ok := delivery.FromContext(r.Context())
@@ -57,8 +57,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// requestAttributes are what a span says of a request. Paths and queries of webhooks may hold
-// secrets.
+// requestAttributes describes a request, without the path and query of its URL, which may be
+// secret.
 func requestAttributes(r *http.Request, info delivery.Info) []attribute.KeyValue {
 	all := []attribute.KeyValue{
 		semconv.HTTPRequestMethodPost, semconv.ServerAddress(r.URL.Hostname()), semconv.ServerPort(portOf(r.URL)), semconv.URLScheme(r.URL.Scheme),
@@ -72,18 +72,18 @@ func requestAttributes(r *http.Request, info delivery.Info) []attribute.KeyValue
 	return all
 }
 
-// endFailed ends the span of a request that had no answer, or not a whole one.
+// endFailed ends the span of a request without a complete response.
 func endFailed(span trace.Span, err error) {
 	span.SetAttributes(semconv.ErrorTypeKey.String(kindOf(err)))
 	span.SetStatus(codes.Error, "")
 	span.End()
 }
 
-// A tracedBody is the body of an answer, with which the span of its request ends.
+// A tracedBody is a response body that ends its request's span when it is closed.
 type tracedBody struct {
 	io.ReadCloser
 	span trace.Span
-	err  error // that reading ended with
+	err  error // of the last Read, unless io.EOF
 }
 
 // Read implements io.Reader.

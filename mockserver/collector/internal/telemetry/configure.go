@@ -9,8 +9,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Configure sends what is to be sent from now on as config says; nothing where it is nil. What
-// was to be sent before goes where it was to. On an error what was stays.
+// Configure replaces the settings; a nil config stops all exports. Spans that have ended and the
+// last metrics are exported under the previous settings; spans in progress are counted as
+// dropped. On an error the previous settings stay in effect.
 func (t *Telemetry) Configure(ctx context.Context, config *Config) error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -28,8 +29,8 @@ func (t *Telemetry) Configure(ctx context.Context, config *Config) error {
 	return nil
 }
 
-// Close sends what is left, as far as that takes a few seconds, and ctx does not end before.
-// It sends nothing from then on.
+// Close exports the remaining spans and metrics, for at most flushTimeout or until ctx ends, and
+// stops all exports.
 func (t *Telemetry) Close(ctx context.Context) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -40,29 +41,27 @@ func (t *Telemetry) Close(ctx context.Context) {
 	t.ending.Wait()
 }
 
-// end sends what is left, until ctx ends.
+// end exports the remaining spans and metrics, for at most flushTimeout.
 func (t *Telemetry) end(ctx context.Context, p *providers) {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
 	var both sync.WaitGroup
 	if p.traces != nil {
-		both.Go(func() { t.ended("traces", p.traces.Shutdown(ctx)) }) // see bounded.Shutdown
+		both.Go(func() { t.ended("traces", p.traces.Shutdown(ctx)) })
 	}
 	if p.metrics != nil {
-		both.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, flushTimeout)
-			defer cancel()
-			t.ended("metrics", p.metrics.Shutdown(ctx))
-		})
+		both.Go(func() { t.ended("metrics", p.metrics.Shutdown(ctx)) })
 	}
 	both.Wait()
 }
 
 func (t *Telemetry) ended(signal string, err error) {
 	if err != nil {
-		t.log.Warn("not all that was left could be sent by OTLP", "signal", signal, "error", err)
+		t.log.Warn("OTLP: the last export is incomplete", "signal", signal, "error", err)
 	}
 }
 
-// open makes the providers of a configuration; nil where nothing is sent.
+// open creates the providers of a configuration. It returns nil if nothing is to be exported.
 func (t *Telemetry) open(ctx context.Context, config *Config) (p *providers, err error) {
 	if config == nil || disabled() {
 		return nil, nil

@@ -1,34 +1,29 @@
-// Package telemetry sends traces and metrics of a collector by OTLP, the protocol of
-// OpenTelemetry. The collector itself knows nothing of it: what is here stands around its
-// handler, its journal and what carries its requests, and reads its metrics.
+// Package telemetry exports the collector's traces and metrics by OTLP, the protocol of
+// OpenTelemetry. It wraps the collector's handler, journal and transport, and reads its
+// Prometheus metrics; the collector itself does not depend on it.
 //
 // # The spans of a call
 //
-//	POST /v1/batch   SERVER    a request that brings calls
-//	└ store web      PRODUCER  its calls of one source go into the journal, with this span's context
-//	  └ deliver crm  CLIENT    a request to a webhook for one of them, at each attempt
+//	POST /v1/batch   SERVER    a request with calls
+//	└ store web      PRODUCER  one source's calls are appended to the journal
+//	  └ deliver crm  CLIENT    one attempt to deliver one of these calls to a webhook
 //
-// The first continues the trace of the sender, which also says whether it is recorded. Where
-// it says nothing, the sampler decides. The context of the second goes with the calls, so
-// that retries, replays and other processes find it, and that of the third goes to the webhook.
-// The third links to the second too, as the semantic conventions for messaging say.
+// The server span continues the sender's trace, and the sender decides whether the trace is
+// recorded; without a decision the sampler decides. The journal stores the producer span's
+// context with the calls, so that retries, replays and other processes continue the trace.
+// Webhooks receive the client span's context. The client span also links to the producer
+// span, as the semantic conventions for messaging recommend.
 //
-// # What may block
+// # Blocking
 //
-// Nothing: spans go into a queue that is bounded, and those beyond it are counted and
-// dropped. One goroutine sends them; another reads the metrics and sends these. [Telemetry.Close]
-// waits for them a few seconds. Where the settings change, what has begun goes where it was
-// to: spans that take longer than a request to a webhook are counted as dropped.
+// Exports never block the collector. Spans wait in a bounded queue; spans beyond its limit, and
+// spans that end after their exporter was closed or replaced, are dropped and counted.
 //
 // # Files
 //
-//  1. configure.go: what is sent where, and changes of that
-//  2. server.go: spans of requests that bring calls
-//  3. journal.go: spans of what is stored
-//  4. client.go: spans of requests to webhooks
-//  5. attributes.go: what spans say, and contexts
-//  6. export.go: how it is sent, and what is not
-//  7. bounded.go: the queue of spans, and how exports went
-//  8. metrics.go: metrics as OpenTelemetry names them
-//  9. telemetry.go: what a Telemetry consists of
+//   - configure.go: settings and their changes
+//   - server.go, journal.go, client.go: the three kinds of span
+//   - export.go: exporters and their limits
+//   - counting.go: the number of exported, failed and dropped spans
+//   - metrics.go: names of metrics
 package telemetry

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	prombridge "go.opentelemetry.io/contrib/bridges/prometheus"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
@@ -20,21 +21,21 @@ import (
 )
 
 const (
-	// exportTimeout bounds an export with its retries, which begin after retryFirst and
-	// come every retryMost at last. What is given up is counted, and said.
+	// exportTimeout bounds an export with its retries, whose interval grows from retryFirst
+	// to retryMost. Failed exports are counted and logged.
 	exportTimeout = 10 * time.Second
 	retryFirst    = 500 * time.Millisecond
 	retryMost     = 4 * time.Second
-	// queuedSpans is how many wait at most: some megabytes.
+	// queuedSpans limits the queue, to a few megabytes.
 	queuedSpans = 8192
-	// maxText bounds the texts of spans: senders choose some.
+	// maxText limits string attributes, some of which senders choose.
 	maxText = 256
 )
 
-// disabled reports whether the environment says that nothing is to be sent.
+// disabled reports whether the environment disables all exports.
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
-// describe says whose traces and metrics they are.
+// describe returns the resource of all traces and metrics: this collector.
 func describe(ctx context.Context, version string) (*resource.Resource, error) {
 	host, _ := os.Hostname()
 	return resource.New(ctx,
@@ -42,7 +43,7 @@ func describe(ctx context.Context, version string) (*resource.Resource, error) {
 		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv())
 }
 
-// protocol returns GRPC or HTTP.
+// protocol returns GRPC or HTTP for a signal.
 func (c *Config) protocol(signal string) (string, error) {
 	name := "OTEL_EXPORTER_OTLP_PROTOCOL"
 	if own := "OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL"; os.Getenv(own) != "" {
@@ -54,11 +55,11 @@ func (c *Config) protocol(signal string) (string, error) {
 	case GRPC:
 		return GRPC, nil
 	default:
-		return "", fmt.Errorf(`the protocol is %q, as %s says: use grpc or http/protobuf`, p, name)
+		return "", fmt.Errorf(`%[2]s sets the unknown protocol %[1]q: use grpc or http/protobuf`, p, name)
 	}
 }
 
-// url returns where a signal is sent to; empty where the environment says it.
+// url returns the URL for a signal, or "" if the environment sets it.
 func (c *Config) url(protocol, path string) string {
 	if c.Endpoint == "" {
 		return ""
@@ -77,8 +78,8 @@ func (c *Config) url(protocol, path string) string {
 	return url
 }
 
-// options returns those of one of the four exporters, which have types of their own. What is
-// not set is left to the environment.
+// options returns the options of one of the four exporters, each of which has its own types.
+// The environment sets the rest.
 func options[O any](c *Config, url string, endpoint func(string) O, headers func(map[string]string) O, insecure func() O) (all []O) {
 	if url != "" {
 		all = append(all, endpoint(url))
@@ -116,7 +117,7 @@ func (t *Telemetry) newTraces(ctx context.Context, c *Config, about *resource.Re
 	}
 	most := positive(os.Getenv("OTEL_BSP_MAX_QUEUE_SIZE"), queuedSpans)
 	provide := []sdktrace.TracerProviderOption{
-		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits), sdktrace.WithSpanProcessor(newBounded(exporter, most, t.newResult("traces"))),
+		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits), sdktrace.WithSpanProcessor(newCountingProcessor(exporter, most, t.newResult("traces"))),
 	}
 	if sampler := c.sampler(); sampler != nil {
 		provide = append(provide, sdktrace.WithSampler(sampler))
@@ -124,7 +125,7 @@ func (t *Telemetry) newTraces(ctx context.Context, c *Config, about *resource.Re
 	return sdktrace.NewTracerProvider(provide...), nil
 }
 
-// sampler returns nil where the environment is to say which traces are recorded.
+// sampler returns nil if the environment selects the sampler.
 func (c *Config) sampler() sdktrace.Sampler {
 	switch {
 	case c.Ratio != nil:
@@ -135,7 +136,7 @@ func (c *Config) sampler() sdktrace.Sampler {
 	return sdktrace.ParentBased(sdktrace.AlwaysSample())
 }
 
-// positive reads a number of the environment.
+// positive parses a positive number, or returns otherwise.
 func positive(text string, otherwise int) int {
 	if n, err := strconv.Atoi(text); err == nil && n > 0 {
 		return n
@@ -162,10 +163,10 @@ func (t *Telemetry) newMetrics(ctx context.Context, c *Config, about *resource.R
 	if err != nil {
 		return nil, err
 	}
-	read := []metric.PeriodicReaderOption{metric.WithProducer(&producer{gather: t.metrics, began: t.began})}
+	read := []metric.PeriodicReaderOption{metric.WithProducer(&producer{prombridge.NewMetricProducer(prombridge.WithGatherer(t.metrics))})}
 	if c.Interval > 0 {
 		read = append(read, metric.WithInterval(c.Interval))
 	}
-	reader := metric.NewPeriodicReader(&countedMetrics{exporter, t.newResult("metrics")}, read...)
+	reader := metric.NewPeriodicReader(&metricExporter{exporter, t.newResult("metrics")}, read...)
 	return metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(about)), nil
 }

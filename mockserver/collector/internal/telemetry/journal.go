@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-// Journal returns the journal with a span for each batch of a traced request that it stores.
+// Journal wraps a journal with a span for each batch of a traced request.
 func (t *Telemetry) Journal(j journal.Journal) journal.Journal { return &tracedJournal{j, t} }
 
 type tracedJournal struct {
@@ -19,7 +19,7 @@ type tracedJournal struct {
 	telemetry *Telemetry
 }
 
-// Append implements journal.Journal. What is stored has the context of the span.
+// Append implements journal.Journal. It stores the span's context with the batch.
 func (j *tracedJournal) Append(ctx context.Context, b event.Batch) error {
 	tracer := j.telemetry.tracer()
 	if tracer == nil || b.Trace == nil || !b.Trace.Sampled() {

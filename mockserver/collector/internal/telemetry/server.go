@@ -12,8 +12,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 )
 
-// Handler returns the handler of the tracking API with a span for each request that brings
-// calls. The collector finds that span in the request's headers, in place of the sender's.
+// Handler wraps the tracking API's handler with a span for each request with calls. The span's
+// context replaces the sender's in the request headers.
 func (t *Telemetry) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tracer := t.tracer()
@@ -22,27 +22,27 @@ func (t *Telemetry) Handler(next http.Handler) http.Handler {
 			return
 		}
 		sender := tracecontext.Of(r.Header)
-		route := "/" + strings.Trim(r.URL.Path, "/") // one of a few: it is known
+		route := "/" + strings.Trim(r.URL.Path, "/") // one of the known endpoints
 		_, span := tracer.Start(remote(r.Context(), sender), "POST "+route, trace.WithSpanKind(trace.SpanKindServer),
 			trace.WithAttributes(semconv.HTTPRequestMethodPost, semconv.HTTPRoute(route), semconv.URLScheme(scheme(r))))
 		if !span.IsRecording() {
-			next.ServeHTTP(w, r) // whoever decided so, the webhooks are told the same
+			next.ServeHTTP(w, r) // webhooks receive the sender's context unchanged
 			return
 		}
 		defer span.End()
 		own := contextOf(span, sender)
 		r.Header[tracecontext.ParentHeader] = []string{own.Parent}
-		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-		next.ServeHTTP(answer, r)
-		span.SetAttributes(semconv.HTTPResponseStatusCode(answer.status))
-		if answer.status >= http.StatusInternalServerError {
-			span.SetAttributes(errorType(answer.status))
+		response := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(response, r)
+		span.SetAttributes(semconv.HTTPResponseStatusCode(response.status))
+		if response.status >= http.StatusInternalServerError {
+			span.SetAttributes(errorType(response.status))
 			span.SetStatus(codes.Error, "")
 		}
 	})
 }
 
-// bringsCalls reports whether requests with this path bring calls.
+// bringsCalls reports whether requests to this path contain calls.
 func bringsCalls(path string) bool {
 	switch ingest.FindEndpoint(path).Kind {
 	case ingest.BatchEndpoint, ingest.CallEndpoint:
@@ -58,7 +58,7 @@ func scheme(r *http.Request) string {
 	return "http"
 }
 
-// A statusWriter notes the status of an answer.
+// A statusWriter records the response status.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -70,5 +70,5 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -12,22 +12,22 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope names what made the spans and metrics.
+// scope is the instrumentation scope of all spans and metrics.
 const scope = "github.com/seed-45eadc4a/analytics-go/mockserver/collector"
 
-// A Config says where traces and metrics go. What it leaves out the environment may say, by
-// the variables of OpenTelemetry that begin with OTEL_.
+// A Config selects receivers of traces and metrics. The OTEL_ environment variables of
+// OpenTelemetry set the fields that it leaves empty.
 type Config struct {
-	Endpoint string // a URL, or host:port. Defaults to OTEL_EXPORTER_OTLP_ENDPOINT, or else this machine
-	Protocol string // GRPC or HTTP. Defaults to OTEL_EXPORTER_OTLP_PROTOCOL, or else HTTP
+	Endpoint string // a URL or host:port; defaults to OTEL_EXPORTER_OTLP_ENDPOINT, then localhost
+	Protocol string // GRPC or HTTP; defaults to OTEL_EXPORTER_OTLP_PROTOCOL, then HTTP
 	Headers  map[string]string
-	Insecure bool // host:port without TLS
+	Insecure bool // no TLS for a host:port endpoint
 	NoTraces bool
-	// Ratio is which part of the traces is recorded that no sender has decided about.
-	// Defaults to OTEL_TRACES_SAMPLER, or else all.
+	// Ratio is the share of traces to record, from 0 to 1, if the sender has not decided.
+	// It defaults to OTEL_TRACES_SAMPLER, then to 1.
 	Ratio     *float64
 	NoMetrics bool
-	Interval  time.Duration // of metrics. Defaults to OTEL_METRIC_EXPORT_INTERVAL, or else a minute
+	Interval  time.Duration // between exports of metrics; defaults to OTEL_METRIC_EXPORT_INTERVAL, then a minute
 }
 
 // Values of Config.Protocol.
@@ -36,35 +36,33 @@ const (
 	HTTP = "http"
 )
 
-// A Telemetry sends traces and metrics. Its methods may be called from many goroutines at
-// once.
+// A Telemetry exports traces and metrics. Its methods are safe for concurrent use.
 type Telemetry struct {
 	version string
 	metrics prometheus.Gatherer
 	count   func(signal, result string, n int)
 	log     *slog.Logger
-	began   time.Time                 // what is counted
-	now     atomic.Pointer[providers] // nil while nothing is sent
+	now     atomic.Pointer[providers] // nil without exporters
 
-	changing sync.Mutex // lets one Configure or Close run at a time; guards what follows
+	changing sync.Mutex // serializes Configure and Close; guards config
 	config   *Config
-	ending   sync.WaitGroup // providers that were replaced
+	ending   sync.WaitGroup // shutdowns of replaced providers
 }
 
-// providers are what one Config is made into.
+// providers are the exporters of one Config.
 type providers struct {
-	tracer  trace.Tracer             // nil where there are no traces
-	traces  *sdktrace.TracerProvider // nil where there are none
-	metrics *metric.MeterProvider    // nil where there are none
+	tracer  trace.Tracer             // nil if traces are off
+	traces  *sdktrace.TracerProvider // nil if traces are off
+	metrics *metric.MeterProvider    // nil if metrics are off
 }
 
-// New returns one that sends nothing yet. count is told what became of spans, and of exports of
-// metrics: how many were sent, failed or were dropped.
+// New returns a Telemetry without exporters; Configure adds them. count receives the number of
+// spans, and of exports of metrics, with their result: sent, failed or dropped.
 func New(version string, metrics prometheus.Gatherer, count func(signal, result string, n int), log *slog.Logger) *Telemetry {
-	return &Telemetry{version: version, metrics: metrics, count: count, log: log, began: time.Now()}
+	return &Telemetry{version: version, metrics: metrics, count: count, log: log}
 }
 
-// tracer returns what makes spans; nil where there are none.
+// tracer returns the current tracer, or nil if traces are not exported.
 func (t *Telemetry) tracer() trace.Tracer {
 	if p := t.now.Load(); p != nil {
 		return p.tracer
