@@ -53,7 +53,7 @@ const (
 	defaultFlushAfter   = 5 * time.Second
 	defaultMaxInFlight  = 4
 	maxMaxInFlight      = 1000
-	defaultMaxBytes     = 64 << 20
+	defaultMaxBytes     = 32 << 20
 	defaultTimeout      = 10 * time.Second
 	defaultCloseTimeout = 20 * time.Second
 	defaultSpoolBytes   = 1 << 30
@@ -147,15 +147,13 @@ type Config struct {
 	// servers make no such request. Defaults to none.
 	SettingsEndpoint string
 
-	// MaxBytes bounds the memory of all calls that are queued, being sent or
-	// to be sent again, and of the results not yet taken by Callback. Memory that
-	// is kept for later calls counts as well, and is given up once they need it.
-	// Beyond MaxBytes the client holds a megabyte with Gzip, ten while a Spool is
-	// read back, what net/http needs for MaxInFlight requests, and half a KB for
-	// each call of a batch that was refused and is sent in parts. Of what waits,
-	// all but 4 MiB is outside of Go's heap on Unix systems: the garbage
-	// collector, which lets a heap grow to twice of what is in use, does not
-	// double it. At least 128 KiB. Defaults to 64 MiB.
+	// MaxBytes limits the memory, in bytes, of queued calls, of calls in flight or
+	// waiting for a retry, and of results that Callback has not received. Free
+	// buffers count. The limit does not include one megabyte with Gzip, ten
+	// megabytes while a Spool is read back, the buffers of net/http, and 512 bytes
+	// for each call of a refused batch that is sent in parts. The garbage collector
+	// may let a full client's heap grow to twice MaxBytes. At least 128 KiB.
+	// Defaults to 32 MiB.
 	MaxBytes int64
 
 	// WhenFull is what happens to a call for which MaxBytes leaves no room.

@@ -95,7 +95,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, 10*time.Second, s.Timeout)
 	require.Equal(t, 4, s.MaxInFlight)
 	require.Equal(t, 10, s.Policy.Attempts)
-	require.EqualValues(t, 64<<20, s.MaxBytes)
+	require.EqualValues(t, 32<<20, s.MaxBytes)
 	require.Equal(t, pipeline.Reject, s.WhenFull)
 }
 

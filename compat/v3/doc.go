@@ -28,7 +28,7 @@
 // in Failure too, and Enqueue returns the error as well:
 //
 //   - its JSON is over 32 KB: [ErrMessageTooBig]
-//   - 64 MiB of calls wait for the collector: [ErrTooManyRequests]
+//   - 32 MiB of calls wait for the collector: [ErrTooManyRequests]
 //   - a value cannot be written as JSON: an error that names it
 //
 // # Concurrency
@@ -36,7 +36,7 @@
 // A client may be used by many goroutines at once. A message is read by Enqueue, and not
 // after it returned: its maps can be changed and used again. With a Callback the client
 // keeps the message for it, and the maps in it are the caller's; they do not count towards
-// the 64 MiB.
+// the 32 MiB.
 //
 // # Files
 //

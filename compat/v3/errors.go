@@ -47,7 +47,7 @@ var (
 	// ErrClosed is returned by Enqueue after Close began, and by each Close but the first.
 	ErrClosed = errors.New("the client was already closed")
 
-	// ErrTooManyRequests says that 64 MiB of calls wait for the collector, so that no
+	// ErrTooManyRequests says that 32 MiB of calls wait for the collector, so that no
 	// more are taken. Config.Callback gets this error; Enqueue returns one that wraps it.
 	ErrTooManyRequests = errors.New("too many requests are already in-flight")
 

@@ -10,7 +10,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/internal/offheap"
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
@@ -37,8 +36,6 @@ type batch struct {
 
 	zip *zipped // the sealed bytes, compressed; buf is nil then
 
-	parked offheap.String // the bytes of buf, or of zip, which is empty meanwhile
-
 	charge int64 // of the budget
 
 	// Used by the loop alone.
@@ -54,22 +51,6 @@ func (b *batch) size() int {
 		return b.zip.size
 	}
 	return len(b.buf)
-}
-
-// data is what is kept of a sealed batch, as an attempt sends it but for the end.
-func (b *batch) data() *[]byte {
-	if b.zip != nil {
-		return &b.zip.data
-	}
-	return &b.buf
-}
-
-// endLen is how much room a body needs behind the data.
-func (b *batch) endLen() int {
-	if b.zip != nil {
-		return zippedEndLen + tailLen
-	}
-	return tailLen
 }
 
 // callIDBytes is charged for a CallID, besides the id itself.

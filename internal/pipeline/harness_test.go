@@ -29,7 +29,7 @@ func complete(t *testing.T, config Config, transport http.RoundTripper) Config {
 	config.FlushAt = cmp.Or(config.FlushAt, 20)
 	config.FlushAfter = 5 * time.Second
 	config.MaxInFlight = cmp.Or(config.MaxInFlight, 4)
-	config.MaxBytes = cmp.Or(config.MaxBytes, 64<<20)
+	config.MaxBytes = cmp.Or(config.MaxBytes, 32<<20)
 	config.SpoolMaxBytes = cmp.Or(config.SpoolMaxBytes, 1<<30)
 	config.WriteKey = "key"
 	config.Middle = []byte(middle)

@@ -44,9 +44,6 @@ func (p *Pipeline) run() {
 	if p.spool != nil {
 		p.spool.close()
 	}
-	p.mu.Lock()
-	p.outbox.trim(0)
-	p.mu.Unlock()
 	close(p.ended) // a callback may wait for it
 	p.results.wait()
 	close(p.done)
@@ -83,7 +80,7 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 		next = l.timer.watching
 	}
 	for len(l.jobs) < l.MaxInFlight {
-		b := l.next(&l.outbox.ready)
+		b := l.outbox.ready.pop()
 		if b == nil {
 			break
 		}
@@ -115,7 +112,7 @@ func (l *loop) sealOverdue(now time.Time) {
 // so that the loop soon handles outcomes again.
 func (l *loop) compressOne() {
 	l.mu.Lock()
-	b := l.next(&l.outbox.sealed)
+	b := l.outbox.sealed.pop()
 	l.unlock()
 	if b == nil {
 		return
@@ -124,7 +121,7 @@ func (l *loop) compressOne() {
 	l.mu.Lock()
 	defer l.unlock()
 	l.setZip(b, zip)
-	l.queue(&l.outbox.ready, b)
+	l.outbox.ready.push(b)
 	l.work = len(l.outbox.sealed.batches) > 0
 }
 
@@ -244,8 +241,8 @@ func (l *loop) giveUp(j *job, why Reason) {
 // putBack lets the batches that wait go before the first of a job. The caller holds mu.
 func (l *loop) putBack(j *job) {
 	if len(j.todo) == 1 && j.parts == nil && len(l.outbox.ready.batches) > 0 {
-		l.queue(&l.outbox.ready, j.todo[0])
-		j.todo[0] = l.next(&l.outbox.ready)
+		l.outbox.ready.push(j.todo[0])
+		j.todo[0] = l.outbox.ready.pop()
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/internal/offheap"
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
@@ -291,11 +290,8 @@ func (o *outbox) held(now time.Time) time.Time {
 	return o.gate
 }
 
-// fifo is a queue of batches. The bytes of some are parked in its store.
-type fifo struct {
-	batches []*batch
-	store   offheap.Store
-}
+// fifo is a queue of batches.
+type fifo struct{ batches []*batch }
 
 // push appends a batch.
 func (q *fifo) push(b *batch) { q.batches = append(q.batches, b) }
@@ -309,20 +305,6 @@ func (q *fifo) pop() *batch {
 	q.batches[0] = nil
 	q.batches = q.batches[1:]
 	return b
-}
-
-// idle is the memory of the stores besides that of the batches in them.
-func (o *outbox) idle() int64 { return o.sealed.store.Idle() + o.ready.store.Idle() }
-
-// parked is the number of bytes of batches that are parked.
-func (o *outbox) parked() int64 { return o.sealed.store.Used() + o.ready.store.Used() }
-
-// trim gives idle memory of the stores back, but for keep bytes of each, and a quarter of
-// what is in use: it will soon be needed again.
-func (o *outbox) trim(keep int64) {
-	for _, q := range []*fifo{&o.sealed, &o.ready} {
-		q.store.Trim(max(q.store.Used()/4, keep))
-	}
 }
 
 // sealTimer says when the open batch is sealed though it is not full. It is

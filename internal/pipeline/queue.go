@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/internal/offheap"
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
@@ -79,15 +78,14 @@ func (p *Pipeline) place(id CallID, encoded []byte, seq uint64, now time.Time) b
 		buf = p.buffers.get()
 	}
 	size := p.bufferSize(buf, len(encoded))
-	parking := p.parkingNeeds(size)
-	if fresh && !p.fits(cost+mayTake(buf, size)+parking) {
+	if fresh && !p.fits(cost+mayTake(buf, size)) {
 		p.buffers.put(buf)
 		if p.WhenFull == Block && p.budget.used > 0 {
 			return false // wait for a batch of the usual size
 		}
 		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small buffer may fit
 	}
-	if !p.fits(cost + mayTake(buf, size) + parking) {
+	if !p.fits(cost + mayTake(buf, size)) {
 		return false
 	}
 	if size > cap(buf) {
@@ -152,100 +150,24 @@ func (p *Pipeline) seal(now time.Time) {
 	}
 	p.stats.Batches++
 	if p.Gzip {
-		p.queue(&p.outbox.sealed, b)
+		p.outbox.sealed.push(b)
 		p.work = true
 		return
 	}
-	if slack := cap(b.buf) - len(b.buf); !p.queue(&p.outbox.ready, b) && p.outbox.busy && slack > len(b.buf)/4 {
+	p.outbox.ready.push(b)
+	if slack := cap(b.buf) - len(b.buf); p.outbox.busy && slack > len(b.buf)/4 {
 		p.shrink(b) // it has to wait: its memory counts
 	}
 	p.work = p.work || !p.outbox.busy
 }
 
-// heapShare is how much memory the batches that wait may take on the heap. The garbage
-// collector lets the smallest heap grow to as much.
-const heapShare = 4 << 20
-
-// keepParked is how much idle memory is kept for batches to be parked.
-const keepParked = 1 << 20
-
-// heapIsFull reports whether batches that wait are parked.
-func (p *Pipeline) heapIsFull() bool { return p.budget.used-p.outbox.parked() > heapShare }
-
-// parkingNeeds is the memory that it takes to park the open batch, if it will be. Without
-// room for that, the heap would take over what the stores give back.
-func (p *Pipeline) parkingNeeds(size int) int64 {
-	switch {
-	case !p.heapIsFull():
-		return 0
-	case p.Gzip:
-		return p.outbox.sealed.store.Needs(size)
-	}
-	return p.outbox.ready.store.Needs(size)
-}
-
-// queue makes a sealed batch wait in q. If much memory on the heap is used, its bytes are
-// parked outside, which queue reports. The caller holds mu.
-func (p *Pipeline) queue(q *fifo, b *batch) (parked bool) {
-	q.push(b)
-	if !p.heapIsFull() {
-		return false
-	}
-	data := b.data()
-	n := int64(len(*data))
-	charge := batchOverhead + b.idBytes() + n
-	if !p.fits(charge - b.charge + q.store.Needs(len(*data)) - n) {
-		return false
-	}
-	if b.parked, parked = q.store.Put(*data); !parked {
-		return false
-	}
-	p.recharge(b, charge)
-	if !b.inUse {
-		p.buffers.put(*data)
-	}
-	*data, b.inUse = nil, false
-	return true
-}
-
-// next takes the first batch out of q, with its bytes on the heap; it is nil if there is
-// none. What a buffer is longer than a batch that was parked is not charged: no more than
-// MaxInFlight of those are in use. The caller holds mu.
-func (p *Pipeline) next(q *fifo) *batch {
-	b := q.pop()
-	if b == nil || b.parked.Len() == 0 {
-		return b
-	}
-	buf := p.buffers.get()
-	if size := b.parked.Len() + b.endLen(); size > cap(buf) {
-		buf = newBuffer(size)
-	}
-	*b.data() = b.parked.AppendTo(buf)
-	p.unpark(b)
-	return b
-}
-
-// unpark takes the bytes of a batch out of the store, if they are there.
-func (p *Pipeline) unpark(b *batch) {
-	b.parked.Free()
-	b.parked = offheap.String{}
-	p.outbox.trim(keepParked)
-}
-
-// fits reports whether n bytes can be charged. Memory that is kept for later counts, and
-// is given up as far as that makes room for them. The caller holds mu.
+// fits reports whether n bytes can be charged. Free buffers count, and are released to
+// make room. The caller holds mu.
 func (p *Pipeline) fits(n int64) bool {
-	kept := p.outbox.idle() + int64(p.buffers.size)
-	if p.budget.fits(n + kept) {
-		return true
-	}
-	sealed, ready := &p.outbox.sealed.store, &p.outbox.ready.store
-	if !p.budget.fits(n + kept - int64(p.buffers.size) - sealed.Spare() - ready.Spare()) {
+	short := p.budget.used + n + int64(p.buffers.size) - p.budget.max
+	if short > int64(p.buffers.size) {
 		return false
 	}
-	short := p.budget.used + n + kept - p.budget.max
-	short -= sealed.Trim(sealed.Spare() - short)
-	short -= ready.Trim(ready.Spare() - short)
 	p.buffers.drop(short)
 	return true
 }
@@ -264,7 +186,6 @@ func (p *Pipeline) reclaim(b *batch) {
 	if !b.inUse {
 		p.buffers.put(b.buf)
 	}
-	p.unpark(b)
 	b.buf, b.zip = nil, nil
 }
 

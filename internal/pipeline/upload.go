@@ -118,7 +118,7 @@ func (p *Pipeline) proceed(o *outcome) upload {
 	if !p.outbox.gate.IsZero() {
 		return upload{}
 	}
-	b := p.next(&p.outbox.ready)
+	b := p.outbox.ready.pop()
 	if b == nil {
 		return upload{}
 	}
