@@ -156,7 +156,12 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 		}
 		s, err := q.bodies(it)
 		if store.IsMissing(err) {
-			continue // it is given up when it is due
+			if record.IsParked(w.Due) {
+				q.repark(it)
+				first, _ := positions(w.ref, nil)
+				r.Resume(first)
+			}
+			continue // it fails when it is leased
 		}
 		if err != nil {
 			return fmt.Errorf("journal: the calls of a retry for %q: %w", q.name, err)
