@@ -1,8 +1,12 @@
 package main
 
 import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -23,28 +27,98 @@ type receiver struct {
 	answer atomic.Int64 // the status of each answer; 0: 200
 	delay  atomic.Int64 // of each answer, a time.Duration
 	pause  atomic.Int64 // the seconds of Retry-After in each answer, which is 429; 0: none
+	bad    atomic.Int64 // the percentage of requests that fail with 503
+	failed atomic.Int64 // requests that failed by bad or answer
+	order  bool         // the calls are those of a Load with ManyUsers, and must come in order
 
+	server  *http.Server              // nil while connections are refused
 	mu      sync.Mutex                // guards what follows
+	last    map[string]int            // by user, with order: the number of the last call that was delivered
+	busy    map[string]bool           // users with a request that is not answered
+	wrong   []string                  // overtakes and overlaps
 	got     map[string]map[string]int // by destination and call
 	refused []time.Time               // when requests were answered with a pause
 }
 
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
-	l, err := net.Listen("tcp", ":0")
-	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	r := &receiver{url: "http://127.0.0.1:" + port, got: map[string]map[string]int{}}
-	server := &http.Server{Handler: r}
-	go func() { _ = server.Serve(l) }()
-	t.Cleanup(func() { _ = server.Close() })
+	r := &receiver{got: map[string]map[string]int{}, last: map[string]int{}, busy: map[string]bool{}}
+	port := r.listen(t, "0")
+	r.url = "http://127.0.0.1:" + port
+	t.Cleanup(func() { r.refuse() })
 	return r
+}
+
+// listen accepts connections at a port, which it returns; 0 stands for any.
+func (r *receiver) listen(t *testing.T, port string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", ":"+port)
+	require.NoError(t, err)
+	_, port, err = net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	r.server = &http.Server{Handler: r}
+	go func(s *http.Server) { _ = s.Serve(l) }(r.server)
+	return port
+}
+
+// refuse refuses connections until listen is called.
+func (r *receiver) refuse() {
+	if r.server != nil {
+		_ = r.server.Close()
+		r.server = nil
+	}
+}
+
+// begin notes that a request about a call has come, and returns a function that notes its
+// end. The calls of a user must come one at a time, each after the one before it or an
+// earlier one, which is repeated.
+func (r *receiver) begin(id string) (end func(delivered bool)) {
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != 12 {
+		return func(bool) {}
+	}
+	user, n := fmt.Sprintf("%d.%d", raw[1], binary.BigEndian.Uint16(raw[10:])), int(binary.BigEndian.Uint64(raw[2:]))+1
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy[user] {
+		r.wrong = append(r.wrong, fmt.Sprintf("call %d of user %s came while another was not answered", n, user))
+	}
+	if n > r.last[user]+1 {
+		r.wrong = append(r.wrong, fmt.Sprintf("call %d of user %s came after call %d", n, user, r.last[user]))
+	}
+	r.busy[user] = true
+	return func(delivered bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.busy, user)
+		if delivered {
+			r.last[user] = n
+		}
+	}
+}
+
+// disorder returns the overtakes and overlaps.
+func (r *receiver) disorder() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.wrong)
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if _, err := io.Copy(io.Discard, req.Body); err != nil {
 		return
+	}
+	if r.order {
+		end := r.begin(req.Header.Get("X-Message-Id"))
+		delivered := false
+		defer func() { end(delivered) }()
+		if r.answer.Load() == 0 && rand.Int64N(100) >= r.bad.Load() {
+			delivered = true
+		} else {
+			r.failed.Add(1)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
 	}
 	time.Sleep(time.Duration(r.delay.Load()))
 	if seconds := r.pause.Load(); seconds > 0 {

@@ -34,6 +34,7 @@ type rig struct {
 	env      []string // of the collector, beside our own
 	address  string
 	settings string // further lines of the configuration
+	hook     string // further settings of the destination, each followed by a comma
 
 	collector *harness.Collector // nil before the first start
 	load      *harness.Load
@@ -98,8 +99,8 @@ func (r *rig) configure() string {
 	if r.disk != nil {
 		data = "data: " + r.data()
 	}
-	text := fmt.Sprintf("listen: %s\n%s\n%s\nadmin: {token: %s}\negress: {allow: [127.0.0.0/8, 10.0.0.0/8]}\nsources: [{name: web, writeKey: load}]\ndestinations:\n- {name: hook, webhooks: [{url: '%s/hook'}]}\n",
-		r.address, data, r.settings, adminToken, r.receiver.url)
+	text := fmt.Sprintf("listen: %s\n%s\n%s\nadmin: {token: %s}\negress: {allow: [127.0.0.0/8, 10.0.0.0/8]}\nsources: [{name: web, writeKey: load}]\ndestinations:\n- {name: hook, %s webhooks: [{url: '%s/hook'}]}\n",
+		r.address, data, r.settings, adminToken, r.hook, r.receiver.url)
 	require.NoError(r, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
