@@ -183,8 +183,9 @@ type Config struct {
 	// Defaults to false.
 	SpoolSync bool
 
-	// SpoolMaxBytes bounds the space that Spool takes, including some MB of files
-	// that are kept for later calls. At least 1 MiB. Defaults to 1 GiB.
+	// SpoolMaxBytes bounds the size of all files in Spool at any time, including some MB
+	// of files that are kept for later calls. Files of another write key are not counted.
+	// At least 1 MiB. Defaults to 1 GiB.
 	SpoolMaxBytes int64
 
 	// Gzip compresses each batch, once, as soon as it is complete: a tenth of

@@ -57,7 +57,11 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}}})
 
-	status, made := askAdmin(t, srv, "POST", "/sources", `{"name":"app"}`)
+	status, made := askAdmin(t, srv, "POST", "/sources", `{"name":"app","writeKey":"app-key-12345\n"}`)
+	require.Equal(t, http.StatusUnprocessableEntity, status, made)
+	require.Contains(t, fmt.Sprint(made), "begins or ends with white space")
+	require.NotContains(t, fmt.Sprint(made), "app-key-12345")
+	status, made = askAdmin(t, srv, "POST", "/sources", `{"name":"app"}`)
 	require.Equal(t, http.StatusCreated, status, made)
 	key := made["writeKey"].(string)
 	require.NotEmpty(t, key)

@@ -70,25 +70,23 @@ func (l *Log) storeOne(r *Record, now time.Time) bool {
 // fitsMapping reports whether the active segment is mapped and has room for r there. The
 // caller holds writeMu.
 func (l *Log) fitsMapping(r *Record) bool {
-	return l.writable() && l.active.size+int64(len(r.Buf)) <= int64(len(l.active.file.mapped)) && l.active.records < maxRecords
+	return l.writable() && l.active.size+int64(len(r.Buf))+endsLen <= int64(len(l.active.file.mapped)) && l.active.records < maxRecords
 }
 
 // appendQueued appends a record with those of others that wait, in one write.
 func (l *Log) appendQueued(r *Record, now time.Time) error {
-	n := int64(len(r.Buf))
 	l.mu.Lock()
 	switch {
 	case l.stopped.Load():
 		l.mu.Unlock()
 		return ErrClosed
-	case n > l.left():
+	case !l.fits(int64(len(r.Buf)), 1, 0):
 		l.mu.Unlock()
 		return ErrFull
 	}
 	r.written = false
 	l.waiting.Add(1)
 	l.queue = append(l.queue, r)
-	l.room.queued += n
 	if l.writeMu.TryLock() { // else mu is unlocked first: writeMu is acquired before it
 		l.writeQueue(now)
 	} else {
@@ -105,13 +103,17 @@ func (l *Log) appendQueued(r *Record, now time.Time) error {
 	return err
 }
 
-// takeGroup takes the records to be written next from the queue, and returns how
-// many bytes they are. The caller holds writeMu and mu.
+// takeGroup takes the records to be written next from the queue, and returns their size in
+// bytes. If they do not fit, it is one record. The caller holds writeMu and mu.
 func (l *Log) takeGroup() (group []*Record, size int64) {
 	n := 0
 	for n < len(l.queue) && size < maxGroup-MaxBody {
 		size += int64(len(l.queue[n].Buf))
 		n++
+	}
+	for n > 1 && !l.fits(size, n, 0) {
+		n--
+		size -= int64(len(l.queue[n].Buf))
 	}
 	group = l.queue[:n:n]
 	l.queue = append(l.group[:0], l.queue[n:]...)
@@ -122,11 +124,13 @@ func (l *Log) takeGroup() (group []*Record, size int64) {
 // them to Options.Appended. The caller holds writeMu, and mu, which is unlocked.
 func (l *Log) writeQueue(now time.Time) {
 	group, size := l.takeGroup()
-	err := l.writeGroup(group, size, now)
+	err := ErrFull
+	if l.fits(size, len(group), 0) {
+		err = l.writeGroup(group, size, now)
+	}
 	if err == nil {
 		l.publish(group)
 	}
-	l.room.queued -= size
 	l.unlockAndWarn()
 	if err == nil && l.opts.Appended != nil {
 		l.opts.Appended(group, now)
@@ -150,47 +154,48 @@ func (l *Log) publish(group []*Record) {
 		r.offset, r.Position = g.size, g.base+Position(g.records)
 		l.last = r.Position
 		g.records++
-		l.grow(g, int64(len(r.Buf)))
+		g.size += int64(len(r.Buf))
 	}
 }
 
 // writeGroup writes records of size bytes to the active segment, or begins
 // another. The caller holds writeMu and mu, which is unlocked meanwhile.
 func (l *Log) writeGroup(group []*Record, size int64, now time.Time) error {
-	if !l.writable() || l.isFull(size, len(group)) {
-		if err := l.roll(now); err != nil {
+	if !l.fitsActive(size, len(group), 0) {
+		if err := l.roll(size, now); err != nil {
 			return err
 		}
 	}
-	err := l.appendGroup(group, now)
+	err := l.appendGroup(group, size, now)
 	if errors.Is(err, errVanished) {
 		l.warnLater(Vanished, err)
-		if err = l.roll(now); err == nil {
-			err = l.appendGroup(group, now)
+		if err = l.roll(size, now); err == nil {
+			err = l.appendGroup(group, size, now)
 		}
 	}
 	return err
 }
 
 // isFull reports whether the active segment has no room for size bytes of records.
-// The caller holds writeMu and mu.
+// The caller holds mu.
 func (l *Log) isFull(size int64, records int) bool {
 	g := l.active
 	limit := l.limit()
-	if g.file.mapped != nil {
-		limit = int64(len(g.file.mapped))
+	if g.mapped > 0 {
+		limit = g.mapped - endsLen
 	}
 	return g.records > 0 && (g.size+size > limit || int(g.records)+records > maxRecords)
 }
 
-// appendGroup writes pending acknowledgements and records to the active segment.
-// The caller holds writeMu and mu, which is unlocked meanwhile.
-func (l *Log) appendGroup(group []*Record, now time.Time) error {
+// appendGroup writes pending acknowledgements, and records of size bytes, to the active
+// segment. The caller holds writeMu and mu, which is unlocked during the write.
+func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 	g := l.active
-	acks := g.takeAcks()
-	l.mu.Unlock()
+	acks := l.takeAcks(g, size)
 	l.out = g.appendAcks(l.out[:0], acks)
 	ends := int64(len(l.out))
+	l.reserve(g, ends+size)
+	l.mu.Unlock()
 	for i, r := range group {
 		endRecord(r.Buf, g.generation, g.records+uint32(i))
 	}
@@ -206,12 +211,14 @@ func (l *Log) appendGroup(group []*Record, now time.Time) error {
 	err := l.writeActive(out, now)
 	l.mu.Lock()
 	if err == nil {
-		l.grow(g, ends)
+		g.size += ends
 		return nil
 	}
 	g.restoreAcks(acks)
 	if g.file == nil {
 		l.retire(g)
+	} else {
+		g.mapped = int64(len(g.file.mapped))
 	}
 	return err
 }

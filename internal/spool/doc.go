@@ -25,7 +25,8 @@
 // A record whose Append returned nil survives kill -9 of the process: its bytes
 // are in the page cache of the system. With Options.Sync it survives a loss of
 // power as well. A record that was acknowledged less than 100 ms before a crash may
-// be read again by the next process. A torn or damaged record is skipped; the
+// be read again by the next process; so may others if a full log has no room to write
+// their acknowledgements down. A torn or damaged record is skipped; the
 // page that Read returns says so, and no other record is lost by it.
 //
 // The log holds a lock on its directory, which the system releases when the

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // lockName is the file in the directory that its owner holds a lock on. The
@@ -35,7 +36,7 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, err
 	}
 	if err = f.Truncate(0); err == nil {
-		_, err = f.WriteAt([]byte(thisProcess()+"\n"), 0)
+		_, err = f.WriteAt([]byte(lockText()), 0)
 	}
 	if err != nil {
 		_ = f.Close()
@@ -44,10 +45,13 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-func thisProcess() string {
+// lockText is the contents of the lock.
+func lockText() string { return thisProcess() + "\n" }
+
+var thisProcess = sync.OnceValue(func() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("process %d on %s (%s)", os.Getpid(), host, filepath.Base(os.Args[0]))
-}
+})
 
 // holder is how the owner of a lock describes itself.
 func holder(f *os.File) string {

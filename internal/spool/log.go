@@ -21,7 +21,8 @@ var (
 
 // Options configure a log.
 type Options struct {
-	// MaxBytes bounds the size of all files. At least 1 MiB.
+	// MaxBytes bounds the size of all files, except segments of another source. At
+	// least 1 MiB.
 	MaxBytes int64
 
 	// Source is stored in each segment. Segments of another source are neither
@@ -128,13 +129,14 @@ type files struct {
 	ordinal  uint32         // of the newest segment
 }
 
-// room counts bytes.
+// room counts bytes. The count of a file increases before the file grows, and decreases
+// after it has been truncated or removed.
 type room struct {
-	max     int64 // of all files that Append allows
-	used    int64 // of all files, until they are removed
+	max     int64 // of all files but the lock
+	records int64 // of all files while records are appended; the rest is for acknowledgements
+	used    int64 // of all files but the lock, and for seals
 	spare   int64 // of files for later segments
 	freeing int64 // of files to be removed
-	queued  int64 // of records to be written, or being written
 }
 
 // writer is what a write needs.
@@ -188,21 +190,26 @@ type segment struct {
 	discarded  bool // Options.Discarded is to be called before it is removed
 
 	size    int64  // bytes up to the end of the last record
-	space   int64  // bytes of the file
+	space   int64  // bytes that the file may take, with a seal
+	mapped  int64  // bytes of the file that are mapped while the segment is active
 	records uint32 // records in it
 	ended   uint32 // those of them that are done
 	saved   uint32 // those of them of which the file says so
 	acks    []span // the others of them: pending acknowledgements
 }
 
-// takeAcks returns the acknowledgements to be written down next, which count as
-// saved.
-func (g *segment) takeAcks() []span {
-	acks := g.acks
-	g.acks = nil
+// takeAcks returns the acknowledgements to be written down next, with n bytes of records.
+// They count as saved. The others, for which there is no room, wait until files are
+// removed. The caller holds mu.
+func (l *Log) takeAcks(g *segment, n int64) []span {
+	room := g.space - g.size - n - endsLen + max(0, l.room.max-l.room.used)
+	fit := min(len(g.acks), max(0, int(room/endsLen)))
+	acks := g.acks[:fit:fit]
+	g.acks = g.acks[fit:]
 	for _, s := range acks {
 		g.saved += s.len()
 	}
+	l.unsaved = l.unsaved || len(g.acks) > 0
 	return acks
 }
 
@@ -229,7 +236,7 @@ func (l *Log) path(g *segment) string {
 // Dir is the absolute path of the directory.
 func (l *Log) Dir() string { return l.dir }
 
-// Usage returns the size of all files.
+// Usage returns the size of all files but the lock, with a seal for each segment.
 func (l *Log) Usage() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -274,31 +281,44 @@ const (
 func (l *Log) Room(r *Record) Room {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch n, left := int64(len(r.Buf)), l.left(); {
-	case n <= left:
+	switch n := int64(len(r.Buf)); {
+	case l.fits(n, 1, 0):
 		return Enough
-	case n <= left+l.room.freeing:
+	case l.fits(n, 1, l.room.freeing):
 		return Freeing
 	}
 	return Full
 }
 
-// left is how many bytes of records may still be appended. The caller holds mu.
-func (l *Log) left() int64 {
-	left := l.room.max - l.room.used + l.room.spare - l.room.queued
-	if g := l.active; g != nil && !g.sealed {
-		left += g.space - g.size
+// fits reports whether Append can write n bytes of records once files of so many bytes
+// have been removed. The caller holds mu.
+func (l *Log) fits(n int64, records int, freed int64) bool {
+	if l.fitsActive(n, records, freed) {
+		return true
 	}
-	return left
+	used := l.room.used - l.room.spare // spares are used, or removed
+	if g := l.active; l.writable() && !l.canStayOpen() {
+		used -= g.space - g.size - endsLen // it is truncated
+	}
+	return used-freed+newSegment(n) <= l.room.records
 }
 
-// grow counts n bytes that were written to a segment. The caller holds mu.
-func (l *Log) grow(g *segment, n int64) {
-	g.size += n
-	if more := g.size - g.space; more > 0 {
-		g.space += more
-		l.room.used += more
-	}
+// fitsActive is fits for the active segment. The caller holds mu.
+func (l *Log) fitsActive(n int64, records int, freed int64) bool {
+	return l.writable() && !l.isFull(n, records) && l.room.used-freed+l.active.growth(n) <= l.room.records
+}
+
+// newSegment is the size of a segment with n bytes of records.
+func newSegment(n int64) int64 { return int64(headLen) + n + endsLen }
+
+// growth is by how much a segment's file may grow when n bytes are appended.
+func (g *segment) growth(n int64) int64 { return max(0, g.size+n+endsLen-g.space) }
+
+// reserve counts n bytes that are to be appended to a segment. The caller holds mu.
+func (l *Log) reserve(g *segment, n int64) {
+	more := g.growth(n)
+	g.space += more
+	l.room.used += more
 }
 
 // Done acknowledges n records from first on, which are of one segment.
@@ -426,5 +446,5 @@ func (l *Log) segmentSize() int64 { return min(l.opts.MaxBytes/32, 1<<20) }
 func (l *Log) limit() int64 { return min(max(l.segmentSize(), l.room.used/16), maxSegment) }
 
 // writable reports whether there is an active segment that can be written to. The
-// caller holds writeMu.
-func (l *Log) writable() bool { return l.active != nil && l.active.file != nil && !l.active.sealed }
+// caller holds writeMu or mu.
+func (l *Log) writable() bool { return l.active != nil && !l.active.sealed }

@@ -74,7 +74,7 @@ func (l *Log) saveActive() {
 	l.mu.Lock()
 	defer l.unlockAndWarn()
 	if g := l.active; l.writable() && len(g.acks) > 0 {
-		if err := l.appendGroup(nil, time.Now()); err != nil {
+		if err := l.appendGroup(nil, 0, time.Now()); err != nil {
 			l.warnLater(NotSaved, err)
 		}
 	}
@@ -83,14 +83,16 @@ func (l *Log) saveActive() {
 // saveSealed writes the acknowledgements of a sealed segment down.
 func (l *Log) saveSealed(g *segment) {
 	l.mu.Lock()
-	ends := g.appendAcks(nil, g.takeAcks())
-	at := g.size
-	gone := g.ended == g.records // it is, or will be, removed
-	if !gone {
-		l.grow(g, int64(len(ends)))
+	if g.ended == g.records { // it is, or will be, removed
+		l.mu.Unlock()
+		return
 	}
+	ends := g.appendAcks(nil, l.takeAcks(g, 0))
+	l.reserve(g, int64(len(ends)))
+	at := g.size
+	g.size += int64(len(ends))
 	l.mu.Unlock()
-	if gone {
+	if len(ends) == 0 {
 		return
 	}
 	f, _, err := openRegular(l.path(g), os.O_WRONLY)
@@ -114,6 +116,7 @@ func (l *Log) removeFinished() bool {
 	l.mu.Unlock()
 	var stuck []*segment
 	for _, g := range finished {
+		freeing := g.space
 		if g.discarded {
 			l.reportDiscarded(g)
 			g.discarded = false
@@ -121,7 +124,7 @@ func (l *Log) removeFinished() bool {
 		err := l.removeFile(g)
 		l.mu.Lock()
 		if !g.stuck { // nobody waits for room that a stuck file takes
-			l.room.freeing -= g.space
+			l.room.freeing -= freeing
 		}
 		switch {
 		case err == nil && !g.unreadable:
@@ -165,9 +168,12 @@ func (l *Log) removeFile(g *segment) error {
 // file is to be removed.
 func (l *Log) keepSpare(g *segment) bool {
 	l.mu.Lock()
-	enough := l.room.spare+g.space > min(maxSpare, l.room.max/4) || l.room.used > l.room.max
+	enough := l.room.spare+g.space > min(maxSpare, l.room.max/4) || l.room.used > l.room.records
 	l.mu.Unlock()
-	if g.file == nil && (enough || !l.mapAgain(g)) {
+	switch {
+	case g.file != nil: // acknowledgements may follow the mapped bytes
+		g.file.size = max(g.file.size, g.size)
+	case enough || !l.mapAgain(g):
 		return false
 	}
 	path := filepath.Join(l.dir, fmt.Sprintf("%016x%s", g.number, spareSuffix))
@@ -175,7 +181,6 @@ func (l *Log) keepSpare(g *segment) bool {
 		_ = g.closeFile()
 		return false
 	}
-	g.file.size = max(g.file.size, g.space)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spares = append(l.spares, g.file)
@@ -186,10 +191,7 @@ func (l *Log) keepSpare(g *segment) bool {
 
 // mapAgain opens and maps the file of a segment, to be kept, if that is useful.
 func (l *Log) mapAgain(g *segment) bool {
-	l.mu.Lock()
-	useful := g.space >= l.segmentSize()/2 && l.room.used+max(0, l.segmentSize()-g.space) <= l.room.max && time.Since(l.rolled) < busyTime
-	l.mu.Unlock()
-	if !useful || g.old || l.opts.Sync || l.unmapped.Load() || l.mapped.Load() >= maxMapped {
+	if g.old || l.opts.Sync || l.unmapped.Load() || l.mapped.Load() >= maxMapped || !l.reserveSpare(g) {
 		return false
 	}
 	f, _, err := openRegular(l.path(g), os.O_RDWR)
@@ -202,6 +204,21 @@ func (l *Log) mapAgain(g *segment) bool {
 		_ = g.closeFile()
 		return false
 	}
+	return true
+}
+
+// reserveSpare counts the bytes by which the file of a segment grows to be a spare. It
+// reports false if the file is of no use as one.
+func (l *Log) reserveSpare(g *segment) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	size := l.segmentSize()
+	more := max(0, size-g.space)
+	if g.space < size/2 || l.room.used+more > l.room.records || time.Since(l.rolled) >= busyTime {
+		return false
+	}
+	g.space += more
+	l.room.used += more
 	return true
 }
 

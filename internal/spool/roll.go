@@ -18,11 +18,13 @@ const (
 	// segments end in groups; to make files for the next ones takes as long as all else
 	// that is done for their records.
 	maxSpare = 16 << 20
+	// maxWaste: a segment that stays open leaves at most this part of its file unused.
+	maxWaste = 64
 )
 
-// roll ends the active segment and begins another. The caller holds writeMu and
-// mu, which is unlocked meanwhile.
-func (l *Log) roll(now time.Time) error {
+// roll ends the active segment and begins another, with room for n bytes of records. The
+// caller holds writeMu and mu, which is unlocked during I/O.
+func (l *Log) roll(n int64, now time.Time) error {
 	busy := now.Sub(l.rolled) < busyTime
 	l.rolled = now
 	if l.canStayOpen() {
@@ -30,17 +32,20 @@ func (l *Log) roll(now time.Time) error {
 	} else {
 		l.sealActive()
 	}
-	var size int64 // of what is mapped
-	if free := l.room.max - l.room.used; busy && free >= l.segmentSize() {
-		size = min(l.limit(), free)
+	need := newSegment(n)
+	spare := l.takeSpare(need)
+	if spare == nil && !l.makeRoom(need) {
+		return ErrFull
 	}
-	taken := max(size, int64(headLen)) // charged until the file exists
-	var spare *segmentFile
-	if n := len(l.spares); n > 0 {
-		spare, l.spares = l.spares[n-1], l.spares[:n-1]
-		l.room.spare -= spare.size
-		taken, size = spare.size, min(size, spare.size)
+	var size int64 // bytes to be mapped
+	taken := need  // counted until the file exists
+	if spare != nil {
+		taken, size = spare.size, spare.size
 	} else {
+		if free := l.room.records - l.room.used; busy && free >= l.segmentSize() {
+			size = min(max(l.limit(), need), free)
+		}
+		taken = max(size, need)
 		l.room.used += taken
 	}
 	l.number++
@@ -55,30 +60,60 @@ func (l *Log) roll(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	fresh.file, fresh.space = file, file.size
+	fresh.file, fresh.space, fresh.mapped = file, max(file.size, need), int64(len(file.mapped))
 	l.active = fresh
 	l.segments = append(l.segments, fresh)
 	l.room.used += fresh.space
 	return nil
 }
 
+// takeSpare returns a spare of at least that size, or nil. The caller holds mu.
+func (l *Log) takeSpare(size int64) *segmentFile {
+	n := len(l.spares)
+	if n == 0 || l.spares[n-1].size < size {
+		return nil
+	}
+	spare := l.spares[n-1]
+	l.spares = l.spares[:n-1]
+	l.room.spare -= spare.size
+	return spare
+}
+
+// makeRoom removes spares until a new segment of that size fits. It reports false if
+// none is left. The caller holds mu, which is unlocked during I/O.
+func (l *Log) makeRoom(size int64) bool {
+	for l.room.used+size > l.room.records {
+		spare := l.takeSpare(0)
+		if spare == nil {
+			return false
+		}
+		l.mu.Unlock()
+		_ = spare.drop()
+		l.mu.Lock()
+		l.room.used -= spare.size
+	}
+	return true
+}
+
 // canStayOpen reports whether the active segment is full and mapped, and its file
-// likely to be used again soon. The caller holds writeMu and mu.
+// likely to be used again soon. The caller holds mu.
 func (l *Log) canStayOpen() bool {
-	return l.writable() && l.active.file.mapped != nil && l.active.space-l.active.size <= MaxBody &&
+	g := l.active
+	return l.writable() && g.mapped > 0 && g.space-g.size <= g.space/maxWaste &&
 		l.cursor.segment == nil && l.mapped.Load() <= maxMapped
 }
 
 // sealActive ends the active segment, if there is one, with a record of its
 // totals, so that it can be opened without being read. The caller holds writeMu
-// and mu, which is unlocked meanwhile.
+// and mu, which is unlocked during I/O.
 func (l *Log) sealActive() {
 	g := l.active
 	if !l.writable() {
 		return
 	}
-	acks := g.takeAcks()
-	l.out = appendEnds(g.appendAcks(l.out[:0], acks), g.generation, 0, tally{0, g.records, g.saved})
+	l.out = g.appendAcks(l.out[:0], l.takeAcks(g, 0))
+	l.reserve(g, int64(len(l.out)))
+	l.out = appendEnds(l.out, g.generation, 0, tally{0, g.records, g.saved})
 	l.mu.Unlock()
 	n := int64(len(l.out))
 	err := errors.Join(g.file.write(l.out, g.size), g.file.unmap()) // to truncate a mapped file takes 20 times as long
@@ -87,12 +122,13 @@ func (l *Log) sealActive() {
 	}
 	err = errors.Join(err, g.closeFile())
 	l.mu.Lock()
+	g.size += n
 	if err != nil {
 		l.warnLater(NotSealed, err)
+	} else {
+		l.room.used -= g.space - g.size - endsLen
+		g.space = g.size + endsLen
 	}
-	l.grow(g, n)
-	l.room.used -= g.space - g.size
-	g.space = g.size
 	l.retire(g)
 }
 

@@ -112,6 +112,9 @@ func (in *sourceInput) apply(s *tracking.Source) error {
 		s.Name = *in.Name
 	}
 	if in.WriteKey != nil {
+		if err := settings.CheckKey("writeKey", *in.WriteKey); err != nil {
+			return err
+		}
 		s.WriteKey = *in.WriteKey
 	}
 	if in.CallsPerSecond != nil {

@@ -145,6 +145,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"no token", store + "listen: :8765", `c.yaml:2:1: listen is :8765, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
 		{"no token for a listener of its own", store + "admin: {listen: '10.0.0.1:80'}", `c.yaml:2:9: admin.listen is 10.0.0.1:80, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
 		{"a token that is soon guessed", store + "admin: {token: x}", `c.yaml:2:9: admin.token has fewer than 8 characters: use a text such as openssl rand -hex 32 makes`},
+		{"a write key with a line break", store + "sources: [{name: web, writeKey: \"key\\n\"}]", `c.yaml:2:23: sources[0].writeKey begins or ends with white space: remove it; a key from a file may end with a line break`},
 		{"the example's write key", store + "sources: [{name: web, writeKey: change-me-to-a-long-random-text}]", `c.yaml:2:23: sources[0].writeKey is that of the example: use a text such as openssl rand -hex 32 makes`},
 		{"a token of blanks", store + "admin: {token: ' '}", `c.yaml:2:9: admin.token has only blanks: use a text such as openssl rand -hex 32 makes`},
 		{"a token's file", store + "admin: {tokenFile: none}", `c.yaml:2:9: admin.tokenFile cannot be read: open /c/none: no such file or directory: name a file with the token`},
