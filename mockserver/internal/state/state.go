@@ -93,6 +93,17 @@ func Each[T any](ctx context.Context, state Store, prefix string, visit func(key
 	return nil
 }
 
+// A Record is a value that may be corrupt although its bytes are those that were stored. A
+// Record that is not JSON of its type, or not Whole, counts as missing: the error is
+// ErrNotFound, and Update replaces it. Reading it again would give the same error.
+type Record interface {
+	// Whole reports whether the value has all that it needs.
+	Whole() bool
+}
+
+// ErrUnreadable reports that a value is not JSON of its type.
+var ErrUnreadable = errors.New("mockserver: the state under this key cannot be read")
+
 // Load reads a JSON value.
 func Load[T any](ctx context.Context, state Store, key string) (T, error) {
 	value, _, err := load[T](ctx, state, key)
@@ -103,7 +114,12 @@ func Load[T any](ctx context.Context, state Store, key string) (T, error) {
 func load[T any](ctx context.Context, state Store, key string) (value T, revision uint64, err error) {
 	encoded, revision, err := state.Get(ctx, key)
 	if err == nil {
-		err = json.Unmarshal(encoded, &value)
+		if wrong := json.Unmarshal(encoded, &value); wrong != nil {
+			err = fmt.Errorf("%w: %w", ErrUnreadable, wrong)
+		}
+		if r, ok := any(value).(Record); ok && (err != nil || !r.Whole()) {
+			value, err = *new(T), ErrNotFound
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("mockserver: state %s: %w", key, err)

@@ -39,6 +39,11 @@ const (
 	keptSyncs      = 20 // that are done
 )
 
+// Whole implements state.Record.
+func (r computationRecord) Whole() bool {
+	return r.ID != "" && r.Secret != "" && len(r.Queue) <= len(r.Syncs)
+}
+
 // done returns how many of the syncs are.
 func (r computationRecord) done() int { return len(r.Syncs) - len(r.Queue) }
 
