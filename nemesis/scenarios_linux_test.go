@@ -51,6 +51,8 @@ var scenarios = []scenario{
 	{name: "clock-back", full: true, what: "clock stepped back by an hour, a day or two years while calls wait for a retry", attack: clockBack},
 	{name: "cluster-leader-killed", full: true, what: "cluster, `sync_interval: always`: the leader of the calls killed twice", attack: leaderKilled},
 	{name: "cluster-power-cut", full: true, what: "cluster, `sync_interval: always`: power cut of one server, then of all at once", attack: clusterPowerCuts},
+	{name: "cluster-bit-flip", full: true, what: "cluster, `sync_interval: always`: one bit of one server's files changed, the other servers paused in turn, power cut of all", attack: minorityDamaged(false)},
+	{name: "cluster-truncated", full: true, what: "cluster, `sync_interval: always`: the end of one server's file cut off, the other servers paused in turn, power cut of all", attack: minorityDamaged(true)},
 	{name: "cluster-node-cut-off", full: true, what: "cluster: a server cut off for 2 to 6 s, wholly or one way", attack: nodeCutOff},
 	{name: "cluster-collector-cut-off", full: true, what: "cluster: a collector cut off from the servers", attack: collectorCutOff},
 	{name: "cluster-ordered-outage", full: true, what: "cluster, `order: user`: the receiver down, the delivering collector cut off or killed, then 15 % of requests fail", attack: clusterOrderedOutage},
