@@ -46,7 +46,7 @@ func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	body := f.Body
 	if body == "" && f.Status >= 400 {
-		body = `{"success":false,"code":"fault","message":"a fault of the test","error":"a fault of the test"}` + "\n"
+		body = `{"success":false,"code":"fault","message":"injected fault","error":"injected fault"}` + "\n"
 	}
 	f.answer(w, body)
 }

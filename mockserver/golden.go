@@ -94,11 +94,11 @@ func (g Golden) encode(list []goldenCall) []byte {
 func decodeGolden(text []byte) (list []goldenCall, err error) {
 	v, err := jsondiff.Decode(text)
 	if err != nil {
-		return nil, fmt.Errorf("it is not JSON: %w", err)
+		return nil, fmt.Errorf("not valid JSON: %w", err)
 	}
 	array, ok := v.([]any)
 	if !ok {
-		return nil, errors.New("it is not an array of calls")
+		return nil, errors.New("not an array of calls")
 	}
 	for i := range array {
 		call, ok := array[i].(map[string]any)

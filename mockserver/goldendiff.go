@@ -22,17 +22,17 @@ func (g Golden) diff(got, want []goldenCall) (lines []string) {
 		hideIDs(want)
 	}
 	if len(got) != len(want) {
-		lines = append(lines, fmt.Sprintf("%s came, want %d", text.Plural(len(got), "call", "calls"), len(want)))
+		lines = append(lines, fmt.Sprintf("received %s, want %d", text.Plural(len(got), "call", "calls"), len(want)))
 	}
 	latest, paired := -1, map[int]bool{}
 	for i, at := range pairs {
 		if at < 0 {
-			lines = append(lines, "did not come: "+g.summary(want[i]))
+			lines = append(lines, "missing: "+g.summary(want[i]))
 			continue
 		}
 		paired[at] = true
 		if g.KeepOrder && at < latest {
-			lines = append(lines, "came before one that precedes it in the file: "+g.summary(want[i]))
+			lines = append(lines, "arrived out of order: "+g.summary(want[i]))
 		}
 		latest = max(latest, at)
 		if why := jsondiff.Compare(map[string]any(got[at]), map[string]any(want[i]), false).Lines; len(why) > 0 {
@@ -41,7 +41,7 @@ func (g Golden) diff(got, want []goldenCall) (lines []string) {
 	}
 	for i := range got {
 		if !paired[i] {
-			lines = append(lines, "is not in the file: "+g.summary(got[i])+"\n    "+jsondiff.Text(got[i], maxBodyShown))
+			lines = append(lines, "unexpected: "+g.summary(got[i])+"\n    "+jsondiff.Text(got[i], maxBodyShown))
 		}
 	}
 	if more := len(lines) - maxListed; more > 0 {

@@ -83,12 +83,12 @@ func WithID(messageID string) Match {
 func Like(want string) Match {
 	wanted, err := jsondiff.Decode([]byte(want))
 	if err != nil {
-		return (&unusable{fmt.Errorf("mockserver: Like needs JSON, and %q is none: %w", want, err)}).match
+		return (&unusable{fmt.Errorf("mockserver: Like requires JSON, got %q: %w", want, err)}).match
 	}
 	return func(r *tracking.Record) bool {
 		got, err := jsondiff.Decode(r.Call.Body)
 		if err != nil {
-			return r.Missf("it is not JSON: %v", err)
+			return r.Missf("the call is not valid JSON: %v", err)
 		}
 		d := jsondiff.Compare(got, wanted, true)
 		if len(d.Lines) == 0 {
@@ -123,7 +123,7 @@ func checkUsable(match []Match) error {
 // X-Retry-Count; see [tracking.Record.RetryCount]. Retried(0) selects first attempts.
 func Retried(n int) Match {
 	return func(r *tracking.Record) bool {
-		return r.RetryCount == n || r.Missf("its X-Retry-Count is %d, want %d", r.RetryCount, n)
+		return r.RetryCount == n || r.Missf("X-Retry-Count is %d, want %d", r.RetryCount, n)
 	}
 }
 
@@ -136,11 +136,11 @@ func InState(destination string, state tracking.State) Match {
 		case ok && o.State == state:
 			return true
 		case !ok:
-			return r.Missf("destination %q has not tried it%s, want %s", destination, triedBy(r), state)
+			return r.Missf("destination %q has not attempted the call%s, want %s", destination, triedBy(r), state)
 		case o.Reason != "":
-			return r.Missf("at destination %q it is %s (%s), want %s", destination, o.State, o.Reason, state)
+			return r.Missf("state at destination %q is %s (%s), want %s", destination, o.State, o.Reason, state)
 		}
-		return r.Missf("at destination %q it is %s, want %s", destination, o.State, state)
+		return r.Missf("state at destination %q is %s, want %s", destination, o.State, state)
 	}
 }
 
@@ -154,7 +154,7 @@ func triedBy(r *tracking.Record) string {
 		return ""
 	}
 	slices.Sort(names)
-	return " (those that have: " + strings.Join(slices.Compact(names), ", ") + ")"
+	return " (attempted by: " + strings.Join(slices.Compact(names), ", ") + ")"
 }
 
 // DeliveredTo selects calls that were delivered to a destination.
@@ -169,7 +169,7 @@ func Attempted(destination string, n int) Match {
 				got++
 			}
 		}
-		return got >= n || r.Missf("%d requests were made for it to destination %q, want %d", got, destination, n)
+		return got >= n || r.Missf("destination %[2]q has received %[1]d requests, want %[3]d", got, destination, n)
 	}
 }
 
@@ -212,7 +212,7 @@ func missesOf(r tracking.Record, match []Match) *misses {
 			continue
 		}
 		if len(why.lines) == 0 {
-			why.lines = []string{fmt.Sprintf("match %d of %d does not pick it: %s", i+1, len(match), excerpt(&r.Call))}
+			why.lines = []string{fmt.Sprintf("match %d of %d reports false: %s", i+1, len(match), excerpt(&r.Call))}
 		}
 		all.failed++
 		all.lines = append(all.lines, why.lines...)

@@ -131,7 +131,7 @@ func RunT(t TB, config ...Config) *Server {
 	case 1:
 		c = config[0]
 	default:
-		t.Fatalf("mockserver: RunT takes one Config, not %d", len(config))
+		t.Fatalf("mockserver: RunT accepts at most one Config, got %d", len(config))
 	}
 	s, err := Run(c)
 	if err != nil {

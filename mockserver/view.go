@@ -160,17 +160,17 @@ func (v View) explain(n, got int, match []Match, cause error) error {
 		fmt.Fprintf(&b, " until %v", cause)
 	}
 	if len(all) == 0 {
-		b.WriteString(", and none came")
+		b.WriteString("; received none")
 	} else {
-		fmt.Fprintf(&b, ", got %d that match of %d in all", got, len(all))
+		fmt.Fprintf(&b, "; received %d matching of %d", got, len(all))
 	}
 	if record, why := nearest(all, match); len(why) > 0 {
 		fmt.Fprintf(&b, "\n  nearest: %s\n    %s", summary(&record.Call), strings.Join(why, "\n    "))
 	}
-	listCalls(&b, "came", all)
+	listCalls(&b, "received", all)
 	others := v.explainOthers(&b)
 	if len(all) == 0 && !others {
-		b.WriteString("\n  nor did anything else: was the client flushed or closed, and does it send to this server's URL?")
+		b.WriteString("\n  received nothing else either: was the client flushed or closed, and is its Endpoint this server's URL?")
 	}
 	return &waitError{b.String(), cause}
 }
@@ -189,19 +189,19 @@ func listCalls(b *strings.Builder, word string, records []tracking.Record) {
 func (v View) explainOthers(b *strings.Builder) bool {
 	before := b.Len()
 	for _, r := range last(v.Rejections(), maxListed) {
-		fmt.Fprintf(b, "\n  not taken: %s: %s: %.200s", r.Code, r.Message, r.Body)
+		fmt.Fprintf(b, "\n  rejected: %s: %s: %.200s", r.Code, r.Message, r.Body)
 	}
 	for _, r := range last(v.engine.History().Refusals(), maxListed) {
-		fmt.Fprintf(b, "\n  refused: %s %s answered %d: %s: %s", r.Method, r.Path, r.Status, r.Code, r.Message)
+		fmt.Fprintf(b, "\n  refused: %s %s with status %d: %s: %s", r.Method, r.Path, r.Status, r.Code, r.Message)
 	}
 	if v.source != "" {
 		server := View{engine: v.engine, cleared: v.cleared}
 		if others := server.Records(func(r *tracking.Record) bool { return r.Call.Source != v.source }); len(others) > 0 {
-			fmt.Fprintf(b, "\n  %s came with other write keys than this view's", text.Plural(len(others), "call", "calls"))
+			fmt.Fprintf(b, "\n  received %s with other write keys", text.Plural(len(others), "call", "calls"))
 		}
 	}
 	if met, left := v.requests.metBy(v.source); met > 0 {
-		fmt.Fprintf(b, "\n  faults befell %s to the collector, and wait for %d more", text.Plural(met, "request", "requests"), left)
+		fmt.Fprintf(b, "\n  faults affected %s to the collector and wait for %d more", text.Plural(met, "request", "requests"), left)
 	}
 	return b.Len() > before
 }
@@ -259,9 +259,9 @@ func (v View) ExpectNone(t TB, match ...Match) {
 // tooMany returns an error that shows the calls beyond the first n.
 func tooMany(records []tracking.Record, n int) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "mockserver: want %s, got %d that match", text.Plural(n, "call", "calls"), len(records))
-	listCalls(&b, "too many", records[n:])
-	fmt.Fprintf(&b, "\n  the first that is too many: %s", excerpt(&records[n].Call))
+	fmt.Fprintf(&b, "mockserver: want %s, received %d matching", text.Plural(n, "call", "calls"), len(records))
+	listCalls(&b, "unexpected", records[n:])
+	fmt.Fprintf(&b, "\n  first unexpected call: %s", excerpt(&records[n].Call))
 	return errors.New(b.String())
 }
 
@@ -338,7 +338,7 @@ func (v View) golden(file string, g Golden, match []Match) error {
 	}
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("mockserver: there is no golden file %s yet: run the test once with Golden.Update", file)
+		return fmt.Errorf("mockserver: golden file %s does not exist: run the test once with Golden.Update", file)
 	}
 	if err != nil {
 		return fmt.Errorf("mockserver: golden file: %w", err)
@@ -348,7 +348,7 @@ func (v View) golden(file string, g Golden, match []Match) error {
 		return fmt.Errorf("mockserver: golden file %s: %w", file, err)
 	}
 	if lines := g.diff(got, want); len(lines) > 0 {
-		return fmt.Errorf("mockserver: the calls differ from the golden file %s; if that is meant, run the test once with Golden.Update:\n  %s",
+		return fmt.Errorf("mockserver: the calls differ from golden file %s; to accept them, run the test once with Golden.Update:\n  %s",
 			file, strings.Join(lines, "\n  "))
 	}
 	return nil
