@@ -123,8 +123,8 @@ PICTURES ?= $(CURDIR)/mockserver/internal/inspector/e2e/screenshots
 pictures: ## take pictures of every page of the inspector into PICTURES
 	SCREENSHOTS=$(PICTURES) REQUIRE_CHROMIUM=1 go test -count=1 -run Pictures $(E2E)
 
-terminal: ## draw what collector dev shows on a terminal, for the README
-	go run ./mockserver/collector/picture docs
+terminal: ## draw collector dev on a terminal, for the README
+	PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestPictures$$' $(COLLECTOR)/internal/cli
 
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 cross: ## build every module for every platform, which takes a while the first time
