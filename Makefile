@@ -52,7 +52,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 		done; \
 	done
 
-bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
+bench: ## measure the client and other libraries; BENCH=-quick takes a minute, not fifteen
 	go run ./bench $(BENCH)
 
 figures: ## write bench/figures.json into the documents; make bench BENCH='-record bench/figures.json' measures it
@@ -111,8 +111,8 @@ nemesis: ## attack the collector by disks, clocks and networks, NEMESIS_ROUNDS (
 		go test -count=1 -v -timeout 2h ./nemesis/... > nemesis.log 2>&1; status=$$?; \
 		grep -E '^ *--- FAIL|^(ok|FAIL)' nemesis.log; cat nemesis.md; exit $$status
 
-load: ## measure the collector: ingest, deliveries, a dead destination, start-up, the proof
-	@for what in ingest deliver dead start verify; do echo "== $$what"; go run $(COLLECTOR)/loadtest $$what || exit 1; done
+load: ## measure the collector: ingest, deliver, dead, start, verify; BENCH=-quick takes two minutes
+	go run ./bench $(BENCH) collector
 
 E2E = ./mockserver/internal/inspector/e2e
 LOAD ?= 30s
