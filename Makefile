@@ -52,7 +52,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 		done; \
 	done
 
-bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
+bench: ## measure the client and other libraries; BENCH=-quick takes a minute, not fifteen
 	go run ./bench $(BENCH)
 
 figures: ## write bench/figures.json into the documents; make bench BENCH='-record bench/figures.json' measures it
@@ -111,8 +111,8 @@ nemesis: ## attack the collector by disks, clocks and networks, NEMESIS_ROUNDS (
 		go test -count=1 -v -timeout 2h ./nemesis/... > nemesis.log 2>&1; status=$$?; \
 		grep -E '^ *--- FAIL|^(ok|FAIL)' nemesis.log; cat nemesis.md; exit $$status
 
-load: ## measure the collector: ingest, deliveries, a dead destination, start-up, the proof
-	@for what in ingest deliver dead start verify; do echo "== $$what"; go run $(COLLECTOR)/loadtest $$what || exit 1; done
+load: ## measure the collector: ingest, deliver, dead, start, verify; BENCH=-quick takes two minutes
+	go run ./bench $(BENCH) collector
 
 E2E = ./mockserver/internal/inspector/e2e
 LOAD ?= 30s
@@ -123,8 +123,8 @@ PICTURES ?= $(CURDIR)/mockserver/internal/inspector/e2e/screenshots
 pictures: ## take pictures of every page of the inspector into PICTURES
 	SCREENSHOTS=$(PICTURES) REQUIRE_CHROMIUM=1 go test -count=1 -run Pictures $(E2E)
 
-terminal: ## draw what collector dev shows on a terminal, for the README
-	go run ./mockserver/collector/picture docs
+terminal: ## draw collector dev on a terminal, for the README
+	PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestPictures$$' $(COLLECTOR)/internal/cli
 
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 cross: ## build every module for every platform, which takes a while the first time

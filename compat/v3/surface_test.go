@@ -30,7 +30,7 @@ var (
 	_ error = FieldError{"type", "name", 1}
 
 	_ map[string]interface{} = Properties{}
-	_ map[string]interface{} = Traits{}
+	_ map[string]interface{} = NewTraits()
 	_ map[string]interface{} = Integrations{}
 
 	_ = Config{

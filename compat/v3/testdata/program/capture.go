@@ -1,6 +1,4 @@
-// Package capture is a collector that keeps what came, in a form in which the calls of
-// two libraries can be compared.
-package capture
+package main
 
 import (
 	"bytes"
@@ -13,8 +11,8 @@ import (
 	"time"
 )
 
-// A Collector takes batches. It is an http.Handler.
-type Collector struct {
+// A collector records calls in a format that is equal for two libraries if the calls are.
+type collector struct {
 	mu       sync.Mutex
 	calls    []string
 	problems []error
@@ -28,7 +26,7 @@ type batch struct {
 	SentAt    time.Time                `json:"sentAt"`
 }
 
-func (c *Collector) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+func (c *collector) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.take(r); err != nil {
@@ -36,8 +34,8 @@ func (c *Collector) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// take keeps the calls of a request. The caller holds mu.
-func (c *Collector) take(r *http.Request) error {
+// take records the calls of a request. The caller holds mu.
+func (c *collector) take(r *http.Request) error {
 	key, _, _ := r.BasicAuth()
 	if r.Method != http.MethodPost || r.URL.Path != "/v1/batch" || r.Header.Get("Content-Type") != "application/json" || key == "" {
 		return fmt.Errorf("a request that is no batch: %s %s with the key %q", r.Method, r.URL, key)
@@ -69,7 +67,7 @@ func (c *Collector) take(r *http.Request) error {
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// normalize replaces what a library makes for a call, and writes its time in one form.
+// normalize replaces generated IDs and the present time, and unifies the format of times.
 func normalize(call map[string]interface{}) error {
 	if id := fmt.Sprint(call["messageId"]); uuid.MatchString(id) {
 		call["messageId"] = "(a UUID)"
@@ -85,8 +83,8 @@ func normalize(call map[string]interface{}) error {
 	return nil
 }
 
-// Calls returns the calls that came, sorted, as a JSON array with sorted keys.
-func (c *Collector) Calls() ([]byte, error) {
+// list returns the received calls as a sorted JSON array with sorted keys.
+func (c *collector) list() ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.problems) > 0 {

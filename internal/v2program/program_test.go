@@ -1,7 +1,5 @@
-// Command v2program is a program as people wrote it for version 2 of the
-// service's library, with nothing but the import path changed. That it compiles
-// is half of the test; the other half is beside it.
-package main
+// Package v2program tests a program that was written for version 2 of the service's library.
+package v2program
 
 import (
 	"fmt"
@@ -19,7 +17,8 @@ type User struct {
 	ID, Email string
 }
 
-func main() {
+// program is unchanged except for its import path and its name.
+func program() {
 	analytics.Backo = backo.NewBacko(time.Millisecond, 2, 0, time.Second)
 	analytics.DefaultContext["app"] = map[string]interface{}{"name": "v2program"}
 

@@ -1,4 +1,6 @@
-package main
+//go:build unix
+
+package cli
 
 import (
 	"fmt"
@@ -8,23 +10,23 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/screen"
 )
 
-// A theme is how a terminal draws the sixteen colours.
+// A theme contains the colors of a terminal.
 type theme struct {
 	name             string
 	background, text string
 	faint            string
 	frame            string
-	colours          [8]string
+	colors           [8]string
 }
 
 var (
 	light = theme{
 		name: "light", background: "#ffffff", text: "#1f2328", faint: "#656d76", frame: "#d0d7de",
-		colours: [8]string{"#1f2328", "#cf222e", "#116329", "#7d4e00", "#0550ae", "#8250df", "#1b7c83", "#656d76"},
+		colors: [8]string{"#1f2328", "#cf222e", "#116329", "#7d4e00", "#0550ae", "#8250df", "#1b7c83", "#656d76"},
 	}
 	dark = theme{
 		name: "dark", background: "#0d1117", text: "#e6edf3", faint: "#8d96a0", frame: "#30363d",
-		colours: [8]string{"#8d96a0", "#ff7b72", "#56d364", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd", "#e6edf3"},
+		colors: [8]string{"#8d96a0", "#ff7b72", "#56d364", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd", "#e6edf3"},
 	}
 )
 
@@ -62,16 +64,16 @@ func (t theme) run(out *strings.Builder, cells []screen.Cell, x, y int) {
 		text.WriteString(c.Text)
 	}
 	left, top := margin+float64(x)*cellWidth, margin+y*cellHeight
-	style, colour := cells[0].Style, t.text
+	style, color := cells[0].Style, t.text
 	switch {
 	case style.Color > 0:
-		colour = t.colours[style.Color-1]
+		color = t.colors[style.Color-1]
 	case style.Faint:
-		colour = t.faint
+		color = t.faint
 	}
 	if style.Reverse {
-		fmt.Fprintf(out, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", left, top, float64(len(cells))*cellWidth, cellHeight, colour)
-		colour = t.background
+		fmt.Fprintf(out, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", left, top, float64(len(cells))*cellWidth, cellHeight, color)
+		color = t.background
 	}
 	shown := strings.TrimRight(text.String(), " ")
 	columns := len(cells) - (text.Len() - len(shown))
@@ -86,5 +88,5 @@ func (t theme) run(out *strings.Builder, cells []screen.Cell, x, y int) {
 		weight = ` font-weight="bold"`
 	}
 	fmt.Fprintf(out, `<text x="%.1f" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs" fill="%s"%s>%s</text>`+"\n",
-		left, top+14, float64(columns)*cellWidth, colour, weight, html.EscapeString(trimmed))
+		left, top+14, float64(columns)*cellWidth, color, weight, html.EscapeString(trimmed))
 }
