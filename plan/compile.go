@@ -109,21 +109,20 @@ func (r *reader) draftOf(rule *rule) string {
 // checkSchema finds what would take too long, or is likely a mistake.
 func (r *reader) checkSchema(rule *rule) {
 	count := 0
-	var visit func(n *node)
-	visit = func(n *node) {
-		if count++; count == maxSchemas+1 {
+	for n := range rule.root.schemas() {
+		if count++; count > maxSchemas {
 			r.wrong(rule.line, rule.entry, fmt.Sprintf("has more than %d schemas", maxSchemas), "")
-		}
-		if count > maxSchemas {
-			return
+			break
 		}
 		if ref := n.get("$ref"); ref != nil {
 			r.checkRef(rule, ref)
 		}
-		eachSubschema(n, visit)
 	}
-	visit(rule.root)
-	r.checkNumbers(rule, rule.root)
+	for n := range rule.root.all() { // numbers that take long to reckon with
+		if n.kind == numberNode && outOfRange(n.text) {
+			r.wrong(n.line, rule.entry, fmt.Sprintf("the number %s is out of range", shorten(n.text)), fmt.Sprintf("numbers have at most %d digits", maxNumberDigits))
+		}
+	}
 }
 
 // checkRef refuses references to what is not in the file, and says what there is. Those
@@ -153,26 +152,13 @@ func (r *reader) checkRef(rule *rule, ref *node) {
 	r.wrong(ref.line, rule.entry, fmt.Sprintf("$ref %q leads to nothing", ref.text), hint)
 }
 
-func hasID(n *node) bool {
-	if n.get("$id") != nil {
-		return true
+func hasID(schema *node) bool {
+	for n := range schema.schemas() {
+		if n.get("$id") != nil {
+			return true
+		}
 	}
-	found := false
-	eachSubschema(n, func(sub *node) { found = found || hasID(sub) })
-	return found
-}
-
-// checkNumbers refuses numbers that take long to reckon with.
-func (r *reader) checkNumbers(rule *rule, n *node) {
-	if n.kind == numberNode && outOfRange(n.text) {
-		r.wrong(n.line, rule.entry, fmt.Sprintf("the number %s is out of range", shorten(n.text)), fmt.Sprintf("numbers have at most %d digits", maxNumberDigits))
-	}
-	for _, item := range n.items {
-		r.checkNumbers(rule, item)
-	}
-	for i := range n.members {
-		r.checkNumbers(rule, n.members[i].value)
-	}
+	return false
 }
 
 // outOfRange reports whether a number has so many digits, written out, that exact
@@ -209,11 +195,7 @@ func (r *reader) refused(rule *rule, err error) {
 		r.wrong(line, rule.entry, fmt.Sprintf("refers to %s, which is not in this file", shorten(text)), "nothing is fetched; copy the schema into $defs")
 		return
 	case errors.As(err, &pattern):
-		line := rule.line
-		if at := findText(rule.root, pattern.Regex); at != nil {
-			line = at.line
-		}
-		r.wrong(line, rule.entry, fmt.Sprintf("the pattern %q is not one of package regexp: %v", shorten(pattern.Regex), pattern.Err), "RE2 has no look-around and no references")
+		r.wrong(rule.lineOf(pattern.Regex), rule.entry, fmt.Sprintf("the pattern %q is not one of package regexp: %v", shorten(pattern.Regex), pattern.Err), "RE2 has no look-around and no references")
 		return
 	}
 	r.wrong(rule.line, rule.entry, "has a schema that is wrong: "+err.Error(), "")
@@ -243,60 +225,45 @@ var english = message.NewPrinter(language.English)
 // lineAt returns the line of what a pointer into the schema leads to: that of its key
 // where it has one.
 func (rule *rule) lineAt(tokens []string) int {
-	n := rule.root
-	line := rule.line
+	n, line := rule.root, rule.line
 	for _, token := range tokens {
-		next := n.at([]string{token})
-		if next == n {
+		next, nextLine := n.child(token)
+		if next == nil {
 			break
 		}
-		line = next.line
-		for i := range n.members {
-			if n.members[i].key == token {
-				line = n.members[i].line
-			}
-		}
-		n = next
+		n, line = next, nextLine
 	}
 	return line
 }
 
 // findRef returns the $ref that led to a URL.
-func findRef(n *node, url string) *node {
-	var found *node
-	if ref := n.get("$ref"); ref != nil && ref.kind == stringNode {
+func findRef(schema *node, url string) *node {
+	for n := range schema.schemas() {
+		ref := n.get("$ref")
+		if ref == nil || ref.kind != stringNode {
+			continue
+		}
 		text, _, _ := strings.Cut(ref.text, "#")
 		if text != "" && strings.HasSuffix(url, strings.TrimLeft(text, "./")) {
 			return ref
 		}
 	}
-	eachSubschema(n, func(sub *node) {
-		if found == nil {
-			found = findRef(sub, url)
-		}
-	})
-	return found
+	return nil
 }
 
-// findText returns a string, or the key of a member, with a text.
-func findText(n *node, text string) *node {
-	if n.kind == stringNode && n.text == text {
-		return n
-	}
-	for _, item := range n.items {
-		if found := findText(item, text); found != nil {
-			return found
+// lineOf returns the line of a string, or of a key, with a text.
+func (rule *rule) lineOf(text string) int {
+	for n := range rule.root.all() {
+		if n.kind == stringNode && n.text == text {
+			return n.line
+		}
+		for _, m := range n.members {
+			if m.key == text {
+				return m.line
+			}
 		}
 	}
-	for i := range n.members {
-		if n.members[i].key == text {
-			return &node{line: n.members[i].line}
-		}
-		if found := findText(n.members[i].value, text); found != nil {
-			return found
-		}
-	}
-	return nil
+	return rule.line
 }
 
 // refusal loads nothing: a plan is complete in its file.
@@ -384,44 +351,19 @@ func (rule *rule) formats() []*jsonschema.Format {
 }
 
 // librarySchema returns a schema for the library, in which every schema has a format.
-func librarySchema(n *node) any {
-	if n.kind != objectNode || len(n.members) == 0 {
-		return n.value()
+func librarySchema(root *node) any {
+	schemas := map[*node]bool{}
+	for n := range root.schemas() {
+		schemas[n] = len(n.members) > 0
 	}
-	object := make(map[string]any, len(n.members)+1)
-	for i := range n.members {
-		m := &n.members[i]
-		object[m.key] = libraryKeyword(m.key, m.value)
-	}
-	switch format, ok := object["format"].(string); {
-	case ok && format == "regex":
-		object["format"] = regexFormat
-	case !ok && object["format"] == nil || ok && formats.All()[format] == nil:
-		object["format"] = stepFormat
-	}
-	return object
-}
-
-func libraryKeyword(key string, n *node) any {
-	kind := keywords[key]
-	if kind == unknownKeyword && n.kind == objectNode {
-		kind = schemaKeyword
-	}
-	switch {
-	case (kind == schemaKeyword || kind == schemasKeyword) && n.kind == arrayNode:
-		list := make([]any, len(n.items))
-		for i, item := range n.items {
-			list[i] = librarySchema(item)
+	return root.valueWith(func(n *node, object map[string]any) {
+		format, isText := object["format"].(string)
+		switch {
+		case !schemas[n]:
+		case isText && format == "regex":
+			object["format"] = regexFormat
+		case !isText && object["format"] == nil || isText && formats.All()[format] == nil:
+			object["format"] = stepFormat
 		}
-		return list
-	case kind == schemaKeyword:
-		return librarySchema(n)
-	case kind == schemaMapKeyword && n.kind == objectNode:
-		object := make(map[string]any, len(n.members))
-		for i := range n.members {
-			object[n.members[i].key] = librarySchema(n.members[i].value)
-		}
-		return object
-	}
-	return n.value()
+	})
 }

@@ -68,12 +68,13 @@ func Diff(old, new *Plan) []Change {
 			d.gone(before, new)
 			continue
 		}
-		d.schemas(before, after)
+		d.compared = map[[2]*Schema]bool{}
+		d.schema("/"+before.Member, before.Schema, after.Schema)
 	}
 	for _, after := range new.events {
 		if old.index[eventKey{after.Type, after.Name}] == nil {
 			d.event = after
-			d.add(nil, &after.Line, "", "is new", !old.Judges(after.Type), false)
+			d.add(0, after.Line, "", "is new", !old.Judges(after.Type), false)
 		}
 	}
 	d.common(old, new)
@@ -87,15 +88,11 @@ type differ struct {
 	compared map[[2]*Schema]bool // a pair is told of once: schemas may refer to themselves
 }
 
-func (d *differ) add(oldLine, newLine *int, pointer, text string, senders, receivers bool) {
-	c := Change{Type: d.event.Type, Event: d.event.Name, Pointer: pointer, Text: text, BreaksSenders: senders, BreaksReceivers: receivers}
-	if oldLine != nil {
-		c.OldLine = *oldLine
-	}
-	if newLine != nil {
-		c.NewLine = *newLine
-	}
-	d.changes = append(d.changes, c)
+func (d *differ) add(oldLine, newLine int, pointer, text string, senders, receivers bool) {
+	d.changes = append(d.changes, Change{
+		Type: d.event.Type, Event: d.event.Name, Pointer: pointer, Text: text,
+		BreaksSenders: senders, BreaksReceivers: receivers, OldLine: oldLine, NewLine: newLine,
+	})
 }
 
 // gone tells of an event that the new plan does not have: whoever sends it is refused,
@@ -106,7 +103,7 @@ func (d *differ) gone(before *Event, new *Plan) {
 	if !new.Judges(before.Type) {
 		text += ", and neither are other calls of its type: they pass"
 	}
-	d.add(&before.Line, nil, "", text, senders, true)
+	d.add(before.Line, 0, "", text, senders, true)
 }
 
 // common compares what holds for every call.
@@ -123,12 +120,6 @@ func (d *differ) common(old, new *Plan) {
 	}
 }
 
-// schemas compares the entries of one event.
-func (d *differ) schemas(before, after *Event) {
-	d.compared = map[[2]*Schema]bool{}
-	d.schema("/"+before.Member, before.Schema, after.Schema)
-}
-
 // schema compares the schemas of one value.
 func (d *differ) schema(pointer string, before, after *Schema) {
 	before, after = before.Resolve(), after.Resolve()
@@ -139,15 +130,15 @@ func (d *differ) schema(pointer string, before, after *Schema) {
 	d.compared[pair] = true
 	d.types(pointer, before, after)
 	d.values(pointer, before, after)
-	d.bounds(pointer, before, after)
+	d.limits(pointer, before, after)
 	d.properties(pointer, before, after)
 	switch {
 	case before.Items != nil && after.Items != nil:
 		d.schema(pointer+"/*", before.Items, after.Items)
 	case after.Items != nil:
-		d.add(&before.Line, &after.Items.Line, pointer+"/*", "is now described", true, false)
+		d.add(before.Line, after.Items.Line, pointer+"/*", "is now described", true, false)
 	case before.Items != nil:
-		d.add(&before.Items.Line, &after.Line, pointer+"/*", "is not described any more", false, true)
+		d.add(before.Items.Line, after.Line, pointer+"/*", "is not described any more", false, true)
 	}
 	d.others(pointer, before, after)
 }
@@ -179,7 +170,7 @@ func (d *differ) types(pointer string, before, after *Schema) {
 		receivers = receivers || new[t] && !old[t]
 	}
 	if senders || receivers {
-		d.add(&before.Line, &after.Line, pointer, fmt.Sprintf("was %s, and is now %s", typesText(before), typesText(after)), senders, receivers)
+		d.add(before.Line, after.Line, pointer, fmt.Sprintf("was %s, and is now %s", typesText(before), typesText(after)), senders, receivers)
 	}
 }
 
@@ -195,15 +186,15 @@ func (d *differ) values(pointer string, before, after *Schema) {
 	switch {
 	case before.Enum == nil && after.Enum == nil:
 	case before.Enum == nil:
-		d.add(&before.Line, &after.Line, pointer, "must now be "+describeValues(after.Enum), true, false)
+		d.add(before.Line, after.Line, pointer, "must now be "+describeValues(after.Enum), true, false)
 	case after.Enum == nil:
-		d.add(&before.Line, &after.Line, pointer, "need not be "+describeValues(before.Enum)+" any more", false, true)
+		d.add(before.Line, after.Line, pointer, "need not be "+describeValues(before.Enum)+" any more", false, true)
 	default:
 		if gone := without(before.Enum, after.Enum); len(gone) > 0 {
-			d.add(&before.Line, &after.Line, pointer, "may not be "+listValues(gone)+" any more", true, false)
+			d.add(before.Line, after.Line, pointer, "may not be "+listValues(gone)+" any more", true, false)
 		}
 		if added := without(after.Enum, before.Enum); len(added) > 0 {
-			d.add(&before.Line, &after.Line, pointer, "may now be "+listValues(added), false, true)
+			d.add(before.Line, after.Line, pointer, "may now be "+listValues(added), false, true)
 		}
 	}
 }
@@ -239,33 +230,37 @@ func listValues(values []any) string {
 	return strings.Join(texts, " or ")
 }
 
-// bounds are the keywords that bound a value from below or from above.
-var bounds = []struct {
-	keyword string
-	upper   bool
+// limits are the keywords that narrow what is allowed: bounds from below and from above,
+// and others, whose values cannot be compared.
+var limits = []struct {
+	keyword      string
+	lower, upper bool
 }{
-	{"minimum", false}, {"exclusiveMinimum", false}, {"minLength", false}, {"minItems", false}, {"minProperties", false},
-	{"maximum", true}, {"exclusiveMaximum", true}, {"maxLength", true}, {"maxItems", true}, {"maxProperties", true},
+	{"minimum", true, false}, {"exclusiveMinimum", true, false}, {"minLength", true, false}, {"minItems", true, false}, {"minProperties", true, false},
+	{"maximum", false, true}, {"exclusiveMaximum", false, true}, {"maxLength", false, true}, {"maxItems", false, true}, {"maxProperties", false, true},
+	{"format", false, false}, {"pattern", false, false}, {"multipleOf", false, false}, {"uniqueItems", false, false},
 }
 
-func (d *differ) bounds(pointer string, before, after *Schema) {
-	for _, b := range bounds {
-		old, new := before.node.get(b.keyword), after.node.get(b.keyword)
+func (d *differ) limits(pointer string, before, after *Schema) {
+	for _, l := range limits {
+		old, new := before.node.get(l.keyword), after.node.get(l.keyword)
 		switch {
 		case old == nil && new == nil:
 		case old == nil:
-			d.add(&before.Line, &new.line, pointer, fmt.Sprintf("has now %s %s", b.keyword, new.text), true, false)
+			d.add(before.Line, new.line, pointer, fmt.Sprintf("has now %s %s", l.keyword, new.text), true, false)
 		case new == nil:
-			d.add(&old.line, &after.Line, pointer, fmt.Sprintf("has no %s any more, which was %s", b.keyword, old.text), false, true)
+			d.add(old.line, after.Line, pointer, fmt.Sprintf("has no %s any more, which was %s", l.keyword, old.text), false, true)
 		default:
-			if c := compareNumbers(old.text, new.text); c != 0 {
-				narrower := (c < 0) != b.upper
-				d.add(&old.line, &new.line, pointer, fmt.Sprintf("had %s %s, and has now %s", b.keyword, old.text, new.text), narrower, !narrower)
+			compare := cmp.Compare[string]
+			if l.lower || l.upper {
+				compare = compareNumbers
+			}
+			if c := compare(old.text, new.text); c != 0 {
+				narrower := c < 0 && !l.upper || c > 0 && !l.lower
+				wider := c > 0 && !l.upper || c < 0 && !l.lower
+				d.add(old.line, new.line, pointer, fmt.Sprintf("had %s %s, and has now %s", l.keyword, old.text, new.text), narrower, wider)
 			}
 		}
-	}
-	for _, keyword := range []string{"format", "pattern", "multipleOf", "uniqueItems"} {
-		d.keyword(pointer, keyword, before, after)
 	}
 }
 
@@ -278,27 +273,13 @@ func compareNumbers(a, b string) int {
 	return x.Cmp(y)
 }
 
-// keyword compares a keyword that narrows what is allowed wherever it stands.
-func (d *differ) keyword(pointer, keyword string, before, after *Schema) {
-	old, new := before.node.get(keyword), after.node.get(keyword)
-	switch {
-	case old == nil && new == nil:
-	case old == nil:
-		d.add(&before.Line, &new.line, pointer, fmt.Sprintf("has now %s %s", keyword, new.text), true, false)
-	case new == nil:
-		d.add(&old.line, &after.Line, pointer, fmt.Sprintf("has no %s any more, which was %s", keyword, old.text), false, true)
-	case old.text != new.text:
-		d.add(&old.line, &new.line, pointer, fmt.Sprintf("had %s %s, and has now %s", keyword, old.text, new.text), true, true)
-	}
-}
-
 // properties compares those of objects.
 func (d *differ) properties(pointer string, before, after *Schema) {
 	for _, old := range before.Properties {
 		at := pointer + pointerTo(old.Name)
 		new, ok := after.Property(old.Name)
 		if !ok {
-			d.add(&old.Line, &after.Line, at, "is not planned any more", after.Closed, true)
+			d.add(old.Line, after.Line, at, "is not planned any more", after.Closed, true)
 			continue
 		}
 		if new.Required != old.Required {
@@ -306,7 +287,7 @@ func (d *differ) properties(pointer string, before, after *Schema) {
 			if old.Required {
 				text = "is not required any more"
 			}
-			d.add(&old.Line, &new.Line, at, text, new.Required, old.Required)
+			d.add(old.Line, new.Line, at, text, new.Required, old.Required)
 		}
 		d.schema(at, old.Schema, new.Schema)
 	}
@@ -318,7 +299,7 @@ func (d *differ) properties(pointer string, before, after *Schema) {
 		if new.Required {
 			text = "is new, and required"
 		}
-		d.add(&before.Line, &new.Line, pointer+pointerTo(new.Name), text, new.Required, false)
+		d.add(before.Line, new.Line, pointer+pointerTo(new.Name), text, new.Required, false)
 	}
 	d.additional(pointer, before, after)
 }
@@ -328,15 +309,15 @@ func (d *differ) additional(pointer string, before, after *Schema) {
 	switch {
 	case before.Closed && after.Closed:
 	case after.Closed:
-		d.add(&before.Line, &after.Line, pointer, "may not have other properties any more", true, false)
+		d.add(before.Line, after.Line, pointer, "may not have other properties any more", true, false)
 	case before.Closed:
-		d.add(&before.Line, &after.Line, pointer, "may now have other properties", false, false)
+		d.add(before.Line, after.Line, pointer, "may now have other properties", false, false)
 	case before.Additional != nil && after.Additional != nil:
 		d.schema(at, before.Additional, after.Additional)
 	case after.Additional != nil:
-		d.add(&before.Line, &after.Additional.Line, at, "is now described", true, false)
+		d.add(before.Line, after.Additional.Line, at, "is now described", true, false)
 	case before.Additional != nil:
-		d.add(&before.Additional.Line, &after.Line, at, "is not described any more", false, true)
+		d.add(before.Additional.Line, after.Line, at, "is not described any more", false, true)
 	}
 }
 
@@ -362,11 +343,11 @@ func (d *differ) others(pointer string, before, after *Schema) {
 	for _, key := range keys {
 		old, new := before.node.get(key), after.node.get(key)
 		if jsonOf(old) != jsonOf(new) {
-			d.add(&before.Line, &after.Line, pointer, key+" is another", true, true)
+			d.add(before.Line, after.Line, pointer, key+" is another", true, true)
 		}
 	}
 	if before.Ref == nil && after.Ref == nil && before.RefName != after.RefName {
-		d.add(&before.Line, &after.Line, pointer, "$ref is another", true, true)
+		d.add(before.Line, after.Line, pointer, "$ref is another", true, true)
 	}
 }
 

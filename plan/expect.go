@@ -32,16 +32,20 @@ type Calls interface {
 // a process; one that is no plan fails each of them, and says why.
 func Expect(t TB, calls Calls, file string) {
 	t.Helper()
-	x, err := expectations.of(file)
+	all, err := expectation(file)
 	if err != nil {
 		t.Errorf("%v", withHint(err))
 		return
 	}
-	report := x.plan.NewReport()
+	report := all.plan.NewReport()
 	for body := range calls.Bodies() {
 		report.Add(body)
 	}
-	x.count(report)
+	expectations.Lock()
+	for e, n := range report.used {
+		all.used[e] += n
+	}
+	expectations.Unlock()
 	switch {
 	case report.empty():
 		t.Errorf("plan: %v: call Expect once the client was flushed or closed", report)
@@ -64,11 +68,13 @@ func Expect(t TB, calls Calls, file string) {
 //
 // The error is that of [Load].
 func Unused(file string) ([]*Event, error) {
-	x, err := expectations.of(file)
+	all, err := expectation(file)
 	if err != nil {
 		return nil, err
 	}
-	return x.unused(), nil
+	expectations.Lock()
+	defer expectations.Unlock()
+	return all.Unused(), nil
 }
 
 func withHint(err error) error {
@@ -78,56 +84,28 @@ func withHint(err error) error {
 	return err
 }
 
-// expectations are the plans of this process's tests, and what was held against them.
-var expectations = &registry{plans: map[string]*expectation{}}
+// expectations has a report for each plan of this process's tests, by path. It counts how
+// often the plan's entries were used.
+var expectations = struct {
+	sync.Mutex // also guards the reports
+	reports    map[string]*Report
+}{reports: map[string]*Report{}}
 
-type registry struct {
-	mu    sync.Mutex // guards plans
-	plans map[string]*expectation
-}
-
-type expectation struct {
-	plan *Plan
-	mu   sync.Mutex // guards used
-	used map[*Event]int
-}
-
-// of returns the plan of a file, which it reads if it has not yet.
-func (r *registry) of(file string) (*expectation, error) {
+// expectation returns the report of a file's plan. It reads the file if it has not yet.
+func expectation(file string) (*Report, error) {
 	path, err := filepath.Abs(file) // a test may change its directory
 	if err != nil {
 		path = file
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if x := r.plans[path]; x != nil {
-		return x, nil
+	expectations.Lock()
+	defer expectations.Unlock()
+	if r := expectations.reports[path]; r != nil {
+		return r, nil
 	}
 	p, err := Load(file)
 	if err != nil {
 		return nil, err
 	}
-	x := &expectation{plan: p, used: map[*Event]int{}}
-	r.plans[path] = x
-	return x, nil
-}
-
-func (x *expectation) count(r *Report) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for e, n := range r.used {
-		x.used[e] += n
-	}
-}
-
-func (x *expectation) unused() []*Event {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	var unused []*Event
-	for _, e := range x.plan.events {
-		if x.used[e] == 0 {
-			unused = append(unused, e)
-		}
-	}
-	return unused
+	expectations.reports[path] = p.NewReport()
+	return expectations.reports[path], nil
 }

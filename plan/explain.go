@@ -173,14 +173,7 @@ func (x *explainer) alternatives(err *jsonschema.ValidationError, at []string, l
 		x.add(WrongType, at, line, strings.Join(slices.Compact(types), " or "), "")
 		return
 	}
-	for _, v := range best {
-		if len(err.Causes) > 1 && len(x.violations) < maxViolations {
-			x.violations = append(x.violations, v)
-		}
-	}
-	if len(err.Causes) == 1 {
-		x.violations = append(x.violations, best...)
-	}
+	x.violations = append(x.violations, best[:min(len(best), maxViolations-len(x.violations))]...)
 }
 
 // describe says what a schema allows, in a few words.
@@ -191,16 +184,9 @@ func describe(n *node) string {
 	if value := n.get("const"); value != nil {
 		return string(value.appendJSON(nil))
 	}
-	var types []string
-	switch t := n.get("type"); {
-	case t == nil:
+	types := n.get("type").texts()
+	if types == nil {
 		return "it"
-	case t.kind == stringNode:
-		types = []string{t.text}
-	default:
-		for _, item := range t.items {
-			types = append(types, item.text)
-		}
 	}
 	text := describeTypes(types)
 	if format := n.str("format"); format != "" {
@@ -273,19 +259,19 @@ func describeBound(k jsonschema.ErrorKind, n *node) string {
 	case *kind.Pattern:
 		return "a string that matches " + k.Want
 	case *kind.MinLength:
-		return "at least " + plural(k.Want, "character")
+		return "at least " + count(k.Want, "character", "characters")
 	case *kind.MaxLength:
-		return "at most " + plural(k.Want, "character")
+		return "at most " + count(k.Want, "character", "characters")
 	case *kind.MinItems:
-		return "at least " + plural(k.Want, "item")
+		return "at least " + count(k.Want, "item", "items")
 	case *kind.MaxItems:
-		return "at most " + plural(k.Want, "item")
+		return "at most " + count(k.Want, "item", "items")
 	case *kind.AdditionalItems:
-		return fmt.Sprintf("%s less", plural(k.Count, "item"))
+		return fmt.Sprintf("%s less", count(k.Count, "item", "items"))
 	case *kind.MinProperties:
-		return "at least " + properties(k.Want)
+		return "at least " + count(k.Want, "property", "properties")
 	case *kind.MaxProperties:
-		return "at most " + properties(k.Want)
+		return "at most " + count(k.Want, "property", "properties")
 	case *kind.UniqueItems:
 		return fmt.Sprintf("items that differ, and numbers %d and %d do not", k.Duplicates[0]+1, k.Duplicates[1]+1)
 	case *kind.Minimum:
@@ -308,16 +294,9 @@ func describeBound(k jsonschema.ErrorKind, n *node) string {
 	return k.LocalizedString(english)
 }
 
-func plural(n int, word string) string {
+func count(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + word
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
-
-func properties(n int) string {
-	if n == 1 {
-		return "1 property"
-	}
-	return fmt.Sprintf("%d properties", n)
+	return fmt.Sprintf("%d %s", n, many)
 }

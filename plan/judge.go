@@ -148,23 +148,14 @@ func clamped(value any) any {
 		}
 	case []any:
 		for i := range v {
-			if c := clamped(v[i]); isNumber(v[i]) {
-				v[i] = c
-			}
+			v[i] = clamped(v[i])
 		}
 	case map[string]any:
 		for key, member := range v {
-			if c := clamped(member); isNumber(member) {
-				v[key] = c
-			}
+			v[key] = clamped(member)
 		}
 	}
 	return value
-}
-
-func isNumber(value any) bool {
-	_, ok := value.(json.Number)
-	return ok
 }
 
 func clampNumber(text string) json.Number {

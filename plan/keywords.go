@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,7 +16,6 @@ const (
 	unknownKeyword   keywordKind = iota
 	valueKeyword                 // whatever it is, no schema
 	schemaKeyword                // a schema, or a list of schemas
-	schemasKeyword               // a list of schemas
 	schemaMapKeyword             // a mapping from names to schemas
 )
 
@@ -32,43 +33,51 @@ var keywords = map[string]keywordKind{
 	"contentEncoding": valueKeyword, "contentMediaType": valueKeyword, "contentSchema": schemaKeyword,
 	"maxItems": valueKeyword, "minItems": valueKeyword, "uniqueItems": valueKeyword,
 	"maxContains": valueKeyword, "minContains": valueKeyword,
-	"items": schemaKeyword, "prefixItems": schemasKeyword, "additionalItems": schemaKeyword,
+	"items": schemaKeyword, "prefixItems": schemaKeyword, "additionalItems": schemaKeyword,
 	"contains": schemaKeyword, "unevaluatedItems": schemaKeyword,
 	"maxProperties": valueKeyword, "minProperties": valueKeyword, "required": valueKeyword, "dependentRequired": valueKeyword,
 	"properties": schemaMapKeyword, "patternProperties": schemaMapKeyword, "additionalProperties": schemaKeyword,
 	"propertyNames": schemaKeyword, "unevaluatedProperties": schemaKeyword,
 	"dependentSchemas": schemaMapKeyword, "dependencies": schemaMapKeyword,
-	"allOf": schemasKeyword, "anyOf": schemasKeyword, "oneOf": schemasKeyword, "not": schemaKeyword,
+	"allOf": schemaKeyword, "anyOf": schemaKeyword, "oneOf": schemaKeyword, "not": schemaKeyword,
 	"if": schemaKeyword, "then": schemaKeyword, "else": schemaKeyword,
 }
 
-// eachSubschema calls f for each value of a schema that may be a schema itself, also
-// below keywords that are not known: $ref can lead there.
-func eachSubschema(n *node, f func(*node)) {
-	if n.kind != objectNode {
-		return
+// schemas yields a schema and those below it, also below keywords that are not known: $ref
+// can lead there.
+func (n *node) schemas() iter.Seq[*node] {
+	return func(yield func(*node) bool) { n.eachSchema(yield) }
+}
+
+func (n *node) eachSchema(yield func(*node) bool) bool {
+	if !yield(n) {
+		return false
 	}
-	for i := range n.members {
-		value := n.members[i].value
-		kind := keywords[n.members[i].key]
-		if kind == unknownKeyword && value.kind == objectNode {
-			kind = schemaKeyword
-		}
-		switch kind {
-		case schemaKeyword, schemasKeyword:
-			if value.kind == arrayNode {
-				for _, item := range value.items {
-					f(item)
-				}
-			} else {
-				f(value)
-			}
-		case schemaMapKeyword:
-			for j := range value.members {
-				f(value.members[j].value)
+	for _, m := range n.members {
+		for _, sub := range m.subschemas() {
+			if !sub.eachSchema(yield) {
+				return false
 			}
 		}
 	}
+	return true
+}
+
+// subschemas returns the values in a keyword's value that may be schemas.
+func (m member) subschemas() []*node {
+	switch kind := keywords[m.key]; {
+	case kind == schemaMapKeyword:
+		var subs []*node
+		for _, sub := range m.value.members {
+			subs = append(subs, sub.value)
+		}
+		return subs
+	case kind == schemaKeyword && m.value.kind == arrayNode:
+		return m.value.items
+	case kind == schemaKeyword, kind == unknownKeyword && m.value.kind == objectNode:
+		return []*node{m.value}
+	}
+	return nil
 }
 
 // annotations are the keywords that refuse no value.
@@ -137,7 +146,13 @@ func keywordRefuses(m member) bool {
 // expand turns the short forms of a schema into what they stand for: required beside a
 // property, and a property of which nothing is said. With strict, keywords that do not
 // exist are problems: a misspelled one would check nothing.
-func (r *reader) expand(n *node, entry string, strict bool) {
+func (r *reader) expand(schema *node, entry string, strict bool) {
+	for n := range schema.schemas() {
+		r.expandOne(n, entry, strict)
+	}
+}
+
+func (r *reader) expandOne(n *node, entry string, strict bool) {
 	if n.kind == nullNode {
 		n.kind = objectNode
 	}
@@ -148,12 +163,11 @@ func (r *reader) expand(n *node, entry string, strict bool) {
 	if strict {
 		for i := range n.members {
 			if m := &n.members[i]; keywords[m.key] == unknownKeyword && !strings.HasPrefix(m.key, "x-") {
-				r.wrong(m.line, entry, fmt.Sprintf("%q is no keyword of JSON Schema", m.key), hintFor(m.key, keysOf(keywords)))
+				r.wrong(m.line, entry, fmt.Sprintf("%q is no keyword of JSON Schema", m.key), hintFor(m.key, slices.Sorted(maps.Keys(keywords))))
 			}
 		}
 	}
 	r.expandRequired(n, entry)
-	eachSubschema(n, func(sub *node) { r.expand(sub, entry, strict) })
 }
 
 // expandRequired gathers what stands beside the properties of an object.
@@ -180,28 +194,10 @@ func (r *reader) expandRequired(n *node, entry string) {
 			required = &node{kind: arrayNode, line: flag.line}
 			n.set("required", required)
 		}
-		if !required.hasText(m.key) {
+		if !slices.Contains(required.texts(), m.key) {
 			required.items = append(required.items, &node{kind: stringNode, line: m.line, text: m.key})
 		}
 	}
-}
-
-func (n *node) remove(key string) {
-	for i := range n.members {
-		if n.members[i].key == key {
-			n.members = append(n.members[:i:i], n.members[i+1:]...)
-			return
-		}
-	}
-}
-
-func (n *node) hasText(text string) bool {
-	for _, item := range n.items {
-		if item.kind == stringNode && item.text == text {
-			return true
-		}
-	}
-	return false
 }
 
 // unescapeFragment decodes what a fragment of a URL escapes.

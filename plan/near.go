@@ -2,8 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -81,5 +79,3 @@ func hintFor(word string, candidates []string) string {
 	}
 	return ""
 }
-
-func keysOf[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

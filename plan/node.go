@@ -2,8 +2,12 @@ package plan
 
 import (
 	"encoding/json"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 // A node is a value of a plan's file, with its line. Objects keep the order of the file.
@@ -70,28 +74,68 @@ func (n *node) set(key string, value *node) {
 
 func (n *node) isTrue() bool { return n != nil && n.kind == boolNode && n.text == "true" }
 
+// remove removes a member of an object.
+func (n *node) remove(key string) {
+	n.members = slices.DeleteFunc(n.members, func(m member) bool { return m.key == key })
+}
+
+// texts returns a string, or the strings of a list.
+func (n *node) texts() []string {
+	switch {
+	case n == nil:
+		return nil
+	case n.kind == stringNode:
+		return []string{n.text}
+	}
+	var texts []string
+	for _, item := range n.items {
+		texts = append(texts, item.text)
+	}
+	return texts
+}
+
+// child returns the node that one token of a JSON pointer leads to, and the line where it
+// or its key stands. The node is nil if there is none.
+func (n *node) child(token string) (child *node, line int) {
+	for _, m := range n.members {
+		if m.key == token {
+			return m.value, m.line
+		}
+	}
+	if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(n.items) {
+		return n.items[i], n.items[i].line
+	}
+	return nil, 0
+}
+
 // at returns the node that a JSON pointer leads to, or the nearest above it.
 func (n *node) at(pointer []string) *node {
 	for _, token := range pointer {
-		var next *node
-		switch n.kind {
-		case objectNode:
-			next = n.get(token)
-		case arrayNode:
-			if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(n.items) {
-				next = n.items[i]
-			}
-		}
+		next, _ := n.child(token)
 		if next == nil {
-			return n
+			break
 		}
 		n = next
 	}
 	return n
 }
 
+// all yields a node and those below it.
+func (n *node) all() iter.Seq[*node] {
+	return func(yield func(*node) bool) { n.each(yield) }
+}
+
+func (n *node) each(yield func(*node) bool) bool {
+	return yield(n) &&
+		!slices.ContainsFunc(n.items, func(item *node) bool { return !item.each(yield) }) &&
+		!slices.ContainsFunc(n.members, func(m member) bool { return !m.value.each(yield) })
+}
+
 // value returns the node as encoding/json decodes it, numbers as json.Number.
-func (n *node) value() any {
+func (n *node) value() any { return n.valueWith(func(*node, map[string]any) {}) }
+
+// valueWith is value, and calls finish with each object.
+func (n *node) valueWith(finish func(*node, map[string]any)) any {
 	switch n.kind {
 	case boolNode:
 		return n.text == "true"
@@ -102,14 +146,15 @@ func (n *node) value() any {
 	case arrayNode:
 		list := make([]any, len(n.items))
 		for i, item := range n.items {
-			list[i] = item.value()
+			list[i] = item.valueWith(finish)
 		}
 		return list
 	case objectNode:
 		object := make(map[string]any, len(n.members))
 		for i := range n.members {
-			object[n.members[i].key] = n.members[i].value.value()
+			object[n.members[i].key] = n.members[i].value.valueWith(finish)
 		}
+		finish(n, object)
 		return object
 	}
 	return nil
@@ -121,7 +166,7 @@ func (n *node) appendJSON(b []byte) []byte {
 	case boolNode, numberNode:
 		return append(b, n.text...)
 	case stringNode:
-		return appendString(b, n.text)
+		return wire.AppendString(b, n.text)
 	case arrayNode:
 		b = append(b, '[')
 		for i, item := range n.items {
@@ -137,23 +182,12 @@ func (n *node) appendJSON(b []byte) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendString(b, n.members[i].key), ':')
+			b = append(wire.AppendString(b, n.members[i].key), ':')
 			b = n.members[i].value.appendJSON(b)
 		}
 		return append(b, '}')
 	}
 	return append(b, "null"...)
-}
-
-// appendString appends a string as JSON, without the escapes that HTML needs.
-func appendString(b []byte, s string) []byte {
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(s) != nil {
-		return append(b, `""`...) // never: a string can be encoded
-	}
-	return append(b, strings.TrimSuffix(text.String(), "\n")...)
 }
 
 // pointer returns the tokens of a JSON pointer.

@@ -192,7 +192,7 @@ func describesMember(schema *node) bool {
 // properties have none.
 func removeCallRequired(schema *node) {
 	required := schema.get("required")
-	if required != nil && required.hasText("properties") && schema.get("properties").get("properties") == nil {
+	if slices.Contains(required.texts(), "properties") && schema.get("properties").get("properties") == nil {
 		schema.remove("required")
 	}
 }

@@ -101,15 +101,7 @@ func (r *schemaReader) schema(n *node) *Schema {
 	s := &Schema{node: n, Line: n.line, Title: n.str("title"), Description: n.str("description"), Format: n.str("format"), RefName: n.str("$ref")}
 	r.made[n] = s
 	s.Deprecated = n.get("deprecated").isTrue()
-	switch types := n.get("type"); {
-	case types == nil:
-	case types.kind == stringNode:
-		s.Types = []string{types.text}
-	default:
-		for _, t := range types.items {
-			s.Types = append(s.Types, t.text)
-		}
-	}
+	s.Types = n.get("type").texts()
 	if list := n.get("enum"); list != nil {
 		s.Enum = list.value().([]any) // checked by the metaschema
 	} else if one := n.get("const"); one != nil {
@@ -166,11 +158,9 @@ func refTarget(root *node, ref string) *node {
 	}
 	n := root
 	for _, token := range pointerTokens(unescapeFragment(ref[1:])) {
-		next := n.at([]string{token})
-		if next == n {
+		if n, _ = n.child(token); n == nil {
 			return nil
 		}
-		n = next
 	}
 	return n
 }
