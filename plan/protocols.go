@@ -64,12 +64,12 @@ func (r *reader) ruleList(p *Plan, rules *node) {
 		if name := item.get("jsonSchema").get("eventMetadata").str("name"); name != "" {
 			key.name = name // Typewriter removes # from the key
 		}
-		if callType != "common" && calls.Member(callType) == "" {
+		switch {
+		case callType == "common", calls.Member(callType) == "traits":
+			key.name = ""
+		case calls.Member(callType) == "":
 			r.wrong(item.line, fmt.Sprintf("rule %d", i+1), fmt.Sprintf("has the type %q", item.str("type")), "there are TRACK, IDENTIFY, GROUP, PAGE, SCREEN and COMMON")
 			continue
-		}
-		if callType == "identify" || callType == "group" || callType == "common" {
-			key.name = ""
 		}
 		version := 0
 		if v := item.get("version"); v != nil {

@@ -136,13 +136,9 @@ func (v *v3client) enqueuePointer(msg Message) error {
 }
 
 func (v *v3client) track(m Track) error {
-	if err := m.Validate(); err != nil {
+	c, err := begin(v, &m, "track", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
+	if err != nil {
 		return err
-	}
-	m.Type = "track"
-	c := v.begin(&m.MessageId, &m.Timestamp, m.Context)
-	if v.callbacks != nil {
-		c.message = m
 	}
 	return c.enqueue(&client.Track{
 		Context: c.context, Integrations: m.Integrations, Properties: m.Properties,
@@ -151,13 +147,9 @@ func (v *v3client) track(m Track) error {
 }
 
 func (v *v3client) identify(m Identify) error {
-	if err := m.Validate(); err != nil {
+	c, err := begin(v, &m, "identify", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
+	if err != nil {
 		return err
-	}
-	m.Type = "identify"
-	c := v.begin(&m.MessageId, &m.Timestamp, m.Context)
-	if v.callbacks != nil {
-		c.message = m
 	}
 	return c.enqueue(&client.Identify{
 		Context: c.context, Integrations: m.Integrations, Traits: m.Traits,
@@ -166,13 +158,9 @@ func (v *v3client) identify(m Identify) error {
 }
 
 func (v *v3client) page(m Page) error {
-	if err := m.Validate(); err != nil {
+	c, err := begin(v, &m, "page", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
+	if err != nil {
 		return err
-	}
-	m.Type = "page"
-	c := v.begin(&m.MessageId, &m.Timestamp, m.Context)
-	if v.callbacks != nil {
-		c.message = m
 	}
 	return c.enqueue(&client.Page{
 		Context: c.context, Integrations: m.Integrations, Traits: m.Properties,
@@ -181,13 +169,9 @@ func (v *v3client) page(m Page) error {
 }
 
 func (v *v3client) screen(m Screen) error {
-	if err := m.Validate(); err != nil {
+	c, err := begin(v, &m, "screen", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
+	if err != nil {
 		return err
-	}
-	m.Type = "screen"
-	c := v.begin(&m.MessageId, &m.Timestamp, m.Context)
-	if v.callbacks != nil {
-		c.message = m
 	}
 	return c.enqueue(&client.Screen{
 		Context: c.context, Integrations: m.Integrations, Properties: m.Properties,
@@ -196,13 +180,9 @@ func (v *v3client) screen(m Screen) error {
 }
 
 func (v *v3client) group(m Group) error {
-	if err := m.Validate(); err != nil {
+	c, err := begin(v, &m, "group", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
+	if err != nil {
 		return err
-	}
-	m.Type = "group"
-	c := v.begin(&m.MessageId, &m.Timestamp, m.Context)
-	if v.callbacks != nil {
-		c.message = m
 	}
 	return c.enqueue(&client.Group{
 		Context: c.context, Integrations: m.Integrations, Traits: m.Traits,
@@ -211,13 +191,9 @@ func (v *v3client) group(m Group) error {
 }
 
 func (v *v3client) alias(m Alias) error {
-	if err := m.Validate(); err != nil {
+	c, err := begin(v, &m, "alias", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
+	if err != nil {
 		return err
-	}
-	m.Type = "alias"
-	c := v.begin(&m.MessageId, &m.Timestamp, m.Context)
-	if v.callbacks != nil {
-		c.message = m
 	}
 	return c.enqueue(&client.Alias{
 		Context: c.context, Integrations: m.Integrations,
@@ -236,17 +212,22 @@ type call struct {
 // contextMaps holds maps that contexts are written by.
 var contextMaps = sync.Pool{New: func() interface{} { return make(map[string]interface{}, 8) }}
 
-// begin begins a call. With a callback the id and the time of a message are set, which
-// otherwise the root package's client does faster.
-func (v *v3client) begin(id *string, timestamp *time.Time, context *Context) call {
+// begin checks a message, and begins its call. With a callback the type, the id and the
+// time of the message are set, which otherwise the root package's client does faster.
+func begin[M Message](v *v3client, m *M, name string, typ, id *string, timestamp *time.Time, context *Context) (call, error) {
+	if err := (*m).Validate(); err != nil {
+		return call{}, err
+	}
 	c := call{client: v}
 	if v.callbacks != nil {
+		*typ = name
 		if *id == "" {
 			*id = string(wire.AppendID(nil))
 		}
 		if timestamp.IsZero() {
 			*timestamp = time.Now()
 		}
+		c.message = *m
 	}
 	c.fields.MessageId = *id
 	if !timestamp.IsZero() {
@@ -256,7 +237,7 @@ func (v *v3client) begin(id *string, timestamp *time.Time, context *Context) cal
 		c.context = contextMaps.Get().(map[string]interface{})
 		context.addTo(c.context)
 	}
-	return c
+	return c, nil
 }
 
 // enqueue queues a call of the root package's client.

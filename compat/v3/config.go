@@ -1,9 +1,13 @@
 package analytics
 
 import (
+	"cmp"
 	"fmt"
+	"log"
 	"log/slog"
 	"net/http"
+	"os"
+	"strings"
 	"time"
 
 	client "github.com/seed-45eadc4a/analytics-go"
@@ -100,23 +104,13 @@ func (c Config) withDefaults() (Config, error) {
 	case c.ShutdownTimeout < 0:
 		return c, ConfigError{"negative shutdown timeouts are not supported", "ShutdownTimeout", c.ShutdownTimeout}
 	}
-	if c.Endpoint == "" {
-		c.Endpoint = DefaultEndpoint
-	}
-	if c.Interval == 0 {
-		c.Interval = DefaultInterval
-	}
+	c.Endpoint = cmp.Or(c.Endpoint, DefaultEndpoint)
+	c.Interval = cmp.Or(c.Interval, DefaultInterval)
+	c.BatchSize = cmp.Or(c.BatchSize, DefaultBatchSize)
+	c.MaxRetries = cmp.Or(c.MaxRetries, DefaultMaxRetries)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, DefaultShutdownTimeout)
 	if c.Logger == nil {
-		c.Logger = defaultLogger()
-	}
-	if c.BatchSize == 0 {
-		c.BatchSize = DefaultBatchSize
-	}
-	if c.MaxRetries == 0 {
-		c.MaxRetries = DefaultMaxRetries
-	}
-	if c.ShutdownTimeout == 0 {
-		c.ShutdownTimeout = DefaultShutdownTimeout
+		c.Logger = StdLogger(log.New(os.Stderr, "analytics ", log.LstdFlags))
 	}
 	return c, nil
 }
@@ -125,7 +119,7 @@ func (c Config) withDefaults() (Config, error) {
 // its defaults.
 func (c *Config) base() client.Config {
 	base := client.Config{
-		Endpoint:    batchURL(c.Endpoint),
+		Endpoint:    strings.TrimRight(c.Endpoint, "/") + "/v1/batch",
 		FlushAt:     c.BatchSize,
 		FlushAfter:  c.Interval,
 		HTTPClient:  &http.Client{Transport: c.Transport},
@@ -149,14 +143,6 @@ func (c *Config) base() client.Config {
 func (c *Config) errorf(format string, args ...interface{}) {
 	defer func() { _ = recover() }()
 	c.Logger.Errorf(format, args...)
-}
-
-// batchURL appends the path of batches to an endpoint, whatever it ends in.
-func batchURL(endpoint string) string {
-	for len(endpoint) > 0 && endpoint[len(endpoint)-1] == '/' {
-		endpoint = endpoint[:len(endpoint)-1]
-	}
-	return endpoint + "/v1/batch"
 }
 
 // refused returns the ConfigError for what the root package's client has against a

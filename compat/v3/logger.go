@@ -4,7 +4,6 @@ import (
 	"context"
 	"log"
 	"log/slog"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -35,8 +34,6 @@ func (l stdLogger) Logf(format string, args ...interface{}) {
 func (l stdLogger) Errorf(format string, args ...interface{}) {
 	l.logger.Printf("ERROR: "+format, args...)
 }
-
-func defaultLogger() Logger { return StdLogger(log.New(os.Stderr, "analytics ", log.LstdFlags)) }
 
 // handler passes the log of the root package's client on to a Logger.
 type handler struct {

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -8,13 +9,7 @@ import (
 )
 
 // initialisms are written in capitals, as Go's names have them.
-var initialisms = func() map[string]bool {
-	all := map[string]bool{}
-	for _, s := range strings.Fields("API ASCII CPU CSS DNS EOF GUID HTML HTTP HTTPS ID IP JSON QPS RAM RPC SKU SLA SMTP SQL SSH TCP TLS TTL UDP UI UID URI URL UTF8 UUID VM XML") {
-		all[s] = true
-	}
-	return all
-}()
+var initialisms = strings.Fields("API ASCII CPU CSS DNS EOF GUID HTML HTTP HTTPS ID IP JSON QPS RAM RPC SKU SLA SMTP SQL SSH TCP TLS TTL UDP UI UID URI URL UTF8 UUID VM XML")
 
 // words cuts a name of the plan into words: at what is no letter and no digit, and where a
 // capital follows a small letter.
@@ -45,7 +40,7 @@ func words(s string) []string {
 func part(s string) string {
 	var b strings.Builder
 	for _, w := range words(s) {
-		if upper := strings.ToUpper(w); initialisms[upper] {
+		if upper := strings.ToUpper(w); slices.Contains(initialisms, upper) {
 			b.WriteString(upper)
 			continue
 		}

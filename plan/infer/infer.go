@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
@@ -219,19 +220,9 @@ var guessed = []string{"uuid", "date-time", "date", "email", "ipv4", "uri"}
 
 func (x *Inference) addString(v *value, s string) {
 	if v.types[stringType]++; v.types[stringType] == 1 {
-		v.formats = guessed
+		v.formats = slices.Clone(guessed)
 	}
-	if len(v.formats) > 0 {
-		var left []string
-		for _, name := range v.formats {
-			if formats.All()[name](s) == nil {
-				left = append(left, name)
-			}
-		}
-		if len(left) < len(v.formats) {
-			v.formats = left
-		}
-	}
+	v.formats = slices.DeleteFunc(v.formats, func(name string) bool { return formats.All()[name](s) != nil })
 	switch {
 	case v.manyTexts:
 	case len(s) > maxEnumBytes || len(v.texts) >= x.config.MaxEnum && v.texts[s] == 0:
@@ -289,10 +280,9 @@ func (x *Inference) merge(into, from *value) {
 	}
 	if from.types[stringType] > 0 {
 		if first {
-			into.formats = from.formats
-		} else {
-			into.formats = intersect(into.formats, from.formats)
+			into.formats = slices.Clone(from.formats)
 		}
+		into.formats = slices.DeleteFunc(into.formats, func(name string) bool { return !slices.Contains(from.formats, name) })
 	}
 	into.open = into.open || from.open
 	into.deep = into.deep || from.deep
@@ -341,16 +331,4 @@ func (x *Inference) mergeMapping(into, from *value) {
 	for _, m := range from.members {
 		x.merge(into.mapping, m)
 	}
-}
-
-func intersect(a, b []string) []string {
-	var both []string
-	for _, s := range a {
-		for _, t := range b {
-			if s == t {
-				both = append(both, s)
-			}
-		}
-	}
-	return both
 }

@@ -3,13 +3,14 @@ package infer
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 // WriteTo writes the plan of the calls so far as YAML, the same for the same calls in any
@@ -261,11 +262,5 @@ func quote(s string) string {
 	if plain.MatchString(s) && !reserved.MatchString(s) {
 		return s
 	}
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(s) != nil {
-		return `""` // never: a string can be encoded
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(wire.AppendString(nil, s))
 }

@@ -18,10 +18,9 @@ var Names = []string{
 
 // All returns the formats of all Names, which check what is a string and let anything
 // else pass.
-func All() map[string]func(v any) error { return all() }
-
-// all asks the library for its formats, which it shows only in compiled schemas.
-var all = sync.OnceValue(func() map[string]func(v any) error {
+//
+// The library shows its formats only in compiled schemas.
+var All = sync.OnceValue(func() map[string]func(v any) error {
 	known := map[string]func(v any) error{}
 	for i, name := range Names {
 		compiler := jsonschema.NewCompiler()
