@@ -132,14 +132,7 @@ func (d *differ) schema(pointer string, before, after *Schema) {
 	d.values(pointer, before, after)
 	d.limits(pointer, before, after)
 	d.properties(pointer, before, after)
-	switch {
-	case before.Items != nil && after.Items != nil:
-		d.schema(pointer+"/*", before.Items, after.Items)
-	case after.Items != nil:
-		d.add(before.Line, after.Items.Line, pointer+"/*", "is now described", true, false)
-	case before.Items != nil:
-		d.add(before.Items.Line, after.Line, pointer+"/*", "is not described any more", false, true)
-	}
+	d.part(pointer+"/*", before, after, before.Items, after.Items)
 	d.others(pointer, before, after)
 }
 
@@ -305,19 +298,26 @@ func (d *differ) properties(pointer string, before, after *Schema) {
 }
 
 func (d *differ) additional(pointer string, before, after *Schema) {
-	at := pointer + "/*"
 	switch {
 	case before.Closed && after.Closed:
 	case after.Closed:
 		d.add(before.Line, after.Line, pointer, "may not have other properties any more", true, false)
 	case before.Closed:
 		d.add(before.Line, after.Line, pointer, "may now have other properties", false, false)
-	case before.Additional != nil && after.Additional != nil:
-		d.schema(at, before.Additional, after.Additional)
-	case after.Additional != nil:
-		d.add(before.Line, after.Additional.Line, at, "is now described", true, false)
-	case before.Additional != nil:
-		d.add(before.Additional.Line, after.Line, at, "is not described any more", false, true)
+	default:
+		d.part(pointer+"/*", before, after, before.Additional, after.Additional)
+	}
+}
+
+// part compares the schemas of a list's items or of other properties, which may be nil.
+func (d *differ) part(pointer string, before, after, old, new *Schema) {
+	switch {
+	case old != nil && new != nil:
+		d.schema(pointer, old, new)
+	case new != nil:
+		d.add(before.Line, new.Line, pointer, "is now described", true, false)
+	case old != nil:
+		d.add(old.Line, after.Line, pointer, "is not described any more", false, true)
 	}
 }
 
