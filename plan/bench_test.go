@@ -8,7 +8,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// BenchmarkJudge holds a call of 8 properties against a plan of 50 events.
+// BenchmarkJudge checks a call with 8 properties against a plan of 50 events.
 func BenchmarkJudge(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("plan: bench\ntrack:\n")

@@ -17,38 +17,37 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/formats"
 )
 
-// The drafts of JSON Schema that are read.
+// The supported drafts of JSON Schema.
 const (
 	draft2020 = "https://json-schema.org/draft/2020-12/schema"
 	draft7    = "http://json-schema.org/draft-07/schema"
 )
 
-// Limits of a schema, so that whatever a file says ends soon.
+// Limits that bound the time to compile a schema and to check a call.
 const (
-	maxSchemas      = 3000 // in an entry
+	maxSchemas      = 3000 // per entry
 	maxPatternBytes = 4096
 	maxPatternSize  = 5000    // instructions of the compiled expression
-	maxNumberDigits = 1000    // of a number, with the zeros that its exponent stands for
-	maxSteps        = 1 << 16 // of judging a call, and two more for each of its bytes
+	maxNumberDigits = 1000    // per number, including the zeros of its exponent
+	maxSteps        = 1 << 16 // per call, plus two for each of its bytes
 )
 
-// A rule is a compiled schema, and what of a call it holds for.
+// A rule is a compiled schema and the part of a call that it applies to.
 type rule struct {
-	entry  string // for problems
+	entry  string // name of the entry in problems
 	line   int
-	root   *node    // the schema
-	member *node    // in root, the schema of properties or traits
-	base   []string // where in a call the schema begins
-	draft  string   // unless $schema says otherwise
+	root   *node    // the whole schema
+	member *node    // the schema of properties or traits, within root
+	base   []string // path in a call to the value that root describes
+	draft  string   // used if root has no $schema
 
-	matcher *matcher // accepts what surely is as the schema says
+	matcher *matcher // the fast path
 
 	mu     sync.Mutex
 	schema *jsonschema.Schema
-	steps  int // that the validation under way may still take; guarded by mu
+	steps  int // left for the current validation; guarded by mu
 }
 
-// compile compiles the schemas of all entries.
 func (r *reader) compile(p *Plan) {
 	for i, e := range p.events {
 		r.compileRule(e.rule, i)
@@ -91,7 +90,6 @@ func (r *reader) compileRule(rule *rule, number int) {
 	rule.matcher = newMatcher(rule.schema)
 }
 
-// draftOf returns the draft of a schema.
 func (r *reader) draftOf(rule *rule) string {
 	text := rule.root.str("$schema")
 	switch strings.TrimSuffix(text, "#") {
@@ -106,7 +104,7 @@ func (r *reader) draftOf(rule *rule) string {
 	return rule.draft
 }
 
-// checkSchema finds what would take too long, or is likely a mistake.
+// checkSchema reports broken references and exceeded limits.
 func (r *reader) checkSchema(rule *rule) {
 	count := 0
 	for n := range rule.root.schemas() {
@@ -118,15 +116,15 @@ func (r *reader) checkSchema(rule *rule) {
 			r.checkRef(rule, ref)
 		}
 	}
-	for n := range rule.root.all() { // numbers that take long to reckon with
+	for n := range rule.root.all() {
 		if n.kind == numberNode && outOfRange(n.text) {
 			r.wrong(n.line, rule.entry, fmt.Sprintf("the number %s is out of range", shorten(n.text)), fmt.Sprintf("numbers have at most %d digits", maxNumberDigits))
 		}
 	}
 }
 
-// checkRef refuses references to what is not in the file, and says what there is. Those
-// to an $id are left to the compiler.
+// checkRef reports a reference to a definition that does not exist. The compiler checks
+// references to an $id.
 func (r *reader) checkRef(rule *rule, ref *node) {
 	if ref.kind != stringNode || !strings.HasPrefix(ref.text, "#/") || hasID(rule.root) {
 		return
@@ -161,8 +159,8 @@ func hasID(schema *node) bool {
 	return false
 }
 
-// outOfRange reports whether a number has so many digits, written out, that exact
-// arithmetic with it takes long.
+// outOfRange reports whether a number, written without an exponent, has more than
+// maxNumberDigits digits. Exact arithmetic with such numbers is slow.
 func outOfRange(text string) bool {
 	if len(text) > maxNumberDigits {
 		return true
@@ -175,7 +173,7 @@ func outOfRange(text string) bool {
 	return err != nil || math.Abs(float64(e)) > maxNumberDigits
 }
 
-// refused reports what the compiler has against a schema.
+// refused reports the compiler's error.
 func (r *reader) refused(rule *rule, err error) {
 	var invalid *jsonschema.SchemaValidationError
 	var remote *jsonschema.LoadURLError
@@ -201,7 +199,7 @@ func (r *reader) refused(rule *rule, err error) {
 	r.wrong(rule.line, rule.entry, "has a schema that is wrong: "+err.Error(), "")
 }
 
-// notSchema reports where a schema is not as its metaschema says.
+// notSchema reports the first violation of the metaschema, preferring nested values.
 func (r *reader) notSchema(rule *rule, err *jsonschema.ValidationError) {
 	leaf, depth := err, 0
 	var look func(e *jsonschema.ValidationError)
@@ -219,11 +217,11 @@ func (r *reader) notSchema(rule *rule, err *jsonschema.ValidationError) {
 	r.wrong(rule.lineAt(leaf.InstanceLocation), rule.entry, fmt.Sprintf("%s is not JSON Schema: %s", strings.TrimPrefix(at, "/"), text), "")
 }
 
-// english writes what the library says of its errors.
+// english formats the library's messages.
 var english = message.NewPrinter(language.English)
 
-// lineAt returns the line of what a pointer into the schema leads to: that of its key
-// where it has one.
+// lineAt returns the line of the value that a JSON pointer selects in the schema, or of
+// its key if it has one.
 func (rule *rule) lineAt(tokens []string) int {
 	n, line := rule.root, rule.line
 	for _, token := range tokens {
@@ -236,7 +234,7 @@ func (rule *rule) lineAt(tokens []string) int {
 	return line
 }
 
-// findRef returns the $ref that led to a URL.
+// findRef returns the $ref that resolves to url, or nil.
 func findRef(schema *node, url string) *node {
 	for n := range schema.schemas() {
 		ref := n.get("$ref")
@@ -251,7 +249,7 @@ func findRef(schema *node, url string) *node {
 	return nil
 }
 
-// lineOf returns the line of a string, or of a key, with a text.
+// lineOf returns the line of the first string or key equal to text.
 func (rule *rule) lineOf(text string) int {
 	for n := range rule.root.all() {
 		if n.kind == stringNode && n.text == text {
@@ -266,14 +264,14 @@ func (rule *rule) lineOf(text string) int {
 	return rule.line
 }
 
-// refusal loads nothing: a plan is complete in its file.
+// A refusal is a loader that refuses every URL.
 type refusal struct{}
 
 func (refusal) Load(url string) (any, error) {
 	return nil, errors.New("nothing is fetched")
 }
 
-// pattern compiles an expression whose size is bounded.
+// pattern compiles a regular expression of bounded size.
 func (rule *rule) pattern(text string) (jsonschema.Regexp, error) {
 	e, size, err := compilePattern(text)
 	if err != nil {
@@ -301,7 +299,7 @@ func compilePattern(text string) (*regexp.Regexp, int, error) {
 	return e, len(program.Inst), err
 }
 
-// A steppingPattern takes steps for the text that it looks at.
+// A steppingPattern is a regular expression that counts the steps of its matches.
 type steppingPattern struct {
 	*regexp.Regexp
 	size int
@@ -313,25 +311,25 @@ func (p *steppingPattern) MatchString(s string) bool {
 	return p.Regexp.MatchString(s)
 }
 
-// stepFormat is the format of schemas that have none: the library asks for it first, so
-// that it counts the schemas that it comes by.
+// The library checks a schema's format first, so every schema without a format gets
+// stepFormat, which counts the schema as a step.
 const (
 	stepFormat  = "plan-step"
-	regexFormat = "plan-regex" // stands for regex, which the library does not let others define
+	regexFormat = "plan-regex" // replaces regex, which the library reserves
 )
 
-// errTooManySteps is what a validation that takes too long panics with, and is recovered
-// from where it began: the library cannot be interrupted.
+// errTooManySteps is the panic value that ends a validation after too many steps. The
+// library has no other way to interrupt one; validate recovers it.
 var errTooManySteps = errors.New("the schema takes too long to judge")
 
-// step counts what a validation does.
+// step takes n steps, and panics if none are left.
 func (rule *rule) step(n int) {
 	if rule.steps -= n; rule.steps < 0 {
 		panic(errTooManySteps)
 	}
 }
 
-// formats returns all formats, so that they count steps.
+// formats returns all formats, each of which takes a step.
 func (rule *rule) formats() []*jsonschema.Format {
 	counting := []*jsonschema.Format{
 		{Name: stepFormat, Validate: func(any) error { rule.step(1); return nil }},
@@ -350,7 +348,8 @@ func (rule *rule) formats() []*jsonschema.Format {
 	return counting
 }
 
-// librarySchema returns a schema for the library, in which every schema has a format.
+// librarySchema returns the schema that the library compiles: root with a format in
+// every subschema.
 func librarySchema(root *node) any {
 	schemas := map[*node]bool{}
 	for n := range root.schemas() {

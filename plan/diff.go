@@ -9,28 +9,28 @@ import (
 	"strings"
 )
 
-// A Change is one difference between two plans, and whom it breaks.
+// A Change is one difference between two plans.
 type Change struct {
-	Type    string `json:"type"`            // of the calls
-	Event   string `json:"event,omitempty"` // their name
-	Pointer string `json:"pointer"`         // into the call; * stands for each item, and for each other property
-	Text    string `json:"text"`            // what changed, as in: is now required
+	Type    string `json:"type"`            // the calls' type
+	Event   string `json:"event,omitempty"` // the calls' name
+	Pointer string `json:"pointer"`         // JSON pointer into the call; * stands for any item or any other property
+	Text    string `json:"text"`            // for example: is now required
 
-	// BreaksSenders reports that calls that were as planned may not be any more, and
-	// programs that send them have to change. A property that was not planned is taken
-	// not to have been sent.
+	// BreaksSenders reports that calls that matched the old plan can violate the new
+	// one, so programs that send them must change. Diff assumes that programs do not
+	// send properties that the old plan does not list.
 	BreaksSenders bool `json:"breaksSenders"`
 
-	// BreaksReceivers reports that what receivers could rely on does not hold any more:
-	// a property or an event may be missing, or have values that it could not have
-	// before. Receivers are taken to ignore what they do not know.
+	// BreaksReceivers reports that receivers can get calls that the old plan ruled out:
+	// a property or an event can be missing, or have new values. Diff assumes that
+	// receivers ignore properties they do not know.
 	BreaksReceivers bool `json:"breaksReceivers"`
 
-	OldLine int `json:"oldLine,omitempty"` // in the old file, from 1; 0 where it has no place there
-	NewLine int `json:"newLine,omitempty"` // in the new one
+	OldLine int `json:"oldLine,omitempty"` // line in the old file, from 1; 0 if there is none
+	NewLine int `json:"newLine,omitempty"` // line in the new file
 }
 
-// String returns the change in one line, as in
+// String returns the change in one line:
 //
 //	track "Order Completed": /properties/total is now required (breaks senders)
 func (c Change) String() string {
@@ -53,12 +53,13 @@ func (c Change) String() string {
 	return at + c.Text + " (breaks " + strings.Join(breaks, " and ") + ")"
 }
 
-// Diff returns how a new plan differs from an old one, in the order of the old file, and
-// then what only the new one has. Titles, descriptions and examples are no differences.
+// Diff returns the changes from the plan old to the plan new: first those of the events
+// in old, in file order, then events that only new has. It ignores titles, descriptions
+// and examples.
 //
-// It compares types, required and other properties, lists of values, formats, patterns
-// and bounds, also of items and of what $ref leads to. A difference in any other keyword is
-// told as one, and counts as breaking both, since whom it breaks is not known.
+// Diff compares types, required and additional properties, enums, formats, patterns and
+// bounds, including those of items and of $ref targets. A change to any other keyword is
+// one Change that breaks both senders and receivers.
 func Diff(old, new *Plan) []Change {
 	d := &differ{}
 	for _, before := range old.events {
@@ -81,11 +82,11 @@ func Diff(old, new *Plan) []Change {
 	return d.changes
 }
 
-// A differ compares the schemas of one event.
+// A differ collects the changes between two plans.
 type differ struct {
 	event    *Event
 	changes  []Change
-	compared map[[2]*Schema]bool // a pair is told of once: schemas may refer to themselves
+	compared map[[2]*Schema]bool // pairs already compared; schemas can be recursive
 }
 
 func (d *differ) add(oldLine, newLine int, pointer, text string, senders, receivers bool) {
@@ -95,8 +96,8 @@ func (d *differ) add(oldLine, newLine int, pointer, text string, senders, receiv
 	})
 }
 
-// gone tells of an event that the new plan does not have: whoever sends it is refused,
-// unless there is an entry for any name, and whoever waits for it gets nothing.
+// gone adds the change of an event that is missing in the new plan. It breaks senders
+// unless the new plan has an entry for any name.
 func (d *differ) gone(before *Event, new *Plan) {
 	text := "is not planned any more"
 	senders := new.Judges(before.Type) && new.Find(before.Type, before.Name) == nil
@@ -106,7 +107,7 @@ func (d *differ) gone(before *Event, new *Plan) {
 	d.add(before.Line, 0, "", text, senders, true)
 }
 
-// common compares what holds for every call.
+// common compares the schemas that apply to every call.
 func (d *differ) common(old, new *Plan) {
 	text := func(p *Plan) string {
 		if p.common == nil {
@@ -120,7 +121,6 @@ func (d *differ) common(old, new *Plan) {
 	}
 }
 
-// schema compares the schemas of one value.
 func (d *differ) schema(pointer string, before, after *Schema) {
 	before, after = before.Resolve(), after.Resolve()
 	pair := [2]*Schema{before, after}
@@ -136,10 +136,10 @@ func (d *differ) schema(pointer string, before, after *Schema) {
 	d.others(pointer, before, after)
 }
 
-// allTypes are those of a schema that does not say.
+// allTypes are the types of a schema without a type keyword.
 var allTypes = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// typeSet returns the types of a schema; number has integer in it.
+// typeSet returns the types of a schema; number includes integer.
 func typeSet(s *Schema) map[string]bool {
 	types := s.Types
 	if len(types) == 0 {
@@ -174,7 +174,7 @@ func typesText(s *Schema) string {
 	return describeTypes(s.Types)
 }
 
-// values compares lists of values.
+// values compares enums.
 func (d *differ) values(pointer string, before, after *Schema) {
 	switch {
 	case before.Enum == nil && after.Enum == nil:
@@ -192,7 +192,7 @@ func (d *differ) values(pointer string, before, after *Schema) {
 	}
 }
 
-// without returns the values of a list that others do not have.
+// without returns the values of list that are not in others.
 func without(list, others []any) []any {
 	have := map[string]bool{}
 	for _, v := range others {
@@ -201,7 +201,7 @@ func without(list, others []any) []any {
 	return slices.DeleteFunc(slices.Clone(list), func(v any) bool { return have[canonical(v)] })
 }
 
-// canonical returns the JSON of a value, the same for numbers that are equal.
+// canonical returns a value as JSON; equal numbers have the same text.
 func canonical(v any) string {
 	if n, ok := v.(json.Number); ok {
 		if r, ok := new(big.Rat).SetString(string(n)); ok {
@@ -223,8 +223,8 @@ func listValues(values []any) string {
 	return strings.Join(texts, " or ")
 }
 
-// limits are the keywords that narrow what is allowed: bounds from below and from above,
-// and others, whose values cannot be compared.
+// limits are the keywords that restrict a value: lower bounds, upper bounds, and others,
+// whose values have no order.
 var limits = []struct {
 	keyword      string
 	lower, upper bool
@@ -266,7 +266,7 @@ func compareNumbers(a, b string) int {
 	return x.Cmp(y)
 }
 
-// properties compares those of objects.
+// properties compares the properties of objects.
 func (d *differ) properties(pointer string, before, after *Schema) {
 	for _, old := range before.Properties {
 		at := pointer + pointerTo(old.Name)
@@ -309,7 +309,7 @@ func (d *differ) additional(pointer string, before, after *Schema) {
 	}
 }
 
-// part compares the schemas of a list's items or of other properties, which may be nil.
+// part compares the schemas of items or of additional properties, which may be nil.
 func (d *differ) part(pointer string, before, after, old, new *Schema) {
 	switch {
 	case old != nil && new != nil:
@@ -321,7 +321,7 @@ func (d *differ) part(pointer string, before, after, old, new *Schema) {
 	}
 }
 
-// comparedKeywords are the keywords that are compared one by one, and those that do not count.
+// comparedKeywords are the keywords that have their own comparison or are ignored.
 var comparedKeywords = map[string]bool{
 	"title": true, "description": true, "examples": true, "default": true, "deprecated": true, "$comment": true, "readOnly": true, "writeOnly": true,
 	"$schema": true, "$id": true, "$defs": true, "definitions": true, "type": true, "enum": true, "const": true, "format": true, "pattern": true,
@@ -330,7 +330,7 @@ var comparedKeywords = map[string]bool{
 	"maximum": true, "exclusiveMaximum": true, "maxLength": true, "maxItems": true, "maxProperties": true,
 }
 
-// others tells of the keywords whose changes are not weighed, such as anyOf.
+// others compares all other keywords, such as anyOf, as a whole.
 func (d *differ) others(pointer string, before, after *Schema) {
 	var keys []string
 	for _, n := range []*node{before.node, after.node} {
@@ -351,7 +351,7 @@ func (d *differ) others(pointer string, before, after *Schema) {
 	}
 }
 
-// jsonOf returns the JSON of a node, without regard to the order of members.
+// jsonOf returns a node as JSON with sorted keys.
 func jsonOf(n *node) string {
 	if n == nil {
 		return ""

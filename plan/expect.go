@@ -8,28 +8,28 @@ import (
 	"sync"
 )
 
-// A TB is what is needed here of a *testing.T, *testing.B or *testing.F.
+// A TB is the part of testing.TB that Expect uses.
 type TB interface {
 	Helper()
 	Errorf(format string, args ...any)
 }
 
-// Calls are what came to a server: a *mockserver.Server or a mockserver.View. Bodies
-// yields the JSON of each call.
+// Calls are received calls: a *mockserver.Server or a mockserver.View. Bodies yields the
+// JSON of each call.
 type Calls interface {
 	Bodies() iter.Seq[[]byte]
 }
 
-// Expect fails the test unless calls came, and all are as the plan of a file says. It
-// lists every violation of every call, grouped, with the line of the plan:
+// Expect fails the test unless there are calls and all of them match the plan in file. It
+// reports every violation with its line in the plan, grouped:
 //
 //	srv := mockserver.RunT(t)
 //	… // send calls, and close the client
 //	plan.Expect(t, srv, "plan.yaml")
 //
-// It does not wait, and the test goes on: call it when what the test does is done, and
-// was flushed. A file is read once for all tests of
-// a process; one that is no plan fails each of them, and says why.
+// Expect does not wait for calls: flush or close the client first. The test continues
+// after a failure. Each process reads a file once. If the file is not a valid plan, every
+// test that uses it fails with the problems.
 func Expect(t TB, calls Calls, file string) {
 	t.Helper()
 	all, err := expectation(file)
@@ -54,8 +54,8 @@ func Expect(t TB, calls Calls, file string) {
 	}
 }
 
-// Unused returns the planned events of a file that no call was held against in any
-// [Expect] of this process, in the order of the file. Ask for it when all tests are done:
+// Unused returns the events of a plan that no call in any [Expect] of this process
+// matched, in file order. Call it after all tests:
 //
 //	func TestMain(m *testing.M) {
 //		code := m.Run()
@@ -84,16 +84,16 @@ func withHint(err error) error {
 	return err
 }
 
-// expectations has a report for each plan of this process's tests, by path. It counts how
-// often the plan's entries were used.
+// expectations maps the absolute path of a plan to the report that counts its used
+// entries.
 var expectations = struct {
 	sync.Mutex // also guards the reports
 	reports    map[string]*Report
 }{reports: map[string]*Report{}}
 
-// expectation returns the report of a file's plan. It reads the file if it has not yet.
+// expectation returns the report of the plan in file, which it reads on first use.
 func expectation(file string) (*Report, error) {
-	path, err := filepath.Abs(file) // a test may change its directory
+	path, err := filepath.Abs(file) // a test may change its working directory
 	if err != nil {
 		path = file
 	}

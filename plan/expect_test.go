@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// came are calls that came to a server.
+// came are received calls.
 type came []string
 
 func (c came) Bodies() iter.Seq[[]byte] {
@@ -26,7 +26,7 @@ func (c came) Bodies() iter.Seq[[]byte] {
 	}
 }
 
-// A fakeTB takes down how a test fails.
+// A fakeTB records failures.
 type fakeTB struct{ failures []string }
 
 func (*fakeTB) Helper() {}
@@ -151,7 +151,6 @@ func TestReportCounts(t *testing.T) {
 	}
 }
 
-// Names of properties that never end take no memory without an end.
 func TestReportIsBounded(t *testing.T) {
 	p := shop(t)
 	r := p.NewReport()

@@ -10,18 +10,18 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// An explainer turns the errors of the library into violations.
+// An explainer converts the library's errors to violations.
 type explainer struct {
 	rule       *rule
-	subject    any       // the value that was judged
-	frame      Violation // what all of them have
+	subject    any       // the checked value
+	frame      Violation // the fields that all violations share
 	violations []Violation
 }
 
-// maxViolations is how many violations of one call are told.
+// maxViolations is the maximum number of violations per call.
 const maxViolations = 100
 
-// add adds a violation of the value at tokens.
+// add adds a violation for the value at the path tokens.
 func (x *explainer) add(k Kind, tokens []string, line int, expected, near string) {
 	if len(x.violations) >= maxViolations {
 		return
@@ -35,7 +35,7 @@ func (x *explainer) add(k Kind, tokens []string, line int, expected, near string
 	x.violations = append(x.violations, v)
 }
 
-// valueAt returns the value that a pointer leads to.
+// valueAt returns the value at the path tokens, if it exists.
 func valueAt(value any, tokens []string) (any, bool) {
 	for _, token := range tokens {
 		switch v := value.(type) {
@@ -58,13 +58,13 @@ func valueAt(value any, tokens []string) (any, bool) {
 	return value, true
 }
 
-// schemaOf returns the pointer of the schema that an error is about.
+// schemaOf returns the path of the schema that caused an error.
 func schemaOf(err *jsonschema.ValidationError) []string {
 	_, fragment, _ := strings.Cut(err.SchemaURL, "#")
 	return pointerTokens(unescapeFragment(fragment))
 }
 
-// walk adds the violations that an error and its causes are.
+// walk adds the violations for an error and its causes.
 func (x *explainer) walk(err *jsonschema.ValidationError) {
 	at, schema := err.InstanceLocation, schemaOf(err)
 	n := x.rule.root.at(schema)
@@ -114,7 +114,7 @@ func (x *explainer) walk(err *jsonschema.ValidationError) {
 	}
 }
 
-// missing adds required properties that are not there.
+// missing adds a violation for each missing required property.
 func (x *explainer) missing(at, names, schema []string, line int, beside string) {
 	n := x.rule.root.at(schema)
 	for _, name := range names {
@@ -127,7 +127,7 @@ func (x *explainer) missing(at, names, schema []string, line int, beside string)
 	}
 }
 
-// unplannedProperty adds a property that the schema n does not allow.
+// unplannedProperty adds a violation for a property that the schema n does not allow.
 func (x *explainer) unplannedProperty(at []string, n *node, line int) {
 	parent, _ := valueAt(x.subject, at[:len(at)-1])
 	has, _ := parent.(map[string]any)
@@ -142,8 +142,8 @@ func (x *explainer) unplannedProperty(at []string, n *node, line int) {
 	x.add(UnplannedProperty, at, line, "no such property", nearest(at[len(at)-1], candidates))
 }
 
-// parentSchema returns the pointer of the schema in which one below properties or
-// unevaluatedProperties stands.
+// parentSchema returns the path of the schema that contains a properties or
+// unevaluatedProperties keyword with the given schema.
 func parentSchema(schema []string) []string {
 	if n := len(schema); n >= 2 && schema[n-2] == "properties" {
 		return schema[:n-2]
@@ -151,8 +151,7 @@ func parentSchema(schema []string) []string {
 	return schema[:max(0, len(schema)-1)]
 }
 
-// alternatives adds what keeps a value from the alternative that is nearest: that which
-// is right for the longest way into the value.
+// alternatives adds the violations of the alternative with the fewest violations.
 func (x *explainer) alternatives(err *jsonschema.ValidationError, at []string, line int) {
 	var types []string
 	var best []Violation
@@ -176,7 +175,7 @@ func (x *explainer) alternatives(err *jsonschema.ValidationError, at []string, l
 	x.violations = append(x.violations, best[:min(len(best), maxViolations-len(x.violations))]...)
 }
 
-// describe says what a schema allows, in a few words.
+// describe returns a short description of the values that a schema allows.
 func describe(n *node) string {
 	if list := n.get("enum"); list != nil && list.kind == arrayNode {
 		return describeValues(list.value().([]any))
@@ -203,7 +202,7 @@ func describeTypes(types []string) string {
 	return strings.Join(words, " or ")
 }
 
-// describeValues lists values, the first twenty of them.
+// describeValues lists the first twenty values.
 func describeValues(values []any) string {
 	if len(values) == 1 {
 		return excerpt(values[0])
@@ -223,7 +222,7 @@ func describeValues(values []any) string {
 	return b.String()
 }
 
-// nearValue returns the planned value that was perhaps meant.
+// nearValue returns the allowed value with the closest spelling, or "".
 func nearValue(got any, want []any) string {
 	word, ok := got.(string)
 	if !ok {
@@ -241,8 +240,8 @@ func nearValue(got any, want []any) string {
 	return ""
 }
 
-// describeBound says what a keyword wants that a value of the right type does not hold.
-// Numbers are those of the file, with its digits.
+// describeBound describes the requirement of a keyword that a value of the right type
+// does not meet. It quotes numbers as the plan writes them.
 func describeBound(k jsonschema.ErrorKind, n *node) string {
 	text := func(key string) string {
 		if v := n.get(key); v != nil {

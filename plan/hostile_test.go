@@ -15,13 +15,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// nested returns text n deep.
+// nested returns inner in n pairs of open and closing.
 func nested(open, inner, closing string, n int) string {
 	return strings.Repeat(open, n) + inner + strings.Repeat(closing, n)
 }
 
-// Whatever a file says, it is read or refused soon, and calls are judged soon: nothing
-// hangs, panics or asks another host. A test that hangs is ended by the time-out of go test.
+// Reading any file and judging any call ends soon, without a panic or a network request.
+// The time limit of go test detects hangs.
 func TestHostilePlansEndSoon(t *testing.T) {
 	var asked atomic.Int32
 	host := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -36,7 +36,7 @@ func TestHostilePlansEndSoon(t *testing.T) {
 	deepList := nested("[", "", "]", 60)
 	for _, c := range []struct {
 		name, schema, properties string
-		refused                  string // a part of the error; empty if the plan is read
+		refused                  string // substring of the error; empty if the plan is valid
 	}{
 		{"reference to itself", `{"$ref":"#"}`, `{}`, ""},
 		{"references in a circle", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"allOf":[{"$ref":"#/$defs/a"}]}}}`, `{}`, ""},
@@ -150,7 +150,7 @@ func TestHostileYAMLEndsSoon(t *testing.T) {
 	}
 }
 
-// hostileSchema makes a schema of keywords that belong together or do not.
+// hostileSchema returns a random schema; its keywords may not fit together.
 func hostileSchema(r *rand.Rand, depth int) any {
 	if depth == 0 || r.IntN(12) == 0 {
 		return []any{true, false, object{}, object{"$ref": "#"}, object{"type": "string"}, nil, 7, "x", []any{}}[r.IntN(9)]
@@ -212,7 +212,7 @@ func TestRandomHostilePlansEndSoon(t *testing.T) {
 	}
 }
 
-// FuzzParse reads a plan, and judges a call by it.
+// FuzzParse reads a plan and judges a call with it.
 func FuzzParse(f *testing.F) {
 	for _, file := range []string{"testdata/shop.yaml", "testdata/protocols-rules.json", "testdata/protocols-events.json"} {
 		text, err := os.ReadFile(file)
@@ -241,7 +241,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzJudge judges calls of any bytes.
+// FuzzJudge judges arbitrary bytes.
 func FuzzJudge(f *testing.F) {
 	p := shop(f)
 	f.Add([]byte(`{"type":"track","event":"Order Completed","properties":{"orderId":"7","total":1e5,"currency":"EUR","items":[{"sku":"\u0041"}]}}`))

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// Limits of a plan's file.
+// Limits of a plan file.
 const (
-	// MaxFileBytes is how large the file of a plan may be.
+	// MaxFileBytes is the maximum size of a plan file.
 	MaxFileBytes = 8 << 20
 
 	maxNodes = 400_000
@@ -34,7 +34,7 @@ type lineError struct {
 func (e *lineError) Error() string { return e.err.Error() }
 func (e *lineError) Unwrap() error { return e.err }
 
-// isJSON reports whether a file is JSON rather than other YAML.
+// isJSON reports whether a file is JSON; otherwise it is YAML.
 func isJSON(file string, text []byte) bool {
 	if strings.HasSuffix(strings.ToLower(file), ".json") {
 		return true
@@ -42,7 +42,7 @@ func isJSON(file string, text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) && json.Valid(text)
 }
 
-// A jsonReader turns JSON into nodes.
+// A jsonReader converts JSON to nodes.
 type jsonReader struct {
 	*jsonscan.Scanner
 	text   []byte
@@ -51,7 +51,7 @@ type jsonReader struct {
 	offset int
 }
 
-// parseJSON returns the one value of a JSON text.
+// parseJSON parses a JSON text with one value.
 func parseJSON(text []byte, nodes *int) (*node, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("is not UTF-8")
@@ -68,7 +68,7 @@ func parseJSON(text []byte, nodes *int) (*node, error) {
 	return n, err
 }
 
-// lineAt returns the line of an offset, which is not before that of the last call.
+// lineAt returns the line of an offset. Offsets must not decrease between calls.
 func (r *jsonReader) lineAt(offset int) int {
 	r.line += bytes.Count(r.text[r.offset:offset], []byte("\n"))
 	r.offset = offset

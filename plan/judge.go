@@ -15,18 +15,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
 )
 
-// Judge holds one call, a JSON object as it is sent or as the collector stores it,
-// against the plan, and returns how it is not as planned: nil if it is, or if the plan
-// says nothing of calls of its type. Violations are in the order of their pointers.
+// Judge checks one call, a JSON object as sent or as stored by the collector. It returns
+// the violations sorted by pointer, or nil if the call matches the plan or the plan has
+// no section for its type.
 //
-// A call without properties or traits has none, and so has one where they are null.
-// Where a member of an object comes twice, the last one counts.
+// Null properties or traits count as empty. If a field occurs twice, the last one counts.
 func (p *Plan) Judge(call []byte) []Violation {
 	_, violations := p.judge(call)
 	return violations
 }
 
-// EventOf returns the entry that a call is held against, or nil if there is none.
+// EventOf returns the entry for a call, or nil if there is none.
 func (p *Plan) EventOf(call []byte) *Event {
 	h, _ := calls.Read(call)
 	return p.Find(h.Type, h.Title())
@@ -54,7 +53,7 @@ func (p *Plan) judge(call []byte) (*Event, []Violation) {
 	return e, violations
 }
 
-// subject returns what of a call the schema describes.
+// subject returns the part of a call that the schema describes.
 func (rule *rule) subject(call []byte, h *calls.Head) []byte {
 	if len(rule.base) == 0 {
 		return call
@@ -72,7 +71,7 @@ func (p *Plan) malformed(call []byte, isObject bool) Violation {
 	return v
 }
 
-// unplanned says that the plan has no such event.
+// unplanned returns the violation of a call without an entry.
 func (p *Plan) unplanned(h *calls.Head) Violation {
 	var names []string
 	for _, e := range p.events {
@@ -96,13 +95,13 @@ func (p *Plan) unplanned(h *calls.Head) Violation {
 	return v
 }
 
-// explain judges a part of a call by the library, and says what it found.
+// explain validates a part of a call with the library and returns its violations.
 func (rule *rule) explain(p *Plan, h *calls.Head, subject []byte) []Violation {
 	decoder := json.NewDecoder(bytes.NewReader(subject))
 	decoder.UseNumber()
 	var value any
 	if decoder.Decode(&value) != nil {
-		return nil // never: the call has been read before
+		return nil // impossible: the call was read before
 	}
 	err := rule.validate(clamped(value), maxSteps+2*len(subject))
 	if err == nil {
@@ -123,7 +122,7 @@ func (rule *rule) explain(p *Plan, h *calls.Head, subject []byte) []Violation {
 	return slices.Compact(x.violations)
 }
 
-// validate runs the library, for a bounded number of steps.
+// validate validates a value in at most the given number of steps.
 func (rule *rule) validate(value any, steps int) (err error) {
 	rule.mu.Lock()
 	defer rule.mu.Unlock()
@@ -138,8 +137,8 @@ func (rule *rule) validate(value any, steps int) (err error) {
 	return rule.schema.Validate(value)
 }
 
-// clamped replaces numbers with which exact arithmetic would take long by others that are
-// as good as they: beyond 10^1000 all are alike, and so are digits after the thousandth.
+// clamped replaces numbers that are slow in exact arithmetic: it limits their magnitude
+// to 10^1000 and their precision to 1000 digits.
 func clamped(value any) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -177,7 +176,7 @@ func clampNumber(text string) json.Number {
 	case err != nil:
 		e = 1 << 40
 	}
-	magnitude := e + len(whole) - (len(whole) + len(fraction) - len(digits)) // it is 0.DIGITS × 10^magnitude
+	magnitude := e + len(whole) - (len(whole) + len(fraction) - len(digits)) // the number is 0.DIGITS × 10^magnitude
 	switch {
 	case magnitude > maxNumberDigits:
 		return json.Number(sign + "1e" + strconv.Itoa(maxNumberDigits))

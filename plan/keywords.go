@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// What the value of a keyword is.
+// A keywordKind is the kind of a keyword's value.
 type keywordKind byte
 
 const (
 	unknownKeyword   keywordKind = iota
-	valueKeyword                 // whatever it is, no schema
+	valueKeyword                 // any value that is not a schema
 	schemaKeyword                // a schema, or a list of schemas
 	schemaMapKeyword             // a mapping from names to schemas
 )
 
-// keywords are those of JSON Schema 2020-12 and draft-07.
+// keywords are the keywords of JSON Schema 2020-12 and draft-07.
 var keywords = map[string]keywordKind{
 	"$schema": valueKeyword, "$id": valueKeyword, "$ref": valueKeyword, "$anchor": valueKeyword,
 	"$dynamicRef": valueKeyword, "$dynamicAnchor": valueKeyword, "$vocabulary": valueKeyword, "$comment": valueKeyword,
@@ -43,8 +43,8 @@ var keywords = map[string]keywordKind{
 	"if": schemaKeyword, "then": schemaKeyword, "else": schemaKeyword,
 }
 
-// schemas yields a schema and those below it, also below keywords that are not known: $ref
-// can lead there.
+// schemas yields n and its subschemas, including those below unknown keywords, which a
+// $ref can reach.
 func (n *node) schemas() iter.Seq[*node] {
 	return func(yield func(*node) bool) { n.eachSchema(yield) }
 }
@@ -63,7 +63,7 @@ func (n *node) eachSchema(yield func(*node) bool) bool {
 	return true
 }
 
-// subschemas returns the values in a keyword's value that may be schemas.
+// subschemas returns the schemas in a keyword's value.
 func (m member) subschemas() []*node {
 	switch kind := keywords[m.key]; {
 	case kind == schemaMapKeyword:
@@ -80,15 +80,15 @@ func (m member) subschemas() []*node {
 	return nil
 }
 
-// annotations are the keywords that refuse no value.
+// annotations are the keywords that never make a value invalid.
 var annotations = []string{
 	"$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment", "$defs", "definitions",
 	"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
 	"contentEncoding", "contentMediaType", "contentSchema",
 }
 
-// constrains reports whether the rule of a call's properties or traits, member, can refuse
-// a call.
+// constrains reports whether the rule can refuse a call that has the field member,
+// properties or traits.
 func (rule *rule) constrains(member string) bool {
 	if len(rule.base) > 0 {
 		return refuses(rule.root)
@@ -96,7 +96,7 @@ func (rule *rule) constrains(member string) bool {
 	// The schema describes a whole call.
 	for _, m := range rule.root.members {
 		switch m.key {
-		case "type": // a call is an object
+		case "type": // every call is an object
 		case "properties":
 			for _, field := range m.value.members {
 				if isCallField(field.key, member) && refuses(field.value) {
@@ -112,8 +112,8 @@ func (rule *rule) constrains(member string) bool {
 	return false
 }
 
-// isCallField reports whether calls that have member, properties or traits, can have a
-// field.
+// isCallField reports whether calls with the field member, properties or traits, can
+// have field.
 func isCallField(field, member string) bool {
 	if field == "properties" || field == "traits" {
 		return field == member
@@ -121,7 +121,7 @@ func isCallField(field, member string) bool {
 	return slices.Contains(callFields, field)
 }
 
-// refuses reports whether a schema has a keyword that can refuse a value.
+// refuses reports whether a schema can refuse a value.
 func refuses(n *node) bool {
 	if n.kind == boolNode {
 		return !n.isTrue()
@@ -143,9 +143,9 @@ func keywordRefuses(m member) bool {
 	return keywords[m.key] != unknownKeyword && !slices.Contains(annotations, m.key)
 }
 
-// expand turns the short forms of a schema into what they stand for: required beside a
-// property, and a property of which nothing is said. With strict, keywords that do not
-// exist are problems: a misspelled one would check nothing.
+// expand replaces the short forms in a schema: required in a property, and empty
+// properties. If strict is set, unknown keywords are problems, because a misspelled one
+// checks nothing.
 func (r *reader) expand(schema *node, entry string, strict bool) {
 	for n := range schema.schemas() {
 		r.expandOne(n, entry, strict)
@@ -170,7 +170,7 @@ func (r *reader) expandOne(n *node, entry string, strict bool) {
 	r.expandRequired(n, entry)
 }
 
-// expandRequired gathers what stands beside the properties of an object.
+// expandRequired moves required: true in properties to the required list of n.
 func (r *reader) expandRequired(n *node, entry string) {
 	properties := n.get("properties")
 	if properties == nil || properties.kind != objectNode {
@@ -200,7 +200,7 @@ func (r *reader) expandRequired(n *node, entry string) {
 	}
 }
 
-// unescapeFragment decodes what a fragment of a URL escapes.
+// unescapeFragment decodes the percent-encoding of a URL fragment.
 func unescapeFragment(s string) string {
 	if text, err := url.PathUnescape(s); err == nil {
 		return text

@@ -13,14 +13,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
 )
 
-// planOf returns a plan of one event with a schema, or nil if that cannot be read.
+// planOf returns a plan of one event with the given schema, or nil if it is invalid.
 func planOf(schema string) *Plan {
 	p, _ := Parse("plan.json", fmt.Appendf(nil, `{"plan":"p","track":{"E":{"schema":%s}}}`, schema))
 	return p
 }
 
-// holdAgainstLibrary fails if a matcher accepts what the library refuses. It returns
-// whether each of them accepts the value.
+// holdAgainstLibrary fails if the matcher accepts a value that the library refuses. It
+// returns the results of both.
 func holdAgainstLibrary(t *testing.T, p *Plan, name, schema, value string) (quick, whole bool) {
 	t.Helper()
 	if p == nil {
@@ -40,7 +40,7 @@ func holdAgainstLibrary(t *testing.T, p *Plan, name, schema, value string) (quic
 	return quick, violations == nil
 }
 
-// suiteValues calls f with each schema and its values of JSON Schema's own test suite.
+// suiteValues calls f with each schema of the JSON Schema test suite and its values.
 func suiteValues(tb testing.TB, f func(draft, schema string, values []string)) {
 	tb.Helper()
 	archive, err := zip.OpenReader("testdata/json-schema-test-suite.zip")
@@ -103,8 +103,7 @@ func TestMatcherAcceptsNothingThatTheSuiteRefuses(t *testing.T) {
 	t.Logf("the matcher accepts %d of the %d values that the library does", quick, whole)
 }
 
-// FuzzMatcher looks for a schema and a value which the matcher accepts and the library
-// does not.
+// FuzzMatcher searches for a value that the matcher accepts and the library refuses.
 func FuzzMatcher(f *testing.F) {
 	n := 0
 	suiteValues(f, func(_, schema string, values []string) {
@@ -143,8 +142,8 @@ func TestMatcherAcceptsNothingThatTheLibraryRefuses(t *testing.T) {
 	t.Logf("the matcher accepts %d of the %d values that the library does", quick, whole)
 }
 
-// A schemaMaker makes schemas of what is common in plans, some of what is not, and values
-// that are near them.
+// A schemaMaker generates random schemas, mostly typical of plans, and values close to
+// them.
 type schemaMaker struct{ *rand.Rand }
 
 func (g schemaMaker) pick(of ...string) string { return of[g.IntN(len(of))] }
@@ -244,7 +243,7 @@ func (g schemaMaker) schema(depth int) string {
 	return "{" + strings.Join(keywords, ",") + "}"
 }
 
-// What senders write of what plans say is accepted without the library.
+// Typical values take the fast path.
 func TestMatcherAcceptsWhatIsCommon(t *testing.T) {
 	for _, c := range []struct{ schema, value string }{
 		{`{}`, `{"a":[1,{"b":"\n"}]}`},

@@ -9,10 +9,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
 )
 
-// topLevel are the members of a plan's file.
+// topLevel are the top-level keys of a plan file.
 var topLevel = []string{"plan", "description", "version", "$defs", "track", "identify", "group", "page", "screen"}
 
-// plan reads a file of either form.
 func (r *reader) plan(root *node) *Plan {
 	p := &Plan{file: r.file, index: map[eventKey]*Event{}, types: map[string]bool{}}
 	if isExport(root) {
@@ -26,7 +25,7 @@ func (r *reader) plan(root *node) *Plan {
 	return p
 }
 
-// native reads a plan in the package's own form.
+// native reads a plan in this package's own format.
 func (r *reader) native(p *Plan, root *node) {
 	if root.kind != objectNode {
 		r.wrong(root.line, "", "is "+root.kind.String()+" in place of a plan", "begin with plan: and a name")
@@ -51,7 +50,7 @@ func (r *reader) native(p *Plan, root *node) {
 	}
 }
 
-// text returns a member that must be a string.
+// text returns the string at key, or "" if it is missing.
 func (r *reader) text(n *node, key string) string {
 	v := n.get(key)
 	if v == nil || v.kind == nullNode {
@@ -63,7 +62,7 @@ func (r *reader) text(n *node, key string) string {
 	return v.text
 }
 
-// defs reads what entries may refer to with #/$defs/NAME.
+// defs reads the plan's $defs.
 func (r *reader) defs(defs *node) *node {
 	if defs == nil {
 		return nil
@@ -78,7 +77,7 @@ func (r *reader) defs(defs *node) *node {
 	return defs
 }
 
-// named reads the entries of track, page or screen.
+// named reads the section track, page or screen.
 func (r *reader) named(p *Plan, callType string, section, defs *node) {
 	p.types[callType] = true
 	if section.kind == nullNode {
@@ -94,7 +93,7 @@ func (r *reader) named(p *Plan, callType string, section, defs *node) {
 	}
 }
 
-// entry reads one entry: JSON Schema with short forms, or a whole one under schema.
+// entry reads one entry.
 func (r *reader) entry(p *Plan, e *Event, n, defs *node) {
 	name := e.String()
 	e.File, e.Member = r.file, calls.Member(e.Type)
@@ -123,7 +122,7 @@ func (r *reader) entry(p *Plan, e *Event, n, defs *node) {
 	r.add(p, e, &rule{root: schema, base: []string{e.Member}, member: schema, draft: draft2020})
 }
 
-// short returns the schema that an entry without schema stands for.
+// short returns the complete schema of an entry in the short form.
 func (r *reader) short(e *Event, n, defs *node) *node {
 	name := e.String()
 	schema := &node{kind: objectNode, line: n.line}
@@ -156,7 +155,6 @@ func (r *reader) short(e *Event, n, defs *node) *node {
 	return schema
 }
 
-// add adds an entry to the plan.
 func (r *reader) add(p *Plan, e *Event, rule *rule) {
 	key := eventKey{e.Type, e.Name}
 	if p.index[key] != nil {

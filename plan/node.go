@@ -10,11 +10,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// A node is a value of a plan's file, with its line. Objects keep the order of the file.
+// A node is a value in a plan file. Objects keep their order.
 type node struct {
 	kind    nodeKind
 	line    int    // from 1
-	text    string // of a string, a number or a boolean
+	text    string // of a string, number or boolean
 	items   []*node
 	members []member
 }
@@ -40,7 +40,7 @@ func (k nodeKind) String() string {
 	return [...]string{"null", "a boolean", "a number", "a string", "a list", "a mapping"}[k]
 }
 
-// get returns a member of an object, or nil.
+// get returns the value of a key of an object, or nil.
 func (n *node) get(key string) *node {
 	if n == nil || n.kind != objectNode {
 		return nil
@@ -53,7 +53,7 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
-// str returns the text of a member that is a string.
+// str returns the string at key, or "".
 func (n *node) str(key string) string {
 	if v := n.get(key); v != nil && v.kind == stringNode {
 		return v.text
@@ -61,7 +61,7 @@ func (n *node) str(key string) string {
 	return ""
 }
 
-// set replaces a member, or appends it.
+// set sets the value of a key.
 func (n *node) set(key string, value *node) {
 	for i := range n.members {
 		if n.members[i].key == key {
@@ -74,12 +74,12 @@ func (n *node) set(key string, value *node) {
 
 func (n *node) isTrue() bool { return n != nil && n.kind == boolNode && n.text == "true" }
 
-// remove removes a member of an object.
+// remove removes a key.
 func (n *node) remove(key string) {
 	n.members = slices.DeleteFunc(n.members, func(m member) bool { return m.key == key })
 }
 
-// texts returns a string, or the strings of a list.
+// texts returns a string, or the strings of a list, as a slice.
 func (n *node) texts() []string {
 	switch {
 	case n == nil:
@@ -94,8 +94,8 @@ func (n *node) texts() []string {
 	return texts
 }
 
-// child returns the node that one token of a JSON pointer leads to, and the line where it
-// or its key stands. The node is nil if there is none.
+// child returns the value that one token of a JSON pointer selects, or nil, and the line
+// of its key or item.
 func (n *node) child(token string) (child *node, line int) {
 	for _, m := range n.members {
 		if m.key == token {
@@ -108,7 +108,7 @@ func (n *node) child(token string) (child *node, line int) {
 	return nil, 0
 }
 
-// at returns the node that a JSON pointer leads to, or the nearest above it.
+// at returns the node that a JSON pointer selects, or its nearest existing parent.
 func (n *node) at(pointer []string) *node {
 	for _, token := range pointer {
 		next, _ := n.child(token)
@@ -120,7 +120,7 @@ func (n *node) at(pointer []string) *node {
 	return n
 }
 
-// all yields a node and those below it.
+// all yields n and all nodes below it.
 func (n *node) all() iter.Seq[*node] {
 	return func(yield func(*node) bool) { n.each(yield) }
 }
@@ -131,10 +131,10 @@ func (n *node) each(yield func(*node) bool) bool {
 		!slices.ContainsFunc(n.members, func(m member) bool { return !m.value.each(yield) })
 }
 
-// value returns the node as encoding/json decodes it, numbers as json.Number.
+// value returns the node as encoding/json decodes it, with numbers as json.Number.
 func (n *node) value() any { return n.valueWith(func(*node, map[string]any) {}) }
 
-// valueWith is value, and calls finish with each object.
+// valueWith is like value, and calls finish with each object.
 func (n *node) valueWith(finish func(*node, map[string]any)) any {
 	switch n.kind {
 	case boolNode:
@@ -160,7 +160,7 @@ func (n *node) valueWith(finish func(*node, map[string]any)) any {
 	return nil
 }
 
-// appendJSON appends the node as JSON, members in the order of the file.
+// appendJSON appends the node as JSON.
 func (n *node) appendJSON(b []byte) []byte {
 	switch n.kind {
 	case boolNode, numberNode:
@@ -190,7 +190,7 @@ func (n *node) appendJSON(b []byte) []byte {
 	return append(b, "null"...)
 }
 
-// pointer returns the tokens of a JSON pointer.
+// pointerTokens splits a JSON pointer into tokens.
 func pointerTokens(pointer string) []string {
 	if pointer == "" {
 		return nil
@@ -202,7 +202,7 @@ func pointerTokens(pointer string) []string {
 	return tokens
 }
 
-// pointerTo returns the JSON pointer of tokens.
+// pointerTo joins tokens to a JSON pointer.
 func pointerTo(tokens ...string) string {
 	var b strings.Builder
 	for _, t := range tokens {

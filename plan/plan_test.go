@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// judged returns what a schema says of properties.
+// judged returns the violations of properties against a schema.
 func judged(t *testing.T, schema, properties string) string {
 	t.Helper()
 	p, err := plan.Parse("p", fmt.Appendf(nil, "track:\n  E:\n    schema: %s\n", schema))

@@ -10,8 +10,8 @@ import (
 )
 
 // isExport reports whether a file is an export of another tracking plan service. There
-// are two forms: {"data":{"rules":[{"key","type","jsonSchema"}]}}, also without data, or
-// the list alone; and {"rules":{"events":[{"name","eventType","rules"}],"identify":{…}}}.
+// are two formats: {"data":{"rules":[{"key","type","jsonSchema"}]}}, also without data or
+// as the bare list, and {"rules":{"events":[{"name","eventType","rules"}],"identify":{…}}}.
 func isExport(root *node) bool {
 	return root.kind == arrayNode || exportRules(root) != nil
 }
@@ -28,8 +28,7 @@ func exportRules(root *node) *node {
 	return nil
 }
 
-// export reads an export of Protocols. Its schemas are draft-07 unless they say
-// otherwise, and describe whole calls.
+// export reads an export. Its schemas are draft-07 by default, and describe whole calls.
 func (r *reader) export(p *Plan, root *node) {
 	for _, n := range []*node{root, root.get("data"), root.get("data").get("trackingPlan")} {
 		for _, key := range []string{"name", "display_name"} {
@@ -52,8 +51,8 @@ func (r *reader) export(p *Plan, root *node) {
 	}
 }
 
-// ruleList reads rules of the form {key, type, jsonSchema}. Of several versions of an
-// event the newest counts.
+// ruleList reads rules in the format {key, type, jsonSchema}. If an event has several
+// versions, the newest counts.
 func (r *reader) ruleList(p *Plan, rules *node) {
 	newest := map[eventKey]int{}
 	chosen := map[eventKey]*node{}
@@ -93,7 +92,7 @@ func (r *reader) ruleList(p *Plan, rules *node) {
 	}
 }
 
-// ruleObject reads rules of the form {events, identify, group, global}.
+// ruleObject reads rules in the format {events, identify, group, global}.
 func (r *reader) ruleObject(p *Plan, rules *node) {
 	for i := range rules.members {
 		m := &rules.members[i]
@@ -114,9 +113,9 @@ func (r *reader) ruleObject(p *Plan, rules *node) {
 	}
 }
 
-// ruleEvent reads an event of the form {name, eventType, rules}. Protocols has no
-// eventType: its events are track calls. RudderStack has one, and an empty name for calls
-// other than track.
+// ruleEvent reads an event in the format {name, eventType, rules}. Protocols omits
+// eventType because all events are track calls. RudderStack includes it, with an empty
+// name except for track calls.
 func (r *reader) ruleEvent(p *Plan, item *node) {
 	e := &Event{Type: "track", Name: item.str("name"), Line: item.line, Description: item.str("description")}
 	if eventType := item.str("eventType"); eventType != "" {
@@ -162,17 +161,17 @@ func (r *reader) exported(p *Plan, e *Event, schema *node, key string) {
 	r.add(p, e, &rule{root: schema, member: member, draft: draft7})
 }
 
-// callFields are the fields of a call.
+// callFields are the top-level fields of a call.
 var callFields = []string{
 	"anonymousId", "category", "channel", "context", "event", "groupId", "integrations",
 	"messageId", "name", "originalTimestamp", "previousId", "projectId", "properties",
 	"receivedAt", "sentAt", "timestamp", "traits", "type", "userId", "version", "writeKey",
 }
 
-// describesMember reports whether a schema describes a call's properties or traits, and
-// not the whole call. Typewriter 8 and later save such schemas in plan.json and mark them
-// with eventMetadata. A schema without the mark describes properties if it names a field
-// that calls do not have, and none of properties, traits and context.
+// describesMember reports whether a schema describes a call's properties or traits
+// instead of the whole call. Typewriter 8 and later write such schemas to plan.json and
+// mark them with eventMetadata. A schema without the mark describes properties if it has
+// a property that is not a field of a call, and none of properties, traits and context.
 func describesMember(schema *node) bool {
 	if schema.get("eventMetadata") != nil {
 		return true
@@ -188,8 +187,8 @@ func describesMember(schema *node) bool {
 	})
 }
 
-// removeCallRequired removes the call's required list, which Typewriter keeps if the
-// properties have none.
+// removeCallRequired removes the whole call's required list, which Typewriter keeps if
+// the properties have no list.
 func removeCallRequired(schema *node) {
 	required := schema.get("required")
 	if slices.Contains(required.texts(), "properties") && schema.get("properties").get("properties") == nil {
@@ -197,7 +196,7 @@ func removeCallRequired(schema *node) {
 	}
 }
 
-// commonRule sets what holds for every call.
+// commonRule sets the rule for every call.
 func (r *reader) commonRule(p *Plan, schema *node, line int) {
 	if schema == nil || schema.kind != objectNode || p.common != nil {
 		r.wrong(line, "common", "has no schema, or is not the only one", "")

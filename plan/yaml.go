@@ -15,8 +15,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// parseYAML returns the value of a text of one YAML document. Aliases and merge keys are
-// replaced by what they stand for.
+// parseYAML parses a text with one YAML document. It expands aliases and merge keys.
 func parseYAML(text []byte, nodes *int) (*node, error) {
 	tokens := lexer.Tokenize(string(text))
 	if err := checkDepth(tokens); err != nil {
@@ -47,8 +46,7 @@ func parseYAML(text []byte, nodes *int) (*node, error) {
 	return r.value(body, 0)
 }
 
-// checkDepth refuses what would nest the parser too deep, before it is asked: it
-// descends as deep as its input says.
+// checkDepth refuses deeply nested documents before the recursive parser reads them.
 func checkDepth(tokens token.Tokens) error {
 	flow, line, onLine := 0, 0, 0
 	for _, t := range tokens {
@@ -79,11 +77,11 @@ func lineOf(t *token.Token) int {
 	return t.Position.Line
 }
 
-// A yamlReader turns the syntax tree of YAML into nodes.
+// A yamlReader converts a YAML syntax tree to nodes.
 type yamlReader struct {
 	nodes   *int
 	anchors map[string]ast.Node
-	open    map[string]bool // anchors whose values are being read
+	open    map[string]bool // anchors whose values are being read, to detect cycles
 }
 
 func failedAt(n ast.Node, format string, args ...any) error {
@@ -109,7 +107,7 @@ func (r *yamlReader) value(a ast.Node, depth int) (*node, error) {
 	case *ast.StringNode:
 		n.kind, n.text = stringNode, a.Value
 		if a.Token.Type == token.StringType && json.Valid([]byte(a.Value)) && strings.Trim(a.Value, "-.0123456789eE+") == "" {
-			n.kind = numberNode // an integer beyond 64 bits
+			n.kind = numberNode // an integer that does not fit in 64 bits
 		}
 	case *ast.LiteralNode:
 		n.kind, n.text = stringNode, a.Value.Value
@@ -144,13 +142,13 @@ func (r *yamlReader) value(a ast.Node, depth int) (*node, error) {
 	return n, nil
 }
 
-// floatText returns a number as JSON writes it, with its digits where they are JSON.
+// floatText returns a number as JSON, with its original digits if they are valid JSON.
 func floatText(a *ast.FloatNode) string {
 	if json.Valid([]byte(a.Token.Value)) {
 		return a.Token.Value
 	}
 	if math.IsInf(a.Value, 0) {
-		return "1e999" // out of range, which is reported where numbers are checked
+		return "1e999" // out of range; checkSchema reports it
 	}
 	return strconv.FormatFloat(a.Value, 'g', -1, 64)
 }
@@ -200,7 +198,7 @@ func (r *yamlReader) mapping(n *node, values []*ast.MappingValueNode, depth int)
 	return n, n.merge(merged, seen)
 }
 
-// merge adds what merge keys bring and the mapping itself does not have.
+// merge adds the keys of merged mappings that n does not have.
 func (n *node) merge(from []*node, seen map[string]bool) error {
 	for _, m := range from {
 		switch m.kind {
@@ -222,7 +220,7 @@ func (n *node) merge(from []*node, seen map[string]bool) error {
 	return nil
 }
 
-// key returns the key of a member: that of a number or a boolean is its text.
+// key returns a mapping key as a string. Numbers and booleans keep their text.
 func (r *yamlReader) key(a ast.MapKeyNode) (string, error) {
 	switch a := a.(type) {
 	case *ast.StringNode:
