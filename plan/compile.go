@@ -68,7 +68,7 @@ func (r *reader) compileRule(rule *rule, number int) {
 		return
 	}
 	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(refusal{})
+	compiler.UseLoader(remoteLoader{})
 	compiler.UseRegexpEngine(rule.pattern)
 	compiler.AssertFormat()
 	for _, f := range rule.formats() {
@@ -84,7 +84,7 @@ func (r *reader) compileRule(rule *rule, number int) {
 		rule.schema, err = compiler.Compile(url)
 	}
 	if err != nil {
-		r.refused(rule, err)
+		r.compileError(rule, err)
 		return
 	}
 	rule.matcher = newMatcher(rule.schema)
@@ -100,7 +100,7 @@ func (r *reader) draftOf(rule *rule) string {
 	case draft7, "https://json-schema.org/draft-07/schema":
 		return draft7
 	}
-	r.wrong(rule.root.get("$schema").line, rule.entry, fmt.Sprintf("has the $schema %q", text), "plans know "+draft2020+" and "+draft7+"#")
+	r.problem(rule.root.get("$schema").line, rule.entry, fmt.Sprintf("has the unsupported $schema %q", text), "use "+draft2020+" or "+draft7+"#")
 	return rule.draft
 }
 
@@ -109,7 +109,7 @@ func (r *reader) checkSchema(rule *rule) {
 	count := 0
 	for n := range rule.root.schemas() {
 		if count++; count > maxSchemas {
-			r.wrong(rule.line, rule.entry, fmt.Sprintf("has more than %d schemas", maxSchemas), "")
+			r.problem(rule.line, rule.entry, fmt.Sprintf("has more than %d schemas", maxSchemas), "")
 			break
 		}
 		if ref := n.get("$ref"); ref != nil {
@@ -118,7 +118,7 @@ func (r *reader) checkSchema(rule *rule) {
 	}
 	for n := range rule.root.all() {
 		if n.kind == numberNode && outOfRange(n.text) {
-			r.wrong(n.line, rule.entry, fmt.Sprintf("the number %s is out of range", shorten(n.text)), fmt.Sprintf("numbers have at most %d digits", maxNumberDigits))
+			r.problem(n.line, rule.entry, fmt.Sprintf("the number %s is out of range", shorten(n.text)), fmt.Sprintf("numbers can have at most %d digits", maxNumberDigits))
 		}
 	}
 }
@@ -138,16 +138,16 @@ func (r *reader) checkRef(rule *rule, ref *node) {
 		if !ok {
 			continue
 		}
-		hint = "there is no " + key
+		hint = "the plan has no " + key
 		if defs := rule.root.get(key); defs != nil && defs.kind == objectNode {
 			var names []string
-			for _, m := range defs.members {
+			for _, m := range defs.fields {
 				names = append(names, m.key)
 			}
 			hint = hintFor(name, names)
 		}
 	}
-	r.wrong(ref.line, rule.entry, fmt.Sprintf("$ref %q leads to nothing", ref.text), hint)
+	r.problem(ref.line, rule.entry, fmt.Sprintf("$ref %q does not exist", ref.text), hint)
 }
 
 func hasID(schema *node) bool {
@@ -173,8 +173,8 @@ func outOfRange(text string) bool {
 	return err != nil || math.Abs(float64(e)) > maxNumberDigits
 }
 
-// refused reports the compiler's error.
-func (r *reader) refused(rule *rule, err error) {
+// compileError reports the compiler's error.
+func (r *reader) compileError(rule *rule, err error) {
 	var invalid *jsonschema.SchemaValidationError
 	var remote *jsonschema.LoadURLError
 	var pattern *jsonschema.InvalidRegexError
@@ -182,7 +182,7 @@ func (r *reader) refused(rule *rule, err error) {
 	case errors.As(err, &invalid):
 		var cause *jsonschema.ValidationError
 		if errors.As(invalid.Err, &cause) {
-			r.notSchema(rule, cause)
+			r.metaschemaError(rule, cause)
 			return
 		}
 	case errors.As(err, &remote):
@@ -190,17 +190,17 @@ func (r *reader) refused(rule *rule, err error) {
 		if at := findRef(rule.root, remote.URL); at != nil {
 			line, text = at.line, at.text
 		}
-		r.wrong(line, rule.entry, fmt.Sprintf("refers to %s, which is not in this file", shorten(text)), "nothing is fetched; copy the schema into $defs")
+		r.problem(line, rule.entry, fmt.Sprintf("refers to %s, which is not in this file", shorten(text)), "remote schemas are not supported; copy the schema into $defs")
 		return
 	case errors.As(err, &pattern):
-		r.wrong(rule.lineOf(pattern.Regex), rule.entry, fmt.Sprintf("the pattern %q is not one of package regexp: %v", shorten(pattern.Regex), pattern.Err), "RE2 has no look-around and no references")
+		r.problem(rule.lineOf(pattern.Regex), rule.entry, fmt.Sprintf("has the invalid pattern %q: %v", shorten(pattern.Regex), pattern.Err), "patterns use RE2 syntax, without look-around and backreferences")
 		return
 	}
-	r.wrong(rule.line, rule.entry, "has a schema that is wrong: "+err.Error(), "")
+	r.problem(rule.line, rule.entry, "has an invalid schema: "+err.Error(), "")
 }
 
-// notSchema reports the first violation of the metaschema, preferring nested values.
-func (r *reader) notSchema(rule *rule, err *jsonschema.ValidationError) {
+// metaschemaError reports the first violation of the metaschema, preferring nested values.
+func (r *reader) metaschemaError(rule *rule, err *jsonschema.ValidationError) {
 	leaf, depth := err, 0
 	var look func(e *jsonschema.ValidationError)
 	look = func(e *jsonschema.ValidationError) {
@@ -214,7 +214,7 @@ func (r *reader) notSchema(rule *rule, err *jsonschema.ValidationError) {
 	look(err)
 	at := pointerTo(leaf.InstanceLocation...)
 	text := leaf.ErrorKind.LocalizedString(english)
-	r.wrong(rule.lineAt(leaf.InstanceLocation), rule.entry, fmt.Sprintf("%s is not JSON Schema: %s", strings.TrimPrefix(at, "/"), text), "")
+	r.problem(rule.lineAt(leaf.InstanceLocation), rule.entry, fmt.Sprintf("%s is not valid JSON Schema: %s", strings.TrimPrefix(at, "/"), text), "")
 }
 
 // english formats the library's messages.
@@ -255,7 +255,7 @@ func (rule *rule) lineOf(text string) int {
 		if n.kind == stringNode && n.text == text {
 			return n.line
 		}
-		for _, m := range n.members {
+		for _, m := range n.fields {
 			if m.key == text {
 				return m.line
 			}
@@ -264,11 +264,11 @@ func (rule *rule) lineOf(text string) int {
 	return rule.line
 }
 
-// A refusal is a loader that refuses every URL.
-type refusal struct{}
+// A remoteLoader is a loader that refuses every URL.
+type remoteLoader struct{}
 
-func (refusal) Load(url string) (any, error) {
-	return nil, errors.New("nothing is fetched")
+func (remoteLoader) Load(url string) (any, error) {
+	return nil, errors.New("remote schemas are not supported")
 }
 
 // pattern compiles a regular expression of bounded size.
@@ -277,12 +277,12 @@ func (rule *rule) pattern(text string) (jsonschema.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &steppingPattern{e, size, rule}, nil
+	return &countedPattern{e, size, rule}, nil
 }
 
 func compilePattern(text string) (*regexp.Regexp, int, error) {
 	if len(text) > maxPatternBytes {
-		return nil, 0, fmt.Errorf("it has more than %d bytes", maxPatternBytes)
+		return nil, 0, fmt.Errorf("longer than %d bytes", maxPatternBytes)
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -293,20 +293,20 @@ func compilePattern(text string) (*regexp.Regexp, int, error) {
 		return nil, 0, err
 	}
 	if len(program.Inst) > maxPatternSize {
-		return nil, 0, fmt.Errorf("it is too large: %d instructions, of at most %d", len(program.Inst), maxPatternSize)
+		return nil, 0, fmt.Errorf("too complex: %d instructions; the limit is %d", len(program.Inst), maxPatternSize)
 	}
 	e, err := regexp.Compile(text)
 	return e, len(program.Inst), err
 }
 
-// A steppingPattern is a regular expression that counts the steps of its matches.
-type steppingPattern struct {
+// A countedPattern is a regular expression that counts the steps of its matches.
+type countedPattern struct {
 	*regexp.Regexp
 	size int
 	rule *rule
 }
 
-func (p *steppingPattern) MatchString(s string) bool {
+func (p *countedPattern) MatchString(s string) bool {
 	p.rule.step(1 + p.size*len(s)/256)
 	return p.Regexp.MatchString(s)
 }
@@ -320,7 +320,7 @@ const (
 
 // errTooManySteps is the panic value that ends a validation after too many steps. The
 // library has no other way to interrupt one; validate recovers it.
-var errTooManySteps = errors.New("the schema takes too long to judge")
+var errTooManySteps = errors.New("too many steps")
 
 // step takes n steps, and panics if none are left.
 func (rule *rule) step(n int) {
@@ -353,7 +353,7 @@ func (rule *rule) formats() []*jsonschema.Format {
 func librarySchema(root *node) any {
 	schemas := map[*node]bool{}
 	for n := range root.schemas() {
-		schemas[n] = len(n.members) > 0
+		schemas[n] = len(n.fields) > 0
 	}
 	return root.valueWith(func(n *node, object map[string]any) {
 		format, isText := object["format"].(string)

@@ -66,7 +66,7 @@ func Diff(old, new *Plan) []Change {
 		d.event = before
 		after := new.index[eventKey{before.Type, before.Name}]
 		if after == nil {
-			d.gone(before, new)
+			d.removed(before, new)
 			continue
 		}
 		d.compared = map[[2]*Schema]bool{}
@@ -75,7 +75,7 @@ func Diff(old, new *Plan) []Change {
 	for _, after := range new.events {
 		if old.index[eventKey{after.Type, after.Name}] == nil {
 			d.event = after
-			d.add(0, after.Line, "", "is new", !old.Judges(after.Type), false)
+			d.add(0, after.Line, "", "was added", !old.Judges(after.Type), false)
 		}
 	}
 	d.common(old, new)
@@ -96,16 +96,19 @@ func (d *differ) add(oldLine, newLine int, pointer, text string, senders, receiv
 	})
 }
 
-// gone adds the change of an event that is missing in the new plan. It breaks senders
+// removed adds the change of an event that is missing in the new plan. It breaks senders
 // unless the new plan has an entry for any name.
-func (d *differ) gone(before *Event, new *Plan) {
-	text := "is not planned any more"
+func (d *differ) removed(before *Event, new *Plan) {
+	text := "was removed"
 	senders := new.Judges(before.Type) && new.Find(before.Type, before.Name) == nil
 	if !new.Judges(before.Type) {
-		text += ", and neither are other calls of its type: they pass"
+		text += "; the plan no longer checks " + before.Type + " calls"
 	}
 	d.add(before.Line, 0, "", text, senders, true)
 }
+
+// everyCall is the type of a Change of the common rule.
+const everyCall = "every call"
 
 // common compares the schemas that apply to every call.
 func (d *differ) common(old, new *Plan) {
@@ -116,8 +119,7 @@ func (d *differ) common(old, new *Plan) {
 		return string(p.common.root.appendJSON(nil))
 	}
 	if text(old) != text(new) {
-		d.event = &Event{Type: "common"}
-		d.changes = append(d.changes, Change{Type: "every call", Text: "what holds for every call is another", BreaksSenders: true, BreaksReceivers: true})
+		d.changes = append(d.changes, Change{Type: everyCall, Text: "has a different common rule", BreaksSenders: true, BreaksReceivers: true})
 	}
 }
 
@@ -163,13 +165,13 @@ func (d *differ) types(pointer string, before, after *Schema) {
 		receivers = receivers || new[t] && !old[t]
 	}
 	if senders || receivers {
-		d.add(before.Line, after.Line, pointer, fmt.Sprintf("was %s, and is now %s", typesText(before), typesText(after)), senders, receivers)
+		d.add(before.Line, after.Line, pointer, fmt.Sprintf("changed from %s to %s", typesText(before), typesText(after)), senders, receivers)
 	}
 }
 
 func typesText(s *Schema) string {
 	if len(s.Types) == 0 {
-		return "of any type"
+		return "any type"
 	}
 	return describeTypes(s.Types)
 }
@@ -181,13 +183,13 @@ func (d *differ) values(pointer string, before, after *Schema) {
 	case before.Enum == nil:
 		d.add(before.Line, after.Line, pointer, "must now be "+describeValues(after.Enum), true, false)
 	case after.Enum == nil:
-		d.add(before.Line, after.Line, pointer, "need not be "+describeValues(before.Enum)+" any more", false, true)
+		d.add(before.Line, after.Line, pointer, "no longer has to be "+describeValues(before.Enum), false, true)
 	default:
 		if gone := without(before.Enum, after.Enum); len(gone) > 0 {
-			d.add(before.Line, after.Line, pointer, "may not be "+listValues(gone)+" any more", true, false)
+			d.add(before.Line, after.Line, pointer, "no longer allows "+listValues(gone), true, false)
 		}
 		if added := without(after.Enum, before.Enum); len(added) > 0 {
-			d.add(before.Line, after.Line, pointer, "may now be "+listValues(added), false, true)
+			d.add(before.Line, after.Line, pointer, "now allows "+listValues(added), false, true)
 		}
 	}
 }
@@ -240,9 +242,9 @@ func (d *differ) limits(pointer string, before, after *Schema) {
 		switch {
 		case old == nil && new == nil:
 		case old == nil:
-			d.add(before.Line, new.line, pointer, fmt.Sprintf("has now %s %s", l.keyword, new.text), true, false)
+			d.add(before.Line, new.line, pointer, fmt.Sprintf("now has %s %s", l.keyword, new.text), true, false)
 		case new == nil:
-			d.add(old.line, after.Line, pointer, fmt.Sprintf("has no %s any more, which was %s", l.keyword, old.text), false, true)
+			d.add(old.line, after.Line, pointer, fmt.Sprintf("no longer has %s %s", l.keyword, old.text), false, true)
 		default:
 			compare := cmp.Compare[string]
 			if l.lower || l.upper {
@@ -251,7 +253,7 @@ func (d *differ) limits(pointer string, before, after *Schema) {
 			if c := compare(old.text, new.text); c != 0 {
 				narrower := c < 0 && !l.upper || c > 0 && !l.lower
 				wider := c > 0 && !l.upper || c < 0 && !l.lower
-				d.add(old.line, new.line, pointer, fmt.Sprintf("had %s %s, and has now %s", l.keyword, old.text, new.text), narrower, wider)
+				d.add(old.line, new.line, pointer, fmt.Sprintf("changed %s from %s to %s", l.keyword, old.text, new.text), narrower, wider)
 			}
 		}
 	}
@@ -272,13 +274,13 @@ func (d *differ) properties(pointer string, before, after *Schema) {
 		at := pointer + pointerTo(old.Name)
 		new, ok := after.Property(old.Name)
 		if !ok {
-			d.add(old.Line, after.Line, at, "is not planned any more", after.Closed, true)
+			d.add(old.Line, after.Line, at, "was removed", after.Closed, true)
 			continue
 		}
 		if new.Required != old.Required {
 			text := "is now required"
 			if old.Required {
-				text = "is not required any more"
+				text = "is no longer required"
 			}
 			d.add(old.Line, new.Line, at, text, new.Required, old.Required)
 		}
@@ -288,9 +290,9 @@ func (d *differ) properties(pointer string, before, after *Schema) {
 		if _, ok := before.Property(new.Name); ok {
 			continue
 		}
-		text := "is new"
+		text := "was added"
 		if new.Required {
-			text = "is new, and required"
+			text = "was added and is required"
 		}
 		d.add(before.Line, new.Line, pointer+pointerTo(new.Name), text, new.Required, false)
 	}
@@ -301,9 +303,9 @@ func (d *differ) additional(pointer string, before, after *Schema) {
 	switch {
 	case before.Closed && after.Closed:
 	case after.Closed:
-		d.add(before.Line, after.Line, pointer, "may not have other properties any more", true, false)
+		d.add(before.Line, after.Line, pointer, "no longer allows other properties", true, false)
 	case before.Closed:
-		d.add(before.Line, after.Line, pointer, "may now have other properties", false, false)
+		d.add(before.Line, after.Line, pointer, "now allows other properties", false, false)
 	default:
 		d.part(pointer+"/*", before, after, before.Additional, after.Additional)
 	}
@@ -315,9 +317,9 @@ func (d *differ) part(pointer string, before, after, old, new *Schema) {
 	case old != nil && new != nil:
 		d.schema(pointer, old, new)
 	case new != nil:
-		d.add(before.Line, new.Line, pointer, "is now described", true, false)
+		d.add(before.Line, new.Line, pointer, "now has a schema", true, false)
 	case old != nil:
-		d.add(old.Line, after.Line, pointer, "is not described any more", false, true)
+		d.add(old.Line, after.Line, pointer, "no longer has a schema", false, true)
 	}
 }
 
@@ -334,7 +336,7 @@ var comparedKeywords = map[string]bool{
 func (d *differ) others(pointer string, before, after *Schema) {
 	var keys []string
 	for _, n := range []*node{before.node, after.node} {
-		for _, m := range n.members {
+		for _, m := range n.fields {
 			if !comparedKeywords[m.key] && keywords[m.key] != unknownKeyword && !slices.Contains(keys, m.key) {
 				keys = append(keys, m.key)
 			}
@@ -343,11 +345,11 @@ func (d *differ) others(pointer string, before, after *Schema) {
 	for _, key := range keys {
 		old, new := before.node.get(key), after.node.get(key)
 		if jsonOf(old) != jsonOf(new) {
-			d.add(before.Line, after.Line, pointer, key+" is another", true, true)
+			d.add(before.Line, after.Line, pointer, "has a different "+key, true, true)
 		}
 	}
 	if before.Ref == nil && after.Ref == nil && before.RefName != after.RefName {
-		d.add(before.Line, after.Line, pointer, "$ref is another", true, true)
+		d.add(before.Line, after.Line, pointer, "has a different $ref", true, true)
 	}
 }
 

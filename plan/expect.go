@@ -48,7 +48,7 @@ func Expect(t TB, calls Calls, file string) {
 	expectations.Unlock()
 	switch {
 	case report.empty():
-		t.Errorf("plan: %v: call Expect once the client was flushed or closed", report)
+		t.Errorf("plan: %v; flush or close the client before Expect", report)
 	case !report.OK():
 		t.Errorf("plan: %v", report)
 	}
@@ -79,7 +79,7 @@ func Unused(file string) ([]*Event, error) {
 
 func withHint(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(err, errors.New("a relative name is looked for in the directory of the test's package"))
+		return errors.Join(err, errors.New("relative paths start at the directory of the test's package"))
 	}
 	return err
 }

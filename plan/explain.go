@@ -73,9 +73,9 @@ func (x *explainer) walk(err *jsonschema.ValidationError) {
 	case *kind.Required:
 		x.missing(at, k.Missing, schema, line, "")
 	case *kind.DependentRequired:
-		x.missing(at, k.Missing, schema, line, " beside "+k.Prop)
+		x.missing(at, k.Missing, schema, line, k.Prop)
 	case *kind.Dependency:
-		x.missing(at, k.Missing, schema, line, " beside "+k.Prop)
+		x.missing(at, k.Missing, schema, line, k.Prop)
 	case *kind.AdditionalProperties:
 		for _, name := range slices.Sorted(slices.Values(k.Properties)) {
 			x.unplannedProperty(append(slices.Clone(at), name), n, line)
@@ -84,7 +84,7 @@ func (x *explainer) walk(err *jsonschema.ValidationError) {
 		if len(at) > 0 {
 			x.unplannedProperty(at, x.rule.root.at(parentSchema(schema)), line)
 		} else {
-			x.add(InvalidValue, at, line, "nothing at all", "")
+			x.add(InvalidValue, at, line, "no value", "")
 		}
 	case *kind.Type:
 		x.add(WrongType, at, line, describeTypes(k.Want), "")
@@ -96,14 +96,14 @@ func (x *explainer) walk(err *jsonschema.ValidationError) {
 		x.alternatives(err, at, line)
 	case *kind.OneOf:
 		if len(k.Subschemas) > 0 {
-			x.add(InvalidValue, at, line, fmt.Sprintf("exactly one of its alternatives, and it is as numbers %d and %d say", k.Subschemas[0]+1, k.Subschemas[1]+1), "")
+			x.add(InvalidValue, at, line, fmt.Sprintf("exactly one of the alternatives, but %d and %d match", k.Subschemas[0]+1, k.Subschemas[1]+1), "")
 		} else {
 			x.alternatives(err, at, line)
 		}
 	case *kind.Contains, *kind.MinContains, *kind.MaxContains:
 		x.add(InvalidValue, at, line, describeBound(k, n), "")
 	case *kind.PropertyNames:
-		x.add(UnplannedProperty, append(slices.Clone(at), k.Property), line, "names as propertyNames says", "")
+		x.add(UnplannedProperty, append(slices.Clone(at), k.Property), line, `a name that matches "propertyNames"`, "")
 	default:
 		if len(err.Causes) == 0 {
 			x.add(InvalidValue, at, line, describeBound(err.ErrorKind, n), "")
@@ -115,15 +115,18 @@ func (x *explainer) walk(err *jsonschema.ValidationError) {
 }
 
 // missing adds a violation for each missing required property.
-func (x *explainer) missing(at, names, schema []string, line int, beside string) {
-	n := x.rule.root.at(schema)
+func (x *explainer) missing(at, names, schema []string, line int, with string) {
+	n, reason := x.rule.root.at(schema), ""
+	if with != "" {
+		reason = " because " + with + " is present"
+	}
 	for _, name := range names {
-		expected, line := "it", line
+		expected, line := "a value", line
 		if property := n.get("properties").get(name); property != nil {
 			expected = describe(property)
 			line = x.rule.lineAt(append(slices.Clone(schema), "properties", name))
 		}
-		x.add(MissingProperty, append(slices.Clone(at), name), line, expected+beside, "")
+		x.add(MissingProperty, append(slices.Clone(at), name), line, expected+reason, "")
 	}
 }
 
@@ -133,9 +136,9 @@ func (x *explainer) unplannedProperty(at []string, n *node, line int) {
 	has, _ := parent.(map[string]any)
 	var candidates []string
 	if properties := n.get("properties"); properties != nil {
-		for i := range properties.members {
-			if _, there := has[properties.members[i].key]; !there {
-				candidates = append(candidates, properties.members[i].key)
+		for i := range properties.fields {
+			if _, there := has[properties.fields[i].key]; !there {
+				candidates = append(candidates, properties.fields[i].key)
 			}
 		}
 	}
@@ -183,9 +186,9 @@ func describe(n *node) string {
 	if value := n.get("const"); value != nil {
 		return string(value.appendJSON(nil))
 	}
-	types := n.get("type").texts()
+	types := n.get("type").stringValues()
 	if types == nil {
-		return "it"
+		return "a value"
 	}
 	text := describeTypes(types)
 	if format := n.str("format"); format != "" {
@@ -247,7 +250,7 @@ func describeBound(k jsonschema.ErrorKind, n *node) string {
 		if v := n.get(key); v != nil {
 			return v.text
 		}
-		return "what " + key + " says"
+		return "the value of " + key
 	}
 	switch k := k.(type) {
 	case *kind.Format:
@@ -266,13 +269,13 @@ func describeBound(k jsonschema.ErrorKind, n *node) string {
 	case *kind.MaxItems:
 		return "at most " + count(k.Want, "item", "items")
 	case *kind.AdditionalItems:
-		return fmt.Sprintf("%s less", count(k.Count, "item", "items"))
+		return fmt.Sprintf("%s fewer", count(k.Count, "item", "items"))
 	case *kind.MinProperties:
 		return "at least " + count(k.Want, "property", "properties")
 	case *kind.MaxProperties:
 		return "at most " + count(k.Want, "property", "properties")
 	case *kind.UniqueItems:
-		return fmt.Sprintf("items that differ, and numbers %d and %d do not", k.Duplicates[0]+1, k.Duplicates[1]+1)
+		return fmt.Sprintf("unique items, but items %d and %d are equal", k.Duplicates[0]+1, k.Duplicates[1]+1)
 	case *kind.Minimum:
 		return "at least " + text("minimum")
 	case *kind.Maximum:
@@ -284,11 +287,11 @@ func describeBound(k jsonschema.ErrorKind, n *node) string {
 	case *kind.MultipleOf:
 		return "a multiple of " + text("multipleOf")
 	case *kind.Not:
-		return "what its not excludes must not be"
+		return `a value that does not match the "not" schema`
 	case *kind.RefCycle:
-		return "a schema that refers to itself without an end"
+		return "a schema without an endless $ref cycle"
 	case *kind.Contains:
-		return "an item as contains says"
+		return `an item that matches "contains"`
 	}
 	return k.LocalizedString(english)
 }

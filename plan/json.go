@@ -21,8 +21,8 @@ const (
 )
 
 var (
-	errTooManyNodes = fmt.Errorf("has more than %d values, those that aliases repeat counted", maxNodes)
-	errTooDeep      = fmt.Errorf("is nested more than %d deep", maxDepth)
+	errTooManyNodes = fmt.Errorf("has more than %d values, including values that aliases repeat", maxNodes)
+	errTooDeep      = fmt.Errorf("has more than %d nested levels", maxDepth)
 )
 
 // A lineError is an error with its line.
@@ -63,7 +63,7 @@ func parseJSON(text []byte, nodes *int) (*node, error) {
 	}
 	var syntax *jsonscan.SyntaxError
 	if errors.As(err, &syntax) {
-		err = &lineError{r.lineAt(syntax.Offset), fmt.Errorf("is not JSON: %s", syntax.Problem)}
+		err = &lineError{r.lineAt(syntax.Offset), fmt.Errorf("is not valid JSON: %s", syntax.Problem)}
 	}
 	return n, err
 }
@@ -116,11 +116,11 @@ func (r *jsonReader) object(n *node, depth int) error {
 	return r.Object(func(quoted []byte) error {
 		key, line := string(jsonscan.Unquote(quoted)), r.lineAt(r.KeyOffset())
 		if seen[key] {
-			return &lineError{line, fmt.Errorf("has the key %q twice", key)}
+			return &lineError{line, fmt.Errorf("has the duplicate key %q", key)}
 		}
 		seen[key] = true
 		value, err := r.value(depth + 1)
-		n.members = append(n.members, member{key, line, value})
+		n.fields = append(n.fields, field{key, line, value})
 		return err
 	})
 }

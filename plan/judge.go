@@ -67,7 +67,7 @@ func (p *Plan) malformed(call []byte, isObject bool) Violation {
 		v.Pointer, v.Expected = "/type", "one of track, identify, group, page, screen, alias"
 		return v
 	}
-	v.Found, v.Expected = shorten(string(bytes.TrimSpace(call))), fmt.Sprintf("one JSON object, nested at most %d deep", calls.MaxDepth)
+	v.Found, v.Expected = shorten(string(bytes.TrimSpace(call))), fmt.Sprintf("one JSON object with at most %d nested levels", calls.MaxDepth)
 	return v
 }
 
@@ -114,7 +114,7 @@ func (rule *rule) explain(p *Plan, h *calls.Head, subject []byte) []Violation {
 	if errors.As(err, &invalid) {
 		x.walk(invalid)
 	} else {
-		x.add(InvalidValue, nil, rule.line, "what is judged sooner: "+err.Error(), "")
+		x.add(InvalidValue, nil, rule.line, "a value that takes fewer steps to check", "")
 	}
 	slices.SortStableFunc(x.violations, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(slices.Index(Kinds, a.Kind), slices.Index(Kinds, b.Kind)), cmp.Compare(a.Expected, b.Expected))

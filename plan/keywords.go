@@ -53,7 +53,7 @@ func (n *node) eachSchema(yield func(*node) bool) bool {
 	if !yield(n) {
 		return false
 	}
-	for _, m := range n.members {
+	for _, m := range n.fields {
 		for _, sub := range m.subschemas() {
 			if !sub.eachSchema(yield) {
 				return false
@@ -64,11 +64,11 @@ func (n *node) eachSchema(yield func(*node) bool) bool {
 }
 
 // subschemas returns the schemas in a keyword's value.
-func (m member) subschemas() []*node {
+func (m field) subschemas() []*node {
 	switch kind := keywords[m.key]; {
 	case kind == schemaMapKeyword:
 		var subs []*node
-		for _, sub := range m.value.members {
+		for _, sub := range m.value.fields {
 			subs = append(subs, sub.value)
 		}
 		return subs
@@ -94,11 +94,11 @@ func (rule *rule) constrains(member string) bool {
 		return refuses(rule.root)
 	}
 	// The schema describes a whole call.
-	for _, m := range rule.root.members {
+	for _, m := range rule.root.fields {
 		switch m.key {
 		case "type": // every call is an object
 		case "properties":
-			for _, field := range m.value.members {
+			for _, field := range m.value.fields {
 				if isCallField(field.key, member) && refuses(field.value) {
 					return true
 				}
@@ -126,15 +126,15 @@ func refuses(n *node) bool {
 	if n.kind == boolNode {
 		return !n.isTrue()
 	}
-	return slices.ContainsFunc(n.members, keywordRefuses)
+	return slices.ContainsFunc(n.fields, keywordRefuses)
 }
 
-func keywordRefuses(m member) bool {
+func keywordRefuses(m field) bool {
 	switch m.key {
 	case "required":
 		return len(m.value.items) > 0
 	case "properties", "patternProperties", "dependentSchemas":
-		return slices.ContainsFunc(m.value.members, func(m member) bool { return refuses(m.value) })
+		return slices.ContainsFunc(m.value.fields, func(m field) bool { return refuses(m.value) })
 	case "additionalProperties", "unevaluatedProperties", "propertyNames", "additionalItems", "unevaluatedItems":
 		return refuses(m.value)
 	case "items":
@@ -157,13 +157,13 @@ func (r *reader) expandOne(n *node, entry string, strict bool) {
 		n.kind = objectNode
 	}
 	if strict && n.kind != objectNode && n.kind != boolNode {
-		r.wrong(n.line, entry, "is "+n.kind.String()+" in place of a schema", "write {type: …}")
+		r.problem(n.line, entry, "must be a schema, not "+n.kind.String(), "for example {type: string}")
 		return
 	}
 	if strict {
-		for i := range n.members {
-			if m := &n.members[i]; keywords[m.key] == unknownKeyword && !strings.HasPrefix(m.key, "x-") {
-				r.wrong(m.line, entry, fmt.Sprintf("%q is no keyword of JSON Schema", m.key), hintFor(m.key, slices.Sorted(maps.Keys(keywords))))
+		for i := range n.fields {
+			if m := &n.fields[i]; keywords[m.key] == unknownKeyword && !strings.HasPrefix(m.key, "x-") {
+				r.problem(m.line, entry, fmt.Sprintf("unknown JSON Schema keyword %q", m.key), hintFor(m.key, slices.Sorted(maps.Keys(keywords))))
 			}
 		}
 	}
@@ -177,8 +177,8 @@ func (r *reader) expandRequired(n *node, entry string) {
 		return
 	}
 	required := n.get("required")
-	for i := range properties.members {
-		m := &properties.members[i]
+	for i := range properties.fields {
+		m := &properties.fields[i]
 		flag := m.value.get("required")
 		if flag == nil || flag.kind != boolNode {
 			continue
@@ -189,12 +189,12 @@ func (r *reader) expandRequired(n *node, entry string) {
 		}
 		if required == nil || required.kind != arrayNode {
 			if required != nil && required.kind != boolNode {
-				r.wrong(required.line, entry, "required is "+required.kind.String(), "write a list of names")
+				r.problem(required.line, entry, "required must be a list of names, not "+required.kind.String(), "")
 			}
 			required = &node{kind: arrayNode, line: flag.line}
 			n.set("required", required)
 		}
-		if !slices.Contains(required.texts(), m.key) {
+		if !slices.Contains(required.stringValues(), m.key) {
 			required.items = append(required.items, &node{kind: stringNode, line: m.line, text: m.key})
 		}
 	}

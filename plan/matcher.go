@@ -36,7 +36,7 @@ func (rule *rule) accepts(call, member []byte) bool {
 	subject := call
 	if len(rule.base) > 0 {
 		if subject = member; subject == nil || subject[0] == 'n' {
-			subject = noMember
+			subject = emptyObject
 		}
 	}
 	if len(subject) > maxMatched {
@@ -46,8 +46,8 @@ func (rule *rule) accepts(call, member []byte) bool {
 	return end > 0 && nextByte(subject, end) == len(subject)
 }
 
-// noMember replaces missing properties or traits.
-var noMember = []byte("{}")
+// emptyObject replaces missing properties or traits.
+var emptyObject = []byte("{}")
 
 const (
 	// maxMatched is the maximum number of bytes to match. The library may need too many
@@ -72,51 +72,51 @@ type matcher struct {
 	types  valueType // accepted types; 0 for all
 	enum   []string  // JSON of the accepted values; nil for all
 
-	pattern              *steppingPattern       // nil for any string
+	pattern              *countedPattern        // nil for any string
 	quick                func(text []byte) bool // set if the format has a quick check
 	format               func(text string) bool // set if the format has no quick check
 	minLength, maxLength int                    // in characters
-	anyText              bool                   // no check above applies
+	anyString            bool                   // no check above applies
 	bounds               []bound
 
 	minItems, maxItems int
 	items              *matcher
 
-	members  []memberMatcher // sorted by name
-	places   map[string]int  // positions in members by name, used if there are many
-	required uint64          // bits of the required members
-	others   *matcher        // for members with other names
+	fields    []fieldMatcher // sorted by name
+	positions map[string]int // positions in fields by name, used if there are many
+	required  uint64         // bits of the required fields
+	others    *matcher       // for fields with other names
 }
 
-type memberMatcher struct {
+type fieldMatcher struct {
 	name  string
 	value *matcher
-	bit   uint64 // set if the member is required
+	bit   uint64 // set if the field is required
 }
 
-// fewMembers is the maximum number of members for a linear search.
-const fewMembers = 16
+// maxLinearSearch is the maximum number of fields for a linear search.
+const maxLinearSearch = 16
 
-// place returns the position of a member, or len(m.members). It searches from the likely
+// position returns the position of a field, or len(m.fields). It searches from the likely
 // position from.
-func (m *matcher) place(name []byte, from int) int {
-	if len(m.members) > fewMembers {
-		if place, known := m.places[string(name)]; known {
-			return place
+func (m *matcher) position(name []byte, from int) int {
+	if len(m.fields) > maxLinearSearch {
+		if position, known := m.positions[string(name)]; known {
+			return position
 		}
-		return len(m.members)
+		return len(m.fields)
 	}
-	for i := from; i < len(m.members); i++ {
-		if m.members[i].name == string(name) {
+	for i := from; i < len(m.fields); i++ {
+		if m.fields[i].name == string(name) {
 			return i
 		}
 	}
-	for i := range m.members[:min(from, len(m.members))] {
-		if m.members[i].name == string(name) {
+	for i := range m.fields[:min(from, len(m.fields))] {
+		if m.fields[i].name == string(name) {
 			return i
 		}
 	}
-	return len(m.members)
+	return len(m.fields)
 }
 
 // A bound is a minimum or a maximum.
@@ -159,36 +159,36 @@ func (m *matcher) match(b []byte, i int) int {
 	end := -1
 	switch b[i] {
 	case '{':
-		if m.takes(objectValue) {
+		if m.allows(objectValue) {
 			end = m.matchObject(b, i)
 		}
 	case '[':
-		if m.takes(arrayValue) {
+		if m.allows(arrayValue) {
 			end = m.matchArray(b, i)
 		}
 	case '"':
-		if m.takes(stringValue) {
+		if m.allows(stringValue) {
 			end = m.matchString(b, i)
 		}
 	case 't', 'f':
-		if m.takes(boolValue) {
+		if m.allows(boolValue) {
 			end = skipValue(b, i)
 		}
 	case 'n':
-		if m.takes(nullValue) {
+		if m.allows(nullValue) {
 			end = skipValue(b, i)
 		}
 	default:
 		end = m.matchNumber(b, i)
 	}
-	if end < 0 || m.enum != nil && !m.lists(b[i:end]) {
+	if end < 0 || m.enum != nil && !m.inEnum(b[i:end]) {
 		return -1
 	}
 	return end
 }
 
-// lists reports whether a value is in enum.
-func (m *matcher) lists(value []byte) bool {
+// inEnum reports whether a value is in enum.
+func (m *matcher) inEnum(value []byte) bool {
 	for _, listed := range m.enum {
 		if listed == string(value) {
 			return true
@@ -197,10 +197,10 @@ func (m *matcher) lists(value []byte) bool {
 	return false
 }
 
-func (m *matcher) takes(t valueType) bool { return m.types == 0 || m.types&t != 0 }
+func (m *matcher) allows(t valueType) bool { return m.types == 0 || m.types&t != 0 }
 
 func (m *matcher) matchObject(b []byte, i int) int {
-	missing, next := m.required, 0 // most senders use a fixed order of members
+	missing, next := m.required, 0 // most senders use a fixed order of fields
 	if i = nextByte(b, i+1); i < len(b) && b[i] == '}' {
 		return ended(i+1, missing == 0)
 	}
@@ -214,11 +214,11 @@ func (m *matcher) matchObject(b []byte, i int) int {
 			return -1
 		}
 		value := m.others
-		if next >= len(m.members) || m.members[next].name != string(name) {
-			next = m.place(name, next)
+		if next >= len(m.fields) || m.fields[next].name != string(name) {
+			next = m.position(name, next)
 		}
-		if next < len(m.members) {
-			member := &m.members[next]
+		if next < len(m.fields) {
+			member := &m.fields[next]
 			value, next = member.value, next+1
 			missing &^= member.bit
 		} else if !utf8.Valid(name) {
@@ -273,7 +273,7 @@ func (m *matcher) matchArray(b []byte, i int) int {
 
 func (m *matcher) matchString(b []byte, i int) int {
 	end, plain := skipString(b, i)
-	if end < 0 || m.anyText {
+	if end < 0 || m.anyString {
 		return end
 	}
 	text := b[i+1 : end-1]
@@ -292,7 +292,7 @@ func (m *matcher) matchString(b []byte, i int) int {
 
 func (m *matcher) matchNumber(b []byte, i int) int {
 	end, t := skipNumber(b, i)
-	if end < 0 || !m.takes(t) {
+	if end < 0 || !m.allows(t) {
 		return -1
 	}
 	if len(m.bounds) == 0 {
@@ -303,16 +303,16 @@ func (m *matcher) matchNumber(b []byte, i int) int {
 		return -1
 	}
 	for _, limit := range m.bounds {
-		if !limit.holds(value, t == integerValue) {
+		if !limit.allows(value, t == integerValue) {
 			return -1
 		}
 	}
 	return end
 }
 
-// holds reports whether a number is certainly within the bound. Rounding keeps order, so
+// allows reports whether a number is certainly within the bound. Rounding keeps order, so
 // a strict comparison of rounded values is correct.
-func (l bound) holds(value float64, exact bool) bool {
+func (l bound) allows(value float64, exact bool) bool {
 	switch {
 	case value == l.value:
 		return exact && l.exact && !l.exclusive
@@ -434,7 +434,7 @@ func (c matcherCompiler) compile(s *jsonschema.Schema, refs int) *matcher {
 	switch {
 	case s == nil || s.Bool != nil && *s.Bool:
 		return nil
-	case s.Bool != nil || isRare(s) || refs > maxMatchedRefs:
+	case s.Bool != nil || unsupported(s) || refs > maxMatchedRefs:
 		return unsure
 	case s.Ref != nil:
 		return c.reference(s, refs)
@@ -444,15 +444,15 @@ func (c matcherCompiler) compile(s *jsonschema.Schema, refs int) *matcher {
 	}
 	m := &matcher{maxLength: math.MaxInt, maxItems: math.MaxInt}
 	c[s] = m
-	ok := m.addTypes(s) && m.addEnum(s) && m.addTexts(s) && m.addBounds(s) && c.addItems(m, s) && c.addMembers(m, s)
+	ok := m.addTypes(s) && m.addEnum(s) && m.addStrings(s) && m.addBounds(s) && c.addItems(m, s) && c.addMembers(m, s)
 	if !ok {
 		*m = *unsure
 	}
 	return m
 }
 
-// isRare reports whether a schema has a keyword that matchers do not support.
-func isRare(s *jsonschema.Schema) bool {
+// unsupported reports whether a schema has a keyword that matchers do not support.
+func unsupported(s *jsonschema.Schema) bool {
 	return s.RecursiveRef != nil || s.DynamicRef != nil || s.Not != nil || s.AllOf != nil || s.AnyOf != nil || s.OneOf != nil ||
 		s.If != nil || s.MaxProperties != nil || s.MinProperties != nil || s.PropertyNames != nil || s.PatternProperties != nil ||
 		s.Dependencies != nil || s.DependentRequired != nil || s.DependentSchemas != nil || s.UnevaluatedProperties != nil ||
@@ -518,8 +518,8 @@ func (m *matcher) addEnum(s *jsonschema.Schema) bool {
 	return true
 }
 
-func (m *matcher) addTexts(s *jsonschema.Schema) bool {
-	m.anyText = s.MinLength == nil && s.MaxLength == nil && s.Pattern == nil && (s.Format == nil || s.Format.Name == stepFormat)
+func (m *matcher) addStrings(s *jsonschema.Schema) bool {
+	m.anyString = s.MinLength == nil && s.MaxLength == nil && s.Pattern == nil && (s.Format == nil || s.Format.Name == stepFormat)
 	if s.MinLength != nil {
 		m.minLength = *s.MinLength
 	}
@@ -527,7 +527,7 @@ func (m *matcher) addTexts(s *jsonschema.Schema) bool {
 		m.maxLength = *s.MaxLength
 	}
 	if s.Pattern != nil {
-		pattern, ok := s.Pattern.(*steppingPattern)
+		pattern, ok := s.Pattern.(*countedPattern)
 		if !ok || pattern.size > maxMatchedPattern {
 			return false
 		}
@@ -594,9 +594,9 @@ func (c matcherCompiler) addMembers(m *matcher, s *jsonschema.Schema) bool {
 	}
 	names := slices.AppendSeq(slices.Clone(s.Required), maps.Keys(s.Properties))
 	slices.Sort(names)
-	m.places = map[string]int{}
+	m.positions = map[string]int{}
 	for i, name := range slices.Compact(names) {
-		member := memberMatcher{name: name, value: m.others}
+		member := fieldMatcher{name: name, value: m.others}
 		if of, planned := s.Properties[name]; planned {
 			member.value = c.compile(of, 0)
 		}
@@ -604,7 +604,7 @@ func (c matcherCompiler) addMembers(m *matcher, s *jsonschema.Schema) bool {
 			member.bit = m.required + 1
 			m.required |= member.bit
 		}
-		m.members, m.places[name] = append(m.members, member), i
+		m.fields, m.positions[name] = append(m.fields, member), i
 	}
 	return true
 }

@@ -19,9 +19,9 @@ func planOf(schema string) *Plan {
 	return p
 }
 
-// holdAgainstLibrary fails if the matcher accepts a value that the library refuses. It
+// compareWithLibrary fails if the matcher accepts a value that the library refuses. It
 // returns the results of both.
-func holdAgainstLibrary(t *testing.T, p *Plan, name, schema, value string) (quick, whole bool) {
+func compareWithLibrary(t *testing.T, p *Plan, name, schema, value string) (quick, whole bool) {
 	t.Helper()
 	if p == nil {
 		return false, false
@@ -83,12 +83,12 @@ func suiteValues(tb testing.TB, f func(draft, schema string, values []string)) {
 	}
 }
 
-func TestMatcherAcceptsNothingThatTheSuiteRefuses(t *testing.T) {
+func TestMatcherAgreesWithSuite(t *testing.T) {
 	quick, whole := 0, 0
 	suiteValues(t, func(draft, schema string, values []string) {
 		p := planOf(schema)
 		for _, value := range values {
-			q, w := holdAgainstLibrary(t, p, draft, schema, value)
+			q, w := compareWithLibrary(t, p, draft, schema, value)
 			if q {
 				quick++
 			}
@@ -116,10 +116,10 @@ func FuzzMatcher(f *testing.F) {
 		g := schemaMaker{r}
 		f.Add(g.schema(3), g.value(3))
 	}
-	f.Fuzz(func(t *testing.T, schema, value string) { holdAgainstLibrary(t, planOf(schema), "fuzz", schema, value) })
+	f.Fuzz(func(t *testing.T, schema, value string) { compareWithLibrary(t, planOf(schema), "fuzz", schema, value) })
 }
 
-func TestMatcherAcceptsNothingThatTheLibraryRefuses(t *testing.T) {
+func TestMatcherAgreesWithLibrary(t *testing.T) {
 	const schemas, values = 800, 30
 	quick, whole := 0, 0
 	for i := range uint64(schemas) {
@@ -127,7 +127,7 @@ func TestMatcherAcceptsNothingThatTheLibraryRefuses(t *testing.T) {
 		schema := g.schema(3)
 		p := planOf(schema)
 		for range values {
-			q, w := holdAgainstLibrary(t, p, fmt.Sprint("seed ", i), schema, g.value(3))
+			q, w := compareWithLibrary(t, p, fmt.Sprint("seed ", i), schema, g.value(3))
 			if q {
 				quick++
 			}
@@ -176,15 +176,15 @@ func (g schemaMaker) value(depth int) string {
 		}
 		return "[" + strings.Join(items, g.pick(",", " ,\n")) + "]"
 	}
-	var members []string
+	var fields []string
 	for range g.IntN(5) {
 		key, err := json.Marshal(g.name())
 		if err != nil || g.IntN(20) == 0 {
 			key = []byte(g.pick(`"\u0061"`, "\"\xff\"", `"\ufffd"`))
 		}
-		members = append(members, string(key)+g.pick(":", " : ")+g.value(depth-1))
+		fields = append(fields, string(key)+g.pick(":", " : ")+g.value(depth-1))
 	}
-	return "{" + strings.Join(members, ",") + "}"
+	return "{" + strings.Join(fields, ",") + "}"
 }
 
 func (g schemaMaker) schema(depth int) string {
@@ -244,7 +244,7 @@ func (g schemaMaker) schema(depth int) string {
 }
 
 // Typical values take the fast path.
-func TestMatcherAcceptsWhatIsCommon(t *testing.T) {
+func TestMatcherAcceptsTypicalValues(t *testing.T) {
 	for _, c := range []struct{ schema, value string }{
 		{`{}`, `{"a":[1,{"b":"\n"}]}`},
 		{`{"type":"object","required":["a"],"properties":{"a":{"type":"string"}},"additionalProperties":false}`, `{ "a" : "x" }`},
@@ -259,7 +259,7 @@ func TestMatcherAcceptsWhatIsCommon(t *testing.T) {
 		{`{"additionalProperties":{"type":"boolean"}}`, `{"a":true,"b":false}`},
 		{`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"$ref":"#/definitions/x"}},"definitions":{"x":{"const":"y"}}}`, `{"a":"y"}`},
 	} {
-		if quick, whole := holdAgainstLibrary(t, planOf(c.schema), "", c.schema, c.value); !quick || !whole {
+		if quick, whole := compareWithLibrary(t, planOf(c.schema), "", c.schema, c.value); !quick || !whole {
 			t.Errorf("%s of %s: the matcher %v, the library %v", c.value, c.schema, quick, whole)
 		}
 	}

@@ -28,13 +28,13 @@ func (r *reader) plan(root *node) *Plan {
 // native reads a plan in this package's own format.
 func (r *reader) native(p *Plan, root *node) {
 	if root.kind != objectNode {
-		r.wrong(root.line, "", "is "+root.kind.String()+" in place of a plan", "begin with plan: and a name")
+		r.problem(root.line, "", "must be a mapping, not "+root.kind.String(), "start with plan: NAME")
 		return
 	}
 	p.name, p.description = r.text(root, "plan"), r.text(root, "description")
 	defs := r.defs(root.get("$defs"))
-	for i := range root.members {
-		m := &root.members[i]
+	for i := range root.fields {
+		m := &root.fields[i]
 		switch member := calls.Member(m.key); {
 		case member == "properties":
 			r.named(p, m.key, m.value, defs)
@@ -42,11 +42,11 @@ func (r *reader) native(p *Plan, root *node) {
 			p.types[m.key] = true
 			r.entry(p, &Event{Type: m.key, Line: m.line}, m.value, defs)
 		case !slices.Contains(topLevel, m.key) && !strings.HasPrefix(m.key, "x-"):
-			r.wrong(m.line, "", fmt.Sprintf("%q is no member of a plan", m.key), hintFor(m.key, topLevel))
+			r.problem(m.line, "", fmt.Sprintf("unknown key %q", m.key), hintFor(m.key, topLevel))
 		}
 	}
 	if len(p.types) == 0 && len(r.problems) == 0 {
-		r.wrong(root.line, "", "has no calls", "there are track, identify, group, page and screen")
+		r.problem(root.line, "", "describes no calls", "add track, identify, group, page or screen")
 	}
 }
 
@@ -57,7 +57,7 @@ func (r *reader) text(n *node, key string) string {
 		return ""
 	}
 	if v.kind != stringNode {
-		r.wrong(v.line, "", fmt.Sprintf("%s is %s in place of a string", key, v.kind), "")
+		r.problem(v.line, "", fmt.Sprintf("%s must be a string, not %s", key, v.kind), "")
 	}
 	return v.text
 }
@@ -68,11 +68,11 @@ func (r *reader) defs(defs *node) *node {
 		return nil
 	}
 	if defs.kind != objectNode {
-		r.wrong(defs.line, "$defs", "is "+defs.kind.String(), "write a mapping from names to schemas")
+		r.problem(defs.line, "$defs", "must be a mapping from names to schemas, not "+defs.kind.String(), "")
 		return nil
 	}
-	for i := range defs.members {
-		r.expand(defs.members[i].value, "$defs "+strconv.Quote(defs.members[i].key), true)
+	for i := range defs.fields {
+		r.expand(defs.fields[i].value, "$defs "+strconv.Quote(defs.fields[i].key), true)
 	}
 	return defs
 }
@@ -84,11 +84,11 @@ func (r *reader) named(p *Plan, callType string, section, defs *node) {
 		return
 	}
 	if section.kind != objectNode {
-		r.wrong(section.line, callType, "is "+section.kind.String(), "write a mapping from names to what their calls have")
+		r.problem(section.line, callType, "must be a mapping from names to entries, not "+section.kind.String(), "")
 		return
 	}
-	for i := range section.members {
-		m := &section.members[i]
+	for i := range section.fields {
+		m := &section.fields[i]
 		r.entry(p, &Event{Type: callType, Name: m.key, Line: m.line}, m.value, defs)
 	}
 }
@@ -101,14 +101,14 @@ func (r *reader) entry(p *Plan, e *Event, n, defs *node) {
 		n = &node{kind: objectNode, line: e.Line}
 	}
 	if n.kind != objectNode {
-		r.wrong(n.line, name, "is "+n.kind.String(), "write a mapping with "+e.Member)
+		r.problem(n.line, name, "must be a mapping, not "+n.kind.String(), "describe the "+e.Member+" in it")
 		return
 	}
 	schema := n.get("schema")
 	if schema != nil {
-		for i := range n.members {
-			if m := &n.members[i]; m.key != "schema" && m.key != "description" && !strings.HasPrefix(m.key, "x-") {
-				r.wrong(m.line, name, fmt.Sprintf("has %s beside schema", m.key), "put it into the schema")
+		for i := range n.fields {
+			if m := &n.fields[i]; m.key != "schema" && m.key != "description" && !strings.HasPrefix(m.key, "x-") {
+				r.problem(m.line, name, fmt.Sprintf("has %s next to schema", m.key), "move it into schema")
 			}
 		}
 		r.expand(schema, name, false)
@@ -126,21 +126,21 @@ func (r *reader) entry(p *Plan, e *Event, n, defs *node) {
 func (r *reader) short(e *Event, n, defs *node) *node {
 	name := e.String()
 	schema := &node{kind: objectNode, line: n.line}
-	for _, m := range n.members {
+	for _, m := range n.fields {
 		if e.Member == "traits" {
 			switch m.key {
 			case "traits":
 				m.key = "properties"
 			case "properties":
-				r.wrong(m.line, name, "has properties", "calls of type "+e.Type+" have traits")
+				r.problem(m.line, name, "has properties", e.Type+" calls have traits")
 				continue
 			}
 		}
 		if m.key == "$defs" && defs != nil {
-			r.wrong(m.line, name, "has $defs of its own", "put them into those of the plan")
+			r.problem(m.line, name, "has its own $defs", "move them to the plan's $defs")
 			continue
 		}
-		schema.members = append(schema.members, m)
+		schema.fields = append(schema.fields, m)
 	}
 	if properties := schema.get("properties"); properties != nil && properties.kind == nullNode {
 		properties.kind = objectNode
@@ -158,7 +158,7 @@ func (r *reader) short(e *Event, n, defs *node) *node {
 func (r *reader) add(p *Plan, e *Event, rule *rule) {
 	key := eventKey{e.Type, e.Name}
 	if p.index[key] != nil {
-		r.wrong(e.Line, e.String(), "is planned twice", "")
+		r.problem(e.Line, e.String(), "is defined twice", "")
 		return
 	}
 	rule.entry, rule.line = e.String(), e.Line

@@ -75,7 +75,7 @@ func hintFor(word string, candidates []string) string {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if len(candidates) <= 12 {
-		return "there are " + strings.Join(candidates, ", ")
+		return "use one of " + strings.Join(candidates, ", ")
 	}
 	return ""
 }

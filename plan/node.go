@@ -12,14 +12,14 @@ import (
 
 // A node is a value in a plan file. Objects keep their order.
 type node struct {
-	kind    nodeKind
-	line    int    // from 1
-	text    string // of a string, number or boolean
-	items   []*node
-	members []member
+	kind   nodeKind
+	line   int    // from 1
+	text   string // of a string, number or boolean
+	items  []*node
+	fields []field
 }
 
-type member struct {
+type field struct {
 	key   string
 	line  int
 	value *node
@@ -45,9 +45,9 @@ func (n *node) get(key string) *node {
 	if n == nil || n.kind != objectNode {
 		return nil
 	}
-	for i := range n.members {
-		if n.members[i].key == key {
-			return n.members[i].value
+	for i := range n.fields {
+		if n.fields[i].key == key {
+			return n.fields[i].value
 		}
 	}
 	return nil
@@ -63,24 +63,24 @@ func (n *node) str(key string) string {
 
 // set sets the value of a key.
 func (n *node) set(key string, value *node) {
-	for i := range n.members {
-		if n.members[i].key == key {
-			n.members[i].value = value
+	for i := range n.fields {
+		if n.fields[i].key == key {
+			n.fields[i].value = value
 			return
 		}
 	}
-	n.members = append(n.members, member{key, value.line, value})
+	n.fields = append(n.fields, field{key, value.line, value})
 }
 
 func (n *node) isTrue() bool { return n != nil && n.kind == boolNode && n.text == "true" }
 
 // remove removes a key.
 func (n *node) remove(key string) {
-	n.members = slices.DeleteFunc(n.members, func(m member) bool { return m.key == key })
+	n.fields = slices.DeleteFunc(n.fields, func(m field) bool { return m.key == key })
 }
 
-// texts returns a string, or the strings of a list, as a slice.
-func (n *node) texts() []string {
+// stringValues returns a string, or the strings of a list, as a slice.
+func (n *node) stringValues() []string {
 	switch {
 	case n == nil:
 		return nil
@@ -97,7 +97,7 @@ func (n *node) texts() []string {
 // child returns the value that one token of a JSON pointer selects, or nil, and the line
 // of its key or item.
 func (n *node) child(token string) (child *node, line int) {
-	for _, m := range n.members {
+	for _, m := range n.fields {
 		if m.key == token {
 			return m.value, m.line
 		}
@@ -128,7 +128,7 @@ func (n *node) all() iter.Seq[*node] {
 func (n *node) each(yield func(*node) bool) bool {
 	return yield(n) &&
 		!slices.ContainsFunc(n.items, func(item *node) bool { return !item.each(yield) }) &&
-		!slices.ContainsFunc(n.members, func(m member) bool { return !m.value.each(yield) })
+		!slices.ContainsFunc(n.fields, func(m field) bool { return !m.value.each(yield) })
 }
 
 // value returns the node as encoding/json decodes it, with numbers as json.Number.
@@ -150,9 +150,9 @@ func (n *node) valueWith(finish func(*node, map[string]any)) any {
 		}
 		return list
 	case objectNode:
-		object := make(map[string]any, len(n.members))
-		for i := range n.members {
-			object[n.members[i].key] = n.members[i].value.valueWith(finish)
+		object := make(map[string]any, len(n.fields))
+		for i := range n.fields {
+			object[n.fields[i].key] = n.fields[i].value.valueWith(finish)
 		}
 		finish(n, object)
 		return object
@@ -178,12 +178,12 @@ func (n *node) appendJSON(b []byte) []byte {
 		return append(b, ']')
 	case objectNode:
 		b = append(b, '{')
-		for i := range n.members {
+		for i := range n.fields {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(wire.AppendString(b, n.members[i].key), ':')
-			b = n.members[i].value.appendJSON(b)
+			b = append(wire.AppendString(b, n.fields[i].key), ':')
+			b = n.fields[i].value.appendJSON(b)
 		}
 		return append(b, '}')
 	}

@@ -134,7 +134,7 @@ func (p *Plan) Judges(callType string) bool { return p.types[callType] }
 // callName returns the display name of a call.
 func callName(callType, name string) string {
 	switch {
-	case callType == "identify" || callType == "group" || callType == "":
+	case callType == "identify" || callType == "group" || callType == "" || callType == everyCall:
 		return callType
 	case name == "":
 		return callType + " of any name"

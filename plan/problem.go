@@ -75,7 +75,7 @@ type reader struct {
 	problems Problems
 }
 
-func (r *reader) wrong(line int, entry, wrong, hint string) {
+func (r *reader) problem(line int, entry, wrong, hint string) {
 	if len(r.problems) < maxProblems {
 		r.problems = append(r.problems, Problem{r.file, line, entry, wrong, hint})
 	}

@@ -47,7 +47,7 @@ func (r *reader) export(p *Plan, root *node) {
 	case objectNode:
 		r.ruleObject(p, rules)
 	default:
-		r.wrong(rules.line, "", "rules is "+rules.kind.String(), "an export of Protocols has a list or an object")
+		r.problem(rules.line, "", "rules must be a list or a mapping, not "+rules.kind.String(), "")
 	}
 }
 
@@ -67,7 +67,7 @@ func (r *reader) ruleList(p *Plan, rules *node) {
 		case callType == "common", calls.Member(callType) == "traits":
 			key.name = ""
 		case calls.Member(callType) == "":
-			r.wrong(item.line, fmt.Sprintf("rule %d", i+1), fmt.Sprintf("has the type %q", item.str("type")), "there are TRACK, IDENTIFY, GROUP, PAGE, SCREEN and COMMON")
+			r.problem(item.line, fmt.Sprintf("rule %d", i+1), fmt.Sprintf("has the unknown type %q", item.str("type")), "use TRACK, IDENTIFY, GROUP, PAGE, SCREEN or COMMON")
 			continue
 		}
 		version := 0
@@ -94,19 +94,19 @@ func (r *reader) ruleList(p *Plan, rules *node) {
 
 // ruleObject reads rules in the format {events, identify, group, global}.
 func (r *reader) ruleObject(p *Plan, rules *node) {
-	for i := range rules.members {
-		m := &rules.members[i]
+	for i := range rules.fields {
+		m := &rules.fields[i]
 		switch m.key {
 		case "events":
 			for _, item := range m.value.items {
 				r.ruleEvent(p, item)
 			}
 		case "identify", "group":
-			if m.value.kind == objectNode && len(m.value.members) > 0 {
+			if m.value.kind == objectNode && len(m.value.fields) > 0 {
 				r.exported(p, &Event{Type: m.key, Line: m.line}, m.value, m.key)
 			}
 		case "global":
-			if m.value.kind == objectNode && len(m.value.members) > 0 {
+			if m.value.kind == objectNode && len(m.value.fields) > 0 {
 				r.commonRule(p, m.value, m.line)
 			}
 		}
@@ -124,14 +124,14 @@ func (r *reader) ruleEvent(p *Plan, item *node) {
 	switch e.Type {
 	case "track":
 		if e.Name == "" {
-			r.wrong(item.line, "events", "has a track event without a name", "")
+			r.problem(item.line, "events", "has a track event without a name", "")
 			return
 		}
 	case "identify", "group":
 		e.Name = ""
 	case "page", "screen":
 	default:
-		r.wrong(item.line, "events", fmt.Sprintf("has the eventType %q", e.Type), "use track, identify, group, page or screen")
+		r.problem(item.line, "events", fmt.Sprintf("has the unknown eventType %q", e.Type), "use track, identify, group, page or screen")
 		return
 	}
 	r.exported(p, e, item.get("rules"), "rules")
@@ -142,7 +142,7 @@ func (r *reader) ruleEvent(p *Plan, item *node) {
 func (r *reader) exported(p *Plan, e *Event, schema *node, key string) {
 	e.File, e.Member = r.file, calls.Member(e.Type)
 	if schema == nil || schema.kind != objectNode {
-		r.wrong(e.Line, e.String(), "has no "+key, "an export of Protocols has one for each event")
+		r.problem(e.Line, e.String(), "has no "+key, "an export needs one for each event")
 		return
 	}
 	r.expand(schema, e.String(), false)
@@ -182,7 +182,7 @@ func describesMember(schema *node) bool {
 			return false
 		}
 	}
-	return properties != nil && slices.ContainsFunc(properties.members, func(m member) bool {
+	return properties != nil && slices.ContainsFunc(properties.fields, func(m field) bool {
 		return !slices.Contains(callFields, m.key)
 	})
 }
@@ -191,7 +191,7 @@ func describesMember(schema *node) bool {
 // the properties have no list.
 func removeCallRequired(schema *node) {
 	required := schema.get("required")
-	if slices.Contains(required.texts(), "properties") && schema.get("properties").get("properties") == nil {
+	if slices.Contains(required.stringValues(), "properties") && schema.get("properties").get("properties") == nil {
 		schema.remove("required")
 	}
 }
@@ -199,7 +199,7 @@ func removeCallRequired(schema *node) {
 // commonRule sets the rule for every call.
 func (r *reader) commonRule(p *Plan, schema *node, line int) {
 	if schema == nil || schema.kind != objectNode || p.common != nil {
-		r.wrong(line, "common", "has no schema, or is not the only one", "")
+		r.problem(line, "common", "must have a schema and occur only once", "")
 		return
 	}
 	r.expand(schema, "common", false)

@@ -135,20 +135,27 @@ func (r *Report) Unused() []*Event {
 
 // String returns all violations, one line per group, below a line per call name:
 //
-//	2 of 9 calls violate the plan shop.yaml
+//	2 of 9 calls violate shop.yaml
 //	  track "Order Completed"
 //	    shop.yaml:9: /properties/total is missing; expected a number (2 calls)
 func (r *Report) String() string {
 	switch {
 	case r.empty():
-		return "there is no call to hold against " + r.plan.file
+		return "no calls to check against " + r.plan.file
 	case r.calls == 0:
-		return fmt.Sprintf("no call is of a type that %s has", r.plan.file)
+		return fmt.Sprintf("no calls of a type in %s", r.plan.file)
 	case r.OK():
-		return fmt.Sprintf("%s as planned in %s", areAll(r.calls), r.plan.file)
+		if r.calls == 1 {
+			return "1 call matches " + r.plan.file
+		}
+		return fmt.Sprintf("all %d calls match %s", r.calls, r.plan.file)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %s not as planned in %s", r.bad, are(r.calls), r.plan.file)
+	verb := "violate"
+	if r.bad == 1 {
+		verb = "violates"
+	}
+	fmt.Fprintf(&b, "%d of %s %s %s", r.bad, count(r.calls, "call", "calls"), verb, r.plan.file)
 	call := ""
 	for _, g := range r.Groups() {
 		if g.Call() != call {
@@ -158,7 +165,7 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "\n    %s: %s%s", g.place(), g.Text(), g.where())
 	}
 	if r.more > 0 {
-		fmt.Fprintf(&b, "\n  and %d violations more", r.more)
+		fmt.Fprintf(&b, "\n  and %d more violations", r.more)
 	}
 	return b.String()
 }
@@ -182,18 +189,4 @@ func (g *Group) where() string {
 		return fmt.Sprintf(" (at %s)", g.First)
 	}
 	return ""
-}
-
-func are(n int) string {
-	if n == 1 {
-		return "1 call is"
-	}
-	return fmt.Sprintf("%d calls are", n)
-}
-
-func areAll(n int) string {
-	if n == 1 {
-		return are(n)
-	}
-	return fmt.Sprintf("all %d calls are", n)
 }

@@ -99,7 +99,7 @@ func (r *schemaReader) schema(n *node) *Schema {
 	s := &Schema{node: n, Line: n.line, Title: n.str("title"), Description: n.str("description"), Format: n.str("format"), RefName: n.str("$ref")}
 	r.made[n] = s
 	s.Deprecated = n.get("deprecated").isTrue()
-	s.Types = n.get("type").texts()
+	s.Types = n.get("type").stringValues()
 	if list := n.get("enum"); list != nil {
 		s.Enum = list.value().([]any) // an array: the metaschema requires it
 	} else if one := n.get("const"); one != nil {
@@ -124,7 +124,7 @@ func (r *schemaReader) object(s *Schema, n *node) {
 		}
 	}
 	if properties := n.get("properties"); properties != nil {
-		for _, m := range properties.members {
+		for _, m := range properties.fields {
 			s.Properties = append(s.Properties, Property{m.key, required[m.key], r.schema(m.value), m.line})
 			delete(required, m.key)
 		}

@@ -17,8 +17,8 @@ import (
 // at 44401e0c, for the supported drafts. Its license is in the same directory.
 const suite = "testdata/json-schema-test-suite.zip"
 
-// notPassed lists the files with failing tests, how many, and why.
-var notPassed = map[string]struct {
+// expectedFailures lists the files with failing tests, how many, and why.
+var expectedFailures = map[string]struct {
 	tests int
 	why   string
 }{
@@ -74,8 +74,8 @@ func TestJSONSchemaSuite(t *testing.T) {
 			passed += p
 			failures = append(failures, f...)
 		}
-		if len(failures) != notPassed[name].tests {
-			t.Errorf("%s: %d tests do not pass, want %d\n  %s", name, len(failures), notPassed[name].tests, strings.Join(failures, "\n  "))
+		if len(failures) != expectedFailures[name].tests {
+			t.Errorf("%s: %d tests do not pass, want %d\n  %s", name, len(failures), expectedFailures[name].tests, strings.Join(failures, "\n  "))
 		}
 	}
 	if passed < 1500 {

@@ -55,15 +55,19 @@ func (v Violation) Text() string {
 	case UnplannedEvent:
 		b.WriteString("is not in the plan")
 	case MissingProperty:
-		fmt.Fprintf(&b, "%s is missing; the plan requires %s", v.Pointer, v.Expected)
+		fmt.Fprintf(&b, "%s is missing; expected %s", v.Pointer, v.Expected)
 	case UnplannedProperty:
 		fmt.Fprintf(&b, "%s is not in the plan", v.Pointer)
 	case MalformedCall:
-		fmt.Fprintf(&b, "%s is %s; the plan says %s", cmp.Or(v.Pointer, "all of it"), cmp.Or(v.Found, "nothing"), v.Expected)
+		if v.Pointer != "" {
+			fmt.Fprintf(&b, "%s is missing; expected %s", v.Pointer, v.Expected)
+		} else {
+			fmt.Fprintf(&b, "found %s; expected %s", cmp.Or(v.Found, "nothing"), v.Expected)
+		}
 	case WrongType:
-		fmt.Fprintf(&b, "%s is %s, %s; the plan says %s", v.Pointer, v.Found, withArticle(typeOf(v.Found)), v.Expected)
+		fmt.Fprintf(&b, "%s is %s, %s; expected %s", v.Pointer, v.Found, withArticle(typeOf(v.Found)), v.Expected)
 	default:
-		fmt.Fprintf(&b, "%s is %s; the plan says %s", v.Pointer, v.Found, v.Expected)
+		fmt.Fprintf(&b, "%s is %s; expected %s", v.Pointer, v.Found, v.Expected)
 	}
 	if v.Near != "" {
 		fmt.Fprintf(&b, "; did you mean %s?", v.Near)

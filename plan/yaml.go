@@ -25,9 +25,9 @@ func parseYAML(text []byte, nodes *int) (*node, error) {
 	if err != nil {
 		var syntax yaml.Error
 		if errors.As(err, &syntax) {
-			return nil, &lineError{lineOf(syntax.GetToken()), fmt.Errorf("is not YAML: %s", syntax.GetMessage())}
+			return nil, &lineError{lineOf(syntax.GetToken()), fmt.Errorf("is not valid YAML: %s", syntax.GetMessage())}
 		}
-		return nil, fmt.Errorf("is not YAML: %w", err)
+		return nil, fmt.Errorf("is not valid YAML: %w", err)
 	}
 	r := &yamlReader{nodes: nodes, anchors: map[string]ast.Node{}, open: map[string]bool{}}
 	var body ast.Node
@@ -36,7 +36,7 @@ func parseYAML(text []byte, nodes *int) (*node, error) {
 			continue
 		}
 		if body != nil {
-			return nil, &lineError{lineOf(document.Body.GetToken()), errors.New("has a second document; keep one in a file")}
+			return nil, &lineError{lineOf(document.Body.GetToken()), errors.New("has more than one YAML document")}
 		}
 		body = document.Body
 	}
@@ -133,11 +133,11 @@ func (r *yamlReader) value(a ast.Node, depth int) (*node, error) {
 	case *ast.AliasNode:
 		return r.alias(a, depth)
 	case *ast.TagNode:
-		return nil, failedAt(a, "has the tag %s; plans know none", a.Start.Value)
+		return nil, failedAt(a, "has the unsupported tag %s", a.Start.Value)
 	case *ast.InfinityNode, *ast.NanNode:
-		return nil, failedAt(a, "has %s, which JSON has no number for", a.String())
+		return nil, failedAt(a, "has %s, which is not a JSON number", a.String())
 	default:
-		return nil, failedAt(a, "has what plans do not know: %s", a.Type())
+		return nil, failedAt(a, "has the unsupported YAML type %s", a.Type())
 	}
 	return n, nil
 }
@@ -157,10 +157,10 @@ func (r *yamlReader) alias(a *ast.AliasNode, depth int) (*node, error) {
 	name := a.Value.String()
 	target := r.anchors[name]
 	if target == nil {
-		return nil, failedAt(a, "refers to *%s, and there is no &%s before", name, name)
+		return nil, failedAt(a, "has the alias *%s without a preceding anchor &%s", name, name)
 	}
 	if r.open[name] {
-		return nil, failedAt(a, "has *%s inside &%s", name, name)
+		return nil, failedAt(a, "has the alias *%s inside its anchor &%s", name, name)
 	}
 	return r.value(target, depth+1)
 }
@@ -183,14 +183,14 @@ func (r *yamlReader) mapping(n *node, values []*ast.MappingValueNode, depth int)
 			return nil, err
 		}
 		if seen[key] {
-			return nil, failedAt(v.Key, "has the key %q twice", key)
+			return nil, failedAt(v.Key, "has the duplicate key %q", key)
 		}
 		seen[key] = true
 		value, err := r.value(v.Value, depth+1)
 		if err != nil {
 			return nil, err
 		}
-		n.members = append(n.members, member{key, lineOf(v.Key.GetToken()), value})
+		n.fields = append(n.fields, field{key, lineOf(v.Key.GetToken()), value})
 	}
 	if len(values) > 0 {
 		n.line = lineOf(values[0].Key.GetToken())
@@ -203,10 +203,10 @@ func (n *node) merge(from []*node, seen map[string]bool) error {
 	for _, m := range from {
 		switch m.kind {
 		case objectNode:
-			for _, member := range m.members {
+			for _, member := range m.fields {
 				if !seen[member.key] {
 					seen[member.key] = true
-					n.members = append(n.members, member)
+					n.fields = append(n.fields, member)
 				}
 			}
 		case arrayNode:
@@ -214,7 +214,7 @@ func (n *node) merge(from []*node, seen map[string]bool) error {
 				return err
 			}
 		default:
-			return &lineError{m.line, fmt.Errorf("merges %s with <<, which takes mappings", m.kind)}
+			return &lineError{m.line, fmt.Errorf("merges %s with <<, which allows only mappings", m.kind)}
 		}
 	}
 	return nil
@@ -237,5 +237,5 @@ func (r *yamlReader) key(a ast.MapKeyNode) (string, error) {
 			return s.Value, nil
 		}
 	}
-	return "", failedAt(a, "has a key that is %s; keys are strings", a.Type())
+	return "", failedAt(a, "has a key of type %s; keys must be strings", a.Type())
 }
