@@ -171,7 +171,7 @@ func TestParseErrors(t *testing.T) {
 
 func TestEventSchema(t *testing.T) {
 	p := shop(t)
-	if p.Name() != "shop" || p.Description() != "What the shop tells of its customers." || p.File() != "testdata/shop.yaml" {
+	if p.Name() != "shop" || p.Description() != "Customer activity in the shop." || p.File() != "testdata/shop.yaml" {
 		t.Errorf("%q %q %q", p.Name(), p.Description(), p.File())
 	}
 	e := p.Find("track", "Order Completed")

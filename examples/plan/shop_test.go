@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// sent starts a server, and sends calls to it.
+// sent starts a server and sends calls to it.
 func sent(t *testing.T, send func(Shop) error) *mockserver.Server {
 	t.Helper()
 	srv := mockserver.RunT(t)
@@ -34,7 +34,7 @@ func sent(t *testing.T, send func(Shop) error) *mockserver.Server {
 	if err := send(Shop{client}); err != nil {
 		t.Error(err)
 	}
-	if err := client.Close(); err != nil { // sends what is queued
+	if err := client.Close(); err != nil { // flushes the queue
 		t.Error(err)
 	}
 	return srv
@@ -45,7 +45,7 @@ func TestVisitIsAsPlanned(t *testing.T) {
 	plan.Expect(t, srv, "plan.yaml")
 }
 
-// A failures takes down how a test fails, in place of a *testing.T.
+// failures is a plan.TB that records failures.
 type failures []string
 
 func (*failures) Helper() {}

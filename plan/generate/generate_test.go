@@ -61,8 +61,8 @@ func TestOutputIsStableAndFormatted(t *testing.T) {
 	}
 }
 
-// inClient runs the go command in the module of the client, as if it had the files, whose
-// names begin at its root.
+// inClient runs the go command in the client's module, with the given files overlaid.
+// Paths are relative to the module's root.
 func inClient(t *testing.T, files map[string]string, args ...string) (stdout string, err error) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -96,8 +96,8 @@ func inClient(t *testing.T, files map[string]string, args ...string) (stdout str
 	return out.String() + errors.String(), err
 }
 
-// What generated types send is as planned, and what is not is an error of the call.
-func TestGeneratedCallsAreAsPlanned(t *testing.T) {
+// Calls from generated types match the plan, and invalid values are errors.
+func TestGeneratedCallsMatchPlan(t *testing.T) {
 	main, err := os.ReadFile("testdata/main.go")
 	if err != nil {
 		t.Fatal(err)
@@ -159,8 +159,8 @@ func TestMistakesDoNotCompile(t *testing.T) {
 	}
 }
 
-// What is generated elsewhere in the repository is what is generated now.
-func TestGeneratedFilesAreNew(t *testing.T) {
+// All generated files in the repository are up to date.
+func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	for file, output := range map[string]string{
 		"../../examples/plan/plan.yaml": "../../examples/plan/events/events.go",
 		"../../bench/events/plan.yaml":  "../../bench/events/events.go",
@@ -190,13 +190,13 @@ func TestExported(t *testing.T) {
 func TestPackageNames(t *testing.T) {
 	p := load(t, "../testdata/shop.yaml")
 	for _, name := range []string{"func", "my events", "_", "3d", "a\nb"} {
-		if _, err := Events(p, name); err == nil || !strings.Contains(err.Error(), "cannot be the name of a package") {
+		if _, err := Events(p, name); err == nil || !strings.Contains(err.Error(), "invalid package name") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
 }
 
-// Whatever the names and texts of a plan are, what is generated is Go.
+// FuzzEvents checks that the output is valid Go for any names and descriptions.
 func FuzzEvents(f *testing.F) {
 	f.Add("Order Completed", "orderId", "The customer\npaid", "EUR")
 	f.Add("3D", "\"\\\n`", "*/ \r\u2028 //", "\x00")
