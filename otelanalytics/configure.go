@@ -17,7 +17,7 @@ import (
 // returns a trace.SpanContext, a trace.Span or a context. The default Value is
 // SpanContext; Result.Value then contains its result.
 //
-// The error is that of the meter provider.
+// The error comes from the meter provider.
 func Configure(cfg analytics.Config, opts ...Option) (analytics.Config, error) {
 	o := newOptions(opts)
 	durations, err := newDurations(o.meter())
@@ -44,7 +44,7 @@ func Configure(cfg analytics.Config, opts ...Option) (analytics.Config, error) {
 }
 
 // SpanContext is a function for analytics.Config.Value. It returns the trace.SpanContext
-// of the span in ctx, or nil if there is no sampled span.
+// of the span in ctx, or nil without a sampled span.
 func SpanContext(ctx context.Context) interface{} {
 	if s := trace.SpanContextFromContext(ctx); s.IsSampled() && s.IsValid() {
 		return s

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/otelanalytics"
 )
 
-// The providers stand in for those of a real program.
+// A real program exports metrics and spans to its backend.
 func Example() {
 	srv, err := mockserver.Run(mockserver.Config{})
 	if err != nil {

@@ -22,7 +22,7 @@ type StatsSource interface {
 // clients must call Unregister. Like Stats, Observe opens the client's spool, if it has
 // one.
 //
-// The error is that of the meter provider.
+// The error comes from the meter provider.
 func Observe(client StatsSource, opts ...Option) (metric.Registration, error) {
 	o := newOptions(opts)
 	m := o.meter()

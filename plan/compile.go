@@ -39,7 +39,7 @@ type rule struct {
 	root   *node    // the whole schema
 	member *node    // the schema of properties or traits, within root
 	base   []string // path in a call to the value that root describes
-	draft  string   // used if root has no $schema
+	draft  string   // default if $schema is missing
 
 	matcher *matcher // the fast path
 
@@ -318,18 +318,18 @@ const (
 	regexFormat = "plan-regex" // replaces regex, which the library reserves
 )
 
-// errTooManySteps is the panic value that ends a validation after too many steps. The
-// library has no other way to interrupt one; validate recovers it.
+// errTooManySteps is the panic value that interrupts the library after too many steps.
+// validate recovers it.
 var errTooManySteps = errors.New("too many steps")
 
-// step takes n steps, and panics if none are left.
+// step takes n steps. It panics if too few are left.
 func (rule *rule) step(n int) {
 	if rule.steps -= n; rule.steps < 0 {
 		panic(errTooManySteps)
 	}
 }
 
-// formats returns all formats, each of which takes a step.
+// formats returns all formats. Each check takes one step.
 func (rule *rule) formats() []*jsonschema.Format {
 	counting := []*jsonschema.Format{
 		{Name: stepFormat, Validate: func(any) error { rule.step(1); return nil }},

@@ -26,7 +26,7 @@ type Change struct {
 	// receivers ignore properties they do not know.
 	BreaksReceivers bool `json:"breaksReceivers"`
 
-	OldLine int `json:"oldLine,omitempty"` // line in the old file, from 1; 0 if there is none
+	OldLine int `json:"oldLine,omitempty"` // line in the old file, from 1; 0 if missing
 	NewLine int `json:"newLine,omitempty"` // line in the new file
 }
 
@@ -53,12 +53,12 @@ func (c Change) String() string {
 	return at + c.Text + " (breaks " + strings.Join(breaks, " and ") + ")"
 }
 
-// Diff returns the changes from the plan old to the plan new: first those of the events
-// in old, in file order, then events that only new has. It ignores titles, descriptions
-// and examples.
+// Diff returns the changes from the plan old to the plan new: first the changes of the
+// events in old, in file order, then the events that only new has. It ignores titles,
+// descriptions and examples.
 //
 // Diff compares types, required and additional properties, enums, formats, patterns and
-// bounds, including those of items and of $ref targets. A change to any other keyword is
+// bounds, also in items and $ref targets. A change to any other keyword is
 // one Change that breaks both senders and receivers.
 func Diff(old, new *Plan) []Change {
 	d := &differ{}
@@ -226,7 +226,7 @@ func listValues(values []any) string {
 }
 
 // limits are the keywords that restrict a value: lower bounds, upper bounds, and others,
-// whose values have no order.
+// whose values cannot be ordered.
 var limits = []struct {
 	keyword      string
 	lower, upper bool

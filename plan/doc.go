@@ -25,9 +25,9 @@
 //	  item: {type: object, properties: {sku: {type: string}, quantity: {type: integer}}}
 //
 // The sections track, page and screen contain one entry per name. The sections identify
-// and group are single entries with traits instead of properties. Calls pass unchecked if
-// the plan has no section for their type; alias calls always do. A call whose type has a
-// section but whose name has no entry is an [UnplannedEvent].
+// and group are single entries with traits instead of properties. Calls of other types,
+// and alias calls, pass unchecked. If a section exists but has no entry for a call's name,
+// the call is an [UnplannedEvent].
 //
 // Each entry is a JSON Schema (2020-12) of the call's properties or traits, with the
 // default type object and three short forms:

@@ -66,7 +66,7 @@ func Expect(t TB, calls Calls, file string) {
 //		…
 //	}
 //
-// The error is that of [Load].
+// The error comes from [Load].
 func Unused(file string) ([]*Event, error) {
 	all, err := expectation(file)
 	if err != nil {

@@ -25,7 +25,7 @@ func (p *Plan) Judge(call []byte) []Violation {
 	return violations
 }
 
-// EventOf returns the entry for a call, or nil if there is none.
+// EventOf returns the entry for a call, or nil.
 func (p *Plan) EventOf(call []byte) *Event {
 	h, _ := calls.Read(call)
 	return p.Find(h.Type, h.Title())

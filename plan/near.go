@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// nearest returns the candidate with the closest spelling: one that differs only in case,
-// spaces and punctuation, or by at most two letters. It returns "" if there is none, or if
-// there are too many candidates to compare.
+// nearest returns the candidate with the closest spelling. It may differ in case, spaces
+// and punctuation, or by at most two letters. nearest returns "" without such a candidate,
+// or with too many candidates to compare.
 func nearest(word string, candidates []string) string {
 	if len(word) > 200 || len(candidates) > 5000 {
 		return ""

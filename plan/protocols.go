@@ -171,7 +171,7 @@ var callFields = []string{
 // describesMember reports whether a schema describes a call's properties or traits
 // instead of the whole call. Typewriter 8 and later write such schemas to plan.json and
 // mark them with eventMetadata. A schema without the mark describes properties if it has
-// a property that is not a field of a call, and none of properties, traits and context.
+// a property that is not a field of a call, and lacks properties, traits and context.
 func describesMember(schema *node) bool {
 	if schema.get("eventMetadata") != nil {
 		return true
@@ -188,7 +188,7 @@ func describesMember(schema *node) bool {
 }
 
 // removeCallRequired removes the whole call's required list, which Typewriter keeps if
-// the properties have no list.
+// the properties lack one.
 func removeCallRequired(schema *node) {
 	required := schema.get("required")
 	if slices.Contains(required.stringValues(), "properties") && schema.get("properties").get("properties") == nil {

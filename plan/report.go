@@ -96,15 +96,14 @@ func withoutIndexes(pointer string) string {
 	return strings.Join(tokens, "/")
 }
 
-// Calls returns the number of checked calls, and the number of those with violations. It
+// Calls returns the number of checked calls, and how many of them have violations. It
 // does not count calls that pass unchecked.
 func (r *Report) Calls() (judged, bad int) { return r.calls, r.bad }
 
-// Passed returns the number of calls that passed unchecked because the plan has no
-// section for their type.
+// Passed returns the number of calls that passed unchecked.
 func (r *Report) Passed() int { return r.passed }
 
-// OK reports whether there were calls and none had a violation.
+// OK reports whether there were calls and all of them match the plan.
 func (r *Report) OK() bool { return !r.empty() && r.bad == 0 }
 
 func (r *Report) empty() bool { return r.calls+r.passed == 0 }

@@ -35,8 +35,8 @@ type Schema struct {
 	Items *Schema
 
 	// RefName is the value of $ref, such as #/$defs/money. Ref is the schema that it
-	// points to, which may be recursive. Ref is nil if there is no $ref, or if it is not a
-	// JSON pointer into the same schema.
+	// points to, which may be recursive. Ref is nil without $ref, and if $ref is not
+	// a JSON pointer into the same schema.
 	RefName string
 	Ref     *Schema
 
@@ -79,7 +79,7 @@ func (s *Schema) Resolve() *Schema {
 func (s *Schema) Nullable() bool { return slices.Contains(s.Types, "null") }
 
 // JSON returns the whole schema as JSON Schema, with keys in file order and all short
-// forms expanded. Its draft is that of the file: 2020-12 unless $schema says otherwise.
+// forms expanded. The draft is 2020-12 unless $schema says otherwise.
 func (s *Schema) JSON() json.RawMessage { return s.node.appendJSON(nil) }
 
 // A schemaReader creates one Schema per node, because schemas can be recursive.

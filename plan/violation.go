@@ -12,7 +12,7 @@ type Kind string
 
 // The kinds of violation.
 const (
-	UnplannedEvent    Kind = "unplanned event"    // the plan has no entry for the call's name
+	UnplannedEvent    Kind = "unplanned event"    // the call's name is not in the plan
 	MissingProperty   Kind = "missing property"   // a required property is missing
 	WrongType         Kind = "wrong type"         // a value has a type that the plan does not allow
 	InvalidValue      Kind = "invalid value"      // a value has an allowed type, but violates an enum, a bound, a format and so on

@@ -1,7 +1,7 @@
 package typed
 
-// An Opt is an optional value; the zero Opt has none. Unlike a pointer, an Opt is
-// comparable and needs no allocation.
+// An Opt is an optional value. The zero Opt is unset. Unlike a pointer, an Opt can be
+// compared by value and does not allocate.
 type Opt[T any] struct {
 	value T
 	set   bool

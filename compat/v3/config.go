@@ -44,8 +44,7 @@ type Config struct {
 	// is redacted. Defaults to standard error.
 	Logger Logger
 
-	// Callback receives the outcome of each message that passes Validate. Defaults to
-	// none.
+	// Callback receives the outcome of each message that passes Validate. Optional.
 	Callback Callback
 
 	// BatchSize is the maximum number of messages per batch. A batch is also limited to

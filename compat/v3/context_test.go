@@ -33,7 +33,7 @@ func TestContextMarshalJSON(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The client's encoding of a context is equal to that of encoding/json. The bits of fields
+// The client and encoding/json encode a context equally. The bits of fields
 // select the fields to set.
 func FuzzContextIsWrittenAsItIsMarshalled(f *testing.F) {
 	f.Add("text", 7, 1.5, []byte{203, 0, 113, 7}, uint64(math.MaxUint64))

@@ -12,7 +12,7 @@
 //		Properties: analytics.NewProperties().Set("artist", "Dwele"),
 //	})
 //
-// The types, fields, functions, errors, defaults and JSON are those of version 3.4. The
+// The types, fields, functions, errors, defaults and JSON match version 3.4. The
 // implementation is the client of the module's root package: it encodes each call before
 // Enqueue returns, bounds its memory, retries batches during [Client.Close], and reports
 // every lost message. MIGRATING.md lists the differences. New programs should use the root

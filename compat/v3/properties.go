@@ -89,7 +89,7 @@ type Product struct {
 	Price float64 `json:"price"`
 }
 
-// Traits are the traits of a user or group, with methods like those of Properties:
+// Traits are the traits of a user or group, with similar methods:
 //
 //	analytics.NewTraits().SetEmail("jo@example.com").Set("plan", "team")
 type Traits map[string]interface{}
@@ -150,7 +150,7 @@ func (t Traits) SetWebsite(url string) Traits { return t.Set("website", url) }
 
 // Integrations select a message's destinations: they map the name of a destination to
 // true, false or an object of settings. Messages without Integrations go to all
-// destinations. The methods are like those of Properties:
+// destinations. The methods can be chained:
 //
 //	analytics.NewIntegrations().DisableAll().Enable("Webhooks")
 type Integrations map[string]interface{}

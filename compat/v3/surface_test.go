@@ -56,8 +56,8 @@ var _ = []Message{
 	Track{"", "m", "a", "u", "e", time.Time{}, nil, Properties{}, nil}, &Track{},
 }
 
-// testdata/version3.3.txt lists the exported API of version 3.3, api.txt that of this
-// package. Version 3.4 added some fields.
+// testdata/version3.3.txt lists the exported API of version 3.3, and api.txt the API of
+// this package. Version 3.4 added some fields.
 func TestAPIMatchesVersion3(t *testing.T) {
 	ours := surface(t, "api.txt")
 	differs := map[string]bool{

@@ -31,7 +31,7 @@
 // Misspelled properties, unknown enum constants and values of the wrong type do not
 // compile. Required strings and times that are empty, and values outside their enum, make
 // the call return an analytics.FieldError with the path of the property. A missing number
-// or boolean cannot be told from 0 or false. plan.Expect in tests and the collector check
+// or boolean is indistinguishable from 0 or false. plan.Expect in tests and the collector check
 // ranges, formats and patterns.
 //
 // # Names

@@ -31,7 +31,7 @@ func Events(p *plan.Plan, packageName string) ([]byte, error) {
 	}
 	g := &generator{scope: scope{}, declared: map[string]*goType{}, keys: map[string]string{}, keyNames: scope{}}
 	events := p.Events()
-	// Reserve the names of events before those of nested types.
+	// Reserve the names of events before the names of nested types.
 	names := make([]string, len(events))
 	for i, e := range events {
 		names[i] = g.scope.unique(eventName(e))

@@ -38,7 +38,7 @@ type goType struct {
 // typeOf returns the type of a schema, and declares it if necessary. name is the type's
 // name unless a $ref provides one.
 func (g *generator) typeOf(s *plan.Schema, name string) *goType {
-	for range 64 { // a cycle of $ref has no type
+	for range 64 { // a cycle of $ref is of any type
 		if s.Ref == nil {
 			break
 		}

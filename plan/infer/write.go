@@ -16,7 +16,7 @@ import (
 // WriteTo writes the plan as YAML. The output does not depend on the order of the calls,
 // and every added call matches it. Comments show the evidence: the share of each type if
 // there are several, how often optional properties occur, and the number of values behind
-// an enum. Without calls, the plan has no entries and is invalid.
+// an enum. Without calls, the plan is empty and invalid.
 func (x *Inference) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	o := &output{&b, x.config}
