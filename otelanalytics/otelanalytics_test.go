@@ -213,7 +213,7 @@ func TestFailedRequests(t *testing.T) {
 				require.Equal(t, buckets, p.Bounds)
 				kind, _ := p.Attributes.Value("error.type")
 				kinds = append(kinds, kind.AsString())
-				require.False(t, p.Attributes.HasValue("url.full"), "it would have a series for each")
+				require.False(t, p.Attributes.HasValue("url.full"), "each URL would be a series")
 			}
 			require.ElementsMatch(t, tt.kinds, kinds)
 		})
@@ -354,7 +354,7 @@ func TestClientConcurrentSafe(t *testing.T) {
 	for _, request := range o.requests() {
 		links += len(request.Links)
 	}
-	require.Equal(t, callers*calls, links, "each call was made in a span of its own")
+	require.Equal(t, callers*calls, links, "each call has its own span")
 	require.Len(t, o.requests(), int(sums["analytics.client.request.made"]))
 }
 

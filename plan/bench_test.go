@@ -39,7 +39,7 @@ func BenchmarkJudge(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if !p.Accepts("track", "Event 49", planned, member) {
-				b.Fatal("it is not accepted")
+				b.Fatal("not accepted")
 			}
 		}
 	})

@@ -121,7 +121,7 @@ func TestUnusedConcurrentSafe(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	if _, err := plan.Unused("none.yaml"); err == nil {
-		t.Error("a plan that is not there has unused events")
+		t.Error("unused events of a missing file")
 	}
 }
 
@@ -161,7 +161,7 @@ func TestReportIsBounded(t *testing.T) {
 		t.Errorf("%d groups", n)
 	}
 	if !strings.HasSuffix(r.String(), "and 100 more violations") {
-		t.Error("the rest is not counted")
+		t.Error("the omitted violations are not counted")
 	}
 }
 

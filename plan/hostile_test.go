@@ -91,7 +91,7 @@ func TestHostilePlansAreBounded(t *testing.T) {
 				}
 				var problems plan.Problems
 				if !errors.As(err, &problems) {
-					t.Errorf("%T is no Problems", err)
+					t.Errorf("%T is not Problems", err)
 				}
 				return
 			}
@@ -106,7 +106,7 @@ func TestHostilePlansAreBounded(t *testing.T) {
 		})
 	}
 	if n := asked.Load(); n > 0 {
-		t.Errorf("the host was asked %d times", n)
+		t.Errorf("%d requests to the host", n)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestHostileYAMLIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := plan.Parse("p.yaml", []byte(text)); err == nil {
-				t.Error("it is a plan")
+				t.Error("Parse accepts it")
 			}
 		})
 	}
@@ -227,7 +227,7 @@ func FuzzParse(f *testing.F) {
 		p, err := plan.Parse("p.yaml", text)
 		if err != nil {
 			if err.Error() == "" {
-				t.Error("an error without a text")
+				t.Error("an error with an empty message")
 			}
 			return
 		}
@@ -252,7 +252,7 @@ func FuzzJudge(f *testing.F) {
 		object := len(violations) == 0 || violations[0].Kind != plan.MalformedCall || violations[0].Pointer != ""
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(call, &fields); (err == nil && fields != nil) != object {
-			t.Errorf("%q: %v, encoding/json says %v", call, violations, err)
+			t.Errorf("%q: %v, encoding/json: %v", call, violations, err)
 		}
 		for _, v := range violations {
 			if v.String() == "" || v.Kind == "" {

@@ -35,7 +35,7 @@ func compareWithLibrary(t *testing.T, p *Plan, name, schema, value string) (quic
 	quick = p.Accepts("track", "E", call, h.Properties)
 	violations := rule.explain(p, &h, rule.subject(call, &h))
 	if quick && violations != nil {
-		t.Errorf("%s: the schema %s does not take %s, and the matcher does: %v", name, schema, value, violations)
+		t.Errorf("%s: the schema %s refuses %s, but the matcher accepts it: %v", name, schema, value, violations)
 	}
 	return quick, violations == nil
 }
@@ -98,7 +98,7 @@ func TestMatcherAgreesWithSuite(t *testing.T) {
 		}
 	})
 	if quick < 300 {
-		t.Errorf("the matcher accepts %d of %d values: it is of no use", quick, whole)
+		t.Errorf("the matcher accepts only %d of %d values", quick, whole)
 	}
 	t.Logf("the matcher accepts %d of the %d values that the library does", quick, whole)
 }

@@ -194,7 +194,7 @@ func TestEventSchema(t *testing.T) {
 		t.Error("coupon is not nullable")
 	}
 	if _, ok := e.Schema.Property("none"); ok {
-		t.Error("there is a property none")
+		t.Error("a property named none exists")
 	}
 	if got, want := string(items.Schema.JSON()), `{"type":"array","items":{"$ref":"#/$defs/item"}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -89,7 +89,7 @@ func TestObjectErrors(t *testing.T) {
 			require.Equal(t, "before", string(out))
 			out, err = Append(nil, "", func(o *Object) { o.Int(keyA, 1) })
 			require.NoError(t, err)
-			require.Equal(t, `{"a":1}`, string(out), "the next object is not harmed")
+			require.Equal(t, `{"a":1}`, string(out), "the next object is valid")
 		})
 	}
 	_, err := Append(nil, "", func(o *Object) { o.Fail(keyA, ErrRequired) })

@@ -193,7 +193,7 @@ func TestIncompleteMessages(t *testing.T) {
 		}
 	}
 	require.NoError(t, c.Close())
-	require.Empty(t, e.failed, "such a message is the caller's affair")
+	require.Empty(t, e.failed, "the callback is not called")
 	require.Empty(t, srv.Calls())
 }
 
@@ -522,7 +522,7 @@ func TestCallbackGetsTheMessage(t *testing.T) {
 		require.Equal(t, "screen", e.delivered[4].(analytics.Screen).Type)
 		require.Equal(t, analytics.Track{Type: "track", UserId: "u", Event: "e", MessageId: "m", Timestamp: at, Properties: analytics.Properties{"a": 1}}, e.delivered[5])
 		require.Equal(t, e.delivered[5], e.failed[5])
-		require.Empty(t, messages[0].(*analytics.Alias).MessageId, "the caller's message is not written to")
+		require.Empty(t, messages[0].(*analytics.Alias).MessageId, "the caller's message is not modified")
 	})
 }
 
@@ -695,7 +695,7 @@ func TestDefaults(t *testing.T) {
 			require.NoError(t, c.Enqueue(track(i)))
 		}
 		synctest.Wait()
-		require.Len(t, srv.Calls(), 1+analytics.DefaultBatchSize, "a full batch does not wait")
+		require.Len(t, srv.Calls(), 1+analytics.DefaultBatchSize, "a full batch is sent immediately")
 		require.Equal(t, analytics.DefaultInterval, time.Since(start))
 		require.NoError(t, c.Close())
 	})

@@ -68,7 +68,7 @@ func TestAPIMatchesVersion3(t *testing.T) {
 	require.Greater(t, len(theirs), 200)
 	for line := range theirs {
 		if !differs[line] {
-			assert.True(t, ours[line], "there is no %s", line)
+			assert.True(t, ours[line], "%s is missing", line)
 		}
 	}
 	added := map[string]bool{ // by version 3.4
@@ -82,7 +82,7 @@ func TestAPIMatchesVersion3(t *testing.T) {
 		`func NewWithConfig(writeKey string, config Config) (Client, error)`: true,
 	}
 	for line := range ours {
-		assert.True(t, theirs[line] || added[line], "version 3 has no %s", line)
+		assert.True(t, theirs[line] || added[line], "%s is not in version 3", line)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 func load(t *testing.T, file string) *plan.Plan {
 	t.Helper()
@@ -43,7 +43,7 @@ func TestOutputIsStableAndFormatted(t *testing.T) {
 		}
 		formatted, err := format.Source(out)
 		if err != nil || string(formatted) != string(out) {
-			t.Errorf("%s: not as gofmt has it: %v", file, err)
+			t.Errorf("%s is not formatted: %v", file, err)
 		}
 		golden := filepath.Join("testdata", strings.TrimSuffix(filepath.Base(file), ".yaml")+".golden")
 		if *update {
@@ -56,7 +56,7 @@ func TestOutputIsStableAndFormatted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(want) != string(out) {
-			t.Errorf("%s: the output is not that of %s; if that is meant, run go test -update", file, golden)
+			t.Errorf("%s: the output differs from %s; to accept it, run go test -update", file, golden)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestGeneratedCallsMatchPlan(t *testing.T) {
 	}
 	for _, e := range p.Events() {
 		if !seen[e] && e.Name != "Item" {
-			t.Errorf("no call of %s was sent", e)
+			t.Errorf("no calls of %s", e)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestMistakesDoNotCompile(t *testing.T) {
 	}
 	out, err := inClient(t, files, args...)
 	if err == nil {
-		t.Fatal("all of it compiles")
+		t.Fatal("no compile errors")
 	}
 	for name, m := range mistakes {
 		if !strings.Contains(out, m.want) {
@@ -155,7 +155,7 @@ func TestMistakesDoNotCompile(t *testing.T) {
 		}
 	}
 	if strings.Contains(out, "events/events.go") {
-		t.Errorf("the package itself is wrong: %s", out)
+		t.Errorf("the generated package has errors: %s", out)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(got) != string(generated(t, file)) {
-			t.Errorf("%s is not what %s gives: run go generate", output, file)
+			t.Errorf("%s is not up to date with %s: run go generate", output, file)
 		}
 	}
 }

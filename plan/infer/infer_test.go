@@ -262,7 +262,7 @@ func TestAddRefusesInvalidCalls(t *testing.T) {
 	x := infer.New(infer.Config{})
 	for _, text := range []string{``, `[]`, `{}`, `{"type":1}`, `{"type":"track"`, `null`} {
 		if err := x.Add([]byte(text)); err == nil {
-			t.Errorf("%q is taken for a call", text)
+			t.Errorf("%q is accepted as a call", text)
 		}
 	}
 	for _, text := range []string{`{"type":"alias"}`, `{"type":"delete"}`} {
