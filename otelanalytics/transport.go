@@ -1,7 +1,6 @@
 package otelanalytics
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -50,24 +49,16 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	started := time.Now()
 	res, err := t.base.RoundTrip(r)
-	t.record(ctx, span, time.Since(started), common, outcomeAttributes(res, err), err)
-	return res, err
-}
-
-// record reports the outcome of a request.
-func (t *transport) record(ctx context.Context, span trace.Span, took time.Duration, common, outcome []attribute.KeyValue, err error) {
+	took := time.Since(started)
+	outcome := outcomeAttributes(res, err)
 	span.SetAttributes(outcome...)
-	for _, a := range outcome {
-		if a.Key != semconv.ErrorTypeKey {
-			continue
-		}
-		description := ""
-		if err != nil {
-			description = err.Error()
-		}
-		span.SetStatus(codes.Error, description)
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	} else if failed(res) {
+		span.SetStatus(codes.Error, "")
 	}
 	t.durations.Record(ctx, took.Seconds(), metric.WithAttributeSet(attribute.NewSet(append(common, outcome...)...)))
+	return res, err
 }
 
 // requestAttributes returns the common attributes of metrics and spans.
@@ -112,8 +103,10 @@ func outcomeAttributes(res *http.Response, err error) []attribute.KeyValue {
 		return []attribute.KeyValue{semconv.ErrorType(err)}
 	}
 	attributes := []attribute.KeyValue{semconv.HTTPResponseStatusCode(res.StatusCode)}
-	if res.StatusCode < 200 || res.StatusCode > 299 {
+	if failed(res) {
 		attributes = append(attributes, semconv.ErrorTypeKey.String(strconv.Itoa(res.StatusCode)))
 	}
 	return attributes
 }
+
+func failed(res *http.Response) bool { return res.StatusCode < 200 || res.StatusCode > 299 }

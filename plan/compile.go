@@ -175,24 +175,21 @@ func outOfRange(text string) bool {
 
 // compileError reports the compiler's error.
 func (r *reader) compileError(rule *rule, err error) {
-	var invalid *jsonschema.SchemaValidationError
-	var remote *jsonschema.LoadURLError
-	var pattern *jsonschema.InvalidRegexError
-	switch {
-	case errors.As(err, &invalid):
-		var cause *jsonschema.ValidationError
-		if errors.As(invalid.Err, &cause) {
+	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		if cause, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
 			r.metaschemaError(rule, cause)
 			return
 		}
-	case errors.As(err, &remote):
+	}
+	if remote, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		line, text := rule.line, remote.URL
 		if at := findRef(rule.root, remote.URL); at != nil {
 			line, text = at.line, at.text
 		}
 		r.problem(line, rule.entry, fmt.Sprintf("refers to %s, which is not in this file", shorten(text)), "remote schemas are not supported; copy the schema into $defs")
 		return
-	case errors.As(err, &pattern):
+	}
+	if pattern, ok := errors.AsType[*jsonschema.InvalidRegexError](err); ok {
 		r.problem(rule.lineOf(pattern.Regex), rule.entry, fmt.Sprintf("has the invalid pattern %q: %v", shorten(pattern.Regex), pattern.Err), "patterns use RE2 syntax, without look-around and backreferences")
 		return
 	}

@@ -61,8 +61,7 @@ func parseJSON(text []byte, nodes *int) (*node, error) {
 	if err == nil {
 		err = r.End()
 	}
-	var syntax *jsonscan.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
 		err = &lineError{r.lineAt(syntax.Offset), fmt.Errorf("is not valid JSON: %s", syntax.Problem)}
 	}
 	return n, err

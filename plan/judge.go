@@ -43,22 +43,26 @@ func (p *Plan) judge(call []byte) (*Event, []Violation) {
 	if e == nil {
 		return nil, []Violation{p.unplanned(&h)}
 	}
+	member := h.Object(e.Member)
 	var violations []Violation
 	for _, rule := range [...]*rule{e.rule, p.common} {
-		if rule == nil || rule.accepts(call, rule.subject(call, &h)) {
-			continue
+		if rule != nil && !rule.accepts(call, member) {
+			violations = append(violations, rule.explain(p, &h, rule.subject(call, member))...)
 		}
-		violations = append(violations, rule.explain(p, &h, rule.subject(call, &h))...)
 	}
 	return e, violations
 }
 
-// subject returns the part of a call that the schema describes.
-func (rule *rule) subject(call []byte, h *calls.Head) []byte {
-	if len(rule.base) == 0 {
+// subject returns the part of a call that the schema describes. member is the value of
+// the call's properties or traits, or nil.
+func (rule *rule) subject(call, member []byte) []byte {
+	switch {
+	case len(rule.base) == 0:
 		return call
+	case member == nil || member[0] == 'n':
+		return emptyObject
 	}
-	return h.Object(rule.base[0])
+	return member
 }
 
 func (p *Plan) malformed(call []byte, isObject bool) Violation {
@@ -110,8 +114,7 @@ func (rule *rule) explain(p *Plan, h *calls.Head, subject []byte) []Violation {
 	x := explainer{rule: rule, subject: value, frame: Violation{
 		Type: h.Type, Event: h.Title(), MessageID: h.MessageID, File: p.file,
 	}}
-	var invalid *jsonschema.ValidationError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		x.walk(invalid)
 	} else {
 		x.add(InvalidValue, nil, rule.line, "a value that takes fewer steps to check", "")

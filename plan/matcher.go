@@ -33,12 +33,7 @@ func (p *Plan) Accepts(callType, name string, call, member []byte) bool {
 
 // accepts reports whether the rule accepts a call, if the matcher can tell.
 func (rule *rule) accepts(call, member []byte) bool {
-	subject := call
-	if len(rule.base) > 0 {
-		if subject = member; subject == nil || subject[0] == 'n' {
-			subject = emptyObject
-		}
-	}
+	subject := rule.subject(call, member)
 	if len(subject) > maxMatched {
 		return false
 	}

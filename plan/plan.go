@@ -88,9 +88,8 @@ func Parse(file string, text []byte) (*Plan, error) {
 	}
 	root, err := parse(text, &r.nodes)
 	if err != nil {
-		var at *lineError
 		line := 0
-		if errors.As(err, &at) {
+		if at, ok := errors.AsType[*lineError](err); ok {
 			line = at.line
 		}
 		return nil, Problems{{File: file, Line: line, Wrong: err.Error()}}

@@ -23,8 +23,7 @@ func parseYAML(text []byte, nodes *int) (*node, error) {
 	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {
-		var syntax yaml.Error
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[yaml.Error](err); ok {
 			return nil, &lineError{lineOf(syntax.GetToken()), fmt.Errorf("is not valid YAML: %s", syntax.GetMessage())}
 		}
 		return nil, fmt.Errorf("is not valid YAML: %w", err)
