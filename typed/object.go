@@ -65,8 +65,6 @@ func (o *Object) set(buf []byte) {
 	}
 }
 
-func (a *Array) set(buf []byte) { (*Object)(a).set(buf) }
-
 // key returns the buffer with the key appended, or nil after an error.
 func (o *Object) key(k *Key) []byte {
 	if o.err != nil {
@@ -76,12 +74,31 @@ func (o *Object) key(k *Key) []byte {
 		o.err = wire.ErrTooLarge
 		return nil
 	}
+	if k == element {
+		return o.comma()
+	}
 	return k.append(o.buf)
+}
+
+// element is the key of an array's elements.
+var element = new(Key)
+
+// comma returns the buffer with the separator of the next element appended.
+func (o *Object) comma() []byte {
+	o.index++
+	if o.index == 1 {
+		return o.buf
+	}
+	return append(o.buf, ',')
 }
 
 // end records the error of a field's value, if any.
 func (o *Object) end(k *Key, err error) {
-	if err != nil {
+	switch {
+	case err == nil:
+	case k == element:
+		o.err = wire.Below("["+strconv.Itoa(o.index-1)+"]", err)
+	default:
 		o.err = wire.Below(wire.Segment(k.name), err)
 	}
 }
@@ -197,99 +214,34 @@ func (a *Array) nested(write func(*Array)) {
 	a.depth--
 }
 
-// element begins an element. It returns false after an error.
-func (a *Array) element() bool {
-	if a.err != nil {
-		return false
-	}
-	if len(a.buf) > wire.MaxText {
-		a.err = wire.ErrTooLarge
-		return false
-	}
-	if a.index > 0 {
-		a.buf = append(a.buf, ',')
-	}
-	a.index++
-	return true
-}
-
-// end records the error of an element, if any.
-func (a *Array) end(err error) {
-	if err != nil {
-		a.err = wire.Below("["+strconv.Itoa(a.index-1)+"]", err)
-	}
-}
-
 // Fail reports err as the error of the next element. It does nothing if err is nil.
 func (a *Array) Fail(err error) {
 	if a.err == nil && err != nil {
 		a.index++
-		a.end(err)
+		(*Object)(a).end(element, err)
 	}
 }
 
 // String writes a string.
-func (a *Array) String(s string) {
-	if a.element() {
-		a.set(wire.AppendString(a.buf, s))
-	}
-}
+func (a *Array) String(s string) { (*Object)(a).String(element, s) }
 
 // Int writes an integer.
-func (a *Array) Int(n int64) {
-	if a.element() {
-		a.set(wire.AppendInt(a.buf, n))
-	}
-}
+func (a *Array) Int(n int64) { (*Object)(a).Int(element, n) }
 
 // Float writes a number; see [Object.Float].
-func (a *Array) Float(f float64) {
-	if a.element() {
-		buf, err := wire.AppendFloat(a.buf, f)
-		a.set(buf)
-		a.end(err)
-	}
-}
+func (a *Array) Float(f float64) { (*Object)(a).Float(element, f) }
 
 // Bool writes a boolean.
-func (a *Array) Bool(b bool) {
-	if a.element() {
-		a.set(strconv.AppendBool(a.buf, b))
-	}
-}
+func (a *Array) Bool(b bool) { (*Object)(a).Bool(element, b) }
 
 // Time writes a time; see [Object.Time].
-func (a *Array) Time(t time.Time) {
-	if a.element() {
-		buf, err := wire.AppendTimeValue(a.buf, t)
-		a.set(buf)
-		a.end(err)
-	}
-}
+func (a *Array) Time(t time.Time) { (*Object)(a).Time(element, t) }
 
 // Any writes a value of any type; see [Object.Any].
-func (a *Array) Any(v interface{}) {
-	if a.element() {
-		buf, err := wire.AppendValue(a.buf, v, 0, a.depth)
-		a.set(buf)
-		a.end(err)
-	}
-}
+func (a *Array) Any(v interface{}) { (*Object)(a).Any(element, v) }
 
 // Object writes an object. It calls write to write the object's fields.
-func (a *Array) Object(write func(*Object)) {
-	if a.element() {
-		index := a.index
-		(*Object)(a).nested(write)
-		a.index = index
-		a.end(a.err)
-	}
-}
+func (a *Array) Object(write func(*Object)) { (*Object)(a).Object(element, write) }
 
 // Array writes an array. It calls write to write the elements.
-func (a *Array) Array(write func(*Array)) {
-	if a.element() {
-		a.nested(write)
-		a.end(a.err)
-	}
-}
+func (a *Array) Array(write func(*Array)) { (*Object)(a).Array(element, write) }
