@@ -29,7 +29,7 @@ func buildProgram(t *testing.T) (run func(t *testing.T, args ...string) (printed
 }
 
 // The module bench writes the golden files: they contain the calls of version 3.
-func TestProgramsSendTheCallsOfVersion3(t *testing.T) {
+func TestProgramsSendVersion3Calls(t *testing.T) {
 	run := buildProgram(t)
 	files, err := filepath.Glob("testdata/program/*.json")
 	require.NoError(t, err)

@@ -379,7 +379,7 @@ func TestValuesThatAreNotAsPlannedAreNotWritten(t *testing.T) {
 		store := state.NewMemory()
 		s := begun(store, quiet())
 		c := call(t, "web", `{"type":"track","event":"E","userId":"u","properties":{"age":"Ada"}}`)
-		c.Violations = []tracking.Violation{{Kind: "wrong type", Pointer: "/properties/age", Message: `/properties/age is "Ada", a string; the plan says a number`}}
+		c.Violations = []tracking.Violation{{Kind: "wrong type", Pointer: "/properties/age", Message: `/properties/age is "Ada", a string; expected a number`}}
 		tell(s, c)
 		require.Len(t, one(t, s).Violations, 1)
 		assert.Equal(t, c.Violations[0], one(t, s).Violations[0].Violation)

@@ -6,7 +6,7 @@ import (
 	segment "github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
-// Tracker is what the code of a service calls. In its tests it has a recorder as client.
+// Tracker is a service's interface to the client. Its tests use a recorder as the client.
 type Tracker struct {
 	client segment.Client
 	source string
@@ -62,7 +62,7 @@ func (r *recorder) Close() error { return nil }
 
 var _ segment.Client = (*recorder)(nil)
 
-// backend is a service that tracks what its users do.
+// backend is a service that tracks its users.
 func backend(endpoint string) error {
 	client, err := segment.NewWithConfig("backend-key", segment.Config{Endpoint: endpoint})
 	if err != nil {

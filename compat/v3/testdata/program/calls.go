@@ -16,7 +16,7 @@ type address struct {
 	Number int    `json:"number,omitempty"`
 }
 
-// calls sends messages with each field of each type, with the ids and times given.
+// calls sends messages of all types with all fields, including IDs and times.
 func calls(endpoint string) error {
 	client, err := analytics.NewWithConfig("calls-key", analytics.Config{
 		Endpoint: endpoint,

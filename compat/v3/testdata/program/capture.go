@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A collector records calls in a format that is equal for two libraries if the calls are.
+// A collector records calls in a normalized format.
 type collector struct {
 	mu       sync.Mutex
 	calls    []string
@@ -42,7 +42,7 @@ func (c *collector) take(r *http.Request) error {
 	}
 	var b batch
 	decoder := json.NewDecoder(r.Body)
-	decoder.UseNumber() // numbers are compared as they are written
+	decoder.UseNumber() // compare numbers as text
 	if err := decoder.Decode(&b); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (c *collector) take(r *http.Request) error {
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// normalize replaces generated IDs and the present time, and unifies the format of times.
+// normalize replaces generated IDs and the current time, and unifies the format of times.
 func normalize(call map[string]interface{}) error {
 	if id := fmt.Sprint(call["messageId"]); uuid.MatchString(id) {
 		call["messageId"] = "(a UUID)"

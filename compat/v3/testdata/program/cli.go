@@ -8,7 +8,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
-// outcome is a callback that a command waits for before it ends.
+// outcome is a callback that the command waits for.
 type outcome chan error
 
 func (o outcome) Success(analytics.Message) { o <- nil }
@@ -18,8 +18,8 @@ func (o outcome) Failure(m analytics.Message, err error) {
 	o <- err
 }
 
-// cli sends a message of each kind as a command does: the flags are JSON, the errors of
-// Enqueue are ignored, and the callback says whether it worked.
+// cli is a command-line tool. It reads JSON from flags, ignores the errors of Enqueue and
+// gets the outcome from a callback.
 func cli(endpoint string) error {
 	for _, flags := range []map[string]string{
 		{"type": "track", "userId": "u1", "event": "Deployed", "properties": `{"env":"prod","took":12.5}`},

@@ -14,8 +14,8 @@ import (
 	analytics "github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
-// A proxy takes messages of browsers as JSON, checks them, and sends them on with what it
-// knows of the request.
+// A proxy accepts messages from browsers as JSON, validates them, adds request data and
+// forwards them.
 type proxy struct {
 	client analytics.Client
 }
@@ -61,7 +61,7 @@ func decode(kind string, body io.Reader, context *analytics.Context) (analytics.
 	return nil, errors.New("no such kind of message: " + kind)
 }
 
-// gateway is a proxy, and some browsers.
+// gateway runs a proxy and some browsers.
 func gateway(endpoint string) error {
 	client, err := analytics.NewWithConfig("gateway-key", analytics.Config{
 		Endpoint:       endpoint,

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
-// tally counts the ends of messages.
+// tally counts outcomes.
 type tally struct {
 	wait              sync.WaitGroup
 	delivered, failed atomic.Int64
@@ -26,7 +26,7 @@ func (t *tally) Failure(analytics.Message, error) {
 	t.wait.Done()
 }
 
-// tagged is a transport that adds a header, as an API gateway may ask for.
+// tagged is a transport that adds a header, for example for an API gateway.
 type tagged struct{ http.RoundTripper }
 
 func (t tagged) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -35,8 +35,7 @@ func (t tagged) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.RoundTripper.RoundTrip(r)
 }
 
-// importUsers sends the history of users, with the times at which it happened, and counts
-// what became of it.
+// importUsers imports the history of users with its original times, and counts outcomes.
 func importUsers(endpoint string) error {
 	const users = 60
 	var t tally
@@ -54,7 +53,7 @@ func importUsers(endpoint string) error {
 	start := time.Date(2024, 2, 29, 12, 0, 0, 0, time.FixedZone("CET", 3600))
 	for i := 0; i < users; i++ {
 		t.wait.Add(1)
-		_ = client.Enqueue(analytics.Identify{ // the callback tells
+		_ = client.Enqueue(analytics.Identify{ // the callback reports errors
 			MessageId: fmt.Sprintf("import-%03d", i),
 			UserId:    fmt.Sprintf("user-%03d", i),
 			Timestamp: start.Add(time.Duration(i) * time.Hour),

@@ -59,7 +59,7 @@ func run(program func(endpoint string) error, endpoint []string) error {
 	return err
 }
 
-// redirect is a transport that sends requests for the service to a collector.
+// redirect is a transport that redirects requests for the service to a collector.
 type redirect struct {
 	to   *url.URL
 	next http.RoundTripper
@@ -72,7 +72,7 @@ func (r redirect) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(request)
 }
 
-// redirected runs readme, which has no setting for the endpoint.
+// redirected runs readme, which cannot set the endpoint.
 func redirected(endpoint string) error {
 	to, err := url.Parse(endpoint)
 	if err != nil {
@@ -83,7 +83,7 @@ func redirected(endpoint string) error {
 	return nil
 }
 
-// recorded tests the tracker of backend with its own client.
+// recorded tests the Tracker of backend with a recorder.
 func recorded(string) error {
 	var r recorder
 	tracker := Tracker{client: &r, source: "test"}

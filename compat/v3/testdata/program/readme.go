@@ -6,7 +6,7 @@ import (
 	analytics "github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
-// readme is the shortest program there is: a client for the service itself.
+// readme is the shortest possible program.
 func readme() {
 	client := analytics.New(os.Getenv("SEGMENT_WRITE_KEY"))
 

@@ -4,7 +4,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
-// shop is an order, by pointers to messages, with all that helps to set its properties.
+// shop sends an order. It passes pointers to messages and uses all setters.
 func shop(endpoint string) error {
 	client, err := analytics.NewWithConfig("shop-key", analytics.Config{Endpoint: endpoint})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	analytics "github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
-// telemetryClient sends what a tool was used for. It waits for each event, as the tool
-// may end at any time.
+// telemetryClient reports the use of a tool. It waits for each event, because the tool
+// can exit at any time.
 type telemetryClient struct {
 	client analytics.Client
 
@@ -63,7 +63,7 @@ func telemetry(endpoint string) error {
 		DefaultContext: &analytics.Context{
 			App: analytics.AppInfo{Name: "tool", Version: "2.0.1"},
 			OS:  analytics.OSInfo{Name: "linux"},
-			IP:  []byte{0, 0, 0, 0}, // so that nobody is located
+			IP:  []byte{0, 0, 0, 0}, // prevents geolocation
 		},
 	})
 	if err != nil {

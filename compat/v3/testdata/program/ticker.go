@@ -6,7 +6,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
-// ticker makes calls at intervals, and logs all that the client does.
+// ticker makes calls at intervals and logs verbosely.
 func ticker(endpoint string) error {
 	client, err := analytics.NewWithConfig("h97jamjwbh", analytics.Config{
 		Endpoint:  endpoint,
@@ -39,7 +39,7 @@ func ticker(endpoint string) error {
 	return nil
 }
 
-// quiet is a logger that says nothing.
+// quiet is a Logger that discards everything.
 type quiet struct{}
 
 func (quiet) Logf(string, ...interface{})   {}

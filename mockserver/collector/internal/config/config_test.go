@@ -353,7 +353,7 @@ func TestPlansOfSources(t *testing.T) {
 
 	for _, c := range []struct{ source, want string }{
 		{"plan: nothing.yaml", "c.yaml:3:40: sources[0].plan cannot be read: stat " + filepath.Join(dir, "nothing.yaml") + ": no such file or directory: name the file of a tracking plan"},
-		{"plan: wrong.yaml", filepath.Join(dir, "wrong.yaml") + `:5: track "E": "typo" is no keyword of JSON Schema: did you mean "type"?`},
+		{"plan: wrong.yaml", filepath.Join(dir, "wrong.yaml") + `:5: track "E": unknown JSON Schema keyword "typo": did you mean "type"?`},
 		{"onViolation: report", "c.yaml:3:40: sources[0].onViolation is set, and the source has no plan: name the file of its tracking plan in plan"},
 		{"plan: plan.yaml, onViolation: drop", `c.yaml:3:57: sources[0].onViolation is "drop": use report, quarantine or reject`},
 		{"plan: plan.yaml, violationsTo: nobody", `c.yaml:3:57: sources[0].violationsTo is "nobody", which is no source: name one of sources`},

@@ -5,31 +5,32 @@ import (
 	"strings"
 )
 
-// writeMethod returns the method that writes the fields of a type. The receiver of an event is
-// no pointer: what the Write of a message points to, the compiler has on the heap.
+// writeMethod returns the method that writes the fields of a type. Events have a value
+// receiver, because the message's Write function would move a pointer's target to the
+// heap.
 func writeMethod(receiver string, fields []field) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "func (e %s) write(o *typed.Object) {\n", receiver)
 	for _, f := range fields {
-		writeMember(&b, f)
+		writeField(&b, f)
 	}
 	b.WriteString("}\n\n")
 	return b.String()
 }
 
-// writeMember writes what writes a field.
-func writeMember(b *strings.Builder, f field) {
+// writeField writes the code that writes a field.
+func writeField(b *strings.Builder, f field) {
 	value := "e." + f.name
 	switch {
 	case f.opt():
 		fmt.Fprintf(b, "if v, ok := %s.Get(); ok {\n%s}", value, jsonOf("o", f.key+", ", f.typ, "v"))
 	case f.pointer || f.typ.kind == kindList || f.typ.kind == kindMap || f.typ.kind == kindAny:
-		if f.required && !f.typ.nullable && !f.pointer { // a list or a map that is nil is empty
+		if f.required && !f.typ.nullable && !f.pointer { // a nil list or map is empty
 			b.WriteString(jsonOf("o", f.key+", ", f.typ, value))
 			return
 		}
 		t := f.typ
-		if t.kind == kindMap { // not nil here
+		if t.kind == kindMap { // checked for nil below
 			t = &goType{kind: kindAny}
 		}
 		fmt.Fprintf(b, "if %s != nil {\n%s}", value, jsonOf("o", f.key+", ", t, value))
@@ -49,7 +50,8 @@ func writeMember(b *strings.Builder, f field) {
 	b.WriteByte('\n')
 }
 
-// jsonOf returns what writes a value to w, an object with a key or an array without one.
+// jsonOf returns the code that writes a value to w: an object, or an array if key is
+// empty.
 func jsonOf(w, key string, t *goType, value string) string {
 	switch t.kind {
 	case kindString:
@@ -72,7 +74,7 @@ func jsonOf(w, key string, t *goType, value string) string {
 		return fmt.Sprintf("%s.Object(%s%s.write)\n", w, key, value)
 	case kindList:
 		each, elem := "_, v", "v"
-		if t.elem.kind == kindStruct { // not a copy
+		if t.elem.kind == kindStruct { // avoids a copy
 			each, elem = "i", value+"[i]"
 		}
 		return fmt.Sprintf("%s.Array(%sfunc(a *typed.Array) {\nfor %s := range %s {\n%s}\n})\n", w, key, each, value, jsonOf("a", "", t.elem, elem))
