@@ -57,10 +57,10 @@ bench: ## measure the client and other libraries; BENCH=-quick takes a minute, n
 
 figures: ## write bench/figures.json into the documents; make bench BENCH='-record bench/figures.json' measures it
 	go run ./bench -render .
-	go run ./bench -draw README.md
+	go run ./bench -draw docs/performance.md
 
 chart: ## draw the table of costs in the README
-	go run ./bench -draw README.md
+	go run ./bench -draw docs/performance.md
 
 ACCOUNT_SEEDS ?= 3000
 account: ## run the client's random test at full length
