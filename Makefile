@@ -52,7 +52,7 @@ fuzz: ## run each fuzz target for FUZZTIME (30s)
 		done; \
 	done
 
-bench: ## measure the client and other libraries; BENCH=-quick takes a minute, not fifteen
+bench: ## measure the client and other libraries: 15 minutes, or one with BENCH=-quick
 	go run ./bench $(BENCH)
 
 figures: ## write bench/figures.json into the documents; update it with make bench BENCH='-record bench/figures.json'
@@ -111,7 +111,7 @@ nemesis: ## run the fault injection suite, NEMESIS_ROUNDS (10) rounds of each sc
 		go test -count=1 -v -timeout 2h ./nemesis/... > nemesis.log 2>&1; status=$$?; \
 		grep -E '^ *--- FAIL|^(ok|FAIL)' nemesis.log; cat nemesis.md; exit $$status
 
-load: ## measure the collector: ingest, deliver, dead, start, verify; BENCH=-quick takes two minutes
+load: ## measure the collector; two minutes with BENCH=-quick
 	go run ./bench $(BENCH) collector
 
 E2E = ./mockserver/internal/inspector/e2e
@@ -123,7 +123,7 @@ PICTURES ?= $(CURDIR)/mockserver/internal/inspector/e2e/screenshots
 pictures: ## take screenshots of each page of the inspector, in the directory PICTURES
 	SCREENSHOTS=$(PICTURES) REQUIRE_CHROMIUM=1 go test -count=1 -run Pictures $(E2E)
 
-terminal: ## draw collector dev on a terminal, for the README
+terminal: ## draw collector dev in a terminal, for docs/inspector.md
 	PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestPictures$$' $(COLLECTOR)/internal/cli
 
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64

@@ -214,7 +214,7 @@ func goCommand(t *testing.T, module, verb string, args []string) {
 	}
 	for _, arg := range args[1:] {
 		if flag, ok := strings.CutPrefix(arg, "-"); ok {
-			assert.Regexp(t, `\bflag\.\w+\((&\w+, )?"`+flag+`", `, string(source), "go run %s has no flag %s", name, arg)
+			assert.Regexp(t, `\bflag\.\w+\((&[\w.]+, )?"`+flag+`", `, string(source), "go run %s has no flag %s", name, arg)
 		}
 	}
 }
