@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A chart is the table of costs in the README as bars: the cost of a call for each workload
-// and client.
+// A chart is the table of costs in docs/performance.md as bars: the cost of a call for each
+// workload and client.
 type chart struct {
 	clients   []string // the first is the one the others are compared with
 	workloads []bars

@@ -95,13 +95,13 @@ func main() {
 	flag.BoolVar(&b.cluster.deliver, "deliver", false, "cluster: deliver the calls")
 	record := flag.String("record", "", "write the results to this file of figures")
 	render := flag.String("render", "", "do not measure; write the figures of bench/figures.json into the documents of this directory")
-	markdown := flag.String("draw", "", "do not measure; draw the table of costs in this Markdown file, into docs next to it")
+	markdown := flag.String("draw", "", "do not measure; draw the table of costs in this Markdown file, into its directory")
 	flag.Usage = usageText
 	flag.Parse()
 	b.clients = strings.Split(*names, ",")
 	switch {
 	case *markdown != "":
-		exit(draw(*markdown, filepath.Join(filepath.Dir(*markdown), "docs")))
+		exit(draw(*markdown, filepath.Dir(*markdown)))
 	case *render != "":
 		exit(renderAll(*render))
 	case *record != "" && (b.quick || b.workload != ""):
