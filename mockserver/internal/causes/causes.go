@@ -26,7 +26,7 @@ const (
 // Causes are the groups of what went wrong. Its methods may be called from many
 // goroutines at once.
 type Causes struct {
-	keeper *persist.Keeper
+	persister *persist.Persister[record]
 
 	mu      sync.Mutex // guards what follows
 	since   time.Time
@@ -59,8 +59,8 @@ type Report struct {
 // New returns groups that begin now.
 func New() *Causes {
 	return &Causes{
-		keeper: persist.New("causes", "the groups of what went wrong"),
-		since:  time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}},
+		persister: persist.New[record]("causes", "the groups of problems", recordVersion),
+		since:     time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}},
 	}
 }
 
@@ -76,9 +76,9 @@ func (c *Causes) Observe(e event.Event) {
 			c.addFailed(&e)
 		}
 	case tracking.Rejection:
-		c.addRejection(&e)
+		c.addRefused(KeyOfRejection(&e), e.ReceivedAt, 1, Sample{Message: e.Message}, e.Sender)
 	case event.Refusal:
-		c.addRefusal(&e)
+		c.addRefused(KeyOfRefusal(&e), e.At, max(e.Count, 1), Sample{Message: e.Message, Status: e.Status}, e.Sender)
 	}
 }
 
@@ -111,14 +111,6 @@ func (c *Causes) addFailed(e *tracking.Ended) {
 	g.sample.Message = text.Cut(keptMessage, e.Reason)
 	g.addCall(Call{Source: e.Source, ID: e.CallID, At: e.At})
 	g.senders.add(e.At, e.Source, tracking.Sender{Library: libraryOf(e.Call)}, 1)
-}
-
-func (c *Causes) addRejection(r *tracking.Rejection) {
-	c.addRefused(KeyOfRejection(r), r.ReceivedAt, 1, Sample{Message: r.Message}, r.Sender)
-}
-
-func (c *Causes) addRefusal(r *event.Refusal) {
-	c.addRefused(KeyOfRefusal(r), r.At, max(r.Count, 1), Sample{Message: r.Message, Status: r.Status}, r.Sender)
 }
 
 // addRefused counts n calls or requests.
@@ -166,21 +158,19 @@ func (c *Causes) forgetQuietest(gs *groups) {
 	gs.others.Groups++
 	gs.others.Calls += max(quietest.attempts.total, quietest.calls.total)
 	c.remove(gs, quietest)
-	c.keeper.Rewrite(othersKey)
+	c.persister.MarkChanged(othersKey)
 }
 
 func (c *Causes) remove(gs *groups, g *group) {
 	delete(gs.byKey, g.Key)
-	if g.written {
-		c.keeper.Rewrite(g.id)
-	}
+	c.persister.MarkChanged(g.id)
 }
 
 // Forget forgets what failed at a destination: another may get its name.
 func (c *Causes) Forget(destination string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.keeper.Forget(destination)
+	c.persister.MarkDeleted(destination)
 	for _, g := range c.failed.byKey {
 		if g.Destination == destination {
 			c.remove(&c.failed, g)

@@ -30,7 +30,7 @@
 //
 // # Files
 //
-//  1. keep.go: what is kept over restarts
+//  1. persist.go: what is kept over restarts
 //  2. causes.go: events are told
 //  3. group.go: what went wrong for one cause
 //  4. senders.go: who sent what went wrong

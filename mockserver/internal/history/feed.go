@@ -247,48 +247,50 @@ func (r *ring) from(order int64) int {
 
 // backward yields the entries of the first rings that came before order, newest first.
 func (f *Feed) backward(rings int, order int64) iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
-		var left [kinds][]*entry
-		for kind := range rings {
-			r := &f.rings[kind]
-			left[kind] = r.entries[:r.from(order)]
-		}
-		for {
-			var newest *entry
-			of := 0
-			for kind, entries := range left {
-				if n := len(entries); n > 0 && (newest == nil || entries[n-1].Order > newest.Order) {
-					newest, of = entries[n-1], kind
-				}
-			}
-			if newest == nil || !yield(newest) {
-				return
-			}
-			left[of] = left[of][:len(left[of])-1]
-		}
+	var left [kinds][]*entry
+	for kind := range rings {
+		r := &f.rings[kind]
+		left[kind] = r.entries[:r.from(order)]
 	}
+	return merged(left, true)
 }
 
 // forward yields the entries that came after order, oldest first.
 func (f *Feed) forward(order int64) iter.Seq[*entry] {
+	var left [kinds][]*entry
+	for kind := range f.rings {
+		r := &f.rings[kind]
+		left[kind] = r.entries[r.from(order+1):]
+	}
+	return merged(left, false)
+}
+
+// merged yields the entries of all kinds by their order.
+func merged(left [kinds][]*entry, newestFirst bool) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
-		var left [kinds][]*entry
-		for kind := range f.rings {
-			r := &f.rings[kind]
-			left[kind] = r.entries[r.from(order+1):]
-		}
 		for {
-			var oldest *entry
+			var next *entry
 			of := 0
 			for kind, entries := range left {
-				if len(entries) > 0 && (oldest == nil || entries[0].Order < oldest.Order) {
-					oldest, of = entries[0], kind
+				if len(entries) == 0 {
+					continue
+				}
+				e := entries[0]
+				if newestFirst {
+					e = entries[len(entries)-1]
+				}
+				if next == nil || (e.Order > next.Order) == newestFirst {
+					next, of = e, kind
 				}
 			}
-			if oldest == nil || !yield(oldest) {
+			if next == nil || !yield(next) {
 				return
 			}
-			left[of] = left[of][1:]
+			if newestFirst {
+				left[of] = left[of][:len(left[of])-1]
+			} else {
+				left[of] = left[of][1:]
+			}
 		}
 	}
 }

@@ -36,7 +36,7 @@ type Measures struct {
 // Destinations counts the attempts at each destination. Its methods may be called from
 // many goroutines at once.
 type Destinations struct {
-	keeper *persist.Keeper
+	persister *persist.Persister[record]
 
 	mu     sync.Mutex // guards what follows
 	since  time.Time  // from when on attempts are counted at destinations that have none
@@ -58,7 +58,7 @@ type destination struct {
 
 // New returns counters that begin now.
 func New() *Destinations {
-	return &Destinations{keeper: persist.New("measures", "the measures of destinations"), since: time.Now(), byName: map[string]*destination{}}
+	return &Destinations{persister: persist.New[record]("measures", "the measures of destinations", recordVersion), since: time.Now(), byName: map[string]*destination{}}
 }
 
 // Observe implements event.Observer.
@@ -130,7 +130,7 @@ func (ds *Destinations) forgetOldest() {
 func (ds *Destinations) remove(name string) {
 	if d := ds.byName[name]; d != nil {
 		delete(ds.byName, name)
-		ds.keeper.Rewrite(d.key)
+		ds.persister.MarkChanged(d.key)
 	}
 }
 
@@ -138,7 +138,7 @@ func (ds *Destinations) remove(name string) {
 func (ds *Destinations) Forget(name string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	ds.keeper.Forget(name)
+	ds.persister.MarkDeleted(name)
 	ds.remove(name)
 }
 

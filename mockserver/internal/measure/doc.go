@@ -28,7 +28,7 @@
 //
 // # Files
 //
-//  1. keep.go: what is kept over restarts
+//  1. persist.go: what is kept over restarts
 //  2. destinations.go: attempts are counted, and how the destinations are doing
 //  3. window.go: counts of the last hour, or the last day
 //  4. span.go: how many attempts, and how long they took

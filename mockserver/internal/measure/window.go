@@ -1,6 +1,10 @@
 package measure
 
-import "time"
+import (
+	"math"
+	"strconv"
+	"time"
+)
 
 // A window counts what happened in the newest slots of time.
 type window struct {
@@ -68,4 +72,78 @@ func (w *window) sum(now time.Time) (s Span) {
 	}
 	s.P50, s.P95 = Latency(took.percentile(50)), Latency(took.percentile(95))
 	return s
+}
+
+const (
+	// shortest is what the first class of a histogram ends with.
+	shortest = 100 * time.Microsecond
+	// perDoubling is how many classes a duration passes while it doubles.
+	perDoubling = 4
+	// classes reach up to 90 s, which is longer than any request may take.
+	classes = 80
+)
+
+// A histogram counts durations in classes that grow by a fifth.
+type histogram [classes]uint32
+
+// classOf returns the class of a duration.
+func classOf(d time.Duration) int {
+	if d <= shortest {
+		return 0
+	}
+	return min(int(math.Ceil(perDoubling*math.Log2(float64(d)/float64(shortest)))), classes-1)
+}
+
+// middle returns a duration in the middle of a class.
+func middle(class int) time.Duration {
+	return time.Duration(float64(shortest) * math.Exp2((float64(class)-0.5)/perDoubling))
+}
+
+func (h *histogram) add(other *histogram) {
+	for class, n := range other {
+		h[class] += n
+	}
+}
+
+// percentile returns the duration that p of a hundred do not exceed, or 0 where there are
+// none.
+func (h *histogram) percentile(p int) time.Duration {
+	var total uint64
+	for _, n := range h {
+		total += uint64(n)
+	}
+	rank := (total*uint64(p) + 99) / 100
+	var seen uint64
+	for class, n := range h {
+		if seen += uint64(n); seen >= rank && seen > 0 {
+			return middle(class)
+		}
+	}
+	return 0
+}
+
+// A Span is what happened at a destination in a span of time.
+type Span struct {
+	Attempts int64 `json:"attempts"`
+	Failed   int64 `json:"failed"`
+	// P50 and P95 are what half of the attempts that reached a receiver did not exceed, and
+	// 95 of a hundred, to a tenth; 0 where there were none.
+	P50 Latency `json:"p50Ms"`
+	P95 Latency `json:"p95Ms"`
+}
+
+// A Latency is a duration that is written in milliseconds.
+type Latency time.Duration
+
+// MarshalJSON writes milliseconds, to a microsecond.
+func (l Latency) MarshalJSON() ([]byte, error) {
+	ms := float64(l) / float64(time.Millisecond)
+	return strconv.AppendFloat(nil, math.Round(ms*1000)/1000, 'f', -1, 64), nil
+}
+
+// UnmarshalJSON reads milliseconds.
+func (l *Latency) UnmarshalJSON(text []byte) error {
+	ms, err := strconv.ParseFloat(string(text), 64)
+	*l = Latency(ms * float64(time.Millisecond))
+	return err
 }

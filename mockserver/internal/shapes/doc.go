@@ -31,7 +31,7 @@
 //
 // # Files
 //
-//  1. keep.go: sketches are read at the start, and written from time to time
+//  1. persist.go: sketches are read at the start, and written from time to time
 //  2. observe.go: calls are counted, and looked at as there are tokens
 //  3. list.go: what is known of events, for those who ask
 //  4. shapes.go: the sketches of all events, and the room for them

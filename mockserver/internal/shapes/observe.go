@@ -3,7 +3,9 @@ package shapes
 import (
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -40,12 +42,158 @@ func (s *Shapes) add(e *sketch, c *tracking.Call, now time.Time) {
 	e.calls++
 	e.changed = true
 	seen(&e.firstAt, &e.lastAt, at)
-	e.violate(room{&s.bytes}, c, at)
+	e.violate(c, at)
 	if second := now.Unix(); e.second != second {
 		e.second, e.inIt = second, 0
 	}
 	if s.tokens.take(1+float64(len(c.Body))/tokenBytes, e.inIt) {
 		e.inIt++
-		e.look(room{&s.bytes}, c, at)
+		e.look(c, at)
 	}
+}
+
+// A look is one at a call.
+type look struct {
+	*sketch
+	call *tracking.Call
+	at   int64
+
+	id     string // of the call, once it was copied
+	values int    // that were looked at
+	whole  bool
+}
+
+// look looks at a call of the sketch's event.
+func (s *sketch) look(c *tracking.Call, at int64) {
+	s.looks++
+	l := look{sketch: s, call: c, at: at, whole: true}
+	wanted := fields.Describing(c.Type)
+	scanner := jsonscan.New(c.Body)
+	_ = scanner.Object(func(key []byte) error { // the body was checked when it came
+		if fields.Of(key) == wanted && scanner.Kind() == '{' {
+			return l.object(scanner, &s.root, 1)
+		}
+		_, err := scanner.Value()
+		return err
+	})
+	if !l.whole {
+		s.cut++
+	}
+}
+
+func (l *look) object(s *jsonscan.Scanner, n *node, depth int) error {
+	return s.Object(func(key []byte) error {
+		m := n.member(l.sketch, jsonscan.Unquote(key))
+		if m == nil {
+			l.others++
+			_, err := s.Value()
+			return err
+		}
+		return l.value(s, m, depth)
+	})
+}
+
+func (l *look) array(s *jsonscan.Scanner, n *node, depth int) error {
+	elements := 0
+	return s.Array(func() error {
+		elements++
+		if elements <= maxItems {
+			if e := n.element(l.sketch); e != nil {
+				return l.value(s, e, depth)
+			}
+			l.others++
+		} else {
+			l.whole = false
+		}
+		_, err := s.Value()
+		return err
+	})
+}
+
+func (l *look) value(s *jsonscan.Scanner, n *node, depth int) error {
+	l.values++
+	if l.values > maxLooked {
+		l.whole = false
+		_, err := s.Value()
+		return err
+	}
+	if n.lastLook != l.looks {
+		n.lastLook = l.looks
+		n.calls++
+		if n.firstLook == 0 {
+			n.firstLook = l.looks
+		}
+		seen(&n.firstAt, &n.lastAt, l.at)
+	}
+	switch s.Kind() {
+	case '{':
+		n.count(l.sketch, objectKind, l.at, l.messageID)
+		if depth < maxDepth {
+			return l.object(s, n, depth+1)
+		}
+	case '[':
+		n.count(l.sketch, arrayKind, l.at, l.messageID)
+		if depth < maxDepth {
+			return l.array(s, n, depth+1)
+		}
+	default:
+		raw, err := s.Value()
+		if err != nil {
+			return err
+		}
+		k := kindOf(raw)
+		n.count(l.sketch, k, l.at, l.messageID)
+		if k != nullKind {
+			n.note(l.sketch, raw)
+		}
+		return nil
+	}
+	_, err := s.Value()
+	return err
+}
+
+func (l *look) messageID() string {
+	if l.id == "" {
+		l.id = callID(l.call)
+	}
+	return l.id
+}
+
+const (
+	// looksPerSecond is how many tokens come back in a second, and maxTokens how many
+	// there are at most. A look takes one, and one more for each tokenBytes of the call.
+	looksPerSecond = 2000
+	maxTokens      = 8000
+	tokenBytes     = 2048
+	// fewLooks is how many calls of an event a second may have the third quarter of the
+	// tokens. The last is for the first call of each.
+	fewLooks = 8
+)
+
+// tokens bound the work of looking at calls.
+type tokens struct {
+	spent float64
+	at    time.Time
+}
+
+func (t *tokens) refill(now time.Time) {
+	t.spent = max(0, t.spent-looksPerSecond*now.Sub(t.at).Seconds())
+	t.at = now
+}
+
+// take takes tokens for a call of an event of which so many were looked at in this second,
+// if there are enough: the fewer they are, the more tokens may be spent.
+func (t *tokens) take(n float64, looks int) bool {
+	most := float64(maxTokens)
+	switch {
+	case looks >= fewLooks:
+		most *= 0.5
+	case looks > 0:
+		most *= 0.75
+	}
+	if t.spent+n > most {
+		return false
+	}
+	t.spent += n
+	return true
 }

@@ -138,7 +138,7 @@ func unlikely(share float64, n uint64) bool {
 // findChange finds a property that calls do not have any more, or have since lately. Where
 // it stands in another that is so, that one is told.
 func (e *Event) findChange(p *Property, now time.Time) {
-	until, since := p.looks-p.missing, p.looks-p.before
+	until, since := p.Looks-p.missing, p.Looks-p.before
 	switch {
 	case until >= fewCalls && unlikely(share(p.Calls, until), p.missing):
 		if !e.hasParent(p, PropertyGone) {

@@ -117,7 +117,7 @@ func (n *node) record() nodeRecord {
 func isPublic(json string) bool { return !strings.Contains(json, "@") }
 
 // merge adds what an earlier process wrote.
-func (s *sketch) merge(r room, from *sketchRecord) {
+func (s *sketch) merge(from *sketchRecord) {
 	s.root.shift(from.Looks)
 	s.calls += from.Calls
 	s.looks += from.Looks
@@ -127,18 +127,18 @@ func (s *sketch) merge(r room, from *sketchRecord) {
 	s.cut += from.Cut
 	s.violating += from.Violating
 	for _, v := range from.Violations {
-		s.mergeViolation(r, v)
+		s.mergeViolation(v)
 	}
-	s.mergeMembers(r, &s.root, from.Members, 1)
+	s.mergeMembers(&s.root, from.Members, 1)
 }
 
-func (s *sketch) mergeViolation(r room, from violationRecord) {
+func (s *sketch) mergeViolation(from violationRecord) {
 	i := slices.IndexFunc(s.violations, func(v violation) bool { return v.Kind == from.Kind && v.Pointer == from.Pointer })
 	if i >= 0 {
 		s.violations[i].calls += from.Calls
 		return
 	}
-	if len(s.violations) < maxViolations && r.take(s, violationBytes+len(from.Pointer)+len(from.Message)) {
+	if len(s.violations) < maxViolations && s.take(violationBytes+len(from.Pointer)+len(from.Message)) {
 		s.violations = append(s.violations, violation{from.Violation, from.Calls, from.LastAt, from.Call})
 	}
 }
@@ -157,18 +157,18 @@ func (n *node) shift(looks uint64) {
 	}
 }
 
-func (s *sketch) mergeMembers(r room, into *node, from []nodeRecord, depth int) {
+func (s *sketch) mergeMembers(into *node, from []nodeRecord, depth int) {
 	for i := range from {
-		m := into.member(s, r, []byte(from[i].Name))
+		m := into.member(s, []byte(from[i].Name))
 		if m == nil {
 			s.others += from[i].Calls
 			continue
 		}
-		s.mergeNode(r, m, &from[i], depth)
+		s.mergeNode(m, &from[i], depth)
 	}
 }
 
-func (s *sketch) mergeNode(r room, n *node, from *nodeRecord, depth int) {
+func (s *sketch) mergeNode(n *node, from *nodeRecord, depth int) {
 	if from.Calls > 0 {
 		n.calls += from.Calls
 		n.firstLook = from.FirstLook
@@ -177,26 +177,26 @@ func (s *sketch) mergeNode(r room, n *node, from *nodeRecord, depth int) {
 		seen(&n.firstAt, &n.lastAt, from.LastAt)
 	}
 	for _, k := range from.Kinds {
-		s.mergeKind(r, n, k)
+		s.mergeKind(n, k)
 	}
 	for _, v := range from.Values {
-		s.mergeValue(r, n, v)
+		s.mergeValue(n, v)
 	}
 	if from.Many && !n.many {
-		n.tooMany(s, r)
+		n.tooMany(s)
 	}
 	if depth >= maxDepth {
 		return
 	}
-	s.mergeMembers(r, n, from.Members, depth+1)
+	s.mergeMembers(n, from.Members, depth+1)
 	if from.Items != nil {
-		if items := n.element(s, r); items != nil {
-			s.mergeNode(r, items, from.Items, depth+1)
+		if items := n.element(s); items != nil {
+			s.mergeNode(items, from.Items, depth+1)
 		}
 	}
 }
 
-func (s *sketch) mergeKind(r room, n *node, from kindRecord) {
+func (s *sketch) mergeKind(n *node, from kindRecord) {
 	k := slices.IndexFunc(kindNames[:], func(name struct{ typ, form string }) bool { return name.typ == from.Type && name.form == from.Form })
 	if k < 0 {
 		return // of another version
@@ -205,21 +205,21 @@ func (s *sketch) mergeKind(r room, n *node, from kindRecord) {
 	if i >= 0 {
 		n.kinds[i].count += from.Count
 		n.kinds[i].lastAt = max(n.kinds[i].lastAt, from.LastAt)
-	} else if r.take(s, kindBytes+len(from.Call)) {
+	} else if s.take(kindBytes + len(from.Call)) {
 		n.kinds = append(slices.Grow(n.kinds, 1), kindCount{kind(k), from.Count, from.LastAt, from.Call})
 	}
 	slices.SortStableFunc(n.kinds, func(a, b kindCount) int { return int(min(b.count, 1<<40)) - int(min(a.count, 1<<40)) })
 }
 
-func (s *sketch) mergeValue(r room, n *node, from valueRecord) {
+func (s *sketch) mergeValue(n *node, from valueRecord) {
 	i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.json == from.JSON })
 	switch {
 	case n.many:
 	case i >= 0:
 		n.values[i].count += from.Count
-	case len(n.values) < maxValues && r.take(s, valueBytes+len(from.JSON)):
+	case len(n.values) < maxValues && s.take(valueBytes+len(from.JSON)):
 		n.values = append(slices.Grow(n.values, 1), valueCount{from.JSON, from.Count})
 	default:
-		n.tooMany(s, r)
+		n.tooMany(s)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Shapes is what is known of all events. Its methods may be called from many goroutines
 // at once.
 type Shapes struct {
-	keeper *persist.Keeper
+	persister *persist.Persister[segment]
 
 	mu       sync.Mutex // guards what follows
 	kept     bool       // that Start was called
@@ -29,7 +29,7 @@ type Shapes struct {
 
 // New returns Shapes that know nothing.
 func New() *Shapes {
-	s := &Shapes{keeper: persist.New("shapes", "the shapes of events")}
+	s := &Shapes{persister: persist.New[segment]("shapes", "the shapes of events", recordVersion)}
 	s.clear()
 	return s
 }
@@ -38,7 +38,7 @@ func New() *Shapes {
 func (s *Shapes) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keeper.Forget(everything)
+	s.persister.MarkDeleted(everything)
 	s.clear()
 }
 
@@ -58,7 +58,7 @@ func (s *Shapes) clear() {
 func (s *Shapes) Forget(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mayBe := s.keeper.Forget(id)
+	mayBe := s.persister.MarkDeleted(id)
 	for k, e := range s.events {
 		if k.id() == id {
 			s.remove(e)
@@ -85,7 +85,7 @@ func (s *Shapes) remove(e *sketch) {
 const segmentEvents = 8
 
 // rewrite has the segment of a slot written again.
-func (s *Shapes) rewrite(slot int) { s.keeper.Rewrite(strconv.Itoa(slot / segmentEvents)) }
+func (s *Shapes) rewrite(slot int) { s.persister.MarkChanged(strconv.Itoa(slot / segmentEvents)) }
 
 // sketchOf returns the sketch of an event, a new one perhaps, or nil where there is no
 // room for it.
@@ -100,21 +100,26 @@ func (s *Shapes) sketchOf(k key, now time.Time) *sketch {
 		s.sweep(now, func(e *sketch) bool { return e.source == k.source })
 		return nil // the next call of the event may find room
 	}
-	e := &sketch{key: key{strings.Clone(k.source), strings.Clone(k.typ), strings.Clone(k.name)}, slot: -1}
-	if len(s.events) >= maxEvents || !(room{&s.bytes}).take(e, eventBytes+len(k.source)+len(k.name)) {
+	e := s.newSketch(k)
+	if e == nil {
 		s.sweep(now, func(*sketch) bool { return true })
 		return nil
 	}
-	s.insert(e)
 	if s.loaded {
 		s.place(e)
 	}
 	return e
 }
 
-func (s *Shapes) insert(e *sketch) {
+// newSketch returns an empty sketch, or nil if there is no room for it.
+func (s *Shapes) newSketch(k key) *sketch {
+	e := &sketch{key: key{strings.Clone(k.source), strings.Clone(k.typ), strings.Clone(k.name)}, slot: -1, total: &s.bytes}
+	if len(s.events) >= maxEvents || !e.take(eventBytes+len(k.source)+len(k.name)) {
+		return nil
+	}
 	s.events[e.key] = e
 	s.ofSource[e.source]++
+	return e
 }
 
 // place gives a sketch the first place that is free to be written at.

@@ -69,6 +69,7 @@ type sketch struct {
 	violations      []violation
 
 	bytes   int
+	total   *int  // bytes of all sketches
 	slot    int   // where it is written; negative: it has no place yet
 	changed bool  // since it was written
 	second  int64 // in which it was looked at last
@@ -110,27 +111,25 @@ type violation struct {
 	call   string // the messageId of the newest
 }
 
-// room says how much may still be remembered.
-type room struct{ used *int }
-
-// take reports whether there are n bytes more for a sketch, and takes them.
-func (r room) take(s *sketch, n int) bool {
-	if *r.used+n > maxBytes || s.bytes+n > maxEventBytes {
+// take reserves n bytes for the sketch, and reports whether its limit and the limit of
+// all sketches allow it.
+func (s *sketch) take(n int) bool {
+	if *s.total+n > maxBytes || s.bytes+n > maxEventBytes {
 		return false
 	}
-	*r.used += n
+	*s.total += n
 	s.bytes += n
 	return true
 }
 
-// give returns n bytes.
-func (r room) give(s *sketch, n int) {
-	*r.used -= n
+// give releases n bytes.
+func (s *sketch) give(n int) {
+	*s.total -= n
 	s.bytes -= n
 }
 
 // count counts a value of a kind, of a call.
-func (n *node) count(s *sketch, r room, k kind, at int64, call func() string) {
+func (n *node) count(s *sketch, k kind, at int64, call func() string) {
 	if len(n.kinds) > 0 && n.kinds[0].kind == k { // as most are
 		n.kinds[0].count++
 		n.kinds[0].lastAt = at
@@ -139,7 +138,7 @@ func (n *node) count(s *sketch, r room, k kind, at int64, call func() string) {
 	i := slices.IndexFunc(n.kinds, func(c kindCount) bool { return c.kind == k })
 	if i < 0 {
 		id := call()
-		if !r.take(s, kindBytes+len(id)) {
+		if !s.take(kindBytes + len(id)) {
 			s.others++
 			return
 		}
@@ -149,7 +148,7 @@ func (n *node) count(s *sketch, r room, k kind, at int64, call func() string) {
 	c := &n.kinds[i]
 	c.count++
 	if i > 0 && c.lastAt < at && c.count < n.kinds[0].count {
-		if id := call(); r.take(s, len(id)-len(c.call)) {
+		if id := call(); s.take(len(id) - len(c.call)) {
 			c.call = id
 		}
 	}
@@ -160,7 +159,7 @@ func (n *node) count(s *sketch, r room, k kind, at int64, call func() string) {
 }
 
 // note notes a value that is no object and no array.
-func (n *node) note(s *sketch, r room, raw []byte) {
+func (n *node) note(s *sketch, raw []byte) {
 	if !n.many {
 		for i := range n.values {
 			if v := &n.values[i]; v.json == string(raw) {
@@ -174,7 +173,7 @@ func (n *node) note(s *sketch, r room, raw []byte) {
 	}
 	value, whole := canonical(raw)
 	if value == "" {
-		n.tooMany(s, r)
+		n.tooMany(s)
 		return
 	}
 	if i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.json == value }); i >= 0 {
@@ -182,14 +181,14 @@ func (n *node) note(s *sketch, r room, raw []byte) {
 		return
 	}
 	if n.many {
-		if i := int(n.calls/256) % len(n.values); r.take(s, len(value)-len(n.values[i].json)) {
+		if i := int(n.calls/256) % len(n.values); s.take(len(value) - len(n.values[i].json)) {
 			n.values[i] = valueCount{json: value}
 		}
 		return
 	}
-	if !whole || len(n.values) == maxValues || !r.take(s, valueBytes+len(value)) {
-		n.tooMany(s, r)
-		if len(n.values) == maxSamples || !r.take(s, valueBytes+len(value)) {
+	if !whole || len(n.values) == maxValues || !s.take(valueBytes+len(value)) {
+		n.tooMany(s)
+		if len(n.values) == maxSamples || !s.take(valueBytes+len(value)) {
 			return
 		}
 	}
@@ -201,11 +200,11 @@ func (n *node) note(s *sketch, r room, raw []byte) {
 }
 
 // tooMany makes of the values samples.
-func (n *node) tooMany(s *sketch, r room) {
+func (n *node) tooMany(s *sketch) {
 	n.many = true
 	keep := min(len(n.values), maxSamples)
 	for _, v := range n.values[keep:] {
-		r.give(s, valueBytes+len(v.json))
+		s.give(valueBytes + len(v.json))
 	}
 	n.values = slices.Clone(n.values[:keep])
 }
@@ -228,11 +227,11 @@ func canonical(raw []byte) (value string, whole bool) {
 }
 
 // member returns the node of a member of an object, or nil where there is no room for it.
-func (n *node) member(s *sketch, r room, name []byte) *node {
+func (n *node) member(s *sketch, name []byte) *node {
 	if m := n.members[string(name)]; m != nil {
 		return m
 	}
-	if len(name) > maxKey || len(n.members) >= maxMembers || !utf8.Valid(name) || !r.take(s, nodeBytes+len(name)) {
+	if len(name) > maxKey || len(n.members) >= maxMembers || !utf8.Valid(name) || !s.take(nodeBytes+len(name)) {
 		return nil
 	}
 	if n.members == nil {
@@ -244,15 +243,15 @@ func (n *node) member(s *sketch, r room, name []byte) *node {
 }
 
 // element returns the node of the elements of an array, or nil where there is no room.
-func (n *node) element(s *sketch, r room) *node {
-	if n.items == nil && r.take(s, nodeBytes) {
+func (n *node) element(s *sketch) *node {
+	if n.items == nil && s.take(nodeBytes) {
 		n.items = &node{}
 	}
 	return n.items
 }
 
 // violate counts how a call is not as the plan says.
-func (s *sketch) violate(r room, c *tracking.Call, at int64) {
+func (s *sketch) violate(c *tracking.Call, at int64) {
 	if len(c.Violations) == 0 {
 		return
 	}
@@ -260,7 +259,7 @@ func (s *sketch) violate(r room, c *tracking.Call, at int64) {
 	for _, found := range c.Violations {
 		i := slices.IndexFunc(s.violations, func(v violation) bool { return v.Kind == found.Kind && v.Pointer == found.Pointer })
 		if i < 0 {
-			if len(s.violations) == maxViolations || !r.take(s, violationBytes+len(found.Event)+len(found.Pointer)+len(found.Message)) {
+			if len(s.violations) == maxViolations || !s.take(violationBytes+len(found.Event)+len(found.Pointer)+len(found.Message)) {
 				continue
 			}
 			found.Pointer, found.Message = strings.Clone(found.Pointer), strings.Clone(found.Message)
@@ -268,7 +267,7 @@ func (s *sketch) violate(r room, c *tracking.Call, at int64) {
 			i = len(s.violations) - 1
 		}
 		v := &s.violations[i]
-		if v.Message == "" && r.take(s, len(found.Message)) { // an earlier process counted it
+		if v.Message == "" && s.take(len(found.Message)) { // an earlier process counted it
 			v.Message = strings.Clone(found.Message)
 		}
 		v.calls++

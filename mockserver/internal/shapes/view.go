@@ -48,19 +48,14 @@ type Property struct {
 	Samples    []Value   `json:"samples,omitempty"`    // some of many different values
 	OtherCount uint64    `json:"otherCount,omitempty"` // values beside the common ones
 
+	Depth int    `json:"-"` // nesting depth, from 0
+	Looks uint64 `json:"-"` // sampled calls of the event
+
 	steps   []string // names of members, and element
-	depth   int
-	usual   string // the name of the most frequent type
-	missing uint64 // calls looked at since the last that has it
-	before  uint64 // calls looked at before the first that has it
-	looks   uint64
+	usual   string   // the name of the most frequent type
+	missing uint64   // calls looked at since the last that has it
+	before  uint64   // calls looked at before the first that has it
 }
-
-// Depth is how deep the property stands in others, from 0.
-func (p *Property) Depth() int { return p.depth }
-
-// Looks is how many calls of the event were looked at.
-func (p *Property) Looks() uint64 { return p.looks }
 
 // A Type is a type of values, and the forms of strings.
 type Type struct {
@@ -188,7 +183,7 @@ func joined(path, name string) string {
 func (n *node) view(steps []string, path string, depth int, looks uint64) Property {
 	p := Property{
 		Path: path, Calls: n.calls, Share: share(n.calls, looks), FirstSeen: timeOf(n.firstAt), LastSeen: timeOf(n.lastAt),
-		steps: steps, depth: depth, before: n.firstLook - 1, missing: looks - n.lastLook, looks: looks,
+		steps: steps, before: n.firstLook - 1, missing: looks - n.lastLook, Depth: depth, Looks: looks,
 	}
 	scalars := uint64(0)
 	for _, c := range n.kinds {

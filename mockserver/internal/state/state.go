@@ -167,3 +167,22 @@ func Update[T any](ctx context.Context, state Store, key string, change func(*T)
 	}
 	return none, fmt.Errorf("mockserver: state %s: %w, %d times in a row", key, ErrConflict, stateTries)
 }
+
+// Errors of what is asked for by its name, wrapped.
+var (
+	// ErrSettingsChanged says that another process has changed the settings
+	// meanwhile.
+	ErrSettingsChanged = errors.New("mockserver: the settings were changed meanwhile")
+
+	// ErrReadOnly says that the configuration defines what was to be changed.
+	ErrReadOnly = errors.New("mockserver: the configuration defines it")
+
+	// ErrUnknown says that there is nothing of this name.
+	ErrUnknown = errors.New("mockserver: unknown name")
+
+	// ErrExists says that the name is taken.
+	ErrExists = errors.New("mockserver: the name is taken")
+
+	// ErrClosed says that the collector is closed, or closing.
+	ErrClosed = errors.New("mockserver: the collector is closed, or closing")
+)

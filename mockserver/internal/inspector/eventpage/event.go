@@ -59,7 +59,7 @@ type property struct {
 }
 
 // Percent is in how many of the calls it is; Width is that of a bar of 100.
-func (p property) Percent() string { return shapes.Percent(p.Calls, p.Looks()) }
+func (p property) Percent() string { return shapes.Percent(p.Calls, p.Looks) }
 func (p property) Width() int      { return max(1, int(100*p.Share)) }
 func (p property) Count() int64    { return int64(p.Calls) }
 
@@ -133,7 +133,7 @@ func callsHref(e *shapes.Event, path, typ, value string) string {
 }
 
 func propertyOf(e *shapes.Event, of *shapes.Property, odd map[string]bool) property {
-	p := property{Property: *of, Name: of.Path, Level: min(of.Depth(), 4), Href: callsHref(e, of.Path, "", ""), Odd: odd[of.Path], Rest: int64(of.OtherCount)}
+	p := property{Property: *of, Name: of.Path, Level: min(of.Depth, 4), Href: callsHref(e, of.Path, "", ""), Odd: odd[of.Path], Rest: int64(of.OtherCount)}
 	p.Types = typesOf(e, of, odd[of.Path])
 	for _, v := range of.Common {
 		p.Values = append(p.Values, value{string(v.JSON), page.KindOf(v.JSON), callsHref(e, of.Path, "", string(v.JSON)), int64(v.Count)})

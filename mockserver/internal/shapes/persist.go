@@ -16,11 +16,11 @@ func (s *Shapes) Start(store state.Store, log *slog.Logger) {
 	s.mu.Lock()
 	s.kept = true
 	s.mu.Unlock()
-	persist.Start(s.keeper, store, log, recordVersion, segments{s})
+	s.persister.Start(store, log, segments{s})
 }
 
 // Stop writes what has changed. Nothing is written if Start was not called.
-func (s *Shapes) Stop() { s.keeper.Stop() }
+func (s *Shapes) Stop() { s.persister.Stop() }
 
 // segments are the records of sketches: the keys are numbers.
 type segments struct{ *Shapes }
@@ -32,8 +32,8 @@ func (s segments) Restore(stored map[string]segment, _ bool) {
 	defer s.mu.Unlock()
 	for _, number := range slices.Sorted(maps.Keys(stored)) {
 		one := stored[number]
-		if s.keeper.Forgot(everything) {
-			s.keeper.Rewrite(number)
+		if s.persister.IsDeleted(everything) {
+			s.persister.MarkChanged(number)
 			continue
 		}
 		if !one.Since.IsZero() && one.Since.Before(s.since) {
@@ -41,8 +41,8 @@ func (s segments) Restore(stored map[string]segment, _ bool) {
 		}
 		for i := range one.Events {
 			r := &one.Events[i]
-			if k := (key{r.Source, r.Type, r.Name}); s.keeper.Forgot(k.id()) {
-				s.keeper.Rewrite(number)
+			if k := (key{r.Source, r.Type, r.Name}); s.persister.IsDeleted(k.id()) {
+				s.persister.MarkChanged(number)
 			} else {
 				s.restoreOne(k, r)
 			}
@@ -58,16 +58,13 @@ func (s segments) Restore(stored map[string]segment, _ bool) {
 
 func (s *Shapes) restoreOne(k key, r *sketchRecord) {
 	e := s.events[k]
-	fresh := e == nil
-	if fresh {
-		e = &sketch{key: k, slot: -1}
-		if len(s.events) >= maxEvents || !(room{&s.bytes}).take(e, eventBytes+len(k.source)+len(k.name)) {
+	if e == nil {
+		if e = s.newSketch(k); e == nil {
 			s.others += r.Calls
 			return
 		}
-		s.insert(e)
 	}
-	e.merge(room{&s.bytes}, r)
+	e.merge(r)
 	if r.Slot < 0 || r.Slot >= maxEvents || e.slot >= 0 {
 		return
 	}

@@ -15,11 +15,11 @@ import (
 // on. It returns at once; Stop follows. Of destinations that isDestination does not know
 // what was written is forgotten.
 func (ds *Destinations) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
-	persist.Start(ds.keeper, store, log, recordVersion, records{ds, isDestination})
+	ds.persister.Start(store, log, records{ds, isDestination})
 }
 
 // Stop writes what has changed. Nothing is written if Start was not called.
-func (ds *Destinations) Stop() { ds.keeper.Stop() }
+func (ds *Destinations) Stop() { ds.persister.Stop() }
 
 // recordVersion is that of what is written. Records of another are begun anew.
 const recordVersion = 1
@@ -56,8 +56,8 @@ func (rs records) Restore(stored map[string]record, _ bool) {
 	defer rs.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		r := stored[key]
-		if rs.keeper.Forgot(r.Name) || !rs.isDestination(r.Name) {
-			rs.keeper.Rewrite(key)
+		if rs.persister.IsDeleted(r.Name) || !rs.isDestination(r.Name) {
+			rs.persister.MarkChanged(key)
 			continue
 		}
 		rs.of(r.Name).merge(&r)

@@ -153,7 +153,7 @@ func TestARecordOfAnotherVersionIsToldOfAndBegunAnew(t *testing.T) {
 		d = measure.New()
 		d.Start(store, slog.New(slog.NewTextHandler(&log, nil)), anyName)
 		synctest.Wait()
-		if !strings.Contains(log.String(), "measures of destinations cannot be read") || !strings.Contains(log.String(), keys[0]) {
+		if !strings.Contains(log.String(), `records="the measures of destinations"`) || !strings.Contains(log.String(), keys[0]) {
 			t.Errorf("log %q, want it to name the record", log.String())
 		}
 		d.Observe(attempt("crm", time.Millisecond, nil))

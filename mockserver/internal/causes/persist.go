@@ -15,11 +15,11 @@ import (
 // on. It returns at once; Stop follows. Failures at destinations that isDestination does
 // not know are forgotten.
 func (c *Causes) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
-	persist.Start(c.keeper, store, log, recordVersion, records{c, isDestination})
+	c.persister.Start(store, log, records{c, isDestination})
 }
 
 // Stop writes what has changed. Nothing is written if Start was not called.
-func (c *Causes) Stop() { c.keeper.Stop() }
+func (c *Causes) Stop() { c.persister.Stop() }
 
 // recordVersion is that of what is written. Records of another are begun anew.
 const recordVersion = 1
@@ -68,9 +68,9 @@ func (rs records) Restore(stored map[string]record, damaged bool) {
 	defer rs.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		r := stored[key]
-		isGone := r.Group != nil && r.Group.Kind == Failed && (rs.keeper.Forgot(r.Group.Destination) || !rs.isDestination(r.Group.Destination))
+		isGone := r.Group != nil && r.Group.Kind == Failed && (rs.persister.IsDeleted(r.Group.Destination) || !rs.isDestination(r.Group.Destination))
 		if isGone || damaged {
-			rs.keeper.Rewrite(key)
+			rs.persister.MarkChanged(key)
 			continue
 		}
 		if r.Since.Before(rs.since) {
@@ -117,7 +117,7 @@ func (rs records) Record(key string) (record, bool) {
 	for _, gs := range []*groups{&rs.failed, &rs.refused} {
 		for _, g := range gs.byKey {
 			if g.id == key {
-				g.changed, g.written = false, true
+				g.changed = false
 				r.Group = g.record()
 				return r, true
 			}
@@ -151,7 +151,6 @@ func (g *group) record() *groupRecord {
 
 // merge adds what an earlier process wrote.
 func (g *group) merge(r *groupRecord) {
-	g.written = true
 	if g.last.IsZero() {
 		g.sample = Sample{Message: r.Cause, Status: r.Status}
 	}
