@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -32,7 +31,7 @@ type Key struct {
 
 // ID returns letters and digits that stand for the key.
 func (k *Key) ID() string {
-	return digest.Of(string(k.Kind), k.Destination, k.Source, string(k.Code), k.Cause)
+	return text.Digest(string(k.Kind), k.Destination, k.Source, string(k.Code), k.Cause)
 }
 
 // KeyOfRejection returns the key of the group of a call that was rejected.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -65,7 +64,7 @@ func IsSynthetic(c *tracking.Call) bool {
 			return false
 		}
 		parts := strings.Split(c.ID, "-")
-		return len(parts) == 4 && digest.Valid(parts[1]) && digest.Valid(parts[3])
+		return len(parts) == 4 && text.IsDigest(parts[1]) && text.IsDigest(parts[3])
 	}
 	return false
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -114,7 +114,7 @@ type Violation struct {
 }
 
 // id names an event, also after a restart.
-func (k key) id() string { return digest.Of(k.source, k.typ, k.name) }
+func (k key) id() string { return text.Digest(k.source, k.typ, k.name) }
 
 // timeOf is the other way round of UnixMilli.
 func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

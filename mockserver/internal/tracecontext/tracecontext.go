@@ -2,6 +2,7 @@ package tracecontext
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -52,7 +53,7 @@ func ParseParent(text string) (parent string, ok bool) {
 	if !isHex(version) || !isHex(trace) || !isHex(span) || !isHex(flags) || version == "ff" || isZero(trace) || isZero(span) {
 		return "", false
 	}
-	known := byte(flagSampled | flagRandom)
+	known := uint64(flagSampled | flagRandom)
 	if version != "00" {
 		known = flagSampled
 	}
@@ -61,11 +62,11 @@ func ParseParent(text string) (parent string, ok bool) {
 	case version == "00" || text[parentLength] != '-':
 		return "", false
 	}
-	set := digit(flags[0])<<4 | digit(flags[1])
+	set, _ := strconv.ParseUint(flags, 16, 8) // isHex
 	if version == "00" && set&^known == 0 {
 		return text, true // by far the commonest costs no memory
 	}
-	return "00-" + trace + "-" + span + "-0" + string('0'+set&known), true
+	return "00-" + trace + "-" + span + "-0" + strconv.FormatUint(set&known, 16), true
 }
 
 // Flags of a traceparent. Others have no meaning yet, and are not passed on.
@@ -81,26 +82,11 @@ func (c *Context) TraceID() string { return c.Parent[3:35] }
 func (c *Context) SpanID() string { return c.Parent[36:52] }
 
 // Sampled reports whether the sender records the trace.
-func (c *Context) Sampled() bool { return digit(c.Parent[54])&flagSampled != 0 }
+func (c *Context) Sampled() bool { return (c.Parent[54]-'0')&flagSampled != 0 }
 
-func isHex(s string) bool {
-	for i := range len(s) {
-		if b := s[i]; (b < '0' || b > '9') && (b < 'a' || b > 'f') {
-			return false
-		}
-	}
-	return true
-}
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 func isZero(s string) bool { return strings.Trim(s, "0") == "" }
-
-// digit returns the value of a hexadecimal digit.
-func digit(b byte) byte {
-	if b >= 'a' {
-		return b - 'a' + 10
-	}
-	return b - '0'
-}
 
 // parseState returns the members of a state, without those for which there is no room. It
 // is empty if one of them is not valid.
