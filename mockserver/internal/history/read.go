@@ -255,14 +255,9 @@ func (h *History) Item(ref string) (Item, bool) {
 	return found.Snapshot(), true
 }
 
-// Rejections returns the calls that were not taken, oldest first.
-func (h *History) Rejections() []tracking.Rejection {
-	all, _ := h.NumberedRejections()
-	return all
-}
-
-// NumberedRejections returns them with the number of the first: they are counted from 1.
-func (h *History) NumberedRejections() (all []tracking.Rejection, first int64) {
+// Rejections returns the retained rejections, oldest first, and the number of the first
+// one. They are numbered from 1.
+func (h *History) Rejections() (all []tracking.Rejection, first int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := &h.feed.rings[rejected]

@@ -14,11 +14,9 @@ import (
 // part of a subject or a path.
 const maxNameChars = 100
 
-// NameTooLong says what is wrong with a name for which IsTooLong holds.
-var NameTooLong = fmt.Sprintf("has more than %d characters", maxNameChars)
+var nameTooLong = fmt.Sprintf("has more than %d characters", maxNameChars)
 
-// IsTooLong reports whether a name has too many characters.
-func IsTooLong(name string) bool { return utf8.RuneCountInString(name) > maxNameChars }
+func isTooLong(name string) bool { return utf8.RuneCountInString(name) > maxNameChars }
 
 // CheckName holds a new name against what fits a path and a line of text.
 func CheckName(name string) error {
@@ -26,8 +24,8 @@ func CheckName(name string) error {
 	switch {
 	case strings.TrimSpace(name) == "":
 		problem = "is empty"
-	case IsTooLong(name):
-		problem = NameTooLong
+	case isTooLong(name):
+		problem = nameTooLong
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(name) != name:
 		problem = "has a character that cannot be seen"
 	default:

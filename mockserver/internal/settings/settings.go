@@ -66,8 +66,8 @@ func nameProblem(kind, name string, taken map[string]bool) (problem, hint string
 		return "is empty", "give the " + kind + " a name"
 	case taken[name]:
 		return fmt.Sprintf("duplicates %q", name), "give each " + kind + " a unique name"
-	case IsTooLong(name):
-		return NameTooLong, "use a shorter name"
+	case isTooLong(name):
+		return nameTooLong, "use a shorter name"
 	}
 	return "", ""
 }
