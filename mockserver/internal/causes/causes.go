@@ -88,13 +88,13 @@ func (c *Causes) addAttempt(a *tracking.Attempt) {
 	at, from := a.Time.Add(a.Duration), tracking.Sender{Library: libraryOf(a.Call)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.of(&c.failed, key)
+	g := c.group(&c.failed, key)
 	g.seen(at)
 	g.attempts.add(at, 1)
 	g.senders.add(at, a.Source, from, 1)
 	g.addCall(Call{Source: a.Source, ID: a.CallID, At: at})
-	answer := a.ResponseBody[:min(len(a.ResponseBody), keptAnswer)]
-	g.sample = Sample{Message: text.Cut(keptMessage, message), Status: a.Status, Answer: strings.ToValidUTF8(string(answer), "\uFFFD")}
+	answer := a.ResponseBody[:min(len(a.ResponseBody), maxResponse)]
+	g.sample = Sample{Message: text.Cut(maxMessage, message), Status: a.Status, Answer: strings.ToValidUTF8(string(answer), "\uFFFD")}
 }
 
 // addFailed counts a call that was given up. Its attempt was told before.
@@ -102,23 +102,23 @@ func (c *Causes) addFailed(e *tracking.Ended) {
 	key := Key{Kind: Failed, Destination: e.Destination, Cause: Of(e.Reason)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.of(&c.failed, key)
+	g := c.group(&c.failed, key)
 	g.seen(e.At)
 	g.calls.add(e.At, 1)
 	if g.attempts.total > 0 {
 		return
 	}
-	g.sample.Message = text.Cut(keptMessage, e.Reason)
+	g.sample.Message = text.Cut(maxMessage, e.Reason)
 	g.addCall(Call{Source: e.Source, ID: e.CallID, At: e.At})
 	g.senders.add(e.At, e.Source, tracking.Sender{Library: libraryOf(e.Call)}, 1)
 }
 
 // addRefused counts n calls or requests.
 func (c *Causes) addRefused(key Key, at time.Time, n int, sample Sample, from tracking.Sender) {
-	sample.Message = text.Cut(keptMessage, sample.Message)
+	sample.Message = text.Cut(maxMessage, sample.Message)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.of(&c.refused, key)
+	g := c.group(&c.refused, key)
 	g.seen(at)
 	g.calls.add(at, n)
 	g.senders.add(at, key.Source, from, n)
@@ -135,20 +135,20 @@ func libraryOf(c *tracking.Call) string {
 
 // of returns the group of a key, and makes it where there is none. The lock is held, also
 // by those that follow.
-func (c *Causes) of(gs *groups, key Key) *group {
+func (c *Causes) group(gs *groups, key Key) *group {
 	if g := gs.byKey[key]; g != nil {
 		return g
 	}
 	if len(gs.byKey) == maxGroups {
-		c.forgetQuietest(gs)
+		c.evictQuietest(gs)
 	}
 	g := &group{Key: key, id: key.ID()}
 	gs.byKey[key] = g
 	return g
 }
 
-// forgetQuietest makes room for another group.
-func (c *Causes) forgetQuietest(gs *groups) {
+// evictQuietest makes room for another group.
+func (c *Causes) evictQuietest(gs *groups) {
 	var quietest *group
 	for _, g := range gs.byKey {
 		if quietest == nil || g.last.Before(quietest.last) {
@@ -167,7 +167,7 @@ func (c *Causes) remove(gs *groups, g *group) {
 }
 
 // Forget forgets what failed at a destination: another may get its name.
-func (c *Causes) Forget(destination string) {
+func (c *Causes) Delete(destination string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.persister.MarkDeleted(destination)

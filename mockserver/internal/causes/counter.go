@@ -30,30 +30,30 @@ func (c *counter) add(at time.Time, n int) {
 
 // count adds to a slot of a ring whose newest one is known.
 func count(ring []uint32, newest *int64, at int64, n int) {
-	pass(ring, newest, at)
+	advance(ring, newest, at)
 	if *newest-at < int64(len(ring)) {
-		ring[place(ring, at)] += uint32(n)
+		ring[slotIndex(ring, at)] += uint32(n)
 	}
 }
 
 // place returns where a ring has a slot.
-func place(ring []uint32, at int64) int { return int(uint64(at) % uint64(len(ring))) }
+func slotIndex(ring []uint32, at int64) int { return int(uint64(at) % uint64(len(ring))) }
 
 // pass empties the slots of a ring up to a newer one.
-func pass(ring []uint32, newest *int64, to int64) {
+func advance(ring []uint32, newest *int64, to int64) {
 	if to-*newest >= int64(len(ring)) {
 		clear(ring)
 		*newest = to
 	}
 	for *newest < to {
 		*newest++
-		ring[place(ring, *newest)] = 0
+		ring[slotIndex(ring, *newest)] = 0
 	}
 }
 
 func (c *counter) counts(now time.Time) (n Counts) {
-	pass(c.byMinute[:], &c.minute, now.Unix()/60)
-	pass(c.byQuarter[:], &c.quarter, now.Unix()/900)
+	advance(c.byMinute[:], &c.minute, now.Unix()/60)
+	advance(c.byQuarter[:], &c.quarter, now.Unix()/900)
 	for _, in := range c.byMinute {
 		n.Hour += int64(in)
 	}

@@ -48,18 +48,18 @@ func KeyOfRefusal(r *event.Refusal) Key {
 func keyOfRefused(kind Kind, source string, code tracking.Code, message string) Key {
 	key := Key{Kind: kind, Source: source, Code: code}
 	if source != "" {
-		key.Cause = Of(text.Cut(keptMessage, message))
+		key.Cause = Of(text.Cut(maxMessage, message))
 	}
 	return key
 }
 
 const (
-	// keptCalls is how many calls of a group are kept by name.
-	keptCalls = 5
-	// keptAnswer is how many bytes of an answer are kept, and keptMessage how many
+	// maxCalls is how many calls of a group are kept by name.
+	maxCalls = 5
+	// maxResponse is how many bytes of an answer are kept, and maxMessage how many
 	// characters of a message.
-	keptAnswer  = 1 << 10
-	keptMessage = 500
+	maxResponse = 1 << 10
+	maxMessage  = 500
 )
 
 // A Group is what went wrong for one cause.
@@ -116,7 +116,7 @@ func (g *group) seen(at time.Time) {
 
 func (g *group) addCall(c Call) {
 	g.newest = slices.DeleteFunc(g.newest, func(known Call) bool { return known.Source == c.Source && known.ID == c.ID })
-	if len(g.newest) == keptCalls {
+	if len(g.newest) == maxCalls {
 		g.newest = slices.Delete(g.newest, 0, 1)
 	}
 	g.newest = append(g.newest, c)
@@ -133,8 +133,8 @@ func (g *group) view(now time.Time) Group {
 	return v
 }
 
-// keptSenders is how many senders of a group are kept.
-const keptSenders = 8
+// maxSenders is how many senders of a group are kept.
+const maxSenders = 8
 
 // A Sender is who sent something that went wrong.
 type Sender struct {
@@ -146,7 +146,7 @@ type Sender struct {
 
 // senders are those of a group.
 type senders struct {
-	kept   []Sender
+	list   []Sender
 	others int64 // what others sent
 }
 
@@ -154,29 +154,29 @@ func (s *senders) add(at time.Time, source string, from tracking.Sender, n int) 
 	if source == "" && from == (tracking.Sender{}) {
 		return
 	}
-	i := slices.IndexFunc(s.kept, func(k Sender) bool { return k.Source == source && k.Sender == from })
+	i := slices.IndexFunc(s.list, func(k Sender) bool { return k.Source == source && k.Sender == from })
 	if i < 0 {
 		added := Sender{Source: source, Sender: from}
-		if len(s.kept) < keptSenders {
-			i = len(s.kept)
-			s.kept = append(s.kept, added)
+		if len(s.list) < maxSenders {
+			i = len(s.list)
+			s.list = append(s.list, added)
 		} else {
 			i = s.least()
-			s.others += s.kept[i].Count
-			s.kept[i] = added
+			s.others += s.list[i].Count
+			s.list[i] = added
 		}
 	}
-	s.kept[i].Count += int64(n)
-	if at.After(s.kept[i].Last) {
-		s.kept[i].Last = at
+	s.list[i].Count += int64(n)
+	if at.After(s.list[i].Last) {
+		s.list[i].Last = at
 	}
 }
 
 // least returns the place of the sender that makes room: the one that sent the least, and
 // of these the one that was quiet for the longest.
 func (s *senders) least() (place int) {
-	for i := range s.kept {
-		a, b := &s.kept[i], &s.kept[place]
+	for i := range s.list {
+		a, b := &s.list[i], &s.list[place]
 		if cmp.Or(cmp.Compare(a.Count, b.Count), a.Last.Compare(b.Last)) < 0 {
 			place = i
 		}
@@ -186,5 +186,5 @@ func (s *senders) least() (place int) {
 
 // sorted returns the senders, the most frequent first.
 func (s *senders) sorted() []Sender {
-	return slices.SortedStableFunc(slices.Values(s.kept), func(a, b Sender) int { return cmp.Compare(b.Count, a.Count) })
+	return slices.SortedStableFunc(slices.Values(s.list), func(a, b Sender) int { return cmp.Compare(b.Count, a.Count) })
 }

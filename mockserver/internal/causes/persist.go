@@ -21,7 +21,7 @@ func (c *Causes) Start(store state.Store, log *slog.Logger, isDestination func(n
 // Stop writes what has changed. Nothing is written if Start was not called.
 func (c *Causes) Stop() { c.persister.Stop() }
 
-// recordVersion is that of what is written. Records of another are begun anew.
+// recordVersion is that of what is written. Records of another are start anew.
 const recordVersion = 1
 
 // A record is a group as it is written, or those that made room.
@@ -79,7 +79,7 @@ func (rs records) Restore(stored map[string]record, damaged bool) {
 		rs.failed.others.add(r.OthersFailed)
 		rs.refused.others.add(r.OthersRefused)
 		if r.Group != nil {
-			rs.of(rs.groupsOf(r.Group.Kind), r.Group.Key).merge(r.Group)
+			rs.group(rs.groupsOf(r.Group.Kind), r.Group.Key).merge(r.Group)
 		}
 	}
 }
@@ -138,14 +138,14 @@ func (g *group) record() *groupRecord {
 		Status: g.sample.Status, Newest: slices.Clone(g.newest), Others: g.senders.others,
 	}
 	var known senders
-	for _, s := range g.senders.kept {
+	for _, s := range g.senders.list {
 		if s.Source+s.UserAgent+s.Library == "" {
 			r.Others += s.Count
 			continue
 		}
 		known.add(s.Last, s.Source, tracking.Sender{UserAgent: s.UserAgent, Library: s.Library}, int(s.Count))
 	}
-	r.Senders = known.kept
+	r.Senders = known.list
 	return r
 }
 
@@ -178,7 +178,7 @@ func (c *counter) record() counterRecord {
 // slots returns the slots of a ring that are not empty, the oldest first.
 func slots(ring []uint32, newest int64) (found [][2]int64) {
 	for at := newest - int64(len(ring)) + 1; at <= newest; at++ {
-		if n := ring[place(ring, at)]; n > 0 {
+		if n := ring[slotIndex(ring, at)]; n > 0 {
 			found = append(found, [2]int64{at, int64(n)})
 		}
 	}

@@ -61,13 +61,13 @@ func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r
 // wordEnd returns where the word ends that a text begins with, or 0. Ids and addresses
 // are one word.
 func wordEnd(s string) (end int) {
-	joined := false // by a character that belongs to a word only before another one of it
+	pending := false // by a character that belongs to a word only before another one of it
 	for i, r := range s {
 		switch {
 		case isWord(r):
-			end, joined = i+len(string(r)), false
-		case end > 0 && !joined && strings.ContainsRune("-.:@%+", r):
-			joined = true
+			end, pending = i+len(string(r)), false
+		case end > 0 && !pending && strings.ContainsRune("-.:@%+", r):
+			pending = true
 		default:
 			return end
 		}

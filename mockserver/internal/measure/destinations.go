@@ -72,7 +72,7 @@ func (ds *Destinations) Observe(e event.Event) {
 		class = classOf(a.Duration)
 	}
 	ds.mu.Lock()
-	d, ended := ds.of(a.Destination), a.Time.Add(a.Duration)
+	d, ended := ds.counters(a.Destination), a.Time.Add(a.Duration)
 	ds.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,22 +97,22 @@ func reached(a *tracking.Attempt) bool {
 
 // of returns the counters of a destination, and makes them where there are none.
 // The lock is held.
-func (ds *Destinations) of(name string) *destination {
+func (ds *Destinations) counters(name string) *destination {
 	d := ds.byName[name]
 	if d != nil {
 		return d
 	}
 	if len(ds.byName) == maxDestinations {
-		ds.forgetOldest()
+		ds.evictOldest()
 	}
 	d = &destination{key: text.Digest(name), since: ds.since, hour: newWindow(time.Hour, time.Minute), day: newWindow(24*time.Hour, 15*time.Minute)}
 	ds.byName[name] = d
 	return d
 }
 
-// forgetOldest makes room: it forgets the destination whose last attempt is the longest
+// evictOldest makes room: it forgets the destination whose last attempt is the longest
 // ago, and of which attempts are counted from now on. The lock is held.
-func (ds *Destinations) forgetOldest() {
+func (ds *Destinations) evictOldest() {
 	oldest, at := "", time.Time{}
 	for name, d := range ds.byName {
 		d.mu.Lock()
@@ -135,7 +135,7 @@ func (ds *Destinations) remove(name string) {
 }
 
 // Forget forgets a destination: another may get its name.
-func (ds *Destinations) Forget(name string) {
+func (ds *Destinations) Delete(name string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	ds.persister.MarkDeleted(name)

@@ -21,7 +21,7 @@ func (ds *Destinations) Start(store state.Store, log *slog.Logger, isDestination
 // Stop writes what has changed. Nothing is written if Start was not called.
 func (ds *Destinations) Stop() { ds.persister.Stop() }
 
-// recordVersion is that of what is written. Records of another are begun anew.
+// recordVersion is that of what is written. Records of another are start anew.
 const recordVersion = 1
 
 // A record is a destination as it is written. The words of an answer are not: they may
@@ -60,7 +60,7 @@ func (rs records) Restore(stored map[string]record, _ bool) {
 			rs.persister.MarkChanged(key)
 			continue
 		}
-		rs.of(r.Name).merge(&r)
+		rs.counters(r.Name).merge(&r)
 	}
 }
 

@@ -50,7 +50,7 @@ func (e *Event) Schema() *Schema {
 	member := fields.Names[fields.Describing(e.Type)]
 	whole := &Schema{
 		Dialect: dialect, Title: titleOf(e),
-		Description: fmt.Sprintf("As %d of %d calls of source %s have it.", e.LookedAt, e.Calls, e.Source),
+		Description: fmt.Sprintf("As %d of %d calls of source %s have it.", e.Sampled, e.Calls, e.Source),
 		Type:        "object", Required: []string{"type"},
 		Properties: map[string]*Schema{"type": {Const: e.Type}, member: root},
 	}
@@ -87,7 +87,7 @@ func nameOf(e *Event) string {
 func (e *Event) holders(p *Property) uint64 {
 	steps := p.steps[:len(p.steps)-1]
 	if len(steps) == 0 {
-		return e.LookedAt
+		return e.Sampled
 	}
 	for i := range e.Properties {
 		if holder := &e.Properties[i]; slices.Equal(holder.steps, steps) {
@@ -138,7 +138,7 @@ func (s *Schema) add(p *Property, holders uint64) {
 	if len(types) != 1 || types[0] != "string" {
 		return
 	}
-	if form := p.form(); form != "" && form != "number" {
+	if form := p.format(); form != "" && form != "number" {
 		own.Format = form
 	} else if p.isEnum() {
 		for _, v := range p.Common {
@@ -162,10 +162,10 @@ func (p *Property) typeNames() []string {
 }
 
 // form returns the form that all strings of a property have, or nothing.
-func (p *Property) form() string {
+func (p *Property) format() string {
 	for _, t := range p.Types {
-		if t.Name == "string" && len(t.Forms) == 1 && t.Forms[0].Count == t.Count {
-			return t.Forms[0].Name
+		if t.Name == "string" && len(t.Formats) == 1 && t.Formats[0].Count == t.Count {
+			return t.Formats[0].Name
 		}
 	}
 	return ""
@@ -181,7 +181,7 @@ func (p *Property) isEnum() bool {
 func (e *Event) Like() string {
 	root := map[string]any{}
 	for i := range e.Properties {
-		if p := &e.Properties[i]; len(p.steps) == 1 && p.Calls == e.LookedAt {
+		if p := &e.Properties[i]; len(p.steps) == 1 && p.Calls == e.Sampled {
 			if v, ok := e.sample(p); ok {
 				root[p.steps[0]] = v
 			}

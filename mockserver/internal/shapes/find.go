@@ -41,7 +41,7 @@ type wanted struct{ typ, value string }
 
 // matches reports whether a value is wanted.
 func (w wanted) matches(raw []byte) bool {
-	if name := kindNames[kindOf(raw)].typ; w.typ != "" && general(name) != general(w.typ) {
+	if name := kindNames[kindOf(raw)].typ; w.typ != "" && baseType(name) != baseType(w.typ) {
 		return false
 	}
 	if w.value == "" {

@@ -29,7 +29,7 @@ const (
 
 // kindNames are the types of kinds as JSON Schema names them, and their forms, which are
 // its formats but for number.
-var kindNames = [kinds]struct{ typ, form string }{
+var kindNames = [kinds]struct{ typ, format string }{
 	nullKind: {"null", ""}, booleanKind: {"boolean", ""}, integerKind: {"integer", ""}, numberKind: {"number", ""},
 	textKind: {"string", ""}, dateTimeKind: {"string", "date-time"}, dateKind: {"string", "date"}, uuidKind: {"string", "uuid"},
 	emailKind: {"string", "email"}, uriKind: {"string", "uri"}, digitsKind: {"string", "number"},
@@ -44,7 +44,7 @@ func kindOf(raw []byte) kind {
 	case 't', 'f':
 		return booleanKind
 	case '"':
-		return formOf(raw[1 : len(raw)-1])
+		return formatOf(raw[1 : len(raw)-1])
 	case '{':
 		return objectKind
 	case '[':
@@ -56,11 +56,11 @@ func kindOf(raw []byte) kind {
 	return integerKind
 }
 
-const maxForm = 300 // bytes of a string that may have another form than text
+const maxFormatted = 300 // bytes of a string that may have another form than text
 
-// formOf tells what a string is, from what stands between its quotes.
-func formOf(s []byte) kind {
-	if len(s) == 0 || len(s) > maxForm {
+// formatOf tells what a string is, from what stands between its quotes.
+func formatOf(s []byte) kind {
+	if len(s) == 0 || len(s) > maxFormatted {
 		return textKind
 	}
 	switch c := s[0]; {
@@ -71,7 +71,7 @@ func formOf(s []byte) kind {
 			return digitsKind
 		}
 		if len(s) >= len(time.DateOnly) && s[4] == '-' {
-			return timeForm(s)
+			return timeFormat(s)
 		}
 	case bytes.HasPrefix(s, []byte("https://")) || bytes.HasPrefix(s, []byte("http://")):
 		if bytes.IndexByte(s, ' ') < 0 {
@@ -99,7 +99,7 @@ func isUUID(s []byte) bool {
 	return true
 }
 
-func timeForm(s []byte) kind {
+func timeFormat(s []byte) kind {
 	if len(s) == len(time.DateOnly) {
 		if _, err := time.Parse(time.DateOnly, string(s)); err == nil {
 			return dateKind

@@ -25,7 +25,7 @@ type Summary struct {
 func (s *Shapes) Summary() Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Summary{s.since.UTC().Truncate(time.Millisecond), s.others, s.kept, s.kept && !s.loaded}
+	return Summary{s.since.UTC().Truncate(time.Millisecond), s.others, s.persistent, s.persistent && !s.loaded}
 }
 
 // Events returns what is known of all events, by source, type and name.
@@ -37,7 +37,7 @@ func (s *Shapes) Events() []Event {
 			events = append(events, e)
 		}
 	}
-	alike := findAlike(names)
+	alike := findSimilar(names)
 	for i := range events {
 		events[i].complete(alike)
 	}
@@ -57,7 +57,7 @@ func (s *Shapes) Event(id string) (Event, bool) {
 	}
 	e, ok := s.event(names[i].key)
 	if ok {
-		e.complete(findAlike(names))
+		e.complete(findSimilar(names))
 	}
 	return e, ok
 }
@@ -89,8 +89,8 @@ func (s *Shapes) event(k key) (Event, bool) {
 
 // complete finds what is odd about an event.
 func (e *Event) complete(alike map[name][]name) {
-	e.findAlike(alike)
-	e.findOdd(time.Now())
+	e.findSimilar(alike)
+	e.findAnomalies(time.Now())
 }
 
 // A name is an event and how many calls it has.
@@ -111,10 +111,10 @@ func (s *Shapes) names() []name {
 
 // findAlike puts names together that differ in case and separators alone, of any source,
 // the most frequent first.
-func findAlike(names []name) map[name][]name {
+func findSimilar(names []name) map[name][]name {
 	alike := map[name][]name{}
 	for _, n := range names {
-		if p := plain(n.name); p != "" && n.typ == "track" {
+		if p := normalize(n.name); p != "" && n.typ == "track" {
 			group := name{key: key{"", n.typ, p}}
 			alike[group] = append(alike[group], n)
 		}
@@ -128,11 +128,11 @@ func findAlike(names []name) map[name][]name {
 }
 
 // findAlike finds the most frequent event of another name that is like that of e.
-func (e *Event) findAlike(alike map[name][]name) {
+func (e *Event) findSimilar(alike map[name][]name) {
 	if e.Type != "track" {
 		return
 	}
-	for _, other := range alike[name{key: key{"", e.Type, plain(e.Name)}}] {
+	for _, other := range alike[name{key: key{"", e.Type, normalize(e.Name)}}] {
 		if other.name == e.Name {
 			continue
 		}
@@ -140,7 +140,7 @@ func (e *Event) findAlike(alike map[name][]name) {
 		if other.source != e.Source {
 			from = " of source " + other.source
 		}
-		e.Oddities = append(e.Oddities, Oddity{Kind: EventsAlike, Other: other.id(), Text: e.Name + " (" + text.Plural(int64(e.Calls), "call", "calls") + ") stands beside " + other.name + from + " (" + text.Plural(int64(other.calls), "call", "calls") + ")"})
+		e.Anomalies = append(e.Anomalies, Anomaly{Kind: SimilarEvents, Other: other.id(), Text: e.Name + " (" + text.Plural(int64(e.Calls), "call", "calls") + ") stands beside " + other.name + from + " (" + text.Plural(int64(other.calls), "call", "calls") + ")"})
 		return
 	}
 }

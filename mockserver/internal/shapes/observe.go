@@ -44,16 +44,16 @@ func (s *Shapes) add(e *sketch, c *tracking.Call, now time.Time) {
 	seen(&e.firstAt, &e.lastAt, at)
 	e.violate(c, at)
 	if second := now.Unix(); e.second != second {
-		e.second, e.inIt = second, 0
+		e.second, e.samplesInSecond = second, 0
 	}
-	if s.tokens.take(1+float64(len(c.Body))/tokenBytes, e.inIt) {
-		e.inIt++
-		e.look(c, at)
+	if s.tokens.take(1+float64(len(c.Body))/tokenBytes, e.samplesInSecond) {
+		e.samplesInSecond++
+		e.sample(c, at)
 	}
 }
 
 // A look is one at a call.
-type look struct {
+type sampler struct {
 	*sketch
 	call *tracking.Call
 	at   int64
@@ -64,9 +64,9 @@ type look struct {
 }
 
 // look looks at a call of the sketch's event.
-func (s *sketch) look(c *tracking.Call, at int64) {
-	s.looks++
-	l := look{sketch: s, call: c, at: at, whole: true}
+func (s *sketch) sample(c *tracking.Call, at int64) {
+	s.sampled++
+	l := sampler{sketch: s, call: c, at: at, whole: true}
 	wanted := fields.Describing(c.Type)
 	scanner := jsonscan.New(c.Body)
 	_ = scanner.Object(func(key []byte) error { // the body was checked when it came
@@ -81,7 +81,7 @@ func (s *sketch) look(c *tracking.Call, at int64) {
 	}
 }
 
-func (l *look) object(s *jsonscan.Scanner, n *node, depth int) error {
+func (l *sampler) object(s *jsonscan.Scanner, n *node, depth int) error {
 	return s.Object(func(key []byte) error {
 		m := n.member(l.sketch, jsonscan.Unquote(key))
 		if m == nil {
@@ -93,7 +93,7 @@ func (l *look) object(s *jsonscan.Scanner, n *node, depth int) error {
 	})
 }
 
-func (l *look) array(s *jsonscan.Scanner, n *node, depth int) error {
+func (l *sampler) array(s *jsonscan.Scanner, n *node, depth int) error {
 	elements := 0
 	return s.Array(func() error {
 		elements++
@@ -110,18 +110,18 @@ func (l *look) array(s *jsonscan.Scanner, n *node, depth int) error {
 	})
 }
 
-func (l *look) value(s *jsonscan.Scanner, n *node, depth int) error {
+func (l *sampler) value(s *jsonscan.Scanner, n *node, depth int) error {
 	l.values++
-	if l.values > maxLooked {
+	if l.values > maxSampledValues {
 		l.whole = false
 		_, err := s.Value()
 		return err
 	}
-	if n.lastLook != l.looks {
-		n.lastLook = l.looks
+	if n.lastSample != l.sampled {
+		n.lastSample = l.sampled
 		n.calls++
-		if n.firstLook == 0 {
-			n.firstLook = l.looks
+		if n.firstSample == 0 {
+			n.firstSample = l.sampled
 		}
 		seen(&n.firstAt, &n.lastAt, l.at)
 	}
@@ -144,7 +144,7 @@ func (l *look) value(s *jsonscan.Scanner, n *node, depth int) error {
 		k := kindOf(raw)
 		n.count(l.sketch, k, l.at, l.messageID)
 		if k != nullKind {
-			n.note(l.sketch, raw)
+			n.addValue(l.sketch, raw)
 		}
 		return nil
 	}
@@ -152,7 +152,7 @@ func (l *look) value(s *jsonscan.Scanner, n *node, depth int) error {
 	return err
 }
 
-func (l *look) messageID() string {
+func (l *sampler) messageID() string {
 	if l.id == "" {
 		l.id = callID(l.call)
 	}
@@ -160,14 +160,14 @@ func (l *look) messageID() string {
 }
 
 const (
-	// looksPerSecond is how many tokens come back in a second, and maxTokens how many
+	// tokensPerSecond is how many tokens come back in a second, and maxTokens how many
 	// there are at most. A look takes one, and one more for each tokenBytes of the call.
-	looksPerSecond = 2000
-	maxTokens      = 8000
-	tokenBytes     = 2048
-	// fewLooks is how many calls of an event a second may have the third quarter of the
+	tokensPerSecond = 2000
+	maxTokens       = 8000
+	tokenBytes      = 2048
+	// fewSamples is how many calls of an event a second may have the third quarter of the
 	// tokens. The last is for the first call of each.
-	fewLooks = 8
+	fewSamples = 8
 )
 
 // tokens bound the work of looking at calls.
@@ -177,7 +177,7 @@ type tokens struct {
 }
 
 func (t *tokens) refill(now time.Time) {
-	t.spent = max(0, t.spent-looksPerSecond*now.Sub(t.at).Seconds())
+	t.spent = max(0, t.spent-tokensPerSecond*now.Sub(t.at).Seconds())
 	t.at = now
 }
 
@@ -186,7 +186,7 @@ func (t *tokens) refill(now time.Time) {
 func (t *tokens) take(n float64, looks int) bool {
 	most := float64(maxTokens)
 	switch {
-	case looks >= fewLooks:
+	case looks >= fewSamples:
 		most *= 0.5
 	case looks > 0:
 		most *= 0.75

@@ -14,7 +14,7 @@ import (
 // on. It returns at once; Stop follows.
 func (s *Shapes) Start(store state.Store, log *slog.Logger) {
 	s.mu.Lock()
-	s.kept = true
+	s.persistent = true
 	s.mu.Unlock()
 	s.persister.Start(store, log, segments{s})
 }
@@ -32,7 +32,7 @@ func (s segments) Restore(stored map[string]segment, _ bool) {
 	defer s.mu.Unlock()
 	for _, number := range slices.Sorted(maps.Keys(stored)) {
 		one := stored[number]
-		if s.persister.IsDeleted(everything) {
+		if s.persister.IsDeleted(allEvents) {
 			s.persister.MarkChanged(number)
 			continue
 		}
@@ -51,7 +51,7 @@ func (s segments) Restore(stored map[string]segment, _ bool) {
 	s.loaded = true
 	for _, e := range s.events {
 		if e.slot < 0 {
-			s.place(e)
+			s.assignSlot(e)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// recordVersion is that of what is written. Records of another are begun anew.
+// recordVersion is that of what is written. Records of another are start anew.
 const recordVersion = 1
 
 // A segment is a record: the sketches of a few events.
@@ -27,7 +27,7 @@ type sketchRecord struct {
 	Type       string            `json:"type"`
 	Name       string            `json:"name,omitempty"`
 	Calls      uint64            `json:"calls"`
-	Looks      uint64            `json:"looks"`
+	Sampled    uint64            `json:"looks"`
 	FirstAt    int64             `json:"first"`
 	LastAt     int64             `json:"last"`
 	Others     uint64            `json:"others,omitempty"`
@@ -75,7 +75,7 @@ type valueRecord struct {
 // record copies a sketch.
 func (s *sketch) record() sketchRecord {
 	r := sketchRecord{
-		Slot: s.slot, Source: s.source, Type: s.typ, Name: s.name, Calls: s.calls, Looks: s.looks, FirstAt: s.firstAt, LastAt: s.lastAt,
+		Slot: s.slot, Source: s.source, Type: s.typ, Name: s.name, Calls: s.calls, Sampled: s.sampled, FirstAt: s.firstAt, LastAt: s.lastAt,
 		Others: s.others, Cut: s.cut, Violating: s.violating, Members: s.root.records(),
 	}
 	for _, v := range s.violations {
@@ -97,12 +97,12 @@ func (n *node) records() []nodeRecord {
 }
 
 func (n *node) record() nodeRecord {
-	r := nodeRecord{Calls: n.calls, FirstLook: n.firstLook, LastLook: n.lastLook, FirstAt: n.firstAt, LastAt: n.lastAt, Many: n.many, Members: n.records()}
+	r := nodeRecord{Calls: n.calls, FirstLook: n.firstSample, LastLook: n.lastSample, FirstAt: n.firstAt, LastAt: n.lastAt, Many: n.truncated, Members: n.records()}
 	for _, k := range n.kinds {
-		r.Kinds = append(r.Kinds, kindRecord{kindNames[k.kind].typ, kindNames[k.kind].form, k.count, k.lastAt, k.call})
+		r.Kinds = append(r.Kinds, kindRecord{kindNames[k.kind].typ, kindNames[k.kind].format, k.count, k.lastAt, k.call})
 	}
 	for _, v := range n.values {
-		if !n.many && v.count > 1 && isPublic(v.json) {
+		if !n.truncated && v.count > 1 && isPublic(v.json) {
 			r.Values = append(r.Values, valueRecord{v.json, v.count})
 		}
 	}
@@ -118,9 +118,9 @@ func isPublic(json string) bool { return !strings.Contains(json, "@") }
 
 // merge adds what an earlier process wrote.
 func (s *sketch) merge(from *sketchRecord) {
-	s.root.shift(from.Looks)
+	s.root.shift(from.Sampled)
 	s.calls += from.Calls
-	s.looks += from.Looks
+	s.sampled += from.Sampled
 	seen(&s.firstAt, &s.lastAt, from.FirstAt)
 	seen(&s.firstAt, &s.lastAt, from.LastAt)
 	s.others += from.Others
@@ -146,8 +146,8 @@ func (s *sketch) mergeViolation(from violationRecord) {
 // shift counts looks that were before.
 func (n *node) shift(looks uint64) {
 	if n.calls > 0 {
-		n.firstLook += looks
-		n.lastLook += looks
+		n.firstSample += looks
+		n.lastSample += looks
 	}
 	for _, m := range n.members {
 		m.shift(looks)
@@ -171,8 +171,8 @@ func (s *sketch) mergeMembers(into *node, from []nodeRecord, depth int) {
 func (s *sketch) mergeNode(n *node, from *nodeRecord, depth int) {
 	if from.Calls > 0 {
 		n.calls += from.Calls
-		n.firstLook = from.FirstLook
-		n.lastLook = max(n.lastLook, from.LastLook)
+		n.firstSample = from.FirstLook
+		n.lastSample = max(n.lastSample, from.LastLook)
 		seen(&n.firstAt, &n.lastAt, from.FirstAt)
 		seen(&n.firstAt, &n.lastAt, from.LastAt)
 	}
@@ -182,8 +182,8 @@ func (s *sketch) mergeNode(n *node, from *nodeRecord, depth int) {
 	for _, v := range from.Values {
 		s.mergeValue(n, v)
 	}
-	if from.Many && !n.many {
-		n.tooMany(s)
+	if from.Many && !n.truncated {
+		n.truncateValues(s)
 	}
 	if depth >= maxDepth {
 		return
@@ -197,7 +197,7 @@ func (s *sketch) mergeNode(n *node, from *nodeRecord, depth int) {
 }
 
 func (s *sketch) mergeKind(n *node, from kindRecord) {
-	k := slices.IndexFunc(kindNames[:], func(name struct{ typ, form string }) bool { return name.typ == from.Type && name.form == from.Form })
+	k := slices.IndexFunc(kindNames[:], func(name struct{ typ, format string }) bool { return name.typ == from.Type && name.format == from.Form })
 	if k < 0 {
 		return // of another version
 	}
@@ -214,12 +214,12 @@ func (s *sketch) mergeKind(n *node, from kindRecord) {
 func (s *sketch) mergeValue(n *node, from valueRecord) {
 	i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.json == from.JSON })
 	switch {
-	case n.many:
+	case n.truncated:
 	case i >= 0:
 		n.values[i].count += from.Count
 	case len(n.values) < maxValues && s.take(valueBytes+len(from.JSON)):
 		n.values = append(slices.Grow(n.values, 1), valueCount{from.JSON, from.Count})
 	default:
-		n.tooMany(s)
+		n.truncateValues(s)
 	}
 }

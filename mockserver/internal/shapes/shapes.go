@@ -14,17 +14,17 @@ import (
 type Shapes struct {
 	persister *persist.Persister[segment]
 
-	mu       sync.Mutex // guards what follows
-	kept     bool       // that Start was called
-	loaded   bool       // what was written before is known
-	events   map[key]*sketch
-	ofSource map[string]int
-	slots    []*sketch // by the place where they are written; nil: it is free
-	bytes    int
-	others   uint64    // calls of events for which there was no room
-	since    time.Time // when it began
-	swept    time.Time // when room was looked for last
-	tokens   tokens
+	mu         sync.Mutex // guards what follows
+	persistent bool       // that Start was called
+	loaded     bool       // what was written before is known
+	events     map[key]*sketch
+	ofSource   map[string]int
+	slots      []*sketch // by the place where they are written; nil: it is free
+	bytes      int
+	others     uint64    // calls of events for which there was no room
+	since      time.Time // when it began
+	swept      time.Time // when room was looked for last
+	tokens     tokens
 }
 
 // New returns Shapes that know nothing.
@@ -38,12 +38,12 @@ func New() *Shapes {
 func (s *Shapes) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.persister.MarkDeleted(everything)
+	s.persister.MarkDeleted(allEvents)
 	s.clear()
 }
 
 // everything is what Clear forgets. No ID is like it.
-const everything = ""
+const allEvents = ""
 
 func (s *Shapes) clear() {
 	for slot := range s.slots {
@@ -55,7 +55,7 @@ func (s *Shapes) clear() {
 
 // Forget forgets an event by its ID, and begins anew with its next call. It reports
 // whether there was one, or may be one in what is still to be read.
-func (s *Shapes) Forget(id string) bool {
+func (s *Shapes) Delete(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	mayBe := s.persister.MarkDeleted(id)
@@ -106,7 +106,7 @@ func (s *Shapes) sketchOf(k key, now time.Time) *sketch {
 		return nil
 	}
 	if s.loaded {
-		s.place(e)
+		s.assignSlot(e)
 	}
 	return e
 }
@@ -123,7 +123,7 @@ func (s *Shapes) newSketch(k key) *sketch {
 }
 
 // place gives a sketch the first place that is free to be written at.
-func (s *Shapes) place(e *sketch) {
+func (s *Shapes) assignSlot(e *sketch) {
 	for slot, other := range s.slots {
 		if other == nil {
 			s.slots[slot], e.slot = e, slot

@@ -13,21 +13,21 @@ import (
 
 // Bounds of what is remembered.
 const (
-	maxEvents     = 2000
-	maxOfSource   = 1000     // events of one source, so that it cannot take the place of all others
-	maxBytes      = 14 << 20 // of all sketches together, as they are counted
-	maxEventBytes = 88 << 10 // of one
-	maxName       = 200      // bytes of an event's name
-	maxKey        = 100      // bytes of a property's name
-	maxMembers    = 200      // properties of one object
-	maxDepth      = 5        // of objects and arrays in each other
-	maxItems      = 20       // of an array that are looked at
-	maxLooked     = 500      // values of a call that are looked at
-	maxValues     = 12       // different values of a property; with more they are samples
-	maxSamples    = 3        // of a property with more values
-	maxValue      = 48       // bytes of a value
-	maxCallID     = 100      // bytes of a messageId
-	maxViolations = 20       // of the plan, different ones
+	maxEvents        = 2000
+	maxOfSource      = 1000     // events of one source, so that it cannot take the place of all others
+	maxBytes         = 14 << 20 // of all sketches together, as they are counted
+	maxEventBytes    = 88 << 10 // of one
+	maxName          = 200      // bytes of an event's name
+	maxKey           = 100      // bytes of a property's name
+	maxMembers       = 200      // properties of one object
+	maxDepth         = 5        // of objects and arrays in each other
+	maxItems         = 20       // of an array that are looked at
+	maxSampledValues = 500      // values of a call that are looked at
+	maxValues        = 12       // different values of a property; with more they are samples
+	maxSamples       = 3        // of a property with more values
+	maxValue         = 48       // bytes of a value
+	maxCallID        = 100      // bytes of a messageId
+	maxViolations    = 20       // of the plan, different ones
 )
 
 // About how many bytes of memory things take.
@@ -60,7 +60,7 @@ type sketch struct {
 	key
 
 	calls           uint64 // that came
-	looks           uint64 // of these that were looked at
+	sampled         uint64 // of these that were looked at
 	firstAt, lastAt int64  // in milliseconds
 	root            node   // whose members are the properties
 	others          uint64 // values of properties for which there was no room
@@ -68,24 +68,24 @@ type sketch struct {
 	violating       uint64 // calls that are not as the plan says
 	violations      []violation
 
-	bytes   int
-	total   *int  // bytes of all sketches
-	slot    int   // where it is written; negative: it has no place yet
-	changed bool  // since it was written
-	second  int64 // in which it was looked at last
-	inIt    int   // how often in that second
+	bytes           int
+	total           *int  // bytes of all sketches
+	slot            int   // where it is written; negative: it has no place yet
+	changed         bool  // since it was written
+	second          int64 // in which it was looked at last
+	samplesInSecond int   // how often in that second
 }
 
 // A node is what is known of a property, or of the elements of an array.
 type node struct {
-	calls               uint64 // that were looked at and have it
-	firstLook, lastLook uint64 // by the count of looks
-	firstAt, lastAt     int64  // in milliseconds
-	kinds               []kindCount
-	values              []valueCount
-	many                bool // there are more values than those, which are samples
-	members             map[string]*node
-	items               *node
+	calls                   uint64 // that were looked at and have it
+	firstSample, lastSample uint64 // by the count of looks
+	firstAt, lastAt         int64  // in milliseconds
+	kinds                   []kindCount
+	values                  []valueCount
+	truncated               bool // there are more values than those, which are samples
+	members                 map[string]*node
+	items                   *node
 }
 
 // A kindCount counts the values of a kind.
@@ -159,8 +159,8 @@ func (n *node) count(s *sketch, k kind, at int64, call func() string) {
 }
 
 // note notes a value that is no object and no array.
-func (n *node) note(s *sketch, raw []byte) {
-	if !n.many {
+func (n *node) addValue(s *sketch, raw []byte) {
+	if !n.truncated {
 		for i := range n.values {
 			if v := &n.values[i]; v.json == string(raw) {
 				v.count++
@@ -168,26 +168,26 @@ func (n *node) note(s *sketch, raw []byte) {
 			}
 		}
 	}
-	if n.many && (n.calls%256 != 0 || len(n.values) == 0) {
+	if n.truncated && (n.calls%256 != 0 || len(n.values) == 0) {
 		return // from time to time a sample makes room for another
 	}
 	value, whole := canonical(raw)
 	if value == "" {
-		n.tooMany(s)
+		n.truncateValues(s)
 		return
 	}
 	if i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.json == value }); i >= 0 {
 		n.values[i].count++
 		return
 	}
-	if n.many {
+	if n.truncated {
 		if i := int(n.calls/256) % len(n.values); s.take(len(value) - len(n.values[i].json)) {
 			n.values[i] = valueCount{json: value}
 		}
 		return
 	}
 	if !whole || len(n.values) == maxValues || !s.take(valueBytes+len(value)) {
-		n.tooMany(s)
+		n.truncateValues(s)
 		if len(n.values) == maxSamples || !s.take(valueBytes+len(value)) {
 			return
 		}
@@ -200,8 +200,8 @@ func (n *node) note(s *sketch, raw []byte) {
 }
 
 // tooMany makes of the values samples.
-func (n *node) tooMany(s *sketch) {
-	n.many = true
+func (n *node) truncateValues(s *sketch) {
+	n.truncated = true
 	keep := min(len(n.values), maxSamples)
 	for _, v := range n.values[keep:] {
 		s.give(valueBytes + len(v.json))

@@ -21,11 +21,11 @@ type Event struct {
 	Type       string      `json:"type"`
 	Name       string      `json:"event"` // of an event, a page or a screen; empty for identify and group
 	Calls      uint64      `json:"calls"`
-	LookedAt   uint64      `json:"lookedAt"` // of the calls: all counts of properties and values are of these
+	Sampled    uint64      `json:"lookedAt"` // of the calls: all counts of properties and values are of these
 	FirstSeen  time.Time   `json:"firstSeen"`
 	LastSeen   time.Time   `json:"lastSeen"`
 	Violating  uint64      `json:"violating"` // calls that were not as the tracking plan says
-	Oddities   []Oddity    `json:"oddities"`
+	Anomalies  []Anomaly   `json:"oddities"`
 	Properties []Property  `json:"properties"` // or traits, in the order of a tree
 	Violations []Violation `json:"violations"`
 	Others     uint64      `json:"others"` // values of properties for which there was no room
@@ -48,8 +48,8 @@ type Property struct {
 	Samples    []Value   `json:"samples,omitempty"`    // some of many different values
 	OtherCount uint64    `json:"otherCount,omitempty"` // values beside the common ones
 
-	Depth int    `json:"-"` // nesting depth, from 0
-	Looks uint64 `json:"-"` // sampled calls of the event
+	Depth   int    `json:"-"` // nesting depth, from 0
+	Sampled uint64 `json:"-"` // sampled calls of the event
 
 	steps   []string // names of members, and element
 	usual   string   // the name of the most frequent type
@@ -64,11 +64,11 @@ type Type struct {
 	Share    float64   `json:"share"` // of the property's values, 0 to 1
 	LastSeen time.Time `json:"lastSeen"`
 	Call     string    `json:"messageId,omitempty"` // of the newest call that is known with it; of unusual types
-	Forms    []Form    `json:"forms,omitempty"`
+	Formats  []Format  `json:"forms,omitempty"`
 }
 
 // A Form is what strings look like.
-type Form struct {
+type Format struct {
 	Name  string  `json:"name"` // a format of JSON Schema, or number
 	Count uint64  `json:"count"`
 	Share float64 `json:"share"` // of the strings, 0 to 1
@@ -80,28 +80,28 @@ type Value struct {
 	Count uint64          `json:"count,omitempty"`
 }
 
-// An Oddity is something odd about the calls of an event, such as a property that is
+// An Anomaly is something odd about the calls of an event, such as a property that is
 // mostly a number and sometimes a string.
-type Oddity struct {
-	Kind  OddityKind `json:"kind"`
-	Path  string     `json:"path,omitempty"` // of the property; empty where it is about the event's name
-	Text  string     `json:"text"`           // what is odd, in one sentence without its stop
-	Type  string     `json:"type,omitempty"` // the unusual type
-	Value string     `json:"value,omitempty"`
-	Other string     `json:"other,omitempty"` // the property or the ID of the event that is alike
+type Anomaly struct {
+	Kind  AnomalyKind `json:"kind"`
+	Path  string      `json:"path,omitempty"` // of the property; empty where it is about the event's name
+	Text  string      `json:"text"`           // what is odd, in one sentence without its stop
+	Type  string      `json:"type,omitempty"` // the unusual type
+	Value string      `json:"value,omitempty"`
+	Other string      `json:"other,omitempty"` // the property or the ID of the event that is alike
 }
 
-// An OddityKind says for programs what is odd.
-type OddityKind string
+// An AnomalyKind says for programs what is odd.
+type AnomalyKind string
 
 // Kinds of oddities.
 const (
-	MixedTypes      OddityKind = "mixed_types"
-	ValuesAlike     OddityKind = "values_alike"
-	PropertiesAlike OddityKind = "properties_alike"
-	EventsAlike     OddityKind = "events_alike"
-	PropertyGone    OddityKind = "property_gone"
-	PropertyNew     OddityKind = "property_new"
+	MixedTypes        AnomalyKind = "mixed_types"
+	SimilarValues     AnomalyKind = "values_alike"
+	SimilarProperties AnomalyKind = "properties_alike"
+	SimilarEvents     AnomalyKind = "events_alike"
+	PropertyGone      AnomalyKind = "property_gone"
+	PropertyNew       AnomalyKind = "property_new"
 )
 
 // A Violation is a way in which calls of an event were not as the plan of their source
@@ -124,9 +124,9 @@ func share(n, of uint64) float64 { return float64(n) / float64(max(of, 1)) }
 // view shows a sketch, without what is odd.
 func (s *sketch) view() Event {
 	e := Event{
-		ID: s.id(), Source: s.source, Type: s.typ, Name: s.name, Calls: s.calls, LookedAt: s.looks,
+		ID: s.id(), Source: s.source, Type: s.typ, Name: s.name, Calls: s.calls, Sampled: s.sampled,
 		FirstSeen: timeOf(s.firstAt), LastSeen: timeOf(s.lastAt), Violating: s.violating, Others: s.others, Cut: s.cut,
-		Oddities: []Oddity{}, Properties: []Property{}, Violations: []Violation{},
+		Anomalies: []Anomaly{}, Properties: []Property{}, Violations: []Violation{},
 	}
 	for _, v := range s.violations {
 		v.Message = cmp.Or(v.Message, strings.TrimPrefix(v.Pointer+": "+v.Kind, ": "))
@@ -147,7 +147,7 @@ func (e *Event) addMembers(n *node, steps []string, path string, depth int) {
 		members = append(members, member{name, m})
 	}
 	slices.SortFunc(members, func(a, b member) int {
-		return cmp.Or(-cmp.Compare(a.calls, b.calls), cmp.Compare(a.firstLook, b.firstLook), strings.Compare(a.name, b.name))
+		return cmp.Or(-cmp.Compare(a.calls, b.calls), cmp.Compare(a.firstSample, b.firstSample), strings.Compare(a.name, b.name))
 	})
 	e.Properties = slices.Grow(e.Properties, len(members))
 	for _, m := range members {
@@ -161,7 +161,7 @@ const element = "\xff"
 
 func (e *Event) addNode(n *node, steps []string, path string, depth int) {
 	if n.calls > 0 {
-		e.Properties = append(e.Properties, n.view(steps, path, depth, e.LookedAt))
+		e.Properties = append(e.Properties, n.view(steps, path, depth, e.Sampled))
 	}
 	e.addMembers(n, steps, path, depth+1)
 	if n.items != nil {
@@ -180,10 +180,10 @@ func joined(path, name string) string {
 	return path + "." + name
 }
 
-func (n *node) view(steps []string, path string, depth int, looks uint64) Property {
+func (n *node) view(steps []string, path string, depth int, sampled uint64) Property {
 	p := Property{
-		Path: path, Calls: n.calls, Share: share(n.calls, looks), FirstSeen: timeOf(n.firstAt), LastSeen: timeOf(n.lastAt),
-		steps: steps, before: n.firstLook - 1, missing: looks - n.lastLook, Depth: depth, Looks: looks,
+		Path: path, Calls: n.calls, Share: share(n.calls, sampled), FirstSeen: timeOf(n.firstAt), LastSeen: timeOf(n.lastAt),
+		steps: steps, before: n.firstSample - 1, missing: sampled - n.lastSample, Depth: depth, Sampled: sampled,
 	}
 	scalars := uint64(0)
 	for _, c := range n.kinds {
@@ -200,7 +200,7 @@ func (n *node) view(steps []string, path string, depth int, looks uint64) Proper
 	}
 	for _, v := range n.values {
 		value := Value{JSON: json.RawMessage(v.json)}
-		if n.many {
+		if n.truncated {
 			p.Samples = append(p.Samples, value)
 			continue
 		}
@@ -227,18 +227,18 @@ func (n *node) types(values uint64) []Type {
 		if at := timeOf(c.lastAt); at.After(t.LastSeen) || t.Call == "" {
 			t.LastSeen, t.Call = at, c.call
 		}
-		if name.form != "" {
-			t.Forms = append(t.Forms, Form{Name: name.form, Count: c.count})
+		if name.format != "" {
+			t.Formats = append(t.Formats, Format{Name: name.format, Count: c.count})
 		}
 	}
 	slices.SortStableFunc(types, func(a, b Type) int { return -cmp.Compare(a.Count, b.Count) })
 	for i := range types {
 		t := &types[i]
 		t.Share = share(t.Count, values)
-		for j := range t.Forms {
-			t.Forms[j].Share = share(t.Forms[j].Count, t.Count)
+		for j := range t.Formats {
+			t.Formats[j].Share = share(t.Formats[j].Count, t.Count)
 		}
-		slices.SortStableFunc(t.Forms, func(a, b Form) int { return -cmp.Compare(a.Count, b.Count) })
+		slices.SortStableFunc(t.Formats, func(a, b Format) int { return -cmp.Compare(a.Count, b.Count) })
 		if i == 0 {
 			t.Call = "" // the usual type is in any call
 		}

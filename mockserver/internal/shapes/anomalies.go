@@ -12,11 +12,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// maxOddities bounds those of an event that are told.
-const maxOddities = 50
+// maxAnomalies bounds those of an event that are told.
+const maxAnomalies = 50
 
-// findOdd finds what is odd about an event, apart from its name.
-func (e *Event) findOdd(now time.Time) {
+// findAnomalies finds what is odd about an event, apart from its name.
+func (e *Event) findAnomalies(now time.Time) {
 	for i := range e.Properties {
 		p := &e.Properties[i]
 		e.findTypes(p)
@@ -24,18 +24,18 @@ func (e *Event) findOdd(now time.Time) {
 		e.findChange(p, now)
 	}
 	e.findNames()
-	if len(e.Oddities) > maxOddities {
-		e.Oddities = e.Oddities[:maxOddities]
+	if len(e.Anomalies) > maxAnomalies {
+		e.Anomalies = e.Anomalies[:maxAnomalies]
 	}
 }
 
-func (e *Event) odd(kind OddityKind, p *Property, o Oddity, format string, args ...any) {
+func (e *Event) addAnomaly(kind AnomalyKind, p *Property, o Anomaly, format string, args ...any) {
 	o.Kind, o.Path, o.Text = kind, p.Path, fmt.Sprintf(format, args...)
-	e.Oddities = append(e.Oddities, o)
+	e.Anomalies = append(e.Anomalies, o)
 }
 
 // general puts integers to numbers: senders write 3 for 3.0.
-func general(typ string) string {
+func baseType(typ string) string {
 	if typ == "integer" {
 		return "number"
 	}
@@ -53,19 +53,19 @@ func (e *Event) findTypes(p *Property) {
 		if t.Name == "null" {
 			continue
 		}
-		if counts[general(t.Name)] == 0 {
+		if counts[baseType(t.Name)] == 0 {
 			order = append(order, t.Name)
 		}
-		counts[general(t.Name)] += t.Count
+		counts[baseType(t.Name)] += t.Count
 	}
 	if len(order) < 2 {
 		return
 	}
-	slices.SortStableFunc(order, func(a, b string) int { return int(counts[general(b)]) - int(counts[general(a)]) })
+	slices.SortStableFunc(order, func(a, b string) int { return int(counts[baseType(b)]) - int(counts[baseType(a)]) })
 	for _, typ := range order[1:] {
-		n := counts[general(typ)]
-		e.odd(MixedTypes, p, Oddity{Type: typ}, "%s is %s in %s (%s of %s), and %s otherwise",
-			p.Path, nouns[general(typ)], Percent(n, p.Values), text.GroupDigits(int64(n)), text.Plural(int64(p.Values), "value", "values"), nouns[general(order[0])])
+		n := counts[baseType(typ)]
+		e.addAnomaly(MixedTypes, p, Anomaly{Type: typ}, "%s is %s in %s (%s of %s), and %s otherwise",
+			p.Path, nouns[baseType(typ)], Percent(n, p.Values), text.GroupDigits(int64(n)), text.Plural(int64(p.Values), "value", "values"), nouns[baseType(order[0])])
 	}
 }
 
@@ -81,7 +81,7 @@ func (e *Event) findValues(p *Property) {
 		}
 		alike := strings.ToLower(strings.Join(strings.Fields(string(v.JSON[1:len(v.JSON)-1])), " "))
 		if usual, ok := first[alike]; ok {
-			e.odd(ValuesAlike, p, Oddity{Value: string(v.JSON)}, "%s is %s (%s) beside %s (%s)",
+			e.addAnomaly(SimilarValues, p, Anomaly{Value: string(v.JSON)}, "%s is %s (%s) beside %s (%s)",
 				p.Path, v.JSON, text.GroupDigits(int64(v.Count)), usual.JSON, text.GroupDigits(int64(usual.Count)))
 			continue
 		}
@@ -90,7 +90,7 @@ func (e *Event) findValues(p *Property) {
 }
 
 // plain returns what is left of a name without case and what separates words.
-func plain(name string) string {
+func normalize(name string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && r < unicode.MaxASCII {
 			return -1
@@ -106,13 +106,13 @@ func (e *Event) findNames() {
 	for i := range e.Properties {
 		p := &e.Properties[i]
 		last := len(p.steps) - 1
-		alike := plain(p.steps[last])
+		alike := normalize(p.steps[last])
 		if p.steps[last] == element || alike == "" {
 			continue
 		}
 		place := strings.Join(p.steps[:last], "\x00.") + "\x00." + alike
 		if usual := first[place]; usual != nil {
-			e.odd(PropertiesAlike, p, Oddity{Other: usual.Path}, "%s (%s) stands beside %s (%s)",
+			e.addAnomaly(SimilarProperties, p, Anomaly{Other: usual.Path}, "%s (%s) stands beside %s (%s)",
 				p.Path, text.Plural(int64(p.Calls), "call", "calls"), usual.Path, text.Plural(int64(usual.Calls), "call", "calls"))
 			continue
 		}
@@ -121,39 +121,39 @@ func (e *Event) findNames() {
 }
 
 const (
-	// fewCalls is of how many calls nothing is concluded.
-	fewCalls = 20
+	// minCalls is of how many calls nothing is concluded.
+	minCalls = 20
 	// chance is the natural logarithm of how probable something may be by chance.
 	chance = -20
-	// newFor is for how long a property is told to be new.
-	newFor = 7 * 24 * time.Hour
+	// newPropertyAge is for how long a property is told to be new.
+	newPropertyAge = 7 * 24 * time.Hour
 )
 
-// unlikely reports whether it is no chance that something with a share is in none of n
+// isSignificant reports whether it is no chance that something with a share is in none of n
 // calls.
-func unlikely(share float64, n uint64) bool {
-	return n >= fewCalls && float64(n)*math.Log(1-min(share, 0.999)) < chance
+func isSignificant(share float64, n uint64) bool {
+	return n >= minCalls && float64(n)*math.Log(1-min(share, 0.999)) < chance
 }
 
 // findChange finds a property that calls do not have any more, or have since lately. Where
 // it stands in another that is so, that one is told.
 func (e *Event) findChange(p *Property, now time.Time) {
-	until, since := p.Looks-p.missing, p.Looks-p.before
+	until, since := p.Sampled-p.missing, p.Sampled-p.before
 	switch {
-	case until >= fewCalls && unlikely(share(p.Calls, until), p.missing):
+	case until >= minCalls && isSignificant(share(p.Calls, until), p.missing):
 		if !e.hasParent(p, PropertyGone) {
-			e.odd(PropertyGone, p, Oddity{}, "%s was in %s of the calls, and is in none of the last %s looked at", p.Path, Percent(p.Calls, until), text.GroupDigits(int64(p.missing)))
+			e.addAnomaly(PropertyGone, p, Anomaly{}, "%s was in %s of the calls, and is in none of the last %s looked at", p.Path, Percent(p.Calls, until), text.GroupDigits(int64(p.missing)))
 		}
-	case since >= fewCalls && unlikely(share(p.Calls, since), p.before) && now.Sub(p.FirstSeen) < newFor:
+	case since >= minCalls && isSignificant(share(p.Calls, since), p.before) && now.Sub(p.FirstSeen) < newPropertyAge:
 		if !e.hasParent(p, PropertyNew) {
-			e.odd(PropertyNew, p, Oddity{}, "%s is new: it was in none of the first %s looked at, and since then it is in %s", p.Path, text.Plural(int64(p.before), "call", "calls"), Percent(p.Calls, since))
+			e.addAnomaly(PropertyNew, p, Anomaly{}, "%s is new: it was in none of the first %s looked at, and since then it is in %s", p.Path, text.Plural(int64(p.before), "call", "calls"), Percent(p.Calls, since))
 		}
 	}
 }
 
 // hasParent reports whether the property stands in one of which the same was told.
-func (e *Event) hasParent(p *Property, kind OddityKind) bool {
-	return slices.ContainsFunc(e.Oddities, func(o Oddity) bool {
+func (e *Event) hasParent(p *Property, kind AnomalyKind) bool {
+	return slices.ContainsFunc(e.Anomalies, func(o Anomaly) bool {
 		rest, in := strings.CutPrefix(p.Path, o.Path)
 		return o.Kind == kind && in && rest != "" && (rest[0] == '.' || rest[0] == '[')
 	})
