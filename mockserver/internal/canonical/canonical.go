@@ -218,8 +218,8 @@ type openObject struct {
 	repeated  bool           // a key came again
 }
 
-// manyMembers is from where on a map finds a key faster than comparing with all.
-const manyMembers = 32
+// minMapMembers is from where on a map finds a key faster than comparing with all.
+const minMapMembers = 32
 
 // add enters a member that has just been read.
 func (o *openObject) add(c *canonizer, m member) {
@@ -247,8 +247,8 @@ func (o *openObject) find(c *canonizer, key []byte) int {
 	bit := uint64(1) << ((uint(len(key)) + 5*uint(key[1]) + 11*uint(key[len(key)/2])) % 64)
 	seen := o.filter&bit != 0
 	o.filter |= bit
-	if o.byKey == nil && len(c.members)-o.base >= manyMembers {
-		o.byKey = make(map[string]int, 2*manyMembers)
+	if o.byKey == nil && len(c.members)-o.base >= minMapMembers {
+		o.byKey = make(map[string]int, 2*minMapMembers)
 		for i := o.base; i < len(c.members); i++ {
 			o.byKey[string(c.text(c.members[i].key))] = i
 		}

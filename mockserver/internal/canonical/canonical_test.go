@@ -101,9 +101,9 @@ func checkForm(t *testing.T, doc []byte, want *string) {
 	}
 }
 
-// TestAppendLikeJavaScript compares generated documents. Under the race detector, and
+// TestAppendMatchesJavaScript compares generated documents. Under the race detector, and
 // with -short, there are 20,000.
-func TestAppendLikeJavaScript(t *testing.T) {
+func TestAppendMatchesJavaScript(t *testing.T) {
 	rounds := 100
 	if testing.Short() || raceEnabled {
 		rounds = 20
@@ -224,7 +224,7 @@ func generateCorpus() (cases []corpusCase) {
 	return cases
 }
 
-func TestDepthIsBounded(t *testing.T) {
+func TestDepthLimit(t *testing.T) {
 	nest := func(n int) []byte {
 		return []byte(strings.Repeat(`{"a":[`, n/2) + strings.Repeat(`]}`, n/2))
 	}
@@ -239,7 +239,7 @@ func TestDepthIsBounded(t *testing.T) {
 	}
 }
 
-func TestErrorsTellWhere(t *testing.T) {
+func TestErrorsContainOffset(t *testing.T) {
 	for doc, want := range map[string]string{
 		``:                   "ends too early, at byte 0",
 		` `:                  "ends too early, at byte 1",
@@ -296,7 +296,7 @@ func TestBuffersAreNotShared(t *testing.T) {
 	}
 }
 
-func TestCanonicalTextIsCopiedWithoutAllocating(t *testing.T) {
+func TestCanonicalInputDoesNotAllocate(t *testing.T) {
 	form, err := canonical.Append(nil, benchmarkCall)
 	if err != nil {
 		t.Fatal(err)

@@ -134,8 +134,8 @@ func AppendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// keptLibrary is how many characters of the name and the version of a library are kept.
-const keptLibrary = 100
+// maxLibrary is how many characters of the name and the version of a library are kept.
+const maxLibrary = 100
 
 // Library returns which library a context says that made the call, as in analytics-go
 // 1.2.3; empty where it does not say. The context may be nil.
@@ -149,5 +149,5 @@ func Library(context []byte) string {
 			version = Text(part.Value)
 		}
 	}
-	return text.Cut(keptLibrary, strings.TrimSpace(name+" "+version))
+	return text.Cut(maxLibrary, strings.TrimSpace(name+" "+version))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTimesAreReadLeniently(t *testing.T) {
+func TestParseTime(t *testing.T) {
 	for text, want := range map[string]string{
 		"2026-01-31T12:34:56.789Z":          "2026-01-31T12:34:56.789Z",
 		"2026-01-31T12:34:56Z":              "2026-01-31T12:34:56.000Z",

@@ -22,32 +22,34 @@ type Activities struct {
 	Skipped    int64  // how many more happened, that were left out or are not remembered
 }
 
-// oldestDone is the number of the oldest activity that is remembered.
-func (f *Feed) oldestDone() int64 { return max(f.firstDone, f.doings-int64(len(f.done))) }
+// oldestActivity is the number of the oldest activity that is remembered.
+func (f *Feed) oldestActivity() int64 {
+	return max(f.firstActivity, f.activityCount-int64(len(f.activities)))
+}
 
 // place says where somebody goes on: the epoch of the feed and the number of the activity
 // that comes next.
-func (f *Feed) place(next int64) string { return f.epoch + "." + strconv.FormatInt(next, 10) }
+func (f *Feed) position(next int64) string { return f.epoch + "." + strconv.FormatInt(next, 10) }
 
-// readPlace returns the number of the activity that comes next for somebody who saw those
+// parsePosition returns the number of the activity that comes next for somebody who saw those
 // before a place. Where that is no place of this feed, ok is false and it is the oldest.
-func (f *Feed) readPlace(place string) (next int64, ok bool) {
+func (f *Feed) parsePosition(place string) (next int64, ok bool) {
 	epoch, number, _ := strings.Cut(place, ".")
-	if n, err := strconv.ParseInt(number, 10, 64); err == nil && epoch == f.epoch && n >= 0 && n <= f.doings {
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil && epoch == f.epoch && n >= 0 && n <= f.activityCount {
 		return n, true
 	}
-	return f.oldestDone(), false
+	return f.oldestActivity(), false
 }
 
 // activity returns what the feed remembers as the nth activity, and whether the item is
 // still there.
 func (f *Feed) activity(n int64) (a Activity, kept bool) {
-	d := f.done[n%manyDone]
+	d := f.activities[n%maxActivities]
 	e := f.entry(d.order)
 	if e == nil {
 		return a, false
 	}
-	switch d.what {
+	switch d.kind {
 	case itemAttempted:
 		if i := int(d.index) + e.restored.attempts; i < len(e.Record.Attempts) {
 			a.Attempt = &e.Record.Attempts[i]
@@ -64,21 +66,21 @@ func (f *Feed) activity(n int64) (a Activity, kept bool) {
 // Activities returns what happened since a place and matches, up to limit, and where newest
 // is set the newest of these. Without a place of this process these are the newest that
 // match, and nothing was skipped. It looks at no more than a chunk under the lock at a time; match is
-// called with the lock held and must be quick.
+// called with the lock count and must be quick.
 func (h *History) Activities(place string, limit int, newest bool, match func(*Activity) bool) Activities {
 	var found Activities
 	var next, end int64
 	var ok bool
-	h.Look(func(f *Feed) {
-		next, ok = f.readPlace(place)
-		end, newest = f.doings, newest || !ok
-		if oldest := f.oldestDone(); next < oldest {
+	h.View(func(f *Feed) {
+		next, ok = f.parsePosition(place)
+		end, newest = f.activityCount, newest || !ok
+		if oldest := f.oldestActivity(); next < oldest {
 			found.Skipped, next = oldest-next, oldest
 		}
 	})
 	for full := false; next < end && !full; {
-		h.Look(func(f *Feed) {
-			if oldest := f.oldestDone(); next < oldest { // they made room meanwhile
+		h.View(func(f *Feed) {
+			if oldest := f.oldestActivity(); next < oldest { // they made room meanwhile
 				found.Skipped += oldest - next
 				next = oldest
 			}
@@ -90,7 +92,7 @@ func (h *History) Activities(place string, limit int, newest bool, match func(*A
 			}
 		})
 	}
-	h.Look(func(f *Feed) { found.Next = f.place(next) })
+	h.View(func(f *Feed) { found.Next = f.position(next) })
 	if !ok {
 		found.Skipped = 0
 	}

@@ -48,7 +48,7 @@ func try(h *history.History, id string, number int) {
 	h.Observe(tracking.Ended{CallID: id, Source: "web", Destination: "crm", Attempt: number, Outcome: tracking.Outcome{State: tracking.StateDelivered}})
 }
 
-func TestActivitiesTellEachThingOnceInItsOrder(t *testing.T) {
+func TestActivitiesAreOrdered(t *testing.T) {
 	h := history.New(100)
 	start := h.Activities("", 10, false, every)
 	assert.Empty(t, start.Activities)
@@ -60,12 +60,12 @@ func TestActivitiesTellEachThingOnceInItsOrder(t *testing.T) {
 	first := h.Activities(start.Next, 3, false, every)
 	assert.Equal(t, []string{"a", "b", "a attempt 1"}, happened(first))
 	rest := h.Activities(first.Next, 10, false, every)
-	assert.Equal(t, []string{"a delivered", "rejected", "refused 2", "refused 2"}, happened(rest), "refusals of strangers are put together")
+	assert.Equal(t, []string{"a delivered", "rejected", "refused 2", "refused 2"}, happened(rest), "refusals of anonymous are put together")
 	assert.Zero(t, rest.Skipped)
 	assert.Empty(t, h.Activities(rest.Next, 10, false, every).Activities)
 }
 
-func TestActivitiesOfACallThatWasDeliveredBeforeItsRequestWasTold(t *testing.T) {
+func TestActivitiesOfCallDeliveredBeforeAcceptance(t *testing.T) {
 	h := history.New(100)
 	try(h, "a", 1)
 	assert.Empty(t, h.Activities("", 10, false, every).Activities)
@@ -73,7 +73,7 @@ func TestActivitiesOfACallThatWasDeliveredBeforeItsRequestWasTold(t *testing.T) 
 	assert.Equal(t, []string{"a", "a attempt 1", "a delivered"}, happened(h.Activities("", 10, false, every)))
 }
 
-func TestActivitiesOfAnEarlierProcessAreNotNew(t *testing.T) {
+func TestRestoredAttemptsAreNotActivities(t *testing.T) {
 	h := history.New(100)
 	take(h, "a")
 	try(h, "a", 2)
@@ -81,7 +81,7 @@ func TestActivitiesOfAnEarlierProcessAreNotNew(t *testing.T) {
 	assert.Equal(t, []string{"a", "a attempt 2", "a delivered"}, happened(h.Activities("", 10, false, every)))
 }
 
-func TestActivitiesLeaveOutTheOldestWhereTheNewestAreWanted(t *testing.T) {
+func TestNewestActivities(t *testing.T) {
 	h := history.New(100)
 	start := h.Activities("", 1, false, every).Next
 	take(h, "a", "b", "c", "d", "e")
@@ -91,7 +91,7 @@ func TestActivitiesLeaveOutTheOldestWhereTheNewestAreWanted(t *testing.T) {
 	assert.Empty(t, h.Activities(l.Next, 2, true, every).Activities)
 }
 
-func TestActivitiesCountWhatMadeRoom(t *testing.T) {
+func TestActivitiesCountSkipped(t *testing.T) {
 	h := history.New(10)
 	start := h.Activities("", 1, false, every).Next
 	const many = 20_000
@@ -103,7 +103,7 @@ func TestActivitiesCountWhatMadeRoom(t *testing.T) {
 	assert.EqualValues(t, many-10, l.Skipped)
 }
 
-func TestActivitiesGoOnAfterClear(t *testing.T) {
+func TestActivitiesAfterClear(t *testing.T) {
 	h := history.New(10)
 	take(h, "a")
 	place := h.Activities("", 10, false, every).Next
@@ -113,7 +113,7 @@ func TestActivitiesGoOnAfterClear(t *testing.T) {
 	assert.Equal(t, []string{"b"}, happened(h.Activities("nonsense", 10, false, every)), "a place of another process is none")
 }
 
-func TestActivitiesThatMatch(t *testing.T) {
+func TestMatchingActivities(t *testing.T) {
 	h := history.New(100)
 	take(h, "a", "b", "c")
 	l := h.Activities("", 10, false, func(a *history.Activity) bool { return a.Item.Call().ID == "b" })
@@ -125,8 +125,8 @@ func TestActivitiesThatMatch(t *testing.T) {
 	assert.Zero(t, l.Skipped)
 }
 
-// TestACallThatIsTakenOnceMoreRepeatsNoActivities: it is not known any more as one that came.
-func TestACallThatIsTakenOnceMoreRepeatsNoActivities(t *testing.T) {
+// TestReacceptedCallRepeatsNoActivities: it is not known any more as one that came.
+func TestReacceptedCallRepeatsNoActivities(t *testing.T) {
 	h := history.New(100)
 	take(h, "a")
 	try(h, "a", 1)

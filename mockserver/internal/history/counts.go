@@ -66,11 +66,11 @@ func (t *tally) since(first, last int64) []Second {
 	return seconds
 }
 
-// keptAttempts is of how many of a destination's newest attempts the outcome is kept.
-const keptAttempts = 64
+// maxRecentAttempts is of how many of a destination's newest attempts the outcome is kept.
+const maxRecentAttempts = 64
 
-// maxRecent bounds for how many destinations that is: names come and go.
-const maxRecent = 1000
+// maxRecentDestinations bounds for how many destinations that is: names come and go.
+const maxRecentDestinations = 1000
 
 // recentAttempts is how the newest attempts at calls ended, by destination.
 type recentAttempts map[string]*attemptRow
@@ -88,13 +88,13 @@ func (a recentAttempts) add(e tracking.Ended) {
 	}
 	r := a[e.Destination]
 	if r == nil {
-		if len(a) == maxRecent {
+		if len(a) == maxRecentDestinations {
 			clear(a)
 		}
 		r = &attemptRow{}
 		a[e.Destination] = r
 	}
-	r.n = min(r.n+1, keptAttempts)
+	r.n = min(r.n+1, maxRecentAttempts)
 	r.failed <<= 1
 	if e.State != tracking.StateDelivered {
 		r.failed |= 1

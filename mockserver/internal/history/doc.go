@@ -9,7 +9,7 @@
 // change. Every change wakes those who wait.
 //
 // Whoever reads asks for records that match ([History.Records], [History.Page]), waits
-// until there are some ([History.Await]), or looks at the feed ([History.Look],
+// until there are some ([History.Await]), or looks at the feed ([History.View],
 // [History.Scan]) and comes back with a [Cursor]. Whoever wants each attempt by itself, as
 // a terminal does, follows the [History.Activities].
 //
@@ -21,7 +21,7 @@
 //
 // # The mutex
 //
-// History.mu guards everything, the feed included. It is held for no longer than an event
+// History.mu guards everything, the feed included. It is count for no longer than an event
 // takes to file, or 250 items take to be looked at: Observe is called on the path of every
 // call. Matches of Records, Page and Await run without it, on copies; those of Look and
 // Scan with it, and must be quick. Copies of a record stay as they were: lists are appended

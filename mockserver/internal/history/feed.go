@@ -118,18 +118,18 @@ type Feed struct {
 	rings  [kinds]ring
 	newest *entry // by change; the others follow by older
 
-	done      []doing // the newest activities: the nth is at n modulo manyDone
-	doings    int64   // how many there were
-	firstDone int64   // the first that the feed was not cleared after
+	activities    []activityRef // the newest activities: the nth is at n modulo maxActivities
+	activityCount int64         // how many there were
+	firstActivity int64         // the first that the feed was not cleared after
 }
 
 // Kinds of items. Each has a ring of its own, so that none pushes the others out.
 const (
 	sent      = iota // calls of senders
-	made             // calls that the collector made: an audience can be large
+	synthetic        // calls that the collector made: an audience can be large
 	rejected         // calls that were not taken
 	refused          // requests with a known write key that were not taken
-	strangers        // such requests without one, of which there may be a flood
+	anonymous        // such requests without one, of which there may be a flood
 	kinds
 )
 
@@ -139,12 +139,12 @@ const callKinds = rejected
 // A ring holds the newest items of a kind, up to a number and about a size. Cursors
 // into it are numbers of its items, which stay right when items go.
 type ring struct {
-	limit     int
-	maxBytes  int64
-	entries   []*entry  // by Order, and by Seq where they have a record
-	bytes     int64     // of entries, about
-	gone      int64     // how many are not in entries any more
-	forgotten time.Time // the latest ReceivedAt of calls that made room
+	limit       int
+	maxBytes    int64
+	entries     []*entry  // by Order, and by Seq where they have a record
+	bytes       int64     // of entries, about
+	gone        int64     // how many are not in entries any more
+	lastExpired time.Time // the latest ReceivedAt of calls that made room
 }
 
 // An entry is an Item and what the History needs to keep it.
@@ -161,11 +161,11 @@ type entry struct {
 	since    time.Time // of a refusal: when the first request came that it stands for
 }
 
-// keptRefusals is how many requests are kept that were refused with a known write key,
-// and keptStrangers how many of others.
+// maxRefusals is how many requests are kept that were refused with a known write key,
+// and maxAnonymous how many of others.
 const (
-	keptRefusals  = 1000
-	keptStrangers = 10
+	maxRefusals  = 1000
+	maxAnonymous = 10
 )
 
 func newFeed(limit int) Feed {
@@ -173,7 +173,7 @@ func newFeed(limit int) Feed {
 	for kind := range f.rings {
 		f.rings[kind] = ring{limit: limit, maxBytes: math.MaxInt64}
 	}
-	f.rings[refused].limit, f.rings[strangers].limit = keptRefusals, keptStrangers
+	f.rings[refused].limit, f.rings[anonymous].limit = maxRefusals, maxAnonymous
 	return f
 }
 
@@ -224,7 +224,7 @@ func (f *Feed) unlink(e *entry) {
 func (f *Feed) clear() {
 	f.changes++
 	f.cleared, f.newest = f.changes, nil
-	f.firstDone = f.doings
+	f.firstActivity = f.activityCount
 	for kind := range f.rings {
 		r := &f.rings[kind]
 		r.gone += int64(len(r.entries))
@@ -232,8 +232,8 @@ func (f *Feed) clear() {
 	}
 }
 
-// held returns how many items there are.
-func (f *Feed) held() (n int) {
+// count returns how many items there are.
+func (f *Feed) len() (n int) {
 	for kind := range f.rings {
 		n += len(f.rings[kind].entries)
 	}
@@ -335,51 +335,51 @@ func (f *Feed) Since(c Cursor) iter.Seq[*Item] {
 	}
 }
 
-// manyDone is how many activities are remembered. At 10,000 calls a second they are those
+// maxActivities is how many activities are remembered. At 10,000 calls a second they are those
 // of half a second.
-const manyDone = 16_384
+const maxActivities = 16_384
 
-// A doing is an activity as the feed remembers it.
-type doing struct {
+// A activityRef is an activity as the feed remembers it.
+type activityRef struct {
 	order int64 // of the item
-	what  int8
+	kind  int8
 	// index is the attempt's or the outcome's place among those that this process
 	// recorded: those of an earlier one may yet be put before them.
 	index int32
 }
 
-// What a doing is.
+// What a activityRef is.
 const (
-	itemCame int8 = iota
+	itemArrived int8 = iota
 	itemAttempted
 	itemEnded
 )
 
 // note remembers an activity.
-func (f *Feed) note(d doing) {
-	if len(f.done) < manyDone {
-		f.done = append(f.done, d)
+func (f *Feed) record(d activityRef) {
+	if len(f.activities) < maxActivities {
+		f.activities = append(f.activities, d)
 	} else {
-		f.done[f.doings%manyDone] = d
+		f.activities[f.activityCount%maxActivities] = d
 	}
-	f.doings++
+	f.activityCount++
 }
 
 // shiftEnds makes room for an outcome of an item before others that are remembered.
 func (f *Feed) shiftEnds(order int64, index int32) {
-	for i := range f.done {
-		if d := &f.done[i]; d.order == order && d.what == itemEnded && d.index >= index {
+	for i := range f.activities {
+		if d := &f.activities[i]; d.order == order && d.kind == itemEnded && d.index >= index {
 			d.index++
 		}
 	}
 }
 
-// noteEarly remembers what happened to a call before it was known.
-func (f *Feed) noteEarly(e *entry) {
+// recordEarly remembers what happened to a call before it was known.
+func (f *Feed) recordEarly(e *entry) {
 	for i := range len(e.Record.Attempts) - e.restored.attempts {
-		f.note(doing{e.Order, itemAttempted, int32(i)}) //nolint:gosec // a call has few
+		f.record(activityRef{e.Order, itemAttempted, int32(i)}) //nolint:gosec // a call has few
 	}
 	for i := range len(e.Record.Ends) - e.restored.ends {
-		f.note(doing{e.Order, itemEnded, int32(i)}) //nolint:gosec // a call has few
+		f.record(activityRef{e.Order, itemEnded, int32(i)}) //nolint:gosec // a call has few
 	}
 }

@@ -22,15 +22,15 @@ const (
 	endBytes     = 256
 	// headerBytes is what each field of a header takes beside its texts.
 	headerBytes = 64
-	// storingTime is how much older than the newest call that was forgotten a call must
+	// storeDelay is how much older than the newest call that was forgotten a call must
 	// be to have been forgotten too, rather than being stored at this moment.
-	storingTime = time.Second
-	// rejectionShare is which part of the memory rejected calls may take, madeShare
+	storeDelay = time.Second
+	// rejectionShare is which part of the memory rejected calls may take, syntheticShare
 	// which part the collector's own calls, refusalShare which part requests that were
 	// refused with a known write key, and earlyShare which part a generation of earlyEntries.
 	rejectionShare = 8
 	refusalShare   = 16
-	madeShare      = 4
+	syntheticShare = 4
 	earlyShare     = 16
 )
 
@@ -41,21 +41,21 @@ type History struct {
 	maxBytes    int64
 	markUnknown func(*tracking.Call) // see RecordUnknown; nil where they are not recorded
 
-	mu        sync.Mutex    // guards what follows
-	changed   chan struct{} // closed at the next change; nil while nobody waits
-	feed      Feed          // all that is kept
-	lastSeq   int64         // of the newest record
-	byCall    map[event.Key]*entry
-	early     earlyEntries
-	forgotten int64 // how many records made room
-	drained   int64 // the Seq of the last record that was drained
-	tally     tally
-	recent    recentAttempts
+	mu      sync.Mutex    // guards what follows
+	changed chan struct{} // closed at the next change; nil while nobody waits
+	feed    Feed          // all that is kept
+	lastSeq int64         // of the newest record
+	byCall  map[event.Key]*entry
+	early   earlyEntries
+	expired int64 // how many records made room
+	drained int64 // the Seq of the last record that was drained
+	tally   tally
+	recent  recentAttempts
 }
 
 // A callEntry is the entry of a call, with its record. It is in one of these states:
 //
-//	state      found by call in   held in    goes on to
+//	state      found by call in   count in    goes on to
 //	early      early              nothing    kept, when the call is accepted; gone, when early is full
 //	kept       byCall             the feed   renewed, by Renew; gone, when it makes room
 //	renewed    nothing            the feed   gone, when it makes room
@@ -93,18 +93,18 @@ func New(limit int) *History {
 func (h *History) LimitBytes(n int64) {
 	h.maxBytes = n
 	r := &h.feed.rings
-	r[sent].maxBytes, r[made].maxBytes, r[rejected].maxBytes, r[refused].maxBytes = n, n/madeShare, n/rejectionShare, n/refusalShare
+	r[sent].maxBytes, r[synthetic].maxBytes, r[rejected].maxBytes, r[refused].maxBytes = n, n/syntheticShare, n/rejectionShare, n/refusalShare
 }
 
 // RecordUnknown makes the History record calls too that it first hears of when they
 // are attempted: those that were accepted by an earlier process, or by another that
 // shares the journal. mark is called with each of them before, and may set its
-// Violations; the History's lock is held. To be called before it is in use.
+// Violations; the History's lock is count. To be called before it is in use.
 func (h *History) RecordUnknown(mark func(c *tracking.Call)) { h.markUnknown = mark }
 
 // keep returns the entry of a call, which it makes of spare if there is none. The lock
-// is held.
-func (h *History) keep(key event.Key, c *tracking.Call, spare *callEntry) *entry {
+// is count.
+func (h *History) entryOf(key event.Key, c *tracking.Call, spare *callEntry) *entry {
 	if e := h.byCall[key]; e != nil {
 		return e
 	}
@@ -122,31 +122,31 @@ func (h *History) keep(key event.Key, c *tracking.Call, spare *callEntry) *entry
 
 func kindOf(c *tracking.Call) int {
 	if IsSynthetic(c) {
-		return made
+		return synthetic
 	}
 	return sent
 }
 
 // add puts an entry on top of the feed, and forgets the oldest of its kind beyond what
-// is kept. The lock is held.
+// is kept. The lock is count.
 func (h *History) add(kind int, e *entry) {
 	r := &h.feed.rings[kind]
 	if len(r.entries) == r.limit {
-		h.forgetOldest(r)
+		h.expireOldest(r)
 	}
 	h.feed.add(r, e)
 	h.trim(r)
 }
 
 // trim forgets the oldest entries while all of them take too much, but for the newest.
-// The lock is held.
+// The lock is count.
 func (h *History) trim(r *ring) {
 	for r.bytes > r.maxBytes && len(r.entries) > 1 {
-		h.forgetOldest(r)
+		h.expireOldest(r)
 	}
 }
 
-func (h *History) forgetOldest(r *ring) {
+func (h *History) expireOldest(r *ring) {
 	old := h.feed.removeOldest(r)
 	if old.Record == nil {
 		return
@@ -154,13 +154,13 @@ func (h *History) forgetOldest(r *ring) {
 	if h.byCall[old.key] == old {
 		delete(h.byCall, old.key)
 	}
-	if at := old.Record.Call.ReceivedAt; at.After(r.forgotten) {
-		r.forgotten = at
+	if at := old.Record.Call.ReceivedAt; at.After(r.lastExpired) {
+		r.lastExpired = at
 	}
-	h.forgotten++
+	h.expired++
 }
 
-// touch notes that the record of an entry has changed. The lock is held.
+// touch notes that the record of an entry has changed. The lock is count.
 func (h *History) touch(e *entry) {
 	if e.ring != nil { // else its call was not accepted yet
 		h.feed.touch(e)
@@ -168,21 +168,21 @@ func (h *History) touch(e *entry) {
 }
 
 // grow adds n bytes to what an entry takes, and forgets the oldest where all of them
-// take too much then. The lock is held.
+// take too much then. The lock is count.
 func (h *History) grow(e *entry, n int) {
 	e.size += int64(n)
 	if e.ring != nil {
 		e.ring.bytes += int64(n)
 		h.trim(e.ring)
 	} else if h.early.bytes += int64(n); h.early.bytes > h.maxBytes/earlyShare {
-		h.early.age()
+		h.early.rotate()
 	}
 }
 
 // find returns the entry of a call, which is an early one where the call was not
 // accepted yet: a destination can be done with a call before the request that brought
 // it is told that it is stored. It returns nil for a call that has made room, or
-// would have. The lock is held.
+// would have. The lock is count.
 func (h *History) find(source, id string, call *tracking.Call) *entry {
 	key := event.KeyOf(source, id)
 	if e := h.byCall[key]; e != nil {
@@ -191,13 +191,13 @@ func (h *History) find(source, id string, call *tracking.Call) *entry {
 	if h.markUnknown == nil || call == nil {
 		return h.early.get(key)
 	}
-	switch age := h.feed.rings[kindOf(call)].forgotten.Sub(call.ReceivedAt); {
+	switch age := h.feed.rings[kindOf(call)].lastExpired.Sub(call.ReceivedAt); {
 	case age < 0:
-		e := h.keep(key, call, new(callEntry))
+		e := h.entryOf(key, call, new(callEntry))
 		e.Record.Partial = true
 		h.markUnknown(&e.Record.Call)
 		return e
-	case age < storingTime:
+	case age < storeDelay:
 		return h.early.get(key) // it has made room perhaps, or is just being stored
 	}
 	return nil
@@ -229,7 +229,7 @@ func (h *History) Clear() {
 	h.wake()
 }
 
-// wake wakes those who wait for a change. The lock is held.
+// wake wakes those who wait for a change. The lock is count.
 func (h *History) wake() {
 	if h.changed != nil {
 		close(h.changed)
@@ -255,16 +255,16 @@ type earlyEntries struct {
 	bytes             int64 // that entries have grown by since current began, about
 }
 
-// manyEarly is how many entries make a generation.
-const manyEarly = 512
+// maxEarly is how many entries make a generation.
+const maxEarly = 512
 
 // get returns the entry of a call, which it makes if there is none.
 func (e *earlyEntries) get(key event.Key) *entry {
 	if found := e.lookup(key); found != nil {
 		return found
 	}
-	if e.current == nil || len(e.current) == manyEarly {
-		e.age()
+	if e.current == nil || len(e.current) == maxEarly {
+		e.rotate()
 	}
 	made := new(callEntry).init()
 	e.current[key] = made
@@ -279,7 +279,7 @@ func (e *earlyEntries) lookup(key event.Key) *entry {
 }
 
 // age begins another generation.
-func (e *earlyEntries) age() {
+func (e *earlyEntries) rotate() {
 	*e = earlyEntries{current: map[event.Key]*entry{}, previous: e.current}
 }
 

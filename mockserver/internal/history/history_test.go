@@ -62,7 +62,7 @@ func TestFeedAgainstModel(t *testing.T) {
 
 func holdsFeed(t *testing.T, f *Feed, arrived, changed []*entry) {
 	t.Helper()
-	require.Equal(t, len(arrived), f.held())
+	require.Equal(t, len(arrived), f.len())
 	for _, e := range arrived {
 		require.Same(t, &e.Item, f.Item(e.Order))
 	}
@@ -77,7 +77,7 @@ func holdsFeed(t *testing.T, f *Feed, arrived, changed []*entry) {
 	require.Zero(t, n)
 }
 
-func TestHistoryFeedsAllThatItHoldsAndNoMore(t *testing.T) {
+func TestFeedContainsAllItems(t *testing.T) {
 	h := New(3)
 	now := time.Unix(1_800_000_000, 0)
 	for n := range 5 {
@@ -88,8 +88,8 @@ func TestHistoryFeedsAllThatItHoldsAndNoMore(t *testing.T) {
 	h.Observe(tracking.Ended{CallID: "0", Source: "s", At: now, Attempt: 1}) // is forgotten
 	h.Observe(tracking.Ended{CallID: "4", Source: "s", At: now, Attempt: 1, Outcome: tracking.Outcome{State: tracking.StateDelivered}})
 	var seen []string
-	end, held := h.End()
-	assert.Equal(t, 7, held)
+	end, count := h.End()
+	assert.Equal(t, 7, count)
 	h.Scan(end.Order+1, func(i *Item) bool {
 		switch {
 		case i.Record != nil:
@@ -106,11 +106,11 @@ func TestHistoryFeedsAllThatItHoldsAndNoMore(t *testing.T) {
 	assert.Equal(t, "4", h.feed.newest.Record.Call.ID)
 	assert.Equal(t, []Second{{now.Unix(), [TallyKinds]int{tallyAccepted: 5, tallyRejected: 6, tallyRetried: 1, tallyDelivered: 1}}}, h.tally.since(0, now.Unix()))
 	h.Clear()
-	assert.Zero(t, h.feed.held())
+	assert.Zero(t, h.feed.len())
 }
 
-// TestScannersDoNotFillTheList: they ask for what is not there, all day long.
-func TestScannersDoNotFillTheList(t *testing.T) {
+// TestAnonymousRefusalsAreMerged: they ask for what is not there, all day long.
+func TestAnonymousRefusalsAreMerged(t *testing.T) {
 	h := New(0)
 	now := time.Unix(1_800_000_000, 0)
 	known := func(path string) {
@@ -128,16 +128,16 @@ func TestScannersDoNotFillTheList(t *testing.T) {
 		shown = append(shown, fmt.Sprintf("%s %s %d", r.Method, r.Path, r.Count))
 	}
 	assert.Equal(t, []string{"POST /first 1", "GET / 1", "GET /wp-59 60", "GET /wp-119 60", "GET /wp-179 60", "POST /last 1"}, shown)
-	assert.Equal(t, 6, h.feed.held())
-	for range 100 * keptStrangers {
+	assert.Equal(t, 6, h.feed.len())
+	for range 100 * maxAnonymous {
 		h.Observe(event.Refusal{At: now, Method: "GET", Path: "/", Code: tracking.CodeNotFound})
-		now = now.Add(strangersTogether)
+		now = now.Add(mergeInterval)
 	}
-	assert.Len(t, h.Refusals(), 2+keptStrangers, "those with a known write key stay")
-	assert.Equal(t, 2+keptStrangers, h.feed.held())
+	assert.Len(t, h.Refusals(), 2+maxAnonymous, "those with a known write key stay")
+	assert.Equal(t, 2+maxAnonymous, h.feed.len())
 }
 
-func TestTallyForgetsWhatIsLongAgo(t *testing.T) {
+func TestTallyDropsOldSeconds(t *testing.T) {
 	var c tally
 	at := func(second int64) time.Time { return time.Unix(1_800_000_000+second, 0) }
 	c.add(at(0), tallyAccepted, 1)
@@ -153,7 +153,7 @@ func TestTallyForgetsWhatIsLongAgo(t *testing.T) {
 	assert.Len(t, c.since(at(2).Unix(), at(tallySeconds).Unix()), 1)
 }
 
-func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
+func TestOutcomeBeforeAcceptance(t *testing.T) {
 	h := New(3)
 	call := func(i int) tracking.Call { return tracking.Call{Source: "s", ID: fmt.Sprint(i)} }
 	ended := func(i int) tracking.Ended {
@@ -175,7 +175,7 @@ func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
 		assert.Equal(t, tracking.StateDelivered, state.State)
 		assert.Len(t, r.Attempts, 1)
 	}
-	assert.EqualValues(t, 2, h.Forgotten())
+	assert.EqualValues(t, 2, h.Expired())
 	page, more := h.Page(0, 2, nil)
 	assert.True(t, more)
 	assert.Equal(t, []int64{5, 4}, []int64{page[0].Seq, page[1].Seq})
@@ -184,7 +184,7 @@ func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
 	assert.EqualValues(t, 3, page[0].Seq)
 }
 
-func TestHistoryIsBoundedInBytes(t *testing.T) {
+func TestByteLimit(t *testing.T) {
 	h := New(0)
 	h.LimitBytes(8 << 20)
 	before := heap()
@@ -201,7 +201,7 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	}
 	assert.Less(t, heap()-before, int64(16<<20))
 	records := h.Records(nil)
-	assert.EqualValues(t, n-len(records), h.Forgotten())
+	assert.EqualValues(t, n-len(records), h.Expired())
 	assert.Greater(t, len(records), 200, "of about 21 KB each with its attempts")
 	assert.Less(t, len(records), 500)
 	assert.Equal(t, fmt.Sprint(n-1), records[len(records)-1].Call.ID, "the newest are kept")
@@ -211,9 +211,9 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	runtime.KeepAlive(h)
 }
 
-// TestHistoryStaysWithinItsBytesWhileCallsAreRetried: also when no more calls come,
+// TestByteLimitDuringRetries: also when no more calls come,
 // which would push the oldest out, and for the calls that are forgotten.
-func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
+func TestByteLimitDuringRetries(t *testing.T) {
 	large := strings.Repeat("x", 4<<10)
 	for name, attempt := range map[string]func() webhook.Attempt{
 		"bodies": func() webhook.Attempt { return webhook.Attempt{ResponseBody: []byte(large)} },
@@ -239,15 +239,15 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 			assert.Less(t, heap()-before, int64(16<<20))
 			records := h.Records(nil)
 			assert.NotEmpty(t, records)
-			assert.EqualValues(t, calls-len(records), h.Forgotten())
+			assert.EqualValues(t, calls-len(records), h.Expired())
 			runtime.KeepAlive(h)
 		})
 	}
 }
 
-// TestForgottenCallsDoNotComeBackAsNew: also where an older one, which was heard of
+// TestExpiredCallsDoNotReappear: also where an older one, which was heard of
 // late, is still remembered.
-func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
+func TestExpiredCallsDoNotReappear(t *testing.T) {
 	h := New(3)
 	h.RecordUnknown(func(*tracking.Call) {})
 	start := time.Now()
@@ -273,11 +273,11 @@ func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
 		ids = append(ids, r.Call.ID)
 	}
 	assert.Equal(t, []string{"from before", "c", "d"}, ids)
-	assert.EqualValues(t, 2, h.Forgotten())
+	assert.EqualValues(t, 2, h.Expired())
 }
 
-// TestOwnCallsPushNoOthersOut: an audience can be larger than the history.
-func TestOwnCallsPushNoOthersOut(t *testing.T) {
+// TestSyntheticCallsExpireSeparately: an audience can be larger than the history.
+func TestSyntheticCallsExpireSeparately(t *testing.T) {
 	h := New(10)
 	accept := func(typ, id string) {
 		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: id, Type: typ, Body: []byte("{}")}}}})
@@ -310,9 +310,9 @@ func TestOwnCallsPushNoOthersOut(t *testing.T) {
 	}
 }
 
-// TestRestoredOutcomesGoBeforeThoseOfThisProcess: they are read while it delivers
+// TestRestoredOutcomesComeFirst: they are read while it delivers
 // already, and by a clock that may have been put back since.
-func TestRestoredOutcomesGoBeforeThoseOfThisProcess(t *testing.T) {
+func TestRestoredOutcomesComeFirst(t *testing.T) {
 	h := New(0)
 	h.RecordUnknown(func(*tracking.Call) {})
 	now := time.Now()

@@ -46,10 +46,10 @@ func (h *History) addAccepted(a event.Accepted) {
 	slab := make([]callEntry, len(a.Calls)) // one allocation: they will be forgotten together
 	for i := range a.Calls {
 		known := h.byCall[a.Keys[i]] != nil
-		e := h.keep(a.Keys[i], &a.Calls[i], &slab[i])
-		h.feed.note(doing{order: e.Order, what: itemCame})
+		e := h.entryOf(a.Keys[i], &a.Calls[i], &slab[i])
+		h.feed.record(activityRef{order: e.Order, kind: itemArrived})
 		if !known {
-			h.feed.noteEarly(e)
+			h.feed.recordEarly(e)
 		}
 		e.Record.Partial, e.Record.RetryCount = false, a.RetryCount
 		setTrace(e.Record, a.Trace)
@@ -85,7 +85,7 @@ func (h *History) addRejection(r tracking.Rejection) {
 	defer h.mu.Unlock()
 	e := &entry{Item: Item{Rejection: &r, Read: read}, size: recordBytes + int64(len(r.Body))}
 	h.add(rejected, e)
-	h.feed.note(doing{order: e.Order, what: itemCame})
+	h.feed.record(activityRef{order: e.Order, kind: itemArrived})
 	h.tally.add(r.ReceivedAt, tallyRejected, 1)
 	h.wake()
 }
@@ -114,7 +114,7 @@ func (h *History) addAttempt(a tracking.Attempt, restored bool) {
 	}
 	e.Record.Attempts = insertAt(e.Record.Attempts, at, a)
 	if e.ring != nil && !restored {
-		h.feed.note(doing{e.Order, itemAttempted, int32(at - e.restored.attempts)}) //nolint:gosec // a call has few
+		h.feed.record(activityRef{e.Order, itemAttempted, int32(at - e.restored.attempts)}) //nolint:gosec // a call has few
 	}
 	h.touch(e)
 	h.grow(e, size)
@@ -150,7 +150,7 @@ func (h *History) addEnded(d tracking.Ended, restored bool) {
 		return
 	}
 	d.Call = nil
-	at := e.placeOf(&d)
+	at := e.indexOf(&d)
 	if restored {
 		at = e.restored.ends
 		e.restored.ends++
@@ -162,17 +162,17 @@ func (h *History) addEnded(d tracking.Ended, restored bool) {
 		if late {
 			h.feed.shiftEnds(e.Order, index)
 		}
-		h.feed.note(doing{e.Order, itemEnded, index})
+		h.feed.record(activityRef{e.Order, itemEnded, index})
 	}
 	h.touch(e)
 	h.grow(e, endBytes+len(d.Reason))
 }
 
-// placeOf returns the place of an outcome among those that this process recorded of a call.
+// indexOf returns the place of an outcome among those that this process recorded of a call.
 // An outcome of another collector may arrive late, after the destination's next one: it goes
 // before that, if it is older and one is missing there. Its time alone does not decide, since
 // clocks differ.
-func (e *entry) placeOf(d *tracking.Ended) int {
+func (e *entry) indexOf(d *tracking.Ended) int {
 	ends, isFinal := e.Record.Ends, d.State != tracking.StatePending
 	for next := len(ends) - 1; next >= e.restored.ends; next-- {
 		later := &ends[next]
@@ -196,9 +196,9 @@ func (e *entry) placeOf(d *tracking.Ended) int {
 // outcome, and nothing else does.
 func isReplay(d *tracking.Ended) bool { return d.Attempt == 0 && d.State == tracking.StatePending }
 
-// strangersTogether is for how long refusals of requests without a known write key are
+// mergeInterval is for how long refusals of requests without a known write key are
 // put together.
-const strangersTogether = time.Minute
+const mergeInterval = time.Minute
 
 func (h *History) addRefusal(r event.Refusal) {
 	h.mu.Lock()
@@ -208,15 +208,15 @@ func (h *History) addRefusal(r event.Refusal) {
 	e := &entry{Item: Item{Refusal: &r}, size: recordBytes + int64(len(r.Body)), since: r.At}
 	if r.Source != "" {
 		h.add(refused, e)
-	} else if known := h.stranger(r); known != nil {
+	} else if known := h.mergeTarget(r); known != nil {
 		r.Count += known.Refusal.Count
 		known.Refusal = &r // the old one may have been copied
 		e = known
 		h.feed.touch(e)
 	} else {
-		h.add(strangers, e)
+		h.add(anonymous, e)
 	}
-	h.feed.note(doing{order: e.Order, what: itemCame})
+	h.feed.record(activityRef{order: e.Order, kind: itemArrived})
 	h.wake()
 }
 
@@ -225,16 +225,16 @@ func (h *History) addRefusal(r event.Refusal) {
 func (h *History) SeparateRefusals() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, e := range h.feed.rings[strangers].entries {
+	for _, e := range h.feed.rings[anonymous].entries {
 		e.since = time.Time{}
 	}
 }
 
 // stranger returns the entry that a refusal without a known write key is put to, or
 // nil.
-func (h *History) stranger(r event.Refusal) *entry {
-	for _, e := range slices.Backward(h.feed.rings[strangers].entries) {
-		if e.Refusal.Code == r.Code && r.At.Sub(e.since) < strangersTogether {
+func (h *History) mergeTarget(r event.Refusal) *entry {
+	for _, e := range slices.Backward(h.feed.rings[anonymous].entries) {
+		if e.Refusal.Code == r.Code && r.At.Sub(e.since) < mergeInterval {
 			return e
 		}
 	}

@@ -29,7 +29,7 @@ func (h *History) Await(ctx context.Context, n int, match func(*tracking.Record)
 	for {
 		changed := h.Changed()
 		var records []tracking.Record
-		h.Look(func(f *Feed) {
+		h.View(func(f *Feed) {
 			if !f.Continues(seen) {
 				seen = Cursor{}
 				clear(matching)
@@ -64,8 +64,8 @@ func bySeq(records map[int64]tracking.Record) []tracking.Record {
 }
 
 // Look shows the feed as it is at one moment. see is called with the History's lock
-// held: it must be quick, and keep only snapshots of items.
-func (h *History) Look(see func(*Feed)) {
+// count: it must be quick, and keep only snapshots of items.
+func (h *History) View(see func(*Feed)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	see(&h.feed)
@@ -73,17 +73,17 @@ func (h *History) Look(see func(*Feed)) {
 
 // End returns the cursor of somebody who has seen all that the feed holds, and how
 // many items these are.
-func (h *History) End() (end Cursor, held int) {
-	h.Look(func(f *Feed) { end, held = f.End(), f.held() })
-	return end, held
+func (h *History) End() (end Cursor, count int) {
+	h.View(func(f *Feed) { end, count = f.End(), f.len() })
+	return end, count
 }
 
 // Scan shows see every item that came before order, newest first, until it
-// returns false. see is called with the History's lock held: it must be quick, and
+// returns false. see is called with the History's lock count: it must be quick, and
 // keep only snapshots.
 func (h *History) Scan(before int64, see func(*Item) bool) {
 	for before > 0 {
-		h.Look(func(f *Feed) { before = f.scan(before, see) })
+		h.View(func(f *Feed) { before = f.scan(before, see) })
 	}
 }
 
@@ -103,11 +103,11 @@ func (f *Feed) scan(before int64, see func(*Item) bool) int64 {
 }
 
 // After returns snapshots of the first items, at most limit, that came after an order,
-// oldest first. The History's lock is held meanwhile: limit is to be small.
+// oldest first. The History's lock is count meanwhile: limit is to be small.
 func (h *History) After(order int64, limit int) []Item {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	items := make([]Item, 0, min(limit, h.feed.held()))
+	items := make([]Item, 0, min(limit, h.feed.len()))
 	for e := range h.feed.forward(order) {
 		if len(items) == limit {
 			break
@@ -166,7 +166,7 @@ func (h *History) Undrained(drain bool) []tracking.Call {
 }
 
 // Backward yields the records with a Seq below before, or all where before is 0, newest
-// first, without the lock held.
+// first, without the lock count.
 func (h *History) Backward(before int64) iter.Seq[tracking.Record] {
 	return func(yield func(tracking.Record) bool) {
 		for records := h.below(before); len(records) > 0; records = h.below(before) {
@@ -271,7 +271,7 @@ func (h *History) Rejections() (all []tracking.Rejection, first int64) {
 func (h *History) Refusals() []event.Refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	entries := slices.Concat(h.feed.rings[refused].entries, h.feed.rings[strangers].entries)
+	entries := slices.Concat(h.feed.rings[refused].entries, h.feed.rings[anonymous].entries)
 	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.Order, b.Order) })
 	all := make([]event.Refusal, 0, len(entries))
 	for _, e := range entries {
@@ -281,10 +281,10 @@ func (h *History) Refusals() []event.Refusal {
 }
 
 // Forgotten returns how many calls were forgotten to keep the limit.
-func (h *History) Forgotten() int64 {
+func (h *History) Expired() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.forgotten
+	return h.expired
 }
 
 // Sources returns the names of the sources of the newest n calls of senders and of as

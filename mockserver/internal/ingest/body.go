@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// pooledBody bounds the bodies whose memory is used again.
-	pooledBody = 1 << 20
+	// maxPooledBody bounds the bodies whose memory is used again.
+	maxPooledBody = 1 << 20
 	// packedSlack is how much larger than a body its packed form may be.
 	packedSlack = 64 << 10
 )
@@ -37,7 +37,7 @@ func newBody() *requestBody {
 
 // release lets the next request have the memory.
 func (b *requestBody) release() {
-	if b.Cap() > pooledBody {
+	if b.Cap() > maxPooledBody {
 		return
 	}
 	b.post = post{calls: b.post.calls[:0], members: b.post.members[:0]}

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-func TestWhatIsStored(t *testing.T) {
+func TestStoredCalls(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 123456789, time.UTC)
 	const received = `"receivedAt":"2026-01-31T12:00:00.123Z"`
 	for name, test := range map[string]struct{ path, body, want string }{
@@ -90,7 +90,7 @@ func TestWhatIsStored(t *testing.T) {
 	}
 }
 
-func TestACallWithoutAnIDGetsOne(t *testing.T) {
+func TestMissingMessageIDIsGenerated(t *testing.T) {
 	in := newIngest(nil)
 	const call = `{"type":"page","userId":"u"}`
 	in.post("/v1/batch", `{"batch":[`+call+`,`+call+`,{"type":"page","userId":"u","messageId":""},{"type":"page","userId":"u","messageId":null}]}`)
@@ -159,7 +159,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestEveryReasonCode(t *testing.T) {
+func TestRejectionCodes(t *testing.T) {
 	for _, test := range []struct {
 		call  string
 		code  tracking.Code
@@ -209,14 +209,14 @@ func TestEveryReasonCode(t *testing.T) {
 	}
 }
 
-func TestALibraryThatSendsNumbersAsIDs(t *testing.T) {
+func TestNumericIDs(t *testing.T) {
 	in := newIngest(nil)
 	in.post("/v1/batch", `{"batch":[{"type":"group","userId":42,"groupId":7.5,"messageId":123}]}`)
 	call := in.Stored()[0]
 	assert.Equal(t, []string{"42", "7.5", "123"}, []string{call.UserID, call.GroupID, call.ID})
 }
 
-func TestRequestsOfTheWrongShape(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	for body, code := range map[string]tracking.Code{
 		``: tracking.CodeInvalidJSON, `{`: tracking.CodeInvalidJSON, `{"batch":[}`: tracking.CodeInvalidJSON, `{"batch":[]} x`: tracking.CodeInvalidJSON,
 		`[]`: tracking.CodeInvalidBatch, `"x"`: tracking.CodeInvalidBatch, `{}`: tracking.CodeInvalidBatch, `{"batch":{}}`: tracking.CodeInvalidBatch, `{"batch":null}`: tracking.CodeInvalidBatch,

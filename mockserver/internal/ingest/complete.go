@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// addedBytes is how much the collector itself adds to a call at most: its
+	// maxAddedBytes is how much the collector itself adds to a call at most: its
 	// times, a type and a messageId.
-	addedBytes = 256
-	// growth is how many times as large as a body may be its calls may become, when
+	maxAddedBytes = 256
+	// maxGrowth is how many times as large as a body may be its calls may become, when
 	// its context and its integrations are put into each of them.
-	growth = 10
+	maxGrowth = 10
 )
 
 // A completer turns the drafts of one post into the calls that are stored.
@@ -70,7 +70,7 @@ func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bo
 		c.dst = append(fields.AppendString(append(c.dst, `"messageId":`...), call.ID), ',')
 	}
 	c.times(d, &call)
-	if size := len(c.dst) - start; overlaid > 0 && size > c.limits.CallBytes+addedBytes {
+	if size := len(c.dst) - start; overlaid > 0 && size > c.limits.CallBytes+maxAddedBytes {
 		c.dst = c.dst[:start]
 		return c.tooLarge(d, size)
 	}
@@ -84,7 +84,7 @@ func (c *completer) tooLarge(d *draft, size int) (tracking.Call, bool) {
 }
 
 // full reports whether the calls have become more than a request may bring.
-func (c *completer) full() bool { return len(c.dst) > growth*c.limits.BodyBytes }
+func (c *completer) full() bool { return len(c.dst) > maxGrowth*c.limits.BodyBytes }
 
 // members writes the call's own members as they came, but for those that the
 // collector answers for. Those that stand side by side are copied in one piece.
@@ -99,7 +99,7 @@ func (c *completer) members(d *draft) {
 		}
 	}
 	for _, m := range d.members {
-		if c.answersFor(d, m.field) {
+		if c.replaces(d, m.field) {
 			flush()
 			continue
 		}
@@ -111,9 +111,9 @@ func (c *completer) members(d *draft) {
 	flush()
 }
 
-// answersFor reports whether a member of the call is left out because the
+// replaces reports whether a member of the call is left out because the
 // collector writes it, or keeps it to itself.
-func (c *completer) answersFor(d *draft, f fields.Field) bool {
+func (c *completer) replaces(d *draft, f fields.Field) bool {
 	switch f {
 	case fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt, fields.WriteKey:
 		return true

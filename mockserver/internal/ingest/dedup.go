@@ -30,19 +30,19 @@ type Dedup struct {
 type dedupState bool
 
 const (
-	beingStored dedupState = false // by a request that is under way
-	isStored    dedupState = true
+	dedupPending dedupState = false // by a request that is under way
+	dedupStored  dedupState = true
 )
 
 // A reservation is the calls that one request is storing.
 type reservation struct {
-	hashes   []event.Key
-	done     chan struct{} // closed when it is settled, or doubtful
-	doubtful bool          // it takes long to learn whether they are stored; guarded by dedup.mu
+	hashes    []event.Key
+	done      chan struct{} // closed when it is settled, or uncertain
+	uncertain bool          // it takes long to learn whether they are stored; guarded by dedup.mu
 }
 
-// errDoubtful says that it is not known whether a call is stored that came before.
-var errDoubtful = errors.New("mockserver: it is not known whether the same call is stored")
+// errUncertain says that it is not known whether a call is stored that came before.
+var errUncertain = errors.New("mockserver: it is not known whether the same call is stored")
 
 // NewDedup returns a Dedup that knows no call yet.
 func NewDedup(window time.Duration, limit int) *Dedup {
@@ -55,7 +55,7 @@ func NewDedup(window time.Duration, limit int) *Dedup {
 // reserve returns the calls of b that were not stored before, and a reservation
 // for them that must be settled. Where another request is just storing one of them,
 // it waits for that one's end: to answer for a call that is not yet stored would
-// lose it if that request fails. Its error is that of ctx, or errDoubtful.
+// lose it if that request fails. Its error is that of ctx, or errUncertain.
 func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated event.Batch, mine *reservation, err error) {
 	hashes := event.KeysOf(b)
 	for {
@@ -65,8 +65,8 @@ func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated eve
 		}
 		select {
 		case <-other.done:
-			if d.isDoubtful(other) {
-				return event.Batch{}, event.Batch{}, nil, errDoubtful
+			if d.isUncertain(other) {
+				return event.Batch{}, event.Batch{}, nil, errUncertain
 			}
 		case <-ctx.Done():
 			return event.Batch{}, event.Batch{}, nil, ctx.Err()
@@ -80,13 +80,13 @@ func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated eve
 func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated event.Batch, mine, other *reservation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.age()
+	d.rotate()
 	mine = &reservation{hashes: make([]event.Key, 0, len(hashes)), done: make(chan struct{})}
 	fresh, repeated = b, event.Batch{Source: b.Source, ReceivedAt: b.ReceivedAt, RetryCount: b.RetryCount}
 	for i, h := range hashes {
 		state, known := d.known(h)
-		if known && state == beingStored && !slices.Contains(mine.hashes, h) {
-			d.forget(mine.hashes)
+		if known && state == dedupPending && !slices.Contains(mine.hashes, h) {
+			d.remove(mine.hashes)
 			return event.Batch{}, event.Batch{}, nil, d.storing(h)
 		}
 		switch {
@@ -99,7 +99,7 @@ func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated e
 		case repeated.Calls != nil:
 			fresh.Calls = append(fresh.Calls, b.Calls[i])
 		}
-		d.current[h] = beingStored
+		d.current[h] = dedupPending
 		mine.hashes = append(mine.hashes, h)
 	}
 	d.reservations[mine] = struct{}{}
@@ -122,34 +122,34 @@ func (d *Dedup) settle(r *reservation, stored int) {
 	defer d.mu.Unlock()
 	delete(d.reservations, r)
 	for _, h := range r.hashes[:stored] {
-		d.current[h] = isStored
+		d.current[h] = dedupStored
 	}
-	d.forget(r.hashes[stored:])
-	if !r.doubtful {
+	d.remove(r.hashes[stored:])
+	if !r.uncertain {
 		close(r.done)
 	}
 }
 
 // doubt has nobody wait for a reservation any longer that is yet to be settled.
-func (d *Dedup) doubt(r *reservation) {
+func (d *Dedup) markUncertain(r *reservation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r.doubtful = true
+	r.uncertain = true
 	close(r.done)
 }
 
-func (d *Dedup) isDoubtful(r *reservation) bool {
+func (d *Dedup) isUncertain(r *reservation) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, unsettled := d.reservations[r]
-	return r.doubtful && unsettled
+	return r.uncertain && unsettled
 }
 
 // forget takes calls out that are not stored. What another collector has told of
 // meanwhile stays. The lock is held.
-func (d *Dedup) forget(hashes []event.Key) {
+func (d *Dedup) remove(hashes []event.Key) {
 	for _, h := range hashes {
-		if state, _ := d.known(h); state == beingStored {
+		if state, _ := d.known(h); state == dedupPending {
 			delete(d.current, h)
 			delete(d.previous, h)
 		}
@@ -165,7 +165,7 @@ func (d *Dedup) Fill(hashes iter.Seq[event.Key]) {
 		if len(d.current) >= d.max/2 {
 			d.previous, d.current = d.current, map[event.Key]dedupState{}
 		}
-		d.current[h] = isStored
+		d.current[h] = dedupStored
 	}
 }
 
@@ -173,8 +173,8 @@ func (d *Dedup) Fill(hashes iter.Seq[event.Key]) {
 func (d *Dedup) Add(source, id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.age()
-	d.current[event.KeyOf(source, id)] = isStored
+	d.rotate()
+	d.current[event.KeyOf(source, id)] = dedupStored
 }
 
 // Clear forgets all calls but those that are being stored.
@@ -184,7 +184,7 @@ func (d *Dedup) Clear() {
 	d.current, d.previous = map[event.Key]dedupState{}, nil
 	for r := range d.reservations {
 		for _, h := range r.hashes {
-			d.current[h] = beingStored
+			d.current[h] = dedupPending
 		}
 	}
 }
@@ -194,7 +194,7 @@ func (d *Dedup) Drop(source, id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := event.KeyOf(source, id)
-	if state, _ := d.known(h); state == isStored {
+	if state, _ := d.known(h); state == dedupStored {
 		delete(d.current, h)
 		delete(d.previous, h)
 	}
@@ -210,7 +210,7 @@ func (d *Dedup) known(h event.Key) (state dedupState, known bool) {
 }
 
 // age begins a new generation when it is time. The lock is held.
-func (d *Dedup) age() {
+func (d *Dedup) rotate() {
 	now := time.Now()
 	if now.Sub(d.since) < d.window && len(d.current) < d.max/2 {
 		return
@@ -218,7 +218,7 @@ func (d *Dedup) age() {
 	d.previous, d.current, d.since = d.current, map[event.Key]dedupState{}, now
 	for r := range d.reservations {
 		for _, h := range r.hashes {
-			d.current[h] = beingStored // not to be forgotten in the generation after the next
+			d.current[h] = dedupPending // not to be forgotten in the generation after the next
 		}
 	}
 }

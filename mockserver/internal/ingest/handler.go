@@ -59,8 +59,8 @@ type Handler struct {
 }
 
 const (
-	// manyMetrics is how many names of metrics are kept apart; anyone can send more.
-	manyMetrics = 256
+	// maxMetrics is how many names of metrics are kept apart; anyone can send more.
+	maxMetrics = 256
 	// otherMetrics counts those beyond.
 	otherMetrics = "other"
 	// maxMetricName bounds a name, in bytes.
@@ -79,7 +79,7 @@ func (m *clientMetrics) add(name string, value float64) {
 	if m.counts == nil {
 		m.counts = map[string]float64{}
 	}
-	if _, known := m.counts[name]; !known && (len(m.counts) >= manyMetrics || len(name) > maxMetricName) {
+	if _, known := m.counts[name]; !known && (len(m.counts) >= maxMetrics || len(name) > maxMetricName) {
 		name = otherMetrics
 	}
 	m.counts[name] += value
@@ -124,9 +124,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) serveEndpoint(e Endpoint, w http.ResponseWriter, r *http.Request) {
 	switch e.Kind {
 	case BatchEndpoint:
-		h.respond(w, r, h.take(r, ""))
+		h.respond(w, r, h.receive(r, ""))
 	case CallEndpoint:
-		h.respond(w, r, h.take(r, e.arg))
+		h.respond(w, r, h.receive(r, e.arg))
 	case pixelEndpoint:
 		h.servePixel(w, r, e.arg)
 	case projectEndpoint:

@@ -34,7 +34,7 @@ func bomb(tb testing.TB, size int64) io.Reader {
 	return io.MultiReader(members...)
 }
 
-func TestAGzipBombCostsLittle(t *testing.T) {
+func TestGzipBomb(t *testing.T) {
 	in := newIngest(nil)
 	for _, path := range []string{"/v1/batch", "/v1/t", "/v1/m"} {
 		var res *httptest.ResponseRecorder
@@ -101,7 +101,7 @@ func manyKeys(n int) string {
 	return strings.Join(keys, ",")
 }
 
-func TestHostileInputsNeverBreakIt(t *testing.T) {
+func TestHostileInputs(t *testing.T) {
 	bodies := hostileBodies()
 	require.GreaterOrEqual(t, len(bodies), 64)
 	for _, strict := range []bool{false, true} {
@@ -155,7 +155,7 @@ func FuzzIngest(f *testing.F) {
 	})
 }
 
-func TestAWriteKeyForEachCallCostsLittle(t *testing.T) {
+func TestManyWriteKeysInOneBatch(t *testing.T) {
 	in := newIngest(nil)
 	var calls []string
 	for i := range 2_500 {

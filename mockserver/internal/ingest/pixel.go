@@ -21,7 +21,7 @@ const maxDots = 16
 // do anything with an error. What was wrong is recorded.
 func (h *Handler) servePixel(w http.ResponseWriter, r *http.Request, typ string) {
 	if r.Method == http.MethodGet {
-		if refused := h.takePixel(r, typ); refused != nil {
+		if refused := h.processPixel(r, typ); refused != nil {
 			h.observeRefusal(r, refused)
 		}
 	}
@@ -32,7 +32,7 @@ func (h *Handler) servePixel(w http.ResponseWriter, r *http.Request, typ string)
 	_, _ = w.Write(pixel)
 }
 
-func (h *Handler) takePixel(r *http.Request, typ string) *requestError {
+func (h *Handler) processPixel(r *http.Request, typ string) *requestError {
 	query := r.URL.Query()
 	text, err := pixelCall(query)
 	if err != nil {
@@ -41,7 +41,7 @@ func (h *Handler) takePixel(r *http.Request, typ string) *requestError {
 	body := newBody()
 	defer body.release()
 	body.Write(text)
-	return h.takeBody(r, body, typ, WriteKeys{Other: query.Get("writeKey")}, nil)
+	return h.processBody(r, body, typ, WriteKeys{Other: query.Get("writeKey")}, nil)
 }
 
 // pixelCall returns the call in a query: JSON in the parameter data, with or

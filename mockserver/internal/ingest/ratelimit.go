@@ -9,9 +9,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
-// manyBuckets is how many sources are remembered before those that are idle are
+// maxBuckets is how many sources are remembered before those that are idle are
 // forgotten: where any write key is taken, anyone can make sources.
-const manyBuckets = 1024
+const maxBuckets = 1024
 
 // rates bounds how many calls a second each source sends.
 type rates struct {
@@ -55,7 +55,7 @@ func (r *rates) admit(batches []event.Batch, limitOf func(source string) int) (s
 // bucket returns the bucket of a source, full no earlier than now. The lock is held.
 func (r *rates) bucket(source string, limit int, now time.Time) bucket {
 	b, ok := r.buckets[source]
-	if !ok && len(r.buckets) >= manyBuckets {
+	if !ok && len(r.buckets) >= maxBuckets {
 		maps.DeleteFunc(r.buckets, func(_ string, b bucket) bool { return !b.full.After(now) })
 	}
 	if b.limit != limit || b.full.Before(now) {

@@ -20,7 +20,7 @@ func sendTracks(in *testIngest, writeKey, prefix string, n int) *httptest.Respon
 	return in.ask(http.MethodPost, "/v1/batch", strings.NewReader(track(prefix, n)), "Authorization: Bearer "+writeKey)
 }
 
-func TestSourcesAreHeldToTheirRate(t *testing.T) {
+func TestSourceRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIngest(func(c *ingest.Config) { c.Limits.CallsPerSecond = 50 },
 			tracking.Source{Name: "slow", WriteKey: "slow-key", CallsPerSecond: 10}, tracking.Source{Name: "usual", WriteKey: "usual-key"})
@@ -41,7 +41,7 @@ func TestSourcesAreHeldToTheirRate(t *testing.T) {
 	})
 }
 
-func TestWhatIsSentWithoutARateDoesNotCountLater(t *testing.T) {
+func TestUnlimitedCallsDoNotCountLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := 0
 		in := newIngest(func(c *ingest.Config) {

@@ -35,7 +35,7 @@ func (h *Handler) pathOf(r *http.Request) string {
 		}
 		expected = strings.EqualFold(part, "projects")
 	}
-	return text.Cut(keptPath, cmp.Or(strings.Join(parts, "/"), "/"))
+	return text.Cut(maxPath, cmp.Or(strings.Join(parts, "/"), "/"))
 }
 
 // looksLikeKey reports whether a part of a path is a long text of letters and digits,
@@ -56,16 +56,16 @@ func looksLikeKey(part string) bool {
 }
 
 const (
-	// keptPath and keptMethod are how many characters of them a Refusal has.
-	keptPath   = 200
-	keptMethod = 20
-	// keptRefused is how many bytes of its body it has.
-	keptRefused = 4 << 10
-	// keptAgent is how many characters of a User-Agent a Sender has.
-	keptAgent = 200
-	// secretKey is how long a write key is that is hidden wherever it stands. A shorter one
+	// maxPath and maxMethod are how many characters of them a Refusal has.
+	maxPath   = 200
+	maxMethod = 20
+	// maxRefusedBody is how many bytes of its body it has.
+	maxRefusedBody = 4 << 10
+	// maxUserAgent is how many characters of a User-Agent a Sender has.
+	maxUserAgent = 200
+	// minSecretLength is how long a write key is that is hidden wherever it stands. A shorter one
 	// is hidden where it stands alone: it may be a word.
-	secretKey = 8
+	minSecretLength = 8
 )
 
 // senderOf returns who sent a request, as far as its header says.
@@ -73,15 +73,15 @@ func (h *Handler) senderOf(r *http.Request) (s tracking.Sender) {
 	if address := h.config.ClientOf(r); address.IsValid() {
 		s.Address = address.String()
 	}
-	s.UserAgent = text.Cut(keptAgent, strings.ToValidUTF8(r.UserAgent(), "\uFFFD"))
+	s.UserAgent = text.Cut(maxUserAgent, strings.ToValidUTF8(r.UserAgent(), "\uFFFD"))
 	return s
 }
 
 // keptOf returns the beginning of a body that was refused as it may be kept and shown,
 // with asterisks in place of write keys: those of sources, those that the request came
 // with, and what a member writeKey says.
-func (h *Handler) keptOf(body []byte, keys WriteKeys) []byte {
-	kept := bytes.Clone(body[:min(len(body), keptRefused)])
+func (h *Handler) redactedBody(body []byte, keys WriteKeys) []byte {
+	kept := bytes.Clone(body[:min(len(body), maxRefusedBody)])
 	hideMembers(kept)
 	hide(kept, keys.Basic)
 	hide(kept, keys.Other)
@@ -103,12 +103,12 @@ func hide(kept []byte, key string) {
 		}
 		from += at
 		end := from + len(key)
-		if len(key) >= secretKey || !isWord(kept, from-1) && !isWord(kept, end) {
+		if len(key) >= minSecretLength || !isWord(kept, from-1) && !isWord(kept, end) {
 			blank(kept[from:end])
 		}
 		from = end
 	}
-	if len(kept) < keptRefused {
+	if len(kept) < maxRefusedBody {
 		return
 	}
 	for n := min(len(key)-1, len(kept)); n > 0; n-- {
@@ -156,7 +156,7 @@ func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
 	from := h.senderOf(r)
 	from.Library = refused.library
 	h.config.Observer.Observe(event.Refusal{
-		At: time.Now(), Method: text.Cut(keptMethod, r.Method), Path: h.pathOf(r), Source: source, Count: 1,
+		At: time.Now(), Method: text.Cut(maxMethod, r.Method), Path: h.pathOf(r), Source: source, Count: 1,
 		Status: refused.status, Code: refused.code, Message: refused.message, Sender: from, Body: refused.body,
 	})
 }
@@ -167,9 +167,9 @@ func (h *Handler) respondUnread(w http.ResponseWriter, r *http.Request, refused 
 	body := newBody()
 	defer body.release()
 	start := *r
-	start.ContentLength = -1                    // however long the rest is
-	_ = body.readRequest(&start, keptRefused-1) // what has come is kept, also where it cannot be read any further
-	refused.body = h.keptOf(body.Bytes(), WriteKeysOf(r))
+	start.ContentLength = -1                       // however long the rest is
+	_ = body.readRequest(&start, maxRefusedBody-1) // what has come is kept, also where it cannot be read any further
+	refused.body = h.redactedBody(body.Bytes(), WriteKeysOf(r))
 	h.respond(w, r, refused)
 }
 
@@ -186,11 +186,11 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, refused *reque
 		header.Set("Retry-After", strconv.Itoa(int((refused.retryAfter+time.Second-1)/time.Second)))
 	}
 	w.WriteHeader(refused.status)
-	_ = json.NewEncoder(w).Encode(answer{Code: refused.code, Message: refused.message, Error: refused.message, Calls: refused.calls})
+	_ = json.NewEncoder(w).Encode(response{Code: refused.code, Message: refused.message, Error: refused.message, Calls: refused.calls})
 }
 
 // answer is the body of every response of the tracking API.
-type answer struct {
+type response struct {
 	Success bool                 `json:"success"`
 	Code    tracking.Code        `json:"code,omitempty"`
 	Message string               `json:"message,omitempty"`

@@ -43,7 +43,7 @@ func newSorter(p *post, sources *SourceTable, limits tracking.Limits, typ, key s
 }
 
 // held returns how many bytes of memory the bodies of the batches hold.
-func (s *sorter) held() int { return cap(s.completer.dst) }
+func (s *sorter) heldBytes() int { return cap(s.completer.dst) }
 
 // sort sorts all calls, or refuses the request.
 func (s *sorter) sort() *requestError {
@@ -52,7 +52,7 @@ func (s *sorter) sort() *requestError {
 		s.place()
 		if s.completer.full() {
 			return refuse(http.StatusRequestEntityTooLarge, tracking.CodeBodyTooLarge,
-				"with the context and the integrations of the batch in each call, the calls have more than %d bytes", growth*s.limits.BodyBytes)
+				"with the context and the integrations of the batch in each call, the calls have more than %d bytes", maxGrowth*s.limits.BodyBytes)
 		}
 	}
 	if !s.known && !s.anyKnown {
@@ -137,22 +137,22 @@ func (s *sorter) sourceOf(d *draft) string {
 	return source
 }
 
-// keptType is how many characters of its type a Rejection has.
-const keptType = 40
+// maxType is how many characters of its type a Rejection has.
+const maxType = 40
 
 func (s *sorter) reject(d *draft, source string) {
-	d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.post.kept(d)
+	d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.post.redacted(d)
 	d.bad.Sender.Library = cmp.Or(fields.Library(d.context), fields.Library(s.post.context.raw))
-	d.bad.Type = text.Cut(keptType, cmp.Or(s.typ, d.Type))
+	d.bad.Type = text.Cut(maxType, cmp.Or(s.typ, d.Type))
 	s.post.rejected = append(s.post.rejected, d.bad)
 }
 
-// keptBody is how much of a rejected call is kept.
-const keptBody = 32 << 10
+// maxRejectedBody is how much of a rejected call is kept.
+const maxRejectedBody = 32 << 10
 
 // kept returns what is kept of a call that is rejected: what came, with only a
 // hint in place of its write key.
-func (p *post) kept(d *draft) []byte {
+func (p *post) redacted(d *draft) []byte {
 	from, end := p.calls[d.index].start, p.calls[d.index].end
 	var kept []byte
 	for _, m := range d.members {
@@ -165,5 +165,5 @@ func (p *post) kept(d *draft) []byte {
 		}
 	}
 	kept = append(kept, p.body[from:end]...)
-	return bytes.Clone(kept[:min(len(kept), keptBody)])
+	return bytes.Clone(kept[:min(len(kept), maxRejectedBody)])
 }

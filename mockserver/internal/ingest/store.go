@@ -18,14 +18,14 @@ import (
 func (h *Handler) store(ctx context.Context, b event.Batch, held int) *requestError {
 	fresh, repeated, reserved, err := h.config.Dedup.reserve(ctx, b)
 	if err != nil {
-		return &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeAgainIn,
+		return &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeRetryAfter,
 			message: "another request has brought the same calls, and they are not stored yet; send again"}
 	}
-	if 2*fresh.Size()+spareBytes < held {
+	if 2*fresh.Size()+maxSpareBytes < held {
 		fresh.Calls = copyCalls(fresh.Calls)
 	}
 	if err := h.append(ctx, fresh, reserved); err != nil {
-		return h.notStored(fresh, err)
+		return h.storeFailed(fresh, err)
 	}
 	if len(repeated.Calls) > 0 {
 		h.config.Observer.Observe(event.Repeated{Batch: repeated})
@@ -54,7 +54,7 @@ func (h *Handler) append(ctx context.Context, b event.Batch, reserved *reservati
 	case errors.As(err, &partly):
 		unknown := reserved
 		reserved = nil
-		h.config.Dedup.doubt(unknown)
+		h.config.Dedup.markUncertain(unknown)
 		go func() { h.settle(b, unknown, partly.Stored()) }() // ends with the journal
 	}
 	return err
@@ -68,8 +68,8 @@ func (h *Handler) settle(b event.Batch, reserved *reservation, stored int) {
 	}
 }
 
-// spareBytes is how much memory a batch may hold beyond twice what it needs.
-const spareBytes = 512
+// maxSpareBytes is how much memory a batch may hold beyond twice what it needs.
+const maxSpareBytes = 512
 
 // copyCalls moves calls to memory of their own. A call that is kept would otherwise
 // keep all that came with it: white space, wrong calls, calls that came again.
@@ -85,23 +85,23 @@ func copyCalls(calls []tracking.Call) []tracking.Call {
 }
 
 const (
-	// storeAgainIn is when a sender should try again whose calls were not stored.
-	storeAgainIn = 5 * time.Second
-	// refusalsEvery is how often the log says that batches could not be stored: while
+	// storeRetryAfter is when a sender should try again whose calls were not stored.
+	storeRetryAfter = 5 * time.Second
+	// refusalLogInterval is how often the log says that batches could not be stored: while
 	// the disk is full, each request is one.
-	refusalsEvery = time.Second
+	refusalLogInterval = time.Second
 )
 
-// notStored refuses a batch that the journal did not take.
-func (h *Handler) notStored(b event.Batch, err error) *requestError {
-	refused := &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeAgainIn,
+// storeFailed refuses a batch that the journal did not take.
+func (h *Handler) storeFailed(b event.Batch, err error) *requestError {
+	refused := &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeRetryAfter,
 		message: "the calls could not be stored; send again later"}
 	level, what := slog.LevelError, "a batch was refused: it could not be stored"
 	if errors.Is(err, journal.ErrFull) {
 		refused.status, refused.code, refused.message = http.StatusTooManyRequests, tracking.CodeQueueFull, "the queue is full; send again later"
 		level, what = slog.LevelWarn, "a batch was refused: the journal is full"
 	}
-	if ok, suppressed := h.refusing.Allow(time.Now(), refusalsEvery, 1); ok {
+	if ok, suppressed := h.refusing.Allow(time.Now(), refusalLogInterval, 1); ok {
 		h.config.Log.Log(context.Background(), level, what, "source", b.Source, "calls", len(b.Calls), "error", err, "others since the last line", suppressed)
 	}
 	return refused

@@ -30,7 +30,7 @@ func newIngestInto(j *journalFunc) *testIngest {
 
 func takeAll(context.Context, event.Batch) error { return nil }
 
-func TestAnswersWhereNothingCanBeStored(t *testing.T) {
+func TestResponsesToStoreFailures(t *testing.T) {
 	for _, test := range []struct {
 		err    error
 		status int
@@ -52,10 +52,10 @@ func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 	}
 }
 
-// TestRefusedRequestsCountNoRepeats: a call that comes twice in a request that
+// TestRefusedRequestsDoNotCountDuplicates: a call that comes twice in a request that
 // cannot be stored was not sent again, and one that was stored before is counted when
 // the request is taken.
-func TestRefusedRequestsCountNoRepeats(t *testing.T) {
+func TestRefusedRequestsDoNotCountDuplicates(t *testing.T) {
 	j := journalFunc(takeAll)
 	in := newIngestInto(&j)
 	require.Equal(t, http.StatusOK, in.post("/v1/batch", track("m", 1)).Code)
@@ -69,9 +69,9 @@ func TestRefusedRequestsCountNoRepeats(t *testing.T) {
 	assert.Equal(t, map[string]int{"m-0": 1}, in.repeats)
 }
 
-// TestCallsAreTakenOnceWhenTheSenderGivesUp: the sender hangs up while its calls are
+// TestCallsAreStoredOnceAfterSenderTimeout: the sender hangs up while its calls are
 // being stored and sends them again, before and after they are stored.
-func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
+func TestCallsAreStoredOnceAfterSenderTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var appended atomic.Int64
 		release := make(chan struct{})
@@ -114,9 +114,9 @@ func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 	})
 }
 
-// TestCallsAreTakenOnceWhenTheJournalDoesNotKnow: the journal gives up waiting for
+// TestCallsAreStoredOnceAfterUncertainAppend: the journal gives up waiting for
 // its disk or its servers, and learns later what is stored.
-func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
+func TestCallsAreStoredOnceAfterUncertainAppend(t *testing.T) {
 	for stored := range 4 {
 		synctest.Test(t, func(t *testing.T) {
 			known := make(chan struct{})
@@ -144,9 +144,9 @@ func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
 	}
 }
 
-// TestNoAnswerBeforeTheOtherRequestHasStored: two requests bring the same call,
+// TestDuplicateWaitsForPendingRequest: two requests bring the same call,
 // and the one that is storing it fails. The other must not have answered 200.
-func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
+func TestDuplicateWaitsForPendingRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, first := make(chan struct{}), true
 		j := journalFunc(func(context.Context, event.Batch) error {
@@ -173,7 +173,7 @@ func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
 	})
 }
 
-func TestDeduplicationIsPerSourceAndBounded(t *testing.T) {
+func TestDeduplicationPerSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIngest(func(c *ingest.Config) { c.Dedup = ingest.NewDedup(time.Hour, 100) })
 		send := func(prefix string, n int) int {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-func TestValidateReportsEachProblem(t *testing.T) {
+func TestValidateReportsAllProblems(t *testing.T) {
 	err := Settings{
 		Sources: []tracking.Source{{Name: "a", WriteKey: "k"}, {Name: "a", WriteKey: "k", CallsPerSecond: -1}, {}},
 		Destinations: []tracking.Destination{
@@ -31,7 +31,7 @@ destinations[2].webhooks: is empty: give at least one URL
 destinations[2].aliasFields: is "snake": use "spaced" or "camelCase"`)
 }
 
-func TestOrdersAreChecked(t *testing.T) {
+func TestValidateOrder(t *testing.T) {
 	for name, test := range map[string]struct {
 		ordering tracking.Ordering
 		want     string

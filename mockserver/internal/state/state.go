@@ -139,14 +139,14 @@ func Put(ctx context.Context, state Store, key string, value any) error {
 	return nil
 }
 
-// stateTries is how often a value is tried to be changed when others do so too.
-const stateTries = 50
+// maxUpdateTries is how often a value is tried to be changed when others do so too.
+const maxUpdateTries = 50
 
 // Update changes a JSON value, which is zero where there is none, again and
 // again until nobody comes between. An error of change ends it.
 func Update[T any](ctx context.Context, state Store, key string, change func(*T) error) (T, error) {
 	var none T
-	for range stateTries {
+	for range maxUpdateTries {
 		value, revision, err := load[T](ctx, state, key)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return none, err
@@ -165,7 +165,7 @@ func Update[T any](ctx context.Context, state Store, key string, change func(*T)
 			return none, fmt.Errorf("mockserver: state %s: %w", key, err)
 		}
 	}
-	return none, fmt.Errorf("mockserver: state %s: %w, %d times in a row", key, ErrConflict, stateTries)
+	return none, fmt.Errorf("mockserver: state %s: %w, %d times in a row", key, ErrConflict, maxUpdateTries)
 }
 
 // Errors of what is asked for by its name, wrapped.

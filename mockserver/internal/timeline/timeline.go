@@ -12,8 +12,8 @@ import (
 const (
 	// MaxCalls bounds how many calls of one user are put in order.
 	MaxCalls = 5000
-	// maxIdentifies bounds how many identify calls before a window are read for the traits.
-	maxIdentifies = 1000
+	// maxIdentifyCalls bounds how many identify calls before a window are read for the traits.
+	maxIdentifyCalls = 1000
 )
 
 // A Timeline is a window of the calls of one user, in the order in which they happened.
@@ -29,9 +29,9 @@ type Timeline struct {
 	Traits        []byte // as they stand after the last entry, a JSON object
 	PartialTraits bool   // some are not known: identify calls before were not read, or there are too many
 
-	End       int64 // the Order of the newest item when this was read
-	Kept      int   // how many items the history has, of everyone
-	Forgotten int64 // how many calls it had and has not any more, of everyone
+	End      int64 // the Order of the newest item when this was read
+	Retained int   // how many items the history has, of everyone
+	Expired  int64 // how many calls it had and has not any more, of everyone
 }
 
 // An Entry is a call in a timeline.
@@ -40,7 +40,7 @@ type Entry struct {
 	At     time.Time     // when it happened
 	Gap    time.Duration // since the entry before happened; 0 for the first of all
 	Late   time.Duration // how long after it happened it came
-	Joins  *Link         // which ids it joins
+	Link   *Link         // which ids it joins
 	Traits *Changes      // of an identify call that has some
 }
 
@@ -48,11 +48,11 @@ type Entry struct {
 // Where from is negative, they are the newest size calls. Nobody has an empty id.
 func Read(h *history.History, id string, from, size int) Timeline {
 	end, kept := h.End()
-	t := Timeline{End: end.Order, Kept: kept, Forgotten: h.Forgotten()}
+	t := Timeline{End: end.Order, Retained: kept, Expired: h.Expired()}
 	if id == "" {
 		return t
 	}
-	t.IDs, t.MoreIDs = join(id, links(h, end.Order+1))
+	t.IDs, t.MoreIDs = linkedIDs(id, links(h, end.Order+1))
 	calls := t.collect(h)
 	t.Total = len(calls)
 	if from < 0 {
@@ -69,17 +69,17 @@ func Read(h *history.History, id string, from, size int) Timeline {
 		}
 		t.Entries = append(t.Entries, newEntry(&window[i], before, traits))
 	}
-	t.Traits, t.PartialTraits = traits.JSON(), t.PartialTraits || traits.over
+	t.Traits, t.PartialTraits = traits.JSON(), t.PartialTraits || traits.truncated
 	return t
 }
 
 // collect returns the user's calls in the order in which they happened.
 func (t *Timeline) collect(h *history.History) []history.Item {
-	mine := textsOf(t.IDs)
+	mine := idSet(t.IDs)
 	var calls []history.Item
 	h.Scan(t.End+1, func(i *history.Item) bool {
 		switch {
-		case !isOf(i.Call(), mine):
+		case !hasID(i.Call(), mine):
 		case len(calls) == MaxCalls:
 			t.Older++
 		default:
@@ -101,7 +101,7 @@ func (t *Timeline) traitsBefore(calls []history.Item) *Traits {
 			identifies = append(identifies, &calls[i].Record.Call)
 		}
 	}
-	skipped := max(0, len(identifies)-maxIdentifies)
+	skipped := max(0, len(identifies)-maxIdentifyCalls)
 	t.PartialTraits = skipped > 0 || t.Older > 0
 	traits := &Traits{}
 	for _, c := range identifies[skipped:] {
@@ -124,7 +124,7 @@ func newEntry(i, before *history.Item, traits *Traits) Entry {
 		return e
 	}
 	if l, ok := linkOf(&i.Record.Call); ok {
-		e.Joins = &l
+		e.Link = &l
 	}
 	if isIdentify(i) {
 		e.Traits = traits.apply(i.Record.Call.Body)
@@ -147,10 +147,10 @@ func CountSince(h *history.History, id string, order int64) (n int) {
 	if end.Order <= order || id == "" {
 		return 0
 	}
-	ids, _ := join(id, links(h, end.Order+1))
-	mine := textsOf(ids)
+	ids, _ := linkedIDs(id, links(h, end.Order+1))
+	mine := idSet(ids)
 	h.Scan(end.Order+1, func(i *history.Item) bool {
-		if i.Order > order && isOf(i.Call(), mine) {
+		if i.Order > order && hasID(i.Call(), mine) {
 			n++
 		}
 		return i.Order > order
@@ -158,7 +158,7 @@ func CountSince(h *history.History, id string, order int64) (n int) {
 	return n
 }
 
-func textsOf(ids []ID) map[string]bool {
+func idSet(ids []ID) map[string]bool {
 	texts := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		texts[id.ID] = true
@@ -167,6 +167,6 @@ func textsOf(ids []ID) map[string]bool {
 }
 
 // isOf reports whether a call names one of the ids.
-func isOf(c *tracking.Call, ids map[string]bool) bool {
+func hasID(c *tracking.Call, ids map[string]bool) bool {
 	return ids[c.UserID] || ids[c.AnonymousID] || ids[c.PreviousID]
 }

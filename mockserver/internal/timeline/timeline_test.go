@@ -48,7 +48,7 @@ func messageIDs(tl timeline.Timeline) (ids []string) {
 	return ids
 }
 
-func TestReadPutsCallsInTheOrderInWhichTheyHappened(t *testing.T) {
+func TestReadOrdersCallsByTime(t *testing.T) {
 	w := newWorld(t)
 	w.add(0, `"type":"page","anonymousId":"a1"`)
 	w.add(time.Minute, `"type":"track","event":"X","userId":"somebody else"`)
@@ -69,12 +69,12 @@ func TestReadPutsCallsInTheOrderInWhichTheyHappened(t *testing.T) {
 		}
 		assert.Equal(t, []time.Duration{0, 30 * time.Minute, 30 * time.Minute, 74 * time.Hour}, gaps)
 		assert.Equal(t, []time.Duration{0, 48 * time.Hour, 0, 0}, late)
-		assert.Nil(t, tl.Entries[0].Joins)
-		assert.Equal(t, "a1", tl.Entries[2].Joins.Before)
+		assert.Nil(t, tl.Entries[0].Link)
+		assert.Equal(t, "a1", tl.Entries[2].Link.Before)
 	}
 }
 
-func TestReadShowsAWindow(t *testing.T) {
+func TestReadWindow(t *testing.T) {
 	w := newWorld(t)
 	for i := range 25 {
 		w.add(time.Duration(i)*time.Second, fmt.Sprintf(`"type":"identify","userId":"ada","traits":{"n":%d}`, i))
@@ -100,18 +100,18 @@ func TestReadShowsAWindow(t *testing.T) {
 	}
 }
 
-func TestReadOfNobody(t *testing.T) {
+func TestReadUnknownID(t *testing.T) {
 	w := newWorld(t)
 	w.add(0, `"type":"track","event":"X","userId":"ada"`)
 	for _, id := range []string{"", "nobody"} {
 		tl := timeline.Read(w.h, id, -1, 10)
 		assert.Empty(t, tl.Entries)
 		assert.Zero(t, tl.Total)
-		assert.Equal(t, 1, tl.Kept)
+		assert.Equal(t, 1, tl.Retained)
 	}
 }
 
-func TestReadHasRejectedCallsThatNameTheUser(t *testing.T) {
+func TestReadIncludesRejectedCalls(t *testing.T) {
 	w := newWorld(t)
 	w.add(0, `"type":"track","event":"X","userId":"ada"`)
 	w.h.Observe(tracking.Rejection{Source: "web", ReceivedAt: start.Add(time.Minute), Body: []byte(`{"type":"track","userId":"ada"}`), Code: tracking.CodeNoEvent})
@@ -122,8 +122,8 @@ func TestReadHasRejectedCallsThatNameTheUser(t *testing.T) {
 	assert.Equal(t, time.Minute, tl.Entries[1].Gap)
 }
 
-// TestReadCountsWhatItLeavesOut of a user who has very many calls.
-func TestReadCountsWhatItLeavesOut(t *testing.T) {
+// TestReadCountsOmittedCalls of a user who has very many calls.
+func TestReadCountsOmittedCalls(t *testing.T) {
 	w := newWorld(t)
 	var calls []tracking.Call
 	for i := range timeline.MaxCalls + 7 {
@@ -151,8 +151,8 @@ func TestCountSince(t *testing.T) {
 	assert.Zero(t, timeline.CountSince(w.h, "", 0))
 }
 
-// TestTraitsAsTheyStood: each identify call says what it changed.
-func TestTraitsAsTheyStood(t *testing.T) {
+// TestTraitsHistory: each identify call says what it changed.
+func TestTraitsHistory(t *testing.T) {
 	for name, c := range map[string]struct {
 		traits []string // of identify calls, one after another; "" for none
 		want   []string // of the last: path kind first second
@@ -192,8 +192,8 @@ func TestTraitsAsTheyStood(t *testing.T) {
 	}
 }
 
-// TestTraitsAreBounded: anyone can send traits with names that nobody had before.
-func TestTraitsAreBounded(t *testing.T) {
+// TestTraitsAreLimited: anyone can send traits with names that nobody had before.
+func TestTraitsAreLimited(t *testing.T) {
 	w := newWorld(t)
 	for i := range 20 {
 		many := map[string]string{}

@@ -11,11 +11,11 @@ import (
 // Traits are those of a user: identify calls set them, and leave those that they do not
 // mention as they were.
 type Traits struct {
-	names  []string // in the order in which they were first set
-	keys   map[string][]byte
-	values map[string][]byte
-	size   int  // of keys and values, in bytes
-	over   bool // some were left out, as they would take more than maxTraits
+	names     []string // in the order in which they were first set
+	keys      map[string][]byte
+	values    map[string][]byte
+	size      int  // of keys and values, in bytes
+	truncated bool // some were left out, as they would take more than maxTraits
 }
 
 const (
@@ -36,7 +36,7 @@ type Changes struct {
 // apply sets the traits of an identify call, and returns what that changes.
 func (t *Traits) apply(body []byte) *Changes {
 	traits := traitsOf(body)
-	d, err := pathdiff.Compare(t.standing(traits), traits)
+	d, err := pathdiff.Compare(t.current(traits), traits)
 	if err != nil {
 		return nil // it has no traits
 	}
@@ -64,7 +64,7 @@ func (t *Traits) set(traits []byte) {
 			size += len(m.Key)
 		}
 		if size > maxTraits {
-			t.over = true
+			t.truncated = true
 			continue
 		}
 		if !known {
@@ -77,7 +77,7 @@ func (t *Traits) set(traits []byte) {
 
 // standing returns an object of those traits that stand and that others, an object, would
 // set.
-func (t *Traits) standing(others []byte) []byte {
+func (t *Traits) current(others []byte) []byte {
 	var out bytes.Buffer
 	out.WriteByte('{')
 	seen := map[string]bool{}

@@ -15,15 +15,15 @@ import (
 // take takes a request that brings calls: a batch, or where typ is not empty one call
 // of that type. It returns nil once every good call in it is stored, else what is to
 // be answered.
-func (h *Handler) take(r *http.Request, typ string) *requestError {
+func (h *Handler) receive(r *http.Request, typ string) *requestError {
 	body := newBody()
 	defer body.release()
 	keys := WriteKeysOf(r)
 	if refused := body.readRequest(r, h.config.Limits.BodyBytes); refused != nil {
-		refused.body = h.keptOf(body.Bytes(), keys)
+		refused.body = h.redactedBody(body.Bytes(), keys)
 		return refused
 	}
-	return h.takeBody(r, body, typ, keys, r.Header)
+	return h.processBody(r, body, typ, keys, r.Header)
 }
 
 // retryCount returns how many requests with the same calls came before this one, as it
@@ -40,17 +40,17 @@ func retryCount(header http.Header) int {
 	return int(n)
 }
 
-// takeBody takes the calls of a body that has been read. header is that of the request,
+// processBody takes the calls of a body that has been read. header is that of the request,
 // or nil where it says nothing of them.
-func (h *Handler) takeBody(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
-	refused := h.takeCalls(r, body, typ, keys, header)
+func (h *Handler) processBody(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
+	refused := h.processCalls(r, body, typ, keys, header)
 	if refused != nil {
-		refused.body, refused.library = h.keptOf(body.Bytes(), keys), body.post.library()
+		refused.body, refused.library = h.redactedBody(body.Bytes(), keys), body.post.library()
 	}
 	return refused
 }
 
-func (h *Handler) takeCalls(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
+func (h *Handler) processCalls(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
 	p := &body.post
 	if refused := p.parse(body.Bytes(), typ, h.config.Limits); refused != nil {
 		return refused
@@ -71,7 +71,7 @@ func (h *Handler) takeCalls(r *http.Request, body *requestBody, typ string, keys
 	retries, trace := retryCount(header), tracecontext.Of(header)
 	for _, b := range s.batches {
 		b.RetryCount, b.Trace = retries, trace
-		if refused := h.store(r.Context(), b, s.held()); refused != nil {
+		if refused := h.store(r.Context(), b, s.heldBytes()); refused != nil {
 			return refused
 		}
 	}

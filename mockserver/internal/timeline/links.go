@@ -62,7 +62,7 @@ func links(h *history.History, end int64) []Link {
 // join returns the ids that links join to the first, at most MaxIDs: first those that one
 // link joins to it, then those that two do, and so on. The second result reports whether
 // there are more.
-func join(first string, links []Link) (ids []ID, more bool) {
+func linkedIDs(first string, links []Link) (ids []ID, more bool) {
 	ids = []ID{{ID: first}}
 	known := map[string]bool{first: true}
 	for n := 0; n < len(ids); {

@@ -40,7 +40,7 @@ const mixedCalls = `{"sentAt":"2026-01-31T12:00:01Z","context":{"app":{"version"
 	{"type":"identify","userId":"u","messageId":"3","traits":{"a":"bad"},"properties":{}},
 	{"type":"page","userId":"u","messageId":"4","properties":null,"traits":{"a":"bad"}}]}`
 
-func TestCallsAreHeldAgainstPlans(t *testing.T) {
+func TestPlanViolations(t *testing.T) {
 	ids := func(calls []tracking.Call) (ids []string) {
 		for _, c := range calls {
 			ids = append(ids, c.ID)
@@ -79,7 +79,7 @@ func TestCallsAreHeldAgainstPlans(t *testing.T) {
 	assert.Empty(t, strict.Stored())
 }
 
-func TestViolationsAreToldOnce(t *testing.T) {
+func TestViolationsAreReportedOnce(t *testing.T) {
 	var refuse error
 	in := newIngest(func(c *ingest.Config) {
 		c.Plans = strictJudge(false, "told")

@@ -41,8 +41,8 @@ const (
 // sources that get some.
 type reports struct{ batches []event.Batch }
 
-// reportCalls is how many of them are in a batch.
-const reportCalls = 500
+// maxReportBatch is how many of them are in a batch.
+const maxReportBatch = 500
 
 // add adds a call for each violation of another. They are named for that, so that they are
 // taken once if it comes again.
@@ -56,7 +56,7 @@ func (r *reports) add(source string, of *tracking.Call) {
 // batch returns one that is not full.
 func (r *reports) batch(source string, receivedAt time.Time) *event.Batch {
 	for i := range r.batches {
-		if b := &r.batches[i]; b.Source == source && len(b.Calls) < reportCalls {
+		if b := &r.batches[i]; b.Source == source && len(b.Calls) < maxReportBatch {
 			return b
 		}
 	}
