@@ -17,46 +17,44 @@ import (
 )
 
 const (
-	// maxGroups bounds the groups of failures, and those of what was rejected and refused.
+	// maxGroups limits the groups of failures, and the groups of rejections and refusals.
 	maxGroups = 200
-	// othersKey is that of the record of groups that made room. No ID is like it.
+	// othersKey is the record key of the evicted groups. It differs from all group IDs.
 	othersKey = "others"
 )
 
-// Causes are the groups of what went wrong. Its methods may be called from many
-// goroutines at once.
+// Causes groups failures, rejections and refusals by cause. It is safe for concurrent use.
 type Causes struct {
 	persister *persist.Persister[record]
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	since   time.Time
 	failed  groups
-	refused groups // and rejected
+	refused groups // rejections and refusals
 }
 
-// groups are those of failures, or of refusals.
 type groups struct {
 	byKey  map[Key]*group
 	others Others
 }
 
-// Others are groups that made room.
+// Others counts evicted groups.
 type Others struct {
-	Groups int   `json:"groups"` // how many
-	Calls  int64 `json:"calls"`  // what they had counted: attempts that failed, calls and requests
+	Groups int   `json:"groups"` // number of groups
+	Calls  int64 `json:"calls"`  // their failed attempts, calls and requests
 }
 
-// A Report is what went wrong.
+// A Report lists all groups.
 type Report struct {
-	Since   time.Time `json:"since"`   // when counting began, perhaps by an earlier process
-	Failed  []Group   `json:"failed"`  // the most frequent of the last hour first
-	Refused []Group   `json:"refused"` // and rejected, in the same order
-	// OtherFailed and OtherRefused are groups that are not listed any more.
+	Since   time.Time `json:"since"`   // start of counting, possibly in a previous run
+	Failed  []Group   `json:"failed"`  // most frequent of the last hour first
+	Refused []Group   `json:"refused"` // rejections and refusals, in the same order
+	// OtherFailed and OtherRefused count the evicted groups.
 	OtherFailed  Others `json:"otherFailed"`
 	OtherRefused Others `json:"otherRefused"`
 }
 
-// New returns groups that begin now.
+// New returns an empty Causes.
 func New() *Causes {
 	return &Causes{
 		persister: persist.New[record]("causes", "the groups of problems", recordVersion),
@@ -97,7 +95,8 @@ func (c *Causes) addAttempt(a *tracking.Attempt) {
 	g.sample = Sample{Message: text.Cut(maxMessage, message), Status: a.Status, Answer: strings.ToValidUTF8(string(answer), "\uFFFD")}
 }
 
-// addFailed counts a call that was given up. Its attempt was told before.
+// addFailed counts a call that failed permanently. addAttempt has already counted its last
+// attempt.
 func (c *Causes) addFailed(e *tracking.Ended) {
 	key := Key{Kind: Failed, Destination: e.Destination, Cause: Of(e.Reason)}
 	c.mu.Lock()
@@ -113,7 +112,7 @@ func (c *Causes) addFailed(e *tracking.Ended) {
 	g.senders.add(e.At, e.Source, tracking.Sender{Library: libraryOf(e.Call)}, 1)
 }
 
-// addRefused counts n calls or requests.
+// addRefused counts n rejected calls or refused requests.
 func (c *Causes) addRefused(key Key, at time.Time, n int, sample Sample, from tracking.Sender) {
 	sample.Message = text.Cut(maxMessage, sample.Message)
 	c.mu.Lock()
@@ -125,7 +124,7 @@ func (c *Causes) addRefused(key Key, at time.Time, n int, sample Sample, from tr
 	g.sample = sample
 }
 
-// libraryOf returns which library made a call, as far as it says.
+// libraryOf returns the library that made a call, or "" if it is unknown.
 func libraryOf(c *tracking.Call) string {
 	if c == nil {
 		return ""
@@ -133,8 +132,7 @@ func libraryOf(c *tracking.Call) string {
 	return fields.Library(fields.Find(c.Body, fields.Context))
 }
 
-// of returns the group of a key, and makes it where there is none. The lock is held, also
-// by those that follow.
+// group returns the group of a key, and creates it if it is missing. The lock must be held.
 func (c *Causes) group(gs *groups, key Key) *group {
 	if g := gs.byKey[key]; g != nil {
 		return g
@@ -147,7 +145,7 @@ func (c *Causes) group(gs *groups, key Key) *group {
 	return g
 }
 
-// evictQuietest makes room for another group.
+// evictQuietest removes the group with the oldest last event. The lock must be held.
 func (c *Causes) evictQuietest(gs *groups) {
 	var quietest *group
 	for _, g := range gs.byKey {
@@ -166,7 +164,7 @@ func (c *Causes) remove(gs *groups, g *group) {
 	c.persister.MarkChanged(g.id)
 }
 
-// Forget forgets what failed at a destination: another may get its name.
+// Delete removes the failures of a destination, because another one may get its name.
 func (c *Causes) Delete(destination string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +176,7 @@ func (c *Causes) Delete(destination string) {
 	}
 }
 
-// Report returns what went wrong, as it is now.
+// Report returns the current groups.
 func (c *Causes) Report() Report {
 	now := time.Now()
 	c.mu.Lock()
@@ -190,7 +188,7 @@ func (c *Causes) Report() Report {
 	}
 }
 
-// view returns the groups as they are now, the most frequent first.
+// view returns copies of the groups, most frequent first.
 func (gs *groups) view(now time.Time) []Group {
 	views := make([]Group, 0, len(gs.byKey))
 	for _, g := range gs.byKey {

@@ -56,10 +56,9 @@ func FuzzOf(f *testing.F) {
 	})
 }
 
-// mayBeCut reports whether a reason may be cut.
 func mayBeCut(reason string) bool { return len(reason) > 300 }
 
-// failing is an attempt at a call that a webhook answered, n telling it from others.
+// failedAttempt returns an attempt at call n that the webhook answered with an error.
 func failedAttempt(n int, answer string) tracking.Attempt {
 	return tracking.Attempt{
 		CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm",
@@ -69,7 +68,7 @@ func failedAttempt(n int, answer string) tracking.Attempt {
 	}
 }
 
-// givenUp is what follows.
+// failedCall returns the event that follows failedAttempt.
 func failedCall(n int, answer string) tracking.Ended {
 	return tracking.Ended{CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm", At: time.Now(), Attempt: 1,
 		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "https://h/: answered 400 (Bad Request): " + answer}}

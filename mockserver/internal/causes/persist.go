@@ -11,20 +11,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Start reads what an earlier process wrote to a store, and writes what changes from now
-// on. It returns at once; Stop follows. Failures at destinations that isDestination does
-// not know are forgotten.
+// Start restores the groups from a store in the background, and saves changes until Stop
+// is called. Failures of destinations that isDestination rejects are not restored.
 func (c *Causes) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
 	c.persister.Start(store, log, records{c, isDestination})
 }
 
-// Stop writes what has changed. Nothing is written if Start was not called.
+// Stop saves all changes. It does nothing if Start was not called.
 func (c *Causes) Stop() { c.persister.Stop() }
 
-// recordVersion is that of what is written. Records of another are start anew.
+// recordVersion is the version of the stored format.
 const recordVersion = 1
 
-// A record is a group as it is written, or those that made room.
+// A record is a stored group, or the counts of evicted groups.
 type record struct {
 	persist.Header
 	Since         time.Time    `json:"since"`
@@ -33,8 +32,8 @@ type record struct {
 	OthersRefused Others       `json:"othersRefused,omitzero"`
 }
 
-// A groupRecord is a group as it is written. Addresses of senders, and messages and
-// answers in the words of one case are not: they may tell of a person.
+// A groupRecord is a stored group. It omits sender addresses, messages and responses,
+// because these may contain personal data.
 type groupRecord struct {
 	Key
 	First    time.Time     `json:"first"`
@@ -47,22 +46,22 @@ type groupRecord struct {
 	Others   int64         `json:"otherSenders,omitempty"`
 }
 
-// A counterRecord is a counter as it is written: slots that are not empty, with their
-// counts, the oldest first.
+// A counterRecord is a stored counter: the slots that are not empty, oldest first, as
+// pairs of slot number and count.
 type counterRecord struct {
 	Minutes  [][2]int64 `json:"minutes,omitempty"`
 	Quarters [][2]int64 `json:"quarters,omitempty"`
 	Total    int64      `json:"total"`
 }
 
-// records are those of groups, by their IDs.
+// records implements persist.Records. The keys are group IDs.
 type records struct {
 	*Causes
 	isDestination func(string) bool
 }
 
-// Restore implements persist.Records. Where a record cannot be read, no count would be of
-// all that happened since the first one: then all begin anew.
+// Restore implements persist.Records. If a record is unreadable, all counts start again:
+// otherwise Report.Since would be wrong for the lost group.
 func (rs records) Restore(stored map[string]record, damaged bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -131,7 +130,7 @@ func (o *Others) add(other Others) {
 	o.Calls += other.Calls
 }
 
-// record copies a group.
+// record returns the stored form of a group.
 func (g *group) record() *groupRecord {
 	r := &groupRecord{
 		Key: g.Key, First: g.first.UTC(), Last: g.last.UTC(), Attempts: g.attempts.record(), Calls: g.calls.record(),
@@ -149,7 +148,7 @@ func (g *group) record() *groupRecord {
 	return r
 }
 
-// merge adds what an earlier process wrote.
+// merge adds a stored group.
 func (g *group) merge(r *groupRecord) {
 	if g.last.IsZero() {
 		g.sample = Sample{Message: r.Cause, Status: r.Status}
@@ -175,7 +174,7 @@ func (c *counter) record() counterRecord {
 	return counterRecord{slots(c.byMinute[:], c.minute), slots(c.byQuarter[:], c.quarter), c.total}
 }
 
-// slots returns the slots of a ring that are not empty, the oldest first.
+// slots returns the slots that are not empty, oldest first.
 func slots(ring []uint32, newest int64) (found [][2]int64) {
 	for at := newest - int64(len(ring)) + 1; at <= newest; at++ {
 		if n := ring[slotIndex(ring, at)]; n > 0 {

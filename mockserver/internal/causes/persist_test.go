@@ -22,7 +22,7 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// start returns causes that are kept in a store, and have been read from it.
+// start returns a Causes that has been restored from a store.
 func start(store state.Store, isDestination func(string) bool) *causes.Causes {
 	c := causes.New()
 	c.Start(store, quiet(), isDestination)
@@ -128,7 +128,7 @@ func TestEvictedGroupsAreCountedAcrossRestarts(t *testing.T) {
 	})
 }
 
-// TestUnsavedRecordsAreNotDeleted: groups that made room before may be many.
+// TestUnsavedRecordsAreNotDeleted checks that evicting unsaved groups costs no I/O.
 func TestUnsavedRecordsAreNotDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &deleteCounter{Store: state.NewMemory()}
@@ -153,7 +153,7 @@ func TestUnsavedRecordsAreNotDeleted(t *testing.T) {
 	})
 }
 
-// A deleteCounter counts what is removed.
+// A deleteCounter counts calls of Delete.
 type deleteCounter struct {
 	state.Store
 	n atomic.Int64
@@ -164,8 +164,8 @@ func (s *deleteCounter) Delete(ctx context.Context, key string) error {
 	return s.Store.Delete(ctx, key)
 }
 
-// TestLastSeenOfSendersSurvivesRestart: as it is written it stands for several addresses, and
-// what is read may be older than what came since the start.
+// TestLastSeenOfSendersSurvivesRestart: a stored sender stands for several addresses, and
+// may have been seen before or after the senders counted since the start.
 func TestLastSeenOfSendersSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
@@ -195,8 +195,7 @@ func TestLastSeenOfSendersSurvivesRestart(t *testing.T) {
 	})
 }
 
-// TestUnreadableRecordResetsAllGroups: the time since when they count must be
-// true of each.
+// TestUnreadableRecordResetsAllGroups: Report.Since must be true for every group.
 func TestUnreadableRecordResetsAllGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()

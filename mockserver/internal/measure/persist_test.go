@@ -19,7 +19,7 @@ import (
 
 func anyName(string) bool { return true }
 
-// start returns measures that are kept in a store, and have been read from it.
+// start returns a Destinations that has been restored from a store.
 func start(store state.Store) *measure.Destinations {
 	d := measure.New()
 	d.Start(store, slog.New(slog.DiscardHandler), anyName)
@@ -67,7 +67,6 @@ func TestMeasuresSurviveRestart(t *testing.T) {
 	})
 }
 
-// TestOnlyChangedRecordsAreSaved, each minute.
 func TestOnlyChangedRecordsAreSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &countingStore{Store: state.NewMemory()}
@@ -133,7 +132,7 @@ func TestDeletedDestinationsAreNotStored(t *testing.T) {
 	})
 }
 
-// TestUnreadableRecordIsLoggedAndReset, at once and with later attempts.
+// TestUnreadableRecordIsLoggedAndReset checks the counts before and after another restart.
 func TestUnreadableRecordIsLoggedAndReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A blockedStore lists its keys only once it is let.
+// A blockedStore blocks Keys until release is closed.
 type blockedStore struct {
 	state.Store
 	release chan struct{}
@@ -30,7 +30,7 @@ func (s *blockedStore) Keys(ctx context.Context, prefix string) ([]string, error
 	return s.Store.Keys(ctx, prefix)
 }
 
-// An owner counts things that have names.
+// An owner is a package that counts things by name.
 type owner struct {
 	stop          func()
 	count, delete func(name string)
@@ -74,7 +74,8 @@ func attempt(destination string) tracking.Attempt {
 	return tracking.Attempt{Destination: destination, Attempt: webhook.Attempt{Time: time.Now(), Verdict: webhook.Permanent, Status: 400}}
 }
 
-// TestDeletionBeforeRestore: the name may have been given to another meanwhile.
+// TestDeletionBeforeRestore deletes a name before its stored record is restored: another
+// destination may have the name by then.
 func TestDeletionBeforeRestore(t *testing.T) {
 	for name, start := range owners {
 		t.Run(name, func(t *testing.T) {
