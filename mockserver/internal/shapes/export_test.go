@@ -19,7 +19,7 @@ func TestSchema(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{
 	  "$schema": "https://json-schema.org/draft/2020-12/schema",
-	  "title": "Order Completed", "description": "As 21 of 21 calls of source web have it.",
+	  "title": "Order Completed", "description": "Learned from 21 of 21 calls of source web.",
 	  "type": "object", "required": ["type", "event", "properties"],
 	  "properties": {
 	    "type": {"const": "track"}, "event": {"const": "Order Completed"},

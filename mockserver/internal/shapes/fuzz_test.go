@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// FuzzShapes tells of calls with any properties: counts stay in proportion, what is
-// exported is JSON, what is found in a sketch is in a call, and a restart keeps it.
+// FuzzShapes checks, for arbitrary properties, that counts are consistent, exports are valid
+// JSON, values of a sketch occur in the calls, and a restart changes nothing.
 func FuzzShapes(f *testing.F) {
 	f.Add(`{"a":1,"b":[{"c":"x"},null],"a":"2"}`, `{"a":"\ud800","":{"":[]}}`, "E")
 	f.Add(`{"a.b":{"[]":1},"\u0000[]":[1]}`, `{"total":1e400,"t":"2026-11-23T12:00:00Z"}`, "order_completed")

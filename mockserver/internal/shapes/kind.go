@@ -7,7 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// A kind is what a value is: its type and, of a string, the form that it has.
+// A kind is the type of a value and, for strings, their format.
 type kind uint8
 
 const (
@@ -21,14 +21,14 @@ const (
 	uuidKind
 	emailKind
 	uriKind
-	digitsKind // a number in a string
+	digitsKind // a string that contains a number
 	objectKind
 	arrayKind
 	kinds
 )
 
-// kindNames are the types of kinds as JSON Schema names them, and their forms, which are
-// its formats but for number.
+// kindNames are the type and format of each kind. All names but the format "number" are
+// from JSON Schema.
 var kindNames = [kinds]struct{ typ, format string }{
 	nullKind: {"null", ""}, booleanKind: {"boolean", ""}, integerKind: {"integer", ""}, numberKind: {"number", ""},
 	textKind: {"string", ""}, dateTimeKind: {"string", "date-time"}, dateKind: {"string", "date"}, uuidKind: {"string", "uuid"},
@@ -36,7 +36,7 @@ var kindNames = [kinds]struct{ typ, format string }{
 	objectKind: {"object", ""}, arrayKind: {"array", ""},
 }
 
-// kindOf tells what a value is, which is valid JSON.
+// kindOf returns the kind of a value. raw must be valid JSON.
 func kindOf(raw []byte) kind {
 	switch raw[0] {
 	case 'n':
@@ -56,9 +56,9 @@ func kindOf(raw []byte) kind {
 	return integerKind
 }
 
-const maxFormatted = 300 // bytes of a string that may have another form than text
+const maxFormatted = 300 // longer strings have no format, in bytes
 
-// formatOf tells what a string is, from what stands between its quotes.
+// formatOf returns the kind of a string without its quotes.
 func formatOf(s []byte) kind {
 	if len(s) == 0 || len(s) > maxFormatted {
 		return textKind
@@ -112,8 +112,7 @@ func timeFormat(s []byte) kind {
 	return textKind
 }
 
-// isEmail reports whether s looks like an address: one @ with a name before it and a
-// host with a dot behind it.
+// isEmail reports whether s looks like an address: a name, one @, and a host with a dot.
 func isEmail(s []byte) bool {
 	name, host, found := bytes.Cut(s, []byte("@"))
 	dot := bytes.LastIndexByte(host, '.')

@@ -36,7 +36,7 @@ func (s *Shapes) Observe(e event.Event) {
 	}
 }
 
-// add counts a call, and looks at it if there are tokens for it.
+// add counts a call, and samples it if enough tokens are left.
 func (s *Shapes) add(e *sketch, c *tracking.Call, now time.Time) {
 	at := c.ReceivedAt.UnixMilli()
 	e.calls++
@@ -52,24 +52,24 @@ func (s *Shapes) add(e *sketch, c *tracking.Call, now time.Time) {
 	}
 }
 
-// A look is one at a call.
+// A sampler reads one call.
 type sampler struct {
 	*sketch
 	call *tracking.Call
 	at   int64
 
-	id     string // of the call, once it was copied
-	values int    // that were looked at
+	id     string // messageId of the call, once it is copied
+	values int    // number of sampled values
 	whole  bool
 }
 
-// look looks at a call of the sketch's event.
+// sample reads a call of the sketch's event.
 func (s *sketch) sample(c *tracking.Call, at int64) {
 	s.sampled++
 	l := sampler{sketch: s, call: c, at: at, whole: true}
 	wanted := fields.Describing(c.Type)
 	scanner := jsonscan.New(c.Body)
-	_ = scanner.Object(func(key []byte) error { // the body was checked when it came
+	_ = scanner.Object(func(key []byte) error { // the body was validated on arrival
 		if fields.Of(key) == wanted && scanner.Kind() == '{' {
 			return l.object(scanner, &s.root, 1)
 		}
@@ -160,17 +160,17 @@ func (l *sampler) messageID() string {
 }
 
 const (
-	// tokensPerSecond is how many tokens come back in a second, and maxTokens how many
-	// there are at most. A look takes one, and one more for each tokenBytes of the call.
+	// tokensPerSecond is the refill rate, and maxTokens the capacity. A sample costs one
+	// token, and one more per tokenBytes of the call.
 	tokensPerSecond = 2000
 	maxTokens       = 8000
 	tokenBytes      = 2048
-	// fewSamples is how many calls of an event a second may have the third quarter of the
-	// tokens. The last is for the first call of each.
+	// The third quarter of the tokens is reserved for events with fewer than fewSamples
+	// samples in this second, the last quarter for events without any.
 	fewSamples = 8
 )
 
-// tokens bound the work of looking at calls.
+// tokens limit the rate of samples.
 type tokens struct {
 	spent float64
 	at    time.Time
@@ -181,14 +181,14 @@ func (t *tokens) refill(now time.Time) {
 	t.at = now
 }
 
-// take takes tokens for a call of an event of which so many were looked at in this second,
-// if there are enough: the fewer they are, the more tokens may be spent.
-func (t *tokens) take(n float64, looks int) bool {
+// take takes n tokens if enough are left. samples is the number of samples of the event in
+// this second.
+func (t *tokens) take(n float64, samples int) bool {
 	most := float64(maxTokens)
 	switch {
-	case looks >= fewSamples:
+	case samples >= fewSamples:
 		most *= 0.5
-	case looks > 0:
+	case samples > 0:
 		most *= 0.75
 	}
 	if t.spent+n > most {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// Start reads what an earlier process wrote to a store, and writes what changes from now
-// on. It returns at once; Stop follows.
+// Start restores the sketches from a store in the background, and saves changes until Stop
+// is called.
 func (s *Shapes) Start(store state.Store, log *slog.Logger) {
 	s.mu.Lock()
 	s.persistent = true
@@ -19,14 +19,13 @@ func (s *Shapes) Start(store state.Store, log *slog.Logger) {
 	s.persister.Start(store, log, segments{s})
 }
 
-// Stop writes what has changed. Nothing is written if Start was not called.
+// Stop saves all changes. It does nothing if Start was not called.
 func (s *Shapes) Stop() { s.persister.Stop() }
 
-// segments are the records of sketches: the keys are numbers.
+// segments implements persist.Records. The keys are segment numbers.
 type segments struct{ *Shapes }
 
-// Restore implements persist.Records: it adds segments to what came meanwhile, and gives
-// each sketch its place.
+// Restore implements persist.Records. It assigns a slot to each sketch.
 func (s segments) Restore(stored map[string]segment, _ bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +96,7 @@ func (s segments) Record(key string) (segment, bool) {
 	}
 	for place := range segmentEvents {
 		slot := int(number)*segmentEvents + place
-		s.mu.Lock() // for each anew, so that no request waits for all
+		s.mu.Lock() // for each sketch separately, to keep requests from waiting
 		one.Since = s.since.UTC()
 		if slot < len(s.slots) && s.slots[slot] != nil {
 			e := s.slots[slot]

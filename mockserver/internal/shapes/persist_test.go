@@ -24,7 +24,7 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// start returns shapes that keep what they know in a store, and have read it.
+// start returns a Shapes that has been restored from a store.
 func start(store state.Store, log *slog.Logger) *shapes.Shapes {
 	s := shapes.New()
 	s.Start(store, log)
@@ -71,7 +71,6 @@ func TestShapesSurviveRestart(t *testing.T) {
 	})
 }
 
-// TestCallsBeforeRestoreAreAdded has the store answer late.
 func TestCallsBeforeRestoreAreAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{Store: state.NewMemory()}
@@ -103,7 +102,7 @@ func TestCallsBeforeRestoreAreAdded(t *testing.T) {
 	})
 }
 
-// A slowStore answers late, or not at all.
+// A slowStore delays Keys, or fails.
 type slowStore struct {
 	state.Store
 	wait atomic.Int64
@@ -236,9 +235,9 @@ func TestOnlyChangedRecordsAreSaved(t *testing.T) {
 	})
 }
 
-// TestDeletionDuringSave, whichever comes first.
+// TestDeletionDuringSave deletes an event before, during and after a save.
 func TestDeletionDuringSave(t *testing.T) {
-	var b strings.Builder // of which to copy takes a while
+	var b strings.Builder // many properties, to slow down copying
 	for i := range 100 {
 		fmt.Fprintf(&b, `"p%d":"%d",`, i, i)
 	}
@@ -263,7 +262,7 @@ func TestDeletionDuringSave(t *testing.T) {
 		})
 		s.Stop()
 		forgetting.Wait()
-		s.Stop() // writes what has changed meanwhile
+		s.Stop() // saves changes made during the first Stop
 		s = shapes.New()
 		s.Start(store, quiet())
 		for s.Summary().Reading {
@@ -274,7 +273,6 @@ func TestDeletionDuringSave(t *testing.T) {
 	}
 }
 
-// TestClearBeforeRestore has the store answer late.
 func TestClearBeforeRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{Store: state.NewMemory()}
@@ -299,8 +297,7 @@ func TestClearBeforeRestore(t *testing.T) {
 	})
 }
 
-// TestDeletionBeforeRestore, also where it is not known
-// yet that there is one.
+// TestDeletionBeforeRestore deletes one event that has new calls, and one that has none.
 func TestDeletionBeforeRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{Store: state.NewMemory()}
@@ -329,7 +326,7 @@ func TestDeletionBeforeRestore(t *testing.T) {
 	})
 }
 
-// TestClearTwice, though nothing was written in between.
+// TestClearTwice clears twice without a save in between.
 func TestClearTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
@@ -338,7 +335,7 @@ func TestClearTwice(t *testing.T) {
 			track(t, s, fmt.Sprint("Event ", i), `{}`)
 		}
 		time.Sleep(time.Minute)
-		synctest.Wait() // they are written
+		synctest.Wait() // for the save
 		s.Clear()
 		track(t, s, "Between", `{}`)
 		s.Clear()
@@ -349,7 +346,7 @@ func TestClearTwice(t *testing.T) {
 	})
 }
 
-// TestPersonalValuesAreNotStored: single values and email addresses.
+// TestPersonalValuesAreNotStored checks single values and email addresses.
 func TestPersonalValuesAreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
@@ -373,7 +370,7 @@ func TestPersonalValuesAreNotStored(t *testing.T) {
 	})
 }
 
-// TestViolationMessagesAreNotStored: the words for a violation have the value.
+// TestViolationMessagesAreNotStored: a message may contain the value.
 func TestViolationMessagesAreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()

@@ -10,17 +10,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// recordVersion is that of what is written. Records of another are start anew.
+// recordVersion is the version of the stored format.
 const recordVersion = 1
 
-// A segment is a record: the sketches of a few events.
+// A segment is the stored record of a few events.
 type segment struct {
 	persist.Header
-	Since  time.Time      `json:"since"` // when counting began
+	Since  time.Time      `json:"since"` // start of counting
 	Events []sketchRecord `json:"events"`
 }
 
-// A sketchRecord is a sketch as it is written.
 type sketchRecord struct {
 	Slot       int               `json:"slot"`
 	Source     string            `json:"source"`
@@ -44,7 +43,7 @@ type violationRecord struct {
 	Call   string `json:"call,omitempty"`
 }
 
-// A nodeRecord is a node as it is written. Names are short: there are many.
+// A nodeRecord is a stored node. Its JSON names are short because there are many nodes.
 type nodeRecord struct {
 	Name      string        `json:"n,omitempty"`
 	Calls     uint64        `json:"c"`
@@ -72,20 +71,20 @@ type valueRecord struct {
 	Count uint64 `json:"c"`
 }
 
-// record copies a sketch.
+// record returns the stored form of a sketch.
 func (s *sketch) record() sketchRecord {
 	r := sketchRecord{
 		Slot: s.slot, Source: s.source, Type: s.typ, Name: s.name, Calls: s.calls, Sampled: s.sampled, FirstAt: s.firstAt, LastAt: s.lastAt,
 		Others: s.others, Cut: s.cut, Violating: s.violating, Members: s.root.records(),
 	}
 	for _, v := range s.violations {
-		v.Message = "" // it may have a value
+		v.Message = "" // it may contain a value
 		r.Violations = append(r.Violations, violationRecord{v.Violation, v.calls, v.lastAt, v.call})
 	}
 	return r
 }
 
-// records copies the members of an object, in a fixed order.
+// records returns the stored form of an object's fields, sorted by name.
 func (n *node) records() []nodeRecord {
 	var all []nodeRecord
 	for _, name := range slices.Sorted(maps.Keys(n.members)) {
@@ -113,10 +112,10 @@ func (n *node) record() nodeRecord {
 	return r
 }
 
-// isPublic reports whether a value may be written. An email address may not.
+// isPublic reports whether a value may be stored. Email addresses may not.
 func isPublic(json string) bool { return !strings.Contains(json, "@") }
 
-// merge adds what an earlier process wrote.
+// merge adds a stored sketch.
 func (s *sketch) merge(from *sketchRecord) {
 	s.root.shift(from.Sampled)
 	s.calls += from.Calls
@@ -143,17 +142,17 @@ func (s *sketch) mergeViolation(from violationRecord) {
 	}
 }
 
-// shift counts looks that were before.
-func (n *node) shift(looks uint64) {
+// shift renumbers the samples after earlier ones.
+func (n *node) shift(samples uint64) {
 	if n.calls > 0 {
-		n.firstSample += looks
-		n.lastSample += looks
+		n.firstSample += samples
+		n.lastSample += samples
 	}
 	for _, m := range n.members {
-		m.shift(looks)
+		m.shift(samples)
 	}
 	if n.items != nil {
-		n.items.shift(looks)
+		n.items.shift(samples)
 	}
 }
 

@@ -19,10 +19,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// now is when the calls of the tests come, unless they say something else.
+// now is the default receivedAt of the tests' calls.
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// call reads a call of a source.
+// call parses a call of a source.
 func call(t testing.TB, source, body string) tracking.Call {
 	t.Helper()
 	c, err := fields.ReadCall(source, []byte(body))
@@ -33,12 +33,12 @@ func call(t testing.TB, source, body string) tracking.Call {
 	return c
 }
 
-// tell tells of calls that were stored.
+// observe reports stored calls to s.
 func observe(s *shapes.Shapes, calls ...tracking.Call) {
 	s.Observe(event.Accepted{Batch: event.Batch{Source: calls[0].Source, ReceivedAt: calls[0].ReceivedAt, Calls: calls}})
 }
 
-// track tells of a track call of source web for each of the properties.
+// track observes a track call of source web for each of the properties.
 func track(t testing.TB, s *shapes.Shapes, name string, properties ...string) {
 	t.Helper()
 	for i, p := range properties {
@@ -46,7 +46,6 @@ func track(t testing.TB, s *shapes.Shapes, name string, properties ...string) {
 	}
 }
 
-// times repeats a text.
 func times(n int, text string) []string {
 	all := make([]string, n)
 	for i := range all {
@@ -62,7 +61,6 @@ func concat(all ...[]string) (joined []string) {
 	return joined
 }
 
-// one returns the only event.
 func onlyEvent(t testing.TB, s *shapes.Shapes) *shapes.Event {
 	t.Helper()
 	events := s.Events()
@@ -110,7 +108,7 @@ func TestPropertiesOfCalls(t *testing.T) {
 		"url":          `1 of 2 calls: 1 string uri "https://shop.example/x"×1`,
 		"count":        `1 of 2 calls: 1 string number "12"×1`,
 	}, got)
-	assert.Equal(t, []string{"currency", "items"}, []string{e.Properties[0].Path, e.Properties[1].Path}, "what most calls have comes first")
+	assert.Equal(t, []string{"currency", "items"}, []string{e.Properties[0].Path, e.Properties[1].Path}, "the most frequent come first")
 }
 
 func TestEventsPerCallType(t *testing.T) {
@@ -145,31 +143,31 @@ func TestAnomalies(t *testing.T) {
 		want       []string
 	}{
 		{"a string among numbers", concat(times(9, `{"quantity":2}`), times(1, `{"quantity":"2"}`)),
-			[]string{"quantity is a string in 10 % (1 of 10 values), and a number otherwise"}},
+			[]string{"quantity is usually a number, but a string in 10 % (1 of 10 values)"}},
 		{"integers and other numbers are both numbers", []string{`{"total":2}`, `{"total":2.5}`}, nil},
-		{"null is no type of its own", concat(times(9, `{"coupon":"A"}`), times(1, `{"coupon":null}`)), nil},
+		{"null is not a type", concat(times(9, `{"coupon":"A"}`), times(1, `{"coupon":null}`)), nil},
 		{"the first type is not the usual one", concat(times(1, `{"ok":"yes"}`), times(3, `{"ok":true}`)),
-			[]string{"ok is a string in 25 % (1 of 4 values), and a boolean otherwise"}},
+			[]string{"ok is usually a boolean, but a string in 25 % (1 of 4 values)"}},
 		{"three types", concat(times(8, `{"v":{}}`), times(2, `{"v":[]}`), times(1, `{"v":"x"}`)),
-			[]string{"v is an array in 18 % (2 of 11 values), and an object otherwise", "v is a string in 9.1 % (1 of 11 values), and an object otherwise"}},
+			[]string{"v is usually an object, but an array in 18 % (2 of 11 values)", "v is usually an object, but a string in 9.1 % (1 of 11 values)"}},
 		{"in an element of an array", []string{`{"items":[{"qty":1},{"qty":1},{"qty":"1"}]}`},
-			[]string{"items[].qty is a string in 33 % (1 of 3 values), and a number otherwise"}},
+			[]string{"items[].qty is usually a number, but a string in 33 % (1 of 3 values)"}},
 		{"values that differ in case", concat(times(97, `{"currency":"EUR"}`), times(3, `{"currency":"eur"}`)),
-			[]string{`currency is "eur" (3) beside "EUR" (97)`}},
+			[]string{`currency has similar values: "eur" (3) and "EUR" (97)`}},
 		{"values that differ in white space", concat(times(2, `{"plan":"Pro"}`), times(1, `{"plan":" Pro"}`)),
-			[]string{`plan is " Pro" (1) beside "Pro" (2)`}},
-		{"properties with names alike", concat(times(4, `{"userId":"a"}`), times(2, `{"userId":"a","user_id":"a"}`)),
-			[]string{"user_id (2 calls) stands beside userId (6 calls)"}},
-		{"names alike in different objects", []string{`{"id":1,"item":{"ID":1}}`}, nil},
-		{"a property that is not sent any more", concat(times(100, `{"a":1,"tax":{"rate":1}}`), times(40, `{"a":1}`)),
-			[]string{"tax was in 100 % of the calls, and is in none of the last 40 looked at"}},
-		{"a property that few have may be missing by chance", concat(slices.Concat(slices.Repeat([][]string{concat(times(1, `{"a":1,"coupon":"X"}`), times(9, `{"a":1}`))}, 10)...), times(40, `{"a":1}`)), nil},
+			[]string{`plan has similar values: " Pro" (1) and "Pro" (2)`}},
+		{"similar property names", concat(times(4, `{"userId":"a"}`), times(2, `{"userId":"a","user_id":"a"}`)),
+			[]string{"user_id (2 calls) is similar to userId (6 calls)"}},
+		{"similar names in different objects", []string{`{"id":1,"item":{"ID":1}}`}, nil},
+		{"a property that is no longer sent", concat(times(100, `{"a":1,"tax":{"rate":1}}`), times(40, `{"a":1}`)),
+			[]string{"tax was in 100 % of the calls, but is in none of the last 40 sampled calls"}},
+		{"a rare property is missing by chance", concat(slices.Concat(slices.Repeat([][]string{concat(times(1, `{"a":1,"coupon":"X"}`), times(9, `{"a":1}`))}, 10)...), times(40, `{"a":1}`)), nil},
 		{"a new property", concat(times(40, `{"a":1}`), times(100, `{"a":1,"tax":1}`)),
-			[]string{"tax is new: it was in none of the first 40 calls looked at, and since then it is in 100 %"}},
-		{"of few calls nothing is concluded", concat(times(19, `{"a":1}`), times(19, `{"a":1,"tax":1}`)), nil},
+			[]string{"tax is new: it is in none of the first 40 sampled calls, and in 100 % since then"}},
+		{"too few calls", concat(times(19, `{"a":1}`), times(19, `{"a":1,"tax":1}`)), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // at the time of its clock the calls are new
+			synctest.Test(t, func(t *testing.T) { // with its clock, the calls are new
 				s := shapes.New()
 				for i, p := range c.properties {
 					observe(s, call(t, "web", fmt.Sprintf(`{"type":"track","event":"E","messageId":"m%d","userId":"u","receivedAt":%q,"properties":%s}`, i, time.Now().UTC().Format(time.RFC3339), p)))
@@ -202,9 +200,9 @@ func TestSimilarEventNames(t *testing.T) {
 		got[e.Source+" "+e.Name] = e.Anomalies
 	}
 	assert.Equal(t, map[string][]shapes.Anomaly{
-		"web Order Completed": {{Kind: shapes.SimilarEvents, Text: "Order Completed (3 calls) stands beside orderCompleted of source ios (1 call)"}},
-		"web order_completed": {{Kind: shapes.SimilarEvents, Text: "order_completed (1 call) stands beside Order Completed (3 calls)"}},
-		"ios orderCompleted":  {{Kind: shapes.SimilarEvents, Text: "orderCompleted (1 call) stands beside Order Completed of source web (3 calls)"}},
+		"web Order Completed": {{Kind: shapes.SimilarEvents, Text: "Order Completed (3 calls) is similar to orderCompleted of source ios (1 call)"}},
+		"web order_completed": {{Kind: shapes.SimilarEvents, Text: "order_completed (1 call) is similar to Order Completed (3 calls)"}},
+		"ios orderCompleted":  {{Kind: shapes.SimilarEvents, Text: "orderCompleted (1 call) is similar to Order Completed of source web (3 calls)"}},
 		"web Signed Up":       {},
 		"ios Signed Up":       {},
 	}, got)
@@ -267,7 +265,7 @@ func TestFind(t *testing.T) {
 		assert.Equal(t, c.want, got, "%+v", c)
 	}
 	other := call(t, "web", `{"type":"track","event":"F","messageId":"m","properties":{"qty":1}}`)
-	assert.Empty(t, e.Find(&other, e.Property("qty"), "", ""), "of another event")
+	assert.Empty(t, e.Find(&other, e.Property("qty"), "", ""), "another event")
 }
 
 func TestDeleteAndClear(t *testing.T) {
@@ -281,13 +279,13 @@ func TestDeleteAndClear(t *testing.T) {
 	track(t, s, "A", `{"a":1}`)
 	again, ok := s.Event(a.ID)
 	assert.True(t, ok)
-	assert.EqualValues(t, 1, again.Calls, "it begins anew")
+	assert.EqualValues(t, 1, again.Calls, "it starts again")
 	s.Clear()
 	assert.Empty(t, s.Events())
 }
 
-// TestFrequentEventsAreSampled sends more calls of one event than are looked at,
-// and then one of another.
+// TestFrequentEventsAreSampled sends more calls of one event than are sampled, and then one
+// call of another event.
 func TestFrequentEventsAreSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := shapes.New()
@@ -302,15 +300,15 @@ func TestFrequentEventsAreSampled(t *testing.T) {
 		track(t, s, "Rare", `{"a":1}`)
 		events := s.Events()
 		require.Len(t, events, 2)
-		assert.EqualValues(t, 50_000, events[0].Calls, "all are counted")
+		assert.EqualValues(t, 50_000, events[0].Calls, "all calls are counted")
 		assert.Less(t, events[0].Sampled, uint64(10_000))
 		assert.Greater(t, events[0].Sampled, uint64(3_000))
-		assert.Equal(t, events[0].Sampled, events[0].Properties[0].Calls, "shares are of those that were looked at")
+		assert.Equal(t, events[0].Sampled, events[0].Properties[0].Calls, "shares refer to sampled calls")
 		assert.EqualValues(t, 1, events[1].Sampled)
 
 		time.Sleep(time.Minute)
 		track(t, s, "Flood", `{"n":1}`)
-		assert.Equal(t, events[0].Sampled+1, s.Events()[0].Sampled, "after a pause there are tokens again")
+		assert.Equal(t, events[0].Sampled+1, s.Events()[0].Sampled, "the tokens are refilled")
 	})
 }
 
@@ -385,7 +383,7 @@ func TestLimits(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // in the real time, the calls are old
+			synctest.Test(t, func(t *testing.T) { // with the real time, the calls are old
 				s := shapes.New()
 				c.send(s)
 				c.check(t, s)
@@ -417,8 +415,8 @@ func TestStaleEventIsEvicted(t *testing.T) {
 	})
 }
 
-// TestMemoryIsBounded has calls that need much memory for what is counted
-// of it, for more events and properties than there is room for.
+// TestMemoryIsBounded sends calls that take much memory compared with their accounted size,
+// for more events and properties than the limits allow.
 func TestMemoryIsBounded(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector needs memory of its own")
@@ -447,7 +445,7 @@ func TestMemoryIsBounded(t *testing.T) {
 					for n := range 200 {
 						observe(s, call(t, "web", fmt.Sprintf(`{"type":"track","event":"Event %d","messageId":"0190b6c3-6c6e-7000-8000-%012d","properties":%s}`, e, n, c.properties(e, n))))
 					}
-					time.Sleep(time.Second) // there are tokens again
+					time.Sleep(time.Second) // refill the tokens
 				}
 				used := heap() - before
 				t.Logf("%.1f MB", float64(used)/1e6)
@@ -458,7 +456,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// heap is how much memory is in use.
+// heap returns the used memory in bytes.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -466,8 +464,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestMemoryOfAMillionCalls has 500 events with 50 properties each, of which some have few
-// values and others many.
+// TestMemoryOfAMillionCalls observes 500 events with 50 properties each, some with few and
+// some with many values.
 func TestMemoryOfAMillionCalls(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector needs memory of its own")
@@ -500,29 +498,29 @@ func testMemoryOfAMillionCalls(t *testing.T) {
 			}
 			b.WriteString("}}")
 			c := call(t, "web", b.String())
-			batch := make([]tracking.Call, 100) // 20 × 500 × 100: a million
+			batch := make([]tracking.Call, 100) // 20 × 500 × 100 is a million
 			for i := range batch {
 				batch[i] = c
 			}
 			observe(s, batch...)
 		}
-		time.Sleep(2 * time.Second) // there are tokens again
+		time.Sleep(2 * time.Second) // refill the tokens
 	}
-	calls, looks, known := uint64(0), uint64(0), 0
+	calls, sampled, known := uint64(0), uint64(0), 0
 	for _, e := range s.Events() {
 		calls += e.Calls
-		looks += e.Sampled
+		sampled += e.Sampled
 		known += len(e.Properties)
 	}
 	used := heap() - before
-	t.Logf("%d calls, %d looked at, %d events, %d properties: %.1f MB", calls, looks, events, known, float64(used)/1e6)
+	t.Logf("%d calls, %d sampled, %d events, %d properties: %.1f MB", calls, sampled, events, known, float64(used)/1e6)
 	assert.EqualValues(t, 1_000_000, calls)
 	assert.Equal(t, events*properties, known)
 	assert.Less(t, used, int64(20<<20))
 	runtime.KeepAlive(s)
 }
 
-// BenchmarkEvents lists 500 events with 50 properties each, as the page does.
+// BenchmarkEvents lists 500 events with 50 properties each, like the Events page.
 func BenchmarkEvents(b *testing.B) {
 	s := shapes.New()
 	var properties strings.Builder
@@ -544,7 +542,7 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
-// TestSourceEvictsItsOwnEvents: those of others stay.
+// TestSourceEvictsItsOwnEvents checks that events of other sources are not evicted.
 func TestSourceEvictsItsOwnEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := shapes.New()

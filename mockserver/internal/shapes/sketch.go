@@ -11,38 +11,38 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Bounds of what is remembered.
+// Limits.
 const (
 	maxEvents        = 2000
-	maxOfSource      = 1000     // events of one source, so that it cannot take the place of all others
-	maxBytes         = 14 << 20 // of all sketches together, as they are counted
-	maxEventBytes    = 88 << 10 // of one
+	maxOfSource      = 1000     // events of one source, to leave room for others
+	maxBytes         = 14 << 20 // of all sketches, as accounted
+	maxEventBytes    = 88 << 10 // of one sketch
 	maxName          = 200      // bytes of an event's name
 	maxKey           = 100      // bytes of a property's name
 	maxMembers       = 200      // properties of one object
-	maxDepth         = 5        // of objects and arrays in each other
-	maxItems         = 20       // of an array that are looked at
-	maxSampledValues = 500      // values of a call that are looked at
-	maxValues        = 12       // different values of a property; with more they are samples
-	maxSamples       = 3        // of a property with more values
+	maxDepth         = 5        // nesting of objects and arrays
+	maxItems         = 20       // sampled elements of an array
+	maxSampledValues = 500      // sampled values of a call
+	maxValues        = 12       // distinct values of a property; if there are more, only samples are kept
+	maxSamples       = 3        // samples of such a property
 	maxValue         = 48       // bytes of a value
 	maxCallID        = 100      // bytes of a messageId
-	maxViolations    = 20       // of the plan, different ones
+	maxViolations    = 20       // distinct violations of an event
 )
 
-// About how many bytes of memory things take.
+// Approximate memory in bytes.
 const (
 	eventBytes     = 500
-	nodeBytes      = 260 // with its place in the map of the object that it is a member of
+	nodeBytes      = 260 // including its map entry
 	kindBytes      = 48
 	valueBytes     = 32
 	violationBytes = 300
 )
 
-// A key tells events apart. Of identify and group calls the name is empty.
+// A key identifies an event. For identify and group calls the name is empty.
 type key struct{ source, typ, name string }
 
-// keyOf returns the event of a call. Those of some types have none.
+// keyOf returns the event of a call. Calls of other types have none.
 func keyOf(c *tracking.Call) (key, bool) {
 	switch c.Type {
 	case "track":
@@ -55,35 +55,35 @@ func keyOf(c *tracking.Call) (key, bool) {
 	return key{}, false
 }
 
-// A sketch is what is known of an event.
+// A sketch contains the collected data of an event.
 type sketch struct {
 	key
 
-	calls           uint64 // that came
-	sampled         uint64 // of these that were looked at
-	firstAt, lastAt int64  // in milliseconds
-	root            node   // whose members are the properties
-	others          uint64 // values of properties for which there was no room
-	cut             uint64 // calls that were too large to be looked at as a whole
-	violating       uint64 // calls that are not as the plan says
+	calls           uint64 // all calls
+	sampled         uint64 // sampled calls
+	firstAt, lastAt int64  // Unix milliseconds
+	root            node   // its members are the properties
+	others          uint64 // values of properties beyond the limits
+	cut             uint64 // calls too large to be sampled completely
+	violating       uint64 // calls that violate the plan
 	violations      []violation
 
 	bytes           int
 	total           *int  // bytes of all sketches
-	slot            int   // where it is written; negative: it has no place yet
-	changed         bool  // since it was written
-	second          int64 // in which it was looked at last
-	samplesInSecond int   // how often in that second
+	slot            int   // in Shapes.slots; negative if not assigned yet
+	changed         bool  // since it was saved
+	second          int64 // second of the last sample
+	samplesInSecond int   // samples in that second
 }
 
-// A node is what is known of a property, or of the elements of an array.
+// A node contains the data of a property, or of the elements of an array.
 type node struct {
-	calls                   uint64 // that were looked at and have it
-	firstSample, lastSample uint64 // by the count of looks
-	firstAt, lastAt         int64  // in milliseconds
+	calls                   uint64 // sampled calls that have it
+	firstSample, lastSample uint64 // numbers of samples
+	firstAt, lastAt         int64  // Unix milliseconds
 	kinds                   []kindCount
 	values                  []valueCount
-	truncated               bool // there are more values than those, which are samples
+	truncated               bool // there are more values; values contains samples
 	members                 map[string]*node
 	items                   *node
 }
@@ -92,27 +92,27 @@ type node struct {
 type kindCount struct {
 	kind   kind
 	count  uint64
-	lastAt int64  // in milliseconds
-	call   string // the messageId of the newest call with it, where the kind is not the usual one
+	lastAt int64  // Unix milliseconds
+	call   string // messageId of the newest call with it, for unusual kinds
 }
 
-// A valueCount counts a value, as JSON. The count of one that was cut is 0.
+// A valueCount counts a value, as JSON. The count is 0 if the value is truncated.
 type valueCount struct {
 	json  string
 	count uint64
 }
 
-// A violation is a way in which calls are not as the plan says, in the words for the first
-// of them.
+// A violation counts calls that violate the plan in the same way. The message is from the
+// first of them.
 type violation struct {
 	tracking.Violation
 	calls  uint64
 	lastAt int64
-	call   string // the messageId of the newest
+	call   string // messageId of the newest
 }
 
-// take reserves n bytes for the sketch, and reports whether its limit and the limit of
-// all sketches allow it.
+// take reserves n bytes for the sketch, and reports whether its limit and the limit of all
+// sketches allow it.
 func (s *sketch) take(n int) bool {
 	if *s.total+n > maxBytes || s.bytes+n > maxEventBytes {
 		return false
@@ -128,9 +128,9 @@ func (s *sketch) give(n int) {
 	s.bytes -= n
 }
 
-// count counts a value of a kind, of a call.
+// count counts a value of a kind.
 func (n *node) count(s *sketch, k kind, at int64, call func() string) {
-	if len(n.kinds) > 0 && n.kinds[0].kind == k { // as most are
+	if len(n.kinds) > 0 && n.kinds[0].kind == k { // most values
 		n.kinds[0].count++
 		n.kinds[0].lastAt = at
 		return
@@ -153,12 +153,12 @@ func (n *node) count(s *sketch, k kind, at int64, call func() string) {
 		}
 	}
 	c.lastAt = at
-	if i > 0 && c.count > n.kinds[0].count { // the most frequent stands first
+	if i > 0 && c.count > n.kinds[0].count { // the most frequent kind comes first
 		n.kinds[0], n.kinds[i] = n.kinds[i], n.kinds[0]
 	}
 }
 
-// note notes a value that is no object and no array.
+// addValue counts a value that is neither an object nor an array.
 func (n *node) addValue(s *sketch, raw []byte) {
 	if !n.truncated {
 		for i := range n.values {
@@ -169,7 +169,7 @@ func (n *node) addValue(s *sketch, raw []byte) {
 		}
 	}
 	if n.truncated && (n.calls%256 != 0 || len(n.values) == 0) {
-		return // from time to time a sample makes room for another
+		return // sometimes a new sample replaces an old one
 	}
 	value, whole := canonical(raw)
 	if value == "" {
@@ -199,7 +199,7 @@ func (n *node) addValue(s *sketch, raw []byte) {
 	n.values = append(slices.Grow(n.values, 1), v)
 }
 
-// tooMany makes of the values samples.
+// truncateValues turns the values into samples.
 func (n *node) truncateValues(s *sketch) {
 	n.truncated = true
 	keep := min(len(n.values), maxSamples)
@@ -209,8 +209,8 @@ func (n *node) truncateValues(s *sketch) {
 	n.values = slices.Clone(n.values[:keep])
 }
 
-// canonical copies a value in one form of JSON. A long one is cut, and is then not whole;
-// one that is not UTF-8 is empty.
+// canonical returns a value in a uniform encoding. whole is false if the value is truncated.
+// For invalid UTF-8, the value is empty.
 func canonical(raw []byte) (value string, whole bool) {
 	if !utf8.Valid(raw) {
 		return "", false
@@ -226,7 +226,7 @@ func canonical(raw []byte) (value string, whole bool) {
 	return string(fields.AppendString(nil, short)), short == s
 }
 
-// member returns the node of a member of an object, or nil where there is no room for it.
+// member returns the node of an object's field, or nil if there is no room.
 func (n *node) member(s *sketch, name []byte) *node {
 	if m := n.members[string(name)]; m != nil {
 		return m
@@ -242,7 +242,7 @@ func (n *node) member(s *sketch, name []byte) *node {
 	return m
 }
 
-// element returns the node of the elements of an array, or nil where there is no room.
+// element returns the node of an array's elements, or nil if there is no room.
 func (n *node) element(s *sketch) *node {
 	if n.items == nil && s.take(nodeBytes) {
 		n.items = &node{}
@@ -250,7 +250,7 @@ func (n *node) element(s *sketch) *node {
 	return n.items
 }
 
-// violate counts how a call is not as the plan says.
+// violate counts the plan violations of a call.
 func (s *sketch) violate(c *tracking.Call, at int64) {
 	if len(c.Violations) == 0 {
 		return
@@ -267,7 +267,7 @@ func (s *sketch) violate(c *tracking.Call, at int64) {
 			i = len(s.violations) - 1
 		}
 		v := &s.violations[i]
-		if v.Message == "" && s.take(len(found.Message)) { // an earlier process counted it
+		if v.Message == "" && s.take(len(found.Message)) { // restored violations have no message
 			v.Message = strings.Clone(found.Message)
 		}
 		v.calls++
@@ -275,7 +275,7 @@ func (s *sketch) violate(c *tracking.Call, at int64) {
 	}
 }
 
-// callID copies the messageId of a call; that of a call with a very long one is empty.
+// callID returns a copy of the messageId, or "" if it is too long.
 func callID(c *tracking.Call) string {
 	if len(c.ID) > maxCallID {
 		return ""
@@ -283,7 +283,7 @@ func callID(c *tracking.Call) string {
 	return strings.Clone(c.ID)
 }
 
-// seen notes the time of a call in the bounds of first and last.
+// seen updates the first and last time.
 func seen(first, last *int64, at int64) {
 	if *first == 0 || at < *first {
 		*first = at
