@@ -18,8 +18,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// TestFeedAgainstModel does at random what a History does to its feed, and compares both
-// of its orders with plain slices.
+// TestFeedAgainstModel applies random operations to a feed, and compares both orders with
+// slices.
 func TestFeedAgainstModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	f := newFeed(100)
@@ -53,7 +53,7 @@ func TestFeedAgainstModel(t *testing.T) {
 	assert.True(t, f.Continues(before))
 	f.clear()
 	holdsFeed(t, &f, nil, nil)
-	assert.False(t, f.Continues(before), "what it saw is no longer so")
+	assert.False(t, f.Continues(before), "the feed was cleared")
 	assert.True(t, f.Continues(f.End()))
 	for _, wrong := range []Cursor{{}, ParseCursor(""), ParseCursor("x"), ParseCursor("1.2.3"), {f.epoch, f.changes + 1, 0}, {f.epoch, f.changes, f.arrived + 1}, {f.epoch, f.changes, -1}} {
 		assert.False(t, f.Continues(wrong), "%+v", wrong)
@@ -85,7 +85,7 @@ func TestFeedContainsAllItems(t *testing.T) {
 		h.Observe(tracking.Rejection{Message: fmt.Sprint(n), ReceivedAt: now, Body: []byte(`{"event":"E","user`)})
 	}
 	h.Observe(event.Refusal{At: now})
-	h.Observe(tracking.Ended{CallID: "0", Source: "s", At: now, Attempt: 1}) // is forgotten
+	h.Observe(tracking.Ended{CallID: "0", Source: "s", At: now, Attempt: 1}) // expires
 	h.Observe(tracking.Ended{CallID: "4", Source: "s", At: now, Attempt: 1, Outcome: tracking.Outcome{State: tracking.StateDelivered}})
 	var seen []string
 	end, count := h.End()
@@ -96,7 +96,7 @@ func TestFeedContainsAllItems(t *testing.T) {
 			seen = append(seen, "call "+i.Record.Call.ID)
 		case i.Rejection != nil:
 			seen = append(seen, "rejected "+i.Rejection.Message)
-			assert.Equal(t, "E", i.Call().Event, "as far as it can be read")
+			assert.Equal(t, "E", i.Call().Event, "the readable part")
 		default:
 			seen = append(seen, "refused")
 		}
@@ -109,7 +109,7 @@ func TestFeedContainsAllItems(t *testing.T) {
 	assert.Zero(t, h.feed.len())
 }
 
-// TestAnonymousRefusalsAreMerged: they ask for what is not there, all day long.
+// TestAnonymousRefusalsAreMerged: scanners send such requests all day.
 func TestAnonymousRefusalsAreMerged(t *testing.T) {
 	h := New(0)
 	now := time.Unix(1_800_000_000, 0)
@@ -133,7 +133,7 @@ func TestAnonymousRefusalsAreMerged(t *testing.T) {
 		h.Observe(event.Refusal{At: now, Method: "GET", Path: "/", Code: tracking.CodeNotFound})
 		now = now.Add(mergeInterval)
 	}
-	assert.Len(t, h.Refusals(), 2+maxAnonymous, "those with a known write key stay")
+	assert.Len(t, h.Refusals(), 2+maxAnonymous, "refusals with a known write key are retained")
 	assert.Equal(t, 2+maxAnonymous, h.feed.len())
 }
 
@@ -143,7 +143,7 @@ func TestTallyDropsOldSeconds(t *testing.T) {
 	c.add(at(0), tallyAccepted, 1)
 	c.add(at(1), tallyAccepted, 2)
 	c.add(at(1), tallyFailed, 3)
-	c.add(at(tallySeconds), tallyAccepted, 4) // takes the place of the first
+	c.add(at(tallySeconds), tallyAccepted, 4) // replaces the first
 	c.add(at(0), tallyAccepted, 5)            // too late
 	got := c.since(0, at(tallySeconds).Unix())
 	assert.Equal(t, []Second{
@@ -160,7 +160,7 @@ func TestOutcomeBeforeAcceptance(t *testing.T) {
 		return tracking.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d", At: time.Now(), Outcome: tracking.Outcome{State: tracking.StateDelivered}}
 	}
 	for i := range 2000 {
-		h.Observe(ended(i)) // of calls that it will never hear of
+		h.Observe(ended(i)) // of calls that are never accepted
 	}
 	for i := 3000; i < 3005; i++ {
 		h.Observe(tracking.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
@@ -204,15 +204,15 @@ func TestByteLimit(t *testing.T) {
 	assert.EqualValues(t, n-len(records), h.Expired())
 	assert.Greater(t, len(records), 200, "of about 21 KB each with its attempts")
 	assert.Less(t, len(records), 500)
-	assert.Equal(t, fmt.Sprint(n-1), records[len(records)-1].Call.ID, "the newest are kept")
+	assert.Equal(t, fmt.Sprint(n-1), records[len(records)-1].Call.ID, "the newest are retained")
 	assert.Len(t, records[0].Attempts, 3)
 	rejections, _ := h.Rejections()
 	assert.Less(t, len(rejections), 200)
 	runtime.KeepAlive(h)
 }
 
-// TestByteLimitDuringRetries: also when no more calls come,
-// which would push the oldest out, and for the calls that are forgotten.
+// TestByteLimitDuringRetries retries calls while no new calls arrive, and retries expired
+// calls.
 func TestByteLimitDuringRetries(t *testing.T) {
 	large := strings.Repeat("x", 4<<10)
 	for name, attempt := range map[string]func() webhook.Attempt{
@@ -225,7 +225,7 @@ func TestByteLimitDuringRetries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := New(0)
 			h.LimitBytes(4 << 20)
-			const calls, attempts = 1_100, 8 // more than are remembered as perhaps not yet accepted
+			const calls, attempts = 1_100, 8 // more than the early entries
 			for i := range calls {
 				h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: fmt.Sprint(i), Body: []byte("{}")}}}})
 			}
@@ -245,8 +245,8 @@ func TestByteLimitDuringRetries(t *testing.T) {
 	}
 }
 
-// TestExpiredCallsDoNotReappear: also where an older one, which was heard of
-// late, is still remembered.
+// TestExpiredCallsDoNotReappear includes the case that an older call, observed late, is
+// still retained.
 func TestExpiredCallsDoNotReappear(t *testing.T) {
 	h := New(3)
 	h.RecordUnknown(func(*tracking.Call) {})
@@ -265,7 +265,7 @@ func TestExpiredCallsDoNotReappear(t *testing.T) {
 	accept(call("b", 11))
 	try(call("from before", 0))
 	accept(call("c", 12))
-	accept(call("d", 13)) // a and b have made room
+	accept(call("d", 13)) // a and b have expired
 	try(call("a", 10))
 	try(call("b", 11))
 	var ids []string
@@ -276,7 +276,7 @@ func TestExpiredCallsDoNotReappear(t *testing.T) {
 	assert.EqualValues(t, 2, h.Expired())
 }
 
-// TestSyntheticCallsExpireSeparately: an audience can be larger than the history.
+// TestSyntheticCallsExpireSeparately: an audience may be larger than the history.
 func TestSyntheticCallsExpireSeparately(t *testing.T) {
 	h := New(10)
 	accept := func(typ, id string) {
@@ -301,7 +301,7 @@ func TestSyntheticCallsExpireSeparately(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{"sent-0", "sent-1", "sent-2", "sent-3", "sent-4", "sent-5"}, ids)
-	assert.Len(t, seqs, 16, "and as many own ones as fit")
+	assert.Len(t, seqs, 16, "and as many synthetic calls")
 	assert.IsIncreasing(t, seqs)
 	page, more := h.Page(seqs[10], 8, nil)
 	assert.True(t, more)
@@ -310,8 +310,8 @@ func TestSyntheticCallsExpireSeparately(t *testing.T) {
 	}
 }
 
-// TestRestoredOutcomesComeFirst: they are read while it delivers
-// already, and by a clock that may have been put back since.
+// TestRestoredOutcomesComeFirst: outcomes are restored while new ones arrive, and clocks may
+// have been set back.
 func TestRestoredOutcomesComeFirst(t *testing.T) {
 	h := New(0)
 	h.RecordUnknown(func(*tracking.Call) {})
@@ -339,13 +339,13 @@ func TestRestoredOutcomesComeFirst(t *testing.T) {
 		assert.Equal(t, i+1, r.Ends[i].Attempt)
 	}
 	assert.Len(t, r.Attempts, 3)
-	assert.Equal(t, 3, before.Attempts[0].Number, "what was returned before stays as it is")
+	assert.Equal(t, 3, before.Attempts[0].Number, "copies do not change")
 }
 
-// heap is how many bytes are in use.
+// heap returns the used memory in bytes.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what waits in pools goes with the second
+	runtime.GC() // empties pools, on the second call
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)

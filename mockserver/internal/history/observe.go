@@ -16,8 +16,7 @@ import (
 // Observe implements event.Observer.
 func (h *History) Observe(e event.Event) { h.file(e, false) }
 
-// Restore takes an Attempt or an Ended of an earlier process. It goes before what
-// this process did: calls that this one delivered meanwhile are delivered.
+// Restore adds an Attempt or Ended of a previous run, before those of this process.
 func (h *History) Restore(e event.Event) { h.file(e, true) }
 
 func (h *History) file(e event.Event, restored bool) {
@@ -43,7 +42,7 @@ func (h *History) addAccepted(a event.Accepted) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	slab := make([]callEntry, len(a.Calls)) // one allocation: they will be forgotten together
+	slab := make([]callEntry, len(a.Calls)) // one allocation: they will expire together
 	for i := range a.Calls {
 		known := h.byCall[a.Keys[i]] != nil
 		e := h.entryOf(a.Keys[i], &a.Calls[i], &slab[i])
@@ -58,7 +57,6 @@ func (h *History) addAccepted(a event.Accepted) {
 	h.wake()
 }
 
-// setTrace notes the trace of a call, if it has one.
 func setTrace(r *tracking.Record, c *tracecontext.Context) {
 	if c != nil {
 		r.TraceParent, r.TraceState = c.Parent, c.State
@@ -108,7 +106,7 @@ func (h *History) addAttempt(a tracking.Attempt, restored bool) {
 	}
 	size := attemptBytes + sizeOf(a.ResponseHeader) + len(a.ResponseBody) + len(a.Error)
 	if at > 0 && bytes.Equal(e.Record.Attempts[at-1].RequestBody, a.RequestBody) {
-		a.RequestBody = e.Record.Attempts[at-1].RequestBody // all attempts send the same, which is kept once
+		a.RequestBody = e.Record.Attempts[at-1].RequestBody // all attempts share one copy
 	} else {
 		size += len(a.RequestBody)
 	}
@@ -121,7 +119,7 @@ func (h *History) addAttempt(a tracking.Attempt, restored bool) {
 	h.wake()
 }
 
-// insertAt inserts an element without changing what copies of the slice see.
+// insertAt inserts an element without changing copies of the slice.
 func insertAt[T any](all []T, i int, v T) []T {
 	if i == len(all) {
 		return append(all, v)
@@ -129,7 +127,7 @@ func insertAt[T any](all []T, i int, v T) []T {
 	return slices.Insert(slices.Clip(all), i, v)
 }
 
-// sizeOf is about how many bytes a header takes.
+// sizeOf returns the approximate size of a header in bytes.
 func sizeOf(h http.Header) (n int) {
 	for name, values := range h {
 		for _, value := range values {
@@ -168,9 +166,9 @@ func (h *History) addEnded(d tracking.Ended, restored bool) {
 	h.grow(e, endBytes+len(d.Reason))
 }
 
-// indexOf returns the place of an outcome among those that this process recorded of a call.
-// An outcome of another collector may arrive late, after the destination's next one: it goes
-// before that, if it is older and one is missing there. Its time alone does not decide, since
+// indexOf returns the index at which to insert an outcome. Outcomes of other collectors may
+// arrive after the destination's next one. Such an outcome is inserted before the later one
+// if it is older, and if one is missing there: the time alone is not sufficient, because
 // clocks differ.
 func (e *entry) indexOf(d *tracking.Ended) int {
 	ends, isFinal := e.Record.Ends, d.State != tracking.StatePending
@@ -192,12 +190,11 @@ func (e *entry) indexOf(d *tracking.Ended) int {
 	return len(ends)
 }
 
-// isReplay reports whether an outcome says that the call was replayed, which follows a final
-// outcome, and nothing else does.
+// isReplay reports whether an outcome is the start of a replay, the only one that can follow
+// a final outcome.
 func isReplay(d *tracking.Ended) bool { return d.Attempt == 0 && d.State == tracking.StatePending }
 
-// mergeInterval is for how long refusals of requests without a known write key are
-// put together.
+// mergeInterval is the period in which refusals without a known write key are merged.
 const mergeInterval = time.Minute
 
 func (h *History) addRefusal(r event.Refusal) {
@@ -210,7 +207,7 @@ func (h *History) addRefusal(r event.Refusal) {
 		h.add(refused, e)
 	} else if known := h.mergeTarget(r); known != nil {
 		r.Count += known.Refusal.Count
-		known.Refusal = &r // the old one may have been copied
+		known.Refusal = &r // a copy of the old one may exist
 		e = known
 		h.feed.touch(e)
 	} else {
@@ -220,8 +217,8 @@ func (h *History) addRefusal(r event.Refusal) {
 	h.wake()
 }
 
-// SeparateRefusals has the next refusals of requests without a known write key not be put
-// together with those before.
+// SeparateRefusals prevents the next refusals without a known write key from being merged
+// with previous ones.
 func (h *History) SeparateRefusals() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -230,8 +227,7 @@ func (h *History) SeparateRefusals() {
 	}
 }
 
-// stranger returns the entry that a refusal without a known write key is put to, or
-// nil.
+// mergeTarget returns the entry to merge a refusal without a known write key into, or nil.
 func (h *History) mergeTarget(r event.Refusal) *entry {
 	for _, e := range slices.Backward(h.feed.rings[anonymous].entries) {
 		if e.Refusal.Code == r.Code && r.At.Sub(e.since) < mergeInterval {
@@ -241,11 +237,11 @@ func (h *History) mergeTarget(r event.Refusal) *entry {
 	return nil
 }
 
-// readRejected reads what it can of a call that was not taken.
+// readRejected returns the readable part of a rejected call.
 func readRejected(r tracking.Rejection) *tracking.Call {
 	c := &tracking.Call{Source: r.Source, ReceivedAt: r.ReceivedAt, Body: r.Body}
 	s := jsonscan.New(r.Body)
-	_ = s.Object(func(key []byte) error { // what comes before an error is good to show
+	_ = s.Object(func(key []byte) error { // on an error, the fields before it are set
 		value, err := s.Value()
 		if err == nil {
 			if field := fields.TextOf(c, fields.Of(key)); field != nil {
@@ -254,6 +250,6 @@ func readRejected(r tracking.Rejection) *tracking.Call {
 		}
 		return err
 	})
-	c.Type = r.Type // perhaps of its endpoint
+	c.Type = r.Type // may come from the endpoint
 	return c
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestLateOutcomes has outcomes of other collectors arrive after later ones.
+// TestLateOutcomes observes outcomes of other collectors after later outcomes.
 func TestLateOutcomes(t *testing.T) {
 	now := time.Now()
 	end := func(second, attempt int, state tracking.State) tracking.Ended {
@@ -21,22 +21,22 @@ func TestLateOutcomes(t *testing.T) {
 	retry := end(1, 1, tracking.StatePending)
 	failed, replayed := end(2, 2, tracking.StateFailed), end(3, 0, tracking.StatePending)
 	again, delivered := end(4, 1, tracking.StatePending), end(5, 2, tracking.StateDelivered)
-	aside := end(9, 1, tracking.StateDelivered)
-	aside.Destination = "other"
-	slow := end(0, 2, tracking.StateDelivered) // by a clock that is behind
+	otherDestination := end(9, 1, tracking.StateDelivered)
+	otherDestination.Destination = "other"
+	slow := end(0, 2, tracking.StateDelivered) // by a slow clock
 	for name, c := range map[string]struct{ arrive, want []tracking.Ended }{
-		"in order":                         {[]tracking.Ended{retry, failed, replayed, again, delivered}, nil},
-		"failed after replayed":            {[]tracking.Ended{retry, replayed, failed}, []tracking.Ended{retry, failed, replayed}},
-		"failed, the first, after":         {[]tracking.Ended{replayed, failed}, []tracking.Ended{failed, replayed}},
-		"failed after another destination": {[]tracking.Ended{retry, replayed, aside, failed}, []tracking.Ended{retry, failed, replayed, aside}},
-		"failed after the next attempt":    {[]tracking.Ended{retry, replayed, again, failed}, []tracking.Ended{retry, failed, replayed, again}},
-		"replayed after delivered":         {[]tracking.Ended{failed, delivered, replayed}, []tracking.Ended{failed, replayed, delivered}},
-		"replayed after a retry":           {[]tracking.Ended{failed, again, replayed, delivered}, []tracking.Ended{failed, replayed, again, delivered}},
-		"by a clock that is behind":        {[]tracking.Ended{retry, failed, replayed, slow}, nil},
+		"in order":                             {[]tracking.Ended{retry, failed, replayed, again, delivered}, nil},
+		"failed after replayed":                {[]tracking.Ended{retry, replayed, failed}, []tracking.Ended{retry, failed, replayed}},
+		"first outcome failed, after replayed": {[]tracking.Ended{replayed, failed}, []tracking.Ended{failed, replayed}},
+		"failed after another destination":     {[]tracking.Ended{retry, replayed, otherDestination, failed}, []tracking.Ended{retry, failed, replayed, otherDestination}},
+		"failed after the next attempt":        {[]tracking.Ended{retry, replayed, again, failed}, []tracking.Ended{retry, failed, replayed, again}},
+		"replayed after delivered":             {[]tracking.Ended{failed, delivered, replayed}, []tracking.Ended{failed, replayed, delivered}},
+		"replayed after a retry":               {[]tracking.Ended{failed, again, replayed, delivered}, []tracking.Ended{failed, replayed, again, delivered}},
+		"by a slow clock":                      {[]tracking.Ended{retry, failed, replayed, slow}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := history.New(100)
-			take(h, "a")
+			accept(h, "a")
 			start := h.Activities("", 100, false, every).Next
 			want := c.want
 			if want == nil {
@@ -46,16 +46,16 @@ func TestLateOutcomes(t *testing.T) {
 				before, _ := h.Find("web", "a")
 				had := slices.Clone(before.Ends)
 				h.Observe(e)
-				assert.Equal(t, had, before.Ends, "a record that was returned, at end %d", i)
+				assert.Equal(t, had, before.Ends, "a returned record, at outcome %d", i)
 			}
 			r, known := h.Find("web", "a")
 			require.True(t, known)
 			assert.Equal(t, want, r.Ends)
-			var told []tracking.Ended
+			var activities []tracking.Ended
 			for _, a := range h.Activities(start, 100, false, every).Activities {
-				told = append(told, *a.Ended)
+				activities = append(activities, *a.Ended)
 			}
-			assert.Equal(t, c.arrive, told, "the activities, in the order of their arrival")
+			assert.Equal(t, c.arrive, activities, "activities by arrival")
 		})
 	}
 }

@@ -34,7 +34,7 @@ func TestLinkOf(t *testing.T) {
 	}
 }
 
-// linksOf reads links such as a>b b>c.
+// linksOf parses links such as "a>b b>c".
 func linksOf(text string) (links []Link) {
 	for _, pair := range strings.Fields(text) {
 		before, after, ok := strings.Cut(pair, ">")
@@ -89,10 +89,10 @@ func TestLinkedIDsAreLimited(t *testing.T) {
 	}
 	ids, more := linkedIDs("a0", linksOf(strings.Join(chain[:MaxIDs-1], " ")))
 	assert.Len(t, ids, MaxIDs)
-	assert.False(t, more, "exactly as many as fit")
+	assert.False(t, more, "exactly MaxIDs")
 }
 
-// FuzzLinkedIDs holds join against a closure that is made in the simplest way.
+// FuzzLinkedIDs compares linkedIDs with a simple transitive closure.
 func FuzzLinkedIDs(f *testing.F) {
 	f.Add("a", "a>b b>c d>e c>d")
 	f.Add("a", "b>a c>b a>c")
@@ -113,10 +113,10 @@ func FuzzLinkedIDs(f *testing.F) {
 		known := map[string]bool{}
 		for i, id := range ids {
 			if known[id.ID] || !closure[id.ID] {
-				t.Fatalf("%q is there twice, or not in the closure", id.ID)
+				t.Fatalf("%q is duplicate or unexpected", id.ID)
 			}
 			if i > 0 && (!known[id.To] || id.Via.Before+id.Via.After != id.ID+id.To && id.Via.Before+id.Via.After != id.To+id.ID) {
-				t.Fatalf("%q is not joined to one before it", id.ID)
+				t.Fatalf("%q is not linked to a previous ID", id.ID)
 			}
 			known[id.ID] = true
 		}

@@ -10,42 +10,42 @@ import (
 )
 
 const (
-	// MaxCalls bounds how many calls of one user are put in order.
+	// MaxCalls limits the calls of a timeline.
 	MaxCalls = 5000
-	// maxIdentifyCalls bounds how many identify calls before a window are read for the traits.
+	// maxIdentifyCalls limits the identify calls that are read before a window.
 	maxIdentifyCalls = 1000
 )
 
-// A Timeline is a window of the calls of one user, in the order in which they happened.
+// A Timeline is a window of the calls of one user, oldest first.
 type Timeline struct {
-	IDs     []ID // the one that was asked for is the first
+	IDs     []ID // the requested ID is the first
 	MoreIDs bool // there are more than MaxIDs
 
 	Entries []Entry
-	From    int // how many calls of the user are before the window
-	Total   int // how many there are that were put in order
-	Older   int // how many came before them, and were not: there were more than MaxCalls
+	From    int // number of calls before the window
+	Total   int // number of calls, at most MaxCalls
+	Older   int // number of older calls beyond MaxCalls
 
-	Traits        []byte // as they stand after the last entry, a JSON object
-	PartialTraits bool   // some are not known: identify calls before were not read, or there are too many
+	Traits        []byte // after the last entry, as a JSON object
+	PartialTraits bool   // some traits may be missing: not all identify calls were read, or there are too many traits
 
-	End      int64 // the Order of the newest item when this was read
-	Retained int   // how many items the history has, of everyone
-	Expired  int64 // how many calls it had and has not any more, of everyone
+	End      int64 // Order of the newest item at the time of Read
+	Retained int   // number of items in the history, of all users
+	Expired  int64 // number of expired calls, of all users
 }
 
-// An Entry is a call in a timeline.
+// An Entry is a call of a timeline.
 type Entry struct {
 	history.Item
-	At     time.Time     // when it happened
-	Gap    time.Duration // since the entry before happened; 0 for the first of all
-	Late   time.Duration // how long after it happened it came
-	Link   *Link         // which ids it joins
-	Traits *Changes      // of an identify call that has some
+	At     time.Time     // see Happened
+	Gap    time.Duration // since the previous call; 0 for the first one
+	Late   time.Duration // time between the call and its arrival
+	Link   *Link         // IDs that the call links, or nil
+	Traits *Changes      // of an identify call with traits
 }
 
-// Read returns size calls of the user with an id, the first of them after the oldest from.
-// Where from is negative, they are the newest size calls. Nobody has an empty id.
+// Read returns size calls of the user with an ID, starting at index from. If from is
+// negative, it returns the newest size calls. An empty ID has no calls.
 func Read(h *history.History, id string, from, size int) Timeline {
 	end, kept := h.End()
 	t := Timeline{End: end.Order, Retained: kept, Expired: h.Expired()}
@@ -73,7 +73,7 @@ func Read(h *history.History, id string, from, size int) Timeline {
 	return t
 }
 
-// collect returns the user's calls in the order in which they happened.
+// collect returns the user's calls, oldest first.
 func (t *Timeline) collect(h *history.History) []history.Item {
 	mine := idSet(t.IDs)
 	var calls []history.Item
@@ -93,7 +93,7 @@ func (t *Timeline) collect(h *history.History) []history.Item {
 	return calls
 }
 
-// traitsBefore returns the traits that calls have set.
+// traitsBefore returns the traits after calls.
 func (t *Timeline) traitsBefore(calls []history.Item) *Traits {
 	var identifies []*tracking.Call
 	for i := range calls {
@@ -132,8 +132,7 @@ func newEntry(i, before *history.Item, traits *Traits) Entry {
 	return e
 }
 
-// Happened returns when a call happened: as its corrected timestamp says, or when it came
-// where it has none.
+// Happened returns the corrected timestamp of a call, or its arrival if it has none.
 func Happened(i *history.Item) time.Time {
 	if at := i.Call().Timestamp; !at.IsZero() {
 		return at
@@ -141,7 +140,7 @@ func Happened(i *history.Item) time.Time {
 	return i.At()
 }
 
-// CountSince returns how many calls of the user with an id came after the item of an order.
+// CountSince returns the number of a user's calls that arrived after the item with an order.
 func CountSince(h *history.History, id string, order int64) (n int) {
 	end, _ := h.End()
 	if end.Order <= order || id == "" {
@@ -166,7 +165,7 @@ func idSet(ids []ID) map[string]bool {
 	return texts
 }
 
-// isOf reports whether a call names one of the ids.
+// hasID reports whether a call contains one of the IDs.
 func hasID(c *tracking.Call, ids map[string]bool) bool {
 	return ids[c.UserID] || ids[c.AnonymousID] || ids[c.PreviousID]
 }
