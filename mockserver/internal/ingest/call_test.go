@@ -106,7 +106,7 @@ func TestMissingMessageIDIsGenerated(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	call := func(size int) string { // a call of that many bytes
+	call := func(size int) string { // a call of this size in bytes
 		const head, tail = `{"type":"page","userId":"u","properties":{"x":"`, `"}}`
 		return head + strings.Repeat("x", size-len(head)-len(tail)) + tail
 	}
@@ -116,7 +116,7 @@ func TestLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		path, body string
 		status     int
-		code       tracking.Code // of the request
+		code       tracking.Code // for the whole request
 		stored     int
 		rejected   []tracking.Code
 	}{
@@ -174,7 +174,7 @@ func TestRejectionCodes(t *testing.T) {
 		{`{"type":"group","userId":"u"}`, tracking.CodeNoGroup, "groupId"},
 		{`{"type":"alias","userId":"u"}`, tracking.CodeNoPrevious, "previousId"},
 		{`{"type":"alias","previousId":"p"}`, tracking.CodeNoUser, "userId"},
-		{`{"type":"alias","previousId":"p","anonymousId":"a"}`, tracking.CodeNoUser, "userId"}, // a webhook's body has no place for it
+		{`{"type":"alias","previousId":"p","anonymousId":"a"}`, tracking.CodeNoUser, "userId"}, // the webhook payload has no field for it
 		{`{"userId":"u"}`, tracking.CodeUnknownType, "type"},
 		{`{"type":"Track","userId":"u","event":"E"}`, tracking.CodeUnknownType, "type"},
 		{`{"type":"delete","userId":"u"}`, tracking.CodeUnknownType, "type"},

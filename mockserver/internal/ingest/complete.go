@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// maxAddedBytes is how much the collector itself adds to a call at most: its
-	// times, a type and a messageId.
+	// maxAddedBytes is the maximum size of the fields that the collector adds to a call:
+	// times, type and messageId.
 	maxAddedBytes = 256
-	// maxGrowth is how many times as large as a body may be its calls may become, when
-	// its context and its integrations are put into each of them.
+	// maxGrowth limits the size of a request's calls, as a multiple of the body limit. They
+	// grow when the context and the integrations of the batch are copied to each call.
 	maxGrowth = 10
 )
 
-// A completer turns the drafts of one post into the calls that are stored.
+// A completer turns drafts into the stored form of calls.
 type completer struct {
 	post     *post
 	limits   tracking.Limits
 	received time.Time
-	dst      []byte // the bodies, one after another
+	dst      []byte // the bodies of all calls
 
-	receivedText, sentText []byte // the times of the post as members of its calls
+	receivedText, sentText []byte // times of the post, encoded as fields
 }
 
-// newCompleter makes room for the bodies of a post in one piece.
+// newCompleter allocates one buffer for all bodies of a post.
 func newCompleter(p *post, limits tracking.Limits, received time.Time) *completer {
 	c := &completer{post: p, limits: limits, received: received.UTC().Truncate(time.Millisecond)}
 	grown := len(p.calls) * (160 + len(p.context.raw) + len(p.integrations.raw))
@@ -41,8 +41,8 @@ func newCompleter(p *post, limits tracking.Limits, received time.Time) *complete
 	return c
 }
 
-// complete makes the call that is stored of a draft in which nothing is wrong.
-// It rejects one that what it gets from its batch makes too large.
+// complete returns the stored form of a valid draft. It rejects the draft if the context
+// and integrations of the batch make it too large.
 func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bool) {
 	overlaid := len(c.post.context.raw) + len(c.post.integrations.raw)
 	if overlaid > c.limits.CallBytes {
@@ -55,7 +55,7 @@ func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bo
 	}
 	call.Timestamp = correctClock(call.ReceivedAt, call.SentAt, call.OriginalTimestamp)
 	for _, t := range []*time.Time{&call.SentAt, &call.OriginalTimestamp, &call.Timestamp} {
-		*t = t.Truncate(time.Millisecond) // as they are written
+		*t = t.Truncate(time.Millisecond) // the encoded precision
 	}
 	if call.ID == "" {
 		call.ID = "collector-" + strings.ToLower(rand.Text())
@@ -79,15 +79,15 @@ func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bo
 }
 
 func (c *completer) tooLarge(d *draft, size int) (tracking.Call, bool) {
-	d.reject(tracking.CodeCallTooLarge, "", fmt.Sprintf("with the context and the integrations of its batch the call has %d bytes; at most %d are allowed", size, c.limits.CallBytes))
+	d.reject(tracking.CodeCallTooLarge, "", fmt.Sprintf("with the context and the integrations of its batch, the call has %d bytes; at most %d are allowed", size, c.limits.CallBytes))
 	return tracking.Call{}, false
 }
 
-// full reports whether the calls have become more than a request may bring.
+// full reports whether the calls exceed the limit for a request.
 func (c *completer) full() bool { return len(c.dst) > maxGrowth*c.limits.BodyBytes }
 
-// members writes the call's own members as they came, but for those that the
-// collector answers for. Those that stand side by side are copied in one piece.
+// members appends the fields of the call that the collector does not replace. Adjacent
+// fields are copied together.
 func (c *completer) members(d *draft) {
 	c.dst = append(c.dst, '{')
 	body := c.post.body
@@ -111,8 +111,7 @@ func (c *completer) members(d *draft) {
 	flush()
 }
 
-// replaces reports whether a member of the call is left out because the
-// collector writes it, or keeps it to itself.
+// replaces reports whether the collector writes or removes a field.
 func (c *completer) replaces(d *draft, f fields.Field) bool {
 	switch f {
 	case fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt, fields.WriteKey:
@@ -129,7 +128,7 @@ func (c *completer) replaces(d *draft, f fields.Field) bool {
 	return false
 }
 
-// overlays writes the context and the integrations where the batch has some.
+// overlays appends the context and the integrations, if the batch has them.
 func (c *completer) overlays(d *draft) {
 	if c.post.context.raw != nil {
 		c.dst = append(c.post.context.merge(append(c.dst, `"context":`...), d.context), ',')
@@ -139,7 +138,7 @@ func (c *completer) overlays(d *draft) {
 	}
 }
 
-// times writes the members that tell the times, and the end of the call.
+// times appends the times and the end of the call.
 func (c *completer) times(d *draft, call *tracking.Call) {
 	c.dst = append(c.dst, c.receivedText...)
 	if d.SentAt.IsZero() {
@@ -151,9 +150,9 @@ func (c *completer) times(d *draft, call *tracking.Call) {
 	c.dst = append(fields.AppendTimeMember(c.dst, `,"timestamp":"`, call.Timestamp), '}')
 }
 
-// correctClock returns when a call happened by the collector's clock: what the
-// sender's clock was off when it sent, it was off when the call happened. A
-// sender that does not tell both times is believed.
+// correctClock returns the time of a call by the collector's clock. It assumes that the
+// sender's clock had the same error when the call happened and when it was sent. If a time
+// is missing, the other one is not corrected.
 func correctClock(received, sent, original time.Time) time.Time {
 	switch {
 	case original.IsZero():
@@ -161,7 +160,7 @@ func correctClock(received, sent, original time.Time) time.Time {
 	case sent.IsZero():
 		return original
 	}
-	// Not by durations, which hold only 292 years.
+	// A time.Duration would overflow after 292 years.
 	seconds := received.Unix() - sent.Unix() + original.Unix()
 	nanos := received.Nanosecond() - sent.Nanosecond() + original.Nanosecond()
 	corrected := time.Unix(seconds, int64(nanos)).UTC()
@@ -171,18 +170,17 @@ func correctClock(received, sent, original time.Time) time.Time {
 	return corrected
 }
 
-// An overlay is an object of a batch that lies beneath that of each call: of
-// members with the same key the call's own is taken.
+// An overlay is an object of a batch that is merged into each call. Fields of the call take
+// precedence.
 type overlay struct {
 	raw   []byte         // the object, or nil
-	index map[string]int // of each key its place in texts; nil until it is needed
-	texts [][]byte       // the members, key and value
-	has   []bool         // which of them the call at hand has itself
-	keys  [][]byte       // their keys in quotes, without escapes
+	index map[string]int // index in texts by key; nil until it is needed
+	texts [][]byte       // fields: key and value
+	has   []bool         // fields that the current call has
+	keys  [][]byte       // quoted keys without escapes
 }
 
-// merge writes a call's own object, which may be nil, with the members of the
-// overlay that it lacks.
+// merge appends a call's object, which may be nil, and the missing fields of the overlay.
 func (o *overlay) merge(dst, own []byte) []byte {
 	if own == nil {
 		return append(dst, o.raw...)
@@ -211,12 +209,12 @@ func (o *overlay) merge(dst, own []byte) []byte {
 	if len(dst) == start+1 {
 		return append(dst, '}')
 	}
-	dst[len(dst)-1] = '}' // in place of the last comma
+	dst[len(dst)-1] = '}' // replaces the last comma
 	return dst
 }
 
-// disjoint reports at a glance that a call's own object has none of the overlay's
-// keys, and that neither is empty. It may say no though it is so.
+// disjoint is a fast check that own has none of the overlay's keys, and that neither is
+// empty. It may return false although this is true.
 func (o *overlay) disjoint(own []byte) bool {
 	if len(o.keys) == 0 || len(o.keys) > 8 || bytes.IndexByte(own, '\\') >= 0 || bytes.IndexByte(own, '"') < 0 {
 		return false
@@ -229,7 +227,7 @@ func (o *overlay) disjoint(own []byte) bool {
 	return true
 }
 
-// split reads the members. Of duplicate keys the last counts.
+// split parses the fields. The last of duplicate keys wins.
 func (o *overlay) split() {
 	o.index = map[string]int{}
 	for m := range jsonscan.Members(o.raw) {

@@ -57,7 +57,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		assert.Equal(t, "not_found", answer(t, res)["code"], path)
 		assert.Equal(t, false, answer(t, res)["success"], path)
 	}
-	assert.Equal(t, `there is no "/" here; batches go to /v1/batch`, answer(t, in.post("/", `{}`))["message"])
+	assert.Equal(t, `there is no endpoint "/"; send batches to /v1/batch`, answer(t, in.post("/", `{}`))["message"])
 	for _, path := range []string{"/v1/batch", "/v1/t", "/v1/m"} {
 		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 			res := in.ask(method, path, nil)
@@ -101,7 +101,7 @@ func TestBodyEncodings(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	_, _ = z.Write([]byte(body[:20]))
-	require.NoError(t, z.Close()) // a second member follows, as gzip allows
+	require.NoError(t, z.Close()) // another gzip member follows
 	z.Reset(&packed)
 	_, _ = z.Write([]byte(body[20:]))
 	require.NoError(t, z.Close())

@@ -15,17 +15,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// pathOf returns the path of a request as it may be kept and shown, without write
-// keys: those of sources, what stands where libraries put one, and what looks like one.
+// pathOf returns the path of a request for logs and pages. It redacts the write keys of
+// sources, parts at positions where libraries put a key, and parts that look like a key.
 func (h *Handler) pathOf(r *http.Request) string {
 	path := strings.TrimSuffix(r.URL.Path, "/")
-	if at := strings.Index(strings.ToLower(path), "writekey="); at >= 0 { // its question mark was escaped
+	if at := strings.Index(strings.ToLower(path), "writekey="); at >= 0 { // with an escaped question mark
 		at += len("writekey=")
 		path = path[:at] + text.Redact(path[at:])
 	}
 	sources := h.config.Sources()
 	parts := strings.Split(path, "/")
-	expected := false // a write key
+	expected := false // the next part is a write key
 	for i, part := range parts {
 		if part == "" {
 			continue
@@ -38,8 +38,8 @@ func (h *Handler) pathOf(r *http.Request) string {
 	return text.Cut(maxPath, cmp.Or(strings.Join(parts, "/"), "/"))
 }
 
-// looksLikeKey reports whether a part of a path is a long text of letters and digits,
-// as generated keys are and names of files are not.
+// looksLikeKey reports whether a part of a path is a long string of letters and digits, as
+// generated keys are and file names are not.
 func looksLikeKey(part string) bool {
 	digits, letters := 0, 0
 	for i := range len(part) {
@@ -56,19 +56,19 @@ func looksLikeKey(part string) bool {
 }
 
 const (
-	// maxPath and maxMethod are how many characters of them a Refusal has.
+	// Limits of a Refusal's path and method, in characters.
 	maxPath   = 200
 	maxMethod = 20
-	// maxRefusedBody is how many bytes of its body it has.
+	// maxRefusedBody limits a Refusal's body, in bytes.
 	maxRefusedBody = 4 << 10
-	// maxUserAgent is how many characters of a User-Agent a Sender has.
+	// maxUserAgent limits a Sender's User-Agent, in characters.
 	maxUserAgent = 200
-	// minSecretLength is how long a write key is that is hidden wherever it stands. A shorter one
-	// is hidden where it stands alone: it may be a word.
+	// minSecretLength is the length from which a write key is redacted everywhere. A
+	// shorter one may be part of a word, and is redacted only as a whole word.
 	minSecretLength = 8
 )
 
-// senderOf returns who sent a request, as far as its header says.
+// senderOf returns the sender of a request.
 func (h *Handler) senderOf(r *http.Request) (s tracking.Sender) {
 	if address := h.config.ClientOf(r); address.IsValid() {
 		s.Address = address.String()
@@ -77,9 +77,8 @@ func (h *Handler) senderOf(r *http.Request) (s tracking.Sender) {
 	return s
 }
 
-// keptOf returns the beginning of a body that was refused as it may be kept and shown,
-// with asterisks in place of write keys: those of sources, those that the request came
-// with, and what a member writeKey says.
+// redactedBody returns the first part of a refused body for logs and pages. Write keys are
+// replaced by asterisks: those of sources and of the request, and values named writeKey.
 func (h *Handler) redactedBody(body []byte, keys WriteKeys) []byte {
 	kept := bytes.Clone(body[:min(len(body), maxRefusedBody)])
 	hideMembers(kept)
@@ -91,7 +90,7 @@ func (h *Handler) redactedBody(body []byte, keys WriteKeys) []byte {
 	return kept
 }
 
-// hide puts asterisks in place of a key, and of the beginning of one that is cut off.
+// hide redacts a key, and a truncated key at the end.
 func hide(kept []byte, key string) {
 	if key == "" {
 		return
@@ -119,12 +118,12 @@ func hide(kept []byte, key string) {
 	}
 }
 
-// isWord reports whether there is a letter or a digit at a place.
+// isWord reports whether b has a letter or digit at an index.
 func isWord(b []byte, at int) bool {
 	return at >= 0 && at < len(b) && (b[at] >= '0' && b[at] <= '9' || b[at]|0x20 >= 'a' && b[at]|0x20 <= 'z')
 }
 
-// hideMembers hides what stands behind the name writeKey, in JSON, also such as is broken,
+// hideMembers redacts the values after the name writeKey, in JSON (even if it is invalid)
 // and in forms.
 func hideMembers(kept []byte) {
 	const name = "writekey"
@@ -133,7 +132,7 @@ func hideMembers(kept []byte) {
 			continue
 		}
 		i += len(name)
-		i += len(kept[i:]) - len(bytes.TrimLeft(kept[i:], "\"'\\ \t\r\n:=")) // to the value
+		i += len(kept[i:]) - len(bytes.TrimLeft(kept[i:], "\"'\\ \t\r\n:=")) // start of the value
 		end := i
 		for end < len(kept) && bytes.IndexByte([]byte("\"'&,} \t\r\n"), kept[end]) < 0 {
 			end++
@@ -149,7 +148,7 @@ func blank(b []byte) {
 	}
 }
 
-// observeRefusal tells the observer of a request that was refused.
+// observeRefusal reports a refused request to the observer.
 func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
 	keys := WriteKeysOf(r)
 	source, _ := h.config.Sources().SourceOf(cmp.Or(keys.Basic, keys.Other))
@@ -161,19 +160,19 @@ func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
 	})
 }
 
-// respondUnread answers a request that was refused for its path or method, and keeps the
-// beginning of its body.
+// respondUnread responds to a request that was refused before its body was read, and reads
+// the first part of the body for the report.
 func (h *Handler) respondUnread(w http.ResponseWriter, r *http.Request, refused *requestError) {
 	body := newBody()
 	defer body.release()
 	start := *r
-	start.ContentLength = -1                       // however long the rest is
-	_ = body.readRequest(&start, maxRefusedBody-1) // what has come is kept, also where it cannot be read any further
+	start.ContentLength = -1                       // read only the first part
+	_ = body.readRequest(&start, maxRefusedBody-1) // ignore errors: keep what arrived
 	refused.body = h.redactedBody(body.Bytes(), WriteKeysOf(r))
 	h.respond(w, r, refused)
 }
 
-// respond answers success, or says what was refused and why, and records it.
+// respond sends the success response, or reports and sends the refusal.
 func (h *Handler) respond(w http.ResponseWriter, r *http.Request, refused *requestError) {
 	header := w.Header()
 	header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
@@ -189,24 +188,24 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, refused *reque
 	_ = json.NewEncoder(w).Encode(response{Code: refused.code, Message: refused.message, Error: refused.message, Calls: refused.calls})
 }
 
-// answer is the body of every response of the tracking API.
+// response is the body of every response.
 type response struct {
 	Success bool                 `json:"success"`
 	Code    tracking.Code        `json:"code,omitempty"`
 	Message string               `json:"message,omitempty"`
-	Error   string               `json:"error,omitempty"` // the same as Message, for libraries that look here
+	Error   string               `json:"error,omitempty"` // the same as Message, for libraries that expect it here
 	Calls   []tracking.Rejection `json:"calls,omitempty"`
 }
 
-// requestError is a request that was refused as a whole.
+// A requestError is the refusal of a whole request.
 type requestError struct {
 	status     int
 	code       tracking.Code
 	message    string
 	retryAfter time.Duration
 	calls      []tracking.Rejection
-	body       []byte // of the request, see event.Refusal; nil where it was not read
-	library    string // that made the first call
+	body       []byte // see event.Refusal.Body; nil if it was not read
+	library    string // library of the first call
 }
 
 func (e *requestError) Error() string { return string(e.code) + ": " + e.message }
@@ -215,7 +214,7 @@ func refuse(status int, code tracking.Code, format string, args ...any) *request
 	return &requestError{status: status, code: code, message: fmt.Sprintf(format, args...)}
 }
 
-// Headers and body of the commonest answer.
+// Headers and body of the success response.
 var (
 	contentJSON = []string{"application/json"}
 	noSniff     = []string{"nosniff"}

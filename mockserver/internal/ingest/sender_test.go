@@ -15,7 +15,7 @@ import (
 
 const webKey = "kYq3Zr81TtwWebSecret"
 
-// post sends a body to a batch endpoint with a write key, and returns the answer.
+// post sends a body with a write key.
 func post(in *testIngest, key, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/v1/batch", strings.NewReader(body))
 	r.RemoteAddr = "203.0.113.7:4711"
@@ -87,7 +87,6 @@ func TestTruncatedWriteKeyIsRedacted(t *testing.T) {
 	}
 }
 
-// TestRefusalForUnknownPathContainsBody, as those with a wrong body do.
 func TestRefusalForUnknownPathContainsBody(t *testing.T) {
 	for _, c := range []struct {
 		method, path string

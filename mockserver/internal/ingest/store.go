@@ -13,13 +13,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// store stores a batch, without the calls that were stored before. held is how many
-// bytes of memory it holds.
+// store stores a batch without duplicates. held is the memory that the batch uses.
 func (h *Handler) store(ctx context.Context, b event.Batch, held int) *requestError {
 	fresh, repeated, reserved, err := h.config.Dedup.reserve(ctx, b)
 	if err != nil {
 		return &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeRetryAfter,
-			message: "another request has brought the same calls, and they are not stored yet; send again"}
+			message: "another request is storing the same calls; send again"}
 	}
 	if 2*fresh.Size()+maxSpareBytes < held {
 		fresh.Calls = copyCalls(fresh.Calls)
@@ -33,9 +32,9 @@ func (h *Handler) store(ctx context.Context, b event.Batch, held int) *requestEr
 	return nil
 }
 
-// append appends the calls of a reservation to the journal and settles it. It does not
-// end with ctx: a sender that no longer waits sends its calls again, and they must be
-// known by then.
+// append appends the calls of a reservation to the journal, and settles the reservation. It
+// ignores the cancellation of ctx: a sender that disconnects sends its calls again, and they
+// must be recognized then.
 func (h *Handler) append(ctx context.Context, b event.Batch, reserved *reservation) error {
 	stored := 0
 	defer func() {
@@ -60,7 +59,7 @@ func (h *Handler) append(ctx context.Context, b event.Batch, reserved *reservati
 	return err
 }
 
-// settle ends a reservation, of whose calls the first are stored, so many of them.
+// settle ends a reservation of which the first stored calls are stored.
 func (h *Handler) settle(b event.Batch, reserved *reservation, stored int) {
 	h.config.Dedup.settle(reserved, stored)
 	if b.Calls = b.Calls[:stored]; stored > 0 {
@@ -68,11 +67,11 @@ func (h *Handler) settle(b event.Batch, reserved *reservation, stored int) {
 	}
 }
 
-// maxSpareBytes is how much memory a batch may hold beyond twice what it needs.
+// maxSpareBytes is the memory a batch may use in addition to twice its size.
 const maxSpareBytes = 512
 
-// copyCalls moves calls to memory of their own. A call that is kept would otherwise
-// keep all that came with it: white space, wrong calls, calls that came again.
+// copyCalls copies calls to new memory. Otherwise a stored call would retain the whole body,
+// including white space, rejected calls and duplicates.
 func copyCalls(calls []tracking.Call) []tracking.Call {
 	calls = slices.Clone(calls)
 	bodies := make([]byte, 0, event.Batch{Calls: calls}.Size())
@@ -85,14 +84,14 @@ func copyCalls(calls []tracking.Call) []tracking.Call {
 }
 
 const (
-	// storeRetryAfter is when a sender should try again whose calls were not stored.
+	// storeRetryAfter is the Retry-After of calls that could not be stored.
 	storeRetryAfter = 5 * time.Second
-	// refusalLogInterval is how often the log says that batches could not be stored: while
-	// the disk is full, each request is one.
+	// refusalLogInterval is the minimum time between log lines about failed appends. When
+	// the disk is full, every request fails.
 	refusalLogInterval = time.Second
 )
 
-// storeFailed refuses a batch that the journal did not take.
+// storeFailed refuses a batch that the journal did not accept.
 func (h *Handler) storeFailed(b event.Batch, err error) *requestError {
 	refused := &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeRetryAfter,
 		message: "the calls could not be stored; send again later"}

@@ -69,8 +69,7 @@ func TestWriteKeyFormats(t *testing.T) {
 	}
 }
 
-// TestWriteKeysAreRedacted: what is remembered for people to look at does not give
-// them away.
+// TestWriteKeysAreRedacted checks everything that is retained for display.
 func TestWriteKeysAreRedacted(t *testing.T) {
 	const key = "a-key-that-is-secret"
 	in := newIngest(nil, tracking.Source{Name: "web", WriteKey: "web-key"})
@@ -98,8 +97,8 @@ func TestWriteKeysAreRedacted(t *testing.T) {
 	assert.NotContains(t, rejections[0].Message, key)
 }
 
-// TestWriteKeysInPathsAreRedacted: a library asks for its files and its settings by its key,
-// and people put keys in all places.
+// TestWriteKeysInPathsAreRedacted: libraries put the key in the paths of files and settings,
+// and people put it anywhere.
 func TestWriteKeysInPathsAreRedacted(t *testing.T) {
 	in := newIngest(nil, tracking.Source{Name: "web", WriteKey: "web-key"})
 	const unknown = "hFx3kQ9mZw7LrT2vYb8N"
