@@ -8,14 +8,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Settings are what can be changed while a collector runs.
+// Settings can be changed while a collector runs.
 type Settings struct {
 	Sources      []tracking.Source
 	Destinations []tracking.Destination
 }
 
-// Validate returns nil, or one [*webhook.FieldError] for each thing that is
-// wrong, joined. Fields are named as in destinations[0].webhooks[1].url.
+// Validate returns nil, or one [*webhook.FieldError] per problem, joined. Field names have
+// the format destinations[0].webhooks[1].url.
 func (s Settings) Validate() error {
 	return errors.Join(append(s.sourceProblems(), s.destinationProblems()...)...)
 }
@@ -72,7 +72,7 @@ func nameProblem(kind, name string, taken map[string]bool) (problem, hint string
 	return "", ""
 }
 
-// FieldErrors returns the [*webhook.FieldError]s that err joins or wraps, in their order.
+// FieldErrors returns the [*webhook.FieldError]s that err joins or wraps, in order.
 func FieldErrors(err error) (all []*webhook.FieldError) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
