@@ -213,7 +213,7 @@ type openObject struct {
 	repeated  bool           // duplicate keys
 }
 
-// minMapMembers is the number of fields from which a map is faster than a linear search.
+// minMapMembers is the number of fields at which a map becomes faster than a linear search.
 const minMapMembers = 32
 
 // add adds a field that has just been read.

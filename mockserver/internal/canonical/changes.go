@@ -87,7 +87,7 @@ func (r *recorder) leave(mark int) {
 	}
 }
 
-// isName reports whether a key needs no quotes in a path.
+// isName reports whether a key may be unquoted in a path.
 func isName(key []byte) bool {
 	for i, b := range key {
 		letter := b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b == '$'
@@ -139,7 +139,7 @@ func SameNumber(a, b []byte) bool {
 }
 
 // decimal splits a JSON number into its significant digits and the exponent of the last one.
-// Zero has no digits.
+// For zero, significant is empty.
 func decimal(text []byte) (significant []byte, exponent int) {
 	text = bytes.TrimPrefix(text, []byte("-"))
 	if i := bytes.IndexAny(text, "eE"); i >= 0 {

@@ -44,8 +44,8 @@ func KeyOfRefusal(r *event.Refusal) Key {
 	return keyOfRefused(Refused, r.Source, r.Code, r.Message)
 }
 
-// keyOfRefused returns a key. Without a known write key it has no cause: otherwise anyone
-// could create groups with messages of their choice.
+// keyOfRefused returns a key. It omits the cause if the write key is unknown: otherwise
+// anyone could create groups with messages of their choice.
 func keyOfRefused(kind Kind, source string, code tracking.Code, message string) Key {
 	key := Key{Kind: kind, Source: source, Code: code}
 	if source != "" {

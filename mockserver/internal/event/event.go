@@ -33,8 +33,8 @@ type Refusal struct {
 	Sender  tracking.Sender `json:"sender,omitzero"`
 	Body    []byte          `json:"-"` // first 4 KiB, decompressed, without write keys
 	// Count is the number of merged refusals. Refusals without a known write key, many of
-	// them caused by scanners, are merged by code and minute. The other fields are those of
-	// the newest.
+	// them caused by scanners, are merged by code and minute. The other fields are from the
+	// newest refusal.
 	Count int `json:"count"`
 }
 

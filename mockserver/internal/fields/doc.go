@@ -1,6 +1,6 @@
 // Package fields describes the fields of a call: their names, how their values are read and
 // written, and the supported time formats.
 //
-// Its functions have no state, and read in one pass without building values. [ReadCall] reads
+// Its functions are stateless, and read in one pass without building values. [ReadCall] reads
 // a stored call.
 package fields

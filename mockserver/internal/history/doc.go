@@ -1,4 +1,4 @@
-// Package history retains the newest calls and what happened to them, for tests, the
+// Package history retains the newest calls and their outcomes, for tests, the
 // inspector and the API. [History] is an [event.Observer].
 //
 // # Data flow
@@ -22,6 +22,6 @@
 //
 // History.mu guards everything, including the feed. It is held while an event is added or
 // up to 250 items are read, because every call waits for Observe. The match functions of
-// Records, Page and Await run without the lock, on copies; those of View and Scan run with
-// it and must be fast. Copies of a record do not change: its lists are only appended to.
+// Records, Page and Await run without the lock, on copies. The functions of View and Scan
+// run with it and must be fast. Copies of a record do not change: its lists are only appended to.
 package history

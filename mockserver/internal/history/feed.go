@@ -338,8 +338,8 @@ const maxActivities = 16_384
 type activityRef struct {
 	order int64 // of the item
 	kind  int8
-	// index is the index of the attempt or outcome among those of this process. Restored
-	// ones may still be inserted before them.
+	// index is the index of the attempt or outcome, without restored ones: these may still
+	// be inserted before it.
 	index int32
 }
 

@@ -21,8 +21,8 @@ const (
 	endBytes     = 256
 	// headerBytes is the approximate memory of a header field without its strings.
 	headerBytes = 64
-	// storeDelay is the time for which a call may be in the process of being stored. A call
-	// that is older than the newest expired call by more has expired too.
+	// storeDelay is the maximum time to store a call. A call that is older than the newest
+	// expired call by more has expired too.
 	storeDelay = time.Second
 	// Fractions of the memory limit: 1/rejectionShare for rejected calls, and so on.
 	// refusalShare is for refused requests with a known write key, syntheticShare for
@@ -40,7 +40,7 @@ type History struct {
 	markUnknown func(*tracking.Call) // see RecordUnknown; may be nil
 
 	mu      sync.Mutex    // guards the fields below
-	changed chan struct{} // closed at the next change; nil if no one waits
+	changed chan struct{} // closed at the next change; nil without waiters
 	feed    Feed          // all retained items
 	lastSeq int64         // of the newest record
 	byCall  map[event.Key]*entry
@@ -81,7 +81,7 @@ func New(limit int) *History {
 	return h
 }
 
-// LimitBytes limits the memory to about n bytes, of which at most a quarter is for synthetic
+// LimitBytes limits the memory to about n bytes, including at most a quarter for synthetic
 // calls, an eighth for rejected calls, and a sixteenth for refused requests. The oldest
 // items expire first. Call it before the History is in use.
 func (h *History) LimitBytes(n int64) {

@@ -16,7 +16,7 @@ import (
 // Observe implements event.Observer.
 func (h *History) Observe(e event.Event) { h.file(e, false) }
 
-// Restore adds an Attempt or Ended of a previous run, before those of this process.
+// Restore adds an Attempt or Ended of a previous run, before the events of this process.
 func (h *History) Restore(e event.Event) { h.file(e, true) }
 
 func (h *History) file(e event.Event, restored bool) {
@@ -166,7 +166,7 @@ func (h *History) addEnded(d tracking.Ended, restored bool) {
 	h.grow(e, endBytes+len(d.Reason))
 }
 
-// indexOf returns the index at which to insert an outcome. Outcomes of other collectors may
+// indexOf returns the index for inserting an outcome. Outcomes of other collectors may
 // arrive after the destination's next one. Such an outcome is inserted before the later one
 // if it is older, and if one is missing there: the time alone is not sufficient, because
 // clocks differ.
@@ -190,8 +190,8 @@ func (e *entry) indexOf(d *tracking.Ended) int {
 	return len(ends)
 }
 
-// isReplay reports whether an outcome is the start of a replay, the only one that can follow
-// a final outcome.
+// isReplay reports whether an outcome is the start of a replay. Only a replay can follow a
+// final outcome.
 func isReplay(d *tracking.Ended) bool { return d.Attempt == 0 && d.State == tracking.StatePending }
 
 // mergeInterval is the period in which refusals without a known write key are merged.

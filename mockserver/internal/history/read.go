@@ -84,8 +84,8 @@ func (h *History) Scan(before int64, see func(*Item) bool) {
 	}
 }
 
-// scan calls see for a chunk of the items before an order. It returns the order before which
-// the next chunk starts, or 0 at the end.
+// scan calls see for a chunk of the items before an order. It returns the upper limit of
+// the next chunk, or 0 at the end.
 func (f *Feed) scan(before int64, see func(*Item) bool) int64 {
 	n := 0
 	for e := range f.backward(kinds, before) {
@@ -100,7 +100,7 @@ func (f *Feed) scan(before int64, see func(*Item) bool) int64 {
 }
 
 // After returns snapshots of the first items after an order, at most limit, oldest first.
-// The lock is held meanwhile, so limit should be small.
+// It holds the lock, so limit should be small.
 func (h *History) After(order int64, limit int) []Item {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -301,8 +301,7 @@ func (h *History) Sources(n int) []string {
 	return names
 }
 
-// Seconds returns the seconds from first to last in which something happened, as far as they
-// are retained.
+// Seconds returns the seconds from first to last with events, if they are still retained.
 func (h *History) Seconds(first, last int64) []Second {
 	h.mu.Lock()
 	defer h.mu.Unlock()

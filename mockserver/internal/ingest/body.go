@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxPooledBody is the size up to which the memory of a body is reused.
+	// maxPooledBody is the maximum size of bodies whose memory is reused.
 	maxPooledBody = 1 << 20
-	// packedSlack is the number of bytes by which compression may enlarge a body.
+	// packedSlack is the allowed growth of a body by compression, in bytes.
 	packedSlack = 64 << 10
 )
 

@@ -174,7 +174,7 @@ func TestRejectionCodes(t *testing.T) {
 		{`{"type":"group","userId":"u"}`, tracking.CodeNoGroup, "groupId"},
 		{`{"type":"alias","userId":"u"}`, tracking.CodeNoPrevious, "previousId"},
 		{`{"type":"alias","previousId":"p"}`, tracking.CodeNoUser, "userId"},
-		{`{"type":"alias","previousId":"p","anonymousId":"a"}`, tracking.CodeNoUser, "userId"}, // the webhook payload has no field for it
+		{`{"type":"alias","previousId":"p","anonymousId":"a"}`, tracking.CodeNoUser, "userId"}, // not a field of the webhook payload
 		{`{"userId":"u"}`, tracking.CodeUnknownType, "type"},
 		{`{"type":"Track","userId":"u","event":"E"}`, tracking.CodeUnknownType, "type"},
 		{`{"type":"delete","userId":"u"}`, tracking.CodeUnknownType, "type"},

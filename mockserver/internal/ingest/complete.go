@@ -213,8 +213,8 @@ func (o *overlay) merge(dst, own []byte) []byte {
 	return dst
 }
 
-// disjoint is a fast check that own has none of the overlay's keys, and that neither is
-// empty. It may return false although this is true.
+// disjoint is a fast check that own and the overlay are not empty and share no keys. It
+// may return false even if this is true.
 func (o *overlay) disjoint(own []byte) bool {
 	if len(o.keys) == 0 || len(o.keys) > 8 || bytes.IndexByte(own, '\\') >= 0 || bytes.IndexByte(own, '"') < 0 {
 		return false

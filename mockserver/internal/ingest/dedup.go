@@ -72,8 +72,8 @@ func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated eve
 	}
 }
 
-// tryReserve reserves all calls or none, because a partial reservation could deadlock two
-// requests. If it reserves none, other is the reservation to wait for.
+// tryReserve reserves either all calls or, if other is not nil, nothing: a partial
+// reservation could deadlock two requests. The caller must wait for other.
 func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated event.Batch, mine, other *reservation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,7 +113,7 @@ func (d *Dedup) storing(h event.Key) *reservation {
 	panic("mockserver: a call is being stored by no request")
 }
 
-// settle ends a reservation of which the first stored calls are stored.
+// settle ends a reservation. Its first stored calls are stored.
 func (d *Dedup) settle(r *reservation, stored int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

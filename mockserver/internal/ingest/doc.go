@@ -20,7 +20,7 @@
 // # Concurrency
 //
 // Each request has its own body, post and sorter from a pool. [Dedup] and rates have a mutex
-// each, held while a batch is looked up. A [SourceTable] is immutable. A goroutine is started
+// each, held during the lookup of a batch. A [SourceTable] is immutable. A goroutine is started
 // only if an append was abandoned: it waits for the number of stored calls.
 //
 // # Files

@@ -137,7 +137,7 @@ func (p *post) set(f fields.Field, value []byte) {
 	}
 }
 
-// library returns the library of the first call, as far as the post was parsed.
+// library returns the library of the first parsed call, or "".
 func (p *post) library() string {
 	if said := fields.Library(p.context.raw); said != "" || len(p.calls) == 0 {
 		return said

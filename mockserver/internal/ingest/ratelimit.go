@@ -28,7 +28,7 @@ type bucket struct {
 
 func newRates() *rates { return &rates{buckets: map[string]bucket{}} }
 
-// admit admits all batches of a request, or none of them. If a source exceeds its limit, it
+// admit admits all batches of a request or rejects all. If a source exceeds its limit, it
 // returns the source and the time to wait. A limit of 0 means no limit.
 func (r *rates) admit(batches []event.Batch, limitOf func(source string) int) (source string, wait time.Duration) {
 	r.mu.Lock()

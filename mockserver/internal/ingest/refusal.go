@@ -63,7 +63,7 @@ const (
 	maxRefusedBody = 4 << 10
 	// maxUserAgent limits a Sender's User-Agent, in characters.
 	maxUserAgent = 200
-	// minSecretLength is the length from which a write key is redacted everywhere. A
+	// minSecretLength is the minimum length of write keys that are redacted everywhere. A
 	// shorter one may be part of a word, and is redacted only as a whole word.
 	minSecretLength = 8
 )
@@ -78,7 +78,7 @@ func (h *Handler) senderOf(r *http.Request) (s tracking.Sender) {
 }
 
 // redactedBody returns the first part of a refused body for logs and pages. Write keys are
-// replaced by asterisks: those of sources and of the request, and values named writeKey.
+// replaced by asterisks: the keys of sources and of the request, and values named writeKey.
 func (h *Handler) redactedBody(body []byte, keys WriteKeys) []byte {
 	kept := bytes.Clone(body[:min(len(body), maxRefusedBody)])
 	hideMembers(kept)

@@ -59,7 +59,7 @@ func (h *Handler) append(ctx context.Context, b event.Batch, reserved *reservati
 	return err
 }
 
-// settle ends a reservation of which the first stored calls are stored.
+// settle ends a reservation. Its first stored calls are stored.
 func (h *Handler) settle(b event.Batch, reserved *reservation, stored int) {
 	h.config.Dedup.settle(reserved, stored)
 	if b.Calls = b.Calls[:stored]; stored > 0 {

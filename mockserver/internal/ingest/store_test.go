@@ -143,8 +143,8 @@ func TestCallsAreStoredOnceAfterUncertainAppend(t *testing.T) {
 	}
 }
 
-// TestDuplicateWaitsForPendingRequest: two requests contain the same call, and the one that
-// stores it fails. The other one must not respond with 200 before.
+// TestDuplicateWaitsForPendingRequest: two requests contain the same call, and the one
+// storing it fails. The other one must not respond with 200 before that.
 func TestDuplicateWaitsForPendingRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, first := make(chan struct{}), true

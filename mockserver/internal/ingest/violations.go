@@ -17,8 +17,8 @@ import (
 // A Judge checks calls against the tracking plans of their sources. It is called
 // concurrently, for every call, so it must be fast for calls without violations.
 type Judge interface {
-	// Judge returns the violations of a call, or a zero Verdict if there are none or the
-	// source has no plan. member contains the properties of the call, or the traits of an
+	// Judge returns the violations of a call, or a zero Verdict for a valid call or a source
+	// without a plan. member contains the properties of the call, or the traits of an
 	// identify or group call; it may be nil.
 	Judge(c *tracking.Call, member []byte) Verdict
 }

@@ -16,7 +16,7 @@ import (
 // WriteKeys are the write keys outside the body of a request.
 type WriteKeys struct {
 	Basic string // user of Basic auth
-	Other string // used if the body has none: a bearer token may be meant for a gateway
+	Other string // used if the body does not contain a key: a bearer token may be for a gateway
 }
 
 // WriteKeysOf returns the write keys in the header of a request, or in its query: a browser's

@@ -45,7 +45,7 @@ func baseType(typ string) string {
 // nouns are type names for sentences.
 var nouns = map[string]string{"number": "a number", "string": "a string", "boolean": "a boolean", "object": "an object", "array": "an array"}
 
-// findTypes finds values of unusual types. null is not a type of its own.
+// findTypes finds values of unusual types, except null.
 func (e *Event) findTypes(p *Property) {
 	counts := map[string]uint64{}
 	var order []string // by base type, the most frequent first
@@ -129,14 +129,14 @@ const (
 	newPropertyAge = 7 * 24 * time.Hour
 )
 
-// isSignificant reports whether it is no coincidence that n calls lack a property that
-// other calls have with probability share.
+// isSignificant reports whether a property that calls have with probability share is
+// probably not missing by chance in n calls.
 func isSignificant(share float64, n uint64) bool {
 	return n >= minCalls && float64(n)*math.Log(1-min(share, 0.999)) < chance
 }
 
-// findChange finds a property that is no longer sent, or that is new. If the same is true
-// for its parent, only the parent is reported.
+// findChange finds new properties, and properties that are no longer sent. It does not
+// repeat the report about a parent.
 func (e *Event) findChange(p *Property, now time.Time) {
 	until, since := p.Sampled-p.missing, p.Sampled-p.before
 	switch {
@@ -159,7 +159,7 @@ func (e *Event) hasParent(p *Property, kind AnomalyKind) bool {
 	})
 }
 
-// Percent formats a share. It writes 100 % only for all, and 0 % only for none.
+// Percent formats a share. It rounds neither up to 100 % nor down to 0 %.
 func Percent(n, of uint64) string {
 	p := 100 * share(n, of)
 	switch {

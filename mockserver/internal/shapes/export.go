@@ -63,7 +63,7 @@ func (e *Event) Schema() *Schema {
 	return whole
 }
 
-// titleOf returns the name of the event, or its type if it has no name.
+// titleOf returns the name of the event, or its type if the name is empty.
 func titleOf(e *Event) string {
 	if e.Name == "" {
 		return e.Type

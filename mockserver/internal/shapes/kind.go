@@ -56,7 +56,7 @@ func kindOf(raw []byte) kind {
 	return integerKind
 }
 
-const maxFormatted = 300 // longer strings have no format, in bytes
+const maxFormatted = 300 // in bytes; formats of longer strings are not detected
 
 // formatOf returns the kind of a string without its quotes.
 func formatOf(s []byte) kind {

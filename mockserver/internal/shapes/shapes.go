@@ -87,7 +87,7 @@ const segmentEvents = 8
 func (s *Shapes) rewrite(slot int) { s.persister.MarkChanged(strconv.Itoa(slot / segmentEvents)) }
 
 // sketchOf returns the sketch of an event, and creates it if it is missing. It returns nil
-// if there is no room.
+// if the limits are reached.
 func (s *Shapes) sketchOf(k key, now time.Time) *sketch {
 	if e := s.events[k]; e != nil {
 		return e
@@ -110,7 +110,7 @@ func (s *Shapes) sketchOf(k key, now time.Time) *sketch {
 	return e
 }
 
-// newSketch returns an empty sketch, or nil if there is no room for it.
+// newSketch returns an empty sketch, or nil if the limits are reached.
 func (s *Shapes) newSketch(k key) *sketch {
 	e := &sketch{key: key{strings.Clone(k.source), strings.Clone(k.typ), strings.Clone(k.name)}, slot: -1, total: &s.bytes}
 	if len(s.events) >= maxEvents || !e.take(eventBytes+len(k.source)+len(k.name)) {
@@ -140,7 +140,7 @@ const (
 	sweepEvery = time.Minute
 )
 
-// sweep evicts the stalest event for which of returns true.
+// sweep evicts the stalest of the events selected by of.
 func (s *Shapes) sweep(now time.Time, of func(*sketch) bool) {
 	if now.Sub(s.swept) < sweepEvery {
 		return

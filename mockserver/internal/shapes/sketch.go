@@ -42,7 +42,7 @@ const (
 // A key identifies an event. For identify and group calls the name is empty.
 type key struct{ source, typ, name string }
 
-// keyOf returns the event of a call. Calls of other types have none.
+// keyOf returns the event of a call; ok is false for other types of calls.
 func keyOf(c *tracking.Call) (key, bool) {
 	switch c.Type {
 	case "track":
@@ -226,7 +226,7 @@ func canonical(raw []byte) (value string, whole bool) {
 	return string(fields.AppendString(nil, short)), short == s
 }
 
-// member returns the node of an object's field, or nil if there is no room.
+// member returns the node of an object's field, or nil if the limits are reached.
 func (n *node) member(s *sketch, name []byte) *node {
 	if m := n.members[string(name)]; m != nil {
 		return m
@@ -242,7 +242,7 @@ func (n *node) member(s *sketch, name []byte) *node {
 	return m
 }
 
-// element returns the node of an array's elements, or nil if there is no room.
+// element returns the node of an array's elements, or nil if the limits are reached.
 func (n *node) element(s *sketch) *node {
 	if n.items == nil && s.take(nodeBytes) {
 		n.items = &node{}
@@ -267,7 +267,7 @@ func (s *sketch) violate(c *tracking.Call, at int64) {
 			i = len(s.violations) - 1
 		}
 		v := &s.violations[i]
-		if v.Message == "" && s.take(len(found.Message)) { // restored violations have no message
+		if v.Message == "" && s.take(len(found.Message)) { // messages are not stored
 			v.Message = strings.Clone(found.Message)
 		}
 		v.calls++

@@ -52,8 +52,8 @@ type Property struct {
 
 	steps   []string // field names, and element for arrays
 	usual   string   // name of the most frequent type
-	missing uint64   // sampled calls since the last one that has it
-	before  uint64   // sampled calls before the first one that has it
+	missing uint64   // sampled calls after its last occurrence
+	before  uint64   // sampled calls before its first occurrence
 }
 
 // A Type counts the values of a JSON type.

@@ -13,7 +13,7 @@ var (
 	// ErrNotFound reports that a key does not exist.
 	ErrNotFound = errors.New("mockserver: there is no state under this key")
 
-	// ErrConflict reports that a value is no longer the one to be replaced.
+	// ErrConflict reports that the value to replace has changed.
 	ErrConflict = errors.New("mockserver: the state was changed meanwhile")
 )
 
@@ -41,8 +41,8 @@ type Store interface {
 	// ErrConflict and stores nothing. After any other error the value may be stored.
 	Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error)
 
-	// Delete removes a key, and all keys that start with it and a dot. It is not an error if
-	// there are none.
+	// Delete removes a key, and all keys that start with it and a dot. It succeeds even if the
+	// key does not exist.
 	Delete(ctx context.Context, key string) error
 
 	// Keys returns the keys that start with a prefix and a dot, in any order.

@@ -45,7 +45,7 @@ type Entry struct {
 }
 
 // Read returns size calls of the user with an ID, starting at index from. If from is
-// negative, it returns the newest size calls. An empty ID has no calls.
+// negative, it returns the newest size calls. For an empty ID, the result is empty.
 func Read(h *history.History, id string, from, size int) Timeline {
 	end, kept := h.End()
 	t := Timeline{End: end.Order, Retained: kept, Expired: h.Expired()}
@@ -132,7 +132,7 @@ func newEntry(i, before *history.Item, traits *Traits) Entry {
 	return e
 }
 
-// Happened returns the corrected timestamp of a call, or its arrival if it has none.
+// Happened returns the corrected timestamp of a call, or its arrival if the timestamp is missing.
 func Happened(i *history.Item) time.Time {
 	if at := i.Call().Timestamp; !at.IsZero() {
 		return at

@@ -37,7 +37,7 @@ func (t *Traits) apply(body []byte) *Changes {
 	traits := traitsOf(body)
 	d, err := pathdiff.Compare(t.current(traits), traits)
 	if err != nil {
-		return nil // it has no traits
+		return nil // the traits are missing
 	}
 	t.set(traits)
 	c := &Changes{Equal: d.Equal, More: d.Differing, Traits: t.JSON()}

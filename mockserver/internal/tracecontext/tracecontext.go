@@ -33,7 +33,7 @@ const (
 func Of(h http.Header) *Context {
 	parents := h[ParentHeader]
 	if len(parents) != 1 {
-		return nil // none, or ambiguous
+		return nil // missing or ambiguous
 	}
 	parent, ok := ParseParent(parents[0])
 	if !ok {
@@ -156,7 +156,7 @@ func isValue(s string) bool {
 }
 
 // A List contains the contexts of several calls; nil for calls without one. It may be shorter
-// than the list of calls if the last ones have none.
+// than the list of calls: the missing contexts are nil.
 type List []*Context
 
 // Repeat returns a list of n contexts c.
