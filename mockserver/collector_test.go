@@ -158,7 +158,7 @@ func TestInvalidCallsDoNotRejectTheirBatch(t *testing.T) {
 		tracking.CodeNoPrevious, tracking.CodeBadProperties, tracking.CodeBadTraits, tracking.CodeBadTimestamp,
 		tracking.CodeNotObject, tracking.CodeCallTooLarge}
 	codes := func(srv *mockserver.Server) (codes []tracking.Code) {
-		for i, r := range srv.Engine().History().Rejections() {
+		for i, r := range srv.Rejections() {
 			assert.Equal(t, i+1, r.Index)
 			codes = append(codes, r.Code)
 		}

@@ -113,7 +113,7 @@ func (v View) Call(messageID string) (record tracking.Record, ok bool) {
 
 // Rejections returns the rejected calls and the reasons.
 func (v View) Rejections() []tracking.Rejection {
-	all, first := v.engine.History().NumberedRejections()
+	all, first := v.engine.History().Rejections()
 	var shown []tracking.Rejection
 	for i, r := range all {
 		if (v.source == "" || r.Source == v.source) && first+int64(i) > v.clearedUpTo(r.Source).rejection {
@@ -274,7 +274,7 @@ func (v View) Clear() {
 		v.engine.ForgetAll()
 		return
 	}
-	rejections, first := v.engine.History().NumberedRejections()
+	rejections, first := v.engine.History().Rejections()
 	mark := watermark{v.clearedUpTo(v.source).call, first + int64(len(rejections)) - 1}
 	records := v.Records()
 	if len(records) > 0 {

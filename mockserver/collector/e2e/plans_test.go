@@ -168,7 +168,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 	require.Len(t, rejected.Calls, 3)
 	for _, call := range rejected.Calls {
 		assert.Equal(t, tracking.CodeNotAsPlanned, call.Code)
-		assert.Equal(t, `the call is not as the tracking plan "shop" says: /properties/total is "25.5", a string; expected a number`, call.Message)
+		assert.Equal(t, `the call violates the tracking plan "shop": /properties/total is "25.5", a string; expected a number`, call.Message)
 		assert.Len(t, call.Violations, 1)
 	}
 	metrics, err := c.Metrics(t.Context())

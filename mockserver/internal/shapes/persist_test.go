@@ -24,18 +24,18 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// begun returns shapes that keep what they know in a store, and have read it.
-func begun(store state.Store, log *slog.Logger) *shapes.Shapes {
+// start returns a Shapes that has been restored from a store.
+func start(store state.Store, log *slog.Logger) *shapes.Shapes {
 	s := shapes.New()
 	s.Start(store, log)
 	synctest.Wait()
 	return s
 }
 
-func TestWhatIsKnownIsKeptOverARestart(t *testing.T) {
+func TestShapesSurviveRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		s := begun(store, quiet())
+		s := start(store, quiet())
 		track(t, s, "Order Completed", times(30, `{"total":1.5,"currency":"EUR","items":[{"sku":"a"}],"address":{"city":"Ulm"}}`)...)
 		track(t, s, "Order Completed", times(2, `{"total":"1"}`)...)
 		for i := range 20 {
@@ -45,7 +45,7 @@ func TestWhatIsKnownIsKeptOverARestart(t *testing.T) {
 		s.Stop()
 
 		time.Sleep(time.Hour)
-		s = begun(store, quiet())
+		s = start(store, quiet())
 		assert.Equal(t, summary, s.Summary())
 		after := s.Events()
 		require.Len(t, after, len(before))
@@ -61,7 +61,7 @@ func TestWhatIsKnownIsKeptOverARestart(t *testing.T) {
 
 		track(t, s, "Order Completed", `{"total":2.5,"currency":"EUR"}`)
 		s.Stop()
-		s = begun(store, quiet())
+		s = start(store, quiet())
 		defer s.Stop()
 		again := order(s.Events())
 		assert.EqualValues(t, 33, again.Calls)
@@ -71,16 +71,15 @@ func TestWhatIsKnownIsKeptOverARestart(t *testing.T) {
 	})
 }
 
-// TestCallsThatComeBeforeTheRecordIsReadAreAddedToIt has the store answer late.
-func TestCallsThatComeBeforeTheRecordIsReadAreAddedToIt(t *testing.T) {
+func TestCallsBeforeRestoreAreAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{Store: state.NewMemory()}
-		s := begun(store, quiet())
+		s := start(store, quiet())
 		track(t, s, "E", times(3, `{"a":1,"b":"x"}`)...)
 		s.Stop()
 
 		store.wait.Store(int64(10 * time.Second))
-		s = begun(store, quiet())
+		s = start(store, quiet())
 		track(t, s, "E", times(2, `{"a":1,"c":"y"}`)...)
 		track(t, s, "F", `{}`)
 		assert.EqualValues(t, 2, s.Events()[0].Calls, "the start does not wait")
@@ -91,7 +90,7 @@ func TestCallsThatComeBeforeTheRecordIsReadAreAddedToIt(t *testing.T) {
 		assert.False(t, s.Summary().Reading)
 		s.Stop()
 
-		s = begun(store, quiet())
+		s = start(store, quiet())
 		defer s.Stop()
 		require.Len(t, s.Events(), 2)
 		e := s.Events()[0]
@@ -103,7 +102,7 @@ func TestCallsThatComeBeforeTheRecordIsReadAreAddedToIt(t *testing.T) {
 	})
 }
 
-// A slowStore answers late, or not at all.
+// A slowStore delays Keys, or fails.
 type slowStore struct {
 	state.Store
 	wait atomic.Int64
@@ -129,7 +128,7 @@ func (s *slowStore) Put(ctx context.Context, key string, value []byte) error {
 	return s.Store.Put(ctx, key, value)
 }
 
-func TestARecordThatCannotBeReadIsToldOfAndBegunAnew(t *testing.T) {
+func TestUnreadableRecordIsLoggedAndReset(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		damage func(good []byte) []byte
@@ -141,7 +140,7 @@ func TestARecordThatCannotBeReadIsToldOfAndBegunAnew(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := state.NewMemory()
-				s := begun(store, quiet())
+				s := start(store, quiet())
 				for i := range 16 {
 					track(t, s, fmt.Sprint("Event ", i), `{"n":1}`)
 				}
@@ -154,14 +153,14 @@ func TestARecordThatCannotBeReadIsToldOfAndBegunAnew(t *testing.T) {
 				require.NoError(t, store.Put(t.Context(), "shapes.0", c.damage(good)))
 
 				var log bytes.Buffer
-				s = begun(store, slog.New(slog.NewTextHandler(&log, nil)))
+				s = start(store, slog.New(slog.NewTextHandler(&log, nil)))
 				assert.Len(t, s.Events(), 8, "the other record is read")
 				assert.Contains(t, log.String(), "record=shapes.0")
 				track(t, s, "Event 0", `{"n":1}`)
 				s.Stop()
 
 				log.Reset()
-				s = begun(store, slog.New(slog.NewTextHandler(&log, nil)))
+				s = start(store, slog.New(slog.NewTextHandler(&log, nil)))
 				defer s.Stop()
 				assert.GreaterOrEqual(t, len(s.Events()), 8)
 				assert.Empty(t, log.String())
@@ -170,16 +169,16 @@ func TestARecordThatCannotBeReadIsToldOfAndBegunAnew(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsKeepsNothingFromBeingWrittenLater(t *testing.T) {
+func TestSaveIsRetriedAfterStoreFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{Store: state.NewMemory()}
-		s := begun(store, quiet())
+		s := start(store, quiet())
 		track(t, s, "A", `{}`)
 		s.Stop()
 
 		var log bytes.Buffer
 		store.fail.Store(true)
-		s = begun(store, slog.New(slog.NewTextHandler(&log, nil)))
+		s = start(store, slog.New(slog.NewTextHandler(&log, nil)))
 		track(t, s, "B", `{}`)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -194,17 +193,17 @@ func TestAStoreThatFailsKeepsNothingFromBeingWrittenLater(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		store.fail.Store(false)
 		s.Stop()
-		s = begun(store, quiet())
+		s = start(store, quiet())
 		defer s.Stop()
 		require.Len(t, s.Events(), 2)
 		assert.EqualValues(t, 2, s.Events()[1].Calls)
 	})
 }
 
-func TestOnlyWhatChangesIsWritten(t *testing.T) {
+func TestOnlyChangedRecordsAreSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		s := begun(store, quiet())
+		s := start(store, quiet())
 		defer s.Stop()
 		for i := range 24 {
 			track(t, s, fmt.Sprint("Event ", i), `{}`)
@@ -226,7 +225,7 @@ func TestOnlyWhatChangesIsWritten(t *testing.T) {
 
 		for _, e := range s.Events() {
 			if e.Name >= "Event 16" && e.Name <= "Event 23" {
-				s.Forget(e.ID)
+				s.Delete(e.ID)
 			}
 		}
 		time.Sleep(time.Minute)
@@ -236,9 +235,9 @@ func TestOnlyWhatChangesIsWritten(t *testing.T) {
 	})
 }
 
-// TestWhatIsForgottenWhileItIsWrittenStaysForgotten, whichever comes first.
-func TestWhatIsForgottenWhileItIsWrittenStaysForgotten(t *testing.T) {
-	var b strings.Builder // of which to copy takes a while
+// TestDeletionDuringSave deletes an event before, during and after a save.
+func TestDeletionDuringSave(t *testing.T) {
+	var b strings.Builder // many properties, to slow down copying
 	for i := range 100 {
 		fmt.Fprintf(&b, `"p%d":"%d",`, i, i)
 	}
@@ -259,11 +258,11 @@ func TestWhatIsForgottenWhileItIsWrittenStaysForgotten(t *testing.T) {
 			for began := time.Now(); time.Since(began) < time.Duration(round)*10*time.Microsecond; {
 				runtime.Gosched()
 			}
-			s.Forget(forgotten)
+			s.Delete(forgotten)
 		})
 		s.Stop()
 		forgetting.Wait()
-		s.Stop() // writes what has changed meanwhile
+		s.Stop() // saves changes made during the first Stop
 		s = shapes.New()
 		s.Start(store, quiet())
 		for s.Summary().Reading {
@@ -274,37 +273,35 @@ func TestWhatIsForgottenWhileItIsWrittenStaysForgotten(t *testing.T) {
 	}
 }
 
-// TestWhatIsForgottenBeforeTheRecordIsReadStaysForgotten has the store answer late.
-func TestWhatIsForgottenBeforeTheRecordIsReadStaysForgotten(t *testing.T) {
+func TestClearBeforeRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{Store: state.NewMemory()}
-		s := begun(store, quiet())
+		s := start(store, quiet())
 		for i := range 20 {
 			track(t, s, fmt.Sprint("Event ", i), `{}`)
 		}
 		s.Stop()
 
 		store.wait.Store(int64(10 * time.Second))
-		s = begun(store, quiet())
+		s = start(store, quiet())
 		track(t, s, "Before", `{}`)
 		s.Clear()
 		track(t, s, "After", `{}`)
 		time.Sleep(time.Minute)
 		store.wait.Store(0)
-		assert.Equal(t, "After", one(t, s).Name)
+		assert.Equal(t, "After", onlyEvent(t, s).Name)
 		s.Stop()
-		s = begun(store, quiet())
+		s = start(store, quiet())
 		defer s.Stop()
-		assert.Equal(t, "After", one(t, s).Name)
+		assert.Equal(t, "After", onlyEvent(t, s).Name)
 	})
 }
 
-// TestAnEventThatIsForgottenBeforeTheRecordIsReadStaysForgotten, also where it is not known
-// yet that there is one.
-func TestAnEventThatIsForgottenBeforeTheRecordIsReadStaysForgotten(t *testing.T) {
+// TestDeletionBeforeRestore deletes one event that has new calls, and one that has none.
+func TestDeletionBeforeRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{Store: state.NewMemory()}
-		s := begun(store, quiet())
+		s := start(store, quiet())
 		for _, name := range []string{"A", "B", "C"} {
 			track(t, s, name, `{}`)
 		}
@@ -312,33 +309,33 @@ func TestAnEventThatIsForgottenBeforeTheRecordIsReadStaysForgotten(t *testing.T)
 		s.Stop()
 
 		store.wait.Store(int64(10 * time.Second))
-		s = begun(store, quiet())
+		s = start(store, quiet())
 		track(t, s, "A", `{}`)
-		assert.True(t, s.Forget(events[0].ID))
-		assert.True(t, s.Forget(events[1].ID))
+		assert.True(t, s.Delete(events[0].ID))
+		assert.True(t, s.Delete(events[1].ID))
 		track(t, s, "A", `{}`)
 		time.Sleep(time.Minute)
 		store.wait.Store(0)
 		s.Stop()
-		s = begun(store, quiet())
+		s = start(store, quiet())
 		defer s.Stop()
 		require.Len(t, s.Events(), 2)
 		assert.EqualValues(t, 1, s.Events()[0].Calls)
 		assert.Equal(t, "C", s.Events()[1].Name)
-		assert.False(t, s.Forget(events[1].ID))
+		assert.False(t, s.Delete(events[1].ID))
 	})
 }
 
-// TestWhatIsForgottenTwiceIsRemoved, though nothing was written in between.
-func TestWhatIsForgottenTwiceIsRemoved(t *testing.T) {
+// TestClearTwice clears twice without a save in between.
+func TestClearTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		s := begun(store, quiet())
+		s := start(store, quiet())
 		for i := range 20 {
 			track(t, s, fmt.Sprint("Event ", i), `{}`)
 		}
 		time.Sleep(time.Minute)
-		synctest.Wait() // they are written
+		synctest.Wait() // for the save
 		s.Clear()
 		track(t, s, "Between", `{}`)
 		s.Clear()
@@ -349,20 +346,20 @@ func TestWhatIsForgottenTwiceIsRemoved(t *testing.T) {
 	})
 }
 
-// TestValuesThatMayTellOfAPersonAreNotWritten: single values and email addresses.
-func TestValuesThatMayTellOfAPersonAreNotWritten(t *testing.T) {
+// TestPersonalValuesAreNotStored checks single values and email addresses.
+func TestPersonalValuesAreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		s := begun(store, quiet())
+		s := start(store, quiet())
 		track(t, s, "E", times(5, `{"plan":"Pro","mail":"ada@shop.example"}`)...)
 		track(t, s, "E", `{"plan":"Pro","name":"Ada Lovelace"}`)
 		for i := range 20 {
 			track(t, s, "E", fmt.Sprintf(`{"phone":"0731-%d"}`, i))
 		}
 		s.Stop()
-		s = begun(store, quiet())
+		s = start(store, quiet())
 		defer s.Stop()
-		e := one(t, s)
+		e := onlyEvent(t, s)
 		assert.Equal(t, `"Pro"`, string(e.Property("plan").Common[0].JSON))
 		for _, path := range []string{"mail", "name", "phone"} {
 			p := e.Property(path)
@@ -373,25 +370,25 @@ func TestValuesThatMayTellOfAPersonAreNotWritten(t *testing.T) {
 	})
 }
 
-// TestValuesThatAreNotAsPlannedAreNotWritten: the words for a violation have the value.
-func TestValuesThatAreNotAsPlannedAreNotWritten(t *testing.T) {
+// TestViolationMessagesAreNotStored: a message may contain the value.
+func TestViolationMessagesAreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		s := begun(store, quiet())
+		s := start(store, quiet())
 		c := call(t, "web", `{"type":"track","event":"E","userId":"u","properties":{"age":"Ada"}}`)
 		c.Violations = []tracking.Violation{{Kind: "wrong type", Pointer: "/properties/age", Message: `/properties/age is "Ada", a string; expected a number`}}
-		tell(s, c)
-		require.Len(t, one(t, s).Violations, 1)
-		assert.Equal(t, c.Violations[0], one(t, s).Violations[0].Violation)
+		observe(s, c)
+		require.Len(t, onlyEvent(t, s).Violations, 1)
+		assert.Equal(t, c.Violations[0], onlyEvent(t, s).Violations[0].Violation)
 		s.Stop()
 
-		s = begun(store, quiet())
+		s = start(store, quiet())
 		defer s.Stop()
-		require.Len(t, one(t, s).Violations, 1)
-		assert.Equal(t, "/properties/age: wrong type", one(t, s).Violations[0].Message)
-		tell(s, c)
-		require.Len(t, one(t, s).Violations, 1)
-		assert.Equal(t, c.Violations[0], one(t, s).Violations[0].Violation)
-		assert.EqualValues(t, 2, one(t, s).Violations[0].Calls)
+		require.Len(t, onlyEvent(t, s).Violations, 1)
+		assert.Equal(t, "/properties/age: wrong type", onlyEvent(t, s).Violations[0].Message)
+		observe(s, c)
+		require.Len(t, onlyEvent(t, s).Violations, 1)
+		assert.Equal(t, c.Violations[0], onlyEvent(t, s).Violations[0].Violation)
+		assert.EqualValues(t, 2, onlyEvent(t, s).Violations[0].Calls)
 	})
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// judgeFunc is a judge that is a function.
+// judgeFunc implements ingest.Judge with a function.
 type judgeFunc func(c *tracking.Call, member []byte) ingest.Verdict
 
 func (f judgeFunc) Judge(c *tracking.Call, member []byte) ingest.Verdict { return f(c, member) }
 
-// strictJudge has two violations of every call whose properties or traits hold bad.
+// strictJudge finds two violations in each call whose properties or traits contain "bad".
 func strictJudge(reject bool, reportTo string) judgeFunc {
 	return func(_ *tracking.Call, member []byte) ingest.Verdict {
 		if !strings.Contains(string(member), "bad") {
@@ -40,7 +40,7 @@ const mixedCalls = `{"sentAt":"2026-01-31T12:00:01Z","context":{"app":{"version"
 	{"type":"identify","userId":"u","messageId":"3","traits":{"a":"bad"},"properties":{}},
 	{"type":"page","userId":"u","messageId":"4","properties":null,"traits":{"a":"bad"}}]}`
 
-func TestCallsAreHeldAgainstPlans(t *testing.T) {
+func TestPlanViolations(t *testing.T) {
 	ids := func(calls []tracking.Call) (ids []string) {
 		for _, c := range calls {
 			ids = append(ids, c.ID)
@@ -65,10 +65,10 @@ func TestCallsAreHeldAgainstPlans(t *testing.T) {
 	}
 	require.Len(t, rejecting.rejections, 2)
 	assert.Equal(t, tracking.CodeNotAsPlanned, rejecting.rejections[0].Code)
-	assert.Equal(t, `the call is not as the tracking plan "shop" says: a is bad (and 1 more)`, rejecting.rejections[0].Message)
+	assert.Equal(t, `the call violates the tracking plan "shop": a is bad (and 1 more)`, rejecting.rejections[0].Message)
 	assert.Equal(t, "properties", rejecting.rejections[0].Field)
 	assert.Len(t, rejecting.rejections[0].Violations, 2)
-	// Whoever is told of wrong calls is told of these.
+	// Rejections are reported in the response of strict mode.
 	require.Equal(t, http.StatusOK, rejecting.post("/v1/track", `{"event":"E","userId":"u","properties":{"a":"bad"}}`).Code)
 	assert.Len(t, rejecting.rejections, 3)
 
@@ -79,7 +79,7 @@ func TestCallsAreHeldAgainstPlans(t *testing.T) {
 	assert.Empty(t, strict.Stored())
 }
 
-func TestViolationsAreToldOnce(t *testing.T) {
+func TestViolationsAreReportedOnce(t *testing.T) {
 	var refuse error
 	in := newIngest(func(c *ingest.Config) {
 		c.Plans = strictJudge(false, "told")

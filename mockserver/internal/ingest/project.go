@@ -9,13 +9,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// serviceIntegration is the name under which the libraries know the service.
+// serviceIntegration is the name of the service in the libraries' settings.
 const serviceIntegration = "Segment.io"
 
-// serveProject answers what the browser's and the mobile libraries ask for when they
-// start: where to send, which is where they asked, and how to try again; which
-// destinations get calls from the server and so need no code in the page; and which share
-// of their metrics to send.
+// serveProject serves the settings that browser and mobile libraries load at startup: the
+// address for calls (the one of this request), retry settings, the destinations that the
+// collector sends to, which need no code in the page, and the sample rate of their metrics.
 func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key string) {
 	source, known := h.config.Sources().SourceOf(key)
 	if !known {
@@ -24,7 +23,7 @@ func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key strin
 	}
 	host, protocol, sampleRate := r.Host+"/v1", "http", 0.0
 	if h.config.IsHTTPS(r) {
-		protocol, sampleRate = "https", 0.1 // the libraries send metrics by https alone
+		protocol, sampleRate = "https", 0.1 // libraries send metrics only over HTTPS
 	}
 	type object = map[string]any
 	enabled := object{"__default": object{"enabled": true, "integrations": object{}}}
@@ -37,7 +36,7 @@ func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key strin
 	}
 	header := w.Header()
 	header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
-	header.Set("Cache-Control", "no-store") // it depends on the Host that was asked
+	header.Set("Cache-Control", "no-store") // the response depends on the Host header
 	_ = json.NewEncoder(w).Encode(object{
 		"integrations":       object{serviceIntegration: service},
 		"plan":               object{"track": enabled, "identify": enabled, "group": enabled},
@@ -49,9 +48,9 @@ func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key strin
 	})
 }
 
-// NewMessagesHandler returns a handler that answers the calls that were not drained
-// yet, without what differs each time. POST, or GET with the parameter drain, drains
-// them. undrained returns the calls, and drains them where it is told to.
+// NewMessagesHandler returns a handler that responds with the calls since the last drain,
+// without fields that differ on each run. POST, or GET with the parameter drain, also drains
+// them.
 func NewMessagesHandler(undrained func(drain bool) []tracking.Call) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		drain := r.Method == http.MethodPost || r.Method == http.MethodGet && r.URL.Query().Has("drain")
@@ -69,7 +68,7 @@ func NewMessagesHandler(undrained func(drain bool) []tracking.Call) http.Handler
 	})
 }
 
-// appendMessage writes a stored call without its messageId and its times.
+// appendMessage appends a stored call without its messageId and times.
 func appendMessage(dst, call []byte) []byte {
 	dst = append(dst, '{')
 	for m := range jsonscan.Members(call) {

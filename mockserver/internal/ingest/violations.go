@@ -14,38 +14,36 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Judge holds calls against the tracking plans of their sources. Its method is called
-// from many goroutines at once, for each call: it must be quick where a call is as planned.
+// A Judge checks calls against the tracking plans of their sources. It is called
+// concurrently, for every call, so it must be fast for calls without violations.
 type Judge interface {
-	// Judge returns how a call is not as planned: nothing if it is, or if its source has no
-	// plan. member is its properties, or its traits if it is an identify or group call; nil
-	// if it has none.
+	// Judge returns the violations of a call, or a zero Verdict for a valid call or a source
+	// without a plan. member contains the properties of the call, or the traits of an
+	// identify or group call; it may be nil.
 	Judge(c *tracking.Call, member []byte) Verdict
 }
 
-// A Verdict is how a call is not as planned, and what becomes of it.
+// A Verdict contains the violations of a call and their consequences.
 type Verdict struct {
 	Violations []tracking.Violation
-	Reject     bool   // the call is not taken
-	ReportTo   string // the source that gets a call of each violation; empty for none
+	Reject     bool   // reject the call
+	ReportTo   string // source that receives a call for each violation; may be empty
 }
 
-// ViolationEvent is the event of the calls that tell of violations, and violationUser their
-// user, as those of the service.
+// Event and user of the calls that report violations, as in the service.
 const (
 	ViolationEvent = "Violation Generated"
 	violationUser  = "schema-violations"
 )
 
-// reports are the calls that tell of the violations of a request, in batches for the
-// sources that get some.
+// reports are the calls that report the violations of a request.
 type reports struct{ batches []event.Batch }
 
-// reportCalls is how many of them are in a batch.
-const reportCalls = 500
+// maxReportBatch limits the calls of a batch.
+const maxReportBatch = 500
 
-// add adds a call for each violation of another. They are named for that, so that they are
-// taken once if it comes again.
+// add adds a call for each violation of another call. The messageIds are derived from the
+// other call, so that a duplicate is not reported twice.
 func (r *reports) add(source string, of *tracking.Call) {
 	for i := range of.Violations {
 		b := r.batch(source, of.ReceivedAt)
@@ -53,10 +51,10 @@ func (r *reports) add(source string, of *tracking.Call) {
 	}
 }
 
-// batch returns one that is not full.
+// batch returns a batch of the source with room for a call.
 func (r *reports) batch(source string, receivedAt time.Time) *event.Batch {
 	for i := range r.batches {
-		if b := &r.batches[i]; b.Source == source && len(b.Calls) < reportCalls {
+		if b := &r.batches[i]; b.Source == source && len(b.Calls) < maxReportBatch {
 			return b
 		}
 	}
@@ -64,7 +62,7 @@ func (r *reports) batch(source string, receivedAt time.Time) *event.Batch {
 	return &r.batches[len(r.batches)-1]
 }
 
-// violationProperties are those that the service documents, by its names.
+// violationProperties are the properties that the service documents.
 type violationProperties struct {
 	AppVersion           string    `json:"appVersion"`
 	EventMessageID       string    `json:"eventMessageID"`
@@ -82,7 +80,7 @@ type violationProperties struct {
 	ViolationType        string    `json:"violationType"`
 }
 
-// report makes the call that tells of one violation.
+// report returns the call that reports the i-th violation of another call.
 func report(source string, of *tracking.Call, i int) tracking.Call {
 	v := &of.Violations[i]
 	var context struct {
@@ -91,7 +89,7 @@ func report(source string, of *tracking.Call, i int) tracking.Call {
 	}
 	var app struct{ Version string }
 	if members := (struct{ Context json.RawMessage }{}); json.Unmarshal(of.Body, &members) == nil {
-		_ = json.Unmarshal(members.Context, &context) // without a context, or with another, there is none
+		_ = json.Unmarshal(members.Context, &context) // empty if the context is missing or invalid
 		_ = json.Unmarshal(context.App, &app)
 	}
 	c := tracking.Call{
@@ -101,7 +99,7 @@ func report(source string, of *tracking.Call, i int) tracking.Call {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(struct { // of texts, and what was JSON before: it cannot fail
+	_ = encoder.Encode(struct { // cannot fail: strings and valid JSON
 		Type         string              `json:"type"`
 		Event        string              `json:"event"`
 		UserID       string              `json:"userId"`
@@ -122,7 +120,7 @@ func report(source string, of *tracking.Call, i int) tracking.Call {
 	return c
 }
 
-// reportID names the call that tells of the i-th violation of another.
+// reportID returns the messageId of the report of the i-th violation.
 func reportID(of *tracking.Call, i int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", of.Source, of.ID, i))
 	return "violation-" + hex.EncodeToString(sum[:16])

@@ -19,18 +19,18 @@ import (
 
 func anyName(string) bool { return true }
 
-// begun returns measures that are kept in a store, and have been read from it.
-func begun(store state.Store) *measure.Destinations {
+// start returns a Destinations that has been restored from a store.
+func start(store state.Store) *measure.Destinations {
 	d := measure.New()
 	d.Start(store, slog.New(slog.DiscardHandler), anyName)
 	synctest.Wait()
 	return d
 }
 
-func TestMeasuresAreKeptOverARestart(t *testing.T) {
+func TestMeasuresSurviveRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		d := begun(store)
+		d := start(store)
 		for ms := range 40 {
 			d.Observe(attempt("crm", time.Duration(ms)*time.Millisecond, nil))
 			time.Sleep(3 * time.Minute)
@@ -42,7 +42,7 @@ func TestMeasuresAreKeptOverARestart(t *testing.T) {
 		before, began := d.Of("crm"), d.Of("other").Since
 		d.Stop()
 
-		d = begun(store)
+		d = start(store)
 		after := d.Of("crm")
 		if !strings.Contains(before.LastFailure.Error, "Ada") || after.LastFailure.Error != "answered 400 (Bad Request)" {
 			t.Errorf("the failure was %q, and is %q after a restart, want it without words of the answer", before.LastFailure.Error, after.LastFailure.Error)
@@ -59,7 +59,7 @@ func TestMeasuresAreKeptOverARestart(t *testing.T) {
 		time.Sleep(time.Hour)
 		d.Observe(attempt("crm", time.Millisecond, nil))
 		d.Stop()
-		d = begun(store)
+		d = start(store)
 		defer d.Stop()
 		if m := d.Of("crm"); m.Hour.Attempts != 2 || m.Day.Attempts != 42 || m.Day.Failed != 1 {
 			t.Errorf("an hour later %+v, want 42 attempts in the day, and two in the hour with the one before it", m)
@@ -67,11 +67,10 @@ func TestMeasuresAreKeptOverARestart(t *testing.T) {
 	})
 }
 
-// TestWhatIsWrittenIsWhatHasChanged, each minute.
-func TestWhatIsWrittenIsWhatHasChanged(t *testing.T) {
+func TestOnlyChangedRecordsAreSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &countingStore{Store: state.NewMemory()}
-		d := begun(store)
+		d := start(store)
 		defer d.Stop()
 		for i := range 9 {
 			d.Observe(attempt(fmt.Sprint("d", i), time.Millisecond, nil))
@@ -106,15 +105,15 @@ func (s *countingStore) Put(ctx context.Context, key string, value []byte) error
 	return s.Store.Put(ctx, key, value)
 }
 
-func TestWhatIsForgottenIsNotKept(t *testing.T) {
+func TestDeletedDestinationsAreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		d := begun(store)
+		d := start(store)
 		for _, name := range []string{"crm", "gone", "removed"} {
 			d.Observe(attempt(name, time.Millisecond, nil))
 		}
 		time.Sleep(time.Minute)
-		d.Forget("gone")
+		d.Delete("gone")
 		d.Stop()
 		if keys, err := store.Keys(t.Context(), "measures"); err != nil || len(keys) != 2 {
 			t.Errorf("records %q, %v; want two", keys, err)
@@ -133,11 +132,11 @@ func TestWhatIsForgottenIsNotKept(t *testing.T) {
 	})
 }
 
-// TestARecordOfAnotherVersionIsToldOfAndBegunAnew, at once and with later attempts.
-func TestARecordOfAnotherVersionIsToldOfAndBegunAnew(t *testing.T) {
+// TestUnreadableRecordIsLoggedAndReset checks the counts before and after another restart.
+func TestUnreadableRecordIsLoggedAndReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		d := begun(store)
+		d := start(store)
 		d.Observe(attempt("crm", time.Millisecond, nil))
 		d.Stop()
 		keys, err := store.Keys(t.Context(), "measures")
@@ -153,7 +152,7 @@ func TestARecordOfAnotherVersionIsToldOfAndBegunAnew(t *testing.T) {
 		d = measure.New()
 		d.Start(store, slog.New(slog.NewTextHandler(&log, nil)), anyName)
 		synctest.Wait()
-		if !strings.Contains(log.String(), "measures of destinations cannot be read") || !strings.Contains(log.String(), keys[0]) {
+		if !strings.Contains(log.String(), `records="the measures of destinations"`) || !strings.Contains(log.String(), keys[0]) {
 			t.Errorf("log %q, want it to name the record", log.String())
 		}
 		d.Observe(attempt("crm", time.Millisecond, nil))
@@ -161,7 +160,7 @@ func TestARecordOfAnotherVersionIsToldOfAndBegunAnew(t *testing.T) {
 			t.Errorf("%+v, want one attempt, and that they are counted from now on", m)
 		}
 		d.Stop()
-		d = begun(store)
+		d = start(store)
 		defer d.Stop()
 		if m := d.Of("crm"); m.Day.Attempts != 1 {
 			t.Errorf("%+v after another restart, want one attempt", m)
@@ -169,7 +168,7 @@ func TestARecordOfAnotherVersionIsToldOfAndBegunAnew(t *testing.T) {
 	})
 }
 
-func TestMakingRoomBeginsAnew(t *testing.T) {
+func TestEvictionRestartsCounting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := measure.New()
 		for i := range 1001 {

@@ -11,21 +11,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// Start reads what an earlier process wrote to a store, and writes what changes from now
-// on. It returns at once; Stop follows. Of destinations that isDestination does not know
-// what was written is forgotten.
+// Start restores the counters from a store in the background, and saves changes until Stop
+// is called. Destinations that isDestination rejects are not restored.
 func (ds *Destinations) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
-	persist.Start(ds.keeper, store, log, recordVersion, records{ds, isDestination})
+	ds.persister.Start(store, log, records{ds, isDestination})
 }
 
-// Stop writes what has changed. Nothing is written if Start was not called.
-func (ds *Destinations) Stop() { ds.keeper.Stop() }
+// Stop saves all changes. It does nothing if Start was not called.
+func (ds *Destinations) Stop() { ds.persister.Stop() }
 
-// recordVersion is that of what is written. Records of another are begun anew.
+// recordVersion is the version of the stored format.
 const recordVersion = 1
 
-// A record is a destination as it is written. The words of an answer are not: they may
-// tell of a person.
+// A record is a stored destination. It omits responses, because they may contain personal
+// data.
 type record struct {
 	persist.Header
 	Name    string       `json:"name"`
@@ -36,15 +35,15 @@ type record struct {
 	Failure *Failure     `json:"failure,omitempty"`
 }
 
-// A slotRecord is a slot as it is written. Names are short: there are many.
+// A slotRecord is a stored slot. Its JSON names are short because there are many slots.
 type slotRecord struct {
 	At       int64       `json:"t"`
 	Attempts uint32      `json:"n"`
 	Failed   uint32      `json:"f,omitempty"`
-	Took     [][2]uint32 `json:"d,omitempty"` // classes that are not empty, with their counts
+	Took     [][2]uint32 `json:"d,omitempty"` // buckets that are not empty, with their counts
 }
 
-// records are those of destinations, by the digests of their names.
+// records implements persist.Records. The keys are digests of destination names.
 type records struct {
 	*Destinations
 	isDestination func(string) bool
@@ -56,11 +55,11 @@ func (rs records) Restore(stored map[string]record, _ bool) {
 	defer rs.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		r := stored[key]
-		if rs.keeper.Forgot(r.Name) || !rs.isDestination(r.Name) {
-			rs.keeper.Rewrite(key)
+		if rs.persister.IsDeleted(r.Name) || !rs.isDestination(r.Name) {
+			rs.persister.MarkChanged(key)
 			continue
 		}
-		rs.of(r.Name).merge(&r)
+		rs.counters(r.Name).merge(&r)
 	}
 }
 
@@ -107,7 +106,7 @@ func (rs records) Record(key string) (record, bool) {
 	return r, true
 }
 
-// merge adds what an earlier process wrote.
+// merge adds a stored destination.
 func (d *destination) merge(r *record) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,7 +123,7 @@ func (d *destination) merge(r *record) {
 	}
 }
 
-// records copies the slots, the oldest first.
+// records returns the stored form of all slots, oldest first.
 func (w *window) records() []slotRecord {
 	var all []slotRecord
 	for _, s := range w.slots {
@@ -143,7 +142,7 @@ func (w *window) records() []slotRecord {
 	return all
 }
 
-// merge adds slots.
+// merge adds stored slots.
 func (w *window) merge(from []slotRecord) {
 	for _, r := range from {
 		s := w.at(r.At)

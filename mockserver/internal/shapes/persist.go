@@ -10,30 +10,29 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// Start reads what an earlier process wrote to a store, and writes what changes from now
-// on. It returns at once; Stop follows.
+// Start restores the sketches from a store in the background, and saves changes until Stop
+// is called.
 func (s *Shapes) Start(store state.Store, log *slog.Logger) {
 	s.mu.Lock()
-	s.kept = true
+	s.persistent = true
 	s.mu.Unlock()
-	persist.Start(s.keeper, store, log, recordVersion, segments{s})
+	s.persister.Start(store, log, segments{s})
 }
 
-// Stop writes what has changed. Nothing is written if Start was not called.
-func (s *Shapes) Stop() { s.keeper.Stop() }
+// Stop saves all changes. It does nothing if Start was not called.
+func (s *Shapes) Stop() { s.persister.Stop() }
 
-// segments are the records of sketches: the keys are numbers.
+// segments implements persist.Records. The keys are segment numbers.
 type segments struct{ *Shapes }
 
-// Restore implements persist.Records: it adds segments to what came meanwhile, and gives
-// each sketch its place.
+// Restore implements persist.Records. It assigns a slot to each sketch.
 func (s segments) Restore(stored map[string]segment, _ bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, number := range slices.Sorted(maps.Keys(stored)) {
 		one := stored[number]
-		if s.keeper.Forgot(everything) {
-			s.keeper.Rewrite(number)
+		if s.persister.IsDeleted(allEvents) {
+			s.persister.MarkChanged(number)
 			continue
 		}
 		if !one.Since.IsZero() && one.Since.Before(s.since) {
@@ -41,8 +40,8 @@ func (s segments) Restore(stored map[string]segment, _ bool) {
 		}
 		for i := range one.Events {
 			r := &one.Events[i]
-			if k := (key{r.Source, r.Type, r.Name}); s.keeper.Forgot(k.id()) {
-				s.keeper.Rewrite(number)
+			if k := (key{r.Source, r.Type, r.Name}); s.persister.IsDeleted(k.id()) {
+				s.persister.MarkChanged(number)
 			} else {
 				s.restoreOne(k, r)
 			}
@@ -51,23 +50,20 @@ func (s segments) Restore(stored map[string]segment, _ bool) {
 	s.loaded = true
 	for _, e := range s.events {
 		if e.slot < 0 {
-			s.place(e)
+			s.assignSlot(e)
 		}
 	}
 }
 
 func (s *Shapes) restoreOne(k key, r *sketchRecord) {
 	e := s.events[k]
-	fresh := e == nil
-	if fresh {
-		e = &sketch{key: k, slot: -1}
-		if len(s.events) >= maxEvents || !(room{&s.bytes}).take(e, eventBytes+len(k.source)+len(k.name)) {
+	if e == nil {
+		if e = s.newSketch(k); e == nil {
 			s.others += r.Calls
 			return
 		}
-		s.insert(e)
 	}
-	e.merge(room{&s.bytes}, r)
+	e.merge(r)
 	if r.Slot < 0 || r.Slot >= maxEvents || e.slot >= 0 {
 		return
 	}
@@ -100,7 +96,7 @@ func (s segments) Record(key string) (segment, bool) {
 	}
 	for place := range segmentEvents {
 		slot := int(number)*segmentEvents + place
-		s.mu.Lock() // for each anew, so that no request waits for all
+		s.mu.Lock() // for each sketch separately, to keep requests from waiting
 		one.Since = s.since.UTC()
 		if slot < len(s.slots) && s.slots[slot] != nil {
 			e := s.slots[slot]

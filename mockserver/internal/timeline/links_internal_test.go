@@ -34,7 +34,7 @@ func TestLinkOf(t *testing.T) {
 	}
 }
 
-// linksOf reads links such as a>b b>c.
+// linksOf parses links such as "a>b b>c".
 func linksOf(text string) (links []Link) {
 	for _, pair := range strings.Fields(text) {
 		before, after, ok := strings.Cut(pair, ">")
@@ -45,7 +45,7 @@ func linksOf(text string) (links []Link) {
 	return links
 }
 
-func TestJoin(t *testing.T) {
+func TestLinkedIDs(t *testing.T) {
 	for name, c := range map[string]struct{ first, links, want string }{
 		"alone":              {"a", "", "a"},
 		"others":             {"a", "b>c", "a"},
@@ -61,7 +61,7 @@ func TestJoin(t *testing.T) {
 		"two on one machine": {"ada", "m>ada m>bob", "ada m<ada:m>ada bob<m:m>bob"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ids, more := join(c.first, linksOf(c.links))
+			ids, more := linkedIDs(c.first, linksOf(c.links))
 			var got []string
 			for _, id := range ids {
 				text := id.ID
@@ -76,29 +76,29 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-func TestJoinIsBounded(t *testing.T) {
+func TestLinkedIDsAreLimited(t *testing.T) {
 	var chain, star []string
 	for i := range MaxIDs + 5 {
 		chain = append(chain, fmt.Sprintf("a%d>a%d", i, i+1))
 		star = append(star, fmt.Sprintf("a0>b%d", i))
 	}
 	for _, links := range [][]string{chain, star} {
-		ids, more := join("a0", linksOf(strings.Join(links, " ")))
+		ids, more := linkedIDs("a0", linksOf(strings.Join(links, " ")))
 		assert.Len(t, ids, MaxIDs)
 		assert.True(t, more)
 	}
-	ids, more := join("a0", linksOf(strings.Join(chain[:MaxIDs-1], " ")))
+	ids, more := linkedIDs("a0", linksOf(strings.Join(chain[:MaxIDs-1], " ")))
 	assert.Len(t, ids, MaxIDs)
-	assert.False(t, more, "exactly as many as fit")
+	assert.False(t, more, "exactly MaxIDs")
 }
 
-// FuzzJoin holds join against a closure that is made in the simplest way.
-func FuzzJoin(f *testing.F) {
+// FuzzLinkedIDs compares linkedIDs with a simple transitive closure.
+func FuzzLinkedIDs(f *testing.F) {
 	f.Add("a", "a>b b>c d>e c>d")
 	f.Add("a", "b>a c>b a>c")
 	f.Fuzz(func(t *testing.T, first, text string) {
 		links := linksOf(text)
-		ids, more := join(first, links)
+		ids, more := linkedIDs(first, links)
 		closure := map[string]bool{first: true}
 		for range len(links) {
 			for _, l := range links {
@@ -113,10 +113,10 @@ func FuzzJoin(f *testing.F) {
 		known := map[string]bool{}
 		for i, id := range ids {
 			if known[id.ID] || !closure[id.ID] {
-				t.Fatalf("%q is there twice, or not in the closure", id.ID)
+				t.Fatalf("%q is duplicate or unexpected", id.ID)
 			}
 			if i > 0 && (!known[id.To] || id.Via.Before+id.Via.After != id.ID+id.To && id.Via.Before+id.Via.After != id.To+id.ID) {
-				t.Fatalf("%q is not joined to one before it", id.ID)
+				t.Fatalf("%q is not linked to a previous ID", id.ID)
 			}
 			known[id.ID] = true
 		}

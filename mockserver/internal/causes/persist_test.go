@@ -22,8 +22,8 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// begun returns causes that are kept in a store, and have been read from it.
-func begun(store state.Store, isDestination func(string) bool) *causes.Causes {
+// start returns a Causes that has been restored from a store.
+func start(store state.Store, isDestination func(string) bool) *causes.Causes {
 	c := causes.New()
 	c.Start(store, quiet(), isDestination)
 	synctest.Wait()
@@ -36,13 +36,13 @@ func refusal(from tracking.Sender) event.Refusal {
 	return event.Refusal{Source: "web", Code: "invalid_json", Message: "no JSON at Ada", Status: 400, At: time.Now(), Sender: from}
 }
 
-func TestGroupsAreKeptOverARestart(t *testing.T) {
+func TestGroupsSurviveRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		c := begun(store, anyName)
+		c := start(store, anyName)
 		for n := range 7 {
-			c.Observe(failing(n, fmt.Sprint("order ", n, " unknown")))
-			c.Observe(givenUp(n, fmt.Sprint("order ", n, " unknown")))
+			c.Observe(failedAttempt(n, fmt.Sprint("order ", n, " unknown")))
+			c.Observe(failedCall(n, fmt.Sprint("order ", n, " unknown")))
 			time.Sleep(10 * time.Minute)
 		}
 		c.Observe(refusal(tracking.Sender{Address: "192.0.2.7", UserAgent: "curl/8"}))
@@ -50,7 +50,7 @@ func TestGroupsAreKeptOverARestart(t *testing.T) {
 		before := c.Report()
 		c.Stop()
 
-		c = begun(store, anyName)
+		c = start(store, anyName)
 		after := c.Report()
 		assert.True(t, after.Since.Equal(before.Since), "counted since %v, want %v", after.Since, before.Since)
 		require.Len(t, after.Failed, 1)
@@ -65,9 +65,9 @@ func TestGroupsAreKeptOverARestart(t *testing.T) {
 		assert.Equal(t, tracking.Sender{UserAgent: "curl/8"}, after.Refused[0].Senders[0].Sender)
 		assert.EqualValues(t, 2, after.Refused[0].Senders[0].Count)
 
-		c.Observe(failing(99, "order 99 unknown"))
+		c.Observe(failedAttempt(99, "order 99 unknown"))
 		c.Stop()
-		c = begun(store, anyName)
+		c = start(store, anyName)
 		defer c.Stop()
 		again := c.Report().Failed[0]
 		assert.EqualValues(t, want.Attempts.Total+1, again.Attempts.Total)
@@ -83,19 +83,19 @@ func ids(calls []causes.Call) (ids []string) {
 	return ids
 }
 
-func TestFailuresOfDestinationsThatAreGoneAreNotKept(t *testing.T) {
+func TestFailuresOfRemovedDestinationsAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		c := begun(store, anyName)
-		other := failing(1, "no")
+		c := start(store, anyName)
+		other := failedAttempt(1, "no")
 		other.Destination = "removed"
 		c.Observe(other)
-		c.Observe(failing(1, "no"))
+		c.Observe(failedAttempt(1, "no"))
 		c.Observe(refusal(tracking.Sender{}))
 		time.Sleep(time.Minute)
-		c.Forget("crm")
+		c.Delete("crm")
 		c.Stop()
-		c = begun(store, func(name string) bool { return name != "removed" })
+		c = start(store, func(name string) bool { return name != "removed" })
 		assert.Empty(t, c.Report().Failed)
 		assert.Len(t, c.Report().Refused, 1)
 		c.Stop()
@@ -105,10 +105,10 @@ func TestFailuresOfDestinationsThatAreGoneAreNotKept(t *testing.T) {
 	})
 }
 
-func TestGroupsThatMadeRoomAreCountedOverARestart(t *testing.T) {
+func TestEvictedGroupsAreCountedAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		c := begun(store, anyName)
+		c := start(store, anyName)
 		for n := range 210 {
 			r := refusal(tracking.Sender{})
 			r.Source = fmt.Sprint("s", n)
@@ -120,7 +120,7 @@ func TestGroupsThatMadeRoomAreCountedOverARestart(t *testing.T) {
 		keys, err := store.Keys(t.Context(), "causes")
 		require.NoError(t, err)
 		assert.Len(t, keys, 201)
-		c = begun(store, anyName)
+		c = start(store, anyName)
 		defer c.Stop()
 		assert.Equal(t, causes.Others{Groups: 10, Calls: 10}, before.OtherRefused)
 		assert.Equal(t, before.OtherRefused, c.Report().OtherRefused)
@@ -128,11 +128,11 @@ func TestGroupsThatMadeRoomAreCountedOverARestart(t *testing.T) {
 	})
 }
 
-// TestWhatWasNotWrittenIsNotRemoved: groups that made room before may be many.
-func TestWhatWasNotWrittenIsNotRemoved(t *testing.T) {
+// TestUnsavedRecordsAreNotDeleted checks that evicting unsaved groups costs no I/O.
+func TestUnsavedRecordsAreNotDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &removals{Store: state.NewMemory()}
-		c := begun(store, anyName)
+		store := &deleteCounter{Store: state.NewMemory()}
+		c := start(store, anyName)
 		defer c.Stop()
 		observe := func(first int) {
 			for n := range 300 {
@@ -153,23 +153,23 @@ func TestWhatWasNotWrittenIsNotRemoved(t *testing.T) {
 	})
 }
 
-// A removals counts what is removed.
-type removals struct {
+// A deleteCounter counts calls of Delete.
+type deleteCounter struct {
 	state.Store
 	n atomic.Int64
 }
 
-func (s *removals) Delete(ctx context.Context, key string) error {
+func (s *deleteCounter) Delete(ctx context.Context, key string) error {
 	s.n.Add(1)
 	return s.Store.Delete(ctx, key)
 }
 
-// TestASenderWasLastSeenWhenItWas: as it is written it stands for several addresses, and
-// what is read may be older than what came since the start.
-func TestASenderWasLastSeenWhenItWas(t *testing.T) {
+// TestLastSeenOfSendersSurvivesRestart: a stored sender stands for several addresses, and
+// may have been seen before or after the senders counted since the start.
+func TestLastSeenOfSendersSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		c := begun(store, anyName)
+		c := start(store, anyName)
 		for _, address := range []string{"192.0.2.7", "192.0.2.8", "192.0.2.7"} {
 			time.Sleep(time.Second)
 			c.Observe(refusal(tracking.Sender{Address: address, UserAgent: "curl/8"}))
@@ -177,7 +177,7 @@ func TestASenderWasLastSeenWhenItWas(t *testing.T) {
 		last := time.Now()
 		c.Stop()
 		time.Sleep(time.Hour)
-		c = begun(store, anyName)
+		c = start(store, anyName)
 		senders := c.Report().Refused[0].Senders
 		c.Stop()
 		require.Len(t, senders, 1)
@@ -195,13 +195,12 @@ func TestASenderWasLastSeenWhenItWas(t *testing.T) {
 	})
 }
 
-// TestARecordThatCannotBeReadBeginsAllGroupsAnew: the time since when they count must be
-// true of each.
-func TestARecordThatCannotBeReadBeginsAllGroupsAnew(t *testing.T) {
+// TestUnreadableRecordResetsAllGroups: Report.Since must be true for every group.
+func TestUnreadableRecordResetsAllGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		c := begun(store, anyName)
-		c.Observe(failing(1, "no"))
+		c := start(store, anyName)
+		c.Observe(failedAttempt(1, "no"))
 		c.Observe(refusal(tracking.Sender{}))
 		c.Stop()
 		keys, err := store.Keys(t.Context(), "causes")

@@ -9,27 +9,27 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// MaxIDs bounds the ids of one user.
+// MaxIDs limits the IDs of one user.
 const MaxIDs = 50
 
-// A Link is a call that joins two ids.
+// A Link is a call that links two IDs.
 type Link struct {
 	Source    string    `json:"source"`
 	MessageID string    `json:"messageId"`
 	Type      string    `json:"type"` // alias or identify
 	Timestamp time.Time `json:"timestamp"`
-	Before    string    `json:"-"` // its previousId or anonymousId
-	After     string    `json:"-"` // its userId
+	Before    string    `json:"-"` // previousId or anonymousId
+	After     string    `json:"-"` // userId
 }
 
-// An ID is one of a user's.
+// An ID is an ID of a user.
 type ID struct {
 	ID  string `json:"id"`
-	To  string `json:"joinedTo,omitempty"` // the one that it is joined to, which comes before it; empty for the first
-	Via *Link  `json:"via,omitempty"`      // the call that joins the two
+	To  string `json:"joinedTo,omitempty"` // an earlier ID in the list; empty for the first ID
+	Via *Link  `json:"via,omitempty"`      // the call that links them
 }
 
-// linkOf returns what a call joins.
+// linkOf returns the link of a call.
 func linkOf(c *tracking.Call) (l Link, ok bool) {
 	var before string
 	switch c.Type {
@@ -44,7 +44,7 @@ func linkOf(c *tracking.Call) (l Link, ok bool) {
 	return Link{c.Source, c.ID, c.Type, c.Timestamp, before, c.UserID}, true
 }
 
-// links returns what joins ids, the oldest first.
+// links returns the links of all calls, oldest first.
 func links(h *history.History, end int64) []Link {
 	var all []Link
 	h.Scan(end, func(i *history.Item) bool {
@@ -59,10 +59,9 @@ func links(h *history.History, end int64) []Link {
 	return all
 }
 
-// join returns the ids that links join to the first, at most MaxIDs: first those that one
-// link joins to it, then those that two do, and so on. The second result reports whether
-// there are more.
-func join(first string, links []Link) (ids []ID, more bool) {
+// linkedIDs returns the IDs linked to first, by increasing distance, at most MaxIDs. more
+// reports whether there are others.
+func linkedIDs(first string, links []Link) (ids []ID, more bool) {
 	ids = []ID{{ID: first}}
 	known := map[string]bool{first: true}
 	for n := 0; n < len(ids); {

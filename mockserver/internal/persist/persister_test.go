@@ -19,21 +19,21 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A heldStore lists its keys only once it is let.
-type heldStore struct {
+// A blockedStore blocks Keys until release is closed.
+type blockedStore struct {
 	state.Store
-	let chan struct{}
+	release chan struct{}
 }
 
-func (s *heldStore) Keys(ctx context.Context, prefix string) ([]string, error) {
-	<-s.let
+func (s *blockedStore) Keys(ctx context.Context, prefix string) ([]string, error) {
+	<-s.release
 	return s.Store.Keys(ctx, prefix)
 }
 
-// An owner counts things that have names.
+// An owner is a package that counts things by name.
 type owner struct {
 	stop          func()
-	count, forget func(name string)
+	count, delete func(name string)
 	counted       func(name string) int64
 }
 
@@ -43,7 +43,7 @@ var owners = map[string]func(store state.Store, log *slog.Logger) owner{
 	"causes": func(store state.Store, log *slog.Logger) owner {
 		c := causes.New()
 		c.Start(store, log, anyName)
-		return owner{c.Stop, func(name string) { c.Observe(attempt(name)) }, c.Forget, func(name string) (n int64) {
+		return owner{c.Stop, func(name string) { c.Observe(attempt(name)) }, c.Delete, func(name string) (n int64) {
 			for _, g := range c.Report().Failed {
 				if g.Destination == name {
 					n += g.Attempts.Total
@@ -55,7 +55,7 @@ var owners = map[string]func(store state.Store, log *slog.Logger) owner{
 	"measures": func(store state.Store, log *slog.Logger) owner {
 		d := measure.New()
 		d.Start(store, log, anyName)
-		return owner{d.Stop, func(name string) { d.Observe(attempt(name)) }, d.Forget, func(name string) int64 {
+		return owner{d.Stop, func(name string) { d.Observe(attempt(name)) }, d.Delete, func(name string) int64 {
 			return d.Of(name).Day.Attempts
 		}}
 	},
@@ -66,7 +66,7 @@ var owners = map[string]func(store state.Store, log *slog.Logger) owner{
 		return owner{s.Stop, func(name string) {
 			call := tracking.Call{Source: "web", Type: "track", Event: name, Body: []byte(`{"type":"track","event":"` + name + `"}`)}
 			s.Observe(event.Accepted{Batch: event.Batch{Source: "web", Calls: []tracking.Call{call}}})
-		}, func(name string) { s.Forget(named(name).ID) }, func(name string) int64 { return int64(named(name).Calls) }}
+		}, func(name string) { s.Delete(named(name).ID) }, func(name string) int64 { return int64(named(name).Calls) }}
 	},
 }
 
@@ -74,12 +74,13 @@ func attempt(destination string) tracking.Attempt {
 	return tracking.Attempt{Destination: destination, Attempt: webhook.Attempt{Time: time.Now(), Verdict: webhook.Permanent, Status: 400}}
 }
 
-// TestWhatIsForgottenBeforeItIsReadStaysSo: the name may have been given to another meanwhile.
-func TestWhatIsForgottenBeforeItIsReadStaysSo(t *testing.T) {
+// TestDeletionBeforeRestore deletes a name before its stored record is restored: another
+// destination may have the name by then.
+func TestDeletionBeforeRestore(t *testing.T) {
 	for name, start := range owners {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, log := &heldStore{state.NewMemory(), make(chan struct{})}, slog.New(slog.DiscardHandler)
+				store, log := &blockedStore{state.NewMemory(), make(chan struct{})}, slog.New(slog.DiscardHandler)
 				o := start(store.Store, log)
 				synctest.Wait()
 				o.count("crm")
@@ -89,13 +90,13 @@ func TestWhatIsForgottenBeforeItIsReadStaysSo(t *testing.T) {
 
 				o = start(store, log)
 				o.count("crm")
-				o.forget("crm")
+				o.delete("crm")
 				o.count("crm")
-				close(store.let)
+				close(store.release)
 				synctest.Wait()
 				assert.EqualValues(t, 1, o.counted("crm"))
 				assert.EqualValues(t, 1, o.counted("other"))
-				o.forget("crm")
+				o.delete("crm")
 				o.stop()
 
 				o = start(store.Store, log)

@@ -12,22 +12,21 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// take takes a request that brings calls: a batch, or where typ is not empty one call
-// of that type. It returns nil once every good call in it is stored, else what is to
-// be answered.
-func (h *Handler) take(r *http.Request, typ string) *requestError {
+// receive processes a request with calls: a batch, or, if typ is not empty, one call of
+// that type. It returns nil when all valid calls are stored, and otherwise the response.
+func (h *Handler) receive(r *http.Request, typ string) *requestError {
 	body := newBody()
 	defer body.release()
 	keys := WriteKeysOf(r)
 	if refused := body.readRequest(r, h.config.Limits.BodyBytes); refused != nil {
-		refused.body = h.keptOf(body.Bytes(), keys)
+		refused.body = h.redactedBody(body.Bytes(), keys)
 		return refused
 	}
-	return h.takeBody(r, body, typ, keys, r.Header)
+	return h.processBody(r, body, typ, keys, r.Header)
 }
 
-// retryCount returns how many requests with the same calls came before this one, as it
-// says itself: 0 for the first, and for what is no number.
+// retryCount returns the number of earlier requests with the same calls, according to the
+// X-Retry-Count header. It is 0 if the header is missing or invalid.
 func retryCount(header http.Header) int {
 	said := header.Get("X-Retry-Count")
 	if said == "" {
@@ -40,17 +39,17 @@ func retryCount(header http.Header) int {
 	return int(n)
 }
 
-// takeBody takes the calls of a body that has been read. header is that of the request,
-// or nil where it says nothing of them.
-func (h *Handler) takeBody(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
-	refused := h.takeCalls(r, body, typ, keys, header)
+// processBody processes the calls of a body. header is the header of the request, or nil if
+// it does not apply to the calls.
+func (h *Handler) processBody(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
+	refused := h.processCalls(r, body, typ, keys, header)
 	if refused != nil {
-		refused.body, refused.library = h.keptOf(body.Bytes(), keys), body.post.library()
+		refused.body, refused.library = h.redactedBody(body.Bytes(), keys), body.post.library()
 	}
 	return refused
 }
 
-func (h *Handler) takeCalls(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
+func (h *Handler) processCalls(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
 	p := &body.post
 	if refused := p.parse(body.Bytes(), typ, h.config.Limits); refused != nil {
 		return refused
@@ -71,11 +70,12 @@ func (h *Handler) takeCalls(r *http.Request, body *requestBody, typ string, keys
 	retries, trace := retryCount(header), tracecontext.Of(header)
 	for _, b := range s.batches {
 		b.RetryCount, b.Trace = retries, trace
-		if refused := h.store(r.Context(), b, s.held()); refused != nil {
+		if refused := h.store(r.Context(), b, s.heldBytes()); refused != nil {
 			return refused
 		}
 	}
-	// If these cannot be stored the sender sends all again, and what is stored is known.
+	// If a report cannot be stored, the sender sends everything again. Stored calls are
+	// then recognized as duplicates.
 	for _, b := range s.reports.batches {
 		b.Trace = trace
 		if refused := h.store(r.Context(), b, b.Size()); refused != nil {
@@ -86,13 +86,13 @@ func (h *Handler) takeCalls(r *http.Request, body *requestBody, typ string, keys
 	return nil
 }
 
-// invalidCalls refuses a request for the wrong calls in it.
+// invalidCalls returns the response of strict mode to a request with invalid calls.
 func invalidCalls(p *post) *requestError {
-	refused := refuse(http.StatusBadRequest, tracking.CodeInvalidCalls, "%d of %d calls are wrong; the first is call %d: %s",
+	refused := refuse(http.StatusBadRequest, tracking.CodeInvalidCalls, "%d of %d calls are invalid; the first is call %d: %s",
 		len(p.rejected), len(p.calls), p.rejected[0].Index, p.rejected[0].Message)
 	refused.calls = slices.Clone(p.rejected)
 	for i := range refused.calls {
-		refused.calls[i].Sender = tracking.Sender{} // whoever is answered knows that
+		refused.calls[i].Sender = tracking.Sender{} // the sender does not need it
 	}
 	return refused
 }
@@ -108,7 +108,7 @@ func (h *Handler) observeRejected(r *http.Request, p *post) {
 	}
 }
 
-// limitRate refuses the batches of a request if a source sends more than it may.
+// limitRate refuses the request if one of its sources exceeds its rate.
 func (h *Handler) limitRate(batches []event.Batch, sources *SourceTable) *requestError {
 	limitOf := func(source string) int { return cmp.Or(sources.callsPerSecond(source), h.config.Limits.CallsPerSecond) }
 	source, wait := h.rates.admit(batches, limitOf)
@@ -116,5 +116,5 @@ func (h *Handler) limitRate(batches []event.Batch, sources *SourceTable) *reques
 		return nil
 	}
 	return &requestError{status: http.StatusTooManyRequests, code: tracking.CodeRateLimited, retryAfter: wait,
-		message: fmt.Sprintf("source %q sends more than its %d calls a second; send again in %v", source, limitOf(source), wait)}
+		message: fmt.Sprintf("source %q exceeds its limit of %d calls per second; send again in %v", source, limitOf(source), wait)}
 }

@@ -11,20 +11,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Start reads what an earlier process wrote to a store, and writes what changes from now
-// on. It returns at once; Stop follows. Failures at destinations that isDestination does
-// not know are forgotten.
+// Start restores the groups from a store in the background, and saves changes until Stop
+// is called. Failures of destinations that isDestination rejects are not restored.
 func (c *Causes) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
-	persist.Start(c.keeper, store, log, recordVersion, records{c, isDestination})
+	c.persister.Start(store, log, records{c, isDestination})
 }
 
-// Stop writes what has changed. Nothing is written if Start was not called.
-func (c *Causes) Stop() { c.keeper.Stop() }
+// Stop saves all changes. It does nothing if Start was not called.
+func (c *Causes) Stop() { c.persister.Stop() }
 
-// recordVersion is that of what is written. Records of another are begun anew.
+// recordVersion is the version of the stored format.
 const recordVersion = 1
 
-// A record is a group as it is written, or those that made room.
+// A record is a stored group, or the counts of evicted groups.
 type record struct {
 	persist.Header
 	Since         time.Time    `json:"since"`
@@ -33,8 +32,8 @@ type record struct {
 	OthersRefused Others       `json:"othersRefused,omitzero"`
 }
 
-// A groupRecord is a group as it is written. Addresses of senders, and messages and
-// answers in the words of one case are not: they may tell of a person.
+// A groupRecord is a stored group. It omits sender addresses, messages and responses,
+// because these may contain personal data.
 type groupRecord struct {
 	Key
 	First    time.Time     `json:"first"`
@@ -47,30 +46,30 @@ type groupRecord struct {
 	Others   int64         `json:"otherSenders,omitempty"`
 }
 
-// A counterRecord is a counter as it is written: slots that are not empty, with their
-// counts, the oldest first.
+// A counterRecord is a stored counter: the slots that are not empty, oldest first, as
+// pairs of slot number and count.
 type counterRecord struct {
 	Minutes  [][2]int64 `json:"minutes,omitempty"`
 	Quarters [][2]int64 `json:"quarters,omitempty"`
 	Total    int64      `json:"total"`
 }
 
-// records are those of groups, by their IDs.
+// records implements persist.Records. The keys are group IDs.
 type records struct {
 	*Causes
 	isDestination func(string) bool
 }
 
-// Restore implements persist.Records. Where a record cannot be read, no count would be of
-// all that happened since the first one: then all begin anew.
+// Restore implements persist.Records. If a record is unreadable, all counts start again:
+// otherwise Report.Since would be wrong for the lost group.
 func (rs records) Restore(stored map[string]record, damaged bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		r := stored[key]
-		isGone := r.Group != nil && r.Group.Kind == Failed && (rs.keeper.Forgot(r.Group.Destination) || !rs.isDestination(r.Group.Destination))
+		isGone := r.Group != nil && r.Group.Kind == Failed && (rs.persister.IsDeleted(r.Group.Destination) || !rs.isDestination(r.Group.Destination))
 		if isGone || damaged {
-			rs.keeper.Rewrite(key)
+			rs.persister.MarkChanged(key)
 			continue
 		}
 		if r.Since.Before(rs.since) {
@@ -79,7 +78,7 @@ func (rs records) Restore(stored map[string]record, damaged bool) {
 		rs.failed.others.add(r.OthersFailed)
 		rs.refused.others.add(r.OthersRefused)
 		if r.Group != nil {
-			rs.of(rs.groupsOf(r.Group.Kind), r.Group.Key).merge(r.Group)
+			rs.group(rs.groupsOf(r.Group.Kind), r.Group.Key).merge(r.Group)
 		}
 	}
 }
@@ -117,7 +116,7 @@ func (rs records) Record(key string) (record, bool) {
 	for _, gs := range []*groups{&rs.failed, &rs.refused} {
 		for _, g := range gs.byKey {
 			if g.id == key {
-				g.changed, g.written = false, true
+				g.changed = false
 				r.Group = g.record()
 				return r, true
 			}
@@ -131,27 +130,26 @@ func (o *Others) add(other Others) {
 	o.Calls += other.Calls
 }
 
-// record copies a group.
+// record returns the stored form of a group.
 func (g *group) record() *groupRecord {
 	r := &groupRecord{
 		Key: g.Key, First: g.first.UTC(), Last: g.last.UTC(), Attempts: g.attempts.record(), Calls: g.calls.record(),
 		Status: g.sample.Status, Newest: slices.Clone(g.newest), Others: g.senders.others,
 	}
 	var known senders
-	for _, s := range g.senders.kept {
+	for _, s := range g.senders.list {
 		if s.Source+s.UserAgent+s.Library == "" {
 			r.Others += s.Count
 			continue
 		}
 		known.add(s.Last, s.Source, tracking.Sender{UserAgent: s.UserAgent, Library: s.Library}, int(s.Count))
 	}
-	r.Senders = known.kept
+	r.Senders = known.list
 	return r
 }
 
-// merge adds what an earlier process wrote.
+// merge adds a stored group.
 func (g *group) merge(r *groupRecord) {
-	g.written = true
 	if g.last.IsZero() {
 		g.sample = Sample{Message: r.Cause, Status: r.Status}
 	}
@@ -176,10 +174,10 @@ func (c *counter) record() counterRecord {
 	return counterRecord{slots(c.byMinute[:], c.minute), slots(c.byQuarter[:], c.quarter), c.total}
 }
 
-// slots returns the slots of a ring that are not empty, the oldest first.
+// slots returns the slots that are not empty, oldest first.
 func slots(ring []uint32, newest int64) (found [][2]int64) {
 	for at := newest - int64(len(ring)) + 1; at <= newest; at++ {
-		if n := ring[place(ring, at)]; n > 0 {
+		if n := ring[slotIndex(ring, at)]; n > 0 {
 			found = append(found, [2]int64{at, int64(n)})
 		}
 	}
