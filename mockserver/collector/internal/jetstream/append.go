@@ -256,9 +256,7 @@ func (j *Journal) storeGroup(source string, g *group) error {
 		return fmt.Errorf("journal: %d calls of source %q: %w", g.calls, source, err)
 	}
 	j.sawCalls(seq)
-	if err := j.local.note(record.Accepted{Seq: seq, Calls: g.calls, Source: source}); err != nil {
-		j.Log.Debug("what was accepted is noted once only", "error", err)
-	}
+	j.note(record.Accepted{Seq: seq, Calls: g.calls, Source: source})
 	return nil
 }
 

@@ -58,27 +58,16 @@ func (j *Journal) storeCheckpoint(ctx context.Context, slot int, data []byte) er
 	id := fmt.Sprintf("%x", store.RandomNumber())
 	pieces := slices.Collect(slices.Chunk(data, checkpointPiece))
 	for i, piece := range pieces {
-		m := nats.NewMsg(j.Names.Subject("s", "account", j.checkpointOwner(), strconv.Itoa(slot), strconv.Itoa(i)))
+		m := nats.NewMsg(j.Names.Subject("s", "account", strconv.FormatUint(j.Writer, 16), strconv.Itoa(slot), strconv.Itoa(i)))
 		m.Data = piece
 		m.Header.Set("Checkpoint", id)
 		m.Header.Set("Pieces", strconv.Itoa(len(pieces)))
-		if j.Shared {
-			m.Header.Set("Nats-TTL", checkpointTTL.String())
-		}
+		m.Header.Set("Nats-TTL", checkpointTTL.String())
 		if _, err := j.Publish(ctx, m); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// checkpointOwner names whose checkpoints these are: on a cluster each process
-// has its own.
-func (j *Journal) checkpointOwner() string {
-	if !j.Shared {
-		return "0"
-	}
-	return strconv.FormatUint(j.Writer, 16)
 }
 
 // loadCheckpoints returns the accounts that are stored whole, newest first.
@@ -133,9 +122,9 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 	return accounts, nil
 }
 
-// LoadBase returns the account of what has been removed from CALLS and OUTCOMES,
+// loadBase returns the account of what has been removed from CALLS and OUTCOMES,
 // an empty one where nothing was, and the message of STATE that has it.
-func (j *Journal) LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
+func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
 	m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "base"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return ledger.New(), 0, nil
@@ -143,15 +132,10 @@ func (j *Journal) LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error) 
 	if err != nil {
 		return nil, 0, fmt.Errorf("journal: %w", err)
 	}
-	raw, err := s2.Decode(nil, m.Data)
+	base, err := ledger.Decompress(m.Data)
 	if err != nil {
 		return nil, m.Sequence, record.Damaged("the account of what was removed cannot be read (%v). %s", err, j.options.howToGoOn())
 	}
-	base, err := ledger.Decode(raw)
-	if err != nil {
-		return nil, m.Sequence, record.Damaged("the account of what was removed cannot be read (%v). %s", err, j.options.howToGoOn())
-	}
-	j.local.setBase(raw)
 	return base, m.Sequence, nil
 }
 

@@ -123,3 +123,31 @@ func (j *Journal) Scheduled(ctx context.Context) (uint64, error) {
 	retries, err := j.Measure(ctx, record.StreamRetry)
 	return retries.LastSeq, err
 }
+
+// Stats say how much is stored.
+type Stats struct {
+	Calls, Outcomes, Retries, Failed, Attempts Stored
+	// MaxBytes is what Calls may have before Append refuses.
+	MaxBytes int64
+}
+
+// Stored is what one stream has.
+type Stored struct {
+	Messages uint64
+	Bytes    uint64
+}
+
+// Stats asks the server how much is stored.
+func (j *Journal) Stats(ctx context.Context) (Stats, error) {
+	s := Stats{MaxBytes: j.options.MaxBytes}
+	for kind, stored := range map[string]*Stored{
+		record.StreamCalls: &s.Calls, record.StreamOutcomes: &s.Outcomes, record.StreamRetry: &s.Retries, record.StreamFailed: &s.Failed, record.StreamAttempts: &s.Attempts,
+	} {
+		state, err := j.Measure(ctx, kind)
+		if err != nil {
+			return s, err
+		}
+		*stored = Stored{state.Msgs, state.Bytes}
+	}
+	return s, nil
+}

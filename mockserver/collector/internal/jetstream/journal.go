@@ -215,11 +215,8 @@ func (j *Journal) buckets() *kv.Buckets {
 // noteValue notes a value a second time. Where the server syncs now and then a power cut
 // may take the value, and not the note: so there is none.
 func (j *Journal) noteValue(a record.Accepted) {
-	if j.options.SyncInterval > 0 {
-		return
-	}
-	if err := j.local.note(a); err != nil {
-		j.Log.Debug("what was stored is noted once only", "error", err)
+	if j.options.SyncInterval <= 0 {
+		j.note(a)
 	}
 }
 

@@ -10,12 +10,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// note notes a second time what is stored.
-func (l *local) note(a record.Accepted) error {
-	if l == nil {
-		return nil
+// note records an acknowledged message in the recent file.
+func (j *Journal) note(a record.Accepted) {
+	if j.local == nil {
+		return
 	}
-	return l.recent.Add(a)
+	if err := j.local.recent.Add(a); err != nil {
+		j.Log.Debug("an acknowledged message is missing in the recent file", "error", err)
+	}
 }
 
 // setBase says what the account of what was removed is now.
@@ -25,7 +27,7 @@ func (l *local) setBase(base []byte) {
 	}
 	l.snapshots.mu.Lock()
 	defer l.snapshots.mu.Unlock()
-	l.snapshots.base = base
+	l.snapshots.base, l.snapshots.stored = base, nil
 }
 
 // openServer starts the embedded server on a directory that is ours alone.

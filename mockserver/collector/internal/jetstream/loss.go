@@ -71,7 +71,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	j.left.causes = append(j.left.causes, s.lacking...)
 	a := s.newest
 	salvage := a.Salvage(s.calls, s.outcomes)
-	err := j.scanCalls(ctx, a.Calls+1, s.calls.Last, salvage.ReadCalls)
+	err := j.scanCalls(ctx, a.Calls+1, s.calls.Last, a.ReadCalls)
 	if err != nil {
 		return err
 	}

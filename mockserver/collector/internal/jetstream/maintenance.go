@@ -120,19 +120,8 @@ const linkSilence = 5 * time.Second
 // keepAlive does for a cluster what must not wait for its answers: it gives signs of
 // life for what is at work, and looks after requests that got lost.
 func (j *Journal) keepAlive() {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	renewed := time.Now()
-	for {
-		select {
-		case <-j.Ctx.Done():
-			return
-		case now := <-tick.C:
-			if now.Sub(renewed) >= queue.Renewal {
-				renewed = now
-				j.queues.Renew(now)
-			}
-		}
+	for pause.For(j.Ctx, queue.Renewal) == nil {
+		j.queues.Renew(time.Now())
 	}
 }
 

@@ -194,9 +194,7 @@ func (j *Journal) settleReplay(ctx context.Context, r storedReplay) error {
 		return err
 	}
 	j.setMarked(r.Destination, r.Seq)
-	if err := j.local.note(r.Accepted); err != nil {
-		j.Log.Debug("what was replayed is noted once only", "error", err)
-	}
+	j.note(r.Accepted)
 	return j.schedule(ctx, r.Destination, &record.Retry{Ref: record.Ref{Seq: r.Seq}, Attempt: 1, Decided: r.at, Due: r.at})
 }
 

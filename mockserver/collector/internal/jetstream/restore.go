@@ -51,12 +51,11 @@ func (j *Journal) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := j.compare(ctx, checkpoints)
-	for look := 1; err == nil && s.lost != nil && j.Shared && look < leaderLooks; look++ {
-		if err = pause.For(ctx, leaderPause); err == nil {
-			s, err = j.compare(ctx, checkpoints)
-		}
-	}
+	var s stock
+	err = awaitLeader(ctx, func() (incomplete bool, err error) {
+		s, err = j.compare(ctx, checkpoints)
+		return s.lost != nil && j.Shared, err
+	})
 	if err != nil {
 		return err
 	}
@@ -78,7 +77,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 	if s.calls, err = j.extent(ctx, record.StreamCalls); err != nil { // after, so that it has all that outcomes are about
 		return s, err
 	}
-	if s.base, s.stored, err = j.LoadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
+	if s.base, s.stored, err = j.loadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
 		return s, err
 	}
 	if err != nil || j.left.kept != nil && j.left.kept.base != nil && j.left.kept.base.Calls > s.base.Calls {
@@ -97,6 +96,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 		}
 		s.lacking = append(s.lacking, more...)
 	}
+	j.local.setBase(s.base.Encode())
 	s.newest, s.young = newestOf(s.base, checkpoints), len(checkpoints) > 0 && len(s.lacking) == 0
 	s.calls.Begin(s.base.Purged + 1)
 	s.outcomes.Begin(s.base.Outcomes + 1)
@@ -157,29 +157,27 @@ func (j *Journal) tornOff() bool {
 // catchUp reads what was stored since the account was.
 func (j *Journal) catchUp(ctx context.Context) error {
 	for began := time.Now(); ; {
-		outcomes, err := j.extent(ctx, record.StreamOutcomes)
+		outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 		if err != nil {
 			return err
 		}
-		calls, err := j.extent(ctx, record.StreamCalls) // after, so that it has all that outcomes are about
+		calls, err := j.Measure(ctx, record.StreamCalls) // after, so that it has all that outcomes are about
 		if err != nil {
 			return err
 		}
-		j.sawCalls(calls.Last)
+		j.sawCalls(calls.LastSeq)
 		a := j.ledger
 		stop := every(store.TellEvery, func() {
 			readCalls, readOutcomes := a.Position()
 			j.Log.Info("what is stored is being read; calls are taken then", "for", time.Since(began).Round(time.Second),
-				"calls", fmt.Sprintf("%d of %d", readCalls, calls.Last), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.Last))
+				"calls", fmt.Sprintf("%d of %d", readCalls, calls.LastSeq), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.LastSeq))
 		})
-		beyond, err := a.ReadUpTo(ctx, calls.Last, outcomes.Last)
+		beyond, err := a.ReadUpTo(ctx, calls.LastSeq, outcomes.LastSeq)
 		stop()
-		switch {
-		case a.Failure() != nil:
-			return a.Failure()
-		case err != nil:
+		if err != nil {
 			return fmt.Errorf("journal: reading what is stored: %w", err)
-		case a.HasRead(outcomes.Last):
+		}
+		if _, read := a.Position(); read >= outcomes.LastSeq {
 			return nil
 		}
 		reached, err := j.callsReach(ctx, beyond)
@@ -189,9 +187,9 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		case reached:
 			continue
 		case !j.options.AcceptLoss:
-			return record.Damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.Last, beyond, j.options.howToGoOn())
+			return record.Damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.LastSeq, beyond, j.options.howToGoOn())
 		}
-		if err := j.useUp(ctx, calls.Last+1, beyond); err != nil {
+		if err := j.useUp(ctx, calls.LastSeq+1, beyond); err != nil {
 			return err
 		}
 	}
@@ -215,23 +213,32 @@ func every(d time.Duration, f func()) (stop func()) {
 	return func() { close(done); work.Wait() }
 }
 
-// callsReach reports whether CALLS has a message, by a newer look than the one by
-// which it was missed: another collector may have stored it since, and a server
-// of a cluster that has just become the leader needs a moment to know its own.
-func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
-	for look := 0; ; look++ {
-		calls, err := j.extent(ctx, record.StreamCalls)
-		if err != nil || calls.Last >= seq || !j.Shared || look == leaderLooks {
-			return err == nil && calls.Last >= seq, err
-		}
-		if err := pause.For(ctx, leaderPause); err != nil {
-			return false, err
-		}
-	}
+// callsReach reports whether CALLS contains a message now: another collector may have stored
+// it since the last check.
+func (j *Journal) callsReach(ctx context.Context, seq uint64) (reached bool, err error) {
+	err = awaitLeader(ctx, func() (incomplete bool, err error) {
+		calls, err := j.Measure(ctx, record.StreamCalls)
+		reached = err == nil && calls.LastSeq >= seq
+		return !reached && j.Shared, err
+	})
+	return reached, err
 }
 
-// A new leader of a stream is given this often this long to know all it has.
+// A new leader of a stream may need some time until it reports all its messages.
 const (
 	leaderLooks = 20
 	leaderPause = 250 * time.Millisecond
 )
+
+// awaitLeader calls check until it finds the streams complete, at most leaderLooks times.
+func awaitLeader(ctx context.Context, check func() (incomplete bool, err error)) error {
+	for look := 1; ; look++ {
+		incomplete, err := check()
+		if err != nil || !incomplete || look == leaderLooks {
+			return err
+		}
+		if err := pause.For(ctx, leaderPause); err != nil {
+			return err
+		}
+	}
+}

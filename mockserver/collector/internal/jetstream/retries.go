@@ -3,15 +3,12 @@ package jetstream
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -21,10 +18,6 @@ import (
 // earliness is how long before its time a retry is handed to a process, which
 // then holds it: the server looks at its schedules four times a second at most.
 const earliness = 600 * time.Millisecond
-
-// listPatience is how long it may take to list what RETRY has: the server tells some
-// of it at a time.
-const listPatience = 30 * time.Second
 
 // nextAttempt returns the next attempt of an outcome.
 func nextAttempt(o *record.Outcome) *record.Retry {
@@ -70,19 +63,25 @@ type waitingRetry struct {
 	retry       ledger.Waiting
 }
 
-// restoreRetries publishes the retries of destinations that RETRY does not have.
-func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) error {
-	var all []waitingRetry
+// waitingRetries returns the destinations' retries that match.
+func (j *Journal) waitingRetries(destinations []string, match func(record.Ref, ledger.Waiting) bool) (all []waitingRetry) {
 	for _, name := range destinations {
 		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
-				if !record.IsParked(r.Due) {
+				if match(ref, r) {
 					all = append(all, waitingRetry{name, ref, r})
 				}
 			}
 		})
 	}
-	missing, err := j.restoreMissing(ctx, all)
+	return all
+}
+
+// restoreRetries publishes the retries of destinations that RETRY does not have.
+func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) error {
+	missing, err := j.restoreMissing(ctx, j.waitingRetries(destinations, func(_ record.Ref, r ledger.Waiting) bool {
+		return !record.IsParked(r.Due)
+	}))
 	if missing > 0 {
 		j.Log.Info("retries that were not on the disk were made again", "retries", missing)
 	}
@@ -96,7 +95,7 @@ func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, 
 		return 0, nil
 	}
 	stored := map[string]bool{}
-	err := j.EachStoredRetry(ctx, func(destination, number string) { stored[destination+"."+number] = true })
+	err := j.EachRetry(ctx, func(destination, number string) { stored[destination+"."+number] = true })
 	if err != nil {
 		return 0, err
 	}
@@ -110,16 +109,9 @@ func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, 
 // has stepped back since, and the server would hold them until it is there again.
 func (j *Journal) hastenRetries(ctx context.Context) error {
 	now := time.Now()
-	var ahead []waitingRetry
-	for _, name := range j.ledger.Destinations() {
-		j.ledger.With(name, func(b *ledger.Account) {
-			for ref, r := range b.Retries {
-				if record.IsAhead(r.Decided, now) && !record.IsParked(r.Due) {
-					ahead = append(ahead, waitingRetry{name, ref, r})
-				}
-			}
-		})
-	}
+	ahead := j.waitingRetries(j.ledger.Destinations(), func(_ record.Ref, r ledger.Waiting) bool {
+		return record.IsAhead(r.Decided, now) && !record.IsParked(r.Due)
+	})
 	if len(ahead) == 0 {
 		return nil
 	}
@@ -159,58 +151,45 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 	const most = 100
 	overdue := time.Now().Add(-2 * unsettled).UnixNano()
 	for _, name := range j.ledger.Destinations() {
-		late := map[record.Ref]ledger.Waiting{}
-		j.ledger.With(name, func(b *ledger.Account) {
-			for ref, r := range b.Retries {
-				if r.Due < overdue && !record.IsParked(r.Due) && len(late) < most {
-					late[ref] = r
-				}
+		late := 0
+		for _, w := range j.waitingRetries([]string{name}, func(_ record.Ref, r ledger.Waiting) bool {
+			if r.Due >= overdue || record.IsParked(r.Due) || late == most {
+				return false
 			}
-		})
-		for ref, r := range late {
-			stored, err := j.IsStored(ctx, name, ref)
-			if err == nil && !stored && !j.queues.Has(name, ref) {
-				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.Seq, "attempt", r.Attempt)
-				err = j.RestoreRetry(ctx, name, ref, r, new(store.Outcomes))
+			late++
+			return true
+		}) {
+			if j.queues.Has(name, w.ref) {
+				continue
 			}
+			restored, err := j.restoreIfMissing(ctx, w)
 			if err != nil {
 				return err
+			}
+			if restored {
+				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", w.ref.Seq, "attempt", w.retry.Attempt)
 			}
 		}
 	}
 	return nil
+}
+
+// restoreIfMissing publishes a retry if RETRY does not contain it, and reports whether it did.
+func (j *Journal) restoreIfMissing(ctx context.Context, w waitingRetry) (bool, error) {
+	stored, err := j.HasRetry(ctx, w.destination, w.ref)
+	if err != nil || stored {
+		return false, err
+	}
+	return true, j.RestoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
 }
 
 // Unpark publishes the retries of a destination that are parked, as due now, but for those
 // that RETRY has: another process has published them.
 func (j *Journal) Unpark(ctx context.Context, destination string) error {
-	var parked []waitingRetry
-	j.ledger.With(destination, func(b *ledger.Account) {
-		for ref, r := range b.Retries {
-			if record.IsParked(r.Due) {
-				parked = append(parked, waitingRetry{destination, ref, r})
-			}
-		}
-	})
-	_, err := j.restoreMissing(ctx, parked)
+	_, err := j.restoreMissing(ctx, j.waitingRetries([]string{destination}, func(_ record.Ref, r ledger.Waiting) bool {
+		return record.IsParked(r.Due)
+	}))
 	return err
-}
-
-// EachStoredRetry calls f with the destination, as a token, and the number of each of
-// those in RETRY. What comes and goes meanwhile may be left out.
-func (j *Journal) EachStoredRetry(ctx context.Context, f func(destination, number string)) error {
-	ctx, cancel := context.WithTimeout(ctx, listPatience)
-	defer cancel()
-	subjects, err := j.JS.Subjects(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject(">"))
-	if err != nil {
-		return fmt.Errorf("listing RETRY: %w", err)
-	}
-	for subject := range subjects {
-		_, rest := j.Names.Kind(subject)
-		destination, number, _ := strings.Cut(rest, ".")
-		f(destination, number)
-	}
-	return nil
 }
 
 // RestoreRetry publishes a retry as its outcome says.
@@ -227,18 +206,4 @@ func (j *Journal) RestoreRetry(ctx context.Context, destination string, ref reco
 		it.Places, it.Notes = o.Again, o.Notes
 	}
 	return j.schedule(ctx, destination, it)
-}
-
-// IsStored reports whether RETRY has a retry.
-func (j *Journal) IsStored(ctx context.Context, destination string, ref record.Ref) (bool, error) {
-	for _, kind := range []string{"at", "due"} {
-		_, err := j.JS.Last(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
-		if err == nil {
-			return true, nil
-		}
-		if !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return false, err
-		}
-	}
-	return false, nil
 }

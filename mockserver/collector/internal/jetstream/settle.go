@@ -60,23 +60,10 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages []
 	if err != nil {
 		return err
 	}
-	var retries []waitingRetry
-	j.ledger.With(destination, func(b *ledger.Account) {
-		for _, seq := range messages {
-			for part := range record.MaxParts {
-				ref := record.Ref{Seq: seq, Part: part}
-				if r, ok := b.Retries[ref]; ok && !record.IsParked(r.Due) {
-					retries = append(retries, waitingRetry{destination, ref, r})
-				}
-			}
-		}
-	})
-	for _, w := range retries {
-		stored, err := j.IsStored(ctx, destination, w.ref)
-		if err == nil && !stored {
-			err = j.RestoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
-		}
-		if err != nil {
+	for _, w := range j.waitingRetries([]string{destination}, func(ref record.Ref, r ledger.Waiting) bool {
+		return came[ref.Seq] && !record.IsParked(r.Due)
+	}) {
+		if _, err := j.restoreIfMissing(ctx, w); err != nil {
 			return err
 		}
 	}

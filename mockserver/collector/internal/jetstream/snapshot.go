@@ -2,7 +2,6 @@ package jetstream
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,12 +44,12 @@ func (j *Journal) snapshot(ctx context.Context, now bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := j.progress()
-	if !now && (time.Now().Before(s.next) || s.stored != "" && at == s.seen) {
+	if s.stored != nil && *s.stored == at || !now && time.Now().Before(s.next) {
 		return nil
 	}
 	err := j.storeSnapshot(ctx, true)
 	if err == nil {
-		s.seen = at
+		s.stored = &at
 	}
 	return err
 }
@@ -64,16 +63,13 @@ func (j *Journal) progress() progress {
 // some are being deleted.
 func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	s := &j.local.snapshots
+	s.stored = nil
 	began := time.Now()
 	marks, err := j.measureStreams(ctx, count)
 	if err != nil {
 		return err
 	}
-	calls, outcomes := j.ledger.Position()
-	of := fmt.Sprint(calls, outcomes, marks, sha256.Sum256(s.base))
-	if of == s.stored {
-		return nil
-	}
+	calls, _ := j.ledger.Position()
 	encoding := time.Now()
 	data := record.AppendNumbers([]byte{snapshotFormat}, s.number+1, uint64(len(marks)))
 	for name, m := range marks {
@@ -89,7 +85,7 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	if err := datadir.Overwrite(snapshotFile(j.options.Dir, s.number+1), data); err != nil {
 		return fmt.Errorf("journal: storing the account: %w", err)
 	}
-	s.number, s.stored, s.next = s.number+1, of, time.Now().Add(max(snapshotRest, snapshotShare*encoded))
+	s.number, s.next = s.number+1, time.Now().Add(max(snapshotRest, snapshotShare*encoded))
 	err = j.local.recent.Forget(func(a record.Accepted) bool {
 		if a.Calls == 0 {
 			return a.Seq <= marks[a.Source].last
@@ -231,7 +227,7 @@ func (j *Journal) forgetSnapshots() error {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
-	j.local.snapshots.stored = ""
+	j.local.snapshots.stored = nil
 	return nil
 }
 

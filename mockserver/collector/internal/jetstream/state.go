@@ -136,11 +136,10 @@ type local struct {
 
 // A snapshotStore stores snapshots.
 type snapshotStore struct {
-	mu     turn     // guards what follows; held while one is made, or values are deleted
-	number uint64   // of the last one
-	base   []byte   // encoded; nil where it is not known
-	stored string   // what the last one was of
-	seen   progress // where the journal was when the last one was asked for
+	mu     turn      // guards what follows; held while one is made, or values are deleted
+	number uint64    // of the last one
+	base   []byte    // encoded; nil where it is not known
+	stored *progress // of the last one; nil if there is none that is current
 	next   time.Time
 }
 

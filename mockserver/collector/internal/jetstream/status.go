@@ -183,20 +183,29 @@ func (j *Journal) verify(ctx context.Context) (all []journal.Verification, err e
 	j.trimmer.running.Lock() // what is read must stay
 	defer j.trimmer.running.Unlock()
 	err = j.Patiently(ctx, func(ctx context.Context) (err error) {
-		all, err = j.verifier().Verify(ctx)
+		all, err = j.recount(ctx, audit.Looks)
 		return err
 	})
 	return all, err
 }
 
-func (j *Journal) verifier() *audit.Verifier {
-	return &audit.Verifier{Store: j.Store, Account: j.ledger, From: j, Looks: audit.Looks}
+func (j *Journal) recount(ctx context.Context, looks int) ([]journal.Verification, error) {
+	base, _, err := j.loadBase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	claim, err := j.claimNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := audit.Verifier{Store: j.Store, Account: j.ledger, Looks: looks}
+	return v.Verify(ctx, base, claim)
 }
 
-// ToVerify returns what the account says now. What a consumer takes for acknowledged
+// claimNow returns what the account says now. What a consumer takes for acknowledged
 // is asked first: each of its messages must then have outcomes that the account has
 // read.
-func (j *Journal) ToVerify(ctx context.Context) (*ledger.Claim, error) {
+func (j *Journal) claimNow(ctx context.Context) (*ledger.Claim, error) {
 	acknowledged := map[string]uint64{}
 	for _, name := range j.ledger.Destinations() {
 		floor, err := j.ackFloor(ctx, name)
@@ -269,34 +278,6 @@ func (j *Journal) newest(ctx context.Context, limit int) (uint64, error) {
 		return uint64(first), nil
 	}
 	return max(1, calls.FirstSeq), nil
-}
-
-// Stats say how much is stored.
-type Stats struct {
-	Calls, Outcomes, Retries, Failed, Attempts Stored
-	// MaxBytes is what Calls may have before Append refuses.
-	MaxBytes int64
-}
-
-// Stored is what one stream has.
-type Stored struct {
-	Messages uint64
-	Bytes    uint64
-}
-
-// Stats asks the server how much is stored.
-func (j *Journal) Stats(ctx context.Context) (Stats, error) {
-	s := Stats{MaxBytes: j.options.MaxBytes}
-	for kind, stored := range map[string]*Stored{
-		record.StreamCalls: &s.Calls, record.StreamOutcomes: &s.Outcomes, record.StreamRetry: &s.Retries, record.StreamFailed: &s.Failed, record.StreamAttempts: &s.Attempts,
-	} {
-		state, err := j.Measure(ctx, kind)
-		if err != nil {
-			return s, err
-		}
-		*stored = Stored{state.Msgs, state.Bytes}
-	}
-	return s, nil
 }
 
 // Health implements journal.Journal.

@@ -14,7 +14,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/kv"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -115,12 +114,14 @@ func (j *Journal) ensure(ctx context.Context) error {
 // ensureShared makes the streams that are missing on a cluster. CALLS and OUTCOMES may be
 // missing only before the first call, unless the operator accepts the loss.
 func (j *Journal) ensureShared(ctx context.Context) error {
-	next, lost := j.findLostStreams(ctx)
-	for look := 1; errors.Is(lost, record.ErrDamaged) && !j.options.AcceptLoss && look < leaderLooks; look++ {
-		if err := pause.For(ctx, leaderPause); err != nil {
-			return err
-		}
+	var next map[string]uint64
+	var lost error
+	err := awaitLeader(ctx, func() (incomplete bool, err error) {
 		next, lost = j.findLostStreams(ctx)
+		return errors.Is(lost, record.ErrDamaged) && !j.options.AcceptLoss, nil
+	})
+	if err != nil {
+		return err
 	}
 	if lost != nil {
 		if !errors.Is(lost, record.ErrDamaged) || !j.options.AcceptLoss {
@@ -199,7 +200,7 @@ func (j *Journal) newestAccount(ctx context.Context) (*ledger.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, _, err := j.LoadBase(ctx)
+	base, _, err := j.loadBase(ctx)
 	return newestOf(base, checkpoints), err
 }
 

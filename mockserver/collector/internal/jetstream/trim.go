@@ -86,7 +86,7 @@ func (j *Journal) trim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		base, stored, err := j.LoadBase(ctx)
+		base, stored, err := j.loadBase(ctx)
 		if err != nil {
 			return err
 		}

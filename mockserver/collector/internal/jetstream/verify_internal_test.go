@@ -122,9 +122,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			t.Parallel()
 			j := someOfAll(t)
 			test.do(t, j)
-			v := j.verifier()
-			v.Looks = 1 // what is gone does not come
-			all, err := v.Verify(within(t))
+			all, err := j.recount(within(t), 1)
 			require.NoError(t, err)
 			var problems []string
 			for _, one := range all {
@@ -205,7 +203,7 @@ func BenchmarkVerify(b *testing.B) {
 func TestAllRetriesAreListed(t *testing.T) {
 	j := someOfAll(t)
 	var all []string
-	require.NoError(t, j.EachStoredRetry(within(t), func(destination, number string) {
+	require.NoError(t, j.EachRetry(within(t), func(destination, number string) {
 		all = append(all, destination+" "+number)
 	}))
 	slices.Sort(all)

@@ -13,23 +13,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// Evidence is what a verifier is told by the journal.
-type Evidence interface {
-	// LoadBase returns the account of what has been removed.
-	LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error)
-	// ToVerify returns what the ledger says now.
-	ToVerify(ctx context.Context) (*ledger.Claim, error)
-	// EachStoredRetry calls f with each retry that is stored.
-	EachStoredRetry(ctx context.Context, f func(destination, number string)) error
-	IsStored(ctx context.Context, destination string, ref record.Ref) (bool, error)
-}
-
 // A Verifier holds the ledger against a count of all that is stored.
 type Verifier struct {
 	*ledger.Recount
 	*store.Store
 	Account *ledger.Ledger
-	From    Evidence
 	Looks   int // how often it may still wait for what is on its way
 }
 
@@ -43,16 +31,10 @@ const (
 	outcomesAtOnce = 64
 )
 
-// Verify counts, and returns for each destination what the count says and what is wrong.
-func (v *Verifier) Verify(ctx context.Context) ([]journal.Verification, error) {
-	base, _, err := v.From.LoadBase(ctx)
-	if err != nil {
-		return nil, err
-	}
-	v.Recount = ledger.NewRecount(base)
-	if v.Now, err = v.From.ToVerify(ctx); err != nil {
-		return nil, err
-	}
+// Verify counts all calls since the base, and returns the count of each destination with its
+// differences from the claim.
+func (v *Verifier) Verify(ctx context.Context, base *ledger.Ledger, claim *ledger.Claim) ([]journal.Verification, error) {
+	v.Recount = ledger.NewRecount(base, claim)
 	if err := v.readPending(ctx, base); err != nil {
 		return nil, err
 	}
@@ -224,7 +206,7 @@ func (v *Verifier) findStored(ctx context.Context) error {
 	if len(byToken) == 0 {
 		return nil
 	}
-	return v.From.EachStoredRetry(ctx, func(destination, number string) {
+	return v.EachRetry(ctx, func(destination, number string) {
 		b := byToken[destination]
 		n, err := strconv.ParseUint(number, 10, 64)
 		if b == nil || err != nil {
@@ -259,7 +241,7 @@ func (v *Verifier) endedMeanwhile(ctx context.Context, name string, ref record.R
 		if ended {
 			return true, nil
 		}
-		return v.From.IsStored(ctx, name, ref)
+		return v.HasRetry(ctx, name, ref)
 	})
 }
 

@@ -151,13 +151,15 @@ func (a *Ledger) ReachedBoth(ctx context.Context, calls, outcomes uint64) error 
 // returns the message of CALLS that an outcome is about where that is behind calls: then
 // outcomes are not read any further.
 func (a *Ledger) ReadUpTo(ctx context.Context, calls, outcomes uint64) (beyond uint64, err error) {
+	var broken error
 	err = a.await(ctx, func() bool {
 		if a.awaited > calls {
 			beyond = a.awaited
 		}
-		return a.broken != nil || a.Calls >= calls && (a.Outcomes >= outcomes || beyond > 0)
+		broken = a.broken
+		return broken != nil || a.Calls >= calls && (a.Outcomes >= outcomes || beyond > 0)
 	})
-	return beyond, err
+	return beyond, cmp.Or(broken, err)
 }
 
 // Raise moves the floor of a destination up, if it is still attached as it was, to what
@@ -280,26 +282,12 @@ func (a *Ledger) Expect(id record.WriteID, tell chan<- []bool) {
 	a.writes[id] = tell
 }
 
-// HasRead reports whether OUTCOMES was read up to a message.
-func (a *Ledger) HasRead(outcomes uint64) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.Outcomes >= outcomes
-}
-
 // BreakOff says that the account does not follow any longer.
 func (a *Ledger) BreakOff(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.broken = err
 	a.notify()
-}
-
-// Failure returns why the account does not follow any longer, or nil.
-func (a *Ledger) Failure() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.broken
 }
 
 // Forget undoes Expect.
@@ -386,8 +374,8 @@ func (b *Account) Count(o *record.Outcome, seq uint64) bool {
 	return true
 }
 
-// Lose takes calls for lost, and says why.
-func (b *Account) Lose(calls int64, at time.Time, cause string) {
+// lose takes calls for lost, and says why.
+func (b *Account) lose(calls int64, at time.Time, cause string) {
 	b.Ledger.Lost += calls
 	b.losses = append(b.losses, journal.Loss{At: at, Calls: calls, Cause: cause})
 }

@@ -104,7 +104,7 @@ func decodeAccount(d *record.Decoder, name string) *Account {
 	}
 	for range d.Int(len(d.Rest)) {
 		at := time.UnixMilli(int64(d.Uint()))
-		b.Lose(int64(d.Uint()), at, string(d.Bytes()))
+		b.lose(int64(d.Uint()), at, string(d.Bytes()))
 	}
 	for range d.Int(len(d.Rest)) {
 		ref := record.RefOf(d.Uint())

@@ -40,9 +40,6 @@ func (a *Ledger) Salvage(calls, outcomes Extent) *Salvage {
 	return &Salvage{ledger: a, calls: calls, outcomes: outcomes, known: a.Calls, noted: map[uint64]bool{}, stored: map[string]int64{}}
 }
 
-// ReadCalls takes in a message of CALLS behind the ledger's end.
-func (s *Salvage) ReadCalls(m *record.Calls) { s.ledger.ReadCalls(m) }
-
 // ReadNoted takes in what was noted about messages, of those that are gone.
 func (s *Salvage) ReadNoted(all []record.Accepted) {
 	for _, m := range all {
@@ -114,7 +111,7 @@ func (s *Salvage) End(beyond uint64, at time.Time, cause string) (lost map[strin
 	for name, b := range s.ledger.Accounts {
 		if n := b.dropGone(s.calls, s.outcomes, s.stored[name]); n != 0 {
 			lost[name] = n
-			b.Lose(n, at, cause)
+			b.lose(n, at, cause)
 		}
 	}
 	a := s.ledger

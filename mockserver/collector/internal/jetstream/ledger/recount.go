@@ -20,8 +20,8 @@ type Recount struct {
 }
 
 // NewRecount begins with the account of what was removed.
-func NewRecount(base *Ledger) *Recount {
-	r := &Recount{Calls: base.Calls, Accounts: map[string]*Recounted{}}
+func NewRecount(base *Ledger, now *Claim) *Recount {
+	r := &Recount{Now: now, Calls: base.Calls, Accounts: map[string]*Recounted{}}
 	for name, b := range base.Accounts {
 		r.Accounts[name] = b.verified()
 	}
@@ -66,13 +66,10 @@ func newRecounted(l tracking.Ledger, attached uint64, sources []string) *Recount
 	}
 }
 
-// verified returns the account to begin with. What was lost is the sum of its records.
+// verified returns the account to begin with.
 func (b *Account) verified() *Recounted {
 	v := newRecounted(b.Ledger, b.Attached, b.Scopes[len(b.Scopes)-1].Sources)
-	v.Lost, v.Losses = 0, slices.Clone(b.losses)
-	for _, l := range b.losses {
-		v.Lost += l.Calls
-	}
+	v.Losses = slices.Clone(b.losses)
 	for ref, r := range b.Retries {
 		v.Waiting[ref.Number()] = waitingPart{Accepted: r.accepted, Attempt: int32(r.Attempt), Calls: uint16(r.calls), Stored: record.IsParked(r.Due)}
 	}

@@ -256,7 +256,7 @@ func (s *simulation) lose() {
 	})
 
 	salvage := l.Salvage(calls, Extent{First: 1, Last: uint64(len(s.outcomes))})
-	s.each(calls, position+1, salvage.ReadCalls)
+	s.each(calls, position+1, l.ReadCalls)
 	salvage.ReadNoted(noted)
 	for n := int(outcomes) + 1; n <= len(s.outcomes); n++ {
 		for i := range s.outcomes[n-1] {
@@ -291,8 +291,7 @@ func (s *simulation) check() {
 func (s *simulation) recount() {
 	base, err := Decode(s.base)
 	require.NoError(s, err)
-	r := NewRecount(base)
-	r.Now = s.ledger.Verified(nil)
+	r := NewRecount(base, s.ledger.Verified(nil))
 	for i, m := range s.calls {
 		if uint64(i) >= base.Calls {
 			r.Accept(m)

@@ -114,6 +114,15 @@ func cutBodies(bodies [][]byte, raw []byte) ([][]byte, error) {
 // ErrBadSegment says that a stored message of calls cannot be decoded.
 var ErrBadSegment = errors.New("journal: a stored batch is damaged")
 
+// ErrDamaged says that what is on disk is not what was stored. Nothing was
+// changed; the error says what to do.
+var ErrDamaged = errors.New("the store is damaged")
+
+// Damaged returns an ErrDamaged that says what is damaged.
+func Damaged(format string, args ...any) error {
+	return fmt.Errorf("journal: %w: %s", ErrDamaged, fmt.Sprintf(format, args...))
+}
+
 // AppendIDs appends the calls' ids to a header's value, where commas divide
 // them.
 func AppendIDs(dst []byte, ids []string) []byte {

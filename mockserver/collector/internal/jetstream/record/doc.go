@@ -12,6 +12,4 @@
 //  6. traces.go: of which trace the calls of a message are part
 //  7. codec.go: the bodies and the ids of calls
 //  8. names.go: streams, subjects and consumers
-//  9. span.go: messages from one to another
-//  10. damaged.go: the error for what is not as it was stored
 package record

@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -126,3 +127,11 @@ type FailedRef struct {
 
 // Token returns the end of the subject of the message.
 func (r FailedRef) Token() string { return fmt.Sprintf("%d-%d", r.Number, r.Attempt) }
+
+// A Span is messages of a stream, from first to last.
+type Span struct{ First, Last uint64 }
+
+// Contains reports whether all messages of a gap are in one of the spans.
+func Contains(spans []Span, gap Span) bool {
+	return slices.ContainsFunc(spans, func(s Span) bool { return s.First <= gap.First && gap.Last <= s.Last })
+}
