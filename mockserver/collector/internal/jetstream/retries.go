@@ -15,20 +15,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// earliness is how long before its time a retry is handed to a process, which
-// then holds it: the server looks at its schedules four times a second at most.
+// earliness is the time by which the server delivers a retry early; the process waits for
+// the rest. The server checks its schedules at most four times a second.
 const earliness = 600 * time.Millisecond
 
-// nextAttempt returns the next attempt of an outcome.
 func nextAttempt(o *record.Outcome) *record.Retry {
 	return &record.Retry{Ref: o.Ref, Attempt: o.Attempt + 1, Places: o.Again, Notes: o.Notes, Decided: o.Decided, Due: o.Due}
 }
 
-// schedule publishes a retry: to be held by the server until its time, or, where
-// that is near, at once. There is one message for each part of a message of
-// calls; the next attempt replaces the one before. Where the clock has stepped back
-// the server may hold a schedule for this attempt that is far ahead, and gets another
-// in its place.
+// schedule publishes a retry. Until shortly before its time the server keeps it as a
+// schedule. Each part of a CALLS message has at most one retry; the next attempt replaces
+// it. If the clock has stepped back, schedule also replaces the schedule of the same attempt.
 func (j *Journal) schedule(ctx context.Context, destination string, it *record.Retry) error {
 	waits := false
 	j.ledger.With(destination, func(b *ledger.Account) {
@@ -36,13 +33,13 @@ func (j *Journal) schedule(ctx context.Context, destination string, it *record.R
 		waits, it.From = ok && r.Attempt == it.Attempt, r.Outcome
 	})
 	if !waits {
-		return nil // it has ended, or the destination was detached
+		return nil // the attempt has ended, or the destination was detached
 	}
 	_, err := j.Publish(ctx, j.retryMessage(destination, it, time.Now()))
 	return err
 }
 
-// retryMessage returns the message of RETRY that schedules a retry.
+// retryMessage encodes a retry, with a schedule if it is due later.
 func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Time) *nats.Msg {
 	number, t := strconv.FormatUint(it.Ref.Number(), 10), record.Token(destination)
 	due := j.Names.Subject("due", t, number)
@@ -56,7 +53,7 @@ func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Ti
 	return m
 }
 
-// A waitingRetry is a retry that a destination waits for.
+// A waitingRetry is a retry from the ledger.
 type waitingRetry struct {
 	destination string
 	ref         record.Ref
@@ -77,7 +74,7 @@ func (j *Journal) waitingRetries(destinations []string, match func(record.Ref, l
 	return all
 }
 
-// restoreRetries publishes the retries of destinations that RETRY does not have.
+// restoreRetries publishes the destinations' retries that are missing in RETRY.
 func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) error {
 	missing, err := j.restoreMissing(ctx, j.waitingRetries(destinations, func(_ record.Ref, r ledger.Waiting) bool {
 		return !record.IsParked(r.Due)
@@ -88,8 +85,7 @@ func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) er
 	return err
 }
 
-// restoreMissing publishes those of the retries that RETRY does not have, and returns how
-// many they are.
+// restoreMissing publishes the retries that are missing in RETRY and returns their number.
 func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, error) {
 	if len(all) == 0 {
 		return 0, nil
@@ -105,8 +101,8 @@ func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, 
 	return len(missing), j.restoreEach(ctx, missing)
 }
 
-// hastenRetries makes those retries due now that were decided in the future: the clock
-// has stepped back since, and the server would hold them until it is there again.
+// hastenRetries makes retries due now if the clock has stepped back since they were
+// scheduled. The server would otherwise delay them by the size of the step.
 func (j *Journal) hastenRetries(ctx context.Context) error {
 	now := time.Now()
 	ahead := j.waitingRetries(j.ledger.Destinations(), func(_ record.Ref, r ledger.Waiting) bool {
@@ -120,7 +116,7 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 	}
 	for _, w := range ahead {
 		j.ledger.With(w.destination, func(b *ledger.Account) {
-			if b.Retries[w.ref] == w.retry { // else it has ended meanwhile
+			if b.Retries[w.ref] == w.retry { // otherwise its attempt has ended
 				w.retry.Decided, w.retry.Due = now.UnixNano(), now.UnixNano()
 				b.Retries[w.ref] = w.retry
 			}
@@ -130,8 +126,8 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 	return nil
 }
 
-// restoreEach publishes retries. Those that one message of OUTCOMES tells of are made
-// from one reading of it.
+// restoreEach publishes retries in the order of their outcomes, so that each message of
+// OUTCOMES is read only once.
 func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
 	slices.SortFunc(all, func(x, y waitingRetry) int {
 		return cmp.Or(cmp.Compare(x.retry.Outcome, y.retry.Outcome), cmp.Compare(x.ref.Number(), y.ref.Number()), cmp.Compare(x.destination, y.destination))
@@ -145,8 +141,7 @@ func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
 	return nil
 }
 
-// repairRetries makes retries again that are long overdue and that RETRY does not
-// have. There should be none.
+// repairRetries publishes late retries that are missing in RETRY. Normally there are none.
 func (j *Journal) repairRetries(ctx context.Context) error {
 	const most = 100
 	overdue := time.Now().Add(-2 * unsettled).UnixNano()
@@ -174,7 +169,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 	return nil
 }
 
-// restoreIfMissing publishes a retry if RETRY does not contain it, and reports whether it did.
+// restoreIfMissing publishes a retry that is missing in RETRY and reports whether it did.
 func (j *Journal) restoreIfMissing(ctx context.Context, w waitingRetry) (bool, error) {
 	stored, err := j.HasRetry(ctx, w.destination, w.ref)
 	if err != nil || stored {
@@ -183,8 +178,8 @@ func (j *Journal) restoreIfMissing(ctx context.Context, w waitingRetry) (bool, e
 	return true, j.RestoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
 }
 
-// Unpark publishes the retries of a destination that are parked, as due now, but for those
-// that RETRY has: another process has published them.
+// Unpark publishes a destination's parked retries, due now, except those that another
+// process has already published.
 func (j *Journal) Unpark(ctx context.Context, destination string) error {
 	_, err := j.restoreMissing(ctx, j.waitingRetries([]string{destination}, func(_ record.Ref, r ledger.Waiting) bool {
 		return record.IsParked(r.Due)
@@ -192,7 +187,7 @@ func (j *Journal) Unpark(ctx context.Context, destination string) error {
 	return err
 }
 
-// RestoreRetry publishes a retry as its outcome says.
+// RestoreRetry publishes a retry with the calls of its outcome.
 func (j *Journal) RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error {
 	it := &record.Retry{Ref: ref, Attempt: r.Attempt, Decided: time.Unix(0, r.Decided), Due: time.Unix(0, r.Due)}
 	if r.Which != (ledger.CallSet{}) {
