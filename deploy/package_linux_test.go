@@ -236,15 +236,14 @@ func TestDebComesAndGoes(t *testing.T) {
 	require.NoError(t, p.Stop())
 }
 
-// dpkg changes which packages are installed, without what takes long: syncing each file,
-// and an index of all manual pages each time.
+// dpkg changes the installed packages. It skips slow steps: syncing each file and indexing
+// manual pages.
 func dpkg(t *testing.T, args ...string) {
 	t.Helper()
 	do(t, "dpkg", append([]string{"--force-unsafe-io", "--no-triggers"}, args...)...)
 }
 
-// firstCall does what README says to see a first call, with nothing but what is
-// installed.
+// firstCall runs the first commands of docs/operating.md with only the installed package.
 func firstCall(t *testing.T) {
 	t.Setenv("PATH", "/usr/bin:/bin")
 	address, err := harness.FreeAddress()
