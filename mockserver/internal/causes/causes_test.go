@@ -162,7 +162,7 @@ func TestFrequentSendersAreRetained(t *testing.T) {
 	for _, s := range g.Senders {
 		sum += s.Count
 	}
-	assert.EqualValues(t, 1101, sum, "nothing is counted twice or left out")
+	assert.EqualValues(t, 1101, sum, "every problem is counted once")
 }
 
 func TestMemoryIsBounded(t *testing.T) {

@@ -82,7 +82,7 @@ func TestCallsBeforeRestoreAreAdded(t *testing.T) {
 		s = start(store, quiet())
 		track(t, s, "E", times(2, `{"a":1,"c":"y"}`)...)
 		track(t, s, "F", `{}`)
-		assert.EqualValues(t, 2, s.Events()[0].Calls, "the start does not wait")
+		assert.EqualValues(t, 2, s.Events()[0].Calls, "Start does not wait")
 		assert.True(t, s.Summary().Reading)
 		time.Sleep(time.Minute)
 		store.wait.Store(0)
@@ -186,7 +186,7 @@ func TestSaveIsRetriedAfterStoreFailure(t *testing.T) {
 		store.fail.Store(false)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		assert.Len(t, s.Events(), 2, "what was stored was not written over")
+		assert.Len(t, s.Events(), 2, "stored events were not overwritten")
 
 		store.fail.Store(true)
 		track(t, s, "B", `{}`)
@@ -231,7 +231,7 @@ func TestOnlyChangedRecordsAreSaved(t *testing.T) {
 		time.Sleep(time.Minute)
 		keys, err := store.Keys(t.Context(), "shapes")
 		require.NoError(t, err)
-		assert.ElementsMatch(t, []string{"shapes.0", "shapes.1"}, keys, "a record without events is removed")
+		assert.ElementsMatch(t, []string{"shapes.0", "shapes.1"}, keys, "a record without events is deleted")
 	})
 }
 
@@ -365,7 +365,7 @@ func TestPersonalValuesAreNotStored(t *testing.T) {
 			p := e.Property(path)
 			assert.Empty(t, append(p.Common, p.Samples...), path)
 		}
-		assert.EqualValues(t, 5, e.Property("mail").OtherCount, "they are counted all the same")
+		assert.EqualValues(t, 5, e.Property("mail").OtherCount, "they are still counted")
 		assert.False(t, strings.Contains(fmt.Sprint(e), "Ada"))
 	})
 }

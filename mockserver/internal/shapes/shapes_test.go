@@ -144,13 +144,13 @@ func TestAnomalies(t *testing.T) {
 	}{
 		{"a string among numbers", concat(times(9, `{"quantity":2}`), times(1, `{"quantity":"2"}`)),
 			[]string{"quantity is usually a number, but a string in 10 % (1 of 10 values)"}},
-		{"integers and other numbers are both numbers", []string{`{"total":2}`, `{"total":2.5}`}, nil},
+		{"integers are numbers", []string{`{"total":2}`, `{"total":2.5}`}, nil},
 		{"null is not a type", concat(times(9, `{"coupon":"A"}`), times(1, `{"coupon":null}`)), nil},
-		{"the first type is not the usual one", concat(times(1, `{"ok":"yes"}`), times(3, `{"ok":true}`)),
+		{"the first type is unusual", concat(times(1, `{"ok":"yes"}`), times(3, `{"ok":true}`)),
 			[]string{"ok is usually a boolean, but a string in 25 % (1 of 4 values)"}},
 		{"three types", concat(times(8, `{"v":{}}`), times(2, `{"v":[]}`), times(1, `{"v":"x"}`)),
 			[]string{"v is usually an object, but an array in 18 % (2 of 11 values)", "v is usually an object, but a string in 9.1 % (1 of 11 values)"}},
-		{"in an element of an array", []string{`{"items":[{"qty":1},{"qty":1},{"qty":"1"}]}`},
+		{"an element of an array", []string{`{"items":[{"qty":1},{"qty":1},{"qty":"1"}]}`},
 			[]string{"items[].qty is usually a number, but a string in 33 % (1 of 3 values)"}},
 		{"values that differ in case", concat(times(97, `{"currency":"EUR"}`), times(3, `{"currency":"eur"}`)),
 			[]string{`currency has similar values: "eur" (3) and "EUR" (97)`}},
@@ -324,7 +324,7 @@ func TestLimits(t *testing.T) {
 			}
 			observe(s, call(t, "ios", `{"type":"track","event":"E","messageId":"1"}`))
 		}, func(t *testing.T, s *shapes.Shapes) {
-			assert.Len(t, s.Events(), 1001, "another source has room")
+			assert.Len(t, s.Events(), 1001, "another source is not limited")
 			assert.EqualValues(t, 4000, s.Summary().Others)
 		}},
 		{"a long name", func(s *shapes.Shapes) { track(t, s, strings.Repeat("n", 201), `{}`) }, func(t *testing.T, s *shapes.Shapes) {
@@ -363,13 +363,13 @@ func TestLimits(t *testing.T) {
 			assert.Empty(t, p.Common)
 			assert.Len(t, p.Samples, 3)
 		}},
-		{"a long value is cut", func(s *shapes.Shapes) { track(t, s, "E", `{"text":"`+strings.Repeat("ä", 100)+`"}`) }, func(t *testing.T, s *shapes.Shapes) {
+		{"a long value is truncated", func(s *shapes.Shapes) { track(t, s, "E", `{"text":"`+strings.Repeat("ä", 100)+`"}`) }, func(t *testing.T, s *shapes.Shapes) {
 			p := onlyEvent(t, s).Property("text")
 			require.Len(t, p.Samples, 1)
 			assert.LessOrEqual(t, len(p.Samples[0].JSON), 53, "48 bytes, an ellipsis and quotes")
 			assert.True(t, json.Valid(p.Samples[0].JSON))
 		}},
-		{"the bytes of an event", func(s *shapes.Shapes) {
+		{"bytes of an event", func(s *shapes.Shapes) {
 			for i := range 200 {
 				var b strings.Builder
 				for j := range 100 {
@@ -404,7 +404,7 @@ func TestStaleEventIsEvicted(t *testing.T) {
 		time.Sleep(time.Hour)
 		send("new", "New")
 		send("new", "New")
-		assert.Len(t, s.Events(), 2000, "all were seen within a day")
+		assert.Len(t, s.Events(), 2000, "all events had calls within a day")
 		assert.EqualValues(t, 2, s.Summary().Others)
 		time.Sleep(24 * time.Hour)
 		send("new", "New")
@@ -419,13 +419,13 @@ func TestStaleEventIsEvicted(t *testing.T) {
 // for more events and properties than the limits allow.
 func TestMemoryIsBounded(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector needs memory of its own")
+		t.Skip("the race detector needs additional memory")
 	}
 	for _, c := range []struct {
 		name       string
 		properties func(event, call int) string
 	}{
-		{"small objects in each other", func(_, call int) string {
+		{"nested small objects", func(_, call int) string {
 			return fmt.Sprintf(`{"a%d":{"b":{"c":{"d":1}}},"e%d":[[[[]]]]}`, call, call)
 		}},
 		{"short names", func(_, call int) string { return fmt.Sprintf(`{"%d":1,"%d":null,"x%d":true}`, call, -call, call) }},
@@ -468,7 +468,7 @@ func heap() int64 {
 // some with many values.
 func TestMemoryOfAMillionCalls(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector needs memory of its own")
+		t.Skip("the race detector needs additional memory")
 	}
 	synctest.Test(t, testMemoryOfAMillionCalls)
 }
