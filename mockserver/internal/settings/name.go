@@ -27,7 +27,7 @@ func CheckName(name string) error {
 	case isTooLong(name):
 		problem = nameTooLong
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(name) != name:
-		problem = "has a character that cannot be seen"
+		problem = "contains an invisible character"
 	default:
 		return nil
 	}

@@ -21,7 +21,7 @@ func TestValidateReportsAllProblems(t *testing.T) {
 	}.Validate()
 	assert.EqualError(t, err, `sources[1].name: duplicates "a": give each source a unique name
 sources[1].writeKey: duplicates the write key of source "a": give each source its own write key
-sources[1].callsPerSecond: is -1: use a number above 0, or leave it out
+sources[1].callsPerSecond: is -1: use a positive number, or omit it
 sources[2].name: is empty: give the source a name
 sources[2].writeKey: is empty: give source "" a write key
 destinations[1].name: duplicates "d": give each destination a unique name
