@@ -146,7 +146,7 @@ func TestLimits(t *testing.T) {
 			res := in.post(cmp.Or(test.path, "/v1/batch"), test.body)
 			assert.Equal(t, test.status, res.Code, res.Body)
 			if test.code != "" {
-				assert.Equal(t, string(test.code), answer(t, res)["code"])
+				assert.Equal(t, string(test.code), decode(t, res)["code"])
 				assert.Len(t, in.refusals, 1)
 			}
 			assert.Len(t, in.Stored(), test.stored)
@@ -223,7 +223,7 @@ func TestInvalidRequests(t *testing.T) {
 	} {
 		res := newIngest(nil).post("/v1/batch", body)
 		assert.Equal(t, http.StatusBadRequest, res.Code, body)
-		assert.Equal(t, string(code), answer(t, res)["code"], body)
+		assert.Equal(t, string(code), decode(t, res)["code"], body)
 	}
 	assert.Equal(t, success, newIngest(nil).post("/v1/batch", `{"batch":[]}`).Body.String(), "an empty batch is valid")
 	assert.Equal(t, http.StatusBadRequest, newIngest(nil).post("/v1/track", `[]`).Code)

@@ -54,16 +54,16 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		"/v1/projects", "/v1/projects/settings", "/v1/projects//settings", "/v1/projects/a/b/settings", "/v1/delete", "/v1/health"} {
 		res := in.post(path, `{}`)
 		assert.Equal(t, http.StatusNotFound, res.Code, path)
-		assert.Equal(t, "not_found", answer(t, res)["code"], path)
-		assert.Equal(t, false, answer(t, res)["success"], path)
+		assert.Equal(t, "not_found", decode(t, res)["code"], path)
+		assert.Equal(t, false, decode(t, res)["success"], path)
 	}
-	assert.Equal(t, `there is no endpoint "/"; send batches to /v1/batch`, answer(t, in.post("/", `{}`))["message"])
+	assert.Equal(t, `there is no endpoint "/"; send batches to /v1/batch`, decode(t, in.post("/", `{}`))["message"])
 	for _, path := range []string{"/v1/batch", "/v1/t", "/v1/m"} {
 		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 			res := in.ask(method, path, nil)
 			assert.Equal(t, http.StatusMethodNotAllowed, res.Code, path)
 			assert.Equal(t, "POST, OPTIONS", res.Header().Get("Allow"))
-			assert.Equal(t, "method_not_allowed", answer(t, res)["code"])
+			assert.Equal(t, "method_not_allowed", decode(t, res)["code"])
 		}
 	}
 	for _, path := range []string{"/health", "/ready", "/v1/pixel/track", "/v1/projects/k/settings"} {

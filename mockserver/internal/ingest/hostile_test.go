@@ -42,7 +42,7 @@ func TestGzipBomb(t *testing.T) {
 			res = in.ask(http.MethodPost, path, bomb(t, 10_000_000_000), "Content-Encoding: gzip", withKey)
 		}), uint64(20<<20), "bytes in total, an upper bound of the memory in use")
 		assert.Equal(t, http.StatusRequestEntityTooLarge, res.Code)
-		assert.Equal(t, "body_too_large", answer(t, res)["code"])
+		assert.Equal(t, "body_too_large", decode(t, res)["code"])
 	}
 }
 

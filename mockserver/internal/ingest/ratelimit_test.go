@@ -28,7 +28,7 @@ func TestSourceRateLimit(t *testing.T) {
 		res := sendTracks(in, "slow-key", "b", 1)
 		assert.Equal(t, http.StatusTooManyRequests, res.Code)
 		assert.Equal(t, "4", res.Header().Get("Retry-After"), "30 calls in excess, and one more, at 10 per second")
-		assert.Equal(t, `source "slow" exceeds its limit of 10 calls per second; send again in 4s`, answer(t, res)["message"])
+		assert.Equal(t, `source "slow" exceeds its limit of 10 calls per second; send again in 4s`, decode(t, res)["message"])
 		assert.Equal(t, http.StatusOK, sendTracks(in, "usual-key", "c", 50).Code, "another source is not limited")
 		res = sendTracks(in, "usual-key", "d", 1)
 		assert.Equal(t, http.StatusTooManyRequests, res.Code)

@@ -45,7 +45,7 @@ func TestResponsesToStoreFailures(t *testing.T) {
 			res := in.post("/v1/batch", track("m", 3))
 			assert.Equal(t, test.status, res.Code)
 			assert.Equal(t, "5", res.Header().Get("Retry-After"))
-			assert.Equal(t, test.code, answer(t, res)["code"])
+			assert.Equal(t, test.code, decode(t, res)["code"])
 			assert.NotContains(t, res.Body.String(), "fire")
 		}
 		assert.Empty(t, in.Stored())

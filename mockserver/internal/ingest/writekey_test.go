@@ -53,8 +53,8 @@ func TestWriteKeyFormats(t *testing.T) {
 			res := in.ask(http.MethodPost, "/v1/batch"+test.query, strings.NewReader(test.body), "Authorization: "+test.auth)
 			if test.code != "" {
 				assert.Equal(t, http.StatusUnauthorized, res.Code)
-				assert.Equal(t, test.code, answer(t, res)["code"])
-				assert.Equal(t, answer(t, res)["message"], answer(t, res)["error"])
+				assert.Equal(t, test.code, decode(t, res)["code"])
+				assert.Equal(t, decode(t, res)["message"], decode(t, res)["error"])
 				assert.Empty(t, in.Stored())
 				return
 			}

@@ -18,7 +18,7 @@ var nameTooLong = fmt.Sprintf("has more than %d characters", maxNameChars)
 
 func isTooLong(name string) bool { return utf8.RuneCountInString(name) > maxNameChars }
 
-// CheckName reports whether a new name is valid in paths and in a line of text.
+// CheckName returns an error if a new name is not valid in a path or a line of text.
 func CheckName(name string) error {
 	problem := ""
 	switch {

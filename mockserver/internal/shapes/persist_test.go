@@ -111,7 +111,7 @@ type slowStore struct {
 
 func (s *slowStore) Keys(ctx context.Context, prefix string) ([]string, error) {
 	if s.fail.Load() {
-		return nil, errors.New("the disk is gone")
+		return nil, errors.New("the disk has failed")
 	}
 	select {
 	case <-time.After(time.Duration(s.wait.Load())):
@@ -123,7 +123,7 @@ func (s *slowStore) Keys(ctx context.Context, prefix string) ([]string, error) {
 
 func (s *slowStore) Put(ctx context.Context, key string, value []byte) error {
 	if s.fail.Load() {
-		return errors.New("the disk is gone")
+		return errors.New("the disk has failed")
 	}
 	return s.Store.Put(ctx, key, value)
 }
@@ -182,7 +182,7 @@ func TestSaveIsRetriedAfterStoreFailure(t *testing.T) {
 		track(t, s, "B", `{}`)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		assert.Contains(t, log.String(), "the disk is gone")
+		assert.Contains(t, log.String(), "the disk has failed")
 		store.fail.Store(false)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -252,13 +252,13 @@ func TestDeletionDuringSave(t *testing.T) {
 		for i := range 8 {
 			track(t, s, fmt.Sprint("Event ", i), properties)
 		}
-		forgotten := s.Events()[0].ID
+		deleted := s.Events()[0].ID
 		var forgetting sync.WaitGroup
 		forgetting.Go(func() {
 			for began := time.Now(); time.Since(began) < time.Duration(round)*10*time.Microsecond; {
 				runtime.Gosched()
 			}
-			s.Delete(forgotten)
+			s.Delete(deleted)
 		})
 		s.Stop()
 		forgetting.Wait()

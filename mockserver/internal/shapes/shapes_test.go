@@ -46,20 +46,7 @@ func track(t testing.TB, s *shapes.Shapes, name string, properties ...string) {
 	}
 }
 
-func times(n int, text string) []string {
-	all := make([]string, n)
-	for i := range all {
-		all[i] = text
-	}
-	return all
-}
-
-func concat(all ...[]string) (joined []string) {
-	for _, one := range all {
-		joined = append(joined, one...)
-	}
-	return joined
-}
+func times(n int, text string) []string { return slices.Repeat([]string{text}, n) }
 
 func onlyEvent(t testing.TB, s *shapes.Shapes) *shapes.Event {
 	t.Helper()
@@ -142,29 +129,29 @@ func TestAnomalies(t *testing.T) {
 		properties []string
 		want       []string
 	}{
-		{"a string among numbers", concat(times(9, `{"quantity":2}`), times(1, `{"quantity":"2"}`)),
+		{"a string among numbers", slices.Concat(times(9, `{"quantity":2}`), times(1, `{"quantity":"2"}`)),
 			[]string{"quantity is usually a number, but a string in 10 % (1 of 10 values)"}},
 		{"integers are numbers", []string{`{"total":2}`, `{"total":2.5}`}, nil},
-		{"null is not a type", concat(times(9, `{"coupon":"A"}`), times(1, `{"coupon":null}`)), nil},
-		{"the first type is unusual", concat(times(1, `{"ok":"yes"}`), times(3, `{"ok":true}`)),
+		{"null is not a type", slices.Concat(times(9, `{"coupon":"A"}`), times(1, `{"coupon":null}`)), nil},
+		{"the first type is unusual", slices.Concat(times(1, `{"ok":"yes"}`), times(3, `{"ok":true}`)),
 			[]string{"ok is usually a boolean, but a string in 25 % (1 of 4 values)"}},
-		{"three types", concat(times(8, `{"v":{}}`), times(2, `{"v":[]}`), times(1, `{"v":"x"}`)),
+		{"three types", slices.Concat(times(8, `{"v":{}}`), times(2, `{"v":[]}`), times(1, `{"v":"x"}`)),
 			[]string{"v is usually an object, but an array in 18 % (2 of 11 values)", "v is usually an object, but a string in 9.1 % (1 of 11 values)"}},
 		{"an element of an array", []string{`{"items":[{"qty":1},{"qty":1},{"qty":"1"}]}`},
 			[]string{"items[].qty is usually a number, but a string in 33 % (1 of 3 values)"}},
-		{"values that differ in case", concat(times(97, `{"currency":"EUR"}`), times(3, `{"currency":"eur"}`)),
+		{"values that differ in case", slices.Concat(times(97, `{"currency":"EUR"}`), times(3, `{"currency":"eur"}`)),
 			[]string{`currency has similar values: "eur" (3) and "EUR" (97)`}},
-		{"values that differ in white space", concat(times(2, `{"plan":"Pro"}`), times(1, `{"plan":" Pro"}`)),
+		{"values that differ in white space", slices.Concat(times(2, `{"plan":"Pro"}`), times(1, `{"plan":" Pro"}`)),
 			[]string{`plan has similar values: " Pro" (1) and "Pro" (2)`}},
-		{"similar property names", concat(times(4, `{"userId":"a"}`), times(2, `{"userId":"a","user_id":"a"}`)),
+		{"similar property names", slices.Concat(times(4, `{"userId":"a"}`), times(2, `{"userId":"a","user_id":"a"}`)),
 			[]string{"user_id (2 calls) is similar to userId (6 calls)"}},
 		{"similar names in different objects", []string{`{"id":1,"item":{"ID":1}}`}, nil},
-		{"a property that is no longer sent", concat(times(100, `{"a":1,"tax":{"rate":1}}`), times(40, `{"a":1}`)),
+		{"a property that is no longer sent", slices.Concat(times(100, `{"a":1,"tax":{"rate":1}}`), times(40, `{"a":1}`)),
 			[]string{"tax was in 100 % of the calls, but is in none of the last 40 sampled calls"}},
-		{"a rare property is missing by chance", concat(slices.Concat(slices.Repeat([][]string{concat(times(1, `{"a":1,"coupon":"X"}`), times(9, `{"a":1}`))}, 10)...), times(40, `{"a":1}`)), nil},
-		{"a new property", concat(times(40, `{"a":1}`), times(100, `{"a":1,"tax":1}`)),
+		{"a rare property is missing by chance", slices.Concat(slices.Concat(slices.Repeat([][]string{slices.Concat(times(1, `{"a":1,"coupon":"X"}`), times(9, `{"a":1}`))}, 10)...), times(40, `{"a":1}`)), nil},
+		{"a new property", slices.Concat(times(40, `{"a":1}`), times(100, `{"a":1,"tax":1}`)),
 			[]string{"tax is new: it is in none of the first 40 sampled calls, and in 100 % since then"}},
-		{"too few calls", concat(times(19, `{"a":1}`), times(19, `{"a":1,"tax":1}`)), nil},
+		{"too few calls", slices.Concat(times(19, `{"a":1}`), times(19, `{"a":1,"tax":1}`)), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // with its clock, the calls are new
