@@ -342,21 +342,27 @@ func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
 			return nil, errors.New("analytics: the configuration is still being read; perhaps a MarshalJSON of DefaultContext, or WrapTransport, uses the client")
 		}
 	}
-	reading := make(chan struct{})
-	c.reading = reading
+	c.reading = make(chan struct{})
 	c.mu.Unlock()
-	config, err := c.settings()
-
-	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reading = nil
-	close(reading)
+	config, err := c.read()
 	if err != nil {
 		return nil, err
 	}
 	c.starting = &starting{done: make(chan struct{})}
 	go c.open(c.starting, config)
 	return c.starting, nil
+}
+
+// read reads the configuration, and locks mu at its end, even if the caller's code ends
+// the goroutine.
+func (c *Client) read() (pipeline.Config, error) {
+	defer func() {
+		c.mu.Lock()
+		close(c.reading)
+		c.reading = nil
+	}()
+	return c.settings()
 }
 
 // open makes the pipeline, opens the spool if there is one, and ends a start. A client

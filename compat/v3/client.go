@@ -28,10 +28,14 @@ type Client interface {
 	Enqueue(Message) error
 }
 
-// New returns a client with the default configuration. It never fails; without a write key,
-// Enqueue returns an error.
+// New returns a client with the default configuration. It never fails: with a missing or
+// malformed write key, each Enqueue returns an error.
 func New(writeKey string) Client {
-	c, _ := NewWithConfig(writeKey, Config{}) // the zero Config is valid
+	c, err := NewWithConfig(writeKey, Config{})
+	if err != nil { // of the write key
+		c, _ = NewWithConfig("", Config{})
+		c.(*v3client).client = client.New(writeKey)
+	}
 	return c
 }
 

@@ -724,5 +724,21 @@ func TestNoWriteKey(t *testing.T) {
 	require.NoError(t, c.Close())
 	require.Len(t, e.failed, 1)
 	require.True(t, errors.Is(c.Enqueue(track(0)), analytics.ErrClosed))
-	require.NotNil(t, analytics.New(""))
+}
+
+// New never fails, so that each message does.
+func TestNewWithAMalformedWriteKey(t *testing.T) {
+	for writeKey, want := range map[string]string{
+		"":             "the write key is empty",
+		"key-from-x\n": "the write key ends with a line break",
+		" key":         "the write key begins with white space",
+		"key\t":        "the write key ends with white space",
+		"k\xff":        "the write key is not UTF-8",
+		"k\x00y":       "the write key contains a control character",
+	} {
+		c := analytics.New(writeKey)
+		require.NotNil(t, c, "%q", writeKey)
+		require.ErrorContains(t, c.Enqueue(track(0)), want)
+		require.NoError(t, c.Close())
+	}
 }

@@ -161,11 +161,15 @@ func appendTail(dst []byte, now time.Time) []byte {
 }
 
 // split makes two sealed batches of a sealed batch of at least two calls, whose bytes
-// are raw. The calls do not change; the batches have new ids.
-func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
+// are raw. The calls do not change; the batches have new ids. It reports false if the
+// bytes are not that many calls, as those of a spool may be that another program wrote.
+func (b *batch) split(raw []byte, s *settings) (first, second *batch, ok bool) {
 	calls := raw[len(bodyHead) : len(raw)-len(s.Middle)-wire.IDLen-len(bodySeam)]
 	n := b.calls / 2
 	end := callsEnd(calls, n)
+	if end < 0 || end == len(calls) {
+		return nil, nil, false
+	}
 	part := func(calls []byte, n int) *batch {
 		h := &batch{
 			calls: n, seq: b.seq,
@@ -180,11 +184,11 @@ func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
 	if b.ids != nil {
 		first.ids, second.ids = b.ids[:n:n], b.ids[n:]
 	}
-	return first, second
+	return first, second, true
 }
 
 // callsEnd returns the end of the nth JSON object in calls, which are separated by
-// commas.
+// commas, or -1 if there are fewer.
 func callsEnd(calls []byte, n int) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(calls); i++ {
@@ -205,7 +209,7 @@ func callsEnd(calls []byte, n int) int {
 			}
 		}
 	}
-	panic("analytics: a batch holds fewer calls than it counted")
+	return -1
 }
 
 // zipped is a compressed batch without its tail: a gzip header and a deflate stream

@@ -75,8 +75,11 @@ func (l *loop) splitRefused(j *job) {
 			continue
 		}
 		s.parts += 2
-		first, second := l.split(b)
-		j.todo = append(j.todo, first, second)
+		if first, second, ok := l.split(b); ok {
+			j.todo = append(j.todo, first, second)
+		} else {
+			l.end(b, b.lost(Refused))
+		}
 	}
 	slices.SortFunc(j.todo, func(a, b *batch) int { return cmp.Compare(a.seq, b.seq) })
 }
@@ -94,7 +97,12 @@ func (l *loop) probe(j *job) {
 	b := slices.MaxFunc(*from, func(a, b *batch) int { return cmp.Compare(a.calls, b.calls) })
 	*from = slices.DeleteFunc(*from, func(other *batch) bool { return other == b })
 	for b.calls > 1 {
-		first, second := l.split(b)
+		first, second, ok := l.split(b)
+		if !ok {
+			l.end(b, b.lost(Refused))
+			l.probe(j)
+			return
+		}
 		s.aside = append(s.aside, second)
 		b = first
 	}
@@ -110,15 +118,18 @@ func (l *loop) dropParts(s *bisection) {
 	}
 }
 
-// split makes two batches of one, which are compressed if it is. The caller holds mu,
-// which is unlocked meanwhile.
-func (l *loop) split(b *batch) (first, second *batch) {
+// split makes two batches of one, which are compressed if it is. It reports false if the
+// calls cannot be separated. The caller holds mu, which is unlocked during the work.
+func (l *loop) split(b *batch) (first, second *batch, ok bool) {
 	l.unlock()
 	raw := b.buf
 	if b.zip != nil {
 		raw = b.zip.raw()
 	}
-	first, second = b.split(raw, l.settings)
+	if first, second, ok = b.split(raw, l.settings); !ok {
+		l.mu.Lock()
+		return nil, nil, false
+	}
 	halves := [2]*batch{first, second}
 	if b.zip != nil {
 		for _, h := range halves {
@@ -135,5 +146,5 @@ func (l *loop) split(b *batch) (first, second *batch) {
 	}
 	l.recharge(b, 0)
 	l.reclaim(b)
-	return first, second
+	return first, second, true
 }

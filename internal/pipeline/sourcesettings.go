@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 const (
@@ -101,7 +103,7 @@ func (p *Pipeline) getSettings(ctx context.Context, policy *retry.Policy) (chang
 	}
 	next, err := policy.FromSettings(text)
 	if err != nil {
-		return nil, outcome{status: res.StatusCode, err: err}
+		return nil, outcome{status: res.StatusCode, err: errors.New(wire.Clip(p.log.secrets.redact(err.Error()), wire.MaxRepeated))}
 	}
 	return &next, outcome{}
 }

@@ -3,9 +3,12 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 // Transport makes requests. The senders implement the time-out, without a goroutine for
@@ -36,10 +39,22 @@ func NewTransport(given http.Client, conns int, wrap func(http.RoundTripper) htt
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	if given.Transport = wrap(base); given.Transport == nil {
-		return t, errors.New("analytics: Config.WrapTransport returned nil; it must return a transport, such as the one that it was given")
+	var err error
+	given.Transport, err = wrapTransport(base, wrap)
+	return t, err
+}
+
+// wrapTransport calls wrap. A panic in it is an error.
+func wrapTransport(base http.RoundTripper, wrap func(http.RoundTripper) http.RoundTripper) (wrapped http.RoundTripper, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = errors.New("analytics: Config.WrapTransport panicked: " + wire.Clip(fmt.Sprint(v), wire.MaxRepeated))
+		}
+	}()
+	if wrapped = wrap(base); wrapped == nil {
+		err = errors.New("analytics: Config.WrapTransport returned nil; it must return a transport, such as its argument")
 	}
-	return t, nil
+	return wrapped, err
 }
 
 // ownTransport returns a tuned copy of http.DefaultTransport, or nil if given has a transport.

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -192,7 +193,7 @@ func (p *Policy) limit(f *failures, retryAfter time.Duration, taken int64, now t
 // no effect at its cap, when many clients retry at once, so that there is another: up to a
 // quarter less.
 func (p *Policy) wait(retries int) time.Duration {
-	d := max(p.Backoff(retries), 0)
+	d := min(max(p.Backoff(retries), 0), math.MaxInt64/4) // twice as long is still a duration
 	switch {
 	case p.jitter > 0:
 		return time.Duration(float64(d) * (1 + p.jitter*(2*rand.Float64()-1)))

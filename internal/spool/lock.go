@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 )
 
 // lockName is the file in the directory that its owner holds a lock on. The
@@ -45,25 +47,29 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// maxLockText is the length of the longest lockText, which errors repeat.
+const maxLockText = 200
+
 // lockText is the contents of the lock.
 func lockText() string { return thisProcess() + "\n" }
 
 var thisProcess = sync.OnceValue(func() string {
 	host, _ := os.Hostname()
-	return fmt.Sprintf("process %d on %s (%s)", os.Getpid(), host, filepath.Base(os.Args[0]))
+	text := fmt.Sprintf("process %d on %s (%s)", os.Getpid(), host, filepath.Base(os.Args[0]))
+	return text[:min(len(text), maxLockText-len("\n"))]
 })
 
 // holder is how the owner of a lock describes itself.
 func holder(f *os.File) string {
-	text, _ := io.ReadAll(io.NewSectionReader(f, 0, 512))
-	switch line, _, _ := strings.Cut(string(text), "\n"); line {
-	case thisProcess():
+	text, _ := io.ReadAll(io.NewSectionReader(f, 0, maxLockText))
+	line, _, whole := strings.Cut(string(text), "\n")
+	switch {
+	case line == thisProcess():
 		return "another client of this process"
-	case "":
+	case !whole || line == "" || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }):
 		return "another process"
-	default:
-		return line
 	}
+	return line
 }
 
 // sameFile reports whether f is still what path names.
