@@ -351,8 +351,13 @@ func checkKey(writeKey string) error {
 		return errors.New("analytics: the write key ends with white space; remove it, or use strings.TrimSpace")
 	case !utf8.ValidString(writeKey):
 		return errors.New("analytics: the write key is not UTF-8; copy it from the settings of the source")
-	case strings.ContainsFunc(writeKey, unicode.IsControl):
-		return errors.New("analytics: the write key contains a control character; copy it from the settings of the source")
+	case strings.Contains(writeKey, ":"):
+		return errors.New("analytics: the write key contains a colon, which Basic authentication cannot transmit; copy it from the settings of the source")
+	}
+	for _, r := range writeKey {
+		if !unicode.IsPrint(r) {
+			return fmt.Errorf("analytics: the write key contains %U, which is not printable; copy it from the settings of the source", r)
+		}
 	}
 	return nil
 }

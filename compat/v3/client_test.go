@@ -734,10 +734,14 @@ func TestNewWithAMalformedWriteKey(t *testing.T) {
 		" key":         "the write key begins with white space",
 		"key\t":        "the write key ends with white space",
 		"k\xff":        "the write key is not UTF-8",
-		"k\x00y":       "the write key contains a control character",
+		"k\x00y":       "the write key contains U+0000",
 	} {
 		c := analytics.New(writeKey)
 		require.NotNil(t, c, "%q", writeKey)
+		if writeKey != "" {
+			_, err := analytics.NewWithConfig(writeKey, analytics.Config{})
+			require.EqualError(t, err, c.Enqueue(track(0)).Error())
+		}
 		require.ErrorContains(t, c.Enqueue(track(0)), want)
 		require.NoError(t, c.Close())
 	}

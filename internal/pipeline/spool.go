@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 // A record of the spool has room for the largest call.
@@ -48,7 +51,7 @@ func (p *Pipeline) openSpool() error {
 	}
 	log, found, err := spool.Open(p.Spool, options)
 	if err != nil {
-		return fmt.Errorf("%w: %w", p.ErrSpool, err)
+		return p.spoolError(err)
 	}
 	p.mu.Lock()
 	defer p.unlock()
@@ -63,6 +66,15 @@ func (p *Pipeline) openSpool() error {
 		w.poke()
 	}
 	return nil
+}
+
+// spoolError returns the error of a call that cannot be written. It does not repeat a path
+// that is too long for the file system.
+func (p *Pipeline) spoolError(err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) && len(path.Path) > wire.MaxRepeated {
+		err = &clippedError{fmt.Sprintf("%s %s: %v", path.Op, wire.Clip(path.Path, wire.MaxRepeated), path.Err), err}
+	}
+	return fmt.Errorf("%w: %w", p.ErrSpool, err)
 }
 
 // logFound logs what was found in the directory. The caller holds mu.
@@ -114,7 +126,7 @@ func (w *spoolWorker) add(ctx context.Context, c *Call) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("%w: %w", w.ErrSpool, err)
+			return w.spoolError(err)
 		}
 	}
 }

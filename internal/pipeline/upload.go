@@ -67,9 +67,9 @@ func (p *Pipeline) send(ctx context.Context, j *job, u upload) {
 // the FailNow of a test does.
 var errTransportExit = errors.New("the HTTP transport called runtime.Goexit")
 
-// transportError is the error of a transport. Its Error may be the caller's code, so
+// clippedError has a shorter text than err. The Error of err may be the caller's code, so
 // it is called once, without a mutex.
-type transportError struct {
+type clippedError struct {
 	text string
 	err  error
 }
@@ -79,11 +79,11 @@ type transportError struct {
 func (p *Pipeline) transportError(err error) error {
 	request, ok := err.(*url.Error) //nolint:errorlint // the outermost has the URL
 	if !ok {
-		return &transportError{wire.Clip(p.log.secrets.redact(err.Error()), wire.MaxRepeated), err}
+		return &clippedError{wire.Clip(p.log.secrets.redact(err.Error()), wire.MaxRepeated), err}
 	}
 	to := wire.Clip(p.log.secrets.redact(request.URL), wire.MaxRepeated/2)
 	why := wire.Clip(p.log.secrets.redact(request.Err.Error()), wire.MaxRepeated-min(len(to), wire.MaxRepeated/2))
-	return &transportError{fmt.Sprintf("%s %q: %s", request.Op, to, why), err}
+	return &clippedError{fmt.Sprintf("%s %q: %s", request.Op, to, why), err}
 }
 
 // panicked returns the error of a transport that panicked.
@@ -91,8 +91,8 @@ func (p *Pipeline) panicked(v interface{}) error {
 	return errors.New("the HTTP transport panicked: " + wire.Clip(p.log.secrets.redact(fmt.Sprint(v)), wire.MaxRepeated))
 }
 
-func (e *transportError) Error() string { return e.text }
-func (e *transportError) Unwrap() error { return e.err }
+func (e *clippedError) Error() string { return e.text }
+func (e *clippedError) Unwrap() error { return e.err }
 
 // proceed ends a batch that was delivered, and replaces it in its job by the next one
 // that waits, whose upload it returns. That has no body if there is none, or if the loop is
