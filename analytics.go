@@ -520,8 +520,6 @@ func (c *Client) settings() (pipeline.Config, error) {
 
 		Callback: passTo(c.config.Callback),
 		Values:   c.config.Value != nil,
-
-		Errors: pipeline.Errors{ErrClosed: ErrClosed, ErrQueueFull: ErrQueueFull, ErrSpool: ErrSpool},
 	}, err
 }
 

@@ -3,6 +3,7 @@ package analytics
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/pipeline"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
@@ -45,9 +46,7 @@ func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
 	}
 	if _, ok := context["library"]; !ok {
 		with := map[string]interface{}{"library": map[string]interface{}{"name": "analytics-go", "version": Version}}
-		for k, v := range context {
-			with[k] = v
-		}
+		maps.Copy(with, context)
 		context = with
 	}
 	dst = append(dst, `],"context":`...)

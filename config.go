@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -362,39 +363,36 @@ func checkKey(writeKey string) error {
 	return nil
 }
 
-// checkPort returns the problem with the port of a URL: url.Parse accepts any number.
-func checkPort(name string, u *url.URL) error {
-	port := u.Port()
-	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
-		return fmt.Errorf("analytics: %s has the port %s; a port is from 1 to %d", name, wire.Clip(port, wire.MaxRepeated/2), math.MaxUint16)
+// parseURL parses the http or https URL of a setting. The error does not repeat a password.
+func parseURL(name, text, example string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		var parse *url.Error // its text has the URL
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		if strings.Contains(text, "@") {
+			return nil, fmt.Errorf("analytics: %s is not a URL: a character before the @ may need percent-encoding; it must look like %s", name, example)
+		}
+		return nil, fmt.Errorf("analytics: %s %q is not a URL: %s; it must look like %s", name, wire.Clip(text, wire.MaxRepeated/2), wire.Clip(err.Error(), wire.MaxRepeated/4), example)
 	}
-	return nil
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		if at := strings.LastIndexByte(text, '@'); at >= 0 {
+			text = "…" + text[at:]
+		}
+		return nil, fmt.Errorf("analytics: %s %q is not an http or https URL with a host; it must look like %s", name, wire.Clip(text, wire.MaxRepeated/2), example)
+	}
+	port := u.Port() // url.Parse accepts any number
+	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
+		return nil, fmt.Errorf("analytics: %s has the port %s; a port is from 1 to %d", name, wire.Clip(port, wire.MaxRepeated/2), math.MaxUint16)
+	}
+	return u, nil
 }
 
 // batchURL returns the URL that batches are posted to.
 func batchURL(endpoint string) (*url.URL, error) {
-	if endpoint == "" {
-		endpoint = Endpoint
-	}
-	u, err := url.Parse(endpoint)
+	u, err := parseURL("Endpoint", cmp.Or(endpoint, Endpoint), Endpoint)
 	if err != nil {
-		// The error quotes the URL, which may hold a password.
-		var parse *url.Error
-		if errors.As(err, &parse) {
-			err = parse.Err
-		}
-		if strings.Contains(endpoint, "@") {
-			return nil, fmt.Errorf("analytics: Endpoint is not a URL: perhaps a character before the @ is to be percent-encoded; it must look like %s", Endpoint)
-		}
-		return nil, fmt.Errorf("analytics: Endpoint %q is not a URL: %s; it must look like %s", wire.Clip(endpoint, wire.MaxRepeated/2), wire.Clip(err.Error(), wire.MaxRepeated/4), Endpoint)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		if at := strings.LastIndexByte(endpoint, '@'); at >= 0 {
-			endpoint = "…" + endpoint[at:]
-		}
-		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", wire.Clip(endpoint, wire.MaxRepeated/2), Endpoint)
-	}
-	if err := checkPort("Endpoint", u); err != nil {
 		return nil, err
 	}
 	path := strings.TrimRight(u.Path, "/")
@@ -421,11 +419,8 @@ func settingsURL(endpoint, writeKey string) (*url.URL, error) {
 	if endpoint == "" {
 		return nil, nil
 	}
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("analytics: SettingsEndpoint is not an http or https URL with a host; it must look like https://cdn-settings.segment.com")
-	}
-	if err := checkPort("SettingsEndpoint", u); err != nil {
+	u, err := parseURL("SettingsEndpoint", endpoint, "https://cdn-settings.segment.com")
+	if err != nil {
 		return nil, err
 	}
 	return joinPath(u, "v1", "projects", url.PathEscape(writeKey), "settings"), nil

@@ -221,10 +221,10 @@ func TestSettingsURL(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, u)
 	for endpoint, want := range map[string]string{
-		"cdn.example":               "SettingsEndpoint is not an http or https URL with a host",
-		"ftp://cdn.example":         "SettingsEndpoint is not an http or https URL with a host",
-		"https://":                  "SettingsEndpoint is not an http or https URL with a host",
-		"https://%zz":               "SettingsEndpoint is not an http or https URL with a host",
+		"cdn.example":               "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
+		"ftp://cdn.example":         "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
+		"https://":                  "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
+		"https://%zz":               "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
 		"https://cdn.example:99999": "SettingsEndpoint has the port 99999; a port is from 1 to 65535",
 	} {
 		_, err := NewWithConfig("k", Config{SettingsEndpoint: endpoint})

@@ -11,18 +11,18 @@ import (
 
 var (
 	// ErrClosed is returned by every call after Close or Shutdown began.
-	ErrClosed = errors.New("analytics: the client is closed")
+	ErrClosed = pipeline.ErrClosed
 
 	// ErrQueueFull is returned by a call that would exceed Config.MaxBytes or,
 	// with a spool, Config.SpoolMaxBytes. The call was not accepted.
-	ErrQueueFull = errors.New("analytics: the queue is full: the collector does not keep up, or cannot be reached")
+	ErrQueueFull = pipeline.ErrQueueFull
 )
 
 // ErrSpool is what errors.Is finds in the error of a call that could not be
 // written to Config.Spool, or of a spool that cannot be opened. The call was not
 // accepted. The error says what the file system said, and errors.Is finds that
 // too.
-var ErrSpool = errors.New("analytics: spool")
+var ErrSpool = pipeline.ErrSpool
 
 var errWriteAlone = errors.New("a message with Write has no map and no Attrs")
 

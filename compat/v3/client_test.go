@@ -23,7 +23,6 @@ import (
 	client "github.com/seed-45eadc4a/analytics-go"
 	"github.com/seed-45eadc4a/analytics-go/compat/v3"
 	"github.com/seed-45eadc4a/analytics-go/internal/leaks"
-	"github.com/seed-45eadc4a/analytics-go/internal/wire/unsupported"
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
@@ -147,12 +146,8 @@ func TestUnsupportedValues(t *testing.T) {
 	enqueue := func(v interface{}) error {
 		return c.Enqueue(analytics.Track{UserId: "u", Event: "e", Properties: analytics.NewProperties().Set("v", v)})
 	}
-	for title, v := range unsupported.Values() {
-		require.ErrorAs(t, enqueue(v), new(*json.UnsupportedValueError), title)
-	}
-	for title, v := range unsupported.Types() {
-		require.ErrorAs(t, enqueue(v), new(*json.UnsupportedTypeError), title)
-	}
+	require.ErrorAs(t, enqueue([]interface{}{math.NaN()}), new(*json.UnsupportedValueError))
+	require.ErrorAs(t, enqueue(func() {}), new(*json.UnsupportedTypeError))
 	nowhere := &analytics.Context{Location: analytics.LocationInfo{Latitude: math.NaN()}}
 	err := c.Enqueue(analytics.Track{UserId: "u", Event: "e", Context: nowhere})
 	require.ErrorAs(t, err, new(*json.UnsupportedValueError))

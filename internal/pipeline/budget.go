@@ -10,12 +10,6 @@ type budget struct {
 	room chan struct{} // made by a call that waits; closed, and set to nil, when there may be room
 }
 
-// fits reports whether n bytes can be charged.
-func (b *budget) fits(n int64) bool { return b.used+n <= b.max }
-
-// charge counts n bytes that are used.
-func (b *budget) charge(n int64) { b.used += n }
-
 // release counts n bytes that are free again. It does not wake calls that wait for
 // every batch, but when an eighth of the budget is free.
 func (b *budget) release(n int64) {

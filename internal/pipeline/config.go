@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"log"
 	"log/slog"
 	"net/http"
@@ -53,16 +54,14 @@ type Config struct {
 
 	Callback func(CallID, *Drop) // called for the end of each call; the Drop is nil after delivery
 	Values   bool                // Call.Value is in use
-
-	Errors
 }
 
-// Errors are the client's error values.
-type Errors struct {
-	ErrClosed    error
-	ErrQueueFull error
-	ErrSpool     error // wrapped together with the error of the file system
-}
+// The errors of Accept. They are the client's errors of the same names.
+var (
+	ErrClosed    = errors.New("analytics: the client is closed")
+	ErrQueueFull = errors.New("analytics: the queue is full: the collector does not keep up, or cannot be reached")
+	ErrSpool     = errors.New("analytics: spool") // wrapped together with the error of the file system
+)
 
 // settings are a Config with derived values. Only policy changes.
 type settings struct {

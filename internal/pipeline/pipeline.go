@@ -328,9 +328,6 @@ func (t *sealTimer) opened(now time.Time, after time.Duration) (wake bool) {
 	return wake
 }
 
-// sealed notes that a batch was sealed.
-func (t *sealTimer) sealed(now time.Time) { t.lastSeal = now }
-
 // expired reports whether the open batch, if there is one, is to be sealed. It
 // sets watching anew.
 func (t *sealTimer) expired(now time.Time, open bool) bool {

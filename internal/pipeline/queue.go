@@ -29,10 +29,10 @@ func (p *Pipeline) add(ctx context.Context, c *Call) error {
 				return err
 			}
 		default:
-			return p.ErrQueueFull
+			return ErrQueueFull
 		}
 	}
-	return p.ErrClosed
+	return ErrClosed
 }
 
 // lock locks mu. It tries a few times before it waits: mu is mostly held for no longer than
@@ -97,7 +97,7 @@ func (p *Pipeline) place(id CallID, encoded []byte, seq uint64, now time.Time) b
 	} else {
 		p.open.buf = buf
 	}
-	p.budget.charge(cost)
+	p.budget.used += cost
 	p.open.charge += cost
 	p.open.append(encoded)
 	if p.keepsIDs() {
@@ -141,7 +141,7 @@ func (p *Pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
 func (p *Pipeline) seal(now time.Time) {
 	b := new(batch)
 	*b, p.open = p.open, batch{}
-	p.timer.sealed(now)
+	p.timer.lastSeal = now
 	b.seal(p.settings)
 	p.buffers.usual = len(b.buf)
 	if p.spool == nil {
@@ -212,7 +212,7 @@ func (p *Pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-late:
-		return p.ErrQueueFull
+		return ErrQueueFull
 	}
 }
 

@@ -51,12 +51,12 @@ func (p *Pipeline) openSpool() error {
 	}
 	log, found, err := spool.Open(p.Spool, options)
 	if err != nil {
-		return p.spoolError(err)
+		return spoolError(err)
 	}
 	p.mu.Lock()
 	defer p.unlock()
 	w.disk = log
-	w.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", p.ErrQueueFull, log.Dir(), p.SpoolMaxBytes)
+	w.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, log.Dir(), p.SpoolMaxBytes)
 	p.spool = w
 	p.seq = uint64(found.Last)
 	p.stats.Recovered, p.stats.Accepted = found.Records, found.Records
@@ -70,11 +70,11 @@ func (p *Pipeline) openSpool() error {
 
 // spoolError returns the error of a call that cannot be written. It does not repeat a path
 // that is too long for the file system.
-func (p *Pipeline) spoolError(err error) error {
+func spoolError(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) && len(path.Path) > wire.MaxRepeated {
 		err = &clippedError{fmt.Sprintf("%s %s: %v", path.Op, wire.Clip(path.Path, wire.MaxRepeated), path.Err), err}
 	}
-	return fmt.Errorf("%w: %w", p.ErrSpool, err)
+	return fmt.Errorf("%w: %w", ErrSpool, err)
 }
 
 // logFound logs what was found in the directory. The caller holds mu.
@@ -120,13 +120,13 @@ func (w *spoolWorker) add(ctx context.Context, c *Call) error {
 		case nil:
 			return nil
 		case spool.ErrClosed:
-			return w.ErrClosed
+			return ErrClosed
 		case spool.ErrFull:
 			if err := w.awaitRoom(ctx, &c.record); err != nil {
 				return err
 			}
 		default:
-			return w.spoolError(err)
+			return spoolError(err)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func (w *spoolWorker) awaitRoom(ctx context.Context, r *spool.Record) error {
 			return w.full
 		}
 	}
-	return w.ErrClosed
+	return ErrClosed
 }
 
 // discardOldest gives up the oldest segment that is on the disk alone. It reports

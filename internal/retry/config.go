@@ -3,7 +3,7 @@ package retry
 import (
 	"encoding/json"
 	"fmt"
-	"math"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -94,9 +94,7 @@ func (p *Policy) apply(c *httpConfig) {
 // override changes what statuses mean.
 func (p *Policy) override(behaviors map[string]string) {
 	statuses := map[int]Verdict{}
-	for status, v := range p.statuses {
-		statuses[status] = v
-	}
+	maps.Copy(statuses, p.statuses)
 	for key, behavior := range behaviors {
 		status, err := strconv.Atoi(key)
 		if err != nil || status < 300 || status > 599 { // what was delivered is not sent again
@@ -136,4 +134,4 @@ func set(d *time.Duration, seconds *float64, least, most time.Duration) {
 	}
 }
 
-func clamp(v, least, most float64) float64 { return math.Min(math.Max(v, least), most) }
+func clamp(v, least, most float64) float64 { return min(max(v, least), most) }

@@ -206,7 +206,9 @@ func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 		for _, r := range group {
 			out = append(out, r.Buf...)
 		}
-		l.keepBuffer(out)
+		if l.out = out; cap(out) > maxOut {
+			l.out = nil
+		}
 	}
 	err := l.writeActive(out, now)
 	l.mu.Lock()
@@ -221,13 +223,6 @@ func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 		g.mapped = int64(len(g.file.mapped))
 	}
 	return err
-}
-
-// keepBuffer keeps a buffer for the next write, unless it is large.
-func (l *Log) keepBuffer(out []byte) {
-	if l.out = out; cap(out) > maxOut {
-		l.out = nil
-	}
 }
 
 // writeActive writes to the active segment. When that fails, the file is restored

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -78,10 +79,7 @@ func (w *attrWriter) appendBoth(dst []byte, m map[string]interface{}, attrs []sl
 
 // without returns a copy of m without the keys of attrs.
 func without(m map[string]interface{}, attrs []slog.Attr) map[string]interface{} {
-	rest := make(map[string]interface{}, len(m))
-	for k, v := range m {
-		rest[k] = v
-	}
+	rest := maps.Clone(m)
 	for i := range attrs {
 		delete(rest, attrs[i].Key)
 	}
@@ -211,7 +209,7 @@ func (w *attrWriter) appendValue(dst []byte, v slog.Value, at PathHash, depth in
 	case slog.KindGroup:
 		return w.appendObject(dst, v.Group(), at, depth+1)
 	}
-	return appendValue(dst, v.Any(), at, depth)
+	return AppendValue(dst, v.Any(), at, depth)
 }
 
 // AppendTimeValue appends t as a JSON string in the form of AppendTime.

@@ -35,14 +35,9 @@ func AppendMapAt(dst []byte, m map[string]interface{}, path string, at PathHash)
 	return out, nil
 }
 
-// AppendValue appends v, which is inside depth containers and whose path hashes to at; 0 is
-// for no path. With an error, what it returns is of no meaning.
+// AppendValue appends v, which is inside depth containers. Its path hashes to at; 0 means
+// no path. With an error, the returned bytes have no meaning.
 func AppendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
-	return appendValue(dst, v, at, depth)
-}
-
-// appendValue appends v, whose path hashes to at, inside depth containers.
-func appendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case string:
 		return AppendString(dst, v), nil
@@ -61,7 +56,7 @@ func appendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 	case map[string]interface{}:
 		return appendObject(dst, v, at, depth+1)
 	case []interface{}:
-		return appendArray(dst, v, at, depth+1, appendValue)
+		return appendArray(dst, v, at, depth+1, AppendValue)
 	case int:
 		return AppendInt(dst, int64(v)), nil
 	case int64:
@@ -162,7 +157,7 @@ func appendArray[E any](dst []byte, a []E, at PathHash, depth int,
 // appendObject appends m as a JSON object with sorted keys; a nil map is null.
 func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) ([]byte, error) {
 	if len(m) == 0 || len(m) > maxKeys || depth > MaxDepth {
-		return appendSorted(dst, m, at, depth, appendValue)
+		return appendSorted(dst, m, at, depth, AppendValue)
 	}
 	var few [8]interface{}
 	values := few[:]
@@ -179,7 +174,7 @@ func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) 
 			return appendFields(dst, s.fields, values, at, depth)
 		}
 	}
-	return appendSorted(dst, m, at, depth, appendValue)
+	return appendSorted(dst, m, at, depth, AppendValue)
 }
 
 func appendFields(dst []byte, fields []field, values []interface{}, at PathHash, depth int) ([]byte, error) {
@@ -187,7 +182,7 @@ func appendFields(dst []byte, fields []field, values []interface{}, at PathHash,
 	for i := range fields {
 		f := &fields[i]
 		dst = f.append(dst)
-		if dst, err = appendValue(dst, values[i], at.child(i), depth); err != nil {
+		if dst, err = AppendValue(dst, values[i], at.child(i), depth); err != nil {
 			return dst, Below(Segment(f.key), err)
 		}
 		if len(dst) > MaxText {
@@ -269,14 +264,14 @@ func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 		return appendFloat(dst, rv.Float(), rv.Type().Bits())
 	case reflect.Map:
 		if rv.CanConvert(anyMapType) {
-			return appendValue(dst, rv.Convert(anyMapType).Interface(), at, depth)
+			return AppendValue(dst, rv.Convert(anyMapType).Interface(), at, depth)
 		}
 		if rv.CanConvert(stringMapType) {
 			return appendTyped(dst, rv.Convert(stringMapType).Interface(), at, depth)
 		}
 	case reflect.Slice:
 		if rv.CanConvert(anySliceType) {
-			return appendValue(dst, rv.Convert(anySliceType).Interface(), at, depth)
+			return AppendValue(dst, rv.Convert(anySliceType).Interface(), at, depth)
 		}
 		if rv.CanConvert(stringsType) {
 			return appendTyped(dst, rv.Convert(stringsType).Interface(), at, depth)
@@ -289,7 +284,7 @@ func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 			return append(dst, "null"...), nil
 		}
 		if k := rv.Elem().Kind(); k != reflect.Struct && k != reflect.Array {
-			return appendValue(dst, rv.Elem().Interface(), at.child(0), depth+1)
+			return AppendValue(dst, rv.Elem().Interface(), at.child(0), depth+1)
 		}
 	}
 	return appendReflected(dst, v, depth)

@@ -305,7 +305,7 @@ func TestEncoderDoesNotAllocate(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	require.Zero(t, got, "the types named in appendValue, and numbers of any size")
+	require.Zero(t, got, "the types named in AppendValue, and numbers of any size")
 }
 
 // A key must not hold on to a larger string that it was cut from.
