@@ -224,7 +224,7 @@ func TestSettingsURL(t *testing.T) {
 		"cdn.example":               "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
 		"ftp://cdn.example":         "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
 		"https://":                  "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
-		"https://%zz":               "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
+		"https://%zz":               `SettingsEndpoint "https://%zz" is not a URL: invalid URL escape "%zz"`,
 		"https://cdn.example:99999": "SettingsEndpoint has the port 99999; a port is from 1 to 65535",
 	} {
 		_, err := NewWithConfig("k", Config{SettingsEndpoint: endpoint})
