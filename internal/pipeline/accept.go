@@ -8,7 +8,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
-// Open makes a pipeline, and opens its spool if there is one. Start starts it.
+// Open creates a pipeline and opens its spool, if configured. Start starts it.
 func Open(config Config) (*Pipeline, error) {
 	p := newPipeline(config)
 	if config.Spool == "" {
@@ -25,8 +25,8 @@ func (p *Pipeline) Start() {
 	go p.run()
 }
 
-// Accept copies an encoded call into a batch, with a spool after it is on the disk. An error
-// means that the call was not accepted. Only Block uses ctx.
+// Accept copies an encoded call into a batch; with a spool, after the call is on the disk. If
+// it returns an error, the call was not accepted. Ctx limits the wait under Block.
 func (p *Pipeline) Accept(ctx context.Context, c *Call) (err error) {
 	if p.spool != nil {
 		err = p.spool.add(ctx, c)
@@ -39,10 +39,10 @@ func (p *Pipeline) Accept(ctx context.Context, c *Call) (err error) {
 	return err
 }
 
-// Call is a call before it is accepted: a buffer with its JSON, and its id.
+// Call is a call before it is accepted: a buffer with its JSON, and its ID.
 type Call struct {
 	record spool.Record
-	CallID // used only if NeedsIDs
+	CallID // set only if NeedsIDs
 	clock  clock
 }
 
@@ -58,34 +58,34 @@ func NewCall() *Call { return calls.Get().(*Call) }
 // Release returns c to the pool.
 func (c *Call) Release() {
 	if c.Value != nil {
-		c.Value = nil // the pool must not keep it alive
+		c.Value = nil // the pool must not retain it
 	}
 	if cap(c.record.Buf) <= 2*MaxCallBytes {
 		calls.Put(c)
 	}
 }
 
-// Begin returns the buffer to append the call to, and the time of the call in milliseconds
-// since 1970.
+// Begin returns the buffer that the caller appends the JSON to, and the time of the call in
+// milliseconds since 1970.
 func (c *Call) Begin() (buf []byte, milli int64) {
 	return c.record.Buf[:spool.HeadLen], c.clock.milli()
 }
 
-// End sets the buffer, after the call was appended to it.
+// End sets the buffer with the appended JSON.
 func (c *Call) End(buf []byte) { c.record.Buf = buf }
 
 // Encoded returns the JSON of the call.
 func (c *Call) Encoded() []byte { return c.record.Body() }
 
-// clock tells the time of calls, for half of what time.Now takes: that reads two clocks, one
-// of which may be set at any time. A clock that is set is noticed within clockAge.
+// clock returns the time in half the time of time.Now, which reads two clocks. It notices
+// changes to the system clock within clockAge.
 type clock struct {
 	read time.Time
 	unix int64         // of read, in nanoseconds since 1970
-	age  time.Duration // since read, as milli was last called
+	age  time.Duration // since read, at the last call of milli
 }
 
-// clockAge is how long only the monotonic clock is read.
+// clockAge is how long clock reads only the monotonic clock.
 const clockAge = time.Millisecond
 
 // milli returns the time in milliseconds since 1970.
@@ -97,5 +97,5 @@ func (c *clock) milli() int64 {
 	return (c.unix + int64(c.age)) / 1e6
 }
 
-// now returns the time as milli was last called.
+// now returns the time of the last call of milli.
 func (c *clock) now() time.Time { return c.read.Add(c.age) }

@@ -41,11 +41,11 @@ func TestSealTimer(t *testing.T) {
 func TestOutboxGate(t *testing.T) {
 	var o outbox
 	now := time.Now()
-	require.Zero(t, o.held(now))
-	o.hold(now.Add(time.Minute))
-	o.hold(now.Add(time.Second))
-	require.Equal(t, now.Add(time.Minute), o.held(now), "the longest wait counts")
-	require.Zero(t, o.held(now.Add(time.Minute)))
+	require.Zero(t, o.gateOpens(now))
+	o.closeGate(now.Add(time.Minute))
+	o.closeGate(now.Add(time.Second))
+	require.Equal(t, now.Add(time.Minute), o.gateOpens(now), "the longest wait counts")
+	require.Zero(t, o.gateOpens(now.Add(time.Minute)))
 }
 
 func TestOutboxOldest(t *testing.T) {

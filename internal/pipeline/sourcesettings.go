@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// maxSettings bounds the settings of a source, in bytes.
+	// maxSettings limits the size of the settings of a source, in bytes.
 	maxSettings = 4 << 20
-	// settingsWait is how long the first batch waits for the settings at most.
+	// settingsWait limits how long the first batch waits for the settings.
 	settingsWait = 2 * time.Second
 )
 
-// readSettings reads the settings of the source, and replaces the policy as they say. It
-// tries again as for a batch, and ends with ctx. The first answer, whatever it is, opens
-// the gate for batches.
+// readSettings reads the settings of the source and updates the policy. It retries like a
+// batch, until ctx ends. The first response, or failure, opens the gate for batches.
 func (p *Pipeline) readSettings(ctx context.Context) {
 	var tries retry.Tries
 	for open := p.openGate; ; open = func() {} {
@@ -65,13 +64,13 @@ func (p *Pipeline) readSettings(ctx context.Context) {
 func (p *Pipeline) openGate() {
 	p.mu.Lock()
 	defer p.unlock()
-	if p.stats.Attempts == 0 { // else a collector may have closed it
+	if p.stats.Attempts == 0 { // otherwise a collector may have closed it
 		p.outbox.gate = time.Time{}
 		p.work = true
 	}
 }
 
-// getSettings asks for the settings once, and returns the policy as they change it.
+// getSettings requests the settings once, and returns the changed policy.
 func (p *Pipeline) getSettings(ctx context.Context, policy *retry.Policy) (changed *retry.Policy, o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -98,7 +97,7 @@ func (p *Pipeline) getSettings(ctx context.Context, policy *retry.Policy) (chang
 		return nil, outcome{
 			status:     res.StatusCode,
 			retryAfter: policy.RetryAfter(res.StatusCode, res.Header, time.Now()),
-			err:        p.answerError(res.StatusCode, text),
+			err:        p.responseError(res.StatusCode, text),
 		}
 	}
 	next, err := policy.FromSettings(text)

@@ -37,8 +37,8 @@ func (l *Log) roll(n int64, now time.Time) error {
 	if spare == nil && !l.makeRoom(need) {
 		return ErrFull
 	}
-	var size int64 // bytes to be mapped
-	taken := need  // counted until the file exists
+	var size int64  // bytes to map
+	var taken int64 // counted until the file exists
 	if spare != nil {
 		taken, size = spare.size, spare.size
 	} else {
