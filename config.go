@@ -333,7 +333,7 @@ func checkKey(writeKey string) error {
 	trimmed := strings.TrimSpace(writeKey)
 	switch {
 	case trimmed == "":
-		return errors.New("analytics: the write key is empty, perhaps for a variable that is not set; it is in the settings of the source")
+		return errors.New("analytics: the write key is empty; check that the variable is set, or copy the key from the settings of the source")
 	case strings.HasSuffix(writeKey, "\n"):
 		return errors.New("analytics: the write key ends with a line break; use strings.TrimSpace if it is read from a file")
 	case strings.TrimLeftFunc(writeKey, unicode.IsSpace) != writeKey:

@@ -610,7 +610,7 @@ func TestLoggerGetsLevels(t *testing.T) {
 		c := newClient(t, srv, analytics.Config{Logger: &log, Verbose: true})
 		require.NoError(t, c.Enqueue(track(0)))
 		require.NoError(t, c.Close())
-		require.Equal(t, []string{`collector is not taking calls status=502 error="the collector answered 502 Bad Gateway: no a-w***"`}, log.wrong)
+		require.Equal(t, []string{`collector is not taking calls status=502 error="the collector responded with 502 Bad Gateway: no a-w***"`}, log.wrong)
 		require.Len(t, log.infos, 4)
 		require.Contains(t, log.infos[0], "call queued type=track call=")
 		require.Contains(t, log.infos[0], `\"event\":\"e\"`)

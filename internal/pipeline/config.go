@@ -59,7 +59,7 @@ type Config struct {
 // Errors of Accept, which are also the client's errors.
 var (
 	ErrClosed    = errors.New("analytics: the client is closed")
-	ErrQueueFull = errors.New("analytics: the queue is full: the collector does not keep up, or cannot be reached")
+	ErrQueueFull = errors.New("analytics: the queue is full: the collector is too slow or unavailable")
 	ErrSpool     = errors.New("analytics: spool") // wrapped with the error of the file system
 )
 

@@ -47,7 +47,7 @@ func (p *Pipeline) readSettings(ctx context.Context) {
 		if step != retry.Wait {
 			p.log.log(ctx, entry{
 				level: slog.LevelWarn, message: "settings cannot be read", attrs: []slog.Attr{errorAttr(o.err)},
-				line: fmt.Sprintf("the settings of the source cannot be read, so that the client's own stay: %v", o.err),
+				line: fmt.Sprintf("the settings of the source cannot be read; the client keeps its configuration: %v", o.err),
 			})
 			return
 		}

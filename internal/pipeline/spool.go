@@ -56,7 +56,7 @@ func (p *Pipeline) openSpool() error {
 	p.mu.Lock()
 	defer p.unlock()
 	w.disk = log
-	w.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, log.Dir(), p.SpoolMaxBytes)
+	w.full = fmt.Errorf("%w: %s has reached Config.SpoolMaxBytes, %d bytes", ErrQueueFull, log.Dir(), p.SpoolMaxBytes)
 	p.spool = w
 	p.seq = uint64(found.Last)
 	p.stats.Recovered, p.stats.Accepted = found.Records, found.Records
@@ -80,17 +80,17 @@ func spoolError(err error) error {
 func (w *spoolWorker) logFound(found spool.Recovered) {
 	dir := w.disk.Dir()
 	if n := found.Foreign; n > 0 {
-		w.note(slog.LevelWarn, "files of another write key or of a newer version are left in the spool",
-			fmt.Sprintf("%s has %d files of another write key, or of a newer version: they are left there", dir, n), slog.Int("files", n))
+		w.note(slog.LevelWarn, "the spool contains files of another write key or a newer version",
+			fmt.Sprintf("%s contains %d files of another write key or a newer version, which are kept", dir, n), slog.Int("files", n))
 	}
 	if n := len(found.Strange); n > 0 {
 		first := found.Strange[0]
-		w.note(slog.LevelWarn, "files of the spool are not as this client leaves them",
-			fmt.Sprintf("%s has %d files that are not as this client leaves them, the first of which: %v", dir, n, first), slog.Int("files", n), errorAttr(first))
+		w.note(slog.LevelWarn, "the spool contains unexpected files",
+			fmt.Sprintf("%s contains %d unexpected files; the first: %v", dir, n, first), slog.Int("files", n), errorAttr(first))
 	}
 	if n := found.Records; n > 0 && w.log.verbose {
-		w.note(slog.LevelDebug, "the spool has calls of an earlier process",
-			fmt.Sprintf("%s has %s of an earlier process", dir, CountCalls(n)), slog.Int64("calls", n))
+		w.note(slog.LevelDebug, "the spool contains calls of a previous process",
+			fmt.Sprintf("%s contains %s of a previous process", dir, CountCalls(n)), slog.Int64("calls", n))
 	}
 }
 
@@ -249,7 +249,7 @@ func (w *spoolWorker) warn(problem spool.Problem, err error) {
 	case spool.NotSealed:
 		level, message = slog.LevelDebug, "cannot seal a segment"
 	case spool.Vanished:
-		w.note(level, "a file of the spool is gone", err.Error(), errorAttr(err))
+		w.note(level, "a file of the spool was removed", err.Error(), errorAttr(err))
 		return
 	}
 	if level == slog.LevelWarn || w.log.verbose {
@@ -291,7 +291,7 @@ func (w *spoolWorker) readBack() bool {
 	for w.wantsPage() {
 		if w.placed == w.page.Len() {
 			if err := w.disk.Read(&w.page); err != nil {
-				w.note(slog.LevelWarn, "calls have to wait", fmt.Sprintf("calls have to wait: %v", err), errorAttr(err))
+				w.note(slog.LevelWarn, "a segment of the spool cannot be read; retrying", fmt.Sprintf("a segment cannot be read; retrying: %v", err), errorAttr(err))
 				return false
 			}
 			w.openPage()
@@ -347,7 +347,7 @@ func (w *spoolWorker) openPage() {
 	w.stats.Accepted += p.Recounted
 	w.stats.Recovered += p.Recounted
 	if p.Err != nil && len(p.Missing) == 0 {
-		w.note(slog.LevelWarn, "the spool is damaged, and no call is known to be lost", fmt.Sprintf("%v; no call is known to be lost", p.Err), errorAttr(p.Err))
+		w.note(slog.LevelWarn, "the spool is corrupted, but no call is known to be lost", fmt.Sprintf("%v; no call is known to be lost", p.Err), errorAttr(p.Err))
 	}
 	for _, m := range p.Missing {
 		w.stats.Dropped.Damaged += int64(m.N)

@@ -51,7 +51,7 @@ func (p *Pipeline) send(ctx context.Context, j *job, u upload) {
 		WroteRequest: func(httptrace.WroteRequestInfo) { s.read.Add(1) },
 	}))
 	s.timer = time.AfterFunc(p.Timeout, func() {
-		cancel(fmt.Errorf("no answer within %v: %w", p.Timeout, context.DeadlineExceeded))
+		cancel(fmt.Errorf("no response within %v: %w", p.Timeout, context.DeadlineExceeded))
 	})
 	var o outcome
 	defer func() { p.outcomes <- o }()
@@ -253,9 +253,9 @@ func (p *Pipeline) pause(tries *retry.Tries, retryAfter time.Duration) (pause re
 
 // responseError returns the error of an unsuccessful response. Text is the body.
 func (p *Pipeline) responseError(status int, text []byte) error {
-	s := fmt.Sprintf("the collector answered %d %s", status, http.StatusText(status))
+	s := fmt.Sprintf("the collector responded with %d %s", status, http.StatusText(status))
 	if status >= 300 && status <= 399 {
-		s += " (redirects are not followed; Endpoint must be the collector's own URL)"
+		s += " (the client does not follow redirects; set Endpoint to the URL of the collector)"
 	}
 	// The write key is redacted before the text is clipped, because part of a key would not
 	// be found.

@@ -15,7 +15,7 @@ import (
 // many groups without a key they may have: both may expand without end.
 const maxExpanded = 1000
 
-var errExpanded = fmt.Errorf("attributes with more than %d LogValues, perhaps without end", maxExpanded)
+var errExpanded = fmt.Errorf("more than %d calls of LogValue, perhaps an infinite chain", maxExpanded)
 
 // AppendAttrs appends the members of m, with sorted keys, and then attrs as one JSON
 // object. The last of equal keys counts. Attributes follow the rules of slog's handlers:
@@ -79,7 +79,8 @@ func (w *attrWriter) appendBoth(dst []byte, m map[string]interface{}, attrs []sl
 
 // without returns a copy of m without the keys of attrs.
 func without(m map[string]interface{}, attrs []slog.Attr) map[string]interface{} {
-	rest := maps.Clone(m)
+	rest := make(map[string]interface{}, len(m))
+	maps.Copy(rest, m) // maps.Clone would move m to the heap
 	for i := range attrs {
 		delete(rest, attrs[i].Key)
 	}

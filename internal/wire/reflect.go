@@ -41,7 +41,7 @@ var reflecteds = sync.Pool{New: func() interface{} {
 func appendReflected(dst []byte, v interface{}, depth int) (out []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			out, err = dst, fmt.Errorf("marshalling a %s panicked: %s", Clip(fmt.Sprintf("%T", v), MaxRepeated/2), Clip(fmt.Sprint(p), MaxRepeated/2))
+			out, err = dst, fmt.Errorf("marshaling a %s panicked: %s", Clip(fmt.Sprintf("%T", v), MaxRepeated/2), Clip(fmt.Sprint(p), MaxRepeated/2))
 		}
 	}()
 	r := reflecteds.Get().(*reflected)
