@@ -53,7 +53,7 @@ func (failing) MarshalJSON() ([]byte, error)      { return nil, errors.New("refu
 func (burning) MarshalJSON() ([]byte, error)      { panic("on fire") }
 func (p *byPointer) MarshalJSON() ([]byte, error) { return json.Marshal("by pointer " + p.S) }
 
-func init() { rememberOdds = 1 }
+func init() { cacheOdds = 1 }
 
 // reference is what encoding/json writes with HTML escaping off.
 func reference(v interface{}) ([]byte, error) {
