@@ -28,8 +28,8 @@ type Client interface {
 	Enqueue(Message) error
 }
 
-// New returns a client with the default configuration. It never fails: with a missing or
-// malformed write key, each Enqueue returns an error.
+// New returns a client with the default configuration. It never fails; with a missing or
+// malformed write key, Enqueue returns an error.
 func New(writeKey string) Client {
 	c, err := NewWithConfig(writeKey, Config{})
 	if err != nil { // of the write key
@@ -39,14 +39,8 @@ func New(writeKey string) Client {
 	return c
 }
 
-<<<<<<< HEAD
-// NewWithConfig returns a client. The error is a ConfigError. The client starts its first
-// goroutine with the first message.
-=======
-// NewWithConfig returns a client with a configuration. If that cannot be used, the error
-// is a ConfigError, or names the problem of a malformed write key, and the client is nil.
-// A client has no goroutine before its first message.
->>>>>>> 61e2355 (client: check write keys for characters that are lost; bound spool errors)
+// NewWithConfig returns a client. The error is a ConfigError, or describes a malformed write
+// key. The client starts its first goroutine with the first message.
 func NewWithConfig(writeKey string, config Config) (Client, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -63,11 +57,7 @@ func NewWithConfig(writeKey string, config Config) (Client, error) {
 		return v, nil
 	}
 	if v.client, err = client.NewWithConfig(writeKey, base); err != nil {
-<<<<<<< HEAD
-		return nil, config.baseError(err)
-=======
-		return nil, config.refused(writeKey, err)
->>>>>>> 61e2355 (client: check write keys for characters that are lost; bound spool errors)
+		return nil, config.baseError(writeKey, err)
 	}
 	return v, nil
 }

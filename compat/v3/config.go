@@ -143,26 +143,12 @@ func (c *Config) errorf(format string, args ...interface{}) {
 	c.Logger.Errorf(format, args...)
 }
 
-<<<<<<< HEAD
 // baseError converts an error of the root package to a ConfigError for the endpoint or the
-// context.
-func (c *Config) baseError(err error) error {
-=======
-// batchURL appends the path of batches to an endpoint, whatever it ends in.
-func batchURL(endpoint string) string {
-	for len(endpoint) > 0 && endpoint[len(endpoint)-1] == '/' {
-		endpoint = endpoint[:len(endpoint)-1]
-	}
-	return endpoint + "/v1/batch"
-}
-
-// refused returns the error of NewWithConfig for an error of the root package: of the write
-// key, or a ConfigError of the endpoint or the context.
-func (c *Config) refused(writeKey string, err error) error {
+// context. It returns an error of the write key unchanged.
+func (c *Config) baseError(writeKey string, err error) error {
 	if _, bad := client.NewWithConfig(writeKey, client.Config{}); bad != nil {
 		return bad
 	}
->>>>>>> 61e2355 (client: check write keys for characters that are lost; bound spool errors)
 	if _, bad := client.NewWithConfig("key", client.Config{Endpoint: c.Endpoint}); bad != nil {
 		return ConfigError{fmt.Sprint(bad), "Endpoint", c.Endpoint}
 	}
