@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -194,11 +195,7 @@ func (s *Server) askStream(what, name string, data []byte) answer {
 
 // subjectsFrom returns the subjects from a place in their order on.
 func subjectsFrom(all map[string]uint64, offset int) map[string]uint64 {
-	var names []string
-	for name := range all {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(all))
 	some := map[string]uint64{}
 	for _, name := range names[min(offset, len(names)):] {
 		some[name] = all[name]

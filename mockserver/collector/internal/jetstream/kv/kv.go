@@ -137,16 +137,32 @@ func (b *bucket) Put(ctx context.Context, key string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	return b.keep(b.kv, revision)
+	return b.keep(revision)
 }
 
 // Update implements state.Store.
 func (b *bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	next, err := b.update(ctx, b.kv, key, value, revision)
-	if isConflict(err) {
-		return 0, fmt.Errorf("%w: %s", state.ErrConflict, key)
+	ctx, stop, err := b.While(ctx, store.RequestPatience)
+	if err != nil {
+		return 0, err
 	}
-	return next, err
+	defer stop()
+	var next uint64
+	if revision == 0 {
+		next, err = b.kv.Create(ctx, key, value)
+	} else {
+		next, err = b.kv.Update(ctx, key, value, revision)
+	}
+	b.Changes.Add(1)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return 0, fmt.Errorf("journal: %w", context.Cause(ctx))
+	case errors.Is(err, jetstream.ErrKeyExists) || store.IsWrongSequence(err):
+		return 0, fmt.Errorf("%w: %s", state.ErrConflict, key)
+	case err != nil:
+		return 0, fmt.Errorf("journal: %w", err)
+	}
+	return next, b.keep(next)
 }
 
 // Delete implements state.Store. It purges the stream rather than the keys, which
@@ -179,38 +195,11 @@ func (b *bucket) Keys(ctx context.Context, prefix string) ([]string, error) {
 	return keys, ctx.Err()
 }
 
-// update replaces a value if its revision is still that one; none at all for 0.
-func (b *Buckets) update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (next uint64, err error) {
-	ctx, stop, err := b.While(ctx, store.RequestPatience)
-	if err != nil {
-		return 0, err
-	}
-	defer stop()
-	if revision == 0 {
-		next, err = kv.Create(ctx, key, value)
-	} else {
-		next, err = kv.Update(ctx, key, value, revision)
-	}
-	b.Changes.Add(1)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("journal: %w", err)
-	}
-	return next, b.keep(kv, next)
-}
-
 // keep returns nil if a value that was stored is on the disk, and notes it a second time.
-func (b *Buckets) keep(kv jetstream.KeyValue, revision uint64) error {
+func (b *bucket) keep(revision uint64) error {
 	if err := b.ProveSynced(); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	b.note(record.Accepted{Seq: revision, Source: "KV_" + kv.Bucket()})
+	b.note(record.Accepted{Seq: revision, Source: "KV_" + b.kv.Bucket()})
 	return nil
-}
-
-// isConflict reports whether a value had another revision.
-func isConflict(err error) bool {
-	return errors.Is(err, jetstream.ErrKeyExists) || store.IsWrongSequence(err)
 }

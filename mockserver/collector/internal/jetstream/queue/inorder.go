@@ -10,10 +10,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // The order of acceptance is that of CALLS, which a replay stands in too. A message that
@@ -171,14 +169,7 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 			due = time.Time{}
 			q.repark(it)
 		}
-		e := journal.Entry{Calls: make([]tracking.Call, len(s.bodies)), Attempt: w.Attempt, Since: s.at, Notes: it.Notes, Traces: s.traces}
-		e.First, e.Places = positions(w.ref, it.Places)
-		for i, body := range s.bodies {
-			if e.Calls[i], err = fields.ReadCall(s.source, body); err != nil {
-				q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", w.ref.Seq, "error", err)
-			}
-		}
-		if !yield(e, due) {
+		if !yield(q.entry(it, s), due) {
 			break
 		}
 	}

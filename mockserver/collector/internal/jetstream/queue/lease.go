@@ -119,7 +119,16 @@ func (q *Queue) settle(it *item, o *record.Outcome, given []tracking.Call, trace
 		return
 	}
 	q.set.Log.Warn("what follows from an outcome is done later", "destination", q.name, "message", it.Ref.Seq, "attempt", it.Attempt, "error", err)
-	q.settleLater(it, o, given, traces)
+	kept := q.set.keeping(q.name, given)
+	q.set.Work.Go(func() {
+		defer kept()
+		for pause.For(q.set.Ctx, time.Second) == nil {
+			if q.set.settler.Settle(o, given, traces) == nil {
+				q.drop(it)
+				return
+			}
+		}
+	})
 }
 
 // endedBefore does what follows from the outcome of an item that has ended in another way,
@@ -144,24 +153,8 @@ func (l *lease) Return() {
 	if q.items[it.Ref] != it {
 		return
 	}
-	it.leased, it.since = false, time.Now()
-	q.ready.Push(it)
-	q.wake()
-}
-
-// settleLater tries again to do what follows from an outcome, until it is done
-// or the journal is closed: then it is done at the next start.
-func (q *Queue) settleLater(it *item, o *record.Outcome, given []tracking.Call, traces tracecontext.List) {
-	kept := q.set.keeping(q.name, given)
-	q.set.Work.Go(func() {
-		defer kept()
-		for pause.For(q.set.Ctx, time.Second) == nil {
-			if q.set.settler.Settle(o, given, traces) == nil {
-				q.drop(it)
-				return
-			}
-		}
-	})
+	it.since = time.Now()
+	q.put(it)
 }
 
 // giveUp ends an item whose calls cannot be read: they count as failed, and

@@ -55,11 +55,9 @@ func (q *Queue) demand() (fresh, retries int) {
 			retries++
 		}
 	}
+	retries = min(retries-q.ready.Due(time.Now()), maxEarly-q.ready.Timed())
 	if first, ok := q.ready.First(); q.inOrder && all > 0 && (!ok || first > q.limit()) {
-		return all, max(0, min(retries-q.ready.Due(time.Now()), maxEarly-q.ready.Timed())) // what has overtaken others waits for them
-	}
-	if retries > 0 {
-		retries = min(retries-q.ready.Due(time.Now()), maxEarly-q.ready.Timed())
+		return all, retries // what has overtaken others waits for them
 	}
 	return max(all-q.ready.Fresh(), some), retries
 }
@@ -83,11 +81,8 @@ func (q *Queue) mayOvertake(now time.Time) bool {
 	if q.set.Shared {
 		every = overtakeEveryShared
 	}
-	if q.inOrder {
-		return false
-	}
 	passedOver := q.ready.Fresh() > 0 && len(q.wants) > 0
-	if q.ctx.Err() != nil || q.reader == nil || q.ahead.looking || q.ahead.behind == 0 && !passedOver || now.Sub(q.ahead.looked) < every {
+	if q.inOrder || q.ctx.Err() != nil || q.reader == nil || q.ahead.looking || q.ahead.behind == 0 && !passedOver || now.Sub(q.ahead.looked) < every {
 		return false
 	}
 	q.ahead.looking, q.ahead.looked = true, now

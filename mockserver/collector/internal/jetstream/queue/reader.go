@@ -137,18 +137,25 @@ func (q *Queue) lease(it *item) *lease {
 		q.putOff(it)
 		return nil
 	}
-	l.entry = journal.Entry{
+	l.entry = q.entry(it, s)
+	return l
+}
+
+// entry returns the entry of an item.
+func (q *Queue) entry(it *item, s storedCalls) journal.Entry {
+	e := journal.Entry{
 		ID:      fmt.Sprintf("%s/%d.%d/%d", q.name, it.Ref.Seq, it.Ref.Part, it.Attempt),
 		Attempt: it.Attempt, Since: s.at, Calls: make([]tracking.Call, len(s.bodies)), Notes: it.Notes, Traces: s.traces,
 	}
-	l.entry.First, l.entry.Places = positions(it.Ref, it.Places)
+	e.First, e.Places = positions(it.Ref, it.Places)
 	for i, body := range s.bodies {
-		if l.entry.Calls[i], err = fields.ReadCall(s.source, body); err != nil {
+		var err error
+		if e.Calls[i], err = fields.ReadCall(s.source, body); err != nil {
 			q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)
-			l.entry.Calls[i] = tracking.Call{Source: s.source, Body: body, ReceivedAt: s.at}
+			e.Calls[i] = tracking.Call{Source: s.source, Body: body, ReceivedAt: s.at}
 		}
 	}
-	return l
+	return e
 }
 
 // isTried reports whether the account has the attempt as ended: the calls may have been

@@ -2,6 +2,9 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 func TestOutcomesGather(t *testing.T) {
@@ -66,5 +71,24 @@ func TestOutcomesGather(t *testing.T) {
 				time.Sleep(time.Minute) // what comes late has come
 			})
 		})
+	}
+}
+
+// Whoever hands over an outcome waits for what becomes of it, also when the
+// journal has been closed: else Close would wait for ever for those who wait.
+func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
+	s := store.New("test", false, slog.New(slog.DiscardHandler))
+	r := newResults(s, nil, new(atomic.Uint64), "o")
+	s.Cancel(journal.ErrClosed)
+	r.run()
+	for range 100 {
+		select {
+		case state := <-r.write(&record.Outcome{}, false):
+			if !errors.Is(state.err, journal.ErrClosed) {
+				t.Fatal(state)
+			}
+		default:
+			t.Fatal("an outcome is neither written nor refused")
+		}
 	}
 }

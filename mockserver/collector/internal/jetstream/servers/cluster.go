@@ -96,7 +96,7 @@ func WithoutUsers(urls string) string {
 
 // WithoutURL leaves out the URL that could not be parsed: it may hold a password.
 func WithoutURL(err error) error {
-	if bad := (*url.Error)(nil); errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*url.Error](err); ok {
 		return fmt.Errorf("it is no URL: %w", bad.Err)
 	}
 	return err

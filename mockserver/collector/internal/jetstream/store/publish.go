@@ -51,8 +51,7 @@ func (s *Store) PublishUntil(ctx context.Context, to Publisher, m *nats.Msg) (ui
 		if err == nil {
 			return seq, nil
 		}
-		var refused *jetstream.APIError
-		isRefused := errors.As(err, &refused)
+		_, isRefused := errors.AsType[*jetstream.APIError](err)
 		unanswered = unanswered || !isRefused && !isUnsent(err)
 		if isRefused || ctx.Err() != nil || !s.Shared || pause.For(ctx, 100*time.Millisecond) != nil {
 			if err = wrapStorage(err); unanswered {
@@ -65,12 +64,7 @@ func (s *Store) PublishUntil(ctx context.Context, to Publisher, m *nats.Msg) (ui
 
 // isUnsent reports whether a message came to no server.
 func isUnsent(err error) bool {
-	for _, unsent := range []error{nats.ErrNoResponders, jetstream.ErrNoStreamResponse, nats.ErrConnectionClosed, nats.ErrReconnectBufExceeded, nats.ErrMaxPayload} {
-		if errors.Is(err, unsent) {
-			return true
-		}
-	}
-	return false
+	return isOneOf(err, []error{nats.ErrNoResponders, jetstream.ErrNoStreamResponse, nats.ErrConnectionClosed, nats.ErrReconnectBufExceeded, nats.ErrMaxPayload})
 }
 
 // While returns a context that ends with ctx, after patience (0 is none), or when
@@ -142,16 +136,15 @@ func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, err
 
 // IsWrongSequence reports whether another process was faster, or is about to be.
 func IsWrongSequence(err error) bool {
-	var refused *jetstream.APIError
-	return errors.As(err, &refused) &&
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	return ok &&
 		(refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
 // wrapStorage turns the error that means that CALLS has reached its limit into
 // ErrJournalFull.
 func wrapStorage(err error) error {
-	var refused *jetstream.APIError
-	if errors.As(err, &refused) && refused.ErrorCode == codeStoreFailed {
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.ErrorCode == codeStoreFailed {
 		return fmt.Errorf("%w: %w", journal.ErrFull, err)
 	}
 	return err
@@ -165,8 +158,8 @@ func (e *unansweredError) Unwrap() error { return e.error }
 
 // IsUnanswered reports whether a message may be stored though an error was returned.
 func IsUnanswered(err error) bool {
-	var unanswered *unansweredError
-	return errors.As(err, &unanswered)
+	_, ok := errors.AsType[*unansweredError](err)
+	return ok
 }
 
 // Identify names a message, so that a cluster stores it once though it may be

@@ -154,11 +154,11 @@ func (t *Tail) run(ctx context.Context, finite bool) error {
 	for {
 		began, next := time.Now(), t.Next
 		err := t.session(ctx, finite)
-		var handler handlerError
+		handler, isHandler := errors.AsType[handlerError](err)
 		switch {
 		case errors.Is(err, ErrEnough):
 			return nil
-		case errors.As(err, &handler):
+		case isHandler:
 			return handler.error
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

@@ -23,12 +23,11 @@ func IsTransient(err error) bool {
 	if isOneOf(err, lostConnection) || isOneOf(err, appearing) || isOneOf(err, unanswered) {
 		return true
 	}
-	var network *net.OpError
-	if errors.As(err, &network) {
+	if network, ok := errors.AsType[*net.OpError](err); ok {
 		return network.Op != "remote error" // which is a refusal by TLS
 	}
-	var refused *jetstream.APIError
-	return errors.As(err, &refused) && refused.ErrorCode != codeStoreFailed && (refused.Code == http.StatusServiceUnavailable ||
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && refused.ErrorCode != codeStoreFailed && (refused.Code == http.StatusServiceUnavailable ||
 		refused.ErrorCode == codeNoPeers && !strings.Contains(refused.Description, "storage"))
 }
 
