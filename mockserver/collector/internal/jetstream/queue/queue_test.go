@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// oneMessage opens a journal that has n calls for a destination, as message 2 of CALLS.
+// oneMessage opens a journal with n calls for a destination in message 2 of CALLS.
 func oneMessage(ctx context.Context, t *testing.T, n int) (*jetstream.Journal, *queue.Queue, journal.Reader) {
 	t.Helper()
 	j, err := jetstream.Open(ctx, jetstream.Options{Dir: t.TempDir()})
@@ -31,7 +31,7 @@ func oneMessage(ctx context.Context, t *testing.T, n int) (*jetstream.Journal, *
 	return j, queue.Of(r), r
 }
 
-// A message may come again, on the same way or another, while what it is about ends.
+// A message may be delivered again, in the same way or another, while its attempt ends.
 func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 	for name, come := range map[string]func(t *testing.T, q *queue.Queue, calls, retry *natsjetstream.RawStreamMsg){
 		"in its turn": func(_ *testing.T, q *queue.Queue, calls, _ *natsjetstream.RawStreamMsg) { q.ComeInTurn(calls) },
@@ -65,7 +65,7 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 	}
 }
 
-// A replay may come while entries are in no order, and be asked for in order.
+// A replay may arrive while the reader takes entries in any order.
 func TestAReplayThatCameBeforeTheOrderHasItsPlace(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -86,8 +86,8 @@ func TestAReplayThatCameBeforeTheOrderHasItsPlace(t *testing.T) {
 	}
 }
 
-// A part that somebody has returned just now is wanted, and with it the others of its
-// message: they come again together.
+// A part that was returned just now is still wanted. The message stays with all its parts,
+// because the server would redeliver them together.
 func TestAMessageIsGivenBackWhole(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -97,14 +97,14 @@ func TestAMessageIsGivenBackWhole(t *testing.T) {
 	came := time.Now()
 	first.Return()
 	messages, items := q.GiveBack(came)
-	assert.Equal(t, 0, messages, "given back while one part is fresh")
+	assert.Equal(t, 0, messages, "given back while one part was just returned")
 	assert.Equal(t, 2, items)
 	messages, items = q.GiveBack(time.Now())
 	assert.Equal(t, 1, messages)
 	assert.Equal(t, 0, items)
 }
 
-// Who replays what the account says has failed gets all of it.
+// A replay of the failed calls must include all calls that the account counts as failed.
 func TestWhatCountsAsFailedIsListed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -29,9 +29,9 @@ func TestOutcomesGather(t *testing.T) {
 	one, many := &record.Outcome{Delivered: 1}, &record.Outcome{Delivered: resultsCalls - 1}
 	for name, test := range map[string]struct {
 		due      time.Duration // from now
-		atOnce   bool          // the first may not wait
+		atOnce   bool          // the first must not wait
 		coming   []coming      // after the first
-		end      time.Duration // of the journal; 0: never
+		end      time.Duration // when the journal is closed; 0: never
 		want     int           // outcomes in the group
 		wantNext bool
 		wantTook time.Duration
@@ -68,14 +68,14 @@ func TestOutcomesGather(t *testing.T) {
 				assert.Len(t, group, test.want)
 				assert.Equal(t, test.wantNext, next != nil)
 				require.Equal(t, test.wantTook, time.Since(began))
-				time.Sleep(time.Minute) // what comes late has come
+				time.Sleep(time.Minute) // let late outcomes arrive
 			})
 		})
 	}
 }
 
-// Whoever hands over an outcome waits for what becomes of it, also when the
-// journal has been closed: else Close would wait for ever for those who wait.
+// Callers of write wait for a state even after the journal has been closed; otherwise Close
+// would block forever.
 func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
 	s := store.New("test", false, slog.New(slog.DiscardHandler))
 	r := newResults(s, nil, new(atomic.Uint64), "o")

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMetadata holds what is read of a reply against what the client of NATS reads.
+// TestMetadata compares the metadata with that of the NATS client.
 func TestMetadata(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply string
@@ -46,8 +46,8 @@ func TestMetadata(t *testing.T) {
 	assert.ErrorContains(t, err, "invalid syntax")
 }
 
-// A replicated consumer sends messages once its servers agree, and reports at once that the
-// next one is too large or that the batch is complete: the reports overtake the messages.
+// A replicated consumer reports immediately that the next message is too large or the batch
+// complete, but sends messages only when its servers agree. So reports overtake messages.
 func TestReportsOfABatchOvertakeItsMessages(t *testing.T) {
 	full := func(pending int) *nats.Msg {
 		return &nats.Msg{Header: nats.Header{

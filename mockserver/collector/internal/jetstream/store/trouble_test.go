@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// TestTroubleWithReadingIsTold has a stream not be readable for half a minute.
+// TestReadErrorsAreLogged makes a stream unreadable for half a minute.
 func TestTroubleWithReadingIsTold(t *testing.T) {
 	var log bytes.Buffer
 	j := &Store{Log: slog.New(slog.NewTextHandler(&log, nil))}

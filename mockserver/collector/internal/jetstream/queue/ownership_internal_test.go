@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A process that has stood still, or a machine that was suspended, may run other goroutines
-// before the timers that are due.
+// After a stall or a suspend, other goroutines may run before timers that are due.
 func TestAHoldIsOverBeforeItsTimerSaysSo(t *testing.T) {
 	for name, test := range map[string]struct {
 		left time.Duration
@@ -19,13 +18,13 @@ func TestAHoldIsOverBeforeItsTimerSaysSo(t *testing.T) {
 		"late":    {left: -time.Nanosecond, over: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := &hold{}
+			h := &ownership{}
 			h.ctx, h.cancel = context.WithCancelCause(t.Context())
 			until := time.Now().Add(test.left)
-			h.until.Store(&until)
-			held := heldContext{h.ctx, h}
-			assert.Equal(t, test.over, held.Err() != nil)
-			assert.Equal(t, test.over, h.ctx.Err() != nil, "the others are told")
+			h.expires.Store(&until)
+			owned := ownedContext{h.ctx, h}
+			assert.Equal(t, test.over, owned.Err() != nil)
+			assert.Equal(t, test.over, h.ctx.Err() != nil, "the others are read")
 		})
 	}
 	now := time.Now()
