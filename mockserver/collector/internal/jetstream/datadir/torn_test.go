@@ -14,8 +14,8 @@ import (
 
 const testBlock = 1
 
-// appendRecord appends what the server would write: a message, or the mark of one that
-// was deleted.
+// appendRecord appends a record like the server: a message, or the mark of a deleted one if
+// message is nil.
 func appendRecord(block []byte, seq uint64, headers, message []byte) []byte {
 	from := len(block)
 	subject := ""
@@ -47,13 +47,13 @@ func appendRecord(block []byte, seq uint64, headers, message []byte) []byte {
 
 const deletedMark = 1 << 62
 
-// checked returns the damage of a block, as after a kill.
+// checked returns the damage of a block after a kill.
 func checked(block []byte) []Damage {
 	found, _ := findDamage(block, newBlockHash("STREAM", testBlock), true)
 	return found
 }
 
-// acknowledgedBlock returns a block that is whole, and where its last record begins.
+// acknowledgedBlock returns an intact block, and the offset of its last record.
 func acknowledgedBlock() (block []byte, last int) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for seq := range uint64(4) {
@@ -111,8 +111,8 @@ func TestTornMarksAreCutOff(t *testing.T) {
 	assert.False(t, found[0].torn, "a message was acknowledged after it")
 }
 
-// TestChangedRecordIsNoTornOne flips each bit of the last record, which was written
-// wholly: it was acknowledged.
+// TestChangedRecordIsNotTorn flips each bit of the last record. The record was written
+// completely, so it was acknowledged.
 func TestChangedRecordIsNoTornOne(t *testing.T) {
 	block, last := acknowledgedBlock()
 	for at := last; at < len(block); at++ {

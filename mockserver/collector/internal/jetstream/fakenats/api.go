@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// An apiError is an error of JetStream.
+// An apiError is an error response of JetStream.
 type apiError struct {
 	Code        int    `json:"code"`
 	ErrCode     int    `json:"err_code"`
@@ -25,7 +25,7 @@ var (
 	errNoMessage  = &apiError{404, 10037, "no message found"}
 )
 
-// pubAnswer answers who publishes to a stream.
+// pubAnswer is the response to a published message.
 type pubAnswer struct {
 	Error     *apiError `json:"error,omitempty"`
 	Stream    string    `json:"stream"`
@@ -33,7 +33,7 @@ type pubAnswer struct {
 	Duplicate bool      `json:"duplicate,omitempty"`
 }
 
-// Answers to other requests. Those that are not set are left out.
+// answer is the response to other requests. Unset fields are omitted.
 type answer struct {
 	Error *apiError `json:"error,omitempty"`
 	*jetstream.StreamInfo
@@ -84,7 +84,7 @@ type (
 	}
 )
 
-// decode reads a request, which must have nothing that is not known here.
+// decode decodes a request. It panics if the request has unknown fields.
 func decode[T any](data []byte) (v T) {
 	if len(data) == 0 {
 		return v
@@ -97,7 +97,7 @@ func decode[T any](data []byte) (v T) {
 	return v
 }
 
-// do does what a client has asked for. The server's lock is held, here and below.
+// do executes a request. The caller holds the server's lock; so do all callers in this file.
 func (s *Server) do(r *Request) {
 	if st := s.streamOf(r.Subject); st != nil {
 		s.answer(r, s.publish(st, r))
@@ -144,7 +144,7 @@ func (s *Server) answer(r *Request, v any) {
 	s.deliver(r.reply, r.reply, "", nil, text)
 }
 
-// askStream does what is asked of a whole stream.
+// askStream executes a request about a stream.
 func (s *Server) askStream(what, name string, data []byte) answer {
 	st := s.streams[name]
 	switch what {
@@ -193,7 +193,7 @@ func (s *Server) askStream(what, name string, data []byte) answer {
 	panic("fakenats: STREAM." + what)
 }
 
-// subjectsFrom returns the subjects from a place in their order on.
+// subjectsFrom returns the subjects, in order, after the first offset ones.
 func subjectsFrom(all map[string]uint64, offset int) map[string]uint64 {
 	names := slices.Sorted(maps.Keys(all))
 	some := map[string]uint64{}
@@ -216,7 +216,7 @@ func (st *stream) info() *jetstream.StreamInfo {
 	return &jetstream.StreamInfo{Config: st.config, Created: st.created, State: st.state(), TimeStamp: time.Now()}
 }
 
-// streamMessage does what is asked of a message of a stream.
+// streamMessage executes a request about a message of a stream.
 func (s *Server) streamMessage(what string, st *stream, data []byte) answer {
 	switch {
 	case st == nil:
@@ -235,7 +235,7 @@ func (s *Server) streamMessage(what string, st *stream, data []byte) answer {
 	return answer{Message: &storedMessage{m.subject, m.seq, m.head, m.data, m.at}}
 }
 
-// asked returns the message that a request is for, or nil.
+// asked returns the requested message, or nil.
 func (st *stream) asked(ask getRequest) *message {
 	switch {
 	case ask.Last != "":
@@ -251,7 +251,7 @@ func (st *stream) asked(ask getRequest) *message {
 	return nil
 }
 
-// getDirect answers with a message instead of a description of it.
+// getDirect responds with the message itself instead of a description of it.
 func (s *Server) getDirect(r *Request, name, subject string) {
 	st := s.streams[name]
 	if st == nil {

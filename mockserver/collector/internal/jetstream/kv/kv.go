@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// BucketStream is the stream of a bucket, as KeyValue of package jetstream would
-// make it.
+// BucketStream returns the configuration of a bucket's stream, as the KeyValue API of NATS
+// would create it.
 func BucketStream(names record.Names, kind, description string) jetstream.StreamConfig {
 	bucket := names.Bucket(kind)
 	return jetstream.StreamConfig{
@@ -25,26 +25,25 @@ func BucketStream(names record.Names, kind, description string) jetstream.Stream
 	}
 }
 
-// Buckets are where settings and state are kept.
+// Buckets gives access to the buckets of a journal.
 type Buckets struct {
 	*store.Store
-	note      func(record.Accepted)                             // notes a second time what was stored
-	uncounted func(context.Context) (counted func(), err error) // is called before values are deleted, and counted after
+	note      func(record.Accepted)                             // records what was stored a second time
+	uncounted func(context.Context) (counted func(), err error) // called before values are deleted; counted is called afterwards
 }
 
-// New returns the buckets of a store that is open.
+// New returns the buckets of an open store.
 func New(s *store.Store, note func(record.Accepted), uncounted func(context.Context) (func(), error)) *Buckets {
 	return &Buckets{s, note, uncounted}
 }
 
-// Settings returns a store for the settings that are made at run time, shared by
-// all who share the journal. It is usable until the journal is closed.
+// Settings returns a store for the settings made at run time. All processes that share the
+// journal share it. It can be used until the journal is closed.
 func (b *Buckets) Settings(ctx context.Context) (state.Store, error) {
 	return b.bucket(ctx, record.BucketSettings)
 }
 
-// State returns a store for deletion requests, audiences and computed traits, as
-// Settings does.
+// State returns a store for deletion requests, audiences and computed traits, like Settings.
 func (b *Buckets) State(ctx context.Context) (state.Store, error) {
 	return b.bucket(ctx, record.BucketState)
 }
@@ -79,8 +78,8 @@ func (b *bucket) Watch(ctx context.Context, key string) (<-chan struct{}, error)
 		defer unlink()
 		defer close(changes)
 		for tell(ctx, watcher, changes) {
-			// The server could not make it again after some trouble. What changed
-			// meanwhile is not told of.
+			// The client failed to recreate the watcher's consumer. Changes may have been
+			// missed, so report one.
 			for watcher, err = b.watch(ctx, key); err != nil; watcher, err = b.watch(ctx, key) {
 				if pause.For(ctx, store.ClusterPause) != nil {
 					return
@@ -100,8 +99,7 @@ func (b *bucket) watch(ctx context.Context, key string) (jetstream.KeyWatcher, e
 	return b.kv.Watch(ctx, key, jetstream.UpdatesOnly(), jetstream.MetaOnly())
 }
 
-// tell passes on that there are changes until ctx ends. It returns true if the
-// watcher has ended before.
+// forward signals changes until ctx ends. It returns true if the watcher ends first.
 func tell(ctx context.Context, watcher jetstream.KeyWatcher, changes chan<- struct{}) bool {
 	for {
 		select {
@@ -165,8 +163,8 @@ func (b *bucket) Update(ctx context.Context, key string, value []byte, revision 
 	return next, b.keep(next)
 }
 
-// Delete implements state.Store. It purges the stream rather than the keys, which
-// would leave a mark of each.
+// Delete implements state.Store. It purges the messages: deleting keys would leave a marker
+// for each.
 func (b *bucket) Delete(ctx context.Context, key string) error {
 	counted, err := b.uncounted(ctx)
 	if err != nil {
@@ -195,7 +193,7 @@ func (b *bucket) Keys(ctx context.Context, prefix string) ([]string, error) {
 	return keys, ctx.Err()
 }
 
-// keep returns nil if a value that was stored is on the disk, and notes it a second time.
+// confirm returns nil if a stored value is on the disk, and notes its revision.
 func (b *bucket) keep(revision uint64) error {
 	if err := b.ProveSynced(); err != nil {
 		return fmt.Errorf("journal: %w", err)
