@@ -175,7 +175,7 @@ func (l *Log) Follow(ctx context.Context, next uint64, f func(data []byte)) erro
 func (l *Log) read(m jetstream.Msg, seq uint64, f func([]byte)) {
 	records, err := record.DecodeCalls(m.Data())
 	if err != nil {
-		l.store.Log.Warn("records of attempts cannot be read; they are passed over", "error", fmt.Errorf("message %d: %w", seq, err))
+		l.store.Log.Warn("records of attempts cannot be read; they are skipped", "error", fmt.Errorf("message %d: %w", seq, err))
 		return
 	}
 	for _, r := range records {

@@ -8,7 +8,7 @@ import (
 )
 
 // No time passes on the fake clock, so nothing is stored.
-func TestAttemptsThatCannotBeKeptAreCounted(t *testing.T) {
+func TestDroppedAttemptsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := attempts.New(nil, func() bool { return false })
 		large := make([]byte, 3<<20)

@@ -13,8 +13,8 @@ const (
 	ballastFile = "journal.ballast"
 	// maxBallast is the disk space to reserve. On a small disk it is at most half of the
 	// free space, but at least minBallast.
-	ballastMost  = 32 << 20
-	ballastLeast = 1 << 20
+	maxBallast = 32 << 20
+	minBallast = 1 << 20
 )
 
 // A Ballast is a file that reserves disk space. When the disk is full, it is released: new
@@ -23,8 +23,8 @@ const (
 type Ballast struct {
 	path string
 
-	mu   sync.Mutex // guards held
-	held bool
+	mu       sync.Mutex // guards reserved
+	reserved bool
 }
 
 // NewBallast returns the ballast of a directory. It reserves nothing yet.
@@ -34,7 +34,7 @@ func NewBallast(dir string) *Ballast { return &Ballast{path: filepath.Join(dir, 
 func (b *Ballast) Take() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held {
+	if b.reserved {
 		return nil
 	}
 	f, err := os.OpenFile(b.path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -47,11 +47,11 @@ func (b *Ballast) Take() error {
 		err = allocate(f, size)
 	}
 	if err == nil {
-		b.held = true
+		b.reserved = true
 		return nil
 	}
 	_ = release(f, size)
-	return fmt.Errorf("journal: holding room on the disk: %w", err)
+	return fmt.Errorf("journal: reserving disk space: %w", err)
 }
 
 // size returns the number of bytes to reserve: as many as the last time, or as many as the
@@ -61,16 +61,16 @@ func (b *Ballast) size(f *os.File) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	size, held := info.Size(), allocated(info)
+	size, used := info.Size(), allocated(info)
 	free, err := freeBytes(b.path)
 	if err != nil {
 		return size, err
 	}
 	if size == 0 {
-		for size = ballastMost; size > ballastLeast && 2*size > free; size /= 2 {
+		for size = maxBallast; size > minBallast && 2*size > free; size /= 2 {
 		}
 	}
-	if held < size && 2*size > free+held {
+	if used < size && 2*size > free+used {
 		return size, syscall.ENOSPC
 	}
 	return size, nil
@@ -80,10 +80,10 @@ func (b *Ballast) size(f *os.File) (int64, error) {
 func (b *Ballast) Drop() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.held {
+	if !b.reserved {
 		return false
 	}
-	b.held = false
+	b.reserved = false
 	f, err := os.OpenFile(b.path, os.O_RDWR, 0)
 	if err != nil {
 		return true

@@ -34,12 +34,12 @@ import (
 //	        headers, message
 //	uint64  HighwayHash of number, time, subject, headers and message
 const (
-	recordHead     = 22
-	recordHash     = highwayhash.Size64
-	recordHeaders  = 1 << 31
-	recordMost     = 32 << 20
-	recordDeleted  = 3 << 62
-	checkAfterStop = 256 << 20
+	recordHead    = 22
+	recordHash    = highwayhash.Size64
+	recordHeaders = 1 << 31
+	maxRecord     = 32 << 20
+	recordDeleted = 3 << 62
+	maxCleanCheck = 256 << 20
 )
 
 // A Damage is a range of corrupt bytes in a file.
@@ -226,7 +226,7 @@ func recordAt(data []byte, h hash.Hash64) int {
 	}
 	length := binary.LittleEndian.Uint32(data)
 	n, subject := int(length&^recordHeaders), int(binary.LittleEndian.Uint16(data[20:]))
-	if n > len(data) || n > recordMost || n < recordHead+subject+recordHash {
+	if n > len(data) || n > maxRecord || n < recordHead+subject+recordHash {
 		return 0
 	}
 	rest := data[recordHead+subject : n-recordHash]

@@ -17,7 +17,7 @@ import (
 
 // TestServerBlockFormat checks blocks written by the server: it fails if the server's format
 // changes.
-func TestBlocksAreReadAsTheServerWritesThem(t *testing.T) {
+func TestServerBlockFormat(t *testing.T) {
 	dir := t.TempDir()
 	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: dir, SyncAlways: true})
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestBlocksAreReadAsTheServerWritesThem(t *testing.T) {
 				continue
 			}
 			if found, _ := checkBlock(bad, h); len(found) != 1 {
-				t.Errorf("byte %d was changed, and found were %v", at, found)
+				t.Errorf("byte %d was changed, but found is %v", at, found)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func (c *Canary) Look() error {
 	defer c.mu.Unlock()
 	size := (c.size + 1) % canarySizes
 	if err := os.Truncate(c.path, size); err != nil {
-		return fmt.Errorf("what was stored last may not be on the disk: %w", err)
+		return fmt.Errorf("the last writes may not be on the disk: %w", err)
 	}
 	c.size = size
 	return nil

@@ -37,13 +37,13 @@ func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func
 	}
 	checks.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("journal: checking what is stored: %w", err)
+		return fmt.Errorf("journal: checking the stored messages: %w", err)
 	}
 	refused := slices.DeleteFunc(slices.Concat(f.checkDescriptions(m), f.checkSizes(sizes)), mayLose)
 	for i, stream := range streams {
-		hard := acknowledged(found[i])
-		if slices.ContainsFunc(hard, func(d Damage) bool { return !mayLose(d) }) {
-			refused = append(refused, hard...)
+		lost := acknowledged(found[i])
+		if slices.ContainsFunc(lost, func(d Damage) bool { return !mayLose(d) }) {
+			refused = append(refused, lost...)
 			continue
 		}
 		if err := f.cut(stream, found[i]); err != nil {
@@ -62,7 +62,7 @@ func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func
 		}
 	}
 	if err := f.removeUnchecked(); err != nil {
-		return fmt.Errorf("journal: removing what has no checksum: %w", err)
+		return fmt.Errorf("journal: removing indexes without checksums: %w", err)
 	}
 	return removeClean(f.Path)
 }
@@ -101,7 +101,7 @@ func (f *Files) checkDescriptions(m Marker) (found []Damage) {
 			d.file, d.What = dir, "is missing" // created again if loss is accepted
 		} else if f.AcceptLoss {
 			if err := describe(dir, config); err != nil {
-				d.What = fmt.Sprintf("cannot be written anew: %v", err)
+				d.What = fmt.Sprintf("cannot be rewritten: %v", err)
 			}
 		}
 		found = append(found, d)
@@ -205,7 +205,7 @@ func (f *Files) checkSizes(sizes map[string]int64) (found []Damage) {
 }
 
 // checkStream checks the blocks of a stream, newest first. After a clean stop it checks only
-// the newest ones, up to about checkAfterStop bytes.
+// the newest ones, up to about maxCleanCheck bytes.
 func checkStream(dir string, clean bool) ([]Damage, error) {
 	blocks, err := BlocksOf(dir)
 	if err != nil {
@@ -215,7 +215,7 @@ func checkStream(dir string, clean bool) ([]Damage, error) {
 	var buffer []byte // reused: a thousand blocks may be read before the next garbage collection
 	checked := 0
 	for i := len(blocks) - 1; i >= 0; i-- {
-		if clean && checked > checkAfterStop {
+		if clean && checked > maxCleanCheck {
 			break
 		}
 		more, n, last, err := checkFile(dir, blocks[i], i == len(blocks)-1 && !clean, &buffer)

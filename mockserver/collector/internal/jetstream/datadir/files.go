@@ -50,10 +50,10 @@ func (f *Files) IsVolatile(stream string) bool {
 
 // cut removes damage from a stream and logs it.
 func (f *Files) cut(stream string, found []Damage) error {
-	if hard := acknowledged(found); len(hard) > 0 {
-		f.Log.Error("the store is damaged; the journal goes on without what cannot be read", "damage", hard)
+	if lost := acknowledged(found); len(lost) > 0 {
+		f.Log.Error("the store is damaged; continuing without the unreadable data", "damage", lost)
 	} else if len(found) > 0 {
-		f.Log.Warn("what was being written is cut off: it was never acknowledged", "damage", found)
+		f.Log.Warn("incomplete writes were removed; they were never acknowledged", "damage", found)
 	}
 	if err := cutDamage(f.Path, stream, found); err != nil {
 		return fmt.Errorf("journal: removing damage: %w", err)

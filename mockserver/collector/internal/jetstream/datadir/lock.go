@@ -50,7 +50,7 @@ func Take(dir string) (*Lock, error) {
 	case err != nil:
 		return nil, fmt.Errorf("journal: locking %s: %w", dir, err)
 	case !ok:
-		return nil, fmt.Errorf("journal: %w: %s is held by %s; stop it, or give this one a directory of its own",
+		return nil, fmt.Errorf("journal: %w: %s is locked by %s; stop that process, or use a different directory",
 			ErrInUse, dir, readHolder(dir))
 	}
 	host, _ := os.Hostname()
@@ -85,7 +85,7 @@ func (l *Lock) Held() error {
 	return nil // writers find other disk errors
 }
 
-var errReplaced = errors.New("it was deleted or replaced while the collector ran; stop the collector, restore the directory from a backup or begin with an empty one, and start the collector again")
+var errReplaced = errors.New("it was deleted or replaced while the collector ran; stop the collector, restore the directory from a backup or use an empty one, and start the collector again")
 
 func readHolder(dir string) string {
 	var h holder

@@ -46,7 +46,7 @@ func (f *Files) ReadMarker() (Marker, error) {
 	if !errors.Is(err, record.ErrDamaged) || !f.AcceptLoss {
 		return m, err
 	}
-	f.Log.Error("the marker is made again", "error", err)
+	f.Log.Error("the marker cannot be read; writing a new one", "error", err)
 	m = Marker{Format: MarkerFormat, Ready: true}
 	for _, config := range f.Configs {
 		m.Streams = append(m.Streams, config.Name)
@@ -59,7 +59,7 @@ func readMarker(dir string) (Marker, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, storeDir)); err == nil {
-			return Marker{}, record.Damaged("%s holds data, but its %s is missing; restore that file from a backup, start once with --accept-loss to have it made again, or move the directory away to begin empty", dir, markerFile)
+			return Marker{}, record.Damaged("%s contains data, but its %s is missing; restore that file from a backup, start once with --accept-loss to recreate it, or move the directory away to start empty", dir, markerFile)
 		}
 		return Marker{Format: MarkerFormat}, nil
 	}
@@ -71,12 +71,12 @@ func readMarker(dir string) (Marker, error) {
 	isOther := m.Format != MarkerFormat && (m.Sum == "" || m.Sum == m.sum()) // the first version had no checksum
 	switch {
 	case err == nil && isOther:
-		return Marker{}, fmt.Errorf("journal: %s was written in format %d, and this version reads %d; %s", dir, m.Format, MarkerFormat, adviceOnFormat(m.Format))
+		return Marker{}, fmt.Errorf("journal: %s has format %d, but this version reads format %d; %s", dir, m.Format, MarkerFormat, adviceOnFormat(m.Format))
 	case err == nil && m.Sum != m.sum():
 		err = ErrUnsealed
 	}
 	if err != nil {
-		return Marker{}, record.Damaged("%s cannot be read (%v); restore it from a backup, start once with --accept-loss to have it made again, or move %s away to begin empty", path, err, dir)
+		return Marker{}, record.Damaged("%s cannot be read (%v); restore it from a backup, start once with --accept-loss to recreate it, or move %s away to start empty", path, err, dir)
 	}
 	return m, nil
 }
@@ -86,7 +86,7 @@ func adviceOnFormat(format int) string {
 	if format > MarkerFormat {
 		return "use the version that wrote it, or a newer one"
 	}
-	return "use the version that wrote it until nothing is pending, then move the directory away and begin with an empty one"
+	return "use the version that wrote it until nothing is pending, then move the directory away and start with an empty one"
 }
 
 // Write stores the marker durably.

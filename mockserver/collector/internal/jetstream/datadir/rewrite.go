@@ -33,7 +33,7 @@ func (f *Files) RewriteUnproved() error {
 	}
 	for _, stream := range streams {
 		if err := f.rewriteStream(stream); err != nil {
-			return fmt.Errorf("journal: writing the end of %s anew: %w", filepath.Base(stream), err)
+			return fmt.Errorf("journal: rewriting the end of %s: %w", filepath.Base(stream), err)
 		}
 	}
 	return nil
@@ -42,13 +42,13 @@ func (f *Files) RewriteUnproved() error {
 // RoomNeeded returns the disk space needed to restart the store: files are rewritten one at a
 // time, and the server needs some space itself.
 func (f *Files) RoomNeeded() int64 {
-	needed := int64(ballastLeast)
+	needed := int64(minBallast)
 	streams, _ := f.StreamDirs()
 	for _, stream := range streams {
 		blocks, _ := f.unproved(stream)
 		for _, block := range blocks {
 			if info, err := os.Stat(blockFile(stream, block)); err == nil {
-				needed = max(needed, ballastLeast+info.Size())
+				needed = max(needed, minBallast+info.Size())
 			}
 		}
 	}
@@ -72,8 +72,8 @@ func (f *Files) rewriteStream(stream string) error {
 		}
 		found = append(found, more...)
 	}
-	if hard := acknowledged(found); slices.ContainsFunc(hard, func(d Damage) bool { return !f.IsVolatile(d.Stream) }) {
-		return f.refuse(hard)
+	if lost := acknowledged(found); slices.ContainsFunc(lost, func(d Damage) bool { return !f.IsVolatile(d.Stream) }) {
+		return f.refuse(lost)
 	}
 	if err := f.cut(stream, found); err != nil {
 		return err

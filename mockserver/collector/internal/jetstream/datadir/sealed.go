@@ -7,7 +7,7 @@ import (
 )
 
 // ErrUnsealed means that a checksum does not match.
-var ErrUnsealed = errors.New("it is damaged")
+var ErrUnsealed = errors.New("the checksum does not match")
 
 // Seal appends a checksum to data.
 func Seal(data []byte) []byte {

@@ -25,16 +25,16 @@ var (
 	errNoMessage  = &apiError{404, 10037, "no message found"}
 )
 
-// pubAnswer is the response to a published message.
-type pubAnswer struct {
+// pubResponse is the body of the response to a published message.
+type pubResponse struct {
 	Error     *apiError `json:"error,omitempty"`
 	Stream    string    `json:"stream"`
 	Seq       uint64    `json:"seq"`
 	Duplicate bool      `json:"duplicate,omitempty"`
 }
 
-// answer is the response to other requests. Unset fields are omitted.
-type answer struct {
+// response is the body of other responses. Unset fields are omitted.
+type response struct {
 	Error *apiError `json:"error,omitempty"`
 	*jetstream.StreamInfo
 	Total   int            `json:"total,omitempty"`
@@ -44,7 +44,7 @@ type answer struct {
 	Message *storedMessage `json:"message,omitempty"`
 }
 
-type consumerAnswer struct {
+type consumerResponse struct {
 	Error *apiError `json:"error,omitempty"`
 	*jetstream.ConsumerInfo
 }
@@ -100,7 +100,7 @@ func decode[T any](data []byte) (v T) {
 // do executes a request. The caller holds the server's lock; so do all callers in this file.
 func (s *Server) do(r *Request) {
 	if st := s.streamOf(r.Subject); st != nil {
-		s.answer(r, s.publish(st, r))
+		s.respond(r, s.publish(st, r))
 		return
 	}
 	if rest, ok := strings.CutPrefix(r.Subject, "$JS.ACK."); ok {
@@ -117,23 +117,23 @@ func (s *Server) do(r *Request) {
 	words := strings.Split(rest, ".")
 	switch {
 	case rest == "INFO":
-		s.answer(r, struct{}{})
+		s.respond(r, struct{}{})
 	case words[0] == "STREAM" && words[1] == "MSG":
-		s.answer(r, s.streamMessage(words[2], s.streams[words[3]], r.data))
+		s.respond(r, s.handleMessage(words[2], s.streams[words[3]], r.data))
 	case words[0] == "STREAM":
-		s.answer(r, s.askStream(words[1], words[2], r.data))
+		s.respond(r, s.handleStream(words[1], words[2], r.data))
 	case words[0] == "DIRECT":
 		s.getDirect(r, words[2], strings.Join(words[3:], "."))
 	case words[0] == "CONSUMER" && words[1] == "MSG":
 		s.pull(r, words[3], words[4])
 	case words[0] == "CONSUMER":
-		s.answer(r, s.askConsumer(words[1], words[2], words[3], r.data))
+		s.respond(r, s.handleConsumer(words[1], words[2], words[3], r.data))
 	default:
 		panic("fakenats: " + r.Subject)
 	}
 }
 
-func (s *Server) answer(r *Request, v any) {
+func (s *Server) respond(r *Request, v any) {
 	if r.reply == "" {
 		return
 	}
@@ -144,8 +144,8 @@ func (s *Server) answer(r *Request, v any) {
 	s.deliver(r.reply, r.reply, "", nil, text)
 }
 
-// askStream executes a request about a stream.
-func (s *Server) askStream(what, name string, data []byte) answer {
+// handleStream executes a request about a stream.
+func (s *Server) handleStream(what, name string, data []byte) response {
 	st := s.streams[name]
 	switch what {
 	case "CREATE":
@@ -154,22 +154,22 @@ func (s *Server) askStream(what, name string, data []byte) answer {
 			s.streams[name] = st
 			st.setDefaults()
 		}
-		return answer{StreamInfo: st.info()}
+		return response{StreamInfo: st.info()}
 	case "UPDATE":
 		if st == nil {
-			return answer{Error: errNoStream}
+			return response{Error: errNoStream}
 		}
 		st.config = decode[jetstream.StreamConfig](data)
 		st.setDefaults()
-		return answer{StreamInfo: st.info()}
+		return response{StreamInfo: st.info()}
 	}
 	if st == nil {
-		return answer{Error: errNoStream}
+		return response{Error: errNoStream}
 	}
 	switch what {
 	case "INFO":
 		ask := decode[infoRequest](data)
-		a := answer{StreamInfo: st.info(), Offset: ask.Offset}
+		a := response{StreamInfo: st.info(), Offset: ask.Offset}
 		if ask.Deleted {
 			a.State.Deleted = st.deleted()
 		}
@@ -188,7 +188,7 @@ func (s *Server) askStream(what, name string, data []byte) answer {
 			c.skip(st.state().FirstSeq)
 			c.postpone()
 		}
-		return answer{Success: true, Purged: purged}
+		return response{Success: true, Purged: purged}
 	}
 	panic("fakenats: STREAM." + what)
 }
@@ -216,27 +216,27 @@ func (st *stream) info() *jetstream.StreamInfo {
 	return &jetstream.StreamInfo{Config: st.config, Created: st.created, State: st.state(), TimeStamp: time.Now()}
 }
 
-// streamMessage executes a request about a message of a stream.
-func (s *Server) streamMessage(what string, st *stream, data []byte) answer {
+// handleMessage executes a request about a message of a stream.
+func (s *Server) handleMessage(what string, st *stream, data []byte) response {
 	switch {
 	case st == nil:
-		return answer{Error: errNoStream}
+		return response{Error: errNoStream}
 	case what == "DELETE":
 		seq := decode[deleteRequest](data).Seq
 		if st.remove(func(m *message) bool { return m.seq == seq }) == 0 {
-			return answer{Error: &apiError{500, 10057, "no message found"}}
+			return response{Error: &apiError{500, 10057, "no message found"}}
 		}
-		return answer{Success: true}
+		return response{Success: true}
 	}
-	m := st.asked(decode[getRequest](data))
+	m := st.requested(decode[getRequest](data))
 	if m == nil {
-		return answer{Error: errNoMessage}
+		return response{Error: errNoMessage}
 	}
-	return answer{Message: &storedMessage{m.subject, m.seq, m.head, m.data, m.at}}
+	return response{Message: &storedMessage{m.subject, m.seq, m.head, m.data, m.at}}
 }
 
-// asked returns the requested message, or nil.
-func (st *stream) asked(ask getRequest) *message {
+// requested returns the requested message, or nil.
+func (st *stream) requested(ask getRequest) *message {
 	switch {
 	case ask.Last != "":
 		return st.lastOf(ask.Last)
@@ -262,7 +262,7 @@ func (s *Server) getDirect(r *Request, name, subject string) {
 	if subject != "" {
 		ask.Last = subject
 	}
-	m := st.asked(ask)
+	m := st.requested(ask)
 	if m == nil {
 		s.deliver(r.reply, r.reply, "", headers(" 404 Message Not Found"), nil)
 		return

@@ -17,19 +17,19 @@ import (
 
 // A consumer is a pull consumer.
 type consumer struct {
-	server  *Server
-	stream  *stream
-	name    string
-	alias   string // the durable name, or a reproducible name if the name is random
-	config  jetstream.ConsumerConfig
-	created time.Time
-	active  time.Time            // when it was last used
-	next    uint64               // the next message of the stream to be checked
-	handed  uint64               // number of delivered messages
-	reached uint64               // the last delivered message, initially the one before the first
-	floor   uint64               // all messages up to here are acknowledged
-	pending map[uint64]*delivery // unacknowledged messages by sequence number
-	waiting []*pullRequest
+	server    *Server
+	stream    *stream
+	name      string
+	alias     string // the durable name, or a reproducible name if the name is random
+	config    jetstream.ConsumerConfig
+	created   time.Time
+	active    time.Time            // when it was last used
+	next      uint64               // the next message of the stream to be checked
+	delivered uint64               // number of delivered messages
+	reached   uint64               // the last delivered message, initially the one before the first
+	floor     uint64               // all messages up to here are acknowledged
+	pending   map[uint64]*delivery // unacknowledged messages by sequence number
+	waiting   []*pullRequest
 }
 
 // A delivery is a delivered but unacknowledged message.
@@ -59,34 +59,34 @@ func (s *Server) consumer(stream, name string) *consumer {
 	return nil
 }
 
-// askConsumer executes a request about a consumer.
-func (s *Server) askConsumer(what, streamName, name string, data []byte) any {
+// handleConsumer executes a request about a consumer.
+func (s *Server) handleConsumer(what, streamName, name string, data []byte) any {
 	st, c := s.streams[streamName], s.consumer(streamName, name)
 	switch {
 	case st == nil:
-		return consumerAnswer{Error: errNoStream}
+		return consumerResponse{Error: errNoStream}
 	case what == "CREATE":
 		ask := decode[consumerRequest](data)
 		switch {
 		case c == nil && ask.Action == "update":
-			return consumerAnswer{Error: &apiError{400, 10149, "consumer does not exist"}}
+			return consumerResponse{Error: &apiError{400, 10149, "consumer does not exist"}}
 		case c == nil:
-			c = s.makeConsumer(st, name, ask.Config)
+			c = s.newConsumer(st, name, ask.Config)
 		case ask.Action == "create" && !sameConsumer(c.config, ask.Config):
-			return consumerAnswer{Error: &apiError{400, 10148, "consumer already exists"}}
+			return consumerResponse{Error: &apiError{400, 10148, "consumer already exists"}}
 		case ask.Action != "create":
 			c.config.FilterSubject, c.config.FilterSubjects = ask.Config.FilterSubject, ask.Config.FilterSubjects
-			c.handOut()
+			c.dispatch()
 		}
 	case c == nil:
-		return consumerAnswer{Error: errNoConsumer}
+		return consumerResponse{Error: errNoConsumer}
 	case what == "DELETE":
 		c.end()
-		return answer{Success: true}
+		return response{Success: true}
 	case what != "INFO":
 		panic("fakenats: CONSUMER." + what)
 	}
-	return consumerAnswer{ConsumerInfo: c.info()}
+	return consumerResponse{ConsumerInfo: c.info()}
 }
 
 // sameConsumer reports whether two configurations are the same, as far as the journal varies
@@ -95,7 +95,7 @@ func sameConsumer(have, want jetstream.ConsumerConfig) bool {
 	return slices.Equal(have.FilterSubjects, want.FilterSubjects) && have.OptStartSeq == want.OptStartSeq && have.AckWait == want.AckWait
 }
 
-func (s *Server) makeConsumer(st *stream, name string, config jetstream.ConsumerConfig) *consumer {
+func (s *Server) newConsumer(st *stream, name string, config jetstream.ConsumerConfig) *consumer {
 	s.made++
 	c := &consumer{
 		server: s, stream: st, name: name, alias: cmp.Or(config.Durable, fmt.Sprint("#", s.made)), config: config,
@@ -123,7 +123,7 @@ func (s *Server) makeConsumer(st *stream, name string, config jetstream.Consumer
 func (c *consumer) info() *jetstream.ConsumerInfo {
 	return &jetstream.ConsumerInfo{
 		Stream: c.stream.config.Name, Name: c.name, Created: c.created, Config: c.config,
-		Delivered: jetstream.SequenceInfo{Consumer: c.handed, Stream: c.reached}, AckFloor: jetstream.SequenceInfo{Stream: c.floor},
+		Delivered: jetstream.SequenceInfo{Consumer: c.delivered, Stream: c.reached}, AckFloor: jetstream.SequenceInfo{Stream: c.floor},
 		NumAckPending: len(c.pending), NumWaiting: len(c.waiting), NumPending: c.behind(), TimeStamp: time.Now(),
 	}
 }
@@ -191,15 +191,15 @@ func (s *Server) pull(r *Request, streamName, name string) {
 	}
 	c.active = time.Now()
 	c.waiting = append(c.waiting, &p)
-	c.handOut()
+	c.dispatch()
 	if p.NoWait && p.Expires == 0 && p.Batch > 0 {
 		c.waiting = c.waiting[:len(c.waiting)-1]
 		s.deliver(p.inbox, p.inbox, "", headers(" 404 No Messages"), nil)
 	}
 }
 
-// handOut delivers messages while there are requests.
-func (c *consumer) handOut() {
+// dispatch delivers messages while there are requests.
+func (c *consumer) dispatch() {
 	for len(c.waiting) > 0 {
 		p := c.waiting[0]
 		m, d := c.nextMessage()
@@ -249,7 +249,7 @@ func (c *consumer) nextMessage() (*message, *delivery) {
 func (c *consumer) send(p *pullRequest, m *message, d *delivery) bool {
 	again := *d
 	again.times++
-	again.consumerSeq = c.handed + 1
+	again.consumerSeq = c.delivered + 1
 	before := c.next
 	c.next = max(c.next, m.seq+1)
 	reply := fmt.Sprintf("$JS.ACK.%s.%s.%d.%d.%d.%d.%d", c.stream.config.Name, c.name, again.times, m.seq, again.consumerSeq, m.at.UnixNano(), c.behind())
@@ -274,7 +274,7 @@ func (c *consumer) send(p *pullRequest, m *message, d *delivery) bool {
 	}
 	p.full = size == p.MaxBytes
 	p.MaxBytes = max(0, p.MaxBytes-size)
-	c.handed, c.reached = c.handed+1, max(c.reached, m.seq)
+	c.delivered, c.reached = c.delivered+1, max(c.reached, m.seq)
 	if c.config.AckPolicy == jetstream.AckExplicitPolicy {
 		again.again = time.Now().Add(c.config.AckWait)
 		c.pending[m.seq] = &again
@@ -312,17 +312,17 @@ func (s *Server) acknowledge(r *Request, words []string) {
 		_ = json.Unmarshal([]byte(strings.TrimPrefix(text, "-NAK")), &nak) // the delay is optional
 		d.again = time.Now().Add(nak.Delay)
 	default:
-		panic("fakenats: an acknowledgement " + text)
+		panic("fakenats: unknown acknowledgement " + text)
 	}
 	if r.reply != "" {
 		s.deliver(r.reply, r.reply, "", nil, nil)
 	}
-	c.handOut()
+	c.dispatch()
 }
 
 // tick delivers due messages, and ends or confirms requests.
 func (c *consumer) tick(now time.Time) {
-	c.handOut()
+	c.dispatch()
 	c.waiting = slices.DeleteFunc(c.waiting, func(p *pullRequest) bool {
 		if p.until.IsZero() || p.until.After(now) {
 			return false
@@ -334,7 +334,7 @@ func (c *consumer) tick(now time.Time) {
 	for _, p := range c.waiting {
 		if p.Heartbeat > 0 && now.Sub(p.spoken) >= p.Heartbeat {
 			p.spoken = now
-			last := fmt.Sprint("Nats-Last-Consumer: ", c.handed)
+			last := fmt.Sprint("Nats-Last-Consumer: ", c.delivered)
 			c.server.deliver(p.inbox, p.inbox, "", headers(" 100 Idle Heartbeat", last), nil)
 		}
 	}

@@ -27,7 +27,7 @@ type side struct {
 
 // TestLikeRealServer sends the same random requests to a real server and to the fake, and
 // compares the responses. FAKE_SEED selects the requests; FAKE_STEPS is their number.
-func TestAsARealServer(t *testing.T) {
+func TestLikeRealServer(t *testing.T) {
 	t.Parallel()
 	seed, _ := strconv.ParseUint(os.Getenv("FAKE_SEED"), 10, 64)
 	steps, _ := strconv.Atoi(os.Getenv("FAKE_STEPS"))
@@ -243,7 +243,7 @@ func (s *side) end(random *rand.Rand, stream string, seq uint64) string {
 }
 
 // TestSchedulesAndTTLs checks that messages become due and expire.
-func TestTimesAreKept(t *testing.T) {
+func TestSchedulesAndTTLs(t *testing.T) {
 	fake := New(false)
 	s := newSide(t, fake)
 	at := func(d time.Duration) string { return "@at " + time.Now().Add(d).UTC().Format(time.RFC3339Nano) }
@@ -270,7 +270,7 @@ func TestTimesAreKept(t *testing.T) {
 }
 
 // TestBoundedPullsLikeRealServer requests messages with a limit in bytes.
-func TestBoundedPullsAsARealServer(t *testing.T) {
+func TestBoundedPullsLikeRealServer(t *testing.T) {
 	t.Parallel()
 	sides := newSides(t)
 	for _, maxBytes := range []int{50, 300, 400, 700, 1000, 1500} {

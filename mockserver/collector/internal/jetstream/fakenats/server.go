@@ -21,7 +21,7 @@ import (
 
 // A Server is an in-memory NATS server. Its methods are safe for concurrent use.
 type Server struct {
-	holds   bool       // requests wait for Let
+	manual  bool       // requests wait for Let
 	trouble chan error // receives the argument of Fail; never closed
 
 	mu      sync.Mutex // guards the fields below
@@ -35,9 +35,9 @@ type Server struct {
 	ordered int // the first ordered requests of held are sorted
 }
 
-// New returns a running server. If holds is set, requests wait for Let.
-func New(holds bool) *Server {
-	return &Server{holds: holds, trouble: make(chan error, 1), running: true, streams: map[string]*stream{}}
+// New returns a running server. If manual is set, requests wait for Let.
+func New(manual bool) *Server {
+	return &Server{manual: manual, trouble: make(chan error, 1), running: true, streams: map[string]*stream{}}
 }
 
 // Start starts the server again.
@@ -82,7 +82,7 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.running {
-		return nil, errors.New("the server does not run")
+		return nil, errors.New("the server is not running")
 	}
 	client, pipe := net.Pipe()
 	s.dialed++
@@ -192,7 +192,7 @@ func (c *conn) take(r io.Reader, words []string) error {
 		m.head, m.data = data[:head], data[head:total]
 		s.received(m)
 	default:
-		panic("fakenats: a client says " + words[0])
+		panic("fakenats: unknown command " + words[0])
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ type Fate int
 // Fates.
 const (
 	Done     Fate = iota // executed and answered
-	Lost                 // executed, but the answer is lost
+	Lost                 // executed, but the response is lost
 	Dropped              // neither executed nor answered
 	Repeated             // executed and answered twice
 )
@@ -262,7 +262,7 @@ func (s *Server) received(r *Request) {
 	if !s.running {
 		return
 	}
-	if s.holds {
+	if s.manual {
 		s.held = append(s.held, r)
 		return
 	}
@@ -373,7 +373,7 @@ func (s *Server) HandOutAgain() {
 			for _, d := range c.pending {
 				d.again = time.Time{}
 			}
-			c.handOut()
+			c.dispatch()
 		}
 	}
 }

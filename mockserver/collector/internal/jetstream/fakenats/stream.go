@@ -77,18 +77,18 @@ func (s *Server) publish(st *stream, r *Request) any {
 		}
 	}
 	get := func(name string) string { return m.header.Get(name) }
-	answer := pubAnswer{Stream: st.config.Name}
+	response := pubResponse{Stream: st.config.Name}
 	if id := get(nats.MsgIdHdr); id != "" && st.ids[id] != nil && m.at.Sub(st.ids[id].at) < st.config.Duplicates {
-		answer.Seq, answer.Duplicate = st.ids[id].seq, true
-		st.answered(r, answer.Seq)
-		return answer
+		response.Seq, response.Duplicate = st.ids[id].seq, true
+		st.answered(r, response.Seq)
+		return response
 	}
 	expected := func(name string, have uint64) bool {
 		want, err := strconv.ParseUint(get(name), 10, 64)
 		if err != nil || want == have {
 			return true
 		}
-		answer.Error = &apiError{400, 10071, fmt.Sprintf("wrong last sequence: %d", have)}
+		response.Error = &apiError{400, 10071, fmt.Sprintf("wrong last sequence: %d", have)}
 		return false
 	}
 	var before uint64
@@ -96,15 +96,15 @@ func (s *Server) publish(st *stream, r *Request) any {
 		before = have.seq
 	}
 	if !expected(nats.ExpectedLastSeqHdr, st.last) || !expected(nats.ExpectedLastSubjSeqHdr, before) {
-		return answer
+		return response
 	}
 	if s.full {
-		answer.Error = &apiError{503, 10023, "insufficient resources"}
-		return answer
+		response.Error = &apiError{503, 10023, "insufficient resources"}
+		return response
 	}
 	if max := st.config.MaxBytes; st.config.Discard == jetstream.DiscardNew && max > 0 && st.bytes()+m.size() > uint64(max) {
-		answer.Error = &apiError{503, 10077, "maximum bytes exceeded"}
-		return answer
+		response.Error = &apiError{503, 10077, "maximum bytes exceeded"}
+		return response
 	}
 	if ttl, err := time.ParseDuration(get(nats.MsgTTLHdr)); err == nil {
 		m.expires = m.at.Add(ttl)
@@ -116,9 +116,9 @@ func (s *Server) publish(st *stream, r *Request) any {
 	if id := get(nats.MsgIdHdr); id != "" {
 		st.ids[id] = m
 	}
-	answer.Seq = m.seq
+	response.Seq = m.seq
 	st.answered(r, m.seq)
-	return answer
+	return response
 }
 
 // answered notes that a message is acknowledged to its publisher, unless the response is
@@ -147,7 +147,7 @@ func (st *stream) store(m *message) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.consumers)) {
-		st.consumers[name].handOut()
+		st.consumers[name].dispatch()
 	}
 }
 

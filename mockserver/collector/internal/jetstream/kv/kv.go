@@ -77,7 +77,7 @@ func (b *bucket) Watch(ctx context.Context, key string) (<-chan struct{}, error)
 		defer cancel()
 		defer unlink()
 		defer close(changes)
-		for tell(ctx, watcher, changes) {
+		for forward(ctx, watcher, changes) {
 			// The client failed to recreate the watcher's consumer. Changes may have been
 			// missed, so report one.
 			for watcher, err = b.watch(ctx, key); err != nil; watcher, err = b.watch(ctx, key) {
@@ -100,7 +100,7 @@ func (b *bucket) watch(ctx context.Context, key string) (jetstream.KeyWatcher, e
 }
 
 // forward signals changes until ctx ends. It returns true if the watcher ends first.
-func tell(ctx context.Context, watcher jetstream.KeyWatcher, changes chan<- struct{}) bool {
+func forward(ctx context.Context, watcher jetstream.KeyWatcher, changes chan<- struct{}) bool {
 	for {
 		select {
 		case <-ctx.Done():
@@ -135,7 +135,7 @@ func (b *bucket) Put(ctx context.Context, key string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	return b.keep(revision)
+	return b.confirm(revision)
 }
 
 // Update implements state.Store.
@@ -160,7 +160,7 @@ func (b *bucket) Update(ctx context.Context, key string, value []byte, revision 
 	case err != nil:
 		return 0, fmt.Errorf("journal: %w", err)
 	}
-	return next, b.keep(next)
+	return next, b.confirm(next)
 }
 
 // Delete implements state.Store. It purges the messages: deleting keys would leave a marker
@@ -194,7 +194,7 @@ func (b *bucket) Keys(ctx context.Context, prefix string) ([]string, error) {
 }
 
 // confirm returns nil if a stored value is on the disk, and notes its revision.
-func (b *bucket) keep(revision uint64) error {
+func (b *bucket) confirm(revision uint64) error {
 	if err := b.ProveSynced(); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}

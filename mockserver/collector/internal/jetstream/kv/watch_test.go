@@ -16,7 +16,7 @@ import (
 
 // A watcher ends if the client cannot recreate its consumer. The bucket then starts another
 // one and reports a change.
-func TestAWatchOfABucketGoesOn(t *testing.T) {
+func TestWatchSurvivesBrokenWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := &brokenBucket{}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -42,9 +42,9 @@ func (q *Queue) ensure(ctx context.Context) error {
 	return q.ensureConsumer(ctx, record.StreamRetry, retry, covers)
 }
 
-// ensureCalls creates the CALLS consumer, or sets its filter to sources if do reports that
+// ensureCalls creates the CALLS consumer, or sets its filter to sources if suffice reports that
 // the current filter does not suffice.
-func (q *Queue) ensureCalls(ctx context.Context, sources []string, do func(have, want []string) bool) error {
+func (q *Queue) ensureCalls(ctx context.Context, sources []string, suffice func(have, want []string) bool) error {
 	c := q.consumer()
 	if c.Durable = q.consumerName(record.StreamCalls); q.currentOwnership() != nil {
 		// It reads all sources: it would miss earlier messages of a source added later.
@@ -52,7 +52,7 @@ func (q *Queue) ensureCalls(ctx context.Context, sources []string, do func(have,
 	}
 	c.FilterSubjects, c.DeliverPolicy = q.set.Names.CallSubjects(sources), jetstream.DeliverByStartSequencePolicy
 	q.set.account.With(q.name, func(b *ledger.Account) { c.OptStartSeq = b.Floor + 1 })
-	return q.ensureConsumer(ctx, record.StreamCalls, c, do)
+	return q.ensureConsumer(ctx, record.StreamCalls, c, suffice)
 }
 
 // ConnectSources adds sources to the filter of an attached destination's CALLS consumer.
@@ -76,8 +76,8 @@ func (set *Set) ConnectSources(ctx context.Context, destination string, sources 
 // CALLS consumer, so it does not miss messages that a previous owner has requested.
 func (q *Queue) consumerName(kind string) string {
 	name := q.set.Names.Consumer(q.name)
-	if h := q.currentOwnership(); h != nil && kind == record.StreamCalls {
-		name += "-" + h.name
+	if o := q.currentOwnership(); o != nil && kind == record.StreamCalls {
+		name += "-" + o.name
 	}
 	return name
 }
@@ -101,9 +101,9 @@ func (q *Queue) consumer() jetstream.ConsumerConfig {
 	return c
 }
 
-// ensureConsumer creates a consumer, or changes its filter if do reports that the current
+// ensureConsumer creates a consumer, or changes its filter if suffice reports that the current
 // filter does not suffice.
-func (q *Queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig, do func(have, want []string) bool) error {
+func (q *Queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig, suffice func(have, want []string) bool) error {
 	set := q.set
 	stream := set.Names.Stream(kind)
 	var err error
@@ -113,7 +113,7 @@ func (q *Queue) ensureConsumer(ctx context.Context, kind string, c jetstream.Con
 		switch {
 		case errors.Is(err, jetstream.ErrConsumerNotFound):
 			_, err = set.JS.CreateConsumer(ctx, stream, c)
-		case err == nil && !do(filters(have.CachedInfo().Config), c.FilterSubjects):
+		case err == nil && !suffice(filters(have.CachedInfo().Config), c.FilterSubjects):
 			changed := have.CachedInfo().Config
 			changed.FilterSubject, changed.FilterSubjects = "", c.FilterSubjects
 			_, err = set.JS.UpdateConsumer(ctx, stream, changed)

@@ -36,33 +36,33 @@ func (m handedOut) metadata() *jetstream.MsgMetadata {
 	return &jetstream.MsgMetadata{NumDelivered: 1, Sequence: jetstream.SequencePair{Stream: m.Sequence}}
 }
 
-// ComeInTurn receives a message of CALLS from the consumer.
-func (q *Queue) ComeInTurn(calls *jetstream.RawStreamMsg) {
+// ReceiveInTurn receives a message of CALLS from the consumer.
+func (q *Queue) ReceiveInTurn(calls *jetstream.RawStreamMsg) {
 	m := handedOut{RawStreamMsg: calls}
 	q.receiveCalls(context.Background(), m, m.metadata())
 }
 
-// ComeAhead receives a message of CALLS ahead of its turn.
-func (q *Queue) ComeAhead(calls *jetstream.RawStreamMsg, source string) error {
+// ReceiveAhead receives a message of CALLS ahead of its turn.
+func (q *Queue) ReceiveAhead(calls *jetstream.RawStreamMsg, source string) error {
 	return q.addOvertaking(calls, source)
 }
 
-// ComeAsRetry receives a message of RETRY.
-func (q *Queue) ComeAsRetry(retry *jetstream.RawStreamMsg) {
+// ReceiveRetry receives a message of RETRY.
+func (q *Queue) ReceiveRetry(retry *jetstream.RawStreamMsg) {
 	m := handedOut{RawStreamMsg: retry}
 	q.receiveRetry(context.Background(), m, m.metadata())
 }
 
 // EndWhile ends a lease while receive runs, and returns the number of items afterwards and
 // whether the outcome counted.
-func (q *Queue) EndWhile(l journal.Lease, r journal.Result, come func()) (items int, counted bool) {
+func (q *Queue) EndWhile(l journal.Lease, r journal.Result, receive func()) (items int, counted bool) {
 	leased := l.(*lease)
 	o, _, _ := leased.outcome(r)
 	came := make(chan struct{})
 	q.mu.Lock()
 	go func() {
 		defer close(came)
-		come()
+		receive()
 	}()
 	state := <-q.set.results.write(o, false) // receive waits for the lock
 	delete(q.items, leased.item.Ref)         // like drop

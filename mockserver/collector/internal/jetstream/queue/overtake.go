@@ -112,12 +112,12 @@ func (q *Queue) overtakeAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sources, err := q.sourcesBehind(ctx)
+	sources, err := q.sources(ctx)
 	if err != nil {
 		return err
 	}
-	for _, source := range q.absent(sources) {
-		if err := q.overtakeOne(ctx, source, after); err != nil {
+	for _, source := range q.nextSources(sources) {
+		if err := q.overtakeSource(ctx, source, after); err != nil {
 			return err
 		}
 	}
@@ -137,8 +137,8 @@ func (q *Queue) delivered(ctx context.Context) (uint64, error) {
 	return consumer.CachedInfo().Delivered.Stream, nil
 }
 
-// sourcesBehind returns the sources of the destination in order.
-func (q *Queue) sourcesBehind(ctx context.Context) (sources []string, err error) {
+// sources returns the sources of the destination in order.
+func (q *Queue) sources(ctx context.Context) (sources []string, err error) {
 	q.set.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() })
 	if len(sources) > 0 {
 		return sources, nil
@@ -159,9 +159,9 @@ func (q *Queue) sourcesBehind(ctx context.Context) (sources []string, err error)
 	return sources, nil
 }
 
-// absent returns the sources to check now: up to overtakeSources of those without messages
+// nextSources returns the sources to check now: up to overtakeSources of those without messages
 // in the queue, in turn.
-func (q *Queue) absent(sources []string) []string {
+func (q *Queue) nextSources(sources []string) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	here := map[string]bool{}
@@ -181,8 +181,8 @@ func (q *Queue) absent(sources []string) []string {
 	return sources
 }
 
-// overtakeOne adds the next messages of a source that come after a message.
-func (q *Queue) overtakeOne(ctx context.Context, source string, after uint64) error {
+// overtakeSource adds the next messages of a source that come after a message.
+func (q *Queue) overtakeSource(ctx context.Context, source string, after uint64) error {
 	subject := q.set.Names.Subject(record.KindCalls, record.Token(source))
 	for messages, bytes := 0, 0; messages < overtakeMessages && bytes < overtakeBytes; messages++ {
 		q.mu.Lock()

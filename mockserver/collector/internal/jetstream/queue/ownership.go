@@ -44,7 +44,7 @@ const (
 var errClaimExpired = errors.New("journal: the claim on the destination could not be renewed")
 
 // Hold implements journal.Reader.
-func (r *reader) Hold(ctx context.Context) (held context.Context, release func(), err error) {
+func (r *reader) Hold(ctx context.Context) (owned context.Context, release func(), err error) {
 	q := r.queue
 	if !q.set.Shared {
 		return context.Background(), func() {}, nil
@@ -52,21 +52,21 @@ func (r *reader) Hold(ctx context.Context) (held context.Context, release func()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(q.ctx, cancel)()
-	h := &ownership{queue: q, name: strconv.FormatUint(store.RandomNumber(), 16), renewing: make(chan struct{})}
-	h.ctx, h.cancel = context.WithCancelCause(q.set.Ctx)
-	if err := h.acquire(ctx); err != nil {
-		h.cancel(err)
+	o := &ownership{queue: q, name: strconv.FormatUint(store.RandomNumber(), 16), renewDone: make(chan struct{})}
+	o.ctx, o.cancel = context.WithCancelCause(q.set.Ctx)
+	if err := o.acquire(ctx); err != nil {
+		o.cancel(err)
 		return nil, nil, err
 	}
-	if !q.set.Work.Go(h.renew) {
+	if !q.set.Work.Go(o.renew) {
 		return nil, nil, journal.ErrClosed
 	}
-	if err := h.begin(ctx); err != nil {
-		h.release()
+	if err := o.begin(ctx); err != nil {
+		o.release()
 		return nil, nil, fmt.Errorf("journal: the order of the calls for %q: %w", q.name, err)
 	}
 	q.set.Log.Info("the calls of a destination are delivered in order by this collector", "destination", q.name)
-	return ownedContext{h.ctx, h}, h.release, nil
+	return ownedContext{o.ctx, o}, o.release, nil
 }
 
 // An ownedContext ends with the ownership. It also ends it if its time is over before the
@@ -90,32 +90,32 @@ func isOver(now, until time.Time) bool {
 	return !now.Before(until) || !now.Round(0).Before(until.Round(0))
 }
 
-func (h *ownership) subject() string {
-	return h.queue.set.Names.Subject("s", "order", record.Token(h.queue.name))
+func (o *ownership) subject() string {
+	return o.queue.set.Names.Subject("s", "order", record.Token(o.queue.name))
 }
 
 // acquire waits until the destination has no owner, and claims it.
-func (h *ownership) acquire(ctx context.Context) error {
-	changed, stop := h.queue.set.claims.wait(h.queue.set, h.subject())
+func (o *ownership) acquire(ctx context.Context) error {
+	changed, stop := o.queue.set.claims.wait(o.queue.set, o.subject())
 	defer stop()
 	var seen uint64
 	var since time.Time
-	m, err := h.loadClaim(ctx)
+	m, err := o.loadClaim(ctx)
 	for {
 		if err == nil {
 			if m.Sequence != seen {
 				seen, since = m.Sequence, time.Now()
 			}
-			if by := string(m.Data); by == "" || by == h.queue.claimant || time.Since(since) >= claimTTL {
-				h.claimSeq = m.Sequence
-				if err = h.storeClaim(ctx, h.queue.claimant); err == nil {
-					h.previous = m.Time
+			if by := string(m.Data); by == "" || by == o.queue.claimant || time.Since(since) >= claimTTL {
+				o.claimSeq = m.Sequence
+				if err = o.storeClaim(ctx, o.queue.claimant); err == nil {
+					o.previous = m.Time
 					return nil
 				}
 			}
 		}
 		if err != nil && ctx.Err() == nil && !store.IsWrongSequence(err) {
-			h.queue.set.Log.Debug("reading or storing the claim on a destination failed; retrying", "destination", h.queue.name, "error", err)
+			o.queue.set.Log.Debug("reading or storing the claim on a destination failed; retrying", "destination", o.queue.name, "error", err)
 		}
 		wait := time.Until(since.Add(claimTTL))
 		if err != nil {
@@ -126,11 +126,11 @@ func (h *ownership) acquire(ctx context.Context) error {
 		case m = <-changed:
 			err = nil
 		case <-timer.C:
-			m, err = h.loadClaim(ctx)
+			m, err = o.loadClaim(ctx)
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		if ctx.Err() != nil && h.queue.ctx.Err() != nil {
+		if ctx.Err() != nil && o.queue.ctx.Err() != nil {
 			return journal.ErrClosed
 		}
 		if ctx.Err() != nil {
@@ -140,11 +140,11 @@ func (h *ownership) acquire(ctx context.Context) error {
 }
 
 // loadClaim returns the stored claim, or an empty one if there is none.
-func (h *ownership) loadClaim(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+func (o *ownership) loadClaim(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.AskPatience)
 	defer cancel()
-	set := h.queue.set
-	m, err := set.JS.Last(ctx, set.Names.Stream(record.StreamState), h.subject())
+	set := o.queue.set
+	m, err := set.JS.Last(ctx, set.Names.Stream(record.StreamState), o.subject())
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return &jetstream.RawStreamMsg{Time: time.Now()}, nil
 	}
@@ -153,12 +153,12 @@ func (h *ownership) loadClaim(ctx context.Context) (*jetstream.RawStreamMsg, err
 
 // storeClaim replaces the claim if it has not changed, and extends the ownership from the
 // time before the request.
-func (h *ownership) storeClaim(ctx context.Context, by string) error {
+func (o *ownership) storeClaim(ctx context.Context, by string) error {
 	began := time.Now()
-	m := nats.NewMsg(h.subject())
+	m := nats.NewMsg(o.subject())
 	m.Data = []byte(by)
-	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(h.claimSeq, 10))
-	set := h.queue.set
+	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(o.claimSeq, 10))
+	set := o.queue.set
 	ctx, stop, err := set.While(ctx, 0)
 	if err != nil {
 		return err
@@ -168,90 +168,90 @@ func (h *ownership) storeClaim(ctx context.Context, by string) error {
 	if err != nil {
 		return err
 	}
-	h.claimSeq = claim
+	o.claimSeq = claim
 	until := began.Add(claimTTL - claimMargin)
-	h.expires.Store(&until)
-	if left := time.Until(until); h.expiry == nil {
-		h.expiry = time.AfterFunc(left, func() { h.cancel(errClaimExpired) })
+	o.expires.Store(&until)
+	if left := time.Until(until); o.expiry == nil {
+		o.expiry = time.AfterFunc(left, func() { o.cancel(errClaimExpired) })
 	} else {
-		h.expiry.Reset(left)
+		o.expiry.Reset(left)
 	}
 	return nil
 }
 
 // renew renews the claim until the ownership ends.
-func (h *ownership) renew() {
-	defer close(h.renewing)
-	for wait := claimRenewal; pause.For(h.ctx, wait) == nil; {
+func (o *ownership) renew() {
+	defer close(o.renewDone)
+	for wait := claimRenewal; pause.For(o.ctx, wait) == nil; {
 		began := time.Now()
-		err := h.replaceClaim(h.ctx, h.queue.claimant)
+		err := o.replaceClaim(o.ctx, o.queue.claimant)
 		if errors.Is(err, errTakenOver) {
-			h.cancel(errTakenOver)
+			o.cancel(errTakenOver)
 			break
 		}
 		if wait = claimRenewal - time.Since(began); err != nil {
 			wait = claimRetry
 		}
 	}
-	h.expiry.Stop()
-	if set := h.queue.set; set.Ctx.Err() == nil && !errors.Is(context.Cause(h.ctx), journal.ErrClosed) {
-		set.Log.Warn("this collector may no longer deliver in order; its calls in flight are canceled", "destination", h.queue.name, "error", context.Cause(h.ctx))
+	o.expiry.Stop()
+	if set := o.queue.set; set.Ctx.Err() == nil && !errors.Is(context.Cause(o.ctx), journal.ErrClosed) {
+		set.Log.Warn("this collector may no longer deliver in order; its calls in flight are canceled", "destination", o.queue.name, "error", context.Cause(o.ctx))
 	}
 }
 
 // replaceClaim is like storeClaim, but also succeeds after an unanswered try has stored the
 // claim. It returns errTakenOver if another process has claimed the destination.
-func (h *ownership) replaceClaim(ctx context.Context, by string) error {
-	err := h.storeClaim(ctx, by)
+func (o *ownership) replaceClaim(ctx context.Context, by string) error {
+	err := o.storeClaim(ctx, by)
 	if !store.IsWrongSequence(err) {
 		return err
 	}
-	m, err := h.loadClaim(ctx)
+	m, err := o.loadClaim(ctx)
 	if err != nil {
 		return err
 	}
-	if string(m.Data) != h.queue.claimant {
+	if string(m.Data) != o.queue.claimant {
 		return errTakenOver
 	}
-	h.claimSeq = m.Sequence
-	return h.storeClaim(ctx, by)
+	o.claimSeq = m.Sequence
+	return o.storeClaim(ctx, by)
 }
 
 // begin fences off previous owners, waits until the account has read the fence, and switches
 // the queue to this ownership.
-func (h *ownership) begin(ctx context.Context) error {
-	q := h.queue
+func (o *ownership) begin(ctx context.Context) error {
+	q := o.queue
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(h.ctx, cancel)()
+	defer context.AfterFunc(o.ctx, cancel)()
 	subject := q.set.Names.Subject("o", record.Token(q.name))
-	h.results = newResults(q.set.Store, q.set.account, &q.set.written, subject)
-	h.results.owned, h.results.loseOwnership = h.ctx, h.cancel
-	if err := h.results.fence(ctx); err != nil {
+	o.results = newResults(q.set.Store, q.set.account, &q.set.written, subject)
+	o.results.owned, o.results.loseOwnership = o.ctx, o.cancel
+	if err := o.results.fence(ctx); err != nil {
 		return err
 	}
-	if err := q.set.account.ReachedBoth(ctx, 0, h.results.last); err != nil {
+	if err := q.set.account.ReachedBoth(ctx, 0, o.results.last); err != nil {
 		return err
 	}
-	if !q.set.Work.Go(h.results.run) {
+	if !q.set.Work.Go(o.results.run) {
 		return journal.ErrClosed
 	}
-	q.switchTo(h)
-	q.set.Work.Go(h.settlePredecessors)
+	q.switchTo(o)
+	q.set.Work.Go(o.settlePredecessors)
 	return nil
 }
 
 // settlePredecessors settles the outcomes of previous owners, which may have died before
 // they did. Without an order, redelivered messages trigger that. The owner's new consumer
 // delivers each message for the first time or not at all.
-func (h *ownership) settlePredecessors() {
-	set := h.queue.set
+func (o *ownership) settlePredecessors() {
+	set := o.queue.set
 	for {
-		err := set.settler.SettleSince(set.Ctx, h.queue.name, h.previous)
+		err := set.settler.SettleSince(set.Ctx, o.queue.name, o.previous)
 		if err == nil || set.Ctx.Err() != nil {
 			return
 		}
-		set.Log.Warn("settling the outcomes of another collector failed; retrying", "destination", h.queue.name, "error", err)
+		set.Log.Warn("settling the outcomes of another collector failed; retrying", "destination", o.queue.name, "error", err)
 		if pause.For(set.Ctx, time.Second) != nil {
 			return
 		}
@@ -259,27 +259,27 @@ func (h *ownership) settlePredecessors() {
 }
 
 // release ends the ownership. Its leases must have ended.
-func (h *ownership) release() {
-	h.cancel(journal.ErrClosed)
-	<-h.renewing
-	if h.results != nil {
-		h.results.stop(errTakenOver)
+func (o *ownership) release() {
+	o.cancel(journal.ErrClosed)
+	<-o.renewDone
+	if o.results != nil {
+		o.results.stop(errTakenOver)
 	}
-	q := h.queue
+	q := o.queue
 	q.switchTo(nil)
 	ctx, cancel := context.WithTimeout(q.set.Ctx, store.AskPatience)
 	defer cancel()
-	if err := h.replaceClaim(ctx, ""); err != nil && !errors.Is(err, errTakenOver) && ctx.Err() == nil {
-		q.set.Log.Debug("others are not read that they may deliver in order; they find out", "destination", q.name, "error", err)
+	if err := o.replaceClaim(ctx, ""); err != nil && !errors.Is(err, errTakenOver) && ctx.Err() == nil {
+		q.set.Log.Debug("releasing the claim on a destination failed; it will expire", "destination", q.name, "error", err)
 	}
-	h.expiry.Stop()
+	o.expiry.Stop()
 }
 
-// switchTo restarts the queue with the messages of an ownership or, if h is nil, with the
+// switchTo restarts the queue with the messages of an ownership or, if o is nil, with the
 // messages that all processes share.
-func (q *Queue) switchTo(h *ownership) {
+func (q *Queue) switchTo(o *ownership) {
 	q.mu.Lock()
-	q.ownership = h
+	q.ownership = o
 	naks := q.removeIdle(func(*item) bool { return true })
 	clear(q.items)
 	clear(q.parked)

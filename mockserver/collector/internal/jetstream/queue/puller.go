@@ -39,12 +39,12 @@ func newPuller(q *Queue, kind string, wanted func() int, handle func(context.Con
 func (p *puller) run() {
 	missed := false
 	for {
-		made, err := p.session(missed)
+		hadConsumer, err := p.session(missed)
 		if p.queue.ctx.Err() != nil {
 			return
 		}
 		p.queue.set.Log.Debug("requesting messages failed; retrying", "destination", p.queue.name, "stream", p.kind, "error", err)
-		missed = missed || made
+		missed = missed || hadConsumer
 		if pause.For(p.queue.ctx, repairPause) != nil {
 			return
 		}
@@ -52,7 +52,7 @@ func (p *puller) run() {
 }
 
 // session requests messages on the current connection. It reports whether it had a consumer.
-func (p *puller) session(missed bool) (made bool, err error) {
+func (p *puller) session(missed bool) (hadConsumer bool, err error) {
 	p.queue.mu.Lock()
 	ctx, cancel := context.WithCancel(p.queue.phase)
 	p.alone = !p.queue.set.Shared || p.queue.ownership != nil && p.kind == record.StreamCalls
@@ -72,12 +72,12 @@ func (p *puller) session(missed bool) (made bool, err error) {
 }
 
 // consumer returns the consumer. It creates the consumer if it is missing, and replaces it
-// if another is wanted.
-func (p *puller) consumer(ctx context.Context, another bool) (store.Consumer, error) {
+// if replace is set.
+func (p *puller) consumer(ctx context.Context, replace bool) (store.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.AskPatience)
 	defer cancel()
 	js, stream, name := p.queue.set.JS, p.queue.set.Names.Stream(p.kind), p.queue.consumerName(p.kind)
-	if another {
+	if replace {
 		if err := js.DeleteConsumer(ctx, stream, name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return nil, err
 		}

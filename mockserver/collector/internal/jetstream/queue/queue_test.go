@@ -32,13 +32,13 @@ func oneMessage(ctx context.Context, t *testing.T, n int) (*jetstream.Journal, *
 }
 
 // A message may be delivered again, in the same way or another, while its attempt ends.
-func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
-	for name, come := range map[string]func(t *testing.T, q *queue.Queue, calls, retry *natsjetstream.RawStreamMsg){
-		"in its turn": func(_ *testing.T, q *queue.Queue, calls, _ *natsjetstream.RawStreamMsg) { q.ComeInTurn(calls) },
+func TestEndedAttemptIsNotLeasedAgain(t *testing.T) {
+	for name, receive := range map[string]func(t *testing.T, q *queue.Queue, calls, retry *natsjetstream.RawStreamMsg){
+		"in its turn": func(_ *testing.T, q *queue.Queue, calls, _ *natsjetstream.RawStreamMsg) { q.ReceiveInTurn(calls) },
 		"ahead of others": func(t *testing.T, q *queue.Queue, calls, _ *natsjetstream.RawStreamMsg) {
-			assert.NoError(t, q.ComeAhead(calls, "web"))
+			assert.NoError(t, q.ReceiveAhead(calls, "web"))
 		},
-		"for a retry": func(_ *testing.T, q *queue.Queue, _, retry *natsjetstream.RawStreamMsg) { q.ComeAsRetry(retry) },
+		"for a retry": func(_ *testing.T, q *queue.Queue, _, retry *natsjetstream.RawStreamMsg) { q.ReceiveRetry(retry) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -58,15 +58,15 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 				require.NoError(t, err)
 			}
 			delivered := journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}
-			items, counted := q.EndWhile(next, delivered, func() { come(t, q, calls, again) })
+			items, counted := q.EndWhile(next, delivered, func() { receive(t, q, calls, again) })
 			assert.True(t, counted)
-			assert.Zero(t, items, "what is to be done")
+			assert.Zero(t, items, "items left")
 		})
 	}
 }
 
 // A replay may arrive while the reader takes entries in any order.
-func TestAReplayThatCameBeforeTheOrderHasItsPlace(t *testing.T) {
+func TestReplayReceivedBeforeOrderingIsOrdered(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	j, q, r := oneMessage(ctx, t, 1)
@@ -78,7 +78,7 @@ func TestAReplayThatCameBeforeTheOrderHasItsPlace(t *testing.T) {
 	require.NoError(t, j.Replay(ctx, "crm", replayed, nil, tracking.StateDelivered))
 	retry, err := j.JS.Last(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject("due", record.Token("crm"), "*"))
 	require.NoError(t, err)
-	q.ComeAsRetry(retry)
+	q.ReceiveRetry(retry)
 	for _, want := range []string{"n-0", replayed[0].ID} {
 		next, err := r.Next(ctx, journal.Want{InOrder: true})
 		require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestAReplayThatCameBeforeTheOrderHasItsPlace(t *testing.T) {
 
 // A part that was returned just now is still wanted. The message stays with all its parts,
 // because the server would redeliver them together.
-func TestAMessageIsGivenBackWhole(t *testing.T) {
+func TestMessageIsReturnedWithAllParts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, q, r := oneMessage(ctx, t, record.PartCalls+1)
@@ -105,7 +105,7 @@ func TestAMessageIsGivenBackWhole(t *testing.T) {
 }
 
 // A replay of the failed calls must include all calls that the account counts as failed.
-func TestWhatCountsAsFailedIsListed(t *testing.T) {
+func TestFailedWaitsForStoredCalls(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	j, q, r := oneMessage(ctx, t, 1)
@@ -126,7 +126,7 @@ func TestWhatCountsAsFailedIsListed(t *testing.T) {
 	}
 	soon, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()
-	require.ErrorIs(t, list(soon), context.DeadlineExceeded, "a list without what has failed")
+	require.ErrorIs(t, list(soon), context.DeadlineExceeded, "lists the failed calls before they are stored")
 	close(may)
 	require.NoError(t, <-ended)
 	require.NoError(t, list(ctx))

@@ -116,15 +116,15 @@ func (r *reader) wait(ctx context.Context, want *journal.Want, wake <-chan struc
 // lease reads the calls of an item. It returns nil if they cannot be read now, or if the
 // attempt has already ended.
 func (q *Queue) lease(it *item) *lease {
-	if q.isTried(it) {
+	if q.hasEnded(it) {
 		if err := q.settleEnded(it); err != nil {
 			q.set.Log.Warn("settling an outcome failed; retrying", "destination", q.name, "error", err)
 		}
 		return nil
 	}
 	l := &lease{queue: q, item: it, results: q.set.results}
-	if h := q.currentOwnership(); h != nil {
-		l.results = h.results
+	if o := q.currentOwnership(); o != nil {
+		l.results = o.results
 	}
 	s, err := q.bodies(it)
 	switch {
@@ -158,9 +158,9 @@ func (q *Queue) entry(it *item, s storedCalls) journal.Entry {
 	return e
 }
 
-// isTried reports whether the attempt has ended in the account. Calls that wait here may
+// hasEnded reports whether the attempt has ended in the account. Calls that wait here may
 // have failed because they expired.
-func (q *Queue) isTried(it *item) (tried bool) {
+func (q *Queue) hasEnded(it *item) (tried bool) {
 	q.set.account.With(q.name, func(b *ledger.Account) {
 		tried = b.Attached == q.attached && b.Tried(it.Ref, it.Attempt)
 	})

@@ -171,15 +171,15 @@ func (r *results) storeGroup(group []*pendingResult) {
 		m.Data = binary.AppendUvarint(m.Data, uint64(len(one)))
 		m.Data = append(m.Data, one...)
 	}
-	read := make(chan []bool, 1)
-	r.account.Expect(id, read)
+	accounted := make(chan []bool, 1)
+	r.account.Expect(id, accounted)
 	defer r.account.Forget(id)
-	counted, err := r.counted(m, id, read)
+	counted, err := r.counted(m, id, accounted)
 	for err != nil && r.ctx.Err() == nil && !errors.Is(err, errTakenOver) {
 		// Keep trying: otherwise delivered calls would be delivered again.
 		s.Log.Debug("storing outcomes failed; retrying", "outcomes", len(group), "error", err)
 		if s.AwaitStore() == nil {
-			counted, err = r.counted(m, id, read)
+			counted, err = r.counted(m, id, accounted)
 		}
 	}
 	if errors.Is(err, errTakenOver) {
@@ -197,10 +197,10 @@ func (r *results) storeGroup(group []*pendingResult) {
 
 // counted stores a message and returns which of its outcomes count. It does not store the
 // message again if the account has read it, which can happen after a failed try.
-func (r *results) counted(m *nats.Msg, id record.WriteID, read <-chan []bool) ([]bool, error) {
+func (r *results) counted(m *nats.Msg, id record.WriteID, accounted <-chan []bool) ([]bool, error) {
 	s := r.store
 	select {
-	case counted := <-read:
+	case counted := <-accounted:
 		return counted, nil
 	default:
 	}
@@ -213,7 +213,7 @@ func (r *results) counted(m *nats.Msg, id record.WriteID, read <-chan []bool) ([
 	}
 	defer stop()
 	select {
-	case counted := <-read:
+	case counted := <-accounted:
 		return counted, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("journal: the account has not read the outcomes: %w", context.Cause(ctx))

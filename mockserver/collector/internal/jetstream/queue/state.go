@@ -90,16 +90,16 @@ type Queue struct {
 // An ownership is the period in which this process alone delivers the entries of a
 // destination, in order.
 type ownership struct {
-	queue    *Queue
-	name     string          // suffix of its consumer's name
-	ctx      context.Context // ends with the ownership
-	cancel   context.CancelCauseFunc
-	expires  atomic.Pointer[time.Time] // the end, unless the claim is renewed
-	expiry   *time.Timer               // cancels ctx at expires
-	claimSeq uint64                    // the claim's message of STATE; used by one goroutine at a time
-	previous time.Time                 // when the previous owner last renewed its claim
-	renewing chan struct{}
-	results  *results // writes the outcomes of its entries
+	queue     *Queue
+	name      string          // suffix of its consumer's name
+	ctx       context.Context // ends with the ownership
+	cancel    context.CancelCauseFunc
+	expires   atomic.Pointer[time.Time] // the end, unless the claim is renewed
+	expiry    *time.Timer               // cancels ctx at expires
+	claimSeq  uint64                    // the claim's message of STATE; used by one goroutine at a time
+	previous  time.Time                 // when the previous owner last renewed its claim
+	renewDone chan struct{}             // closed when renew returns
+	results   *results                  // writes the outcomes of its entries
 }
 
 // An attachment identifies a destination and when it was attached.

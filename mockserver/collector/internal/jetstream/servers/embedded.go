@@ -17,8 +17,8 @@ import (
 const (
 	// maxPayload limits the size of a message on an embedded server.
 	maxPayload = 8 << 20
-	// startPatience is the time limit for recovering the streams.
-	startPatience = 5 * time.Minute
+	// startTimeout is the time limit for recovering the streams.
+	startTimeout = 5 * time.Minute
 )
 
 // An Embedded is a NATS server in this process. It does not listen on the network. Clients
@@ -54,7 +54,7 @@ func (e *Embedded) Start() error {
 	}
 	s.SetLoggerV2(serverLog{e, e.begin()}, false, false, false)
 	s.Start()
-	if !s.ReadyForConnections(startPatience) || !s.JetStreamEnabled() {
+	if !s.ReadyForConnections(startTimeout) || !s.JetStreamEnabled() {
 		s.Shutdown()
 		s.WaitForShutdown()
 		e.mu.Lock()

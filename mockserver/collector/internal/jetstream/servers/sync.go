@@ -30,8 +30,8 @@ import (
 // cannot be queried are reported.
 
 const (
-	// serverPatience is the time limit for a server to report its settings.
-	serverPatience = 2 * time.Second
+	// serverTimeout is the time limit for a server to report its settings.
+	serverTimeout = 2 * time.Second
 	// serversPause is the silence after which all servers are assumed to have answered.
 	serversPause = 500 * time.Millisecond
 	// maxVarz limits the size of a server's report.
@@ -45,7 +45,7 @@ const (
 var ErrLazySync = errors.New("a server of the cluster acknowledges calls before they are on its disk")
 
 // ErrUnknownSync means that the servers of the cluster do not report when they sync.
-var ErrUnknownSync = errors.New("whether the servers of the cluster bring calls to the disk before they acknowledge them is not known")
+var ErrUnknownSync = errors.New("the servers of the cluster do not report whether they sync calls before they acknowledge them")
 
 // A State lists a cluster's servers, and its replicas that are missing or behind.
 type State struct {
@@ -135,11 +135,11 @@ func (v *varz) server() journal.Server {
 // Look returns the servers by name with their settings, and unhealthy replicas. It returns
 // an error if some servers could not be queried.
 func (c *Cluster) Look(ctx context.Context) (State, error) {
-	told, err := c.ask(ctx)
+	reports, err := c.query(ctx)
 	found := map[string]journal.Server{}
 	var bare []string // servers without JetStream
-	for i := range told {
-		switch v := &told[i]; {
+	for i := range reports {
+		switch v := &reports[i]; {
 		case v.Cluster.Name != c.NC.ConnectedClusterName():
 		case v.JetStream.Config == nil:
 			bare = append(bare, v.Name)
@@ -171,7 +171,7 @@ func (c *Cluster) Look(ctx context.Context) (State, error) {
 
 // query queries the servers through their monitoring addresses, or by a request if there are
 // none.
-func (c *Cluster) ask(ctx context.Context) ([]varz, error) {
+func (c *Cluster) query(ctx context.Context) ([]varz, error) {
 	if c.NATS.Monitor == "" {
 		return c.ping(ctx)
 	}
@@ -193,7 +193,7 @@ func (c *Cluster) ask(ctx context.Context) ([]varz, error) {
 }
 
 func (n *NATS) monitorClient() (*http.Client, error) {
-	client := &http.Client{Timeout: serverPatience}
+	client := &http.Client{Timeout: serverTimeout}
 	if n.CAFile == "" {
 		return client, nil
 	}
@@ -218,17 +218,17 @@ func readVarz(ctx context.Context, client *http.Client, address string) (v varz,
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return v, fmt.Errorf("journal: nats.monitor: %s answers %s", request.URL.Redacted(), answer.Status)
+		return v, fmt.Errorf("journal: nats.monitor: %s responded with %s", request.URL.Redacted(), answer.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxVarz)).Decode(&v); err != nil {
-		return v, fmt.Errorf("journal: nats.monitor: what %s answers cannot be read: %w", request.URL.Redacted(), err)
+		return v, fmt.Errorf("journal: nats.monitor: the response of %s cannot be read: %w", request.URL.Redacted(), err)
 	}
 	return v, nil
 }
 
 // ping queries all servers at once. Without permission there are no answers.
 func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
-	ctx, cancel := context.WithTimeout(ctx, serverPatience)
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	answers, err := c.NC.SubscribeSync(c.NC.NewInbox())
 	if err != nil {
@@ -260,7 +260,7 @@ func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
 // replicas.
 func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal.Replica) {
 	for _, name := range c.Streams {
-		limited, cancel := context.WithTimeout(ctx, serverPatience)
+		limited, cancel := context.WithTimeout(ctx, serverTimeout)
 		stream, err := c.JS.Stream(limited, name)
 		cancel()
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -322,8 +322,8 @@ func (c *Cluster) refuse(all []journal.Server) error {
 			return oldServer(s.Name, s.Version)
 		}
 		if s.Sync == journal.SyncLazy && !c.NATS.AcceptLazySync {
-			return fmt.Errorf("journal: %w: %s has sync_interval %s, and a power cut of several servers loses what they had not written. "+
-				"Write\n\n\tjetstream { sync_interval: always }\n\ninto its configuration and restart it, or start with --accept-lazy-sync, or nats.acceptLazySync, to go on as it is",
+			return fmt.Errorf("journal: %w: %s has sync_interval %s, so a power cut of several servers loses calls that they have not written. "+
+				"Set\n\n\tjetstream { sync_interval: always }\n\nin its configuration and restart it, or accept the risk with --accept-lazy-sync or nats.acceptLazySync",
 				ErrLazySync, s.Name, s.SyncInterval)
 		}
 	}
@@ -360,7 +360,7 @@ func (c *Cluster) Report(changed State, err error) {
 		}
 	}
 	if len(unknown) > 0 {
-		c.Log.Warn("whether servers of the cluster bring calls to the disk before they acknowledge them is not known; name their monitoring addresses in nats.monitor",
+		c.Log.Warn("servers of the cluster do not report whether they sync calls before they acknowledge them; set nats.monitor to their monitoring addresses",
 			"servers", unknown, "error", err)
 	}
 }

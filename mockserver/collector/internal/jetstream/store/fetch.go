@@ -96,20 +96,20 @@ type batch struct {
 	silence  time.Duration      // interval of these checks
 	single   func() error       // requests one message of any size
 
-	mu        sync.Mutex // guards the fields below
-	listening *time.Timer
-	unlink    func() bool // detaches the batch from its context
-	left      int         // messages still to be received
-	bytes     int         // size of the received messages
-	ended     bool
-	err       error
+	mu     sync.Mutex // guards the fields below
+	timer  *time.Timer
+	unlink func() bool // detaches the batch from its context
+	left   int         // messages still to be received
+	bytes  int         // size of the received messages
+	ended  bool
+	err    error
 }
 
 func newBatch(ctx context.Context, messages int, silence time.Duration) *batch {
 	b := &batch{messages: make(chan jetstream.Msg, messages), silence: silence, left: messages}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.listening = time.AfterFunc(silence, b.listen)
+	b.timer = time.AfterFunc(silence, b.checkSilence)
 	b.unlink = context.AfterFunc(ctx, func() { b.end(ctx.Err()) })
 	return b
 }
@@ -154,7 +154,7 @@ func (b *batch) full(unsent string) {
 	}
 	switch b.left -= n; {
 	case err != nil:
-		b.finish(fmt.Errorf("nats: a full batch with %q pending messages", unsent))
+		b.finish(fmt.Errorf("nats: a full batch reports %q pending messages", unsent))
 	case n == cap(b.messages):
 		b.left = 1
 		if err := b.single(); err != nil {
@@ -178,8 +178,8 @@ func (b *batch) take(m *nats.Msg) {
 	}
 }
 
-// listen ends the batch if the server has been silent for too long.
-func (b *batch) listen() {
+// checkSilence ends the batch if the server has been silent for too long.
+func (b *batch) checkSilence() {
 	if !b.heard.Swap(false) {
 		b.end(jetstream.ErrNoHeartbeat)
 		return
@@ -187,7 +187,7 @@ func (b *batch) listen() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.ended {
-		b.listening.Reset(b.silence)
+		b.timer.Reset(b.silence)
 	}
 }
 
@@ -204,7 +204,7 @@ func (b *batch) finish(err error) {
 		return
 	}
 	b.ended, b.err = true, err
-	b.listening.Stop()
+	b.timer.Stop()
 	b.unlink()
 	close(b.messages)
 }
@@ -235,7 +235,7 @@ func (m message) Metadata() (*jetstream.MsgMetadata, error) {
 		fields, domain = all[4:], all[2]
 	}
 	if n != len(all) && n != 9 || all[0] != "$JS" || all[1] != "ACK" {
-		return nil, fmt.Errorf("a message has the reply %q, which does not say where it is in its stream", m.Msg.Reply)
+		return nil, fmt.Errorf("a message has an unknown reply subject %q", m.Msg.Reply)
 	}
 	if domain == "_" {
 		domain = ""
@@ -244,7 +244,7 @@ func (m message) Metadata() (*jetstream.MsgMetadata, error) {
 	for i := range numbers {
 		var err error
 		if numbers[i], err = strconv.ParseUint(fields[2+i], 10, 64); err != nil {
-			return nil, fmt.Errorf("a message has the reply %q: %w", m.Msg.Reply, err)
+			return nil, fmt.Errorf("a message has an invalid reply subject %q: %w", m.Msg.Reply, err)
 		}
 	}
 	return &jetstream.MsgMetadata{

@@ -11,11 +11,11 @@ import (
 
 // health tracks whether the store can be written to.
 type health struct {
-	mu     sync.Mutex // guards the fields below
-	err    error      // the reason if it cannot be written to, or nil
-	ctx    context.Context
-	cancel context.CancelCauseFunc // ends ctx when it can no longer be written to
-	risen  chan struct{}           // created by Down; closed by Up
+	mu        sync.Mutex // guards the fields below
+	err       error      // the reason if it cannot be written to, or nil
+	ctx       context.Context
+	cancel    context.CancelCauseFunc // ends ctx when it can no longer be written to
+	recovered chan struct{}           // created by Down; closed by Up
 }
 
 // Writable returns a context that ends when the store can no longer be written to.
@@ -29,13 +29,13 @@ func (h *health) Writable() (context.Context, error) {
 func (h *health) await(ctx context.Context) {
 	for ctx.Err() == nil {
 		h.mu.Lock()
-		err, risen := h.err, h.risen
+		err, recovered := h.err, h.recovered
 		h.mu.Unlock()
 		if err == nil {
 			return
 		}
 		select {
-		case <-risen:
+		case <-recovered:
 		case <-ctx.Done():
 		}
 	}
@@ -50,9 +50,9 @@ func (h *health) Up() {
 	defer h.mu.Unlock()
 	h.err = nil
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
-	if h.risen != nil {
-		close(h.risen)
-		h.risen = nil
+	if h.recovered != nil {
+		close(h.recovered)
+		h.recovered = nil
 	}
 }
 
@@ -62,8 +62,8 @@ func (h *health) Down(cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.err = err
-	if h.risen == nil {
-		h.risen = make(chan struct{})
+	if h.recovered == nil {
+		h.recovered = make(chan struct{})
 	}
 	if h.cancel != nil {
 		h.cancel(err)

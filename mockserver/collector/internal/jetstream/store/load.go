@@ -54,5 +54,5 @@ func (r *Outcomes) Get(ctx context.Context, s *Store, seq uint64, destination st
 			return o, nil
 		}
 	}
-	return nil, fmt.Errorf("message %d of OUTCOMES says nothing about %q and message %d of CALLS", seq, destination, ref.Seq)
+	return nil, fmt.Errorf("message %d of OUTCOMES has no outcome of message %d of CALLS for %q", seq, ref.Seq, destination)
 }

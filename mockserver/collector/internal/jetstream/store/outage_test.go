@@ -30,8 +30,8 @@ func TestOutlast(t *testing.T) {
 	})
 }
 
-// TestOutlastHasItsLimit checks that repeated outages count together.
-func TestOutlastHasItsLimit(t *testing.T) {
+// TestOutlastTimeLimit checks that repeated outages count together.
+func TestOutlastTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, tries, readOnly := new(Store), 0, errors.New("read-only")
 		s.Status.Up()

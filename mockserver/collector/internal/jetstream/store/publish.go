@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// tryPatience is the time after which a cluster that has not answered receives the
+	// tryTimeout is the time after which a cluster that has not answered receives the
 	// message again, and PublishPatience the time limit for all tries.
-	tryPatience     = 1500 * time.Millisecond
+	tryTimeout      = 1500 * time.Millisecond
 	PublishPatience = 10 * time.Second
 	RequestPatience = 5 * time.Second
 	// ClusterAnswer is how long a sender waits for a cluster before it is asked to retry,
@@ -114,7 +114,7 @@ func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, err
 	try := ctx
 	if s.Shared {
 		var stop func()
-		try, stop = context.WithTimeout(ctx, tryPatience)
+		try, stop = context.WithTimeout(ctx, tryTimeout)
 		defer stop()
 	}
 	if len(m.Header) == 0 {

@@ -69,7 +69,7 @@ func (s *Store) AwaitStore() error {
 func (s *Store) Measure(ctx context.Context, kind string) (jetstream.StreamState, error) {
 	info, err := s.JS.Info(ctx, s.Names.Stream(kind))
 	if err != nil {
-		return jetstream.StreamState{}, fmt.Errorf("journal: measuring %s: %w", kind, err)
+		return jetstream.StreamState{}, fmt.Errorf("journal: reading the state of %s: %w", kind, err)
 	}
 	return info.State, nil
 }

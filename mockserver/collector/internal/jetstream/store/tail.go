@@ -52,7 +52,7 @@ type Tail struct {
 func (s *Store) Tail(kind string, next uint64, handle func(m jetstream.Msg, seq uint64) error) *Tail {
 	t := &Tail{
 		Selection: Selection{Stream: s.Names.Stream(kind), Batch: 1000},
-		Next:      next, store: s, heartbeat: 5 * time.Second, handle: handle, trouble: s.tellTrouble(kind),
+		Next:      next, store: s, heartbeat: 5 * time.Second, handle: handle, trouble: s.logTrouble(kind),
 	}
 	if s.Shared {
 		t.heartbeat = time.Second // detect sooner that the consumer's server has stopped
@@ -86,15 +86,15 @@ func (s *Store) TailOutcomes(next uint64, handle func(seq uint64, id record.Writ
 
 // logTrouble returns a function that logs why a tail cannot read. It logs a warning every
 // TellEvery, unless the store is known to be down.
-func (s *Store) tellTrouble(kind string) func(error, time.Duration) {
-	var told time.Duration
+func (s *Store) logTrouble(kind string) func(error, time.Duration) {
+	var logged time.Duration
 	return func(err error, since time.Duration) {
-		told = min(told, since) // since is less than before if it is a new problem
+		logged = min(logged, since) // since is less than before if it is a new problem
 		level := slog.LevelDebug
-		if _, down := s.Status.Writable(); down == nil && since-told >= TellEvery {
-			told, level = since, slog.LevelWarn
+		if _, down := s.Status.Writable(); down == nil && since-logged >= TellEvery {
+			logged, level = since, slog.LevelWarn
 		}
-		s.Log.Log(context.Background(), level, "a stream cannot be read; it is tried again", "stream", kind, "for", since.Round(time.Second), "error", err)
+		s.Log.Log(context.Background(), level, "reading a stream failed; retrying", "stream", kind, "for", since.Round(time.Second), "error", err)
 	}
 }
 
@@ -228,8 +228,8 @@ func (t *Tail) create(ctx context.Context, config jetstream.ConsumerConfig) (Con
 	// The cluster chooses a server with a copy of the stream at random.
 	if cluster := consumer.CachedInfo().Cluster; cluster == nil || cluster.Leader != t.Server {
 		_ = t.store.JS.DeleteConsumer(ctx, t.Stream, consumer.CachedInfo().Name)
-		if t.misses++; t.misses > mostMisses {
-			return nil, handlerError{fmt.Errorf("reading %s: %s does not hand it out", t.Stream, t.Server)}
+		if t.misses++; t.misses > maxMisses {
+			return nil, handlerError{fmt.Errorf("reading %s: %s does not deliver it", t.Stream, t.Server)}
 		}
 		return nil, errOtherServer
 	}
@@ -237,9 +237,9 @@ func (t *Tail) create(ctx context.Context, config jetstream.ConsumerConfig) (Con
 }
 
 // maxMisses limits how often a consumer may be created on the wrong server.
-const mostMisses = 100
+const maxMisses = 100
 
-var errOtherServer = errors.New("another server was chosen")
+var errOtherServer = errors.New("the consumer is on another server")
 
 // A reading is the state of one consumer.
 type reading struct {
@@ -295,7 +295,7 @@ func (r *reading) next(ctx context.Context) (jetstream.Msg, error) {
 		case m := <-r.messages:
 			return m, nil
 		case <-silent:
-			if err := r.stuck(ctx); err != nil {
+			if err := r.checkStall(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -309,11 +309,11 @@ func (r *reading) take(m jetstream.Msg) error {
 		return err
 	}
 	seq := meta.Sequence.Stream
-	if r.isHeld() {
+	if r.isPaused() {
 		return fmt.Errorf("reading %s: message %d may not be on the disk", r.Stream, seq)
 	}
 	if r.delivered++; meta.Sequence.Consumer != r.delivered {
-		return fmt.Errorf("reading %s: a message was missed", r.Stream)
+		return fmt.Errorf("reading %s: a message is missing", r.Stream)
 	}
 	if gap := (record.Span{First: r.Next, Last: seq - 1}); r.Whole != nil && gap.First <= gap.Last && !r.Whole(gap) {
 		return handlerError{record.Damaged("messages %d to %d of %s cannot be read", gap.First, gap.Last, r.Stream)}
@@ -331,7 +331,7 @@ func (r *reading) take(m jetstream.Msg) error {
 }
 
 // isPaused calls Paused once for all messages that have been received.
-func (r *reading) isHeld() bool {
+func (r *reading) isPaused() bool {
 	if r.Paused == nil {
 		return false
 	}
@@ -348,13 +348,13 @@ func (r *reading) isHeld() bool {
 
 // checkStall determines why a finite reading receives nothing more. It returns ErrEnough at
 // the end of the stream, and an error if the server cannot read the remaining messages.
-func (r *reading) stuck(ctx context.Context) error {
+func (r *reading) checkStall(ctx context.Context) error {
 	info, err := r.consumer.Info(ctx)
 	switch {
 	case err != nil:
 		return err
 	case info.NumPending == 0 && r.Next <= r.Must:
-		return fmt.Errorf("reading %s: the server has not come to message %d", r.Stream, r.Must)
+		return fmt.Errorf("reading %s: the server has not reached message %d", r.Stream, r.Must)
 	case info.NumPending == 0:
 		return ErrEnough
 	case info.Delivered.Consumer > r.delivered:

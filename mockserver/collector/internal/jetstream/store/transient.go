@@ -55,11 +55,11 @@ func isOneOf(err error, all []error) bool {
 const codeNoPeers = 10005
 
 const (
-	// clusterPatience is the time limit for all attempts, which are ClusterPause apart.
-	clusterPatience = 30 * time.Second
-	// attemptPatience is the time limit for one attempt of a few requests.
-	attemptPatience = 2 * RequestPatience
-	ClusterPause    = 250 * time.Millisecond
+	// clusterTimeout is the time limit for all attempts, which are ClusterPause apart.
+	clusterTimeout = 30 * time.Second
+	// attemptTimeout is the time limit for one attempt of a few requests.
+	attemptTimeout = 2 * RequestPatience
+	ClusterPause   = 250 * time.Millisecond
 )
 
 // Patiently retries an operation on a cluster while it fails for a transient reason. Each
@@ -69,13 +69,13 @@ func (s *Store) Patiently(ctx context.Context, try func(context.Context) error) 
 		return try(ctx)
 	}
 	attempt := func() error {
-		ctx, cancel := context.WithTimeout(ctx, attemptPatience)
+		ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 		defer cancel()
 		return try(ctx)
 	}
 	for begin, tries := time.Now(), 1; ; tries++ {
 		err := attempt()
-		if err == nil || !IsTransient(err) || ctx.Err() != nil || time.Since(begin) > clusterPatience {
+		if err == nil || !IsTransient(err) || ctx.Err() != nil || time.Since(begin) > clusterTimeout {
 			return err
 		}
 		if tries == 1 {
