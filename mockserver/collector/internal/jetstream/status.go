@@ -146,7 +146,7 @@ func (j *Journal) awaitKept(ctx context.Context, destination string) error {
 		return err
 	}
 	defer stop()
-	err = j.queues.AwaitKept(storable, destination)
+	err = j.queues.AwaitFailedStored(storable, destination)
 	if err == nil && j.Shared {
 		err = j.settleLatest(storable, destination)
 	}
