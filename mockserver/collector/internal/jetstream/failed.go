@@ -86,13 +86,13 @@ func (j *Journal) marks(ctx context.Context, destination string) (map[string]rec
 	return marks, nil
 }
 
-// mostLooks is the number of attempts at an optimistic update.
-const mostLooks = 10
+// maxTries is the number of attempts at an optimistic update.
+const maxTries = 10
 
 // markReplayed removes calls from the list of failed calls. It is idempotent.
 func (j *Journal) markReplayed(ctx context.Context, destination string, refs []record.FailedRef) error {
 	for _, ref := range refs {
-		for looks := 1; ; looks++ {
+		for try := 1; ; try++ {
 			m, err := j.markMessage(ctx, destination, ref)
 			if err == nil {
 				_, err = j.Publish(ctx, m)
@@ -100,7 +100,7 @@ func (j *Journal) markReplayed(ctx context.Context, destination string, refs []r
 			if err == nil {
 				break
 			}
-			if !store.IsWrongSequence(err) || looks == mostLooks {
+			if !store.IsWrongSequence(err) || try == maxTries {
 				return err
 			}
 		}

@@ -25,7 +25,7 @@ import (
 func newDisk(t testing.TB) (image, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("a file system can be mounted by root only")
+		t.Skip("mounting a file system requires root")
 	}
 	for _, program := range []string{"mkfs.ext4", "mount", "losetup"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -42,7 +42,7 @@ func mount(t testing.TB, image string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-o", "loop,commit=300,errors=remount-ro", image, dir).CombinedOutput(); err != nil {
-		t.Skipf("a loop device cannot be mounted here: %s", out)
+		t.Skipf("cannot mount a loop device: %s", out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
 	return dir
@@ -66,7 +66,7 @@ func (p *process) cutAfter(t testing.TB, d time.Duration, image string) (after s
 		_ = p.cmd.Process.Signal(syscall.SIGSTOP)
 		for deadline := time.Now().Add(patience); !standsStill(p.cmd.Process.Pid); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Error("the child does not stand still")
+				t.Error("the child does not stop")
 				break
 			}
 		}

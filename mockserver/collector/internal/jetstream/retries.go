@@ -80,7 +80,7 @@ func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) er
 		return !record.IsParked(r.Due)
 	}))
 	if missing > 0 {
-		j.Log.Info("retries that were not on the disk were made again", "retries", missing)
+		j.Log.Info("restored missing retries", "retries", missing)
 	}
 	return err
 }
@@ -101,9 +101,9 @@ func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, 
 	return len(missing), j.restoreEach(ctx, missing)
 }
 
-// hastenRetries makes retries due now if the clock has stepped back since they were
+// rescheduleAhead makes retries due now if the clock has stepped back since they were
 // scheduled. The server would otherwise delay them by the size of the step.
-func (j *Journal) hastenRetries(ctx context.Context) error {
+func (j *Journal) rescheduleAhead(ctx context.Context) error {
 	now := time.Now()
 	ahead := j.waitingRetries(j.ledger.Destinations(), func(_ record.Ref, r ledger.Waiting) bool {
 		return record.IsAhead(r.Decided, now) && !record.IsParked(r.Due)
@@ -122,7 +122,7 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 			}
 		})
 	}
-	j.Log.Warn("the clock has stepped back; what was to be tried again later is due now", "retries", len(ahead))
+	j.Log.Warn("the clock has stepped back; scheduled retries are due now", "retries", len(ahead))
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
 	var read store.Outcomes
 	for _, w := range all {
 		if err := j.RestoreRetry(ctx, w.destination, w.ref, w.retry, &read); err != nil {
-			return fmt.Errorf("journal: making a retry for %q again: %w", w.destination, err)
+			return fmt.Errorf("journal: restoring a retry for %q: %w", w.destination, err)
 		}
 	}
 	return nil
@@ -162,7 +162,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 				return err
 			}
 			if restored {
-				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", w.ref.Seq, "attempt", w.retry.Attempt)
+				j.Log.Warn("restored a missing retry", "destination", name, "message", w.ref.Seq, "attempt", w.retry.Attempt)
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func (j *Journal) Settle(o *record.Outcome, given []tracking.Call, traces tracec
 	}
 	if len(given) > 0 && j.concerns(o) {
 		if err := j.keepFailed(ctx, o, given, traces); err != nil {
-			return fmt.Errorf("keeping failed calls: %w", err)
+			return fmt.Errorf("storing failed calls: %w", err)
 		}
 	}
 	return nil
@@ -100,26 +100,26 @@ const (
 	settleMost  = time.Minute
 )
 
-// settleEarlier completes the work of previous processes.
-func (j *Journal) settleEarlier() {
-	tried := sync.OnceFunc(func() { close(j.left.tried) })
+// settlePredecessors completes the work of previous processes.
+func (j *Journal) settlePredecessors() {
+	tried := sync.OnceFunc(func() { close(j.previous.tried) })
 	defer tried()
-	if j.untilDone(j.settleLists, tried) {
-		close(j.left.settled)
-		j.untilDone(j.settleRetries, tried)
+	if j.retryUntilDone(j.settleLists, tried) {
+		close(j.previous.settled)
+		j.retryUntilDone(j.settleRetries, tried)
 	}
 }
 
-// untilDone repeats try until it succeeds (true) or the journal is closed (false). It calls
+// retryUntilDone repeats try until it succeeds (true) or the journal is closed (false). It calls
 // failed after each failure. During an outage it waits for the store.
-func (j *Journal) untilDone(try func(context.Context) error, failed func()) bool {
+func (j *Journal) retryUntilDone(try func(context.Context) error, failed func()) bool {
 	for wait := settlePause; ; {
 		err := try(j.Ctx)
 		if err == nil || j.Ctx.Err() != nil {
 			return err == nil
 		}
 		failed()
-		j.Log.Warn("what an earlier process left undone could not be done; it is tried again", "error", err)
+		j.Log.Warn("completing the work of the previous process failed; will retry", "error", err)
 		if _, down := j.Status.Writable(); down != nil {
 			err = j.AwaitStore()
 		} else {
@@ -141,7 +141,7 @@ func (j *Journal) settleLists(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(j.left.causes) > 0 {
+	if len(j.previous.causes) > 0 {
 		since = time.Unix(0, 0) // any message of FAILED may be missing
 	}
 	if err := j.settleOutcomes(ctx, since, func(*record.Outcome) bool { return true }); err != nil {
@@ -181,7 +181,7 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 	if err := j.restoreRetries(ctx, j.ledger.Destinations()...); err != nil {
 		return err
 	}
-	return j.hastenRetries(ctx)
+	return j.rescheduleAhead(ctx)
 }
 
 // settleOutcomes stores the failed calls of matching outcomes that are not stored yet.
@@ -253,7 +253,7 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		return err
 	}
 	since := failed.LastTime.Add(-unsettled)
-	if len(j.left.causes) > 0 {
+	if len(j.previous.causes) > 0 {
 		since = time.Unix(0, 0)
 	}
 	var unfailed []uint64

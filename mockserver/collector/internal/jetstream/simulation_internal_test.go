@@ -128,7 +128,7 @@ func (s *simulation) run() {
 		case n < 28:
 			s.closeInOrder()
 		case n < 29:
-			s.decide("hand out again")
+			s.decide("redeliver")
 			s.server.HandOutAgain()
 		case n < 30:
 			s.refuse(!s.full)
@@ -185,7 +185,7 @@ func (s *simulation) step() {
 	if s.shared && !s.calm.Load() && s.random.IntN(40) == 0 {
 		fate = []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated}[s.random.IntN(3)]
 	}
-	s.decide("let %v: %v", r, fate)
+	s.decide("process %v: %v", r, fate)
 	s.server.Let(r, fate)
 }
 
@@ -307,7 +307,7 @@ func (s *simulation) crash() {
 	s.end()
 	for _, r := range s.server.Held() {
 		if s.random.IntN(2) == 0 {
-			s.decide("let %v: %v", r, fakenats.Lost)
+			s.decide("process %v: %v", r, fakenats.Lost)
 			s.server.Let(r, fakenats.Lost)
 		}
 	}
@@ -460,7 +460,7 @@ func (s *simulation) settle() {
 		}
 		s.step()
 		if time.Since(began) > 10*time.Minute {
-			s.t.Fatalf("not all is delivered: %v", s.ledgers())
+			s.t.Fatalf("undelivered calls: %v", s.ledgers())
 		}
 	}
 }

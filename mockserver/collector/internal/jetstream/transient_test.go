@@ -52,7 +52,7 @@ func mayPass(t *testing.T, j *jetstream.Journal) {
 }
 
 // Servers of a cluster see a new stream at different times.
-func TestWhatAClusterDoesNotHaveYetIsWaitedFor(t *testing.T) {
+func TestStartWaitsForNewStreams(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t, func(*server.Options) {})
 	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
@@ -68,7 +68,7 @@ func TestWhatAClusterDoesNotHaveYetIsWaitedFor(t *testing.T) {
 	mayPass(t, j)
 }
 
-func TestAConnectionThatIsMadeAgainIsWaitedFor(t *testing.T) {
+func TestStartWaitsForAReconnect(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t, func(*server.Options) {})
 	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
@@ -78,7 +78,7 @@ func TestAConnectionThatIsMadeAgainIsWaitedFor(t *testing.T) {
 	mayPass(t, j)
 }
 
-func TestAServerThatHangsUpIsWaitedFor(t *testing.T) {
+func TestStartWaitsForAServerThatHangsUp(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()

@@ -34,7 +34,7 @@ func anAccount() *Ledger {
 	return a
 }
 
-func TestAnAccountIsStoredWhole(t *testing.T) {
+func TestEncodeAndDecode(t *testing.T) {
 	a := anAccount()
 	b, err := Decode(a.Encode())
 	if err != nil {

@@ -31,7 +31,7 @@ func (a *Ledger) IsFinished() bool {
 // Finish advances all floors to a message up to which all calls are finished.
 func (a *Ledger) Finish(to uint64) {
 	for _, b := range a.Accounts {
-		b.rise(to)
+		b.advance(to)
 	}
 }
 

@@ -304,11 +304,11 @@ func (s *simulation) recount() {
 	}
 	for _, b := range r.Accounts {
 		b.Undelivered.All(func(_ record.Ref, calls int, at time.Time) bool {
-			b.IsPending(calls, at)
+			b.AddPending(calls, at)
 			return true
 		})
 		for _, w := range b.Waiting {
-			b.IsPending(int(w.Calls), time.UnixMilli(w.Accepted))
+			b.AddPending(int(w.Calls), time.UnixMilli(w.Accepted))
 		}
 	}
 	for _, v := range r.Compare() {
