@@ -303,7 +303,7 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 	defer cancel()
 	defer context.AfterFunc(up, cancel)()
 	if j.Shared {
-		if err := j.overtake(ctx, m); err != nil {
+		if err := j.flushLeader(ctx, m); err != nil {
 			return 0, err
 		}
 	}
@@ -321,9 +321,9 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 	return found, j.ProveSynced()
 }
 
-// overtake ensures that the leader of CALLS has processed all earlier messages: it sends
+// flushLeader ensures that the leader of CALLS has processed all earlier messages: it sends
 // a message with the same ID that the leader rejects.
-func (j *Journal) overtake(ctx context.Context, m *nats.Msg) error {
+func (j *Journal) flushLeader(ctx context.Context, m *nats.Msg) error {
 	probe := nats.NewMsg(m.Subject)
 	probe.Header.Set(nats.MsgIdHdr, m.Header.Get(nats.MsgIdHdr))
 	probe.Header.Set(nats.ExpectedLastSeqHdr, strconv.FormatUint(1<<62, 10))

@@ -118,11 +118,11 @@ const (
 	// A claim is renewed every claimEvery and expires after claimTTL.
 	claimEvery = 10 * time.Second
 	claimTTL   = time.Minute
-	// orphanAfter is the time without a claim after which a destination is detached:
-	// its retry window has then passed.
+	// orphanAfter is the longest time without a claim before a destination is detached: by
+	// then its retry window has passed.
 	orphanAfter = webhook.Window
-	// orphanPause is the longest pause between two checks; after a longer one
-	// (a suspended machine) the observation starts again.
+	// orphanPause is the longest pause between two checks. After a longer one (of a
+	// suspended machine) the observation starts again.
 	orphanPause = 10 * time.Minute
 )
 

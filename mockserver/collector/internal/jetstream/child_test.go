@@ -241,7 +241,7 @@ func (c *child) work(ctx context.Context, destination string, r journal.Reader) 
 // drain waits until nothing is pending. It fails if nothing ends for a while.
 func (c *child) drain(ctx context.Context, j *jetstream.Journal) error {
 	last, moved := int64(-1), time.Now()
-	for ; ; time.Sleep(20 * time.Millisecond) { // Ledger has no event to wait for
+	for ; ; time.Sleep(20 * time.Millisecond) { // Ledger has no event
 		ledgers, err := j.Ledger(ctx)
 		if err != nil {
 			return err

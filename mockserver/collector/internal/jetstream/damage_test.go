@@ -125,7 +125,7 @@ func TestDamagedStoreIsRejectedWithInstructions(t *testing.T) {
 					}
 				}
 				if damage.loss {
-					goesOn(t, dir)
+					checkUsable(t, dir)
 				}
 			})
 		}
@@ -173,8 +173,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// goesOn opens a damaged store with accepted loss and uses it.
-func goesOn(t *testing.T, dir string) {
+// checkUsable opens a damaged store with accepted loss and uses it.
+func checkUsable(t *testing.T, dir string) {
 	t.Helper()
 	j := open(t, jetstream.Options{Dir: dir, AcceptLoss: true})
 	attach(t, j, "d") // the attachment may be lost as well

@@ -40,10 +40,10 @@ func smallDisk(t testing.TB) string {
 
 // A trouble is a reversible disk failure.
 type trouble struct {
-	dir  string
-	make func()
-	mend func()
-	full bool // the disk is full
+	dir    string
+	make   func()
+	repair func()
+	full   bool // the disk is full
 }
 
 // fullDisk leaves space for a few batches.
@@ -55,7 +55,7 @@ func fullDisk(t *testing.T) trouble {
 		make: func() {
 			command(t, "sh", "-c", "dd if=/dev/zero of="+ballast+" bs=64k 2>/dev/null; truncate -s -256k "+ballast)
 		},
-		mend: func() { ok(t, os.Remove(ballast)) },
+		repair: func() { ok(t, os.Remove(ballast)) },
 	}
 }
 
@@ -72,7 +72,7 @@ func readOnlyDisk(t *testing.T) trouble {
 	return trouble{
 		dir:  dir,
 		make: func() { ok(t, os.WriteFile(trigger, []byte("1"), 0)) },
-		mend: func() {
+		repair: func() {
 			command(t, "umount", "-l", dir)
 			command(t, "cp", "--sparse=always", image, image+".2") // another device without the recorded error
 			command(t, "mount", "-o", "loop", image+".2", dir)
@@ -98,7 +98,7 @@ func TestDiskFailures(t *testing.T) {
 
 			disk.make()
 			refused(t, s, disk.full)
-			disk.mend()
+			disk.repair()
 			s.resume(t)
 			ok(t, j.Ready(within(t)))
 			work(t, r, int(ledgerOf(t, j, "d").Pending), delivered)
@@ -170,7 +170,7 @@ func TestFullDiskIsDrained(t *testing.T) {
 		t.Errorf("the disk is still full, and a call is answered with: %v", err)
 	}
 	verified(t, j, "d")
-	disk.mend()
+	disk.repair()
 	s.resume(t)
 	ok(t, j.Ready(within(t)))
 }
@@ -232,7 +232,7 @@ func TestNothingIsLeasedWhileStoreIsReadOnly(t *testing.T) {
 	}
 	given.Return()
 	workers.Go(work) // the others may be in progress until the disk recovers
-	disk.mend()
+	disk.repair()
 	workers.Wait()
 	for id, n := range leased {
 		if n > 1 {
@@ -289,7 +289,7 @@ func TestCallsAcceptedWhileDiskTurnsReadOnly(t *testing.T) {
 			disk.make()
 			readOnly.Store(true)
 			await(t, "not ready without a write", func() bool { return j.Ready(ctx) != nil })
-			disk.mend()
+			disk.repair()
 			await(t, "ready again", func() bool { return j.Ready(ctx) == nil })
 			await(t, "all delivered", func() bool { return ledgerOf(t, j, "d").Pending == 0 })
 			stop()

@@ -93,7 +93,7 @@ func (j *Journal) outcomeOf(l journal.Lease, r journal.Result) *record.Outcome {
 	return o
 }
 
-// FinishAhead is Finish before the clock steps back.
+// FinishAhead finishes a lease as before a backward step of the clock.
 func (j *Journal) FinishAhead(ctx context.Context, l journal.Lease, r journal.Result, step time.Duration) error {
 	o := j.outcomeOf(l, r)
 	o.Decided, o.Due = o.Decided.Add(step), o.Due.Add(step)

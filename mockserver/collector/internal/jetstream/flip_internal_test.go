@@ -53,7 +53,7 @@ func newSample(t *testing.T, ending string) *sample {
 	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	if ending == "unseen" {
-		s.storeNoSnapshots(j)
+		s.pauseSnapshots(j)
 	}
 	next := func(decide func(i int) tracking.State) {
 		l, err := r.Next(within(t), journal.Want{})
@@ -92,7 +92,7 @@ func newSample(t *testing.T, ending string) *sample {
 		replayed = nil // a replay stores a snapshot first
 	case "replaying":
 		require.NoError(t, j.snapshot(within(t), true))
-		s.storeNoSnapshots(j)
+		s.pauseSnapshots(j)
 		replayUnseen(t, j, replayed)
 	default:
 		require.NoError(t, j.Replay(within(t), "crm", replayed, nil, tracking.StateFailed))
@@ -125,8 +125,8 @@ func newSample(t *testing.T, ending string) *sample {
 	return s
 }
 
-// storeNoSnapshots postpones further snapshots.
-func (s *sample) storeNoSnapshots(j *Journal) {
+// pauseSnapshots postpones further snapshots.
+func (s *sample) pauseSnapshots(j *Journal) {
 	j.local.snapshots.mu.Lock()
 	defer j.local.snapshots.mu.Unlock()
 	j.local.snapshots.next = time.Now().Add(time.Hour)

@@ -39,7 +39,7 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 	})
 }
 
-// openOn opens a journal on given streams, without a server or directory of its own. With
+// openOn opens a journal on failed streams, without a server or directory of its own. With
 // Options.NATS it shares the streams with other journals.
 func openOn(ctx context.Context, o Options, in store.Publisher, streams store.Streams) (*Journal, error) {
 	o, err := o.withLimits()
@@ -105,7 +105,7 @@ func (j *Journal) begin(ctx context.Context) error {
 		j.Log.Warn("cannot store the time of unfinished work; will retry", "error", err)
 	}
 	j.queues.Begin(j.ledger)
-	j.attempts = attempts.New(j.Store, j.incoming.usage.isDiskFull)
+	j.attempts = attempts.New(j.Store, j.incoming.usage.diskFull.Load)
 	j.scrubber = audit.NewScrubber(j.Store, files, j.streamNames())
 	all := []func(){j.maintain, j.trimPeriodically, j.settlePredecessors}
 	if j.local != nil || j.Shared {
@@ -206,7 +206,7 @@ func (j *Journal) State(ctx context.Context) (state.Store, error) {
 }
 
 func (j *Journal) buckets() *kv.Buckets {
-	return kv.New(j.Store, j.noteValue, j.uncounted)
+	return kv.New(j.Store, j.noteValue, j.withoutCounts)
 }
 
 // noteValue records a bucket value in the recent file, but only if the server syncs every

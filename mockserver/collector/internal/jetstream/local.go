@@ -56,7 +56,7 @@ func (j *Journal) openServer() error {
 	j.local.ballast = datadir.NewBallast(j.options.Dir)
 	if err := j.local.ballast.Take(); datadir.IsDiskFull(err) {
 		j.Log.Warn("the disk is full: new calls are refused until there is space", "directory", j.options.Dir)
-		j.incoming.usage.setDiskFull(true)
+		j.incoming.usage.diskFull.Store(true)
 	} else if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (j *Journal) checkCanary() error {
 func (j *Journal) releaseBallast() {
 	if j.local.ballast.Drop() {
 		j.Log.Warn("the disk is full: new calls are refused until there is space; pending calls are delivered", "directory", j.options.Dir)
-		j.incoming.usage.setDiskFull(true)
+		j.incoming.usage.diskFull.Store(true)
 	}
 }
 
@@ -160,7 +160,7 @@ func (j *Journal) logNoSpace(cause error) {
 // reserveBallast reserves the ballast again when the disk has space, and then accepts calls.
 // Until then it triggers trimming.
 func (j *Journal) reserveBallast() {
-	if !j.incoming.usage.isDiskFull() {
+	if !j.incoming.usage.diskFull.Load() {
 		return
 	}
 	if err := j.local.ballast.Take(); err != nil {
@@ -168,7 +168,7 @@ func (j *Journal) reserveBallast() {
 		store.Poke(j.trimmer.soon)
 		return
 	}
-	j.incoming.usage.setDiskFull(false)
+	j.incoming.usage.diskFull.Store(false)
 	j.Log.Info("the disk has space again; new calls are accepted", "directory", j.options.Dir)
 }
 

@@ -113,8 +113,8 @@ func (j *Journal) watchCluster() {
 	}
 }
 
-// clusterSilence is the time without a response after which another server is tried. An
-// election may take longer; reconnecting does no harm then.
+// clusterSilence is the longest time without a response before watchCluster tries another
+// server. An election may take longer; reconnecting does no harm then.
 const clusterSilence = 5 * time.Second
 
 // renewLeases renews the leases of entries in progress. It has its own goroutine because

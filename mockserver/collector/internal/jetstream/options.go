@@ -35,7 +35,7 @@ type Options struct {
 	// "analytics".
 	Name string
 
-	// SyncInterval is the interval at which an embedded server syncs to disk. With zero it
+	// SyncInterval is the pause between an embedded server's syncs. With zero the server
 	// syncs before every response, and a power cut loses nothing. Otherwise a power cut
 	// loses up to the last interval of accepted calls, and Open accepts that loss. A kill of
 	// the process never loses calls. A cluster has its own setting.
@@ -52,7 +52,7 @@ type Options struct {
 	// MaxBytes bounds the compressed size of the stored calls. Append rejects calls beyond
 	// it. Defaults to 8 GiB.
 	MaxBytes int64
-	// Keep is the time for which finished calls are stored, for replays and to detect
+	// Keep is the storage time of finished calls, for replays and to detect
 	// duplicates. They are removed earlier when the journal is three quarters full. A call
 	// that is still pending after that time fails permanently. Defaults to 6 hours.
 	Keep time.Duration

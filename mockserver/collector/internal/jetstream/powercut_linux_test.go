@@ -64,7 +64,7 @@ func (p *process) cutAfter(t testing.TB, d time.Duration, image string) (after s
 		defer close(done)
 		time.Sleep(d) // the time of the cut is random
 		_ = p.cmd.Process.Signal(syscall.SIGSTOP)
-		for deadline := time.Now().Add(patience); !standsStill(p.cmd.Process.Pid); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(patience); !isStopped(p.cmd.Process.Pid); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Error("the child does not stop")
 				break
@@ -81,8 +81,8 @@ func (p *process) cutAfter(t testing.TB, d time.Duration, image string) (after s
 	return after
 }
 
-// standsStill reports whether no thread of a process is running or in a system call.
-func standsStill(pid int) bool {
+// isStopped reports whether no thread of a process is running or in a system call.
+func isStopped(pid int) bool {
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, file := range stats {
 		text, err := os.ReadFile(file)

@@ -146,10 +146,8 @@ type storedReplay struct {
 func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []tracking.Call, traces tracecontext.List) (storedReplay, error) {
 	now := time.Now()
 	c := record.Control{Name: l.destination, Source: calls[0].Source, From: uint8(l.from)}
-	bodies, ids := make([][]byte, len(calls)), make([]string, len(calls))
 	oldest := now
 	for i := range calls {
-		bodies[i], ids[i] = calls[i].Body, calls[i].ID
 		if at := calls[i].ReceivedAt; !at.IsZero() && at.Before(oldest) {
 			oldest = at
 		}
@@ -159,14 +157,8 @@ func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []track
 		}
 	}
 	c.Oldest = oldest.UnixMilli()
-	m := nats.NewMsg(j.replaySubject(l.destination))
-	m.Data = record.AppendSegment([]byte{record.CallsFormat}, bodies)
-	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(calls)))
-	m.Header.Set(record.HeaderIDs, string(record.AppendIDs(nil, ids)))
+	m := callsMessage(j.replaySubject(l.destination), calls, traces)
 	m.Header.Set(record.HeaderControl, c.Header())
-	if traced := record.TracesOf(traces); traced != "" {
-		m.Header.Set(record.HeaderTraces, traced)
-	}
 	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(l.last, 10))
 	record.SetTime(m.Header, now)
 	j.Identify(m)

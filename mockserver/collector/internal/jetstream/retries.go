@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// earliness is the time by which the server delivers a retry early; the process waits for
-// the rest. The server checks its schedules at most four times a second.
+// The server delivers a retry by earliness before its time; the process waits for the
+// rest. The server checks its schedules at most four times a second.
 const earliness = 600 * time.Millisecond
 
 func nextAttempt(o *record.Outcome) *record.Retry {
@@ -141,7 +141,7 @@ func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
 	return nil
 }
 
-// repairRetries publishes late retries that are missing in RETRY. Normally there are none.
+// repairRetries publishes late retries that are missing in RETRY, which should not happen.
 func (j *Journal) repairRetries(ctx context.Context) error {
 	const most = 100
 	overdue := time.Now().Add(-2 * unsettled).UnixNano()

@@ -24,24 +24,24 @@ import (
 // Settle applies a stored outcome: it schedules the next attempt and stores the failed
 // calls. It is idempotent.
 //
-// given are the calls that failed permanently, traces their traces.
-func (j *Journal) Settle(o *record.Outcome, given []tracking.Call, traces tracecontext.List) error {
+// failed are the calls that failed permanently, traces their traces.
+func (j *Journal) Settle(o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error {
 	ctx := j.Ctx
 	if len(o.Again) > 0 && !record.IsParked(o.Due.UnixNano()) {
 		if err := j.schedule(ctx, o.Destination, nextAttempt(o)); err != nil {
 			return fmt.Errorf("scheduling a retry: %w", err)
 		}
 	}
-	if len(given) > 0 && j.concerns(o) {
-		if err := j.keepFailed(ctx, o, given, traces); err != nil {
+	if len(failed) > 0 && j.isCurrent(o) {
+		if err := j.storeFailed(ctx, o, failed, traces); err != nil {
 			return fmt.Errorf("storing failed calls: %w", err)
 		}
 	}
 	return nil
 }
 
-// concerns reports whether the destination is still attached as in the outcome.
-func (j *Journal) concerns(o *record.Outcome) bool {
+// isCurrent reports whether the destination is still attached as in the outcome.
+func (j *Journal) isCurrent(o *record.Outcome) bool {
 	same := false
 	return j.ledger.With(o.Destination, func(b *ledger.Account) { same = b.Attached == o.Attached }) && same
 }
@@ -90,7 +90,7 @@ func (j *Journal) settleLatest(ctx context.Context, destination string) error {
 	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-store.PublishPatience), func(o *record.Outcome) bool { return o.Destination == destination })
 }
 
-// unsettledBefore returns the time from which stored outcomes may still be unapplied. Older
+// unsettledBefore returns the time of the oldest outcome that may not be applied yet. Older
 // ones were applied by their process, or by the process that got their message again.
 func unsettledBefore(t time.Time) time.Time { return t.Add(-3*queue.AckWait - unsettled) }
 
@@ -150,7 +150,7 @@ func (j *Journal) settleLists(ctx context.Context) error {
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject(), 0)
 }
 
-// unsettledSince returns the time from which outcomes may be unapplied. The time remains
+// unsettledSince returns the time of the oldest outcome that may not be applied. It remains
 // stored until all are applied, so a crash of this process does not shorten the range.
 func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
 	switch m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject()); {
@@ -217,7 +217,7 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	if _, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return err
 	}
-	if !j.concerns(o) {
+	if !j.isCurrent(o) {
 		return nil
 	}
 	m, bodies, err := j.LoadCalls(ctx, o.Ref.Seq)
@@ -227,7 +227,7 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	if err != nil {
 		return err
 	}
-	var given []tracking.Call
+	var failed []tracking.Call
 	var traces tracecontext.List
 	all := record.Traces(m.Traces, m.Calls)
 	for _, f := range o.Failed {
@@ -238,10 +238,10 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 		if err != nil {
 			return err
 		}
-		traces = traces.With(len(given), all.At(f.Place))
-		given = append(given, call)
+		traces = traces.With(len(failed), all.At(f.Place))
+		failed = append(failed, call)
 	}
-	return j.keepFailed(ctx, o, given, traces)
+	return j.storeFailed(ctx, o, failed, traces)
 }
 
 // dropUnfailed removes calls from FAILED that the ledger does not count as failed: their

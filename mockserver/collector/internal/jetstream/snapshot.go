@@ -97,9 +97,9 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	return nil
 }
 
-// uncounted stores a snapshot without numbers of values, before values are deleted, and
+// withoutCounts stores a snapshot without numbers of values, before values are deleted, and
 // blocks further snapshots until counted is called.
-func (j *Journal) uncounted(ctx context.Context) (counted func(), err error) {
+func (j *Journal) withoutCounts(ctx context.Context) (counted func(), err error) {
 	if j.local == nil {
 		return func() {}, nil
 	}

@@ -88,8 +88,7 @@ func (j *Journal) awaitRecovery(ctx context.Context, done <-chan struct{}) error
 	}
 }
 
-// unsettled is the time before the end of a process for which stored outcomes may not be
-// applied.
+// unsettled is the longest time between storing an outcome and applying it.
 const unsettled = time.Minute
 
 // previousRun are the state that a previous process left behind.
@@ -139,7 +138,7 @@ type snapshotStore struct {
 	mu     ioLock    // guards the fields below; held during a snapshot or a deletion of values
 	number uint64    // of the last snapshot
 	base   []byte    // encoded; nil if unknown
-	stored *progress // of the last snapshot; nil if there is no current one
+	stored *progress // position of the last snapshot; nil if it is outdated
 	next   time.Time
 }
 
@@ -204,10 +203,11 @@ type group struct {
 // A usage tracks the size of CALLS in bytes. It is measured periodically; in between, bytes
 // stored by this process are added.
 type usage struct {
+	diskFull atomic.Bool // the ballast is released
+
 	mu       sync.Mutex // guards the fields below
 	stored   int64
 	inFlight int64 // bytes being stored
-	diskFull bool  // the ballast is released
 }
 
 // begin reserves n bytes, or returns ErrFull or errDiskFull. The caller must call end.
@@ -239,7 +239,7 @@ func (u *usage) room(limit int64) error {
 
 // full is room with the lock held.
 func (u *usage) full(limit int64) error {
-	if u.diskFull {
+	if u.diskFull.Load() {
 		return errDiskFull
 	}
 	if used := u.stored + u.inFlight; used >= limit {
@@ -250,18 +250,6 @@ func (u *usage) full(limit int64) error {
 
 // errDiskFull rejects calls while the ballast is released.
 var errDiskFull = fmt.Errorf("journal: new calls are refused until the disk has space: %w", syscall.ENOSPC)
-
-func (u *usage) setDiskFull(full bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.diskFull = full
-}
-
-func (u *usage) isDiskFull() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.diskFull
-}
 
 func (u *usage) add(n int) {
 	u.mu.Lock()

@@ -191,7 +191,7 @@ func (j *Journal) recount(ctx context.Context, waits int) ([]journal.Verificatio
 	if err != nil {
 		return nil, err
 	}
-	claim, err := j.claimNow(ctx)
+	claim, err := j.currentClaim(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -199,9 +199,9 @@ func (j *Journal) recount(ctx context.Context, waits int) ([]journal.Verificatio
 	return v.Verify(ctx, base, claim)
 }
 
-// claimNow returns the ledger's current state. The acknowledged positions are read first:
+// currentClaim returns the ledger's current state. The acknowledged positions are read first:
 // their messages must then have outcomes that the ledger has read.
-func (j *Journal) claimNow(ctx context.Context) (*ledger.Claim, error) {
+func (j *Journal) currentClaim(ctx context.Context) (*ledger.Claim, error) {
 	acknowledged := map[string]uint64{}
 	for _, name := range j.ledger.Destinations() {
 		floor, err := j.ackFloor(ctx, name)
@@ -221,10 +221,11 @@ func (j *Journal) claimNow(ctx context.Context) (*ledger.Claim, error) {
 	if err := j.ledger.ReachedBoth(ctx, max(calls.LastSeq, j.seen.acked.Load()), outcomes.LastSeq); err != nil {
 		return nil, err
 	}
-	return j.ledger.Verified(acknowledged), nil
+	return j.ledger.Claim(acknowledged), nil
 }
 
-// ackFloor returns the position up to which a destination's messages are acknowledged.
+// ackFloor returns the last message of CALLS before the first unacknowledged one of a
+// destination.
 func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, error) {
 	consumer, err := j.JS.Consumer(ctx, j.Names.Stream(record.StreamCalls), j.Names.Consumer(destination))
 	if err != nil {

@@ -35,8 +35,8 @@ var steps = map[string]func(context.Context, *jetstream.Journal) error{
 	},
 }
 
-// mayPass checks that all errors of a start are transient.
-func mayPass(t *testing.T, j *jetstream.Journal) {
+// checkTransient checks that all errors of a start are transient.
+func checkTransient(t *testing.T, j *jetstream.Journal) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -65,7 +65,7 @@ func TestStartWaitsForNewStreams(t *testing.T) {
 	for name := range js.StreamNames(within(t)).Name() {
 		require.NoError(t, js.DeleteStream(within(t), name))
 	}
-	mayPass(t, j)
+	checkTransient(t, j)
 }
 
 func TestStartWaitsForAReconnect(t *testing.T) {
@@ -75,7 +75,7 @@ func TestStartWaitsForAReconnect(t *testing.T) {
 	attach(t, j, "crm")
 	s.Shutdown()
 	s.WaitForShutdown()
-	mayPass(t, j)
+	checkTransient(t, j)
 }
 
 func TestStartWaitsForAServerThatHangsUp(t *testing.T) {

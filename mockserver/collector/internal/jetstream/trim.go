@@ -127,7 +127,7 @@ func (j *Journal) wantedTrim(ctx context.Context, old uint64) (uint64, error) {
 		return 0, err
 	}
 	limit := float64(j.options.MaxBytes)
-	if j.incoming.usage.isDiskFull() {
+	if j.incoming.usage.diskFull.Load() {
 		return s.LastSeq, nil
 	}
 	wanted := old - 1

@@ -20,10 +20,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// someOfAll returns a journal with a destination and the messages 2 to 5 of CALLS, with 300 calls
+// mixedJournal returns a journal with a destination and the messages 2 to 5 of CALLS, with 300 calls
 // each. The first three have ended, except one call each that waits for a retry. The last one
 // is untried.
-func someOfAll(t *testing.T) *Journal {
+func mixedJournal(t *testing.T) *Journal {
 	t.Helper()
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func someOfAll(t *testing.T) *Journal {
 
 // A process may be killed before it has scheduled a retry. Verify waits until it is restored.
 func TestVerifyWaitsForRestoredRetries(t *testing.T) {
-	j := someOfAll(t)
+	j := mixedJournal(t)
 	require.NoError(t, j.JS.Purge(within(t), j.Names.Stream(record.StreamRetry), "", 0))
 	j.previous.tried = make(chan struct{})
 	soon, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -73,7 +73,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		do   func(*testing.T, *Journal)
-		want string // one of the problems; empty: none
+		want string // part of a problem, or "" if there is none
 	}{
 		"no difference": {func(*testing.T, *Journal) {}, ""},
 		"missing retry": {func(t *testing.T, j *Journal) {
@@ -119,7 +119,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := someOfAll(t)
+			j := mixedJournal(t)
 			test.do(t, j)
 			all, err := j.recount(within(t), 1)
 			require.NoError(t, err)
@@ -200,7 +200,7 @@ func BenchmarkVerify(b *testing.B) {
 }
 
 func TestEachRetry(t *testing.T) {
-	j := someOfAll(t)
+	j := mixedJournal(t)
 	var all []string
 	require.NoError(t, j.EachRetry(within(t), func(destination, number string) {
 		all = append(all, destination+" "+number)

@@ -74,7 +74,7 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	return t.Scan(ctx)
 }
 
-// read counts OUTCOMES. It reads CALLS concurrently, only as far as the outcomes refer to it.
+// read counts OUTCOMES. It reads CALLS concurrently, up to the calls of the current outcome.
 func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	calls := make(chan *record.Calls, 64)

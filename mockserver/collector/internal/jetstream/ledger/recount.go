@@ -36,8 +36,8 @@ type Claim struct {
 	Losses          *Ledger // contains only the known losses
 }
 
-// A triedTo is the position up to which all first attempts have ended: according to the
-// ledger, and according to the consumer, which continues after it.
+// A triedTo is the end of the ended first attempts in CALLS: the ledger's floor, and the
+// consumer's acknowledged position, which delivery continues after.
 type triedTo struct{ Floor, Acknowledged uint64 }
 
 // A Recounted is the recount of one destination.
@@ -88,8 +88,8 @@ func (b *Recounted) AddOpen(before *Account, m *record.Calls) {
 	}
 }
 
-// Verified returns the ledger's state as a claim.
-func (a *Ledger) Verified(acknowledged map[string]uint64) *Claim {
+// Claim returns the ledger's state as a claim.
+func (a *Ledger) Claim(acknowledged map[string]uint64) *Claim {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	ledgers, _ := a.ledgersNow()

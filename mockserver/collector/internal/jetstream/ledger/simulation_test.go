@@ -287,7 +287,7 @@ func (s *simulation) check() {
 func (s *simulation) recount() {
 	base, err := Decode(s.base)
 	require.NoError(s, err)
-	r := NewRecount(base, s.ledger.Verified(nil))
+	r := NewRecount(base, s.ledger.Claim(nil))
 	for i, m := range s.calls {
 		if uint64(i) >= base.Calls {
 			r.Accept(m)
