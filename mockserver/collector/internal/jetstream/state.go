@@ -91,7 +91,7 @@ func (j *Journal) awaitRecovery(ctx context.Context, done <-chan struct{}) error
 // unsettled is the longest time between storing an outcome and applying it.
 const unsettled = time.Minute
 
-// previousRun are the state that a previous process left behind.
+// A previousRun is the state that a previous process left behind.
 type previousRun struct {
 	clean    bool              // the journal was closed
 	snapshot *snapshot         // may be nil
