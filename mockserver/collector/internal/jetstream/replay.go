@@ -142,7 +142,7 @@ type storedReplay struct {
 	failed []record.FailedRef // the messages of FAILED with its calls
 }
 
-// storeReplay stores one message of calls, unless another replay was stored since the look.
+// storeReplay stores one message of calls, unless another replay was stored since prepareReplay.
 func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []tracking.Call, traces tracecontext.List) (storedReplay, error) {
 	now := time.Now()
 	c := record.Control{Name: l.destination, Source: calls[0].Source, From: uint8(l.from)}

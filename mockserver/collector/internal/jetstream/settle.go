@@ -90,8 +90,8 @@ func (j *Journal) settleLatest(ctx context.Context, destination string) error {
 	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-store.PublishPatience), func(o *record.Outcome) bool { return o.Destination == destination })
 }
 
-// unsettledBefore returns the time of the oldest outcome that may not be applied yet. Older
-// ones were applied by their process, or by the process that got their message again.
+// unsettledBefore returns a time before t. All outcomes stored earlier are applied: by their
+// process, or by the process that received their message again.
 func unsettledBefore(t time.Time) time.Time { return t.Add(-3*queue.AckWait - unsettled) }
 
 // settlePause and settleMost are the initial and the longest pause between attempts.
@@ -150,8 +150,8 @@ func (j *Journal) settleLists(ctx context.Context) error {
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject(), 0)
 }
 
-// unsettledSince returns the time of the oldest outcome that may not be applied. It remains
-// stored until all are applied, so a crash of this process does not shorten the range.
+// unsettledSince returns a time such that all earlier outcomes are applied. It remains stored
+// until later ones are applied as well, also by this process or its successor.
 func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
 	switch m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject()); {
 	case err == nil:
