@@ -67,7 +67,7 @@ func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func
 	return removeClean(f.Path)
 }
 
-// removeUnchecked removes the server's indexes of schedules and expiry times. They have no
+// removeUnchecked removes the server's indexes of schedules and expiry times. They lack a
 // checksum: a single flipped bit could keep a retry from ever being due. The server rebuilds
 // them from the messages.
 func (f *Files) removeUnchecked() error {
@@ -147,8 +147,8 @@ func metaChecksum(dir string, text []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// cleanFile contains the size of each block. It exists only after a clean stop. Then there
-// are no incomplete writes, and only the newest blocks are checked.
+// cleanFile contains the size of each block. It exists only after a clean stop. Then writes
+// are complete, and only the newest blocks are checked.
 const cleanFile = "journal.clean"
 
 // WriteClean records a clean stop.

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// pullExpires is the time after which the server ends a request for messages.
+	// pullExpires is how long the server keeps a request for messages.
 	pullExpires         = 10 * time.Second
 	pullExpiresEmbedded = 5 * time.Minute
 	// pullHeartbeat is the interval of the server's heartbeats for a request. If they stop,

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Renewal is the interval at which leases on messages are renewed.
+// Renewal is the interval between calls of Set.Renew.
 const Renewal = AckWait / 3
 
 // NewSet returns a set without queues. Call Begin before Open.

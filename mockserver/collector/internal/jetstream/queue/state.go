@@ -87,8 +87,8 @@ type Queue struct {
 	redelivered redeliveries
 }
 
-// An ownership is the period in which this process alone delivers the entries of a
-// destination, in order.
+// An ownership gives this process the exclusive right to deliver the entries of a
+// destination in order.
 type ownership struct {
 	queue     *Queue
 	name      string          // suffix of its consumer's name

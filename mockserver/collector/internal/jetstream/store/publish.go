@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// tryTimeout is the time after which a cluster that has not answered receives the
-	// message again, and PublishPatience the time limit for all tries.
+	// tryTimeout is the time limit for one try to publish a message on a cluster, and
+	// PublishPatience the time limit for all tries.
 	tryTimeout      = 1500 * time.Millisecond
 	PublishPatience = 10 * time.Second
 	RequestPatience = 5 * time.Second
-	// ClusterAnswer is how long a sender waits for a cluster before it is asked to retry,
-	// within two seconds. The message is still tried in the background.
+	// ClusterAnswer is how long a sender waits for a cluster. It must get a response within
+	// two seconds; the message is still tried in the background.
 	ClusterAnswer = 1750 * time.Millisecond
 	// AskPatience is the time limit for a server of a cluster if another one can answer
 	// instead.

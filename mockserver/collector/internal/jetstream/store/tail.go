@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// A Selection configures what a tail reads and which gaps count as corruption.
+// A Selection selects the messages of a tail, and the gaps that count as corruption.
 type Selection struct {
 	Stream      string
 	Server      string   // of a cluster, whose copy is read; empty: any
@@ -22,7 +22,7 @@ type Selection struct {
 	HeadersOnly bool
 	Since       time.Time // start time, if Tail.Next is 0
 	Batch       int       // messages per request
-	Must        uint64    // a message that a scan must reach; 0: none
+	Must        uint64    // a message that a scan must reach, or 0
 	// Whole, if not nil, reports whether a gap in the sequence numbers is expected. Any
 	// other gap is corruption. Subjects must be empty then.
 	Whole func(gap record.Span) bool
@@ -109,8 +109,8 @@ func (e handlerError) Unwrap() error { return e.error }
 // Follow reads until ctx ends or handle returns an error.
 func (t *Tail) Follow(ctx context.Context) error { return t.run(ctx, false) }
 
-// Scan reads the current messages of the stream, and perhaps some that are stored while it
-// reads.
+// Scan reads the current messages of the stream. It may include messages stored during the
+// scan.
 func (t *Tail) Scan(ctx context.Context) error {
 	if t.store.Shared {
 		if done, err := t.aim(ctx); done || err != nil {

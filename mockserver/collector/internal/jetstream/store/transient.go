@@ -17,7 +17,7 @@ import (
 )
 
 // IsTransient reports whether an operation on a cluster may succeed later: the servers do
-// not answer yet, are electing a leader, or do not know yet what was just created.
+// not answer yet, are electing a leader, or do not know a new stream or consumer yet.
 func IsTransient(err error) bool {
 	if isOneOf(err, lostConnection) || isOneOf(err, appearing) || isOneOf(err, unanswered) {
 		return true
