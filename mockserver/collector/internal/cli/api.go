@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -112,6 +113,32 @@ func ask[T any](ctx context.Context, c *client, method, path string, body any) (
 	return a, err
 }
 
+// A query is a request to the admin API whose response a command prints.
+type query struct {
+	method string // "" is GET
+	path   string
+	body   any
+	list   string // the field whose elements are the lines of jsonl; "" for the whole response
+}
+
+// show sends a query and prints the response: as data if the user asked for data, and with
+// text otherwise.
+func show[T any](ctx context.Context, c *client, out io.Writer, q query, text func(T) error) error {
+	a, err := ask[T](ctx, c, cmp.Or(q.method, http.MethodGet), q.path, q.body)
+	if err != nil {
+		return err
+	}
+	return printAnswer(c, out, a, q.list, text)
+}
+
+// printAnswer prints a response as show does.
+func printAnswer[T any](c *client, out io.Writer, a answer[T], list string, text func(T) error) error {
+	if c.output.data() {
+		return c.output.print(out, a.raw, list)
+	}
+	return text(a.read)
+}
+
 // request makes a request to the admin API.
 func (c *client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	return c.requestTo(ctx, method, "/api/v1"+path, body)
@@ -176,10 +203,7 @@ func (c *client) http() (*http.Client, error) {
 	if c.requester != nil {
 		return c.requester, nil
 	}
-	file := c.caFile
-	if file == "" {
-		file = os.Getenv("COLLECTOR_CA_FILE")
-	}
+	file := cmp.Or(c.caFile, os.Getenv("COLLECTOR_CA_FILE"))
 	if file == "" {
 		c.requester = http.DefaultClient
 		return c.requester, nil
@@ -192,20 +216,21 @@ func (c *client) http() (*http.Client, error) {
 	if !pool.AppendCertsFromPEM(authorities) {
 		return nil, fmt.Errorf("--ca-file %s holds no certificate: name a file in PEM form", file)
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	c.requester = &http.Client{Transport: transport}
+	c.requester = tlsClient(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
 	return c.requester, nil
+}
+
+func tlsClient(config *tls.Config) *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = config
+	return &http.Client{Transport: transport}
 }
 
 // base returns where the collector is, without a slash at its end.
 func (c *client) base() (string, error) {
-	base, from := c.url, "--url"
-	if base == "" {
-		base, from = os.Getenv("COLLECTOR_URL"), "COLLECTOR_URL"
-	}
-	if base == "" {
-		base = "http://" + config.DefaultListen
+	base, from := cmp.Or(c.url, os.Getenv("COLLECTOR_URL"), "http://"+config.DefaultListen), "--url"
+	if c.url == "" {
+		from = "COLLECTOR_URL"
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -418,12 +443,7 @@ type call struct {
 
 func (c *call) title() string { return c.Event + c.Name }
 
-func (c *call) user() string {
-	if c.UserID != "" {
-		return c.UserID
-	}
-	return c.AnonymousID
-}
+func (c *call) user() string { return cmp.Or(c.UserID, c.AnonymousID) }
 
 // states tells in a few words where the call stands.
 func (c *call) states() string {

@@ -140,22 +140,26 @@ func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) err
 	if c.output.data() {
 		q.Set("bodies", "true")
 	}
-	page, err := get[callPage](ctx, c, "/calls?"+q.Encode())
-	if err != nil {
-		return err
-	}
-	if c.output.data() {
-		return c.output.print(out, page.raw, "calls")
-	}
-	if len(page.read.Calls) == 0 {
-		fmt.Fprintln(out, "no calls")
-		return nil
-	}
-	return table(out, zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS", func(row func(...any)) {
-		for _, call := range page.read.Calls {
-			row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states())
-		}
+	return show(ctx, c, out, query{path: "/calls?" + q.Encode(), list: "calls"}, func(page callPage) error {
+		return table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS", func(row func(...any)) {
+			for _, call := range page.Calls {
+				row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states())
+			}
+		})
 	})
+}
+
+// rejections are rejected calls and refused requests.
+type rejections struct {
+	Calls []struct {
+		ReceivedAt                                              time.Time
+		Type, Title, UserID, AnonymousID, Source, Code, Message string
+	}
+	Requests []struct {
+		At                                  time.Time
+		Method, Path, Source, Code, Message string
+		Count                               int
+	}
 }
 
 // listRejected lists what was not taken.
@@ -164,44 +168,23 @@ func (c *client) listRejected(ctx context.Context, out io.Writer, q url.Values) 
 		return usagef("--destination and --state rejected: what was rejected never came to a destination")
 	}
 	q.Del("state")
-	list, err := get[struct {
-		Calls []struct {
-			ReceivedAt                                                    time.Time
-			Type, Title, UserID, AnonymousID, Source, Code, Message, Hint string
+	return show(ctx, c, out, query{path: "/rejections?" + q.Encode(), list: "calls"}, func(list rejections) error {
+		if len(list.Calls) > 0 || len(list.Requests) == 0 {
+			err := table(out, "no rejected calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,PROBLEM", func(row func(...any)) {
+				for _, r := range list.Calls {
+					row(second(r.ReceivedAt), r.Type, r.Title, cmp.Or(r.UserID, r.AnonymousID), r.Source, r.Code, r.Message)
+				}
+			})
+			if err != nil || len(list.Requests) == 0 {
+				return err
+			}
+			fmt.Fprintln(out)
 		}
-		Requests []struct {
-			At                                        time.Time
-			Method, Path, Source, Code, Message, Hint string
-			Count                                     int
-		}
-	}](ctx, c, "/rejections?"+q.Encode())
-	if err != nil {
-		return err
-	}
-	if c.output.data() {
-		return c.output.print(out, list.raw, "calls")
-	}
-	if len(list.read.Calls)+len(list.read.Requests) == 0 {
-		fmt.Fprintln(out, "nothing was rejected")
-		return nil
-	}
-	if len(list.read.Calls) > 0 {
-		err = table(out, zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,WHAT IS WRONG", func(row func(...any)) {
-			for _, r := range list.read.Calls {
-				row(second(r.ReceivedAt), r.Type, r.Title, cmp.Or(r.UserID, r.AnonymousID), r.Source, r.Code, r.Message)
+		return table(out, "", zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,PROBLEM", func(row func(...any)) {
+			for _, r := range list.Requests {
+				row(second(r.At), r.Method+" "+r.Path, r.Source, r.Count, r.Code, r.Message)
 			}
 		})
-	}
-	if err != nil || len(list.read.Requests) == 0 {
-		return err
-	}
-	if len(list.read.Calls) > 0 {
-		fmt.Fprintln(out)
-	}
-	return table(out, zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,WHAT IS WRONG", func(row func(...any)) {
-		for _, r := range list.read.Requests {
-			row(second(r.At), r.Method+" "+r.Path, r.Source, r.Count, r.Code, r.Message)
-		}
 	})
 }
 
@@ -276,7 +259,7 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 	if len(shown.Violations) > 0 {
 		fmt.Fprintln(out)
 	}
-	err = table(out, "", func(row func(...any)) {
+	err = table(out, "", "", func(row func(...any)) {
 		for _, d := range shown.Destinations {
 			row(d.Destination, d.State, d.Reason)
 		}
@@ -285,7 +268,7 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 		return err
 	}
 	fmt.Fprintln(out)
-	return table(out, "ATTEMPT,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
+	return table(out, "", "ATTEMPT,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
 		for _, a := range list.read.Attempts {
 			row(a.Number, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.status(), a.Verdict, a.URL, a.Error)
 		}
@@ -347,14 +330,13 @@ ends when no call of it is pending any more, and says what became of them.`,
 		if err != nil {
 			return err
 		}
-		if c.output.data() {
-			return c.output.print(cmd.OutOrStdout(), run.raw, "")
-		}
-		fmt.Fprintln(cmd.OutOrStdout(), run.read.text(wait))
-		if problem := run.read.Problem; problem != "" {
-			return fmt.Errorf("the replay has ended before its end: %s", plain(problem))
-		}
-		return nil
+		return printAnswer(&c, cmd.OutOrStdout(), run, "", func(r replay) error {
+			fmt.Fprintln(cmd.OutOrStdout(), r.text(wait))
+			if r.Problem != "" {
+				return fmt.Errorf("the replay stopped early: %s", plain(r.Problem))
+			}
+			return nil
+		})
 	}
 	return c.addTo(cmd)
 }
@@ -362,15 +344,11 @@ ends when no call of it is pending any more, and says what became of them.`,
 // countReplay says how many calls a replay would pick.
 func (c *client) countReplay(ctx context.Context, out io.Writer, destination string, q url.Values) error {
 	type counted struct{ Calls int }
-	found, err := ask[counted](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
-	if err != nil {
+	post := query{method: http.MethodPost, path: "/destinations/" + url.PathEscape(destination) + "/replay", body: selection(q, true)}
+	return show(ctx, c, out, post, func(found counted) error {
+		_, err := fmt.Fprintf(out, "%s to replay to %s\n", count(found.Calls, "call"), plain(destination))
 		return err
-	}
-	if c.output.data() {
-		return c.output.print(out, found.raw, "")
-	}
-	fmt.Fprintf(out, "%s to replay to %s\n", count(found.read.Calls, "call"), plain(destination))
-	return nil
+	})
 }
 
 // replay begins a replay, and shows how far it is until all calls are due again, or none of

@@ -270,7 +270,7 @@ func TestVerifyFailsWhereALedgerDoesNotHold(t *testing.T) {
 	out, errOut, code := run(t, "verify", "--url", liar.URL)
 	assert.Equal(t, 1, code)
 	assert.Contains(t, out, "DOES NOT HOLD: off by 1")
-	assert.Equal(t, "collector: the ledger does not hold\n", errOut)
+	assert.Equal(t, "collector: the ledger does not balance\n", errOut)
 }
 
 // written returns a file of its own with a text.

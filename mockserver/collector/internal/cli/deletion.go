@@ -68,7 +68,7 @@ func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 	if file == "" {
 		return users, nil
 	}
-	list, _, err := openList(in, file)
+	list, _, err := openFile(in, file)
 	if err != nil {
 		return nil, err
 	}
@@ -137,11 +137,7 @@ func (c *client) printDeletion(out io.Writer, a answer[users.Deletion]) error {
 	if d.LostUsers > 0 {
 		fmt.Fprintf(out, "%s lost through corruption of the state: send the whole list again under another ID\n", are(d.LostUsers, "user"))
 	}
-	if len(d.Targets) == 0 {
-		fmt.Fprintln(out, "no destination is enabled that would have to be notified")
-		return nil
-	}
-	return table(out, "SOURCE,DESTINATION,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
+	return table(out, "no enabled destination to notify", "SOURCE,DESTINATION,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
 		for _, t := range d.Targets {
 			row(t.Source, t.Destination, t.Pending, t.Delivered, t.Failed, t.Filtered)
 		}
@@ -175,22 +171,13 @@ one, and for each user what became of the notification to each destination.`,
 }
 
 func (c *client) listDeletions(ctx context.Context, out io.Writer) error {
-	list, err := get[struct{ Deletions []users.Deletion }](ctx, c, "/deletions")
-	if err != nil {
-		return err
-	}
-	if c.output.data() {
-		return c.output.print(out, list.raw, "deletions")
-	}
-	if len(list.read.Deletions) == 0 {
-		fmt.Fprintln(out, "no deletion requests")
-		return nil
-	}
-	return table(out, zoned("REQUESTED")+",ID,STATE,USERS,LOST,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
-		for _, d := range list.read.Deletions {
-			sums := d.Sums()
-			row(second(d.RequestedAt), d.ID, deletionState(d), d.Users, d.LostUsers, sums.Pending, sums.Delivered, sums.Failed, sums.Filtered)
-		}
+	return show(ctx, c, out, query{path: "/deletions", list: "deletions"}, func(list struct{ Deletions []users.Deletion }) error {
+		return table(out, "no deletion requests", zoned("REQUESTED")+",ID,STATE,USERS,LOST,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
+			for _, d := range list.Deletions {
+				sums := d.Sums()
+				row(second(d.RequestedAt), d.ID, deletionState(d), d.Users, d.LostUsers, sums.Pending, sums.Delivered, sums.Failed, sums.Filtered)
+			}
+		})
 	})
 }
 
@@ -214,7 +201,7 @@ func (c *client) showDeletion(ctx context.Context, out io.Writer, id string, q u
 		return err
 	}
 	fmt.Fprintln(out)
-	err = table(out, "USER,SOURCE,DESTINATION,STATE,ATTEMPTS,"+zoned("AT")+",REASON", func(row func(...any)) {
+	err = table(out, "", "USER,SOURCE,DESTINATION,STATE,ATTEMPTS,"+zoned("AT")+",REASON", func(row func(...any)) {
 		for _, o := range page.read.Outcomes {
 			row(o.UserID, o.Source, o.Destination, o.State, o.Attempt, second(o.At), o.Reason)
 		}

@@ -22,15 +22,12 @@ import (
 
 func newDestinations() *cobra.Command {
 	const short = "List, add, try and remove destinations"
-	cmd := &cobra.Command{
-		Use: "destinations", Aliases: []string{"destination"}, Short: short, Args: oneCommand,
+	return group(&cobra.Command{
+		Use: "destinations", Aliases: []string{"destination"}, Short: short,
 		Long: short + `. Those that the configuration of the collector names are
 changed there: they are listed and tried like the others.`,
 		Example: "  collector destinations list\n  collector destinations test crm",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newDestinationList(), newDestinationAdd(), newDestinationTest(), newDestinationRemove())
-	return cmd
+	}, newDestinationList(), newDestinationAdd(), newDestinationTest(), newDestinationRemove())
 }
 
 func newDestinationList() *cobra.Command {
@@ -41,21 +38,12 @@ func newDestinationList() *cobra.Command {
 		Example: "  collector destinations list\n  collector destinations list -o jsonl | jq -r .name",
 		Args:    noArgs,
 		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
-			list, err := get[struct{ Destinations []destination }](ctx, &c, "/destinations")
-			if err != nil {
-				return err
-			}
-			if c.output.data() {
-				return c.output.print(out, list.raw, "destinations")
-			}
-			if len(list.read.Destinations) == 0 {
-				fmt.Fprintln(out, "no destinations: add one with collector destinations add NAME URL")
-				return nil
-			}
-			return table(out, "NAME,STATE,PENDING,FAILED,SOURCES,WEBHOOKS", func(row func(...any)) {
-				for _, d := range list.read.Destinations {
-					row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.from(), strings.Join(d.urls(), ", "))
-				}
+			return show(ctx, &c, out, query{path: "/destinations", list: "destinations"}, func(list struct{ Destinations []destination }) error {
+				return table(out, "no destinations: add one with collector destinations add NAME URL", "NAME,STATE,PENDING,FAILED,SOURCES,WEBHOOKS", func(row func(...any)) {
+					for _, d := range list.Destinations {
+						row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.from(), strings.Join(d.urls(), ", "))
+					}
+				})
 			})
 		}),
 	})
@@ -128,15 +116,10 @@ said there, and in the admin API, which has every setting.`,
 			for _, u := range args[1:] {
 				a.Webhooks = append(a.Webhooks, endpoint{u, values})
 			}
-			made, err := ask[destination](ctx, &c, http.MethodPost, "/destinations", a)
-			if err != nil {
+			return show(ctx, &c, out, query{method: http.MethodPost, path: "/destinations", body: a}, func(made destination) error {
+				_, err := fmt.Fprintf(out, "Added %s. Test it with collector destinations test %s\n", plain(made.Name), copyas.Shell(plain(made.Name)))
 				return err
-			}
-			if c.output.data() {
-				return c.output.print(out, made.raw, "")
-			}
-			fmt.Fprintf(out, "%s is added: try it with collector destinations test %s\n", plain(made.read.Name), copyas.Shell(plain(made.read.Name)))
-			return nil
+			})
 		}),
 	}
 	flags := cmd.Flags()
@@ -178,7 +161,7 @@ up: it is no call of a sender's, counts nowhere and is not tried again.`,
 			if c.output.data() {
 				err = c.output.print(out, list.raw, "attempts")
 			} else {
-				err = table(out, "WEBHOOK,STATUS,TOOK,VERDICT,ANSWER", func(row func(...any)) {
+				err = table(out, "", "WEBHOOK,STATUS,TOOK,VERDICT,RESPONSE", func(row func(...any)) {
 					for _, a := range list.read.Attempts {
 						row(a.URL, a.status(), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, a.said())
 					}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -111,15 +110,12 @@ func (c *client) expect(cmd *cobra.Command, file string, within time.Duration) (
 
 // readExpectations reads a file; - is standard input.
 func readExpectations(in io.Reader, file string) (*yamldoc.Document, error) {
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, fmt.Errorf("--file: %w", err)
-		}
-		defer f.Close()
-		in = f
+	f, _, err := openFile(in, file)
+	if err != nil {
+		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(in, yamldoc.MaxBytes+1))
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, yamldoc.MaxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("--file: %w", err)
 	}

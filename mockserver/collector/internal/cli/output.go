@@ -38,13 +38,9 @@ func (o *output) addOutputTo(cmd *cobra.Command) {
 
 // Set implements pflag.Value.
 func (o *output) Set(value string) error {
-	for _, known := range outputs {
-		if value == known {
-			*o = output(value)
-			return nil
-		}
-	}
-	return usagef("--output is %q: use %s", value, strings.Join(outputs, ", "))
+	known, err := oneOf("output", outputs)(value)
+	*o = output(known)
+	return err
 }
 
 // Type implements pflag.Value.
@@ -106,14 +102,18 @@ func printLines(out io.Writer, data []byte, list string) error {
 	return nil
 }
 
-// table prints columns, whose names are divided by commas. On a terminal it is as wide as
-// that at most.
-func table(out io.Writer, columns string, print func(row func(cells ...any))) error {
+// table prints a table with comma-separated column names, at most as wide as the terminal.
+// Without rows, it prints the line none instead, unless that is empty.
+func table(out io.Writer, none, columns string, print func(row func(cells ...any))) error {
 	var t terminal.Table
 	if columns != "" {
 		t.Header = strings.Split(columns, ",")
 	}
 	print(t.Row)
+	if t.Empty() && none != "" {
+		_, err := fmt.Fprintln(out, none)
+		return err
+	}
 	cut, err := t.Write(out, terminal.Columns(out))
 	if err == nil && cut {
 		_, err = fmt.Fprintln(out, terminal.Faint.Paint("cut to the width of the terminal: --output jsonl prints all"))

@@ -15,7 +15,7 @@ import (
 )
 
 func newPlan() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "plan",
 		Short: "Make a tracking plan, hold calls against it, compare two, generate Go",
 		Long: `A tracking plan is a file, YAML or JSON, that says which calls a program makes and
@@ -27,11 +27,7 @@ Begin with what is sent today, and look it through:
 
   collector plan infer --collector > plan.yaml
   collector plan check plan.yaml --collector`,
-		Args: oneCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newPlanCheck(), newPlanInfer(), newPlanDiff(), newPlanGen())
-	return cmd
+	}, newPlanCheck(), newPlanInfer(), newPlanDiff(), newPlanGen())
 }
 
 func newPlanCheck() *cobra.Command {
@@ -243,12 +239,7 @@ ignore what they do not know, and senders not to send what was not planned.
 
 The exit code is 0, also if there are changes; with --fail-on 1 if some break those.`,
 		Example: `  collector plan diff main/plan.yaml plan.yaml --fail-on any`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return usagef("name two files, as in %s", cmd.UseLine())
-			}
-			return nil
-		},
+		Args:    exactly(2, "name two files, as in %s"),
 	}
 	form.addOutputTo(cmd)
 	cmd.Flags().StringVar(&failOn, "fail-on", "", "fail if a change breaks `whom`: senders, receivers or any")
@@ -309,12 +300,7 @@ In a Go file, for go generate, without an installed collector, once
 go get -tool github.com/seed-45eadc4a/analytics-go/plan/gen has put it into go.mod:
 
   //go:generate go run github.com/seed-45eadc4a/analytics-go/plan/gen -o events.go plan.yaml`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("name the file of a plan, as in %s", cmd.UseLine())
-			}
-			return nil
-		},
+		Args: onePlan,
 	}
 	cmd.Flags().StringVar(&packageName, "package", generate.Package, "the `name` of the package")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the `file` to write")

@@ -38,7 +38,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 
 // New returns the command with all that it has. Documents are made of it.
 func New() *cobra.Command {
-	root := &cobra.Command{
+	root := group(&cobra.Command{
 		Use:   "collector",
 		Short: "Take analytics calls, keep them, and forward them to webhooks",
 		Long: `Collector takes analytics calls over HTTP (identify, track, page, screen, group
@@ -60,11 +60,9 @@ For production, write a configuration and run it:
 The exit code is 0; 1 when a command failed, or what it was asked about does not
 hold; 2 when the command line is wrong.`,
 		Version:       version(),
-		Args:          oneCommand,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	})
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("collector {{.Version}}\n")
 	root.AddGroup(

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -97,13 +98,11 @@ destination has decided about it, and say what each did; it is an error where it
 
 JSON objects can also come from a file: --properties @properties.json`,
 		Example: "  " + kinds[1].example + "\n  " + kinds[1].example + " --wait 10s",
-		Args:    oneCommand,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, k := range kinds {
 		cmd.AddCommand(newSendKind(k))
 	}
-	return cmd
+	return group(cmd)
 }
 
 func newSendKind(k kind) *cobra.Command {
@@ -275,13 +274,7 @@ func checkCall(ctx context.Context, batch []byte) error {
 
 // key returns the write key.
 func (f *sendFlags) key() string {
-	if f.writeKey != "" {
-		return f.writeKey
-	}
-	if key := os.Getenv("COLLECTOR_WRITE_KEY"); key != "" {
-		return key
-	}
-	return "dev"
+	return cmp.Or(f.writeKey, os.Getenv("COLLECTOR_WRITE_KEY"), "dev")
 }
 
 // apiErrorOfTracking is what the tracking API said was wrong.
@@ -301,7 +294,7 @@ func apiErrorOfTracking(status int, data []byte) error {
 
 // await waits until every destination has decided about a call.
 func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
-	list, err := get[struct{ Destinations []receiver }](ctx, &f.client, "/destinations")
+	list, err := get[struct{ Destinations []destination }](ctx, &f.client, "/destinations")
 	if err != nil {
 		return err
 	}
@@ -339,20 +332,14 @@ func (c *call) failed() error {
 	return errors.Join(errs...)
 }
 
-// A receiver is a destination, and whose calls it gets.
-type receiver struct {
-	Name    string
-	Sources []string // none: all
-}
-
 // decided reports whether every destination that gets calls of this source has
 // decided about the call for good.
-func (c *call) decided(all []receiver) bool {
+func (c *call) decided(all []destination) bool {
 	decided := map[string]bool{}
 	for _, d := range c.Destinations {
 		decided[d.Destination] = d.State != "pending"
 	}
-	return !slices.ContainsFunc(all, func(d receiver) bool {
+	return !slices.ContainsFunc(all, func(d destination) bool {
 		return (len(d.Sources) == 0 || slices.Contains(d.Sources, c.Source)) && !decided[d.Name]
 	})
 }

@@ -74,7 +74,7 @@ whether it is up, how many calls it has before it, and since when the oldest wai
 			if len(list.read.Destinations) == 0 {
 				return nil
 			}
-			return table(out, "DESTINATION,STATE,PENDING,FAILED,DELIVERED,LOST,OLDEST PENDING", func(row func(...any)) {
+			return table(out, "", "DESTINATION,STATE,PENDING,FAILED,DELIVERED,LOST,OLDEST PENDING", func(row func(...any)) {
 				for _, d := range list.read.Destinations {
 					row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.Ledger.Delivered, d.Ledger.Lost, age(d.Ledger.OldestPending))
 				}
@@ -148,16 +148,12 @@ Failed calls are kept: see collector replay.`,
 		Args:    noArgs,
 		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
 			answer, err := get[proofs](ctx, &c, "/ledger?verify=true")
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case c.output.data():
-				err = c.output.print(out, answer.raw, "destinations")
-			default:
-				err = answer.read.print(out)
 			}
+			err = printAnswer(&c, out, answer, "destinations", func(p proofs) error { return p.print(out) })
 			if err == nil && !answer.read.Holds {
-				err = errors.New("the ledger does not hold")
+				err = errors.New("the ledger does not balance")
 			}
 			return err
 		}),
@@ -170,11 +166,7 @@ func (p *proofs) print(out io.Writer) error {
 			fmt.Fprintln(out, plain(l.String()))
 		}
 	}()
-	if len(p.Destinations) == 0 {
-		fmt.Fprintln(out, "there are no destinations")
-		return nil
-	}
-	err := table(out, "DESTINATION,ACCEPTED,DELIVERED,FAILED,FILTERED,PENDING,LOST,", func(row func(...any)) {
+	err := table(out, "no destinations", "DESTINATION,ACCEPTED,DELIVERED,FAILED,FILTERED,PENDING,LOST,", func(row func(...any)) {
 		for _, l := range p.Destinations {
 			row(l.Destination, l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost, l.verdict())
 		}
@@ -221,15 +213,11 @@ func newSwitch(verb, short, long, done string) *cobra.Command {
 		Args:              oneDestination,
 		ValidArgsFunction: c.destinationNames,
 		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
-			d, err := ask[destination](ctx, &c, http.MethodPost, "/destinations/"+url.PathEscape(args[0])+"/"+verb, nil)
-			if err != nil {
+			post := query{method: http.MethodPost, path: "/destinations/" + url.PathEscape(args[0]) + "/" + verb}
+			return show(ctx, &c, out, post, func(d destination) error {
+				_, err := fmt.Fprintf(out, "%s is %s, with %s pending\n", plain(d.Name), done, count(d.Ledger.Pending, "call"))
 				return err
-			}
-			if c.output.data() {
-				return c.output.print(out, d.raw, "")
-			}
-			fmt.Fprintf(out, "%s is %s, with %s pending\n", plain(d.read.Name), done, count(d.read.Ledger.Pending, "call"))
-			return nil
+			})
 		}),
 	})
 }

@@ -102,12 +102,7 @@ snake_case: lifetime_value. Otherwise it is as with collector audience sync.`,
 }
 
 func (k listKind) command() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: string(k.kind), Short: k.short, Long: k.short + ".", Args: oneCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(k.newSync(), k.newList(), k.newForget())
-	return cmd
+	return group(&cobra.Command{Use: string(k.kind), Short: k.short, Long: k.short + "."}, k.newSync(), k.newList(), k.newForget())
 }
 
 // syncFlags say which list goes where, and how.
@@ -135,7 +130,7 @@ func (k listKind) newSync() *cobra.Command {
 }
 
 func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
-	list, size, err := openList(cmd.InOrStdin(), f.file)
+	list, size, err := openFile(cmd.InOrStdin(), f.file)
 	if err != nil {
 		return err
 	}
@@ -149,16 +144,15 @@ func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 	if err != nil {
 		return err
 	}
-	if f.output.data() {
-		return f.output.print(cmd.OutOrStdout(), s.raw, "")
-	}
-	f.report(cmd.OutOrStdout(), k, name, s.read)
-	return nil
+	return printAnswer(&f.client, cmd.OutOrStdout(), s, "", func(s users.Sync) error {
+		f.report(cmd.OutOrStdout(), k, name, s)
+		return nil
+	})
 }
 
-// openList opens a file, or standard input for "-", and tells how long it is; -1
+// openFile opens a file, or standard input for "-", and tells how long it is; -1
 // if nobody knows.
-func openList(in io.Reader, path string) (io.ReadCloser, int64, error) {
+func openFile(in io.Reader, path string) (io.ReadCloser, int64, error) {
 	if path == "-" {
 		return io.NopCloser(in), -1, nil
 	}
@@ -238,11 +232,7 @@ func (k listKind) newList() *cobra.Command {
 			if c.output.data() {
 				return c.output.print(out, raw, "computations")
 			}
-			if len(found) == 0 {
-				fmt.Fprintln(out, "no "+k.plural)
-				return nil
-			}
-			return table(out, "NAME,TRAIT,SOURCE,DESTINATION,USERS,LOST,LAST SYNC", func(row func(...any)) {
+			return table(out, "no "+k.plural, "NAME,TRAIT,SOURCE,DESTINATION,USERS,LOST,LAST SYNC", func(row func(...any)) {
 				for _, one := range found {
 					row(one.Name, one.Key, one.Source, one.Destination, one.Users, one.LostUsers, lastSync(one))
 				}

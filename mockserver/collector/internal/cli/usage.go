@@ -40,20 +40,29 @@ func oneCommand(cmd *cobra.Command, args []string) error {
 	return usagef("%q is no command of %s: %s", args[0], cmd.CommandPath(), mend)
 }
 
-// oneName wants one argument.
-func oneName(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usagef("give one name, in quotes if it has spaces, as in %s", cmd.UseLine())
+// exactly returns a check for n arguments. usage is the error message; %s in it stands for
+// the usage line.
+func exactly(n int, usage string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usagef(usage, cmd.UseLine())
+		}
+		return nil
 	}
-	return nil
 }
 
-// oneDestination wants the name of a destination.
-func oneDestination(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usagef("name one destination, as in %s; collector status lists them", cmd.UseLine())
-	}
-	return nil
+var (
+	oneName        = exactly(1, "give one name, in quotes if it has spaces, as in %s")
+	oneDestination = exactly(1, "name one destination, as in %s; collector status lists them")
+	onePlan        = exactly(1, "name the file of a plan, as in %s")
+)
+
+// group turns a command into a group, which only shows its help, and adds its commands.
+func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args = oneCommand
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(commands...)
+	return cmd
 }
 
 // atMostOne wants no argument, or one.

@@ -218,21 +218,31 @@ func checkCertificates(path string) error {
 }
 
 func (c *Config) checkLog(wrong report) {
-	if levels := []string{"", "debug", "info", "warn", "error"}; !slices.Contains(levels, c.Log.Level) {
-		wrong("log.level", fmt.Sprintf("is %q", c.Log.Level), "use debug, info, warn or error")
+	wrong.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	wrong.oneOf("log.format", c.Log.Format, "text", "json")
+}
+
+// oneOf reports a value that is neither empty nor allowed.
+func (wrong report) oneOf(field, value string, allowed ...string) {
+	if value != "" && !slices.Contains(allowed, value) {
+		wrong(field, fmt.Sprintf("is %q", value), "use "+alternatives(allowed))
 	}
-	if formats := []string{"", "text", "json"}; !slices.Contains(formats, c.Log.Format) {
-		wrong("log.format", fmt.Sprintf("is %q", c.Log.Format), "use text or json")
+}
+
+// alternatives lists words, the last after "or".
+func alternatives(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
 	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 func (c *Config) checkAlerts(wrong report, lookup settings.Resolver) {
 	if c.Alerts == nil {
 		return
 	}
-	if formats := []string{"", AlertsJSON, AlertsSlack}; !slices.Contains(formats, c.Alerts.Format) {
-		wrong("alerts.format", fmt.Sprintf("is %q", c.Alerts.Format), "use json or slack")
-	}
+	wrong.oneOf("alerts.format", c.Alerts.Format, AlertsJSON, AlertsSlack)
 	if c.Alerts.Webhook == "" {
 		wrong("alerts.webhook", "is not set", "give the URL that is told when something is wrong, or leave out alerts")
 		return
@@ -255,9 +265,7 @@ func (c *Config) checkOTLP(wrong report) {
 	if o == nil {
 		return
 	}
-	if protocols := []string{"", OTLPOverGRPC, OTLPOverHTTP}; !slices.Contains(protocols, o.Protocol) {
-		wrong("telemetry.otlp.protocol", fmt.Sprintf("is %q", o.Protocol), "use grpc or http")
-	}
+	wrong.oneOf("telemetry.otlp.protocol", o.Protocol, OTLPOverGRPC, OTLPOverHTTP)
 	if o.Endpoint != "" && !isOTLPEndpoint(o.Endpoint) {
 		wrong("telemetry.otlp.endpoint", "is neither a URL nor host:port", "give where the receiver listens, such as http://127.0.0.1:4318") // which may hold a password
 	}
@@ -296,9 +304,7 @@ func isOTLPEndpoint(text string) bool {
 func (c *Config) checkDestinations(wrong report) {
 	for i, d := range c.Destinations {
 		at := fmt.Sprintf("destinations[%d]", i)
-		if d.Type != "" && d.Type != "webhooks" {
-			wrong(at+".type", fmt.Sprintf("is %q", d.Type), "use webhooks")
-		}
+		wrong.oneOf(at+".type", d.Type, "webhooks")
 		for n, name := range d.Sources {
 			if !slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Name == name }) {
 				wrong(fmt.Sprintf("%s.sources[%d]", at, n), fmt.Sprintf("is %q, which is no source", name), "name one of sources")

@@ -56,9 +56,8 @@ func planProblems(problems plan.Problems) Problems {
 func (c *Config) checkPlans(wrong report) {
 	for i, s := range c.Sources {
 		at := fmt.Sprintf("sources[%d]", i)
-		if known := []string{"", Report, Quarantine, Reject}; !slices.Contains(known, s.OnViolation) {
-			wrong(at+".onViolation", fmt.Sprintf("is %q", s.OnViolation), "use report, quarantine or reject")
-		} else if s.OnViolation != "" && s.Plan == "" {
+		wrong.oneOf(at+".onViolation", s.OnViolation, Report, Quarantine, Reject)
+		if s.OnViolation != "" && s.Plan == "" {
 			wrong(at+".onViolation", "is set, and the source has no plan", "name the file of its tracking plan in plan")
 		}
 		switch {

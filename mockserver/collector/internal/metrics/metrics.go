@@ -46,18 +46,12 @@ type watched struct {
 	dropped func() uint64
 }
 
-// maxSources is how many sources are told apart: where any write key is taken,
-// anyone can make sources. Those beyond it are otherSource.
+// maxLabels limits the values of the labels source and event; further values are reported
+// as otherLabel. Senders can create sources if any write key is accepted, and reloaded plans
+// can contain new events.
 const (
-	maxSources  = 1000
-	otherSource = "(other)"
-)
-
-// maxEvents is how many entries of plans are told apart. Those beyond it, and calls that
-// a plan does not have, are otherEvent.
-const (
-	maxEvents  = 1000
-	otherEvent = "(other)"
+	maxLabels  = 1000
+	otherLabel = "(other)"
 )
 
 // New returns metrics of a program of this version.
@@ -103,28 +97,20 @@ func (m *Metrics) Watch(c *engine.Collector, dropped func() uint64) {
 	m.watched.Store(&watched{c, dropped})
 }
 
-// source returns the label of a source.
-func (m *Metrics) source(name string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.sources[name] {
-		if len(m.sources) == maxSources {
-			return otherSource
-		}
-		m.sources[name] = true
-	}
-	return name
-}
+// source returns the label value for a source.
+func (m *Metrics) source(name string) string { return m.label(m.sources, name) }
 
-// event returns the label of an entry of a plan. Plans that are reloaded may have others
-// each time.
-func (m *Metrics) event(name string) string {
+// event returns the label value for an event of a plan. An empty name is otherLabel.
+func (m *Metrics) event(name string) string { return m.label(m.events, name) }
+
+// label returns name if it is one of the first maxLabels names, and otherLabel otherwise.
+func (m *Metrics) label(seen map[string]bool, name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if name == "" || !m.events[name] && len(m.events) == maxEvents {
-		return otherEvent
+	if name == "" || !seen[name] && len(seen) == maxLabels {
+		return otherLabel
 	}
-	m.events[name] = true
+	seen[name] = true
 	return name
 }
 

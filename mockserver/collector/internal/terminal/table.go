@@ -31,6 +31,9 @@ func (t *Table) Row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
+// Empty reports whether the table has no rows.
+func (t *Table) Empty() bool { return len(t.rows) == 0 }
+
 // narrowest is how many columns of the screen a column keeps at least.
 const narrowest = 6
 
