@@ -77,23 +77,23 @@ func (a *alert) describe() string {
 	case kindGivenUp:
 		s = a.describeGivenUp(raised)
 	case kindQueue:
-		s = fmt.Sprintf("The queue is at %d %% of its limit (%s of %s bytes), beyond which calls are answered 429.", percent(a.Bytes, a.LimitBytes), text.GroupDigits(a.Bytes), text.GroupDigits(a.LimitBytes))
+		s = fmt.Sprintf("The queue is at %d %% of its limit (%s of %s bytes). At the limit, calls are rejected with status 429.", percent(a.Bytes, a.LimitBytes), text.GroupDigits(a.Bytes), text.GroupDigits(a.LimitBytes))
 		if !raised {
-			s = fmt.Sprintf("The queue has room again: it is at %d %% of its limit. It was near it %s.", percent(a.Bytes, a.LimitBytes), a.period())
+			s = fmt.Sprintf("The queue has room again: it is at %d %% of its limit. It was near the limit %s.", percent(a.Bytes, a.LimitBytes), a.period())
 		}
 	case kindStorage:
-		s = fmt.Sprintf("Calls cannot be stored, and are answered 503, since %s: %s.", clock(a.Since), a.Reason)
+		s = fmt.Sprintf("Since %s, calls cannot be stored and are rejected with status 503: %s.", clock(a.Since), a.Reason)
 		if !raised {
-			s = fmt.Sprintf("Calls can be stored again. They could not %s.", a.period())
+			s = fmt.Sprintf("Calls can be stored again. They could not be stored %s.", a.period())
 		}
 	case kindReplicas:
-		s = fmt.Sprintf("Replicas on the cluster are missing or behind since %s: %s.", clock(a.Since), a.Reason)
+		s = fmt.Sprintf("Since %s, replicas in the cluster are missing or behind: %s.", clock(a.Since), a.Reason)
 		if !raised {
-			s = fmt.Sprintf("All replicas on the cluster are up to date again. They were not %s.", a.period())
+			s = fmt.Sprintf("All replicas in the cluster are up to date again. Some were missing or behind %s.", a.period())
 		}
 	}
 	if a.Times > 1 {
-		s += fmt.Sprintf(" That happened %d times since the last alert.", a.Times)
+		s += fmt.Sprintf(" This happened %d times since the last alert.", a.Times)
 	}
 	return s
 }
@@ -101,26 +101,26 @@ func (a *alert) describe() string {
 func (a *alert) describeDestination(raised bool) string {
 	switch {
 	case raised:
-		s := fmt.Sprintf("The destination %s has taken no calls, or few, since %s.", a.Destination, clock(a.Since))
+		s := fmt.Sprintf("The destination %s has accepted few or no calls since %s.", a.Destination, clock(a.Since))
 		if a.Reason != "" {
-			s += " The newest failure: " + a.Reason + "."
+			s += " Latest failure: " + a.Reason + "."
 		}
 		return s
 	case a.Reason != "":
-		return fmt.Sprintf("The destination %s is no longer watched: %s. It took no calls, or few, %s.", a.Destination, a.Reason, a.period())
+		return fmt.Sprintf("The destination %s is no longer monitored: %s. It accepted few or no calls %s.", a.Destination, a.Reason, a.period())
 	}
-	return fmt.Sprintf("The destination %s takes calls again. It took none, or few, %s.", a.Destination, a.period())
+	return fmt.Sprintf("The destination %s accepts calls again. It accepted few or none %s.", a.Destination, a.period())
 }
 
 func (a *alert) describeGivenUp(raised bool) string {
 	if !raised {
-		return fmt.Sprintf("No more calls to the destination %s are given up. %s, from %s to %s. They can be replayed.", a.Destination, text.Plural(a.Total, "call was", "calls were"), clock(a.Since), clock(a.Until))
+		return fmt.Sprintf("Calls to the destination %s no longer fail permanently. %s failed from %s to %s and can be replayed.", a.Destination, text.Plural(a.Total, "call", "calls"), clock(a.Since), clock(a.Until))
 	}
-	s := fmt.Sprintf("%s given up for the destination %s", text.Plural(a.Calls, "call was", "calls were"), a.Destination)
+	s := fmt.Sprintf("%s to the destination %s failed permanently", text.Plural(a.Calls, "call", "calls"), a.Destination)
 	if a.Calls != a.Total {
-		s += fmt.Sprintf(", %s in all", text.GroupDigits(a.Total))
+		s += fmt.Sprintf(" (%s in total)", text.GroupDigits(a.Total))
 	}
-	return s + fmt.Sprintf(", since %s. They can be replayed. The newest reason: %s.", clock(a.Since), a.Reason)
+	return s + fmt.Sprintf(" since %s. They can be replayed. Latest reason: %s.", clock(a.Since), a.Reason)
 }
 
 // period says how long it lasted, and when.

@@ -180,7 +180,7 @@ func (a *Alerter) look(ctx context.Context, c Collector) {
 	a.machine.see(subject{kind: kindReplicas}, ofReplicas(health), now)
 	for _, kind := range a.machine.tick(names, now) {
 		a.count(string(kind), resultDropped)
-		a.log.Warn("an alert was dropped: for an hour its webhook could not be told that something is over", "kind", kind)
+		a.log.Warn("dropped an alert that its webhook did not accept for an hour", "kind", kind)
 	}
 }
 
@@ -283,13 +283,13 @@ func (a *Alerter) conclude(to *outlet, d *draft, attempt *webhook.Attempt) {
 		to.failures++
 		a.count(string(d.Kind), resultFailed)
 		if ok, suppressed := a.failed.Allow(now, every, 1); ok {
-			log.Warn("an alert could not be sent; it is tried again", "error", attempt.Error, "others since the last line", suppressed)
+			log.Warn("cannot send an alert; retrying", "error", attempt.Error, "suppressed", suppressed)
 		}
 		return
 	}
 	to.failures = 0
 	a.count(string(d.Kind), resultSent)
-	log.Info("an alert was sent")
+	log.Info("sent an alert")
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.machine.received(d, now)

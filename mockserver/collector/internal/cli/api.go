@@ -53,15 +53,15 @@ func (c *client) addTo(cmd *cobra.Command) *cobra.Command {
 // addAccessTo gives a command the flags that say where the collector is, and who asks.
 func (c *client) addAccessTo(cmd *cobra.Command) {
 	c.addAddressTo(cmd)
-	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default $COLLECTOR_TOKEN holds the token)")
+	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default: the token in $COLLECTOR_TOKEN)")
 	_ = cmd.MarkFlagFilename("token-file")
 }
 
 // addAddressTo gives a command the flags that say where the collector is.
 func (c *client) addAddressTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&c.url, "url", "", "where the collector is (default $COLLECTOR_URL, or http://"+config.DefaultListen+")")
-	flags.StringVar(&c.caFile, "ca-file", "", "a `file` with the authority of the collector's certificate (default $COLLECTOR_CA_FILE, or what the system trusts)")
+	flags.StringVar(&c.url, "url", "", "the URL of the collector (default $COLLECTOR_URL, or http://"+config.DefaultListen+")")
+	flags.StringVar(&c.caFile, "ca-file", "", "a `file` with the CA of the collector's certificate (default $COLLECTOR_CA_FILE, or the system's CAs)")
 	_ = cmd.MarkFlagFilename("ca-file", "pem", "crt")
 }
 
@@ -175,7 +175,7 @@ func (c *client) do(req *http.Request, answer any) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, answer); err != nil {
-		return fmt.Errorf("%s://%s answers what is not the admin API's JSON: is that a collector?", req.URL.Scheme, req.URL.Host)
+		return fmt.Errorf("the response of %s://%s is not from the admin API: check --url", req.URL.Scheme, req.URL.Host)
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func (c *client) http() (*http.Client, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authorities) {
-		return nil, fmt.Errorf("--ca-file %s holds no certificate: name a file in PEM form", file)
+		return nil, fmt.Errorf("--ca-file %s contains no certificate: use a PEM file", file)
 	}
 	c.requester = tlsClient(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
 	return c.requester, nil
@@ -234,7 +234,7 @@ func (c *client) base() (string, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", usagef("%s %q is no URL: use one such as http://%s", from, base, config.DefaultListen)
+		return "", usagef("invalid %s %q: use a URL such as http://%s", from, base, config.DefaultListen)
 	}
 	return strings.TrimRight(base, "/"), nil
 }
@@ -253,9 +253,9 @@ func (c *client) token() (string, error) {
 	token := strings.TrimSpace(string(data))
 	switch {
 	case token == "":
-		return "", errors.New("--token-file is empty: name a file with the admin token")
+		return "", errors.New("--token-file is empty: use a file that contains the admin token")
 	case strings.Contains(token, "\n"):
-		return "", errors.New("--token-file has several lines: name a file with the admin token alone")
+		return "", errors.New("--token-file has more than one line: use a file that contains only the admin token")
 	}
 	return token, nil
 }
@@ -263,7 +263,7 @@ func (c *client) token() (string, error) {
 // refusal is what the answer to a request said was wrong.
 func refusal(req *http.Request, status int, data []byte) error {
 	if status == http.StatusUnauthorized && req.Header.Get("Authorization") != "" {
-		return errors.New("the collector refuses this admin token: give that of admin.tokenFile in its configuration")
+		return errors.New("invalid admin token: use the token in the file set by admin.tokenFile")
 	}
 	return apiError(status, data)
 }
@@ -280,9 +280,9 @@ func apiError(status int, data []byte) error {
 	}
 	switch {
 	case said.Success != nil:
-		return errors.New("the admin API is not there: give --url with the address of admin.listen in the configuration")
+		return errors.New("no admin API at this address: set --url to the address of admin.listen")
 	case status == http.StatusUnauthorized:
-		return errors.New("the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN")
+		return errors.New("the collector requires its admin token: set --token-file or COLLECTOR_TOKEN")
 	case said.Code == "empty_list":
 		return errors.New(strings.Replace(said.Message, "set allowEmpty", "add --allow-empty", 1))
 	}
@@ -292,30 +292,30 @@ func apiError(status int, data []byte) error {
 // answered is the error of an answer that is not in the form of the collector's.
 func answered(status int, data []byte) error {
 	if bytes.HasPrefix(data, []byte("Client sent an HTTP request to an HTTPS server")) { // as net/http says it
-		return errors.New("the collector listens with TLS: write --url with https://")
+		return errors.New("the collector uses TLS: use https:// in --url")
 	}
-	return fmt.Errorf("the answer is %d %s, and not a collector's: see that --url is right", status, http.StatusText(status))
+	return fmt.Errorf("the response (%d %s) is not from a collector: check --url", status, http.StatusText(status))
 }
 
 // explainConnect adds what to do about it to the error of a connection.
 func explainConnect(err error, base string) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nothing listens at %s: start one with collector dev, or say where it is with --url", base)
+		return fmt.Errorf("no collector at %s: start one with collector dev, or set --url", base)
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("%s listens without TLS: write --url with http://", base)
+		return fmt.Errorf("%s does not use TLS: use http:// in --url", base)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s has not answered in time", base)
+		return fmt.Errorf("%s did not respond in time", base)
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("it was broken off before %s had answered", base)
+		return fmt.Errorf("canceled while waiting for %s", base)
 	}
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		err = failed.Err // which request it was says nothing to people
 	}
 	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
-		err = fmt.Errorf("%w: name the authority's certificate with --ca-file", err)
+		err = fmt.Errorf("%w: set --ca-file to the certificate of its CA", err)
 	}
-	return fmt.Errorf("asking %s: %w", base, err)
+	return fmt.Errorf("request to %s: %w", base, err)
 }
 
 // poll calls done until it reports true, fails, or ctx ends.
@@ -379,7 +379,7 @@ func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, valu
 func oneOf(flag string, values []string) func(string) (string, error) {
 	return func(value string) (string, error) {
 		if !slices.Contains(values, value) {
-			return "", usagef("--%s is %q: use %s", flag, value, strings.Join(values, ", "))
+			return "", usagef("invalid --%s %q: use %s", flag, value, strings.Join(values, ", "))
 		}
 		return value, nil
 	}
@@ -452,7 +452,7 @@ func (c *call) states() string {
 		words = append(words, d.Destination+": "+d.State)
 	}
 	if len(c.Violations) > 0 {
-		words = append(words, "not as planned")
+		words = append(words, "plan violation")
 	}
 	return strings.Join(words, ", ")
 }
@@ -475,7 +475,7 @@ type attempt struct {
 // status is the webhook's, or that there was none.
 func (a *attempt) status() string {
 	if a.Status == 0 {
-		return "no answer"
+		return "no response"
 	}
 	return fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
 }

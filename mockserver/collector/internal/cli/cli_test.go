@@ -55,7 +55,7 @@ var changing = []struct {
 	{regexp.MustCompile(`\d+\.\d ms`), "N ms"},
 	{regexp.MustCompile(`"durationMs": [\d.]+`), `"durationMs": N`},
 	{regexp.MustCompile(`(\d+h)?(\d+m)?\d+s ago`), "AGE ago"},
-	{regexp.MustCompile(`holds \d+ bytes`), "holds N bytes"},
+	{regexp.MustCompile(`contains \d+ bytes`), "contains N bytes"},
 	{regexp.MustCompile(`"bytes": \d+`), `"bytes": N`},
 	{regexp.MustCompile(`"Date": \[\s+"[^"]+"`), `"Date": ["DATE"`},
 	{regexp.MustCompile(`after [\d.]+m?s\b`), "after N s"},
@@ -269,7 +269,7 @@ func TestVerifyFailsWhereALedgerDoesNotHold(t *testing.T) {
 	t.Cleanup(liar.Close)
 	out, errOut, code := run(t, "verify", "--url", liar.URL)
 	assert.Equal(t, 1, code)
-	assert.Contains(t, out, "DOES NOT HOLD: off by 1")
+	assert.Contains(t, out, "DOES NOT BALANCE: off by 1")
 	assert.Equal(t, "collector: the ledger does not balance\n", errOut)
 }
 
@@ -316,21 +316,21 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		want       string
 	}{
 		{name: "nothing listens", args: "status --url " + closed, code: 1,
-			want: "nothing listens at " + closed + ": start one with collector dev, or say where it is with --url"},
-		{name: "no TLS", args: "status --url " + secure, code: 1, want: secure + " listens without TLS: write --url with http://"},
-		{name: "no TLS for calls", args: "send track --event E --user-id u --url " + secure, code: 1, want: secure + " listens without TLS: write --url with http://"},
-		{name: "no URL", args: "status --url http://[::1", code: 2, want: `--url "http://[::1" is no URL: use one such as http://127.0.0.1:8765`},
+			want: "no collector at " + closed + ": start one with collector dev, or set --url"},
+		{name: "no TLS", args: "status --url " + secure, code: 1, want: secure + " does not use TLS: use http:// in --url"},
+		{name: "no TLS for calls", args: "send track --event E --user-id u --url " + secure, code: 1, want: secure + " does not use TLS: use http:// in --url"},
+		{name: "no URL", args: "status --url http://[::1", code: 2, want: `invalid --url "http://[::1": use a URL such as http://127.0.0.1:8765`},
 		{name: "no URL in the environment", args: "status", env: map[string]string{"COLLECTOR_URL": "here"}, code: 2,
-			want: `COLLECTOR_URL "here" is no URL: use one such as http://127.0.0.1:8765`},
+			want: `invalid COLLECTOR_URL "here": use a URL such as http://127.0.0.1:8765`},
 		{name: "unknown flag", args: "status --colour", code: 2, want: "unknown flag: --colour: see collector status --help"},
-		{name: "no token", args: "verify --url " + locked, code: 1, want: "the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN"},
+		{name: "no token", args: "verify --url " + locked, code: 1, want: "the collector requires its admin token: set --token-file or COLLECTOR_TOKEN"},
 		{name: "wrong token", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}, code: 1,
-			want: "the collector refuses this admin token: give that of admin.tokenFile in its configuration"},
+			want: "invalid admin token: use the token in the file set by admin.tokenFile"},
 		{name: "right token", args: "verify --url " + locked + " --token-file " + token, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}},
-		{name: "a file that is no token", args: "verify --url " + locked + " --token-file " + written(t, "listen: :8765\ndata: data\n"), code: 1, want: "--token-file has several lines: name a file with the admin token alone"},
-		{name: "an empty token", args: "verify --url " + locked + " --token-file " + written(t, "\n"), code: 1, want: "--token-file is empty: name a file with the admin token"},
+		{name: "a file that is no token", args: "verify --url " + locked + " --token-file " + written(t, "listen: :8765\ndata: data\n"), code: 1, want: "--token-file has more than one line: use a file that contains only the admin token"},
+		{name: "an empty token", args: "verify --url " + locked + " --token-file " + written(t, "\n"), code: 1, want: "--token-file is empty: use a file that contains the admin token"},
 		{name: "the tracking API alone", args: "status --url " + tracking, code: 1,
-			want: "the admin API is not there: give --url with the address of admin.listen in the configuration"},
+			want: "no admin API at this address: set --url to the address of admin.listen"},
 		{name: "wrong webhook", args: "dev --webhook ftp://a --header Host:b", code: 2, want: `--webhook "ftp://a" has the protocol "ftp": start it with https:// or http://
 --header "Host" is set by the forwarder: remove it`},
 		{name: "wrong header of two webhooks", args: "dev --webhook http://a --webhook http://b --header Host:b", code: 2, want: `--header "Host" is set by the forwarder: remove it`},
@@ -339,22 +339,22 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			want: `--webhook "http://10.0.0.1/hook" points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, add --allow 10.0.0.0/8`},
 		{name: "webhook at the metadata service", args: "dev --webhook http://169.254.169.254 --allow 169.254.0.0/16", code: 2,
 			want: `--webhook "http://169.254.169.254" points to 169.254.169.254, which is not allowed: cloud metadata service 169.254.169.254/32: no setting allows it; use a different address`},
-		{name: "secret without webhook", args: "dev --shared-secret x", code: 2, want: "--header and --shared-secret are for webhooks: add --webhook URL or --forward NAME=URL"},
-		{name: "forward without name", args: "dev --forward https://a.example/?b=c", code: 2, want: `--forward "https://a.example/?b=c" has no name: write it as NAME=URL`},
+		{name: "secret without webhook", args: "dev --shared-secret x", code: 2, want: "--header and --shared-secret require a webhook: add --webhook URL or --forward NAME=URL"},
+		{name: "forward without name", args: "dev --forward https://a.example/?b=c", code: 2, want: `--forward "https://a.example/?b=c" has no name: use NAME=URL`},
 		{name: "forward with an empty name", args: "dev --forward =http://a", code: 2, want: `--forward "=http://a": name: is empty: use 1 to 100 printable characters`},
-		{name: "forward without URL", args: "dev --forward a", code: 2, want: `--forward "a" has no name: write it as NAME=URL`},
-		{name: "forward beside webhook", args: "dev --webhook http://a --forward dev=http://b", code: 2, want: "--forward dev has the name of the destination of --webhook: choose another"},
+		{name: "forward without URL", args: "dev --forward a", code: 2, want: `--forward "a" has no name: use NAME=URL`},
+		{name: "forward beside webhook", args: "dev --webhook http://a --forward dev=http://b", code: 2, want: "--forward dev has the same name as the --webhook destination: choose another name"},
 		{name: "wrong forward", args: "dev --webhook http://a --forward a=ftp://b --forward a=http://c", code: 2, want: `--forward "a=ftp://b" has the protocol "ftp": start it with https:// or http://
 --forward "a=http://c" duplicates "a": give each destination a unique name`},
-		{name: "no configuration", args: "serve", code: 2, want: "--config is not set: name a file, or begin with collector serve --example > collector.yaml"},
+		{name: "no configuration", args: "serve", code: 2, want: "--config is not set: name a file, or start with collector serve --example > collector.yaml"},
 		{name: "configuration that is not there", args: "serve --config nowhere.yaml", code: 1, want: "--config: open " + nowhere + ": no such file or directory"},
-		{name: "address without port", args: "dev --listen localhost", code: 2, want: `--listen is "localhost": use an address such as 127.0.0.1:8765, or :8765 to be reached from other machines`},
-		{name: "JSON and quiet", args: "dev --json --quiet", code: 2, want: "--quiet and --json: leave one of them out"},
-		{name: "no network", args: "dev --allow 10.1.2", code: 2, want: `--allow is "10.1.2": use a network such as 172.16.0.0/12`},
+		{name: "address without port", args: "dev --listen localhost", code: 2, want: `invalid --listen "localhost": use an address such as 127.0.0.1:8765, or :8765 to accept connections from other machines`},
+		{name: "JSON and quiet", args: "dev --json --quiet", code: 2, want: "--quiet and --json cannot be used together"},
+		{name: "no network", args: "dev --allow 10.1.2", code: 2, want: `invalid --allow "10.1.2": use a network such as 172.16.0.0/12`},
 		{name: "address in use", args: "dev --data " + t.TempDir() + " --listen " + inUse, code: 1,
-			want: "--listen " + inUse + ": another program listens there: end it, or choose another address"},
+			want: "--listen " + inUse + ": the address is in use: stop the other program, or choose another address"},
 		{name: "unknown write key", args: "send track --event E --user-id u --write-key another-key --url " + running, code: 1,
-			want: "the call was refused: no source has the write key ano…dfc42b51: name the key of one with --write-key or COLLECTOR_WRITE_KEY"},
+			want: "the collector refused the call: no source has the write key ano…dfc42b51: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for name, value := range c.env {
@@ -387,10 +387,10 @@ func TestCommandsReachACollectorWithTLS(t *testing.T) {
 		args  []string
 		wrong string
 	}{
-		{"unknown authority", []string{"--url", secure.URL}, "certificate signed by unknown authority: name the authority's certificate with --ca-file\n"},
-		{"no TLS", []string{"--url", "http" + strings.TrimPrefix(secure.URL, "https")}, "the collector listens with TLS: write --url with https://\n"},
+		{"unknown authority", []string{"--url", secure.URL}, "certificate signed by unknown authority: set --ca-file to the certificate of its CA\n"},
+		{"no TLS", []string{"--url", "http" + strings.TrimPrefix(secure.URL, "https")}, "the collector uses TLS: use https:// in --url\n"},
 		{"no file", []string{"--url", secure.URL, "--ca-file", filepath.Join(dir, "none")}, "collector: --ca-file: open "},
-		{"no certificate", []string{"--url", secure.URL, "--ca-file", text}, "text holds no certificate: name a file in PEM form\n"},
+		{"no certificate", []string{"--url", secure.URL, "--ca-file", text}, "text contains no certificate: use a PEM file\n"},
 		{"right", []string{"--url", secure.URL, "--ca-file", authority}, ""},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -414,13 +414,13 @@ func TestExampleIsRight(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(example), 0o600))
 	_, errOut, code := run(t, "check", "--config", path)
 	assert.Equal(t, 1, code)
-	assert.Regexp(t, "^"+regexp.QuoteMeta(path)+`:[0-9]+:5: sources\[0\].writeKey is that of the example: use a text such as openssl rand -hex 32 makes\n$`, errOut, "nothing else is to be filled in")
+	assert.Regexp(t, "^"+regexp.QuoteMeta(path)+`:[0-9]+:5: sources\[0\].writeKey is the placeholder from the example: use a random string, such as the output of openssl rand -hex 32\n$`, errOut, "nothing else is to be filled in")
 	example = strings.Replace(example, "change-me-to-a-long-random-text", "3f1c9a", 1)
 	require.NoError(t, os.WriteFile(path, []byte(example), 0o600))
 	out, errOut, code := run(t, "check", "--config", path)
 	assert.Zero(t, code, errOut)
 	assert.Empty(t, errOut)
-	assert.Equal(t, path+" is right: 1 source, 1 destination, listening on 127.0.0.1:8765\n", out)
+	assert.Equal(t, "config OK: 1 source, 1 destination, listening on 127.0.0.1:8765\n", out)
 
 	// What is commented out is right too, but for the files that it names.
 	var all []string
@@ -431,7 +431,7 @@ func TestExampleIsRight(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(all, "\n")), 0o600))
 	_, err := config.Load(path)
 	for _, problem := range err.(config.Problems) { //nolint:errorlint // it is what Load returns
-		assert.Regexp(t, `cannot be|is set, and so is|needs the variable|has no token`, problem.Error())
+		assert.Regexp(t, `cannot be|is set together with|environment variable|has no token`, problem.Error())
 	}
 
 	require.NoError(t, os.WriteFile(path, []byte("data: d\nlisten: 7"), 0o600))
@@ -573,15 +573,15 @@ func TestStatusShowsServersAndDamage(t *testing.T) {
 	out, errOut, code := run(t, "status", "--url", api.URL)
 	require.Zero(t, code, errOut)
 	for _, want := range []string{
-		"DAMAGED: server b: 3 messages\n",
+		"CORRUPTION: server b: 3 messages\n",
 		"REPLICA: S on c: JetStream does not run there; see the log of the server\n",
 		"REPLICA: S on b: it is behind by 7 operations\n",
 		"REPLICA: T on b: it does not answer; the server is down, cut off or without JetStream\n",
 		"REPLICA: T has fewer replicas than configured\n",
 		"REPLICA: U does not answer: it may have no leader\n",
-		"server a, version 2.15.2: calls are on its disk before they are acknowledged\n",
-		"server b, version 2.15.2: calls are acknowledged BEFORE they are on its disk (sync_interval 2m0s)\n",
-		"server c, version not known: whether calls are on its disk before they are acknowledged is not known; set nats.monitor\n",
+		"server a, version 2.15.2: syncs calls to disk before acknowledging them\n",
+		"server b, version 2.15.2: acknowledges calls BEFORE they are on disk (sync_interval 2m0s)\n",
+		"server c, version unknown: unknown whether it syncs calls to disk before acknowledging them; set nats.monitor\n",
 	} {
 		assert.Contains(t, out, want)
 	}

@@ -25,15 +25,15 @@ func newDeleteUser() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "delete-user [USER-ID ...]",
-		Short: "Ask every destination to delete users",
-		Long: `Make a deletion request: every enabled destination of every source, or of the one
-that --source names, gets a notification {type, userId, timestamp} for each user,
-signed and tried again as calls are. The users are also taken out of the lists of
-audiences and computed traits.
+		Short: "Request the deletion of users from all destinations",
+		Long: `Request the deletion of users. Every enabled destination of every source, or of the
+source set by --source, receives a notification {type, userId, timestamp} for each user,
+signed and retried like calls. The users are also removed from the lists of audiences
+and computed traits.
 
-The users are arguments, or lines of --file, up to 10,000. With an --id the same
-request can be made again and is taken once. With --wait, wait until every
-destination has decided; the exit code is 1 where one has failed.`,
+The user IDs are arguments or lines of --file, up to 10,000. A request with an --id can
+be repeated safely: it is processed once. With --wait, wait for all destinations; the
+exit code is 1 if a notification failed.`,
 		Example: `  collector delete-user u1 u2 --id gdpr-2026-117 --wait 1m
   collector delete-user --file users.txt --source web`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -53,17 +53,17 @@ destination has decided; the exit code is 1 where one has failed.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&file, "file", "f", "", "a `file` of users, one a line; - is standard input")
-	flags.StringVar(&request.Source, "source", "", "the source whose users they are (default: all sources)")
-	flags.StringVar(&request.ID, "id", "", "the ID of the request, so that it is taken once (default: a new one)")
-	flags.DurationVar(&wait, "wait", 0, "wait so long for the destinations")
+	flags.StringVarP(&file, "file", "f", "", "a `file` with one user ID per line; - is standard input")
+	flags.StringVar(&request.Source, "source", "", "the source of the users (default: all sources)")
+	flags.StringVar(&request.ID, "id", "", "the ID of the request, for safe repetition (default: a new one)")
+	flags.DurationVar(&wait, "wait", 0, "how long to wait for the destinations")
 	return c.addTo(cmd)
 }
 
 // readUsers returns the users of the arguments and of a file.
 func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 	if file == "" && len(users) == 0 {
-		return nil, usagef("no user was named: give their IDs, or a file of them with --file")
+		return nil, usagef("no user IDs: specify them as arguments, or in a file with --file")
 	}
 	if file == "" {
 		return users, nil
@@ -104,9 +104,9 @@ func (c *client) awaitDeletion(ctx context.Context, out io.Writer, id string, wa
 	sums := d.read.Sums()
 	switch {
 	case d.read.LostRecord:
-		return errors.New("the record of the request was lost: send the request again")
+		return errors.New("the request was lost to corruption: send it again")
 	case d.read.CompletedAt.IsZero():
-		return fmt.Errorf("after %v %s pending", wait, are(sums.Pending, "notification"))
+		return fmt.Errorf("%s still pending after %v", count(sums.Pending, "notification"), wait)
 	case sums.Failed > 0:
 		return fmt.Errorf("%s failed: see collector deletions %s --state failed", count(sums.Failed, "notification"), d.read.ID)
 	}
@@ -129,13 +129,13 @@ func (c *client) printDeletion(out io.Writer, a answer[users.Deletion]) error {
 		return c.output.print(out, a.raw, "")
 	}
 	d := a.read
-	fmt.Fprintf(out, "deletion request %s of %s, requested %s, is %s\n", plain(d.ID), count(d.Users, "user"), d.RequestedAt.Local().Format(time.RFC3339), deletionState(d))
+	fmt.Fprintf(out, "deletion request %s: %s, requested %s, %s\n", plain(d.ID), count(d.Users, "user"), d.RequestedAt.Local().Format(time.RFC3339), deletionState(d))
 	if d.LostRecord {
-		fmt.Fprintln(out, "the record of this list was lost through corruption of the state: send the list again")
+		fmt.Fprintln(out, "the request was lost to corruption: send it again")
 		return nil
 	}
 	if d.LostUsers > 0 {
-		fmt.Fprintf(out, "%s lost through corruption of the state: send the whole list again under another ID\n", are(d.LostUsers, "user"))
+		fmt.Fprintf(out, "%s lost to corruption: send the whole list again with another ID\n", count(d.LostUsers, "user"))
 	}
 	return table(out, "no enabled destination to notify", "SOURCE,DESTINATION,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
 		for _, t := range d.Targets {
@@ -150,9 +150,9 @@ func newDeletions() *cobra.Command {
 	q := url.Values{}
 	cmd := &cobra.Command{
 		Use:   "deletions [ID]",
-		Short: "List the deletion requests, or show one with what became of it",
+		Short: "List deletion requests, or show one with its results",
 		Long: `List the deletion requests of the last 30 days, newest first. With an ID, show that
-one, and for each user what became of the notification to each destination.`,
+request and the result of each notification.`,
 		Example: `  collector deletions
   collector deletions gdpr-2026-117 --state failed`,
 		Args: atMostOne,
@@ -164,9 +164,9 @@ one, and for each user what became of the notification to each destination.`,
 			return c.showDeletion(ctx, out, args[0], q)
 		}),
 	}
-	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "how many notifications to list, at most 500")
-	parameterFlag(cmd, q, "state", "only notifications that stand so: pending, delivered, failed or filtered", callStates...)
-	cmd.Flags().Var(parameter{query: q, name: "userId", repeated: true}, "user-id", "only notifications of this `user` (repeatable)")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "the number of notifications to list, at most 500")
+	parameterFlag(cmd, q, "state", "only notifications with this status: pending, delivered, failed or filtered", callStates...)
+	cmd.Flags().Var(parameter{query: q, name: "userId", repeated: true}, "user-id", "only notifications for this `user` (repeatable)")
 	return c.addTo(cmd)
 }
 
@@ -207,7 +207,7 @@ func (c *client) showDeletion(ctx context.Context, out io.Writer, id string, q u
 		}
 	})
 	if page.read.More {
-		fmt.Fprintln(out, "and more: see --limit")
+		fmt.Fprintln(out, "more notifications exist: use --limit")
 	}
 	return err
 }

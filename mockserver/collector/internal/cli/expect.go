@@ -28,31 +28,31 @@ func newExpect() *cobra.Command {
 	var within time.Duration
 	cmd := &cobra.Command{
 		Use:   "expect --file FILE",
-		Short: "Wait until the calls that came are as a file expects",
-		Long: `Wait until the calls that collector dev got are as a file expects, and fail with what
-differs where they are not. Calls that came before count, since the collector began
-or POST /reset was asked last.
+		Short: "Wait for the calls that a file expects",
+		Long: `Wait until the calls that collector dev received match a file of expectations, and
+print the differences if they do not. Calls count from the start of the collector, or
+from the last POST /reset.
 
-The file is YAML or JSON. It has the members of POST /expect, of which the
-documentation of testing tells:
+The file is YAML or JSON with the fields of POST /expect; see the testing guide:
 
   collector expect --file expectations.yaml --within 10s
 
-The exit code is 0 if all hold; 1 if one does not; 2 if nothing could be judged: the
-command line or the file is wrong, or no collector answers.`,
+The exit code is 0 if all expectations are met; 1 if one is not; 2 if they could not be
+checked because the command line or the file is invalid, or the collector does not
+respond.`,
 		Example: `  collector expect --file expectations.yaml
   collector expect --file expectations.yaml --within 10s --json
   collector expect --file - --url http://127.0.0.1:8765 < expectations.yaml`,
 		Args: noArgs,
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the `file` with the expectations; - is standard input")
-	cmd.Flags().DurationVar(&within, "within", 0, "how long the calls may take to come (default what the file says, or 5s)")
+	cmd.Flags().DurationVar(&within, "within", 0, "how long to wait for the calls (default: the value in the file, or 5s)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := requireOne(cmd, "file"); err != nil {
 			return err
 		}
 		if within < 0 || within > expect.MaxWithin {
-			return usagef("--within is %v: use a duration of at most %v", within, expect.MaxWithin)
+			return usagef("invalid --within %v: use a duration of at most %v", within, expect.MaxWithin)
 		}
 		report, doc, err := c.expect(cmd, file, within)
 		if err != nil {

@@ -23,13 +23,13 @@ func newHealth() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Tell by the exit code whether a collector is ready",
-		Long: `Ask a collector whether it takes calls and can store them. The exit code is 0 where
-it can; 1 where it cannot, is starting or ending, or does not answer in time, and the
-error says which. It needs no token, and is what a health check of a container runs.
+		Short: "Report by exit code whether a collector is ready",
+		Long: `Check whether a collector accepts calls and can store them. The exit code is 0 if it
+can; it is 1 if it cannot, is starting or stopping, or does not respond in time, and the
+error names the reason. The check requires no token and suits container health checks.
 
-With --config it asks the listener of that configuration on this machine. A
-certificate is not held against a name then: nothing secret is sent.`,
+With --config, check the listener of that configuration on this machine. The name in
+its certificate is then not verified, because nothing secret is sent.`,
 		Example: `  collector health
   collector health --config collector.yaml
   collector health --url https://collector.example.com:8765 --timeout 1s`,
@@ -37,7 +37,7 @@ certificate is not held against a name then: nothing secret is sent.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if path != "" {
 				if c.url != "" {
-					return usagef("--url and --config both say where the collector is: give one")
+					return usagef("--url and --config cannot be used together")
 				}
 				if err := c.askListenerOf(cmd, path); err != nil {
 					return err
@@ -50,8 +50,8 @@ certificate is not held against a name then: nothing secret is sent.`,
 	}
 	c.addAddressTo(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&path, "config", "", "ask the collector that runs by this configuration `file`")
-	flags.DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the answer")
+	flags.StringVar(&path, "config", "", "check the collector that uses this configuration `file`")
+	flags.DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the response")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }

@@ -49,10 +49,10 @@ func TestHealth(t *testing.T) {
 	}{
 		{"of the environment", []string{"--timeout", "1m"}, 0, "ready\n"},
 		{"not ready", []string{"--timeout", "1m", "--url", unready}, 1, "collector: not ready: the disk is full\n"},
-		{"another program", []string{"--timeout", "1m", "--url", other}, 1, "collector: the answer is 200 OK, and not a collector's: see that --url is right\n"},
-		{"no answer", []string{"--url", silent, "--timeout", "50ms"}, 1, "collector: " + silent + " has not answered in time\n"},
-		{"nothing listens", []string{"--url", closed}, 1, "collector: nothing listens at " + closed + ": start one with collector dev, or say where it is with --url\n"},
-		{"both", []string{"--url", running, "--config", "x"}, 2, "collector: --url and --config both say where the collector is: give one\n"},
+		{"another program", []string{"--timeout", "1m", "--url", other}, 1, "collector: the response (200 OK) is not from a collector: check --url\n"},
+		{"no answer", []string{"--url", silent, "--timeout", "50ms"}, 1, "collector: " + silent + " did not respond in time\n"},
+		{"nothing listens", []string{"--url", closed}, 1, "collector: no collector at " + closed + ": start one with collector dev, or set --url\n"},
+		{"both", []string{"--url", running, "--config", "x"}, 2, "collector: --url and --config cannot be used together\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, errOut, code := run(t, append([]string{"health"}, c.args...)...)

@@ -25,8 +25,8 @@ var outputs = []string{"table", "json", "jsonl", "yaml"}
 func (o *output) addOutputTo(cmd *cobra.Command) {
 	*o = "table"
 	flags := cmd.Flags()
-	flags.VarP(o, "output", "o", "print a `form`: table, or for scripts json, jsonl (an object on a line) or yaml")
-	flags.BoolFunc("json", "the same as --output json", func(value string) error {
+	flags.VarP(o, "output", "o", "the output `format`: table, or for scripts json, jsonl (one object per line) or yaml")
+	flags.BoolFunc("json", "same as --output json", func(value string) error {
 		on, err := strconv.ParseBool(value)
 		if on {
 			*o = "json"
@@ -44,7 +44,7 @@ func (o *output) Set(value string) error {
 }
 
 // Type implements pflag.Value.
-func (*output) Type() string { return "form" }
+func (*output) Type() string { return "format" }
 
 // String implements pflag.Value.
 func (o *output) String() string { return string(*o) }
@@ -116,7 +116,7 @@ func table(out io.Writer, none, columns string, print func(row func(cells ...any
 	}
 	cut, err := t.Write(out, terminal.Columns(out))
 	if err == nil && cut {
-		_, err = fmt.Fprintln(out, terminal.Faint.Paint("cut to the width of the terminal: --output jsonl prints all"))
+		_, err = fmt.Fprintln(out, terminal.Faint.Paint("truncated to the width of the terminal: use --output jsonl for full values"))
 	}
 	return err
 }

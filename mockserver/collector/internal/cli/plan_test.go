@@ -66,7 +66,7 @@ func TestPlanOfWhatCallsPrints(t *testing.T) {
 
 	_, errOut, code = runWith(t, `{"kind":"call","ref":"a","type":"track","title":"Order Completed"}`, "plan", "check", "plan.yaml")
 	assert.Equal(t, 1, code)
-	assert.Equal(t, "collector: standard input: line 1 says what happened, and has no properties: take what collector calls --output jsonl prints without --follow\n", errOut)
+	assert.Equal(t, "collector: standard input: line 1 is activity without properties: use the output of collector calls --output jsonl without --follow\n", errOut)
 }
 
 // inDirectory changes to a directory with files, so that outputs have their names.

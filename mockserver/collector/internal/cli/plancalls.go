@@ -28,7 +28,7 @@ type callSource struct {
 // addTo adds the flags.
 func (s *callSource) addTo(cmd *cobra.Command) {
 	s.query = s.client.filterFlags(cmd)
-	cmd.Flags().BoolVar(&s.collector, "collector", false, "take the calls that a collector remembers that runs at --url")
+	cmd.Flags().BoolVar(&s.collector, "collector", false, "read the recent calls of the collector at --url")
 	s.client.addAccessTo(cmd)
 }
 
@@ -48,13 +48,13 @@ func (s *callSource) each(cmd *cobra.Command, files []string, f func(place strin
 	}
 	if s.collector {
 		if len(files) > 0 {
-			return usagef("give files or --collector, not both")
+			return usagef("specify files or --collector, not both")
 		}
 		return s.remembered(cmd.Context(), counted)
 	}
 	for _, name := range filters {
 		if cmd.Flags().Changed(name) {
-			return usagef("--%s is for calls of a collector: add --collector", name)
+			return usagef("--%s requires --collector", name)
 		}
 	}
 	if len(files) == 0 {
@@ -78,7 +78,7 @@ func readFile(cmd *cobra.Command, name string, each func(place string, call []by
 		name = "standard input"
 		if f, ok := in.(*os.File); ok {
 			if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "reading calls from standard input, one a line; Ctrl-D ends it")
+				fmt.Fprintln(cmd.ErrOrStderr(), "reading calls from standard input, one per line; press Ctrl-D to finish")
 			}
 		}
 	} else {
@@ -159,7 +159,7 @@ func readLines(r *bufio.Reader, name string, each func(place string, call []byte
 // callOf returns the call of a line: the line, or of what collector calls prints the body.
 func callOf(line []byte) ([]byte, error) {
 	if len(line) == 1 && line[0] == '{' {
-		return nil, errors.New("begins an object of several lines: write one call a line, as --output jsonl does")
+		return nil, errors.New("starts an object that spans lines: use one call per line, as in the output of collector calls --output jsonl")
 	}
 	var printed struct {
 		Ref, Kind string
@@ -172,7 +172,7 @@ func callOf(line []byte) ([]byte, error) {
 	case printed.Ref == "" || printed.Kind == "" && printed.Body == nil:
 		return line, nil
 	case printed.Kind != "":
-		return nil, errors.New("says what happened, and has no properties: take what collector calls --output jsonl prints without --follow")
+		return nil, errors.New("is activity without properties: use the output of collector calls --output jsonl without --follow")
 	}
 	var rejected string // is as it came, perhaps no JSON
 	if json.Unmarshal(printed.Body, &rejected) == nil {
@@ -188,7 +188,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		if len(line) > maxLine {
-			return nil, fmt.Errorf("a line is longer than %d MiB: write one call a line", maxLine>>20)
+			return nil, fmt.Errorf("a line is longer than %d MiB: use one call per line", maxLine>>20)
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, err

@@ -30,14 +30,6 @@ func count[N int | int64](n N, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// are says how many there are of something, and is or are.
-func are[N int | int64](n N, thing string) string {
-	if n == 1 {
-		return "1 " + thing + " is"
-	}
-	return count(n, thing) + " are"
-}
-
 func bytesText(n int64) string {
 	for _, unit := range []struct {
 		name string
@@ -155,6 +147,6 @@ type readProgress struct {
 func (r *readProgress) Read(b []byte) (int, error) {
 	n, err := r.list.Read(b)
 	r.bytes += int64(n)
-	r.shown.say(bytesText(r.bytes) + " of the list sent" + percent(r.bytes, r.size) + r.shown.remaining(r.bytes, r.size))
+	r.shown.say(bytesText(r.bytes) + " of the list uploaded" + percent(r.bytes, r.size) + r.shown.remaining(r.bytes, r.size))
 	return n, err
 }

@@ -48,55 +48,55 @@ var (
 	properties = member{"properties", "properties", "the properties, as a JSON object"}
 	kinds      = []kind{
 		{
-			name: "identify", short: "Say who a user is", objects: []member{traits}, oneOf: userFlags,
+			name: "identify", short: "Identify a user", objects: []member{traits}, oneOf: userFlags,
 			example: `collector send identify --user-id u1 --traits '{"plan":"Pro"}'`,
 		},
 		{
-			name: "track", short: "Say what a user did", objects: []member{properties}, oneOf: userFlags, required: []string{"event"},
+			name: "track", short: "Record an event", objects: []member{properties}, oneOf: userFlags, required: []string{"event"},
 			texts:   []member{{"event", "event", "the name of the event"}},
 			example: `collector send track --event 'Signed Up' --user-id u1 --properties '{"plan":"Pro"}'`,
 		},
 		{
-			name: "page", short: "Say which page a user saw", objects: []member{properties}, oneOf: userFlags,
+			name: "page", short: "Record a page view", objects: []member{properties}, oneOf: userFlags,
 			texts:   []member{{"name", "name", "the name of the page"}, {"category", "category", "the category of the page"}},
 			example: `collector send page --name Pricing --user-id u1 --properties '{"path":"/pricing"}'`,
 		},
 		{
-			name: "screen", short: "Say which screen of an app a user saw", objects: []member{properties}, oneOf: userFlags,
+			name: "screen", short: "Record a screen view", objects: []member{properties}, oneOf: userFlags,
 			texts:   []member{{"name", "name", "the name of the screen"}, {"category", "category", "the category of the screen"}},
 			example: `collector send screen --name Home --anonymous-id a1`,
 		},
 		{
-			name: "group", short: "Say which group a user belongs to", objects: []member{traits}, oneOf: userFlags, required: []string{"group-id"},
+			name: "group", short: "Add a user to a group", objects: []member{traits}, oneOf: userFlags, required: []string{"group-id"},
 			texts:   []member{{"groupId", "group-id", "the ID of the group: a company, an account, a team"}},
 			example: `collector send group --group-id acme --user-id u1 --traits '{"employees":120}'`,
 		},
 		{
-			name: "alias", short: "Say that two IDs are of one user", required: []string{"user-id", "previous-id"},
-			texts:   []member{{"previousId", "previous-id", "the ID that the user had before"}},
+			name: "alias", short: "Link two IDs of a user", required: []string{"user-id", "previous-id"},
+			texts:   []member{{"previousId", "previous-id", "the previous ID of the user"}},
 			example: `collector send alias --user-id u1 --previous-id a1`,
 		},
 	}
 	everyText = []member{
 		{"userId", "user-id", "the ID of the user in your database"},
-		{"anonymousId", "anonymous-id", "an ID for a user who is not known"},
+		{"anonymousId", "anonymous-id", "an ID for an anonymous user"},
 		{"messageId", "message-id", "the ID of the call (default: a new one)"},
-		{"timestamp", "timestamp", "when it happened, in ISO 8601 (default: now)"},
+		{"timestamp", "timestamp", "the time of the event, in ISO 8601 (default: now)"},
 	}
 	everyObject = []member{
 		{"context", "context", "the context, as a JSON object"},
-		{"integrations", "integrations", `which destinations get it, as a JSON object: {"All":false,"Webhooks":true}`},
+		{"integrations", "integrations", `the destinations to include, as a JSON object: {"All":false,"Webhooks":true}`},
 	}
 )
 
 func newSend() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send",
-		Short: "Send a call, to try a collector and its destinations",
-		Long: `Send one call and print what the collector answers. With --wait, wait until every
-destination has decided about it, and say what each did; it is an error where it failed.
+		Short: "Send a call to test a collector and its destinations",
+		Long: `Send one call and print the response. With --wait, wait for all destinations and print
+each result; the command fails if a delivery failed.
 
-JSON objects can also come from a file: --properties @properties.json`,
+JSON objects can also be read from a file: --properties @properties.json`,
 		Example: "  " + kinds[1].example + "\n  " + kinds[1].example + " --wait 10s",
 	}
 	for _, k := range kinds {
@@ -128,8 +128,8 @@ func newSendKind(k kind) *cobra.Command {
 	for _, m := range append(everyObject, k.objects...) {
 		f.objects[m.name] = flags.String(m.flag, "", m.help)
 	}
-	flags.StringVar(&f.writeKey, "write-key", "", "the write key of the source (default $COLLECTOR_WRITE_KEY, or \"dev\", which collector dev takes)")
-	flags.DurationVar(&f.wait, "wait", 0, "wait so long for the destinations, and say what they did")
+	flags.StringVar(&f.writeKey, "write-key", "", "the write key of the source (default $COLLECTOR_WRITE_KEY, or \"dev\", which works with collector dev)")
+	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for the destinations and their results")
 	return f.addTo(cmd)
 }
 
@@ -178,7 +178,7 @@ func readObject(s string) (json.RawMessage, error) {
 	}
 	text = bytes.TrimSpace(text)
 	if !json.Valid(text) || text[0] != '{' {
-		return nil, fmt.Errorf(`%.60q is no JSON object: write one such as '{"plan":"Pro"}'`, text)
+		return nil, fmt.Errorf(`%.60q is not a JSON object: use one such as '{"plan":"Pro"}'`, text)
 	}
 	return text, nil
 }
@@ -208,7 +208,7 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("the call was refused: %w", apiErrorOfTracking(status, data))
+		return fmt.Errorf("the collector refused the call: %w", apiErrorOfTracking(status, data))
 	}
 	id := c["messageId"].(string)
 	if f.wait > 0 {
@@ -217,7 +217,7 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 	if f.output.data() {
 		return f.output.print(out, map[string]any{"messageId": id}, "")
 	}
-	fmt.Fprintf(out, "%s was taken, messageId %s\n", kind, id)
+	fmt.Fprintf(out, "Accepted %s call, messageId %s\n", kind, id)
 	return nil
 }
 
@@ -267,9 +267,9 @@ func checkCall(ctx context.Context, batch []byte) error {
 		} `json:"calls"`
 	}
 	if json.Unmarshal(res.body.Bytes(), &answer) != nil || len(answer.Calls) == 0 {
-		return fmt.Errorf("the call is wrong: %w", apiErrorOfTracking(res.status, res.body.Bytes()))
+		return fmt.Errorf("invalid call: %w", apiErrorOfTracking(res.status, res.body.Bytes()))
 	}
-	return fmt.Errorf("the call is wrong: %s", answer.Calls[0].Message)
+	return fmt.Errorf("invalid call: %s", answer.Calls[0].Message)
 }
 
 // key returns the write key.
@@ -287,7 +287,7 @@ func apiErrorOfTracking(status int, data []byte) error {
 		return answered(status, data)
 	}
 	if answer.Code == tracking.CodeUnknownWriteKey {
-		return fmt.Errorf("%s: name the key of one with --write-key or COLLECTOR_WRITE_KEY", answer.Message)
+		return fmt.Errorf("%s: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source", answer.Message)
 	}
 	return errors.New(answer.Message)
 }
@@ -316,7 +316,7 @@ func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
 		return err
 	}
 	if err != nil {
-		err = fmt.Errorf("after %v not every destination has decided about the call", f.wait)
+		err = fmt.Errorf("the call is still pending after %v", f.wait)
 	}
 	return errors.Join(sent.failed(), err)
 }
@@ -326,7 +326,7 @@ func (c *call) failed() error {
 	var errs []error
 	for _, d := range c.Destinations {
 		if d.State == "failed" {
-			errs = append(errs, fmt.Errorf("the call failed at %s: %s", plain(d.Destination), plain(d.Reason)))
+			errs = append(errs, fmt.Errorf("delivery to %s failed: %s", plain(d.Destination), plain(d.Reason)))
 		}
 	}
 	return errors.Join(errs...)

@@ -53,9 +53,9 @@ func newStatus() *cobra.Command {
 	var c client
 	return c.addTo(&cobra.Command{
 		Use:   "status",
-		Short: "Show how the queue and each destination are doing",
-		Long: `Show whether calls can be stored, how full the queue is, and for each destination
-whether it is up, how many calls it has before it, and since when the oldest waits.`,
+		Short: "Show the status of the queue and the destinations",
+		Long: `Show whether calls can be stored, the size of the queue, and for each destination its
+state, its number of pending calls and the age of the oldest.`,
 		Example: "  collector status\n  collector status --json | jq '.destinations[].ledger.pending'",
 		Args:    noArgs,
 		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
@@ -88,19 +88,19 @@ func (h *health) print(out io.Writer) {
 	if h.Message != "" {
 		fmt.Fprintf(out, ": %s", plain(h.Message))
 	}
-	fmt.Fprintf(out, "; the queue holds %s", bytesText(h.Journal.Bytes))
+	fmt.Fprintf(out, "; the queue contains %s", bytesText(h.Journal.Bytes))
 	if h.Journal.LimitBytes > 0 {
 		fmt.Fprintf(out, " of %s", bytesText(h.Journal.LimitBytes))
 	}
 	fmt.Fprintln(out)
 	for _, d := range h.Journal.Scrub.Damage {
-		fmt.Fprintf(out, "DAMAGED: %s\n", plain(d))
+		fmt.Fprintf(out, "CORRUPTION: %s\n", plain(d))
 	}
 	for _, r := range h.Journal.Replicas {
 		fmt.Fprintf(out, "REPLICA: %s\n", plain(r.String()))
 	}
 	for _, s := range h.Journal.Servers {
-		fmt.Fprintf(out, "server %s, version %s: %s\n", plain(s.Name), plain(cmp.Or(s.Version, "not known")), plain(durability(s)))
+		fmt.Fprintf(out, "server %s, version %s: %s\n", plain(s.Name), plain(cmp.Or(s.Version, "unknown")), plain(durability(s)))
 	}
 }
 
@@ -108,11 +108,11 @@ func (h *health) print(out io.Writer) {
 func durability(s journal.Server) string {
 	switch s.Sync {
 	case journal.SyncAlways:
-		return "calls are on its disk before they are acknowledged"
+		return "syncs calls to disk before acknowledging them"
 	case journal.SyncLazy:
-		return fmt.Sprintf("calls are acknowledged BEFORE they are on its disk (sync_interval %s)", s.SyncInterval)
+		return fmt.Sprintf("acknowledges calls BEFORE they are on disk (sync_interval %s)", s.SyncInterval)
 	}
-	return "whether calls are on its disk before they are acknowledged is not known; set nats.monitor"
+	return "unknown whether it syncs calls to disk before acknowledging them; set nats.monitor"
 }
 
 // A proof is the account of a destination, counted anew.
@@ -132,18 +132,19 @@ func newVerify() *cobra.Command {
 	var c client
 	return c.addTo(&cobra.Command{
 		Use:   "verify",
-		Short: "Prove that no call is missing: the ledger of every destination",
-		Long: `Count anew, from what is stored, the account of every destination. It holds where
+		Short: "Check that every call is accounted for",
+		Long: `Recompute the ledger of every destination from stored data. A ledger balances if
 
   accepted = delivered + failed + filtered + pending + lost
 
-that is, where every call that was answered 200 is one of these, none of which is
-negative, and where what is pending is stored and will be tried. Lost is what went
-with a damage that serve --accept-loss accepted; each loss is listed with its cause.
-Deletion requests, audiences and traits that lost users in this way are listed below,
-with the number of users.
-The exit code is 1 where an account does not hold. Calls may come and go meanwhile.
-Failed calls are kept: see collector replay.`,
+that is, if every call that was answered 200 has one of these states, none of the
+numbers is negative, and each pending call is stored and scheduled. Lost calls are
+those in corrupted data that serve --accept-loss discarded; each loss is listed with
+its cause. Deletion requests, audiences and traits that lost users in this way are
+listed below the ledgers.
+
+The exit code is 1 if a ledger does not balance. Calls can be accepted and delivered
+during the check. Failed calls are kept: see collector replay.`,
 		Example: "  collector verify\n  collector verify --json | jq .holds",
 		Args:    noArgs,
 		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
@@ -173,7 +174,7 @@ func (p *proofs) print(out io.Writer) error {
 	})
 	for _, l := range p.Destinations {
 		for _, loss := range l.Losses {
-			fmt.Fprintf(out, "%s: lost %s, accepted on %s: %s\n", plain(l.Destination), count(loss.Calls, "call"), loss.At.Local().Format(time.RFC3339), plain(loss.Cause))
+			fmt.Fprintf(out, "%s: lost %s, discarded on %s: %s\n", plain(l.Destination), count(loss.Calls, "call"), loss.At.Local().Format(time.RFC3339), plain(loss.Cause))
 		}
 		for _, problem := range l.Problems {
 			fmt.Fprintf(out, "%s: %s\n", plain(l.Destination), plain(problem))
@@ -186,21 +187,21 @@ func (p *proof) verdict() string {
 	missing := p.Accepted - p.Delivered - p.Failed - p.Filtered - p.Pending - p.Lost
 	switch {
 	case missing != 0:
-		return fmt.Sprintf("DOES NOT HOLD: off by %d", missing)
+		return fmt.Sprintf("DOES NOT BALANCE: off by %d", missing)
 	case !p.Holds:
-		return "DOES NOT HOLD"
+		return "DOES NOT BALANCE"
 	}
-	return "holds"
+	return "balances"
 }
 
 func newPause() *cobra.Command {
-	return newSwitch("pause", "Make no more attempts to a destination until it is resumed", `Make no more attempts to a destination until collector resume. Its calls wait in
-the queue, and their four hours go on: a call that is older when it is resumed is
-given up, and can be replayed. It stays paused across restarts.`, "paused")
+	return newSwitch("pause", "Pause deliveries to a destination", `Pause deliveries to a destination until collector resume. Its calls stay in the
+queue, but their four hours of retries continue to elapse: a call that is older when
+the destination is resumed fails, and can be replayed. Restarts do not resume it.`, "paused")
 }
 
 func newResume() *cobra.Command {
-	return newSwitch("resume", "Make attempts to a destination again", "Make attempts to a destination again that was paused.", "resumed")
+	return newSwitch("resume", "Resume deliveries to a destination", "Resume deliveries to a paused destination.", "resumed")
 }
 
 func newSwitch(verb, short, long, done string) *cobra.Command {

@@ -21,7 +21,7 @@ var errReported = errors.New("it was reported")
 // noArgs wants no arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%q is one argument too many: see %s --help", args[0], cmd.CommandPath())
+		return usagef("unexpected argument %q: see %s --help", args[0], cmd.CommandPath())
 	}
 	return nil
 }
@@ -32,12 +32,12 @@ func oneCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	mend := "see " + cmd.CommandPath() + " --help"
+	fix := "see " + cmd.CommandPath() + " --help"
 	cmd.SuggestionsMinimumDistance = 2 // letters that may differ
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		mend = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"
+		fix = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"
 	}
-	return usagef("%q is no command of %s: %s", args[0], cmd.CommandPath(), mend)
+	return usagef("unknown command %q: %s", args[0], fix)
 }
 
 // exactly returns a check for n arguments. usage is the error message; %s in it stands for
@@ -52,9 +52,9 @@ func exactly(n int, usage string) cobra.PositionalArgs {
 }
 
 var (
-	oneName        = exactly(1, "give one name, in quotes if it has spaces, as in %s")
-	oneDestination = exactly(1, "name one destination, as in %s; collector status lists them")
-	onePlan        = exactly(1, "name the file of a plan, as in %s")
+	oneName        = exactly(1, "specify one name, in quotes if it contains spaces: %s")
+	oneDestination = exactly(1, "specify one destination: %s; collector status lists them")
+	onePlan        = exactly(1, "specify a plan file: %s")
 )
 
 // group turns a command into a group, which only shows its help, and adds its commands.
@@ -68,7 +68,7 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 // atMostOne wants no argument, or one.
 func atMostOne(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usagef("%q is one argument too many: see %s --help", args[1], cmd.CommandPath())
+		return usagef("unexpected argument %q: see %s --help", args[1], cmd.CommandPath())
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usagef("--%s needs a value: see %s --help", missing.GetFlag().Name, cmd.CommandPath())
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return usagef("--%s is %q: use %s", f.Name, invalid.GetValue(), valueOf(f))
+		return usagef("invalid --%s %q: use %s", f.Name, invalid.GetValue(), valueOf(f))
 	}
 	return usagef("%w: see %s --help", err, cmd.CommandPath())
 }

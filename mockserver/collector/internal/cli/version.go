@@ -61,7 +61,7 @@ func newVersion() *cobra.Command {
 	var form output
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Say which collector this is: version, commit, Go and system",
+		Short:   "Print the version, commit, Go version and platform",
 		Example: "  collector version\n  collector version -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -82,7 +82,7 @@ func (b *build) print(out io.Writer) {
 	if b.Commit != "" {
 		changes := ""
 		if b.Modified {
-			changes = ", with changes"
+			changes = ", modified"
 		}
 		fmt.Fprintf(out, "commit %s of %s%s\n", b.Commit, b.Time, changes)
 	}

@@ -88,7 +88,7 @@ func (d *decoder) decode(data []byte, v any) {
 		}
 		d.value(bodies[0], "", reflect.ValueOf(v).Elem())
 	default:
-		d.wrong(bodies[1].GetToken(), "", "a second document begins here", "keep one document in the file")
+		d.wrong(bodies[1].GetToken(), "", "a second YAML document starts here", "use one document per file")
 	}
 }
 
@@ -109,7 +109,7 @@ func (d *decoder) syntax(err error) {
 	if errors.As(err, &syntax) {
 		at, message = syntax.GetToken(), syntax.GetMessage()
 	}
-	d.wrong(at, "", "is not YAML: "+message, "")
+	d.wrong(at, "", "invalid YAML: "+message, "")
 }
 
 func (d *decoder) wrong(at *token.Token, field, wrong, hint string) {
@@ -156,7 +156,7 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 	case reflect.Map:
 		d.table(node, field, v)
 	case reflect.String:
-		if s, ok := d.scalar(node, field, "a text"); ok {
+		if s, ok := d.scalar(node, field, "a string"); ok {
 			v.SetString(s)
 		}
 	case reflect.Bool:
@@ -216,7 +216,7 @@ func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
 	case ast.ScalarNode:
 		s = n.GetToken().Value
 	default:
-		d.wrong(node.GetToken(), field, "is "+kindOf(node), "use "+want)
+		d.wrong(node.GetToken(), field, "must be "+want+meaning(field)+", not "+kindOf(node), "")
 		return "", false
 	}
 	d.raw[field] = s
@@ -225,7 +225,7 @@ func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
 	case err != nil:
 		d.wrong(node.GetToken(), field, err.Error(), "")
 	case expanded == "" && s != "": // a secret must not be gone without a word
-		d.wrong(node.GetToken(), field, "is empty, since what it refers to is", "fill that in, or leave the setting out")
+		d.wrong(node.GetToken(), field, "is empty because the variable or file it refers to is empty", "set a value, or remove the setting")
 	default:
 		return expanded, true
 	}
@@ -233,18 +233,18 @@ func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
 }
 
 func (d *decoder) text(node ast.Node, field string, v encoding.TextUnmarshaler) {
-	s, ok := d.scalar(node, field, "one value")
+	s, ok := d.scalar(node, field, "a single value")
 	if !ok {
 		return
 	}
 	if err := v.UnmarshalText([]byte(s)); err != nil {
-		d.wrong(node.GetToken(), field, fmt.Sprintf("is %q", s), mendOf(v, err))
+		d.wrong(node.GetToken(), field, fmt.Sprintf("is %q", s), hintOf(v, err))
 	}
 }
 
-// mendOf is what an UnmarshalText says; those of other packages say it for
+// hintOf is what an UnmarshalText says; those of other packages say it for
 // programmers.
-func mendOf(v any, err error) string {
+func hintOf(v any, err error) string {
 	if reflect.TypeOf(v).Elem().PkgPath() == "net/netip" {
 		return "use a network such as 10.1.0.0/16"
 	}
@@ -257,7 +257,7 @@ func (d *decoder) structure(node ast.Node, field string, v reflect.Value) {
 		target, ok := fields[key]
 		if !ok {
 			names := slices.Sorted(maps.Keys(fields))
-			d.wrong(at, join(field, key), "is no setting", suggest(key, names))
+			d.wrong(at, join(field, key), "is not a setting", suggest(key, names))
 			return
 		}
 		d.at[join(field, key)] = at
@@ -288,7 +288,7 @@ func (d *decoder) members(node ast.Node, field string, merges int, see func(key 
 	case *ast.MappingValueNode:
 		values = []*ast.MappingValueNode{n}
 	default:
-		d.wrong(node.GetToken(), field, "is "+kindOf(node), "make it a group of settings, each on a line of its own as name: value")
+		d.wrong(node.GetToken(), field, "must be a mapping, not "+kindOf(node), "write each setting as name: value")
 		return
 	}
 	for _, m := range values {
@@ -306,7 +306,7 @@ func (d *decoder) members(node ast.Node, field string, merges int, see func(key 
 func (d *decoder) list(node ast.Node, field string, v reflect.Value) {
 	n, ok := node.(*ast.SequenceNode)
 	if !ok {
-		d.wrong(node.GetToken(), field, "is "+kindOf(node), "make it a list, each item after a hyphen")
+		d.wrong(node.GetToken(), field, "must be a list, not "+kindOf(node), "start each item with a hyphen")
 		return
 	}
 	items := reflect.MakeSlice(v.Type(), len(n.Values), len(n.Values))
@@ -341,15 +341,30 @@ func join(field, key string) string {
 	return field + "." + key
 }
 
-// kindOf names a node for people.
+// meanings describe the values of settings whose type says little. They are keyed by the
+// last part of the name.
+var meanings = map[string]string{
+	"data": "the path of a directory", "plan": "the path of a plan file",
+	"tokenFile": "the path of a file", "caFile": "the path of a PEM file", "certFile": "the path of a PEM file",
+	"keyFile": "the path of a PEM file", "credentials": "the path of a file", "webhook": "a URL", "url": "a URL",
+}
+
+func meaning(field string) string {
+	if m := meanings[field[strings.LastIndex(field, ".")+1:]]; m != "" {
+		return " (" + m + ")"
+	}
+	return ""
+}
+
+// kindOf names a node in problems.
 func kindOf(node ast.Node) string {
 	switch node.Type() {
 	case ast.MappingType, ast.MappingValueType:
-		return "a group of settings"
+		return "a mapping"
 	case ast.SequenceType:
 		return "a list"
 	default:
-		return "one value"
+		return "a single value"
 	}
 }
 
@@ -372,9 +387,9 @@ func suggest(key string, names []string) string {
 			best, distance = name, n
 		}
 	}
-	all := "the settings here are " + strings.Join(names, ", ")
+	all := strings.Join(names, ", ")
 	if best == "" {
-		return all
+		return "valid settings are " + all
 	}
-	return fmt.Sprintf("did you mean %s? %s", best, strings.ToUpper(all[:1])+all[1:])
+	return fmt.Sprintf("did you mean %s? Valid settings are %s", best, all)
 }

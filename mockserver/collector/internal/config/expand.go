@@ -35,7 +35,7 @@ func (e expander) expand(s string) (string, error) {
 		b.WriteString(before)
 		name, after, closed := strings.Cut(rest, "}")
 		if !closed {
-			return "", fmt.Errorf("has ${ without a }: write ${NAME} for a variable of the environment, or $${ for a plain ${")
+			return "", fmt.Errorf("has ${ without a closing }: use ${NAME} for an environment variable, or $${ for a literal ${")
 		}
 		value, err := e.lookUp(name)
 		if err != nil {
@@ -55,9 +55,9 @@ func (e expander) lookUp(name string) (string, error) {
 	value, ok := e.getenv(name)
 	switch {
 	case name == "" || strings.ContainsAny(name, " $={"):
-		return "", fmt.Errorf("has ${%s}, which is no name: write ${NAME} for a variable of the environment, ${file:PATH} for a file, or $${ for a plain ${", name)
+		return "", fmt.Errorf("has the invalid reference ${%s}: use ${NAME} for an environment variable, ${file:PATH} for a file, or $${ for a literal ${", name)
 	case !ok:
-		return "", fmt.Errorf("needs the variable %s of the environment, which is not set: set it, or write $${ for a plain ${", name)
+		return "", fmt.Errorf("refers to the environment variable %s, which is not set: set it, or use $${ for a literal ${", name)
 	}
 	return value, nil
 }
@@ -74,7 +74,7 @@ func readSecret(path string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("cannot be read: %w", err)
 	case len(data) > maxSecretFile:
-		return "", fmt.Errorf("cannot be read: %s has more than %d bytes", path, maxSecretFile)
+		return "", fmt.Errorf("cannot be read: %s is larger than %d bytes", path, maxSecretFile)
 	}
 	return strings.TrimRight(string(data), "\r\n"), nil
 }

@@ -30,9 +30,9 @@ func (c *Config) readPlans(d *decoder, files Files) {
 		case errors.As(err, &problems):
 			d.problems = append(d.problems, planProblems(problems)...)
 		case errors.As(err, &unread):
-			d.wrong(d.place(field), field, "cannot be read: "+unread.Error(), "name the file of a tracking plan")
+			d.wrong(d.place(field), field, "cannot be read: "+unread.Error(), "set it to the path of a plan file")
 		case err != nil:
-			d.wrong(d.place(field), field, "cannot be read: "+err.Error(), "name the file of a tracking plan")
+			d.wrong(d.place(field), field, "cannot be read: "+err.Error(), "set it to the path of a plan file")
 		default:
 			d.warnings = append(d.warnings, planProblems(p.Warnings())...)
 		}
@@ -58,14 +58,14 @@ func (c *Config) checkPlans(wrong report) {
 		at := fmt.Sprintf("sources[%d]", i)
 		wrong.oneOf(at+".onViolation", s.OnViolation, Report, Quarantine, Reject)
 		if s.OnViolation != "" && s.Plan == "" {
-			wrong(at+".onViolation", "is set, and the source has no plan", "name the file of its tracking plan in plan")
+			wrong(at+".onViolation", "is set, but the source has no plan", "set plan to the path of a plan file")
 		}
 		switch {
 		case s.ViolationsTo == "":
 		case s.Plan == "":
-			wrong(at+".violationsTo", "is set, and the source has no plan", "name the file of its tracking plan in plan")
+			wrong(at+".violationsTo", "is set, but the source has no plan", "set plan to the path of a plan file")
 		case !slices.ContainsFunc(c.Sources, func(other Source) bool { return other.Name == s.ViolationsTo }):
-			wrong(at+".violationsTo", fmt.Sprintf("is %q, which is no source", s.ViolationsTo), "name one of sources")
+			wrong(at+".violationsTo", fmt.Sprintf("is %q, which is not a source", s.ViolationsTo), "use the name of a source")
 		}
 	}
 }

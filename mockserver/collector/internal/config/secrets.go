@@ -60,10 +60,10 @@ func headerSecrets(at string, headers map[string]string) (all []secret) {
 // checkSecrets refuses those that anybody can guess, and warns of those that other
 // users of the machine can read.
 func (c *Config) checkSecrets(d *decoder, wrong report) {
-	const mend = "use a text such as openssl rand -hex 32 makes"
+	const hint = "use a random string, such as the output of openssl rand -hex 32"
 	for i, s := range c.Sources {
 		if strings.HasPrefix(s.WriteKey, placeholder) {
-			wrong(fmt.Sprintf("sources[%d].writeKey", i), "is that of the example", mend)
+			wrong(fmt.Sprintf("sources[%d].writeKey", i), "is the placeholder from the example", hint)
 		}
 	}
 	warn := func(field, path string) {
@@ -74,9 +74,9 @@ func (c *Config) checkSecrets(d *decoder, wrong report) {
 	for _, s := range c.secrets() {
 		switch isToken := strings.HasPrefix(s.field, "admin."); {
 		case strings.HasPrefix(s.value, placeholder):
-			wrong(s.field, "is that of the example", mend)
+			wrong(s.field, "is the placeholder from the example", hint)
 		case isToken && len(s.value) < minToken:
-			wrong(s.field, fmt.Sprintf("has fewer than %d characters", minToken), mend)
+			wrong(s.field, fmt.Sprintf("has fewer than %d characters", minToken), hint)
 		}
 		for _, path := range d.filesOf(s) {
 			warn(s.field, path)

@@ -46,7 +46,7 @@ func (s *Sync) UnmarshalText(text []byte) error {
 	}
 	v, err := time.ParseDuration(string(text))
 	if err != nil || v < 100*time.Millisecond || v > 10*time.Minute {
-		return errors.New("use always, which loses nothing in a power cut, or how much may be lost, such as 1s")
+		return errors.New("use always, or the interval between syncs, such as 1s")
 	}
 	*s = Sync(v)
 	return nil

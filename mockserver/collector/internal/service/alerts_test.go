@@ -95,7 +95,7 @@ func TestAlerts(t *testing.T) {
 	assert.Empty(t, restart)
 	for a := next(t, told); ; a = next(t, told) {
 		assert.Len(t, a, 1)
-		if strings.Contains(a["text"].(string), "The destination unreachable has taken no calls") {
+		if strings.Contains(a["text"].(string), "The destination unreachable has accepted few or no calls") {
 			break
 		}
 	}

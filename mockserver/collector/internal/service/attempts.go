@@ -57,7 +57,7 @@ func (l *attemptLog) read(hear func(event.Event)) {
 			err = l.log.Follow(ctx, next, func(record []byte) { l.apply(record, hear) })
 		}
 		if err != nil && ctx.Err() == nil {
-			l.logger.Warn("attempts of other processes cannot be shown", "error", err)
+			l.logger.Warn("cannot read attempts of other processes", "error", err)
 		}
 	})
 }
@@ -117,7 +117,7 @@ func (l *attemptLog) apply(data []byte, tell func(event.Event)) {
 	r, err := readLogged(data)
 	switch {
 	case err != nil:
-		l.logger.Warn("a record of an attempt cannot be read; it is not shown", "error", err)
+		l.logger.Warn("skipped an unreadable attempt record", "error", err)
 	case r.writer == l.writer: // the history heard of it when it happened
 	case r.attempt != nil:
 		tell(*r.attempt)

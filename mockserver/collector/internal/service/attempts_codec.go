@@ -19,7 +19,7 @@ const (
 	recordEnded   = 2
 )
 
-var errRecord = errors.New("a record of an attempt is not what was written")
+var errRecord = errors.New("corrupted attempt record")
 
 func appendAttempt(b []byte, writer string, a *tracking.Attempt) []byte {
 	b = append(b, recordAttempt)
@@ -118,7 +118,7 @@ func readLogged(data []byte) (logged, error) {
 	}
 	c, err := fields.ReadCall(*source, body)
 	if err != nil {
-		return r, fmt.Errorf("a record of an attempt: %w", err)
+		return r, fmt.Errorf("attempt record: %w", err)
 	}
 	*call = &c
 	return r, nil

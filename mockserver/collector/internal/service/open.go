@@ -34,7 +34,7 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 	c := o.Config
 	queue, err := jetstream.Open(ctx, journalOptions(o))
 	if err != nil {
-		return nil, fmt.Errorf("the queue cannot be opened: %w", err)
+		return nil, fmt.Errorf("cannot open the queue: %w", err)
 	}
 	s := &store{queue: queue, history: history.New(cmp.Or(c.Limits.History, defaultHistory)), plans: newPlans(c)}
 	s.history.LimitBytes(historyBytes)
@@ -63,7 +63,7 @@ func open(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ..
 		if err == nil || o.Config.NATS == nil || !jetstream.Transient(err) || time.Now().After(deadline) {
 			return s, c, err
 		}
-		o.Log.Warn("the cluster is not ready; trying again", "error", err)
+		o.Log.Warn("the cluster is not ready; retrying", "error", err)
 		select {
 		case <-time.After(clusterPause):
 		case <-ctx.Done():
@@ -95,19 +95,19 @@ func tryOpen(ctx context.Context, o Options, tel *telemetry.Telemetry, observers
 func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *engine.Collector) error {
 	ledgers, err := queue.Ledger(ctx)
 	if err != nil {
-		return fmt.Errorf("the queue cannot be read: %w", err)
+		return fmt.Errorf("cannot read the queue: %w", err)
 	}
 	for _, l := range ledgers {
 		log := o.Log.With("destination", l.Destination, "pending", l.Pending, "failed", l.Failed)
 		switch {
 		case slices.ContainsFunc(c.Settings().Destinations, func(d tracking.Destination) bool { return d.Name == l.Destination }):
 		case o.Config.NATS != nil:
-			log.Warn("the cluster has a destination that this collector does not; its calls wait for one that has it, until there has been none for four hours")
+			log.Warn("the cluster has a destination that is not configured here; its calls are kept until no collector has had it for four hours")
 		default:
 			if err := queue.Detach(ctx, l.Destination); err != nil {
 				return err
 			}
-			log.Warn("a destination that is no longer configured is forgotten, with its calls")
+			log.Warn("deleted a destination that is no longer configured, with its calls")
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func openCollector(o Options, s *store, tel *telemetry.Telemetry, observers ...e
 	}
 	collector, err := engine.New(options)
 	if err != nil {
-		return nil, fmt.Errorf("the collector cannot start: %w", err)
+		return nil, fmt.Errorf("cannot start the collector: %w", err)
 	}
 	return collector, nil
 }

@@ -85,7 +85,7 @@ func needRestart(before, after *config.Config) (names []string) {
 func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signal) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return fmt.Errorf("%s cannot be watched: %w", path, err)
+		return fmt.Errorf("cannot watch %s: %w", path, err)
 	}
 	defer watcher.Close()
 	read := s.options.Config.Files()
@@ -106,7 +106,7 @@ func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signa
 			}
 			settled = time.After(min(settle, max(0, time.Until(stirred.Add(unsettled)))))
 		case err := <-watcher.Errors:
-			s.log.Warn("watching the configuration", "error", err)
+			s.log.Warn("error while watching the configuration", "error", err)
 		case <-settled:
 			settled = nil
 			if read.Changed() {
@@ -121,7 +121,7 @@ func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signa
 func watch(watcher *fsnotify.Watcher, files config.Files) error {
 	for _, path := range files.Paths() {
 		if err := watcher.Add(filepath.Dir(path)); err != nil {
-			return fmt.Errorf("%s cannot be watched: %w", path, err)
+			return fmt.Errorf("cannot watch %s: %w", path, err)
 		}
 		if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
 			_ = watcher.Add(filepath.Dir(target)) // what the link itself does is seen
@@ -136,12 +136,12 @@ func (s *Service) reloadFile(ctx context.Context, path string, before config.Fil
 	before = before.Now()
 	c, files, err := config.LoadFiles(path)
 	if err != nil {
-		s.log.Error("the changed configuration is wrong; what was stays", "error", err)
+		s.log.Error("the changed configuration is invalid; keeping the current one", "error", err)
 		maps.Copy(before, files)
 		files = before
 	}
 	if err := watch(watcher, files); err != nil {
-		s.log.Warn("not every change of the configuration is noticed; SIGHUP is", "error", err)
+		s.log.Warn("cannot watch all configuration files; send SIGHUP to reload", "error", err)
 	}
 	if c == nil {
 		return files
@@ -152,11 +152,11 @@ func (s *Service) reloadFile(ctx context.Context, path string, before config.Fil
 	restart, err := s.Reload(ctx, c)
 	switch {
 	case err != nil:
-		s.log.Error("the changed configuration cannot be applied; what was stays", "error", err)
+		s.log.Error("cannot apply the changed configuration; keeping the current one", "error", err)
 	case len(restart) > 0:
-		s.log.Warn("the configuration was reloaded, but these settings need a restart", "settings", restart)
+		s.log.Warn("reloaded the configuration; some settings require a restart", "settings", restart)
 	default:
-		s.log.Info("the configuration was reloaded", "sources", len(c.Sources), "destinations", len(c.Destinations))
+		s.log.Info("reloaded the configuration", "sources", len(c.Sources), "destinations", len(c.Destinations))
 	}
 	return files
 }

@@ -139,7 +139,7 @@ func telemetryConfig(c *config.Config) *telemetry.Config {
 // has wrong keeps no calls from being taken.
 func (s *Service) configureTelemetry(ctx context.Context, c *config.Config) {
 	if err := s.telemetry.Configure(ctx, telemetryConfig(c)); err != nil {
-		s.log.Error("traces and metrics are sent as before, or not at all", "error", err)
+		s.log.Error("cannot apply the telemetry settings; the previous ones stay in effect", "error", err)
 	}
 }
 

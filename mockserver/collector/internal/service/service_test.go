@@ -496,7 +496,7 @@ destinations: [{name: crm, sharedSecret: "${file:secret}", webhooks: [{url: "htt
 
 	require.NoError(t, os.Chmod(secret, 0o644)) //nolint:gosec // the reload warns of it
 	again <- syscall.SIGHUP
-	log.await(t, "level=INFO msg=\"the configuration was reloaded\"")
+	log.await(t, "level=INFO msg=\"reloaded the configuration\"")
 	log.mu.Lock()
 	defer log.mu.Unlock()
 	assert.Regexp(t, "level=WARN msg=.*destinations\\[0\\].sharedSecret.*chmod o-r "+regexp.QuoteMeta(secret), log.text.String())
@@ -672,7 +672,7 @@ func TestRequestsWaitUntilTheQueueIsOpen(t *testing.T) {
 		refused := <-answers
 		assert.Equal(t, 503, refused.Code)
 		assert.Equal(t, "5", refused.Header().Get("Retry-After"))
-		assert.JSONEq(t, `{"success":false,"code":"unavailable","message":"the collector is starting; send again later","error":"the collector is starting; send again later"}`, refused.Body.String())
+		assert.JSONEq(t, `{"success":false,"code":"unavailable","message":"the collector is starting; retry later","error":"the collector is starting; retry later"}`, refused.Body.String())
 		go ask()
 		synctest.Wait()
 		d.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))

@@ -176,7 +176,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 func (s *Service) shutdown() error {
-	s.log.Info("draining", "for at most", drainTimeout)
+	s.log.Info("draining", "timeout", drainTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	draining, cancel := context.WithTimeout(ctx, drainTimeout)
@@ -194,9 +194,9 @@ func (s *Service) shutdown() error {
 		_ = s.admin.server.Close()
 	}
 	if err := errors.Join(stopped, drained); err != nil {
-		return fmt.Errorf("what was under way was broken off; calls that were not delivered stay in the queue: %w", err)
+		return fmt.Errorf("shutdown was incomplete; undelivered calls stay in the queue: %w", err)
 	}
-	s.log.Info("ended")
+	s.log.Info("stopped")
 	return nil
 }
 

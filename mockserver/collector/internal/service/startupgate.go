@@ -36,7 +36,7 @@ func (g *startupGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *startupGate) wait(w http.ResponseWriter, r *http.Request) {
-	const message = "the collector is starting; send again later"
+	const message = "the collector is starting; retry later"
 	switch r.URL.Path {
 	case "/health":
 		answerStarting(w, http.StatusOK, `{"status":"ok"}`)

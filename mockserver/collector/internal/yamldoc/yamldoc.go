@@ -35,7 +35,7 @@ func (e *SyntaxError) Error() string { return e.Problem }
 // Read reads a document.
 func Read(text []byte) (*Document, error) {
 	if len(text) > MaxBytes {
-		return nil, &SyntaxError{Problem: fmt.Sprintf("has more than %d bytes", MaxBytes)}
+		return nil, &SyntaxError{Problem: fmt.Sprintf("larger than %d bytes", MaxBytes)}
 	}
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -47,15 +47,15 @@ func Read(text []byte) (*Document, error) {
 			continue
 		}
 		if d.root != nil {
-			return nil, &SyntaxError{lineOf(part.Body.GetToken()), "has a second document; keep one in a file"}
+			return nil, &SyntaxError{lineOf(part.Body.GetToken()), "a second YAML document starts here; use one document per file"}
 		}
 		d.root = part.Body
 	}
 	if d.root == nil {
-		return nil, &SyntaxError{Problem: "is empty"}
+		return nil, &SyntaxError{Problem: "the document is empty"}
 	}
 	if n := len(ast.Filter(ast.AliasType, d.root)); n > 0 {
-		return nil, &SyntaxError{lineOf(ast.Filter(ast.AliasType, d.root)[0].GetToken()), "has an alias; write out what it stands for"}
+		return nil, &SyntaxError{lineOf(ast.Filter(ast.AliasType, d.root)[0].GetToken()), "aliases are not supported; write out the value"}
 	}
 	if json.Valid(text) { // whose numbers YAML reads otherwise
 		return d, d.decode(text)
@@ -66,7 +66,7 @@ func Read(text []byte) (*Document, error) {
 	}
 	asJSON, err := json.Marshal(value)
 	if err != nil {
-		return nil, &SyntaxError{Problem: "has what JSON has no form for: " + err.Error()}
+		return nil, &SyntaxError{Problem: "cannot be converted to JSON: " + err.Error()}
 	}
 	return d, d.decode(asJSON)
 }
@@ -80,9 +80,9 @@ func (d *Document) decode(text []byte) error {
 func syntaxError(err error) error {
 	var syntax yaml.Error
 	if errors.As(err, &syntax) {
-		return &SyntaxError{lineOf(syntax.GetToken()), "is not YAML: " + syntax.GetMessage()}
+		return &SyntaxError{lineOf(syntax.GetToken()), "invalid YAML: " + syntax.GetMessage()}
 	}
-	return &SyntaxError{Problem: "is not YAML: " + err.Error()}
+	return &SyntaxError{Problem: "invalid YAML: " + err.Error()}
 }
 
 func lineOf(t *token.Token) int {

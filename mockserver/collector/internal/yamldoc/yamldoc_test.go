@@ -61,14 +61,14 @@ func TestWhatIsNoDocument(t *testing.T) {
 		line    int
 		problem string
 	}{
-		"":                               {0, "is empty"},
-		"# nothing":                      {0, "is empty"},
-		"a: 1\n---\nb: 2":                {3, "has a second document; keep one in a file"},
-		"a: 1\nb: [1":                    {2, "is not YAML: sequence end token ']' not found"},
-		"a: &x 1\nb: *x":                 {2, "has an alias; write out what it stands for"},
-		"a: 1\nb: 2\na: 3":               {3, `is not YAML: mapping key "a" already defined at [1:1]`},
-		"a: .nan":                        {0, "has what JSON has no form for: json: unsupported value: NaN"},
-		strings.Repeat("a", 1<<20) + ":": {0, "has more than 1048576 bytes"},
+		"":                               {0, "the document is empty"},
+		"# nothing":                      {0, "the document is empty"},
+		"a: 1\n---\nb: 2":                {3, "a second YAML document starts here; use one document per file"},
+		"a: 1\nb: [1":                    {2, "invalid YAML: sequence end token ']' not found"},
+		"a: &x 1\nb: *x":                 {2, "aliases are not supported; write out the value"},
+		"a: 1\nb: 2\na: 3":               {3, `invalid YAML: mapping key "a" already defined at [1:1]`},
+		"a: .nan":                        {0, "cannot be converted to JSON: json: unsupported value: NaN"},
+		strings.Repeat("a", 1<<20) + ":": {0, "larger than 1048576 bytes"},
 	} {
 		_, err := yamldoc.Read([]byte(text))
 		var syntax *yamldoc.SyntaxError
