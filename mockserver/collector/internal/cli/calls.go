@@ -24,14 +24,13 @@ import (
 
 var (
 	callStates = []string{"pending", "delivered", "failed", "filtered"}
-	// listStates are those by which calls are listed: rejected ones were never taken.
+	// listStates are the values of calls --state. Rejected calls are not stored as calls.
 	listStates = append(slices.Clone(callStates), "rejected")
-	// callTypes are those of calls that a collector has: delete is its own.
+	// callTypes include delete, the type of deletion notifications.
 	callTypes = append(slices.Clone(fields.Types), "delete")
 )
 
-// filterFlags adds the flags that pick calls, and returns the parameters that they
-// make.
+// filterFlags adds the flags that filter calls and returns their query parameters.
 func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	q := url.Values{}
 	flags := cmd.Flags()
@@ -49,8 +48,7 @@ func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	return q
 }
 
-// condition checks a condition, which is written as the search of the inspector and the
-// admin API have it.
+// condition checks a condition in the syntax of the inspector's search.
 func condition(s string) (string, error) {
 	query, err := search.Parse(s)
 	if err != nil {
@@ -62,7 +60,7 @@ func condition(s string) (string, error) {
 	return s, nil
 }
 
-// moment reads a time, or how long ago it was.
+// moment parses a time or an age.
 func moment(flag string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if ago, err := time.ParseDuration(s); err == nil {
@@ -76,7 +74,6 @@ func moment(flag string) func(string) (string, error) {
 	}
 }
 
-// callPage is a page of calls.
 type callPage struct{ Calls []call }
 
 func newCalls() *cobra.Command {
@@ -160,7 +157,7 @@ type rejections struct {
 	}
 }
 
-// listRejected lists what was not taken.
+// listRejected lists rejected calls and refused requests.
 func (c *client) listRejected(ctx context.Context, out io.Writer, q url.Values) error {
 	if q.Has("destination") {
 		return usagef("--destination cannot be used with --state rejected: rejected calls have no destination")
@@ -186,7 +183,7 @@ func (c *client) listRejected(ctx context.Context, out io.Writer, q url.Values) 
 	})
 }
 
-// follow prints what happens.
+// follow prints activity as it happens.
 func (c *client) follow(cmd *cobra.Command, args []string, q url.Values, first int) error {
 	switch {
 	case len(args) > 0:
@@ -208,13 +205,13 @@ func (c *client) follow(cmd *cobra.Command, args []string, q url.Values, first i
 	return live.Print(cmd.Context(), followed{client: c, query: q}, first, cmd.OutOrStdout(), form)
 }
 
-// find returns the calls with a messageId, which several sources may have used.
+// find returns the calls with a messageId. Several sources can use the same one.
 func (c *client) find(ctx context.Context, id string) ([]call, error) {
 	page, err := get[callPage](ctx, c, "/calls?"+url.Values{"messageId": {id}}.Encode())
 	return page.read.Calls, err
 }
 
-// showCall shows the calls with a messageId.
+// showCall prints the calls with a messageId and their attempts.
 func (c *client) showCall(ctx context.Context, out io.Writer, id string) error {
 	found, err := c.find(ctx, id)
 	if err != nil {
@@ -273,7 +270,7 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 	})
 }
 
-// A replay is one that goes on in the collector.
+// A replay is the status of a replay.
 type replay struct {
 	ID          string
 	Destination string
@@ -339,7 +336,7 @@ command ends when none of its calls is pending, and prints the results.`,
 	return c.addTo(cmd)
 }
 
-// countReplay says how many calls a replay would pick.
+// countReplay prints the number of calls that a replay would select.
 func (c *client) countReplay(ctx context.Context, out io.Writer, destination string, q url.Values) error {
 	type counted struct{ Calls int }
 	post := query{method: http.MethodPost, path: "/destinations/" + url.PathEscape(destination) + "/replay", body: selection(q, true)}
@@ -349,8 +346,8 @@ func (c *client) countReplay(ctx context.Context, out io.Writer, destination str
 	})
 }
 
-// replay begins a replay, and shows how far it is until all calls are due again, or none of
-// them is pending.
+// replay starts a replay and shows its progress until all calls are scheduled or, with
+// settled, until none of them is pending.
 func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[replay], error) {
 	defer shown.clear()
 	run, err := ask[replay](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))
@@ -379,7 +376,7 @@ func (c *client) replay(ctx context.Context, destination string, q url.Values, s
 	return run, err
 }
 
-// text says what a replay did.
+// text describes the result of a replay.
 func (r replay) text(settled bool) string {
 	text := fmt.Sprintf("%s replayed to %s", count(r.Replayed, "call"), plain(r.Destination))
 	if !settled {
@@ -395,7 +392,7 @@ func (r replay) text(settled bool) string {
 	return text
 }
 
-// selection makes of the parameters of a list what a replay takes.
+// selection converts query parameters of a list to the body of a replay request.
 func selection(q url.Values, dryRun bool) map[string]any {
 	selection := map[string]any{"dryRun": dryRun}
 	for name, values := range q {

@@ -34,7 +34,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// run runs the command and returns what it prints, with the exit code.
+// run runs the command and returns its output and exit code.
 func run(t *testing.T, args ...string) (out, errOut string, code int) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -42,7 +42,7 @@ func run(t *testing.T, args ...string) (out, errOut string, code int) {
 	return o.String(), e.String(), code
 }
 
-// changing are the parts of outputs that differ from run to run.
+// changing are the parts of the output that differ between runs.
 var changing = []struct {
 	what *regexp.Regexp
 	name string
@@ -61,10 +61,10 @@ var changing = []struct {
 	{regexp.MustCompile(`after [\d.]+m?s\b`), "after N s"},
 	{regexp.MustCompile(`(waitedMs"?): \d+`), "$1: N"},
 	{regexp.MustCompile(`\b(AT|RECEIVED|REQUESTED) ([A-Z]+|[+-]\d+)  `), "$1 ZONE  "},
-	{regexp.MustCompile(` {2,}`), "  "}, // columns are as wide as what changes
+	{regexp.MustCompile(` {2,}`), "  "}, // column widths vary
 }
 
-// golden compares an output with its file.
+// golden compares output with a golden file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	for _, c := range changing {
@@ -84,7 +84,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestHelpTeaches(t *testing.T) {
-	t.Setenv("HOME", t.TempDir()) // there may be none
+	t.Setenv("HOME", t.TempDir()) // HOME may be unset
 	for _, args := range [][]string{
 		{}, {"dev"}, {"serve"}, {"check"}, {"send"}, {"send", "track"}, {"expect"}, {"calls"}, {"open"}, {"version"}, {"destinations"}, {"destinations", "list"}, {"destinations", "add"}, {"destinations", "test"}, {"destinations", "remove"}, {"status"}, {"health"}, {"verify"}, {"replay"}, {"pause"}, {"resume"},
 		{"delete-user"}, {"deletions"}, {"audience"}, {"audience", "sync"}, {"audience", "list"}, {"audience", "forget"}, {"trait"}, {"trait", "sync"},
@@ -100,8 +100,8 @@ func TestHelpTeaches(t *testing.T) {
 	}
 }
 
-// server runs a collector with one destination that takes calls, one that refuses
-// them for good, and fixed ids.
+// server runs a collector with a destination that accepts calls, one that rejects them
+// permanently, and fixed IDs.
 func server(t *testing.T) *mockserver.Server {
 	t.Helper()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -236,7 +236,7 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"extra-argument", []string{"serve", "collector.yaml"}, 2},
 		{"alias-no-previous", []string{"send", "alias", "--user-id", "u"}, 2},
 	} {
-		if step.name == "calls" { // those that were sent without --wait have ended too
+		if step.name == "calls" { // calls sent without --wait must also be complete
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			_, err := srv.Wait(ctx, 5, mockserver.DeliveredTo("crm"))
 			cancel()
@@ -273,7 +273,7 @@ func TestVerifyFailsWhereALedgerDoesNotHold(t *testing.T) {
 	assert.Equal(t, "collector: the ledger does not balance\n", errOut)
 }
 
-// written returns a file of its own with a text.
+// written writes text to a temporary file and returns its path.
 func written(t *testing.T, text string) string {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
@@ -281,7 +281,7 @@ func written(t *testing.T, text string) string {
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {
-	t.Setenv("HOME", t.TempDir()) // there may be none
+	t.Setenv("HOME", t.TempDir()) // HOME may be unset
 	serve := func(h http.Handler) string {
 		srv := httptest.NewServer(h)
 		t.Cleanup(srv.Close)
@@ -310,7 +310,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	require.NoError(t, err)
 
 	for _, c := range []struct {
-		name, args string // args are divided by blanks
+		name, args string // args are separated by spaces
 		env        map[string]string
 		code       int
 		want       string
@@ -367,7 +367,6 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// The certificate of a collector is often that of an authority of one's own.
 func TestCommandsReachACollectorWithTLS(t *testing.T) {
 	srv := server(t)
 	secure := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
@@ -375,7 +374,7 @@ func TestCommandsReachACollectorWithTLS(t *testing.T) {
 		r.SetURL(to)
 	}})
 	t.Cleanup(secure.Close)
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshakes that fail
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // omits failed handshakes
 	dir := t.TempDir()
 	authority, text := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "text")
 	block := &pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}
@@ -422,7 +421,7 @@ func TestExampleIsRight(t *testing.T) {
 	assert.Empty(t, errOut)
 	assert.Equal(t, "config OK: 1 source, 1 destination, listening on 127.0.0.1:8765\n", out)
 
-	// What is commented out is right too, but for the files that it names.
+	// The commented settings are also valid, except that their files do not exist.
 	var all []string
 	for line := range strings.Lines(example) {
 		uncommented := regexp.MustCompile(`^( *)# ( *(- )?[a-zA-Z]+:.*)`).ReplaceAllString(strings.TrimRight(line, "\n"), "$1$2")
@@ -455,7 +454,7 @@ func TestCompletionKnowsDestinations(t *testing.T) {
 	assert.True(t, strings.HasPrefix(out, "pending\ndelivered\n"), out)
 }
 
-// TestDevWorksAsItSays starts collector dev, and does what it prints.
+// TestDevWelcome starts collector dev and runs the command it prints.
 func TestDevWorksAsItSays(t *testing.T) {
 	arrived := make(chan string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -504,7 +503,7 @@ func TestDevWorksAsItSays(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, string(messages))
 	}
-	// That one destination took the call does not hide that the other did not.
+	// The success of one destination does not hide the failure of the other.
 	base := strings.TrimSuffix(line[1], "/v1/track")
 	require.Eventually(t, func() bool {
 		out, _, code := run(t, "status", "--url", base, "--json")
@@ -513,7 +512,7 @@ func TestDevWorksAsItSays(t *testing.T) {
 	golden(t, "dev", regexp.MustCompile(`/\S+/00\d`).ReplaceAllString(text, "DATA"))
 }
 
-// watchedBuffer tells when all of the welcome was written.
+// watchedBuffer signals when the welcome message is complete.
 type watchedBuffer struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer

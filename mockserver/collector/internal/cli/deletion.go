@@ -60,7 +60,7 @@ exit code is 1 if a notification failed.`,
 	return c.addTo(cmd)
 }
 
-// readUsers returns the users of the arguments and of a file.
+// readUsers returns the user IDs in the arguments and in a file.
 func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 	if file == "" && len(users) == 0 {
 		return nil, usagef("no user IDs: specify them as arguments, or in a file with --file")
@@ -85,13 +85,13 @@ func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 	return users, nil
 }
 
-// awaitDeletion waits until a request is done, and prints how far it came.
+// awaitDeletion waits until a request is complete and prints its result.
 func (c *client) awaitDeletion(ctx context.Context, out io.Writer, id string, wait time.Duration) error {
 	var d answer[users.Deletion]
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	err := poll(waiting, func() (done bool, err error) {
-		// One more answer is read where the time is over meanwhile.
+		// If the timeout ends during a request, that request still completes.
 		d, err = get[users.Deletion](context.WithoutCancel(ctx), c, "/deletions/"+url.PathEscape(id))
 		return d.read.LostRecord || !d.read.CompletedAt.IsZero(), err
 	})
@@ -113,7 +113,6 @@ func (c *client) awaitDeletion(ctx context.Context, out io.Writer, id string, wa
 	return nil
 }
 
-// deletionState says whether a request has come to its end.
 func deletionState(d users.Deletion) string {
 	switch {
 	case d.LostRecord:

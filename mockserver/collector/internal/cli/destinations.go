@@ -49,7 +49,7 @@ func newDestinationList() *cobra.Command {
 	})
 }
 
-// from says whose calls it gets.
+// from returns the names of the sources, or "all".
 func (d *destination) from() string {
 	if len(d.Sources) == 0 {
 		return "all"
@@ -64,7 +64,7 @@ func (d *destination) urls() (urls []string) {
 	return urls
 }
 
-// An addition is a destination as the admin API takes it.
+// An addition is the request body for a new destination.
 type addition struct {
 	Name         string     `json:"name"`
 	Sources      []string   `json:"sources,omitempty"`
@@ -178,7 +178,7 @@ is not counted and not retried.`,
 	return c.addTo(cmd)
 }
 
-// said is what the answer says, or why there was none.
+// said returns an excerpt of the response body, or the error if there was no response.
 func (a *attempt) said() string {
 	if a.Status == 0 {
 		return a.Error
@@ -221,7 +221,7 @@ otherwise it requires --yes.`,
 	return c.addTo(cmd)
 }
 
-// confirmRemoval asks whether a destination is really to be removed.
+// confirmRemoval asks the user to confirm the removal of a destination.
 func (c *client) confirmRemoval(ctx context.Context, cmd *cobra.Command, path string) error {
 	if !terminal.Is(cmd.InOrStdin()) {
 		return usagef("removing the destination deletes its pending and failed calls: add --yes to confirm")
@@ -286,7 +286,7 @@ func newOpen() *cobra.Command {
 	return c.addTo(cmd)
 }
 
-// readHeaders reads headers as flags have them.
+// readHeaders parses the values of --header flags.
 func readHeaders(lines []string) (map[string]string, error) {
 	headers := map[string]string{}
 	for _, h := range lines {

@@ -27,10 +27,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// devFirst is how many activities dev begins with: those since its start.
+// devFirst is the maximum number of past activities that dev shows at its start.
 const devFirst = 500
 
-// devDestination is the name of the destination that --webhook makes.
+// devDestination is the name of the destination for --webhook.
 const devDestination = "dev"
 
 type devFlags struct {
@@ -86,7 +86,8 @@ a generated token, which is printed at startup.`,
 	return cmd
 }
 
-// defaultData is where the queue of dev is, or empty where the system names no place.
+// defaultData returns the default directory of the queue, or "" if the system has no
+// cache directory.
 func defaultData() string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -120,7 +121,7 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 	ran := make(chan error, 1)
 	go func() {
 		ran <- s.Run(ctx)
-		end() // a listener has failed, if it is not over already
+		end() // a listener failed, unless ctx has ended
 	}()
 	source := followed{client: &client{url: s.AdminURL(), secret: c.Admin.Token, requester: &http.Client{}}}
 	shown := f.show(ctx, cmd, source, log)
@@ -135,12 +136,12 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 	return errors.Join(shown, <-ran)
 }
 
-// drawn reports whether what happens is a picture with keys.
+// drawn reports whether activity is shown in the terminal UI.
 func (f *devFlags) drawn(cmd *cobra.Command) bool {
 	return !f.quiet && !f.json && terminal.CanDraw(cmd.OutOrStdout()) && terminal.Is(cmd.InOrStdin())
 }
 
-// show shows what happens, in the form that is wanted.
+// show shows activity in the selected format until ctx ends.
 func (f *devFlags) show(ctx context.Context, cmd *cobra.Command, source followed, log *live.Log) error {
 	switch {
 	case f.quiet:
@@ -156,7 +157,7 @@ func (f *devFlags) show(ctx context.Context, cmd *cobra.Command, source followed
 	})
 }
 
-// config makes of the flags what a file would say.
+// config converts the flags to a configuration.
 func (f *devFlags) config() (*config.Config, error) {
 	if f.data == "" {
 		return nil, usagef("--data is not set: set it to the directory of the queue")
@@ -198,7 +199,7 @@ func (f *devFlags) config() (*config.Config, error) {
 	return c, nil
 }
 
-// addDestinations adds those of --webhook and --forward, in this order.
+// addDestinations adds the destinations for --webhook and --forward, in this order.
 func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) error {
 	add := func(name string, urls ...string) {
 		d := config.Destination{Name: name, SharedSecret: f.secret}
@@ -226,7 +227,7 @@ func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) 
 	return nil
 }
 
-// check says what is wrong with the destinations, and which flag each is of.
+// check returns an error that lists the problems of the destinations by flag.
 func (f *devFlags) check(c *config.Config) error {
 	all := c.Settings()
 	policy := webhook.Policy{AllowLoopback: true, Allow: c.Egress.Allow}
@@ -241,7 +242,7 @@ func (f *devFlags) check(c *config.Config) error {
 	var problems []string
 	for _, p := range settings.FieldErrors(errors.Join(errs...)) {
 		problem := fmt.Sprintf("%s %s: %s", f.flagOf(p.Field), p.Problem, asFlag.Replace(p.Hint))
-		if !slices.Contains(problems, problem) { // each webhook has every header
+		if !slices.Contains(problems, problem) { // headers belong to every webhook
 			problems = append(problems, problem)
 		}
 	}
@@ -251,7 +252,7 @@ func (f *devFlags) check(c *config.Config) error {
 	return nil
 }
 
-// flagOf names the flag that a field of the settings comes from. No others can be wrong.
+// flagOf returns the flag that set a field of the settings.
 func (f *devFlags) flagOf(field string) string {
 	var d, w int
 	n, _ := fmt.Sscanf(field, "destinations[%d].webhooks[%d]", &d, &w)
@@ -261,7 +262,7 @@ func (f *devFlags) flagOf(field string) string {
 		return "--header " + strings.TrimSuffix(header, "]")
 	case len(f.webhooks) == 0:
 		d++
-	case d == 0 && n < 2: // how many there are
+	case d == 0 && n < 2: // the number of webhooks
 		return "--webhook"
 	case d == 0:
 		return fmt.Sprintf("--webhook %q", f.webhooks[w])
@@ -269,7 +270,7 @@ func (f *devFlags) flagOf(field string) string {
 	return fmt.Sprintf("--forward %q", f.forwards[d-1])
 }
 
-// welcome says where things are.
+// welcome prints the addresses and an example.
 func (f *devFlags) welcome(out io.Writer, url, token string) {
 	fmt.Fprintf(out, "The collector is listening and stores its calls in %s\n\n", f.data)
 	line := func(what, where string) { fmt.Fprintf(out, "  %-14s %s\n", what, where) }
@@ -282,7 +283,7 @@ func (f *devFlags) welcome(out io.Writer, url, token string) {
 		line("Forwarding to", w)
 	}
 	for _, forward := range f.forwards {
-		name, url, _ := strings.Cut(forward, "=") // they were checked
+		name, url, _ := strings.Cut(forward, "=") // checked by addDestinations
 		line("Forwarding to", url+"  ("+name+")")
 	}
 	if len(f.webhooks)+len(f.forwards) == 0 {
@@ -297,8 +298,8 @@ Press Ctrl-C to stop. Pending calls stay in that directory.
 `, url)
 }
 
-// startService starts a collector. Its errors say what to do about them; settings are
-// flags of the command where flags is "--".
+// startService starts a collector. Errors name settings with the prefix flags, which is
+// "--" if the settings come from flags.
 func startService(ctx context.Context, o service.Options, flags string) (*service.Service, error) {
 	o.Version, o.SaveMemory = version(), true
 	s, err := service.Start(ctx, o)
@@ -313,7 +314,7 @@ func newLogger(out io.Writer, format string, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, options))
 }
 
-// explainStart adds to the errors that people meet what to do about them.
+// explainStart replaces common errors of a listener with instructions.
 func explainStart(err error, flags string) error {
 	var listen *service.ListenError
 	if !errors.As(err, &listen) {

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
 )
 
-// expectPatience is how much longer than the calls may take to come the answer may.
+// expectPatience is the time allowed for the response in addition to the time for the calls.
 const expectPatience = 30 * time.Second
 
 func newExpect() *cobra.Command {
@@ -69,7 +69,7 @@ respond.`,
 	return c.addTo(cmd)
 }
 
-// expect asks a collector whether what a file expects holds.
+// expect reads a file of expectations and sends them to the collector.
 func (c *client) expect(cmd *cobra.Command, file string, within time.Duration) (report answer[expect.Report], doc *yamldoc.Document, err error) {
 	if doc, err = readExpectations(cmd.InOrStdin(), file); err != nil {
 		return report, nil, err
@@ -108,7 +108,7 @@ func (c *client) expect(cmd *cobra.Command, file string, within time.Duration) (
 	return report, doc, nil
 }
 
-// readExpectations reads a file; - is standard input.
+// readExpectations reads a file, or standard input for "-".
 func readExpectations(in io.Reader, file string) (*yamldoc.Document, error) {
 	f, _, err := openFile(in, file)
 	if err != nil {
@@ -127,7 +127,7 @@ func readExpectations(in io.Reader, file string) (*yamldoc.Document, error) {
 	return doc, err
 }
 
-// place names a line of a file.
+// place returns the prefix of a message about a line of a file.
 func place(file string, line int) string {
 	if file == "-" {
 		file = "standard input"
@@ -138,7 +138,7 @@ func place(file string, line int) string {
 	return fmt.Sprintf("%s:%d:", file, line)
 }
 
-// mistakes is the error of a file with problems, in the order of its lines.
+// mistakes returns an error that lists problems by line.
 func mistakes(file string, doc *yamldoc.Document, problems []expect.Problem) error {
 	slices.SortStableFunc(problems, func(a, b expect.Problem) int {
 		return cmp.Compare(doc.Line(a.Path), doc.Line(b.Path))

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 )
 
-// write writes a file of the name into a directory that is the working directory then, so
-// that outputs name it alike.
+// write writes a file to a new working directory, which keeps its path out of the output.
 func write(t *testing.T, name, text string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
@@ -64,7 +63,7 @@ func TestExpect(t *testing.T) {
 	require.Len(t, srv.Calls(), 3)
 }
 
-// TestExpectThatCannotJudge: the exit code is 2, and no answer is taken for a failure.
+// The exit code is 2, and errors are not mistaken for failed expectations.
 func TestExpectThatCannotJudge(t *testing.T) {
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)

@@ -56,8 +56,7 @@ its certificate is then not verified, because nothing secret is sent.`,
 	return cmd
 }
 
-// askListenerOf makes the client ask the collector that runs on this machine by a
-// configuration.
+// askListenerOf sets the URL of the client to the listener in a configuration file.
 func (c *client) askListenerOf(cmd *cobra.Command, path string) error {
 	settings, err := config.Load(path)
 	if err != nil {
@@ -68,7 +67,7 @@ func (c *client) askListenerOf(cmd *cobra.Command, path string) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	if address := net.ParseIP(host); host == "" || address != nil && address.IsUnspecified() {
-		host = "localhost" // by IPv6 or IPv4, whichever listens
+		host = "localhost" // resolves to the IP version that the collector uses
 	}
 	c.url = "http://" + net.JoinHostPort(host, port)
 	if settings.TLS.CertFile == "" {
@@ -79,7 +78,7 @@ func (c *client) askListenerOf(cmd *cobra.Command, path string) error {
 	return nil
 }
 
-// health prints that a collector is ready, or returns why it is not.
+// health prints "ready", or returns an error with the reason if the collector is not ready.
 func (c *client) health(ctx context.Context, out io.Writer) error {
 	base, err := c.base()
 	if err != nil {

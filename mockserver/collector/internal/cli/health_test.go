@@ -39,7 +39,7 @@ func TestHealth(t *testing.T) {
 	release := make(chan struct{})
 	silent := serve(func(http.ResponseWriter, *http.Request) { <-release })
 	t.Cleanup(func() { close(release) })
-	const closed = "http://127.0.0.1:1" // no system gives that port to a program that asks for any
+	const closed = "http://127.0.0.1:1" // a port that is never assigned dynamically
 	t.Setenv("COLLECTOR_URL", running)
 	for _, c := range []struct {
 		name string
@@ -62,7 +62,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// The listener of a configuration is asked wherever it listens, by TLS too.
+// The command finds the listener of the configuration, also with TLS.
 func TestHealthOfAConfiguration(t *testing.T) {
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestHealthOfAConfiguration(t *testing.T) {
 		require.NoError(t, err)
 		return port
 	}
-	t.Setenv("COLLECTOR_URL", "http://127.0.0.1:1") // the configuration says where
+	t.Setenv("COLLECTOR_URL", "http://127.0.0.1:1") // --config takes precedence
 	dir := t.TempDir()
 	certificate, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	require.NoError(t, os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600))
@@ -106,7 +106,7 @@ func TestHealthOfAConfiguration(t *testing.T) {
 	assert.Contains(t, errOut, "--config: open ")
 }
 
-// A container says what its token is, and where its webhooks may be.
+// Containers set the token and allow their networks.
 func TestDevForAContainer(t *testing.T) {
 	t.Setenv("COLLECTOR_TOKEN", "a-token-of-mine")
 	ctx, cancel := context.WithCancel(t.Context())

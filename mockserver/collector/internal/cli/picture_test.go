@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPictures draws collector dev for the README into the directory PICTURES.
+// TestPictures writes screenshots of collector dev to the directory PICTURES.
 func TestPictures(t *testing.T) {
 	drawable(t)
 	require.NoError(t, os.Unsetenv("NO_COLOR"))
@@ -58,7 +58,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// receiveForPicture rejects coupons, and one attempt for mail.
+// receiveForPicture rejects events with coupons, and the first attempt for mail.
 func receiveForPicture(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	switch {
@@ -71,7 +71,7 @@ func receiveForPicture(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// settles waits until the screen does not change for half a second.
+// settles waits until the screen has not changed for half a second.
 func (s *sitting) settles() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), waits)

@@ -88,11 +88,11 @@ no calls; with --unused also if the plan has an event without calls.`,
 	return cmd
 }
 
-// checked is what came of holding calls against a plan.
+// checked is the result of checking calls against a plan.
 type checked struct {
 	plan   *plan.Plan
 	report *plan.Report
-	unused bool // events that no call was are wrong
+	unused bool // whether events without calls are an error
 }
 
 func (c *checked) ok() bool {
@@ -114,8 +114,8 @@ func (c *checked) print(out io.Writer) {
 	}
 }
 
-// printGitHub prints workflow commands, as
-// https://docs.github.com/actions/reference/workflow-commands-for-github-actions has them.
+// printGitHub prints workflow commands; see
+// https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
 func (c *checked) printGitHub(out io.Writer) {
 	for _, w := range c.plan.Warnings() {
 		annotate(out, "warning", w.File, w.Line, "plan", w.Text())
@@ -145,14 +145,14 @@ func (c *checked) printGitHub(out io.Writer) {
 	fmt.Fprintln(out, plain(summary))
 }
 
-// annotate prints one workflow command, in which some characters are escaped.
+// annotate prints a workflow command with escaped values.
 func annotate(out io.Writer, level, file string, line int, title, text string) {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	fmt.Fprintf(out, "::%s file=%s,line=%d,title=%s::%s\n", level, property.Replace(file), max(1, line), property.Replace(title), data.Replace(text))
 }
 
-// An unusedEvent is one as scripts read it.
+// An unusedEvent is an event of the plan without calls.
 type unusedEvent struct {
 	Type string `json:"type"`
 	Name string `json:"name,omitempty"`
@@ -164,9 +164,9 @@ func (c *checked) printData(out io.Writer, form *output) error {
 	answer := struct {
 		OK         bool          `json:"ok"`
 		Plan       string        `json:"plan"`
-		Calls      int           `json:"calls"`  // that the plan judges
-		Bad        int           `json:"bad"`    // of them
-		Passed     int           `json:"passed"` // of types that it says nothing of
+		Calls      int           `json:"calls"`  // calls of types in the plan
+		Bad        int           `json:"bad"`    // calls that violate the plan
+		Passed     int           `json:"passed"` // calls of other types
 		Violations []plan.Group  `json:"violations"`
 		Unused     []unusedEvent `json:"unused"`
 	}{c.ok(), c.plan.File(), judged, bad, c.report.Passed(), c.report.Groups(), []unusedEvent{}}

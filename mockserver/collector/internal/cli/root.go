@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the command and returns its exit code: 0; 1 when it failed or what it was
-// asked about does not hold; 2 when the command line is wrong.
+// Main runs the command and returns its exit code: 0 for success, 1 for errors and failed
+// checks, 2 for an invalid command line.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	context.AfterFunc(ctx, stop) // a second signal terminates the program immediately
 	root := New()
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -36,7 +36,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	return 1
 }
 
-// New returns the command with all that it has. Documents are made of it.
+// New returns the command with its subcommands.
 func New() *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "collector",

@@ -21,25 +21,25 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// sendFlags are those of all kinds of calls, and the values of those of one.
+// sendFlags are the values of the flags of a send command.
 type sendFlags struct {
 	client
 	writeKey string
 	wait     time.Duration
-	texts    map[string]*string // by the call's member
+	texts    map[string]*string // by field of the call
 	objects  map[string]*string
 }
 
-// A kind is one kind of call that can be sent.
+// A kind is a type of call that can be sent.
 type kind struct {
 	name, short, example string
-	texts                []member // beside those of all kinds
+	texts                []member // in addition to everyText
 	objects              []member
 	required             []string // flags
-	oneOf                []string // flags of which one is required
+	oneOf                []string // flags, at least one of which is required
 }
 
-// A member is one member of a call, and its flag.
+// A member is a field of a call with its flag.
 type member struct{ name, flag, help string }
 
 var (
@@ -133,7 +133,7 @@ func newSendKind(k kind) *cobra.Command {
 	return f.addTo(cmd)
 }
 
-// require wants the flags without which a call of this kind is wrong.
+// require checks that the required flags are set.
 func (k kind) require(cmd *cobra.Command) error {
 	for _, name := range k.required {
 		if err := requireOne(cmd, name); err != nil {
@@ -146,7 +146,7 @@ func (k kind) require(cmd *cobra.Command) error {
 	return requireOne(cmd, k.oneOf...)
 }
 
-// call makes the body of the request.
+// call returns the call.
 func (f *sendFlags) call(kind string) (map[string]any, error) {
 	c := map[string]any{"type": kind, "messageId": "cli-" + strings.ToLower(rand.Text()), "timestamp": time.Now().UTC()}
 	for name, value := range f.texts {
@@ -167,7 +167,7 @@ func (f *sendFlags) call(kind string) (map[string]any, error) {
 	return c, nil
 }
 
-// readObject reads a JSON object, or one from @file. Its numbers keep their digits.
+// readObject parses a JSON object, or reads one from @file, without changing its numbers.
 func readObject(s string) (json.RawMessage, error) {
 	text := []byte(s)
 	if path, ok := strings.CutPrefix(s, "@"); ok {
@@ -221,7 +221,7 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 	return nil
 }
 
-// trackingRequest returns the request that brings a batch.
+// trackingRequest returns a request that sends a batch.
 func trackingRequest(ctx context.Context, base, writeKey string, batch []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/batch", bytes.NewReader(batch))
 	if err != nil {
@@ -232,7 +232,7 @@ func trackingRequest(ctx context.Context, base, writeKey string, batch []byte) (
 	return req, nil
 }
 
-// A heldAnswer is an http.ResponseWriter that keeps the answer.
+// A heldAnswer is an http.ResponseWriter that stores the response.
 type heldAnswer struct {
 	header http.Header
 	status int
@@ -243,15 +243,14 @@ func (a *heldAnswer) Header() http.Header         { return a.header }
 func (a *heldAnswer) WriteHeader(status int)      { a.status = status }
 func (a *heldAnswer) Write(b []byte) (int, error) { return a.body.Write(b) }
 
-// checkCall says what is wrong with the only call of a batch. A collector need not:
-// unless it is strict it answers 200, and sets a bad call aside. So a strict one
-// within this process looks at it first.
+// checkCall validates the call in a batch with a strict collector in this process. The
+// remote collector reports invalid calls only if it is strict.
 func checkCall(ctx context.Context, batch []byte) error {
 	strict, err := engine.New(engine.Config{Strict: true, AnyWriteKey: true})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = strict.Close() }() // it has stored nothing
+	defer func() { _ = strict.Close() }() // nothing is stored
 	req, err := trackingRequest(ctx, "", "any", batch)
 	if err != nil {
 		return err
@@ -272,12 +271,11 @@ func checkCall(ctx context.Context, batch []byte) error {
 	return fmt.Errorf("invalid call: %s", answer.Calls[0].Message)
 }
 
-// key returns the write key.
 func (f *sendFlags) key() string {
 	return cmp.Or(f.writeKey, os.Getenv("COLLECTOR_WRITE_KEY"), "dev")
 }
 
-// apiErrorOfTracking is what the tracking API said was wrong.
+// apiErrorOfTracking returns the error in a response of the tracking API.
 func apiErrorOfTracking(status int, data []byte) error {
 	var answer struct {
 		Code    tracking.Code `json:"code"`
@@ -292,7 +290,7 @@ func apiErrorOfTracking(status int, data []byte) error {
 	return errors.New(answer.Message)
 }
 
-// await waits until every destination has decided about a call.
+// await waits until no delivery of a call is pending and prints the results.
 func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
 	list, err := get[struct{ Destinations []destination }](ctx, &f.client, "/destinations")
 	if err != nil {
@@ -321,7 +319,7 @@ func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
 	return errors.Join(sent.failed(), err)
 }
 
-// failed says at which destinations a call failed, and why, or returns nil.
+// failed returns an error for the failed deliveries of a call, or nil.
 func (c *call) failed() error {
 	var errs []error
 	for _, d := range c.Destinations {
@@ -332,8 +330,7 @@ func (c *call) failed() error {
 	return errors.Join(errs...)
 }
 
-// decided reports whether every destination that gets calls of this source has
-// decided about the call for good.
+// decided reports whether the call has a final state at every destination of its source.
 func (c *call) decided(all []destination) bool {
 	decided := map[string]bool{}
 	for _, d := range c.Destinations {

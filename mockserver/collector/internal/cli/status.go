@@ -19,22 +19,22 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A destination is one as the admin API tells of it.
+// A destination is a destination as reported by the admin API.
 type destination struct {
 	Name     string                   `json:"name"`
-	Sources  []string                 `json:"sources"` // none: all
+	Sources  []string                 `json:"sources"` // empty: all
 	Webhooks []endpoint               `json:"webhooks"`
 	Status   engine.DestinationStatus `json:"status"`
 	Ledger   tracking.Ledger          `json:"ledger"`
 }
 
-// An endpoint is one of its webhooks.
+// An endpoint is a webhook of a destination.
 type endpoint struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// state says how a destination is doing.
+// state describes the state of a destination.
 func (d *destination) state() string {
 	if d.Status.RecentFailures == 0 {
 		return string(d.Status.State)
@@ -42,7 +42,7 @@ func (d *destination) state() string {
 	return fmt.Sprintf("%s (%d of the last %d attempts failed)", d.Status.State, d.Status.RecentFailures, d.Status.RecentAttempts)
 }
 
-// health is how the collector is, as the admin API tells of it.
+// health is the health of the collector as reported by the admin API.
 type health struct {
 	Status  string         `json:"status"`
 	Message string         `json:"message"`
@@ -104,7 +104,7 @@ func (h *health) print(out io.Writer) {
 	}
 }
 
-// durability says when a server of the cluster acknowledges calls.
+// durability describes when a server of the cluster acknowledges calls.
 func durability(s journal.Server) string {
 	switch s.Sync {
 	case journal.SyncAlways:
@@ -115,13 +115,13 @@ func durability(s journal.Server) string {
 	return "unknown whether it syncs calls to disk before acknowledging them; set nats.monitor"
 }
 
-// A proof is the account of a destination, counted anew.
+// A proof is the recomputed ledger of a destination.
 type proof struct {
 	journal.Verification
 	Holds bool `json:"holds"`
 }
 
-// proofs are those of all destinations.
+// proofs are the recomputed ledgers of all destinations.
 type proofs struct {
 	Holds        bool             `json:"holds"`
 	Destinations []proof          `json:"destinations"`

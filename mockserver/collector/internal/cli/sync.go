@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// lastSync says how the last sync of a computation is.
+// lastSync describes the latest sync of a computation.
 func lastSync(c users.Computation) string {
 	if c.LostRecord {
 		return "the list was lost to corruption: send it again"
@@ -35,7 +35,7 @@ func lastSync(c users.Computation) string {
 	return fmt.Sprintf("%s (%d queued before it)", syncProgress(last), waiting)
 }
 
-// syncProgress says how far a sync is, on one line.
+// syncProgress describes the progress of a sync.
 func syncProgress(s users.Sync) string {
 	sent := fmt.Sprintf("%d of %d calls sent%s", s.Sent, s.Calls(), percent(s.Sent, s.Calls()))
 	switch {
@@ -51,13 +51,13 @@ func syncProgress(s users.Sync) string {
 	return sent
 }
 
-// A listKind is what there is to know about audiences, or about traits.
+// A listKind describes audiences or computed traits.
 type listKind struct {
 	kind        users.ComputationKind
 	plural      string
-	contentType string // of a list
+	contentType string // of an uploaded list
 	short       string
-	sync        cobra.Command // its help
+	sync        cobra.Command // help texts
 }
 
 func newAudience() *cobra.Command {
@@ -105,11 +105,11 @@ func (k listKind) command() *cobra.Command {
 	return group(&cobra.Command{Use: string(k.kind), Short: k.short, Long: k.short + "."}, k.newSync(), k.newList(), k.newForget())
 }
 
-// syncFlags say which list goes where, and how.
+// syncFlags are the flags of the sync command.
 type syncFlags struct {
 	client
 	file                             string
-	destination                      url.Values // source and destination
+	destination                      url.Values // query parameters source and destination
 	dryRun, full, allowEmpty, noWait bool
 }
 
@@ -150,8 +150,7 @@ func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 	})
 }
 
-// openFile opens a file, or standard input for "-", and tells how long it is; -1
-// if nobody knows.
+// openFile opens a file, or standard input for "-". The size is -1 if it is unknown.
 func openFile(in io.Reader, path string) (io.ReadCloser, int64, error) {
 	if path == "-" {
 		return io.NopCloser(in), -1, nil
@@ -167,7 +166,7 @@ func openFile(in io.Reader, path string) (io.ReadCloser, int64, error) {
 	return f, size, nil
 }
 
-// upload sends the list.
+// upload uploads the list.
 func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io.Reader, size int64) (s answer[users.Sync], err error) {
 	for parameter, set := range map[string]bool{"dryRun": f.dryRun, "full": f.full, "allowEmpty": f.allowEmpty} {
 		if set {
@@ -180,12 +179,12 @@ func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io
 	}
 	req.ContentLength = size
 	req.Header.Set("Content-Type", k.contentType)
-	req.Header.Set("Expect", "100-continue") // what is refused by its name is not sent
+	req.Header.Set("Expect", "100-continue") // a rejected request does not upload the list
 	err = f.do(req, &s)
 	return s, err
 }
 
-// await shows how far a sync is until it is done.
+// await shows the progress of a sync until it is complete.
 func (f *syncFlags) await(ctx context.Context, id string, shown *progress) (s answer[users.Sync], err error) {
 	defer shown.clear()
 	err = poll(ctx, func() (done bool, err error) {
@@ -241,7 +240,7 @@ func (k listKind) newList() *cobra.Command {
 	})
 }
 
-// all returns the computations of the kind, and the answer with those of all kinds.
+// all returns the computations of this kind, and the raw response with all computations.
 func (k listKind) all(ctx context.Context, c *client) (found []users.Computation, raw any, err error) {
 	list, err := get[struct{ Computations []users.Computation }](ctx, c, "/computations")
 	for _, one := range list.read.Computations {
@@ -282,7 +281,7 @@ keeps its data. The next sync sends calls for all users again.`,
 	return c.addTo(cmd)
 }
 
-// find returns the one that is meant.
+// find returns the computation that matches name, source and destination.
 func (k listKind) find(ctx context.Context, c *client, name, source, destination string) (users.Computation, error) {
 	all, _, err := k.all(ctx, c)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A usageError is a command line that cannot be understood. The exit code is 2 then.
+// A usageError is an error in the command line; the exit code is 2.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errReported ends a command with code 1 that has printed why already.
+// errReported makes a command that has already printed its errors exit with code 1.
 var errReported = errors.New("it was reported")
 
-// noArgs wants no arguments.
+// noArgs accepts no arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("unexpected argument %q: see %s --help", args[0], cmd.CommandPath())
@@ -26,22 +26,20 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneCommand wants no argument of a command that has commands of its own: cobra has
-// found none by that name.
+// oneCommand is the argument check of a group. An argument is an unknown command.
 func oneCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	fix := "see " + cmd.CommandPath() + " --help"
-	cmd.SuggestionsMinimumDistance = 2 // letters that may differ
+	cmd.SuggestionsMinimumDistance = 2 // maximum edit distance
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		fix = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"
 	}
 	return usagef("unknown command %q: %s", args[0], fix)
 }
 
-// exactly returns a check for n arguments. usage is the error message; %s in it stands for
-// the usage line.
+// exactly returns a check for n arguments. usage is the error format for the usage line.
 func exactly(n int, usage string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -57,7 +55,7 @@ var (
 	onePlan        = exactly(1, "specify a plan file: %s")
 )
 
-// group turns a command into a group, which only shows its help, and adds its commands.
+// group turns cmd into a group of commands that prints its help.
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = oneCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -65,7 +63,7 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// atMostOne wants no argument, or one.
+// atMostOne accepts zero arguments or one.
 func atMostOne(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usagef("unexpected argument %q: see %s --help", args[1], cmd.CommandPath())
@@ -73,7 +71,7 @@ func atMostOne(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// requireOne wants at least one of the flags.
+// requireOne checks that at least one of the flags is set.
 func requireOne(cmd *cobra.Command, flags ...string) error {
 	if slices.ContainsFunc(flags, func(name string) bool { return cmd.Flags().Lookup(name).Value.String() != "" }) {
 		return nil
@@ -82,7 +80,7 @@ func requireOne(cmd *cobra.Command, flags ...string) error {
 	return usagef("--%s is not set: see %s --help", strings.Join(flags, or), cmd.CommandPath())
 }
 
-// flagError says what is wrong with a flag.
+// flagError converts errors of pflag to usage errors.
 func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
@@ -99,7 +97,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("%w: see %s --help", err, cmd.CommandPath())
 }
 
-// valueOf says what a flag takes.
+// valueOf describes the values of a flag.
 func valueOf(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "bool":

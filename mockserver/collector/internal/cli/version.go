@@ -14,7 +14,7 @@ import (
 //	-ldflags "-X github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/cli.release=v1.2.3"
 var release string
 
-// version is that of the release, or of the module as it was built.
+// version returns the release, or the version of the main module.
 func version() string {
 	if release != "" {
 		return release
@@ -26,18 +26,17 @@ func version() string {
 	return info.Main.Version
 }
 
-// A build is what this program is.
+// A build describes this binary.
 type build struct {
 	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"` // empty where it was not built in its repository
-	Modified bool   `json:"modified"`         // there were changes beside the commit
+	Commit   string `json:"commit,omitempty"` // empty if built outside the repository
+	Modified bool   `json:"modified"`         // the work tree had uncommitted changes
 	Time     string `json:"time,omitempty"`   // of the commit
 	Go       string `json:"go"`
 	OS       string `json:"os"`
 	Arch     string `json:"arch"`
 }
 
-// thisBuild returns what is known of this program.
 func thisBuild() build {
 	b := build{Version: version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
