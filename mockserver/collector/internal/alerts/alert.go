@@ -11,45 +11,45 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A kind is what an alert is about.
+// A kind is a kind of alert.
 type kind string
 
-// Kinds of alerts. The first two are of a destination each.
+// Kinds of alerts. The first two concern one destination.
 const (
-	kindDestination kind = "destination" // it is down, failing or gone
-	kindGivenUp     kind = "given_up"    // calls were given up
-	kindQueue       kind = "queue"       // it is near its limit
-	kindStorage     kind = "storage"     // calls cannot be stored: the disk is full, or the like
-	kindReplicas    kind = "replicas"    // replicas on the cluster are missing or behind
+	kindDestination kind = "destination" // the destination is down, failing or gone
+	kindGivenUp     kind = "given_up"    // calls failed permanently
+	kindQueue       kind = "queue"       // the queue is near its limit
+	kindStorage     kind = "storage"     // calls cannot be stored, for example because the disk is full
+	kindReplicas    kind = "replicas"    // replicas in the cluster are missing or behind
 )
 
-// What an alert says of its kind.
+// Values of alert.State.
 const (
 	stateRaised    = "raised"
 	stateRecovered = "recovered"
 )
 
-// An alert is what the webhook is told. It is documented in docs/operating.md.
+// An alert is the JSON body of an alert, as documented in docs/operating.md.
 type alert struct {
-	Type        string    `json:"type"` // always alert
+	Type        string    `json:"type"` // always "alert"
 	Kind        kind      `json:"kind"`
 	State       string    `json:"state"`
-	Collector   string    `json:"collector"` // which one tells
+	Collector   string    `json:"collector"` // the host name
 	Destination string    `json:"destination,omitempty"`
 	At          time.Time `json:"at"`
-	Since       time.Time `json:"since"`           // when it began
-	Until       time.Time `json:"until,omitzero"`  // when it was over
+	Since       time.Time `json:"since"`           // when the condition began
+	Until       time.Time `json:"until,omitzero"`  // when it ended
 	Times       int       `json:"times,omitempty"` // how often it began since the last alert, if more than once
-	Calls       int64     `json:"calls,omitempty"` // that were given up since the last alert
-	Total       int64     `json:"total,omitempty"` // and since it began
+	Calls       int64     `json:"calls,omitempty"` // calls that failed since the last alert
+	Total       int64     `json:"total,omitempty"` // calls that failed since the condition began
 	Reason      string    `json:"reason,omitempty"`
-	Bytes       int64     `json:"bytes,omitempty"`      // that the queue holds
-	LimitBytes  int64     `json:"limitBytes,omitempty"` // and where it refuses more
-	Text        string    `json:"text"`                 // all of that for people
+	Bytes       int64     `json:"bytes,omitempty"`      // size of the queue
+	LimitBytes  int64     `json:"limitBytes,omitempty"` // limit of the queue
+	Text        string    `json:"text"`                 // a description in English
 }
 
-// json writes the alert as JSON.stringify would, so that receivers can verify the
-// signature as they do that of calls.
+// json returns the alert as formatted by JSON.stringify, which receivers need to verify the
+// signature.
 func (a *alert) json() ([]byte, error) {
 	body, err := json.Marshal(a)
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *alert) json() ([]byte, error) {
 	return canonical.Append(nil, body)
 }
 
-// slack writes the alert as Slack's incoming webhooks take it.
+// slack returns the alert in the format of Slack's incoming webhooks.
 func (a *alert) slack() ([]byte, error) {
 	escaped := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(a.Collector + ": " + a.Text)
 	body, err := json.Marshal(map[string]string{"text": escaped})
@@ -68,7 +68,7 @@ func (a *alert) slack() ([]byte, error) {
 	return canonical.Append(nil, body)
 }
 
-// describe says in words what the alert says.
+// describe returns the text of the alert.
 func (a *alert) describe() string {
 	var s string
 	switch raised := a.State == stateRaised; a.Kind {
@@ -123,7 +123,7 @@ func (a *alert) describeGivenUp(raised bool) string {
 	return s + fmt.Sprintf(" since %s. They can be replayed. Latest reason: %s.", clock(a.Since), a.Reason)
 }
 
-// period says how long it lasted, and when.
+// period describes the duration of the condition.
 func (a *alert) period() string {
 	return fmt.Sprintf("for %v, from %s to %s", a.Until.Sub(a.Since).Round(time.Second), clock(a.Since), clock(a.Until))
 }
@@ -137,13 +137,12 @@ func percent(n, of int64) int64 {
 	return int64(float64(n) / float64(of) * 100)
 }
 
-// keptReason is how many characters of a reason an alert has.
+// keptReason is the maximum length of a reason, in characters.
 const keptReason = 300
 
 var urlBeyondHost = regexp.MustCompile(`(https?://[^/?#\s]+)[/?#].*?(: |; |$)`)
 
-// reasonOf returns a reason without what of URLs may be a secret: alerts go to people and
-// services that do not see the configuration.
+// reasonOf removes paths and queries of URLs from a reason, because they may contain secrets.
 func reasonOf(s string) string {
 	return text.Cut(keptReason, strings.TrimRight(urlBeyondHost.ReplaceAllString(s, "$1/…$2"), "."))
 }

@@ -28,14 +28,14 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// A fakeCollector is as it is told to be, and keeps the alerts that it sends.
+// A fakeCollector has a configurable status and records alerts.
 type fakeCollector struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	statuses []engine.DestinationStatus
 	health   journal.Health
 	err      error
 	answer   webhook.Attempt
-	takes    time.Duration // how long an answer takes
+	takes    time.Duration // duration of a request
 	sent     []sender.Request
 	at       []time.Time
 }
@@ -64,20 +64,19 @@ func (f *fakeCollector) Send(ctx context.Context, r sender.Request) webhook.Atte
 	return answer
 }
 
-// set changes what the collector is.
 func (f *fakeCollector) set(change func(*fakeCollector)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(f)
 }
 
-// take returns the alerts that were sent since.
+// take returns and removes the recorded alerts.
 func (f *fakeCollector) take() []sender.Request {
 	sent, _ := f.takeTimes()
 	return sent
 }
 
-// takeTimes does so too, with when each was sent.
+// takeTimes is take with the time of each alert.
 func (f *fakeCollector) takeTimes() (sent []sender.Request, at []time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,14 +85,14 @@ func (f *fakeCollector) takeTimes() (sent []sender.Request, at []time.Time) {
 	return sent, at
 }
 
-// A world is an Alerter, and what it looks at.
+// A world is an Alerter with a fake collector.
 type world struct {
 	*Alerter
 	*fakeCollector
 	counts map[string]int
 }
 
-// newWorld starts an Alerter in a bubble, which must end with it closed.
+// newWorld starts an Alerter, which must be closed before the synctest bubble ends.
 func newWorld(config *Config) *world {
 	w := &world{fakeCollector: &fakeCollector{answer: webhook.Attempt{Verdict: webhook.Success}}, counts: map[string]int{}}
 	w.Alerter = New("host-1", slog.New(slog.DiscardHandler), func(kind, result string) { w.counts[kind+" "+result]++ })
@@ -115,13 +114,13 @@ func ended(state tracking.State, reason string) tracking.Ended {
 	return tracking.Ended{Destination: "crm", Attempt: 1, Outcome: tracking.Outcome{State: state, Reason: reason}}
 }
 
-// run lets time pass, and all that is due happen.
+// run advances the time and waits for all goroutines to block.
 func run(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// golden compares what was sent with testdata/NAME.
+// golden compares a request with testdata/NAME.
 func golden(t *testing.T, name string, r sender.Request) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -133,7 +132,7 @@ func golden(t *testing.T, name string, r sender.Request) {
 	assert.Equal(t, string(want), string(r.Body)+"\n", "run go test with -update if that is right, and read what changed")
 }
 
-// Each kind, as it is raised and as it recovers, in both formats.
+// Each kind of alert is raised and recovers, in both formats.
 func TestAlertsAreWritten(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -204,7 +203,7 @@ func TestAlertsAreWritten(t *testing.T) {
 					c.make(w)
 					run(DefaultAfter + 2*lookEvery)
 					sent := w.take()
-					if c.name == "given-up" { // none were meanwhile: it is over
+					if c.name == "given-up" { // recovers when no further calls fail
 						require.Len(t, sent, 2)
 						golden(t, c.name+"-raised."+format, sent[0])
 						golden(t, c.name+"-recovered."+format, sent[1])
@@ -249,7 +248,7 @@ func TestAlertsAreSignedAsDeliveriesAre(t *testing.T) {
 	}
 }
 
-// However often calls are given up, there is an alert a minute, and each call is in one.
+// At most one alert per minute reports failed calls, and each call is in exactly one.
 func TestAnAlertAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
@@ -274,8 +273,8 @@ func TestAnAlertAMinute(t *testing.T) {
 	})
 }
 
-// A webhook that fails is left alone for longer each time, is told the same under the same
-// id, and holds nothing up.
+// A failing webhook receives the same alert with the same ID after increasing delays, and
+// does not block other work.
 func TestAlertsThatFailAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
@@ -362,7 +361,8 @@ func TestAnotherWebhookIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// A webhook that is replaced while it is told gets no more, and the other one gets all.
+// If the webhook changes during a request, the old one receives nothing more and the new one
+// receives all alerts.
 func TestAnotherWebhookWhileOneIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())

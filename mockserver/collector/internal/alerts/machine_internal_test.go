@@ -12,11 +12,11 @@ import (
 
 var start = time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 
-// A drive drives a machine through what a text says, and writes down what it tells:
+// A drive runs a script on a machine and records the alerts:
 //
-//	at 5s bad|good crm     a look at the destination
-//	at 5s lost crm 3       three of its calls are given up
-//	at 5s tell ok|no       what is due is sent, and received or not
+//	at 5s bad|good crm     a check of the destination
+//	at 5s lost crm 3       three of its calls fail permanently
+//	at 5s tell ok|no       send alerts, with or without success
 type drive struct {
 	*machine
 	told []string
@@ -111,7 +111,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// What changes while an alert is under way is in the next.
+// Changes during a request are in the next alert.
 func TestChangesWhileAnAlertIsSent(t *testing.T) {
 	m := newMachine("host")
 	m.after = time.Minute

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// check looks for what is wrong with values that are well formed, and reads the
-// files that they name.
+// check reports invalid and contradictory values, and reads the files that settings name.
 func (c *Config) check(d *decoder, lookup settings.Resolver) {
 	wrong := func(field, wrong, hint string) { d.wrong(d.place(field), field, wrong, hint) }
 	c.checkListeners(wrong)
@@ -57,7 +56,7 @@ func (c *Config) checkListeners(wrong report) {
 		}
 		c.Admin.Token = token
 	}
-	// Blanks around it would never match: those around what a request bears do not count.
+	// Request headers are compared without surrounding spaces.
 	if token := strings.TrimSpace(c.Admin.Token); token == "" && c.Admin.Token != "" {
 		wrong("admin.token", "is blank", "use a random string, such as the output of openssl rand -hex 32")
 	} else {
@@ -84,7 +83,7 @@ func (c *Config) checkListeners(wrong report) {
 	}
 }
 
-// checkAddress checks the address of a listener, and reports whether it is right.
+// checkAddress checks the address of a listener and reports whether it is valid.
 func checkAddress(wrong report, field, address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
@@ -94,7 +93,7 @@ func checkAddress(wrong report, field, address string) bool {
 	return true
 }
 
-// Loopback reports whether only this machine can reach a listener.
+// Loopback reports whether a listener accepts connections only from this machine.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -114,9 +113,9 @@ func (c *Config) checkStore(wrong report) {
 	case c.NATS.URL == "":
 		wrong("nats.url", "is not set", serversHint)
 	case !areServers(c.NATS.URL):
-		wrong("nats.url", "contains an invalid server URL", serversHint) // which may hold a password
+		wrong("nats.url", "contains an invalid server URL", serversHint) // the value may contain a password
 	case !areMonitors(c.NATS.Monitor):
-		wrong("nats.monitor", "contains an invalid URL", "use the monitoring URLs of the servers, such as http://a:8222,http://b:8222") // which may hold a password
+		wrong("nats.monitor", "contains an invalid URL", "use the monitoring URLs of the servers, such as http://a:8222,http://b:8222") // the value may contain a password
 	case c.Sync != 0:
 		wrong("sync", "is set together with nats", "remove it; the servers of the cluster have their own sync_interval")
 	case (c.NATS.CertFile == "") != (c.NATS.KeyFile == ""):
@@ -131,7 +130,7 @@ func (c *Config) checkStore(wrong report) {
 
 const serversHint = "use one or more servers, such as nats://a:4222,nats://b:4222"
 
-// areServers reports whether each address can be connected to.
+// areServers reports whether each of the comma-separated URLs is a server URL.
 func areServers(urls string) bool {
 	for server := range strings.SplitSeq(urls, ",") {
 		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
@@ -144,7 +143,7 @@ func areServers(urls string) bool {
 	return true
 }
 
-// areMonitors reports whether each monitoring address can be asked.
+// areMonitors reports whether each of the comma-separated URLs is an HTTP URL.
 func areMonitors(urls string) bool {
 	for address := range strings.SplitSeq(urls, ",") {
 		if urls != "" && !isURL(strings.TrimSpace(address), "http", "https") {
@@ -154,17 +153,16 @@ func areMonitors(urls string) bool {
 	return true
 }
 
-// isURL reports whether a text names a host, and one of the protocols.
+// isURL reports whether text is a URL with a host and one of the protocols.
 func isURL(text string, protocols ...string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && slices.Contains(protocols, u.Scheme)
 }
 
 const (
-	// maxBody is how large a call may be that is stored, with the context of its
-	// batch.
+	// maxBody is the maximum size of a stored call with the context of its batch.
 	maxBody = 4 << 20
-	// minKeep is longer than calls are tried again.
+	// minKeep exceeds the four hours of retries.
 	minKeep = 5 * time.Hour
 )
 
@@ -202,8 +200,7 @@ func (c *Config) checkEgress(wrong report) {
 	}
 }
 
-// ProxyEnvironment is the value of egress.proxy that stands for the proxy that
-// the environment names.
+// ProxyEnvironment is the value of egress.proxy that selects the proxy set by HTTPS_PROXY.
 const ProxyEnvironment = "environment"
 
 func checkCertificates(path string) error {
@@ -229,7 +226,7 @@ func (wrong report) oneOf(field, value string, allowed ...string) {
 	}
 }
 
-// alternatives lists words, the last after "or".
+// alternatives joins words with commas and "or".
 func alternatives(words []string) string {
 	last := len(words) - 1
 	if last == 0 {
@@ -267,7 +264,7 @@ func (c *Config) checkOTLP(wrong report) {
 	}
 	wrong.oneOf("telemetry.otlp.protocol", o.Protocol, OTLPOverGRPC, OTLPOverHTTP)
 	if o.Endpoint != "" && !isOTLPEndpoint(o.Endpoint) {
-		wrong("telemetry.otlp.endpoint", "is neither a URL nor host:port", "use the address of the receiver, such as http://127.0.0.1:4318") // which may hold a password
+		wrong("telemetry.otlp.endpoint", "is neither a URL nor host:port", "use the address of the receiver, such as http://127.0.0.1:4318") // the value may contain a password
 	}
 	if o.Insecure && strings.HasPrefix(o.Endpoint, "https://") {
 		wrong("telemetry.otlp.insecure", "is true, but the endpoint uses https://", "remove it, or use http://")
@@ -289,7 +286,7 @@ func (c *Config) checkOTLP(wrong report) {
 	}
 }
 
-// isOTLPEndpoint reports whether a text is a URL without credentials, or host:port.
+// isOTLPEndpoint reports whether text is a URL without credentials, or host:port.
 func isOTLPEndpoint(text string) bool {
 	if strings.Contains(text, "://") {
 		u, err := url.Parse(text)
@@ -300,7 +297,7 @@ func isOTLPEndpoint(text string) bool {
 	return err == nil && bad == nil && n > 0 && n <= 65535 && host != "" && !strings.ContainsAny(host, "/@? ")
 }
 
-// checkDestinations checks what only a file can get wrong about them.
+// checkDestinations checks the settings that exist only in configuration files.
 func (c *Config) checkDestinations(wrong report) {
 	for i, d := range c.Destinations {
 		at := fmt.Sprintf("destinations[%d]", i)
@@ -313,7 +310,7 @@ func (c *Config) checkDestinations(wrong report) {
 	}
 }
 
-// checkReachable looks for webhooks to which egress allows no connection.
+// checkReachable reports webhooks that egress does not allow.
 func (c *Config) checkReachable(wrong report, lookup settings.Resolver) {
 	for i, d := range c.Settings().Destinations {
 		for _, p := range settings.FieldErrors(settings.CheckReachable(c.policy(), d.Webhooks, lookup)) {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// testExpander knows two variables of the environment.
+// testExpander returns an expander with two environment variables.
 func testExpander(dir string) expander {
 	variables := map[string]string{"SECRET": "from the environment", "EMPTY": ""}
 	return expander{dir: dir, getenv: func(name string) (string, bool) { value, ok := variables[name]; return value, ok }}
@@ -199,7 +199,7 @@ c.yaml:3:11: sources[0].writeKey is empty: give source "" a write key`},
 	}
 }
 
-// noNames is a resolver that knows no name.
+// noNames is a resolver that finds no addresses.
 func noNames(string) []netip.Addr { return nil }
 
 func TestWebhooksThatEgressAlwaysRefuses(t *testing.T) {
@@ -258,8 +258,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestSecretsThatOthersCanReadAreWarnedOf: those in files, in the configuration
-// itself, and keys; not those of the environment.
+// Secrets in readable files, including the configuration itself, cause warnings. Secrets in
+// environment variables do not.
 func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"open": 0o644, "group": 0o640, "own": 0o600} {
@@ -270,7 +270,7 @@ func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
 	for _, c := range []struct {
 		yaml string
 		mode os.FileMode // of the configuration
-		want string      // the files that others can read
+		want string      // files that others can read
 	}{
 		{strings.ReplaceAll(destination, "%s", "${file:open}"), 0o644, "open"},
 		{strings.ReplaceAll(destination, "%s", "${file:group}"), 0o644, ""},
@@ -302,7 +302,7 @@ func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
 	}
 }
 
-// TestEverySecretOfAFileIsWarnedOf: who takes one out of the file should know of the others.
+// Each secret in a file causes its own warning.
 func TestEverySecretOfAFileIsWarnedOf(t *testing.T) {
 	dir := t.TempDir()
 	text := `data: d

@@ -18,14 +18,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
 )
 
-// A Problem is one thing that is wrong with a configuration, or with a plan that it names.
+// A Problem is a problem of a configuration, or of a plan that it names.
 type Problem struct {
 	File   string `json:"file"`
-	Line   int    `json:"line,omitempty"` // from 1; 0 where it has no place
+	Line   int    `json:"line,omitempty"` // from 1; 0 if unknown
 	Column int    `json:"column,omitempty"`
-	Field  string `json:"field,omitempty"` // as in destinations[0].webhooks[1].url
-	Wrong  string `json:"wrong"`           // what is wrong with it
-	Hint   string `json:"mend,omitempty"`  // what would be right
+	Field  string `json:"field,omitempty"` // such as destinations[0].webhooks[1].url
+	Wrong  string `json:"wrong"`           // the problem
+	Hint   string `json:"mend,omitempty"`  // how to fix it
 }
 
 func (p Problem) Error() string {
@@ -48,7 +48,7 @@ func (p Problem) Error() string {
 	return b.String()
 }
 
-// Problems are all that is wrong with a configuration, in the order of its lines.
+// Problems are all problems of a configuration, sorted by line.
 type Problems []Problem
 
 func (ps Problems) Error() string {
@@ -59,20 +59,20 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// decoder fills a struct from YAML, and gathers all that does not fit.
+// A decoder decodes YAML into a struct and collects problems.
 type decoder struct {
 	file     string
 	expand   func(string) (string, error)
-	path     string                  // of the file
-	dir      string                  // where relative paths begin
-	at       map[string]*token.Token // where each field is
-	raw      map[string]string       // what each field says, with what it refers to not yet in its place
+	path     string                  // absolute path of file
+	dir      string                  // base of relative paths
+	at       map[string]*token.Token // positions by field
+	raw      map[string]string       // values by field, before expansion
 	anchors  map[string]ast.Node
 	problems Problems
 	warnings Problems
 }
 
-// decode reads a YAML document into v, a pointer to a struct.
+// decode decodes a YAML document into v, a pointer to a struct.
 func (d *decoder) decode(data []byte, v any) {
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
@@ -101,7 +101,7 @@ func documents(file *ast.File) (bodies []ast.Node) {
 	return bodies
 }
 
-// syntax reports what the parser says.
+// syntax reports an error of the parser.
 func (d *decoder) syntax(err error) {
 	var at *token.Token
 	message := err.Error()
@@ -116,12 +116,12 @@ func (d *decoder) wrong(at *token.Token, field, wrong, hint string) {
 	d.problems = append(d.problems, d.problem(at, field, wrong, hint))
 }
 
-// warn notes what is no error.
+// warn adds a warning.
 func (d *decoder) warn(field, wrong, hint string) {
 	d.warnings = append(d.warnings, d.problem(d.place(field), field, wrong, hint))
 }
 
-// A report notes a problem with a field that was decoded.
+// A report adds a problem of a field.
 type report func(field, wrong, hint string)
 
 func (d *decoder) problem(at *token.Token, field, wrong, hint string) Problem {
@@ -132,11 +132,11 @@ func (d *decoder) problem(at *token.Token, field, wrong, hint string) Problem {
 	return p
 }
 
-// value puts a node where it belongs.
+// value decodes a node into v.
 func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 	node = d.resolve(node)
 	if node == nil || node.Type() == ast.NullType {
-		return // a key without a value is as good as none
+		return // a key without a value counts as missing
 	}
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -188,9 +188,9 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 	}
 }
 
-// resolve follows aliases and leaves out what only decorates a node.
+// resolve follows aliases and removes anchors and tags.
 func (d *decoder) resolve(node ast.Node) ast.Node {
-	for range 100 { // an alias can stand for another, or for itself
+	for range 100 { // aliases can be nested or recursive
 		switch n := node.(type) {
 		case *ast.AnchorNode:
 			node = n.Value
@@ -205,7 +205,7 @@ func (d *decoder) resolve(node ast.Node) ast.Node {
 	return nil
 }
 
-// scalar returns the text of a node that must be one, with what it refers to.
+// scalar returns the expanded text of a scalar node.
 func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
 	var s string
 	switch n := node.(type) {
@@ -224,7 +224,7 @@ func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
 	switch {
 	case err != nil:
 		d.wrong(node.GetToken(), field, err.Error(), "")
-	case expanded == "" && s != "": // a secret must not be gone without a word
+	case expanded == "" && s != "": // an empty secret must not go unnoticed
 		d.wrong(node.GetToken(), field, "is empty because the variable or file it refers to is empty", "set a value, or remove the setting")
 	default:
 		return expanded, true
@@ -242,8 +242,7 @@ func (d *decoder) text(node ast.Node, field string, v encoding.TextUnmarshaler) 
 	}
 }
 
-// hintOf is what an UnmarshalText says; those of other packages say it for
-// programmers.
+// hintOf returns the hint in an error of UnmarshalText. Errors of other packages contain none.
 func hintOf(v any, err error) string {
 	if reflect.TypeOf(v).Elem().PkgPath() == "net/netip" {
 		return "use a network such as 10.1.0.0/16"
@@ -275,11 +274,10 @@ func fieldsOf(v reflect.Value) map[string]reflect.Value {
 	return fields
 }
 
-// maxMerges is how deep mappings may be merged into one another by <<, which can
-// also merge one into itself.
+// maxMerges limits nested merge keys (<<), which can be recursive.
 const maxMerges = 10
 
-// members calls see with each member of a mapping, those that << merges in first.
+// members calls see for each field of a mapping, merged fields first.
 func (d *decoder) members(node ast.Node, field string, merges int, see func(key string, at *token.Token, value ast.Node)) {
 	var values []*ast.MappingValueNode
 	switch n := node.(type) {
@@ -320,7 +318,7 @@ func (d *decoder) list(node ast.Node, field string, v reflect.Value) {
 	}
 }
 
-// table fills a map of texts.
+// table decodes a map.
 func (d *decoder) table(node ast.Node, field string, v reflect.Value) {
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
@@ -341,8 +339,7 @@ func join(field, key string) string {
 	return field + "." + key
 }
 
-// meanings describe the values of settings whose type says little. They are keyed by the
-// last part of the name.
+// meanings describe the values of settings by the last part of their names.
 var meanings = map[string]string{
 	"data": "the path of a directory", "plan": "the path of a plan file",
 	"tokenFile": "the path of a file", "caFile": "the path of a PEM file", "certFile": "the path of a PEM file",
@@ -356,7 +353,7 @@ func meaning(field string) string {
 	return ""
 }
 
-// kindOf names a node in problems.
+// kindOf describes a node.
 func kindOf(node ast.Node) string {
 	switch node.Type() {
 	case ast.MappingType, ast.MappingValueType:
@@ -368,7 +365,7 @@ func kindOf(node ast.Node) string {
 	}
 }
 
-// place returns where a field is, or else the nearest that holds it.
+// place returns the position of a field, or of its nearest parent.
 func (d *decoder) place(field string) *token.Token {
 	for field != "" {
 		if at := d.at[field]; at != nil {
@@ -379,9 +376,9 @@ func (d *decoder) place(field string) *token.Token {
 	return nil
 }
 
-// suggest says which setting may have been meant, and which there are.
+// suggest returns a hint with the most similar setting and all settings.
 func suggest(key string, names []string) string {
-	best, distance := "", min(len(key)/3, 3)+1 // more letters than that are another word
+	best, distance := "", min(len(key)/3, 3)+1 // maximum distance
 	for _, name := range names {
 		if n := editdistance.Of(strings.ToLower(key), strings.ToLower(name)); n < distance {
 			best, distance = name, n

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// maxSecretFile bounds what ${file:…} reads, in bytes.
+// maxSecretFile is the maximum size of a file in ${file:…}, in bytes.
 const maxSecretFile = 64 << 10
 
-// expander replaces ${NAME} by a variable of the environment, ${file:PATH} by
-// what a file holds without the end of its last line, and $${ by a plain ${.
+// An expander replaces ${NAME} with an environment variable, ${file:PATH} with the contents
+// of a file without trailing line breaks, and $${ with ${.
 type expander struct {
-	dir    string // relative paths begin here
+	dir    string // base of relative paths
 	getenv func(string) (string, bool)
-	files  Files // gets those that are read; may be nil
+	files  Files // receives the files that are read; may be nil
 }
 
 func (e expander) expand(s string) (string, error) {
@@ -62,7 +62,6 @@ func (e expander) lookUp(name string) (string, error) {
 	return value, nil
 }
 
-// readSecret reads a secret from a file.
 func readSecret(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -79,7 +78,7 @@ func readSecret(path string) (string, error) {
 	return strings.TrimRight(string(data), "\r\n"), nil
 }
 
-// absolute returns path, which is relative to dir unless it is absolute or empty.
+// absolute makes a relative path absolute. An empty path stays empty.
 func absolute(dir, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path

@@ -9,8 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// readPlans reads the tracking plans of the sources, each file once. What is wrong with a
-// file is said with its own lines.
+// readPlans reads the tracking plans of the sources, each file once.
 func (c *Config) readPlans(d *decoder, files Files) {
 	for i := range c.Sources {
 		path := c.Sources[i].Plan
@@ -39,7 +38,7 @@ func (c *Config) readPlans(d *decoder, files Files) {
 	}
 }
 
-// planProblems converts the problems of a plan's file.
+// planProblems converts the problems of a plan file.
 func planProblems(problems plan.Problems) Problems {
 	converted := make(Problems, len(problems))
 	for i, p := range problems {
@@ -52,7 +51,7 @@ func planProblems(problems plan.Problems) Problems {
 	return converted
 }
 
-// checkPlans checks what is said of plans beside their files.
+// checkPlans checks the settings of sources that concern plans.
 func (c *Config) checkPlans(wrong report) {
 	for i, s := range c.Sources {
 		at := fmt.Sprintf("sources[%d]", i)

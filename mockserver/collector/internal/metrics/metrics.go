@@ -1,4 +1,4 @@
-// Package metrics tells Prometheus what a collector does.
+// Package metrics exposes the collector's metrics to Prometheus.
 package metrics
 
 import (
@@ -18,16 +18,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// scrapeTimeout bounds what a scrape asks of the queue.
+// scrapeTimeout limits the requests to the queue during a scrape.
 const scrapeTimeout = 5 * time.Second
 
-// Metrics counts what a collector does. It is an event.Observer; what it is
-// not told, it asks the collector at each scrape.
+// Metrics counts events as an event.Observer, and reads the other values from the collector
+// at each scrape.
 type Metrics struct {
 	registry *prometheus.Registry
 	watched  atomic.Pointer[watched] // nil until Watch
 
-	mu              sync.Mutex // guards what follows
+	mu              sync.Mutex // guards the fields below
 	sources, events map[string]bool
 
 	accepted, repeated         *prometheus.CounterVec
@@ -40,7 +40,7 @@ type Metrics struct {
 	attemptSeconds, lagSeconds *prometheus.HistogramVec
 }
 
-// watched is what is asked at each scrape.
+// watched is the source of values that are read at each scrape.
 type watched struct {
 	*engine.Collector
 	dropped func() uint64
@@ -54,7 +54,7 @@ const (
 	otherLabel = "(other)"
 )
 
-// New returns metrics of a program of this version.
+// New returns metrics for a collector of this version.
 func New(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), sources: map[string]bool{}, events: map[string]bool{}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -91,8 +91,8 @@ func New(version string) *Metrics {
 	return m
 }
 
-// Watch names the collector that is asked at each scrape, and what tells how many
-// records of attempts were dropped.
+// Watch sets the collector to read at each scrape, and a function that returns the number of
+// dropped attempt records.
 func (m *Metrics) Watch(c *engine.Collector, dropped func() uint64) {
 	m.watched.Store(&watched{c, dropped})
 }
@@ -114,7 +114,6 @@ func (m *Metrics) label(seen map[string]bool, name string) string {
 	return name
 }
 
-// Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
@@ -144,10 +143,10 @@ func (m *Metrics) Observe(e event.Event) {
 	}
 }
 
-// CountAlert counts an alert, or a try of one.
+// CountAlert counts an attempt to send an alert.
 func (m *Metrics) CountAlert(kind, result string) { m.alerts.WithLabelValues(kind, result).Inc() }
 
-// CountTelemetry counts n spans, or exports of metrics.
+// CountTelemetry counts n spans or exports of metrics.
 func (m *Metrics) CountTelemetry(signal, result string, n int) {
 	m.telemetry.WithLabelValues(signal, result).Add(float64(n))
 }
@@ -169,22 +168,22 @@ func (m *Metrics) countViolations(source string, violations []tracking.Violation
 
 func (m *Metrics) ended(e tracking.Ended) {
 	if e.Attempt == 0 {
-		return // it was replayed: nothing was tried yet
+		return // a replay scheduled it; there was no attempt
 	}
 	m.deliveries.WithLabelValues(e.Destination, e.State.String()).Inc()
 	switch e.State {
 	case tracking.StateFiltered:
 		m.filtered.WithLabelValues(e.Destination, e.Reason).Inc()
 	case tracking.StateDelivered:
-		m.lagSeconds.WithLabelValues(e.Destination).Observe(max(0, e.At.Sub(e.ReceivedAt).Seconds())) // the clock may have stepped back
+		m.lagSeconds.WithLabelValues(e.Destination).Observe(max(0, e.At.Sub(e.ReceivedAt).Seconds())) // the clock may have been set back
 	}
 }
 
-// state is what a scrape asks the collector for.
+// state collects the values that are read at each scrape.
 type state Metrics
 
-// Describe implements prometheus.Collector. It describes nothing, by which a registry
-// knows that all is to be learned from Collect.
+// Describe implements prometheus.Collector. It sends nothing, which makes the collector
+// unchecked: its metrics vary between scrapes.
 func (*state) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -226,7 +225,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	}
 	ledgers, err := c.Ledger(ctx)
 	if err != nil {
-		return // the queue is closing, or cannot answer: collector_ready tells
+		return // collector_ready reports the problem
 	}
 	for _, l := range ledgers {
 		for state, n := range map[string]int64{"accepted": l.Accepted, "delivered": l.Delivered, "failed": l.Failed, "filtered": l.Filtered, "pending": l.Pending, "lost": l.Lost} {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// With any write key taken, each of which is a source, the series stay bounded and
-// no call is left out.
+// The number of series is limited even if any write key creates a source, and all calls are
+// counted.
 func TestSourcesAreBounded(t *testing.T) {
 	m := New("test")
 	for range 2 {
@@ -38,7 +38,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	assert.EqualValues(t, 200, accepted[otherLabel])
 }
 
-// Plans that are reloaded may have other events each time, and the series stay bounded.
+// The number of series is limited even if reloaded plans have other events each time.
 func TestEventsOfPlansAreBounded(t *testing.T) {
 	m := New("test")
 	violating := func(event string) tracking.Call {
@@ -64,7 +64,7 @@ func TestEventsOfPlansAreBounded(t *testing.T) {
 	assert.EqualValues(t, 1, counted[otherLabel+", unplanned event"])
 }
 
-// The metrics that operators are told to watch are there.
+// The metrics in the documentation exist.
 func TestDocumentedMetricsExist(t *testing.T) {
 	document, err := os.ReadFile(filepath.FromSlash("../../../../docs/operating.md"))
 	require.NoError(t, err)

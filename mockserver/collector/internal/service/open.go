@@ -22,9 +22,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// defaultHistory is how many calls are remembered for the admin API, and
-// historyBytes about how much memory they take at most, with what was sent and
-// answered.
+// defaultHistory is the default number of calls in the history. historyBytes limits its
+// memory, including attempts.
 const (
 	defaultHistory = 10_000
 	historyBytes   = 32 << 20
@@ -49,14 +48,14 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 }
 
 const (
-	// clusterTimeout is how long a cluster may take to answer when the collector
-	// starts, and clusterPause how long it is left alone between.
+	// clusterTimeout limits the wait for a cluster at the start; clusterPause is the interval
+	// between attempts.
 	clusterTimeout = 2 * time.Minute
 	clusterPause   = time.Second
 )
 
-// open opens the queue and starts a collector on it. A cluster that is just
-// starting, or choosing its leaders, is waited for.
+// open opens the queue and starts a collector. It waits for a cluster that is starting or
+// electing leaders.
 func open(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ...event.Observer) (*store, *engine.Collector, error) {
 	for deadline := time.Now().Add(clusterTimeout); ; {
 		s, c, err := tryOpen(ctx, o, tel, observers...)
@@ -88,10 +87,9 @@ func tryOpen(ctx context.Context, o Options, tel *telemetry.Telemetry, observers
 	return s, c, nil
 }
 
-// forgetRemoved forgets the destinations that were taken out of the configuration
-// while no collector ran: they would go on to get calls, and nobody would work at
-// them. On a cluster another collector may do so, and the queue looks after those that
-// none has any more.
+// forgetRemoved deletes the destinations that were removed from the configuration while no
+// collector ran. They would otherwise receive calls that no one delivers. On a cluster,
+// another collector may have the destination; the queue deletes it once none has.
 func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *engine.Collector) error {
 	ledgers, err := queue.Ledger(ctx)
 	if err != nil {
@@ -113,7 +111,6 @@ func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *
 	return nil
 }
 
-// openCollector starts a collector on a store.
 func openCollector(o Options, s *store, tel *telemetry.Telemetry, observers ...event.Observer) (*engine.Collector, error) {
 	c := o.Config
 	sender, err := senderConfig(c.Egress, o.Dev)
@@ -128,7 +125,7 @@ func openCollector(o Options, s *store, tel *telemetry.Telemetry, observers ...e
 		Sender: sender, WrapTransport: tel.Transport, Journal: tel.Journal(s.queue), Shared: c.NATS != nil, Store: s.settings, State: s.state, History: s.history, Restored: s.attempts.restored,
 		Plans: s.plans, Observers: append(slices.Clone(observers), s.attempts), IsHTTPS: o.isHTTPS, ClientOf: o.clientOf, Logger: o.Log,
 	}
-	if c.NATS == nil { // alone on its directory, also when it comes back
+	if c.NATS == nil { // no other process uses the directory
 		options.Instance, options.TempDir = "embedded", c.Data
 	} else {
 		options.OnStored = s.queue.OnStored

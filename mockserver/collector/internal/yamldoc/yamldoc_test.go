@@ -78,13 +78,13 @@ func TestWhatIsNoDocument(t *testing.T) {
 	}
 }
 
-// FuzzRead: no text ends the program, and what is read has lines.
+// Read does not panic, and every value has a line.
 func FuzzRead(f *testing.F) {
 	f.Add("a: 1\nb:\n  - c: &x 1\n")
 	f.Add(`{"a":[1,{"b":null}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Count(text, "[")+strings.Count(text, "{")+strings.Count(text, "- ") > 100 {
-			return // the parser descends as deep as a text says
+			return // the parser recurses as deeply as the input
 		}
 		d, err := yamldoc.Read([]byte(text))
 		if err != nil {
