@@ -460,7 +460,7 @@ sources: [{name: %s, writeKey: "${file:secrets/key}"}]`, source)
 
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "later"), 0o700))
 	write("elsewhere/collector.yaml", strings.Replace(yaml("web"), "secrets/key", "later/key", 1))
-	log.await(t, "the changed configuration is wrong")
+	log.await(t, "the changed configuration is invalid")
 	write("later/key", "latest-key")
 	waitFor(t, func() bool { return s.collector.Settings().Sources[0].WriteKey == "latest-key" })
 }
@@ -724,7 +724,7 @@ func TestRunEndsGracefully(t *testing.T) {
 	close(answer)
 	require.NoError(t, <-ended)
 	assert.EqualValues(t, 2, answered.Load())
-	assert.Contains(t, log.String(), "msg=ended")
+	assert.Contains(t, log.String(), "msg=stopped")
 
 	go func() {
 		for range arrived { // the rest arrives after the restart
