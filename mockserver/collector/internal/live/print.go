@@ -71,11 +71,7 @@ func Print(ctx context.Context, from Source, first int, out io.Writer, form Form
 func printed(page *Page, form Form, paint bool) []byte {
 	var b bytes.Buffer
 	write := func(l line) {
-		if paint {
-			b.WriteString(l.painted() + "\n")
-		} else {
-			b.WriteString(l.plain() + "\n")
-		}
+		b.WriteString(l.row(wide, false, paint) + "\n")
 	}
 	if page.Skipped > 0 && form == Lines {
 		write(moreLine(page.Skipped))

@@ -46,7 +46,7 @@ func (m *model) top() string {
 	case m.paused:
 		words = append(words, terminal.Yellow.Paint("paused"))
 	case m.selected >= 0:
-		words = append(words, terminal.Yellow.Paint("selected: Esc goes on"))
+		words = append(words, terminal.Yellow.Paint("Selected (Esc to resume)"))
 	default:
 		words = append(words, terminal.Green.Paint("live"))
 	}
@@ -114,10 +114,10 @@ func (m *model) below() int64 {
 func (m *model) row(n int64) string {
 	l := m.line(n)
 	if n == m.selected {
-		s := terminal.Fit("▸ "+l.plain(), m.width)
+		s := terminal.Fit("▸ "+l.row(fitting(m.width), true, false), m.width)
 		return terminal.Reverse.Paint(s + strings.Repeat(" ", max(0, m.width-terminal.Width(s))))
 	}
-	return "  " + l.painted()
+	return "  " + l.row(fitting(m.width), true, true)
 }
 
 // mostDetails is how many rows the selected line may take below the list.
@@ -148,8 +148,8 @@ func (m *model) bottom() string {
 	switch {
 	case m.typing:
 		return "/" + m.filter + "▏" + terminal.Faint.Paint("  Enter keeps it, Esc shows all")
-	case len(m.notice.spans) > 0:
-		return m.notice.painted()
+	case len(m.notice.columns) > 0:
+		return m.notice.row(wide, false, true)
 	case m.help || m.panel != "":
 		return terminal.Faint.Paint("any key goes back")
 	}
