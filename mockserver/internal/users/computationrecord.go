@@ -118,16 +118,17 @@ func (r computationRecord) told() []storedList {
 	return lists
 }
 
-// begun returns the number of the last sync that is done or running; 0 if there is none.
-func (r computationRecord) begun() int {
+// begun returns the timestamp of the last sync that is done or running. It is zero if there
+// is none.
+func (r computationRecord) begun() time.Time {
 	begun := r.done()
 	if len(r.Queue) > 0 && r.next().State == SyncRunning {
 		begun++
 	}
 	if begun == 0 {
-		return 0
+		return time.Time{}
 	}
-	return r.Syncs[begun-1].Number
+	return r.Syncs[begun-1].Timestamp
 }
 
 // telling returns the last list whose calls are made, or were.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -152,44 +151,46 @@ func (e *emitter) call(now time.Time, of ownCall) tracking.Call {
 // superseded is the reason of notices that a newer list has overtaken.
 const superseded = "superseded: a newer list says otherwise of the user"
 
-// Superseded returns why a call must not be sent any more: it tells of a user in an
-// audience or a computed trait, whose current list says otherwise. It is empty for every
-// other call, and where the list cannot be read.
+// Superseded returns the reason not to send a call: it is a notice of an audience or a
+// computed trait with a newer list that contradicts it. The reason is empty for every other
+// call, and if the list cannot be read.
+//
+// A list is newer if its timestamp is later. The number of the sync does not decide: a
+// computation that was forgotten begins again at 1, with another secret.
 func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason string) {
-	id, number, ok := computationOfMessage(c.ID)
+	id, ok := computationOfMessage(c.ID)
 	if !ok {
 		return ""
 	}
-	var told struct{ Traits map[string]json.RawMessage }
-	if json.Unmarshal(c.Body, &told) != nil {
+	var notice struct {
+		Timestamp time.Time
+		Traits    map[string]json.RawMessage
+	}
+	if json.Unmarshal(c.Body, &notice) != nil {
 		return ""
 	}
 	for unreadable := ""; ; {
 		r, err := u.loadComputation(ctx, id)
-		if err != nil || c.Source != r.Source || c.ID != r.messageID(fmt.Sprintf("%s-%d", id, number), c.UserID) || number >= r.begun() {
+		if err != nil || c.Source != r.Source || !notice.Timestamp.Before(r.begun()) {
 			return ""
 		}
 		list := r.telling()
 		now, err := u.valueIn(ctx, r, list, c.UserID)
 		switch {
-		case err == nil && bytes.Equal(told.Traits[r.Key], now), err != nil && list.Upload == unreadable:
+		case err == nil && bytes.Equal(notice.Traits[r.Key], now), err != nil && list.Upload == unreadable:
 			return ""
 		case err == nil:
 			return superseded
 		}
-		unreadable = list.Upload // another list may have replaced it meanwhile
+		unreadable = list.Upload // another list may have replaced it in the meantime
 	}
 }
 
-// computationOfMessage returns the computation and the number of the sync that a
-// messageId names, which anyone may have made up.
-func computationOfMessage(messageID string) (id string, sync int, ok bool) {
-	parts := strings.SplitN(messageID, "-", 4)
-	if len(parts) != 4 || parts[0] != string(KindAudience) && parts[0] != string(KindTrait) || !digest.Valid(parts[1]) {
-		return "", 0, false
-	}
-	sync, err := strconv.Atoi(parts[2])
-	return parts[1], sync, err == nil
+// computationOfMessage returns the ID of the computation whose notice has a message ID.
+func computationOfMessage(messageID string) (id string, ok bool) {
+	kind, rest, _ := strings.Cut(messageID, "-")
+	id, _, _ = strings.Cut(rest, "-")
+	return id, (kind == string(KindAudience) || kind == string(KindTrait)) && digest.Valid(id)
 }
 
 // valueIn returns the JSON that tells of a user as a list of a computation has it.

@@ -136,12 +136,31 @@ func TestOnlyNoticesThatAreNotTrueAreSuperseded(t *testing.T) {
 	})
 }
 
+func TestReplayedNoticesOfAForgottenListLeaveTheNewList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, box := run(t, hooks("crm")...)
+		box.answers(func(string) int { return 400 })
+		synced(t, c, big("stays", "leaves"))
+		computations, err := c.Users().Computations(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, c.Users().ForgetComputation(t.Context(), computations[0].ID))
+		box.answers(nil)
+		time.Sleep(time.Millisecond) // of the bubble's clock: the lists have different timestamps
+		synced(t, c, big("stays", "enters"))
+		box.take()
+
+		require.Equal(t, 2, replayFailed(t, c))
+		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.told())
+	})
+}
+
 func TestCallsThatLookLikeNoticesAreSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, box := run(t, hooks("crm")...)
 		s := synced(t, c, big("u1"))
 		synced(t, c, big("u2"))
 		box.take()
+		time.Sleep(time.Second) // the call is newer than both lists
 		forged := fmt.Sprintf(`{"type":"identify","userId":"u1","traits":{"big_spenders":true},"messageId":"audience-%s-%s"}`, s.ID, strings.Repeat("a", 16))
 		require.Equal(t, 200, send(c, "key", "/v1/identify", forged))
 		settle(t, c)
