@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // MaxEndpoints is how many URLs a destination can have.
@@ -41,14 +42,18 @@ type Endpoint struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// FieldError is one setting that cannot be used.
+// A FieldError describes one invalid setting.
 type FieldError struct {
-	Field   string // as in webhooks[2].headers["Host"]
-	Problem string // what is wrong with it
-	Hint    string // what would be right
+	Field   string // path of the setting, such as webhooks[2].headers["Host"]
+	Problem string // follows the field, such as "is empty"
+	Hint    string // how to fix it
 }
 
-func (e *FieldError) Error() string { return e.Field + ": " + e.Problem + ": " + e.Hint }
+// Error returns the field, the problem and the hint. It shortens the field to 80 bytes and
+// the problem to 160, because both may repeat the input.
+func (e *FieldError) Error() string {
+	return text.CutBytes(text.MaxField, e.Field) + ": " + text.CutBytes(text.MaxProblem, e.Problem) + ": " + e.Hint
+}
 
 // Validate returns nil, or one [*FieldError] for each thing that is wrong,
 // joined in the order of the fields.

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -164,7 +165,7 @@ type PendingCallsError struct {
 
 // Error implements error.
 func (e *PendingCallsError) Error() string {
-	return fmt.Sprintf("mockserver: destination %q has %d pending calls", e.Destination, e.Calls)
+	return fmt.Sprintf("mockserver: destination %s has %d pending calls", text.Quote(text.MaxRepeated, e.Destination), e.Calls)
 }
 
 // RemoveDrained is RemoveDestination, but returns a *PendingCallsError where the

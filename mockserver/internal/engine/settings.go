@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -60,7 +60,7 @@ func (c *Collector) Apply(ctx context.Context, s settings.Settings) error {
 func (c *Collector) AddSource(ctx context.Context, s tracking.Source) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		if slices.ContainsFunc(all.Sources, settings.SourceNamed(s.Name)) {
-			return fmt.Errorf("%w: there is a source %q", state.ErrExists, s.Name)
+			return fmt.Errorf("%w: there is a source %s", state.ErrExists, text.Quote(text.MaxRepeated, s.Name))
 		}
 		stored.Sources = append(stored.Sources, s)
 		return nil
@@ -97,7 +97,7 @@ func (c *Collector) RemoveSource(ctx context.Context, name string) error {
 func (c *Collector) AddDestination(ctx context.Context, d tracking.Destination) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		if slices.ContainsFunc(all.Destinations, settings.DestinationNamed(d.Name)) {
-			return fmt.Errorf("%w: there is a destination %q", state.ErrExists, d.Name)
+			return fmt.Errorf("%w: there is a destination %s", state.ErrExists, text.Quote(text.MaxRepeated, d.Name))
 		}
 		stored.Destinations = append(stored.Destinations, d)
 		return nil
@@ -155,7 +155,7 @@ func (c *Collector) Resume(ctx context.Context, destination string) error {
 func (c *Collector) setPaused(ctx context.Context, destination string, paused bool) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		if !slices.ContainsFunc(all.Destinations, settings.DestinationNamed(destination)) {
-			return fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
+			return state.Unknown("destination", destination)
 		}
 		stored.pause(destination, paused)
 		if !paused {
@@ -172,52 +172,15 @@ func (s *storedSettings) pause(destination string, paused bool) {
 	}
 }
 
-// goneTimeout bounds how long it may take to store that a destination is gone.
-const goneTimeout = 10 * time.Second
-
-// storeGone stops a destination whose webhooks have answered 410, until Resume.
-func (c *Collector) storeGone(d *tracking.Destination) {
-	if w := c.workers.of(d.Name); w == nil || !w.Destination().GoneSince.IsZero() {
-		return // calls that were under way when it stopped are answered so, too
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), goneTimeout)
-	defer cancel()
-	err := c.change(ctx, func(stored *storedSettings, _ settings.Settings) error {
-		if stored.Gone == nil {
-			stored.Gone = map[string]goneMark{}
-		}
-		stored.Gone[d.Name] = newGoneMark(d)
-		return nil
-	})
-	switch {
-	case err == nil:
-		c.config.Logger.Warn("a destination has stopped, since its webhooks answered 410 (Gone): its calls fail until it is resumed or has other URLs", "destination", d.Name)
-	case !errors.Is(err, state.ErrClosed):
-		c.config.Logger.Error("a destination whose webhooks answered 410 (Gone) could not be stopped", "destination", d.Name, "error", err)
-	}
-}
-
-// pruneGone drops the marks of destinations that are gone no more. all are the settings
-// that apply with what is stored.
-func (s *storedSettings) pruneGone(all settings.Settings) {
-	maps.DeleteFunc(s.Gone, func(name string, mark goneMark) bool {
-		i := slices.IndexFunc(all.Destinations, settings.DestinationNamed(name))
-		return i < 0 || !mark.isOf(&all.Destinations[i])
-	})
-	if len(s.Gone) == 0 {
-		s.Gone = nil
-	}
-}
-
 // find returns the place of what is to be changed among what is stored.
 func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, error) {
 	if i := slices.IndexFunc(stored, named); i >= 0 {
 		return i, nil
 	}
 	if slices.ContainsFunc(all, named) {
-		return -1, fmt.Errorf("%w: change %s %q there", state.ErrReadOnly, kind, name)
+		return -1, fmt.Errorf("%w: change %s %s there", state.ErrReadOnly, kind, text.Quote(text.MaxRepeated, name))
 	}
-	return -1, fmt.Errorf("%w: there is no %s %q", state.ErrUnknown, kind, name)
+	return -1, state.Unknown(kind, name)
 }
 
 // change edits what is stored and applies it. edit also gets the settings that would

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -36,7 +37,7 @@ func (s Settings) sourceProblems() (problems []error) {
 		}
 		switch other, taken := keys[source.WriteKey]; {
 		case source.WriteKey == "":
-			add(i, "writeKey", "is empty", fmt.Sprintf("give source %q a write key", source.Name))
+			add(i, "writeKey", "is empty", "give source "+text.Quote(text.MaxRepeated, source.Name)+" a write key")
 		case taken:
 			add(i, "writeKey", fmt.Sprintf("is that of source %q too", other), "give each source a write key of its own")
 		}
@@ -69,7 +70,8 @@ func (s Settings) destinationProblems() (problems []error) {
 	return problems
 }
 
-// FieldErrors returns the [*webhook.FieldError]s that err joins or wraps, in their order.
+// FieldErrors returns the [*webhook.FieldError]s that err joins or wraps, in their order. They
+// are shortened as in [webhook.FieldError.Error].
 func FieldErrors(err error) (all []*webhook.FieldError) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
@@ -78,7 +80,7 @@ func FieldErrors(err error) (all []*webhook.FieldError) {
 		return all
 	}
 	if field := (*webhook.FieldError)(nil); errors.As(err, &field) {
-		return []*webhook.FieldError{field}
+		return []*webhook.FieldError{{Field: text.CutBytes(text.MaxField, field.Field), Problem: text.CutBytes(text.MaxProblem, field.Problem), Hint: field.Hint}}
 	}
 	return nil
 }

@@ -1,6 +1,11 @@
 package state
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+)
 
 // Errors of what is asked for by its name, wrapped.
 var (
@@ -20,3 +25,9 @@ var (
 	// ErrClosed says that the collector is closed, or closing.
 	ErrClosed = errors.New("mockserver: the collector is closed, or closing")
 )
+
+// Unknown returns an ErrUnknown for a name of a kind of object, such as "destination". It
+// repeats at most 200 bytes of the name.
+func Unknown(kind, name string) error {
+	return fmt.Errorf("%w: there is no %s %s", ErrUnknown, kind, text.Quote(text.MaxRepeated, name))
+}

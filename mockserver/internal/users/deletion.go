@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -133,7 +134,7 @@ func (u *Service) takeDeletion(ctx context.Context, users []string, asked deleti
 	case err != nil:
 		return Deletion{}, err
 	case taken.Fingerprint != asked.Fingerprint:
-		return Deletion{}, fmt.Errorf("%w: deletion request %q was made before, for other users or another source", state.ErrExists, asked.ID)
+		return Deletion{}, fmt.Errorf("%w: deletion request %s was made before, for other users or another source", state.ErrExists, text.Quote(text.MaxRepeated, asked.ID))
 	}
 	if err := state.Put(ctx, u.state, nameKey(deletionKey(key)), taken.Deletion); err != nil {
 		return Deletion{}, err
@@ -185,7 +186,7 @@ func (d Deletion) withoutRecord() Deletion {
 
 func unknownDeletion(id string, err error) error {
 	if errors.Is(err, state.ErrNotFound) {
-		return fmt.Errorf("%w: there is no deletion request %q", state.ErrUnknown, id)
+		return state.Unknown("deletion request", id)
 	}
 	return err
 }
@@ -283,7 +284,7 @@ func (u *Service) WaitDeletion(ctx context.Context, id string) (Deletion, error)
 		return d.LostRecord || !d.CompletedAt.IsZero(), err
 	})
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("mockserver: waited for deletion request %q: %w", id, err)
+		err = fmt.Errorf("mockserver: waited for deletion request %s: %w", text.Quote(text.MaxRepeated, id), err)
 	}
 	return d, err
 }

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -24,7 +26,7 @@ func (u *Service) oneSource(s settings.Settings, name string) (string, error) {
 	case slices.Contains(names, name) || u.config.AnyWriteKey:
 		return name, nil
 	}
-	return "", fmt.Errorf("%w: there is no source %q", state.ErrUnknown, name)
+	return "", state.Unknown("source", name)
 }
 
 func sourceNames(s settings.Settings) []string {
@@ -69,7 +71,7 @@ func oneDestination(s settings.Settings, source, name string) (string, error) {
 	if name != "" {
 		i := slices.IndexFunc(s.Destinations, settings.DestinationNamed(name))
 		if i < 0 {
-			return "", fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, name)
+			return "", state.Unknown("destination", name)
 		}
 		return name, gets(&s.Destinations[i], source)
 	}
@@ -79,7 +81,7 @@ func oneDestination(s settings.Settings, source, name string) (string, error) {
 			names = append(names, s.Destinations[i].Name)
 		}
 	}
-	return theOnly("destination", names, fmt.Sprintf("connect a destination to source %q and enable it; there is none", source))
+	return theOnly("destination", names, "connect a destination to source "+text.Quote(text.MaxRepeated, source)+" and enable it; there is none")
 }
 
 // gets returns nil if the destination gets calls of a source, or says why not.
@@ -88,7 +90,7 @@ func gets(d *tracking.Destination, source string) error {
 	switch {
 	case d.Disabled:
 		problem, hint = "is disabled", "enable it first"
-	case len(d.Sources) > 0 && !slices.Contains(d.Sources, source):
+	case !routing.IsConnected(d, source):
 		problem, hint = fmt.Sprintf("is not connected to source %q", source), "connect it first"
 	default:
 		return nil

@@ -212,7 +212,7 @@ func (u *Service) knownComputation(ctx context.Context, id string) (computationR
 		r.Computation = name.withoutRecord()
 	}
 	if errors.Is(err, state.ErrNotFound) {
-		err = fmt.Errorf("%w: there is no audience or trait with the ID %q", state.ErrUnknown, id)
+		err = state.Unknown("audience or trait with the ID", id)
 	}
 	return r, err
 }
@@ -229,7 +229,7 @@ func (u *Service) Sync(ctx context.Context, id string) (Sync, error) {
 			return s, nil
 		}
 	}
-	return Sync{}, fmt.Errorf("%w: there is no sync with the ID %q", state.ErrUnknown, id)
+	return Sync{}, state.Unknown("sync with the ID", id)
 }
 
 // computationOfSync returns the ID of a sync's computation.
