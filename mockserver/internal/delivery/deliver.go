@@ -161,7 +161,7 @@ type verdict struct {
 }
 
 func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
-	v.sum = sender.Combine(v.sum, a.Verdict)
+	v.sum = min(v.sum, a.Verdict) // one success is enough, and a temporary failure is worth a retry
 	v.asked = v.asked || !a.NotConnected && a.Reason != webhook.ReasonRequest && a.Reason != webhook.ReasonPolicy && a.Reason != webhook.ReasonSelfSigned
 	switch a.Verdict {
 	case webhook.Success:

@@ -47,8 +47,8 @@ type Collector struct {
 
 	settings  appliedSettings
 	workers   workers
-	gone      marker
-	holdWrite holdWriter
+	gone      backgroundWriter[goneMark]
+	held      backgroundWriter[hold]
 	holds     atomic.Pointer[map[string]hold] // as stored; nil before they are read
 	replaying chan struct{}                   // holds an element while a Replay runs: one at a time
 	runs      replayRuns                      // that go on by themselves
@@ -196,8 +196,8 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
 		Quarantine: c.quarantine(),
 		Superseded: c.users.Superseded,
-		Gone:       c.gone.mark,
-		Held:       c.holdWrite.put,
+		Gone:       c.onGone,
+		Held:       c.onHeld,
 		Joined:     joinedAt(c.config.State, d.Name),
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
 	})
@@ -299,7 +299,7 @@ func (c *Collector) Close() error {
 	c.Drain()
 	c.settings.unfollow()
 	defer c.gone.wait() // without the lock that is held below
-	defer c.holdWrite.wait()
+	defer c.held.wait()
 	return c.close()
 }
 
@@ -361,7 +361,7 @@ func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
 	for i := range all.Destinations {
 		d := &all.Destinations[i]
 		d.Paused = d.Paused || slices.Contains(s.Paused, d.Name)
-		if mark, ok := s.Gone[d.Name]; ok && mark.isOf(d) {
+		if mark, ok := s.Gone[d.Name]; ok && mark.applies(d) {
 			d.GoneSince = mark.At
 		}
 	}

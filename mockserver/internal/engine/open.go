@@ -40,7 +40,7 @@ func New(config Config) (*Collector, error) {
 		shapes:   shapes.New(),
 	}
 	c.life, c.end = context.WithCancel(context.Background())
-	c.gone.store, c.holdWrite.store = c.storeGone, c.storeHold
+	c.gone.store, c.held.store = c.storeGone, c.storeHold
 	err := checkHTTPConfig(config.HTTPConfig)
 	if err != nil {
 		return nil, err

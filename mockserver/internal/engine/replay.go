@@ -64,7 +64,7 @@ func (c *Collector) Replay(ctx context.Context, destination string, sel Selectio
 func (c *Collector) replay(ctx context.Context, destination string, sel Selection, run *replayRun) (int, error) {
 	w := c.workers.of(destination)
 	if w == nil {
-		return 0, fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
+		return 0, state.Unknown("destination", destination)
 	}
 	// Of two replays at a time, both could pick the same call.
 	select {
@@ -74,21 +74,23 @@ func (c *Collector) replay(ctx context.Context, destination string, sel Selectio
 		return 0, ctx.Err()
 	}
 	r := &replay{collector: c, worker: w, destination: destination, from: sel.State, dryRun: sel.DryRun, run: run}
-	var calls iter.Seq2[tracedCall, error]
+	var sequences []iter.Seq2[tracedCall, error]
 	switch sel.State {
 	case tracking.StatePending, tracking.StateFailed:
-		r.from, calls = tracking.StateFailed, listed(ctx, destination, &sel, c.Failed)
+		r.from, sequences = tracking.StateFailed, append(sequences, listed(ctx, destination, &sel, c.Failed))
 	case tracking.StateFiltered:
-		calls = chain(listed(ctx, destination, &sel, c.Quarantined), r.recorded(ctx, &sel))
+		sequences = append(sequences, listed(ctx, destination, &sel, c.Quarantined), r.recorded(ctx, &sel))
 	default:
-		calls = r.recorded(ctx, &sel)
+		sequences = append(sequences, r.recorded(ctx, &sel))
 	}
-	for call, err := range calls {
-		if err == nil && sel.Matches(&call.Call) {
-			err = r.add(ctx, call)
-		}
-		if err != nil {
-			return r.done, err
+	for _, calls := range sequences {
+		for call, err := range calls {
+			if err == nil && sel.Matches(&call.Call) {
+				err = r.add(ctx, call)
+			}
+			if err != nil {
+				return r.done, err
+			}
 		}
 	}
 	return r.done, r.flush(ctx)
@@ -100,7 +102,7 @@ func (c *Collector) replay(ctx context.Context, destination string, sel Selectio
 // ErrClosed.
 func (c *Collector) StartReplay(destination string, sel Selection, expected int) (id string, err error) {
 	if c.workers.of(destination) == nil {
-		return "", fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
+		return "", state.Unknown("destination", destination)
 	}
 	sel.DryRun = false
 	run, err := c.runs.begin(destination, sel.Cause, expected)
@@ -131,7 +133,7 @@ func (c *Collector) ReplayRun(id string) (ReplayRun, error) {
 			return r, nil
 		}
 	}
-	return ReplayRun{}, fmt.Errorf("%w: there is no replay %q; the newest are remembered, until the collector ends", state.ErrUnknown, id)
+	return ReplayRun{}, fmt.Errorf("%w; the newest replays are kept until the collector ends", state.Unknown("replay", id))
 }
 
 // A tracedCall is a call with the trace of the request that brought it, or nil.
@@ -140,12 +142,9 @@ type tracedCall struct {
 	trace *tracecontext.Context
 }
 
-// A lister yields calls that the journal lists for a destination, see Collector.Failed.
-type lister func(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error
-
 // listed yields the calls that the journal lists and the selection picks, or the journal's
 // error.
-func listed(ctx context.Context, destination string, sel *Selection, list lister) iter.Seq2[tracedCall, error] {
+func listed(ctx context.Context, destination string, sel *Selection, list func(context.Context, string, func(journal.FailedCall) bool) error) iter.Seq2[tracedCall, error] {
 	return func(yield func(tracedCall, error) bool) {
 		stopped := false
 		err := list(ctx, destination, func(f journal.FailedCall) bool {
@@ -158,18 +157,6 @@ func listed(ctx context.Context, destination string, sel *Selection, list lister
 		if err != nil && !stopped {
 			yield(tracedCall{}, err)
 		}
-	}
-}
-
-// chain yields what each of two yields.
-func chain(first, second iter.Seq2[tracedCall, error]) iter.Seq2[tracedCall, error] {
-	return func(yield func(tracedCall, error) bool) {
-		for call, err := range first {
-			if !yield(call, err) {
-				return
-			}
-		}
-		second(yield)
 	}
 }
 

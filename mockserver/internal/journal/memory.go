@@ -335,16 +335,13 @@ func (q *memoryQueue) release(e *memoryEntry) {
 // pending counts the calls that are not done, by looking at them: the ledger is
 // an account of two sides. It also returns when the oldest was accepted.
 func (q *memoryQueue) pending() (n int64, oldest time.Time) {
-	see := func(e *memoryEntry) {
+	for e := range q.all {
 		n += int64(len(e.Calls))
 		for i := range e.Calls {
 			if at := e.Calls[i].ReceivedAt; oldest.IsZero() || at.Before(oldest) {
 				oldest = at
 			}
 		}
-	}
-	for e := range q.all {
-		see(e)
 	}
 	return n, oldest
 }

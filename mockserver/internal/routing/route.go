@@ -108,14 +108,14 @@ func integrationEnabled(body []byte, destination string) (bool, string) {
 	}
 	all, ours := byte('t'), byte(0)
 	var options []byte
-	eachMemberOf(body, "integrations", func(key string, value []byte) {
-		switch key {
-		case "All", "all": // the service's library for Go writes it so
-			all = value[0]
+	for m := range jsonscan.Members(memberOf(body, "integrations")) {
+		switch string(jsonscan.Unquote(m.Key)) {
+		case "All", "all": // the service's library for Go sends "all"
+			all = m.Value[0]
 		case integrationName:
-			ours, options = value[0], value
+			ours, options = m.Value[0], m.Value
 		}
-	})
+	}
 	switch {
 	case ours == '{' && !inScope(options, destination):
 		return false, "integrations." + integrationName + "." + destinationsOption + " does not name the destination"
@@ -144,32 +144,13 @@ func inScope(options []byte, destination string) bool {
 	return found
 }
 
-// memberOf returns a member of an object, of one named twice the last, or nil.
+// memberOf returns a field of an object, or nil. If the object has the field twice, the last
+// one counts.
 func memberOf(object []byte, name string) (value []byte) {
-	s := jsonscan.New(object)
-	_ = s.Object(func(key []byte) error {
-		v, err := s.Value()
-		if err == nil && string(jsonscan.Unquote(key)) == name {
-			value = v
+	for m := range jsonscan.Members(object) {
+		if string(jsonscan.Unquote(m.Key)) == name {
+			value = m.Value
 		}
-		return err
-	})
-	return value
-}
-
-// eachMemberOf calls see with the members of the object that is the named member
-// of body; of an object named twice, with those of the last.
-func eachMemberOf(body []byte, name string, see func(key string, value []byte)) {
-	object := memberOf(body, name)
-	if len(object) == 0 || object[0] != '{' {
-		return
 	}
-	s := jsonscan.New(object)
-	_ = s.Object(func(key []byte) error {
-		value, err := s.Value()
-		if err == nil {
-			see(string(jsonscan.Unquote(key)), value)
-		}
-		return err
-	})
+	return value
 }

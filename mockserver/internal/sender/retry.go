@@ -15,17 +15,6 @@ const (
 	maxBackoff   = 10 * time.Minute
 )
 
-// Combine is the verdict over a call from those over its entries: one success
-// is enough; else one temporary failure is worth another round, in which only
-// the entries that failed so are asked again.
-func Combine(verdicts ...webhook.Verdict) webhook.Verdict {
-	all := webhook.Permanent
-	for _, v := range verdicts {
-		all = min(all, v)
-	}
-	return all
-}
-
 // backoff is the delay after attempt number attempt, counted from 1, has failed:
 // random, from 0 up to 1, of a ceiling that is 1 s at first, doubles with each
 // attempt and stays at 10 min (exponential with full jitter).

@@ -29,23 +29,6 @@ func TestVerdictOfStatus(t *testing.T) {
 	}
 }
 
-func TestCombine(t *testing.T) {
-	for _, tt := range []struct {
-		in   []webhook.Verdict
-		want webhook.Verdict
-	}{
-		{[]webhook.Verdict{webhook.Permanent, webhook.Temporary, webhook.Success}, webhook.Success},
-		{[]webhook.Verdict{webhook.Permanent, webhook.Temporary, webhook.Permanent}, webhook.Temporary},
-		{[]webhook.Verdict{webhook.Permanent, webhook.Permanent}, webhook.Permanent},
-		{[]webhook.Verdict{webhook.Temporary}, webhook.Temporary},
-		{nil, webhook.Permanent},
-	} {
-		if got := Combine(tt.in...); got != tt.want {
-			t.Errorf("%v is %v, want %v", tt.in, got, tt.want)
-		}
-	}
-}
-
 func TestBackoff(t *testing.T) {
 	const most = 1 - 1e-9
 	ceilings := []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600}
