@@ -14,29 +14,29 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// MaxEndpoints is how many URLs a destination can have.
+// MaxEndpoints is the maximum number of webhooks of a destination.
 const MaxEndpoints = 5
 
-// Settings are the settings of one destination.
+// Settings configures the webhooks of a destination.
 type Settings struct {
-	// Webhooks are the one to five URLs that get each call.
+	// Webhooks are the one to five URLs that receive each call.
 	Webhooks []Endpoint `json:"webhooks"`
-	// SharedSecret signs each request, see [Sign] and [SignStandard]. Empty: not signed.
+	// SharedSecret signs each request, see [Sign] and [SignStandard]. Requests are unsigned
+	// if it is empty.
 	SharedSecret string `json:"sharedSecret,omitempty"`
-	// PreviousSecret signs beside SharedSecret, while receivers change from one to the
-	// other. Of an X-Signature there can be only one, so Signature must be
-	// [SignatureStandard] or [SignatureBoth]. Defaults to none.
+	// PreviousSecret adds a second signature during a secret rotation. It requires
+	// [SignatureStandard] or [SignatureBoth], because a request has only one X-Signature.
+	// Defaults to none.
 	PreviousSecret string `json:"previousSecret,omitempty"`
-	// Signature says how requests are signed. Defaults to [SignatureService].
+	// Signature selects the kind of signature. Defaults to [SignatureService].
 	Signature Signature `json:"signature,omitempty"`
-	// AliasFields names the identities in alias bodies. Defaults to [AliasSpaced].
+	// AliasFields selects the names of the IDs in alias bodies. Defaults to [AliasSpaced].
 	AliasFields AliasFields `json:"aliasFields,omitempty"`
-	// TraceContext says how much of the trace that a call is part of requests have. Defaults
-	// to [TraceParent].
+	// TraceContext selects the trace headers of requests. Defaults to [TraceParent].
 	TraceContext TraceContext `json:"traceContext,omitempty"`
 }
 
-// Endpoint is one URL with the static headers of each request to it.
+// An Endpoint is the URL of a webhook with the headers of each request.
 type Endpoint struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers,omitempty"`
@@ -55,8 +55,8 @@ func (e *FieldError) Error() string {
 	return text.CutBytes(text.MaxField, e.Field) + ": " + text.CutBytes(text.MaxProblem, e.Problem) + ": " + e.Hint
 }
 
-// Validate returns nil, or one [*FieldError] for each thing that is wrong,
-// joined in the order of the fields.
+// Validate returns a [*FieldError] for each invalid setting, joined in the order of the
+// fields, or nil.
 func (s Settings) Validate() error {
 	var p problems
 	switch n := len(s.Webhooks); {
@@ -84,14 +84,14 @@ func (s Settings) Validate() error {
 	return errors.Join(p...)
 }
 
-// problems are the FieldErrors found so far.
+// problems collects FieldErrors.
 type problems []error
 
 func (p *problems) add(field, problem, hint string) {
 	*p = append(*p, &FieldError{Field: field, Problem: problem, Hint: hint})
 }
 
-// signing checks the secrets, and that the signature can be made with them.
+// signing checks that requests can be signed with the secrets.
 func (p *problems) signing(s Settings) {
 	switch s.Signature {
 	case "", SignatureService:

@@ -25,12 +25,12 @@ func newQueueTest(maxCalls int) *queueTest {
 }
 
 // push adds an entry of some calls: the calls of "a1" are "a1.0", "a1.1" and so on.
-func (q *queueTest) push(entry string, calls int) *gateLine {
+func (q *queueTest) push(entry string, calls int) *gateEntry {
 	lane := laneKey{source: entry[:1]}
 	if lane.source == "r" {
 		lane = laneKey{retries: true}
 	}
-	ln := &gateLine{lane: lane}
+	ln := &gateEntry{lane: lane}
 	for i := range calls {
 		t := &ticket{line: ln}
 		q.names[t] = fmt.Sprintf("%s.%d", entry, i)
@@ -114,11 +114,11 @@ func TestFairQueueFailingLanes(t *testing.T) {
 				require.NotNil(t, next)
 				q.queue.done(next.line, o)
 			}
-			underWay := 0
-			for ; underWay < 8 && q.pop() != nil; underWay++ {
+			inFlight := 0
+			for ; inFlight < 8 && q.pop() != nil; inFlight++ {
 			}
-			assert.Equal(t, test.most, underWay)
-			if underWay < 8 {
+			assert.Equal(t, test.most, inFlight)
+			if inFlight < 8 {
 				assert.Nil(t, q.queue.next())
 			}
 			q.push("b1", 1)

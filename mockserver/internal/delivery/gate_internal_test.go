@@ -322,20 +322,20 @@ func (m *gateModel) admit() {
 
 // pass lets the call pass whose turn it is, if it may.
 func (m *gateModel) pass(now time.Time) bool {
-	running, underWay := m.running(), map[laneKey]int{}
+	running, inFlight := m.running(), map[laneKey]int{}
 	failing := 0
 	for _, c := range running {
 		if m.failed[c.line.lane] >= downAfter {
 			failing++
 		}
-		underWay[c.line.lane]++
+		inFlight[c.line.lane]++
 	}
 	at, fewest, least := -1, 0, 0
 	for i, l := range m.lines {
 		if len(l.in("waits")) == 0 || m.failed[l.lane] >= downAfter && failing >= max(1, m.gate.maxCalls*3/4) {
 			continue
 		}
-		calls, turn := underWay[l.lane], m.turns[l.lane]
+		calls, turn := inFlight[l.lane], m.turns[l.lane]
 		if l.lane.retries {
 			if calls *= 4; m.turn-turn < 4 {
 				turn = math.MaxInt

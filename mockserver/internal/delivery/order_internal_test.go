@@ -66,7 +66,7 @@ type orderModel struct {
 	behind   map[int][]int    // of each call those that it must be done before
 	done     map[int]bool
 	failed   map[int]time.Time // when a call failed first
-	underWay map[int]bool
+	inFlight map[int]bool
 	healthy  bool
 	trace    []string
 	problem  string
@@ -106,7 +106,7 @@ func (l *modelLease) Finish(ctx context.Context, r journal.Result) error {
 func newOrderModel(t *testing.T, seed uint64, ordering tracking.Ordering) *orderModel {
 	m := &orderModel{
 		t: t, random: rand.New(rand.NewPCG(seed, 18)), fates: rand.New(rand.NewPCG(seed, 19)), journal: journal.NewMemory(0), joined: &joinedMap{pairs: map[[2]event.Key]bool{}}, d: oneWebhook("d"),
-		users: map[string]string{}, byLine: map[string][]int{}, before: map[string][]int{}, behind: map[int][]int{}, done: map[int]bool{}, failed: map[int]time.Time{}, underWay: map[int]bool{},
+		users: map[string]string{}, byLine: map[string][]int{}, before: map[string][]int{}, behind: map[int][]int{}, done: map[int]bool{}, failed: map[int]time.Time{}, inFlight: map[int]bool{},
 	}
 	m.d.Ordering = ordering
 	if m.random.IntN(3) == 0 {
@@ -137,7 +137,7 @@ func (m *orderModel) start() {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 7))
 	m.worker = NewWorker(m.d, m.process, WorkerConfig{
-		Sender: senderFunc(m.send), Observer: observerFunc(m.observe), Log: slog.New(slog.DiscardHandler), Concurrency: 4, Joined: m.joined,
+		Sender: senderFunc(m.send), Observer: observerFunc(m.observe), Log: slog.New(slog.DiscardHandler), Concurrency: 4, Aliases: m.joined,
 		Jitter:     func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() },
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return m.journal.Attach(ctx, "d", nil) },
 		Quarantine: func(c *tracking.Call) string { return map[string]string{"Bad": "plan: it is bad"}[c.Event] },
@@ -197,7 +197,7 @@ func (m *orderModel) send(ctx context.Context, r sender.Request) webhook.Attempt
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if first {
-		delete(m.underWay, n)
+		delete(m.inFlight, n)
 	}
 	if a.Verdict != webhook.Temporary && a.Status != 0 {
 		m.note("answered %d: %d", n, a.Status)
@@ -215,14 +215,14 @@ func (m *orderModel) arrived(n int) {
 		if m.isGivenUp(x) {
 			m.done[x] = true // which is observed later
 		}
-		if (!m.done[x] || m.underWay[x]) && m.problem == "" {
-			m.problem = fmt.Sprintf("call %d came before call %d was done (under way: %v)", n, x, m.underWay[x])
+		if (!m.done[x] || m.inFlight[x]) && m.problem == "" {
+			m.problem = fmt.Sprintf("call %d came before call %d was done (under way: %v)", n, x, m.inFlight[x])
 		}
 	}
-	if m.underWay[n] && m.problem == "" {
+	if m.inFlight[n] && m.problem == "" {
 		m.problem = fmt.Sprintf("call %d came twice at a time", n)
 	}
-	m.underWay[n] = true
+	m.inFlight[n] = true
 	for _, y := range m.behind[n] {
 		delete(m.done, y) // after a repeat those behind it come again
 	}
@@ -244,10 +244,10 @@ func (m *orderModel) append() {
 		if m.random.IntN(3) == 0 {
 			c.UserID, c.AnonymousID = "", user
 		}
-		line := m.lineOf(user)
+		line := m.queueOf(user)
 		if m.random.IntN(25) == 0 {
 			c.Type, c.UserID, c.AnonymousID, c.PreviousID = "alias", user, "", "u"+strconv.Itoa(m.random.IntN(6))
-			if other := m.lineOf(c.PreviousID); other != line {
+			if other := m.queueOf(c.PreviousID); other != line {
 				for id, of := range m.users {
 					if of == other {
 						m.users[id] = line
@@ -281,7 +281,7 @@ func (m *orderModel) append() {
 	require.NoError(m.t, m.journal.Append(m.t.Context(), b))
 }
 
-func (m *orderModel) lineOf(user string) string {
+func (m *orderModel) queueOf(user string) string {
 	if line, ok := m.users[user]; ok {
 		return line
 	}

@@ -90,7 +90,7 @@ func leasesPerCall(t *testing.T, users, entries int) (leases float64) {
 				}
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		for n := range entries {
@@ -129,7 +129,7 @@ func TestRecovered(t *testing.T) {
 		})
 		var pauses atomic.Int64
 		w.Jitter = func() float64 { return float64(pauses.Add(1)%users) / users }
-		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
 		w.Update(d, nil)
@@ -173,7 +173,7 @@ func TestOvertakenCallsKeepTheirSchedule(t *testing.T) {
 		})
 		var pauses atomic.Int64
 		w.Jitter = func() float64 { return float64(pauses.Add(1)*7%20+1) / 20 }
-		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 		d := oneWebhook("d")
 		d.Order, d.OnFailure = tracking.OrderUser, tracking.OnFailureOvertake
 		w.Update(d, nil)
@@ -207,7 +207,7 @@ func TestProbesOfOneUser(t *testing.T) {
 			taken <- time.Now()
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
 		w.Update(d, nil)

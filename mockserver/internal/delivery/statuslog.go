@@ -8,21 +8,21 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/logthrottle"
 )
 
-// statusEvery is how often the log says the same of a destination.
+// statusEvery is the minimum interval between equal log lines of a destination.
 const statusEvery = time.Minute
 
-// A statusLog logs how a destination does. Where that changes often, it logs a failure
-// only once the failure has lasted.
+// A statusLog logs status changes of a destination. If the status changes often, it logs only
+// failures that last.
 type statusLog struct {
 	log         *slog.Logger
 	destination string
 
 	givenUp, failed, held logthrottle.Throttle
-	cause                 atomic.Pointer[string] // of a failure that is not yet logged, or nil
-	down                  atomic.Bool            // the last line said that the destination fails
+	cause                 atomic.Pointer[string] // of a failure that is not logged yet, or nil
+	down                  atomic.Bool            // the last line reported a failure
 }
 
-// changed logs a state of the breaker, with the cause of a failure.
+// changed logs a new state of the breaker with the cause of a failure.
 func (s *statusLog) changed(is breakerState, cause string) {
 	switch {
 	case is == unreachable:
@@ -38,7 +38,7 @@ func (s *statusLog) changed(is breakerState, cause string) {
 	s.down.Store(is != working)
 }
 
-// flush logs a failure that is not yet logged, if it is time.
+// flush logs a pending failure, at most once per statusEvery.
 func (s *statusLog) flush(now time.Time) {
 	cause := s.cause.Load()
 	if cause == nil {
@@ -50,14 +50,14 @@ func (s *statusLog) flush(now time.Time) {
 	}
 }
 
-// gaveUp logs that calls have failed for good.
+// gaveUp logs calls that failed permanently.
 func (s *statusLog) gaveUp(now time.Time, calls int, cause string) {
 	if ok, suppressed := s.givenUp.Allow(now, statusEvery, calls); ok {
 		s.log.Warn("calls were given up; they can be replayed", "destination", s.destination, "calls", calls, "error", cause, "others since the last line", suppressed)
 	}
 }
 
-// asked logs that the destination asked to be left alone.
+// asked logs a pause that the receiver requested.
 func (s *statusLog) asked(now time.Time, wait time.Duration, cause string) {
 	if ok, _ := s.held.Allow(now, statusEvery, 1); ok {
 		s.log.Warn("a destination asked by Retry-After to be left alone: its calls wait", "destination", s.destination, "for", wait, "error", cause)

@@ -196,9 +196,9 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
 		Quarantine: c.quarantine(),
 		Superseded: c.users.Superseded,
-		Gone:       c.onGone,
-		Held:       c.onHeld,
-		Joined:     joinedAt(c.config.State, d.Name),
+		OnGone:     c.onGone,
+		OnHold:     c.onHeld,
+		Aliases:    joinedAt(c.config.State, d.Name),
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
 	})
 	c.workers.mu.Lock()

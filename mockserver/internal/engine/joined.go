@@ -29,7 +29,7 @@ func joinedAt(s state.Store, destination string) *joinedIDs {
 	return &joinedIDs{state: s, prefix: "joined." + hex.EncodeToString(name[:]), known: map[[2]event.Key]struct{}{}}
 }
 
-// Load implements delivery.Joined.
+// Load implements delivery.AliasStore.
 func (j *joinedIDs) Load(ctx context.Context) (pairs [][2]event.Key, err error) {
 	keys, err := state.Keys(ctx, j.state, j.prefix)
 	if err != nil {
@@ -50,7 +50,7 @@ func (j *joinedIDs) Load(ctx context.Context) (pairs [][2]event.Key, err error) 
 	return pairs, nil
 }
 
-// Save implements delivery.Joined.
+// Save implements delivery.AliasStore.
 func (j *joinedIDs) Save(ctx context.Context, pair [2]event.Key) error {
 	j.mu.Lock()
 	_, known := j.known[pair]

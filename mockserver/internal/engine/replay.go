@@ -209,7 +209,7 @@ const tellPatience = 10 * time.Second
 func (r *replay) awaitTold(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, tellPatience)
 	defer stop()
-	_ = r.worker.AwaitTold(ctx) // what is not told is not known to have ended
+	_ = r.worker.WaitForObservers(ctx) // what is not told is not known to have ended
 	select {
 	case <-r.collector.config.Restored:
 	case <-ctx.Done():

@@ -240,9 +240,9 @@ type Result struct {
 	// MayWait says that nothing else waits until it is stored: a journal may wait a moment
 	// for others, to store them together.
 	MayWait bool
-	// Placed, if not nil, is called once by Finish, as soon as the result has its place: what
+	// OnPlaced, if not nil, is called once by Finish, as soon as the result has its place: what
 	// is handed over afterwards is not stored without it. It must not block.
-	Placed func()
+	OnPlaced func()
 }
 
 // Keeps reports whether the call at a place was filtered and is kept.

@@ -466,8 +466,8 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 	q, e := l.queue, l.entry
 	q.journal.mu.Lock()
 	defer q.journal.mu.Unlock()
-	if r.Placed != nil {
-		r.Placed()
+	if r.OnPlaced != nil {
+		r.OnPlaced()
 	}
 	if !q.leased[e] {
 		return nil // detached meanwhile, or finished before

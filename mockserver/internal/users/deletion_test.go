@@ -115,7 +115,7 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	}
 }
 
-func TestDeletionIsTakenOnce(t *testing.T) {
+func TestDeletionRequestIsIdempotent(t *testing.T) {
 	box := &inbox{}
 	c := start(t, twoSources(box))
 	ask := users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2"}, Source: "web"}
@@ -170,7 +170,7 @@ func TestDeletionOfManyUsers(t *testing.T) {
 	assert.True(t, slices.IsSortedFunc(all, func(a, b users.DeletionOutcome) int { return strings.Compare(a.UserID, b.UserID) }), "by user")
 }
 
-func TestDeletionIsNotTakenFromSenders(t *testing.T) {
+func TestDeleteCallsFromSendersAreRejected(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	assert.Equal(t, http.StatusOK, send(c, "key", "/v1/batch", `{"batch":[{"type":"delete","userId":"u1"}]}`), "the batch is answered as the service does")
 	assert.Empty(t, c.History().Records(nil))
@@ -179,7 +179,7 @@ func TestDeletionIsNotTakenFromSenders(t *testing.T) {
 	assert.Empty(t, box.take())
 }
 
-func TestDeletionRequestsThatAreRefused(t *testing.T) {
+func TestInvalidDeletionRequests(t *testing.T) {
 	c := start(t, twoSources(&inbox{}))
 	for name, test := range map[string]struct {
 		request users.DeletionRequest
@@ -202,13 +202,13 @@ func TestDeletionRequestsThatAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "no source is known")
 }
 
-func TestDeletionWithoutDestinationsIsDone(t *testing.T) {
+func TestDeletionWithoutDestinationsCompletes(t *testing.T) {
 	c, _ := run(t)
 	assert.Empty(t, deleted(t, c, users.DeletionRequest{UserIDs: []string{"u"}}).Targets)
 	assert.Empty(t, c.History().Records(nil))
 }
 
-func TestDeletionFindsTheSourcesThatWereSeen(t *testing.T) {
+func TestDeletionUsesSourcesOfRetainedCalls(t *testing.T) {
 	box := &inbox{}
 	c := start(t, engine.Config{AnyWriteKey: true, Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
 	for _, key := range []string{"one", "two", "one"} {
@@ -220,7 +220,7 @@ func TestDeletionFindsTheSourcesThatWereSeen(t *testing.T) {
 	assert.Len(t, box.take(), 2)
 }
 
-func TestDeletionTellsHowNotificationsFare(t *testing.T) {
+func TestDeletionReportsOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := &inbox{answer: func(host string) int {
 			return map[string]int{"ads": http.StatusForbidden, "crm": http.StatusServiceUnavailable}[host]
@@ -254,7 +254,7 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 	})
 }
 
-func TestDeletionIsKeptForThirtyDays(t *testing.T) {
+func TestDeletionIsRetainedForThirtyDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := twoSources(&inbox{})
 		config.State = state.NewMemory()
@@ -282,7 +282,7 @@ func TestDeletionIsKeptForThirtyDays(t *testing.T) {
 	})
 }
 
-func TestDeletionToADestinationThatIsRemoved(t *testing.T) {
+func TestDeletionWithRemovedDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := twoSources(&inbox{answer: func(string) int { return http.StatusServiceUnavailable }})
 		config.Destinations = nil
@@ -312,7 +312,7 @@ func (s failingState) Update(ctx context.Context, key string, value []byte, revi
 	return s.Store.Update(ctx, key, value, revision)
 }
 
-func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
+func TestDeletionRetriesStoringOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := &inbox{}
 		config := twoSources(box)
@@ -336,7 +336,7 @@ func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
 	})
 }
 
-func TestOutcomesOfADeletionThatIsForgottenAreDropped(t *testing.T) {
+func TestOutcomesOfADeletedRequestAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, box := oneSource(hooks("crm")...)
 		var log strings.Builder
@@ -359,7 +359,7 @@ func TestOutcomesOfADeletionThatIsForgottenAreDropped(t *testing.T) {
 }
 
 // Each update of a record fails once.
-func TestNothingIsSentTwiceWhenTheStateFails(t *testing.T) {
+func TestStateErrorsCauseNoDuplicates(t *testing.T) {
 	for failing, done := int64(1), false; !done; failing++ {
 		synctest.Test(t, func(t *testing.T) {
 			config, box := oneSource(hooks("crm")...)
@@ -390,7 +390,7 @@ func TestNothingIsSentTwiceWhenTheStateFails(t *testing.T) {
 	}
 }
 
-func TestDeletedUsersAreTakenOutOfLists(t *testing.T) {
+func TestDeletedUsersAreRemovedFromLists(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	synced(t, c, big("u1", "u2", "u3"))
 	synced(t, c, audience("Others", "u3"))
@@ -416,7 +416,7 @@ func TestDeletedUsersAreTakenOutOfLists(t *testing.T) {
 
 // Every write of a deletion request is once the last one that a process makes,
 // and once the first one that it does not make.
-func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
+func TestDeletionSurvivesACrashAtEveryWrite(t *testing.T) {
 	userIDs := numbered(5)
 	for _, after := range []bool{false, true} {
 		for writes, done := 0, false; !done; writes++ {

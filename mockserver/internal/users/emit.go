@@ -18,17 +18,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Calls that the collector makes itself, for deletion requests, audiences and
-// computed traits, take the same path as those of senders from the journal on.
+// Synthetic calls for deletion requests, audiences and computed traits are stored in the journal
+// and delivered like the calls of senders.
 const (
-	// defaultBatchCalls is how many of them make a batch, at most.
+	// defaultBatchCalls is the default of Config.BatchCalls.
 	defaultBatchCalls = 500
-	// emitBytes is how many bytes of them make a batch; the last call may go beyond.
+	// emitBytes is the size at which a batch is full. The last call may exceed it.
 	emitBytes = 256 << 10
 )
 
-// emit stores the calls that were added. Where they may be stored already, because a
-// process was killed or this is tried again, those that are known to be are left out.
+// emit stores the added calls. perhapsStored reports that some may be stored already, after a
+// crash or a failed attempt; emit removes the known ones.
 func (u *Service) emit(ctx context.Context, e *emitter, perhapsStored bool) error {
 	b := e.batch(time.Now())
 	if perhapsStored {
@@ -48,8 +48,8 @@ func (u *Service) emit(ctx context.Context, e *emitter, perhapsStored bool) erro
 	return err
 }
 
-// emitted ends a batch that is stored. Where its record could not be told, which is err,
-// its calls are known when they are made again.
+// emitted ends a stored batch. If err is not nil, the record does not contain it, and its calls
+// become known, so that they are not stored again.
 func (u *Service) emitted(e *emitter, err error) error {
 	if err != nil {
 		for _, c := range e.calls {
@@ -61,7 +61,7 @@ func (u *Service) emitted(e *emitter, err error) error {
 	return err
 }
 
-// learn remembers which calls of a batch are stored all the same.
+// learn makes the stored calls of a failed batch known.
 func (u *Service) learn(ctx context.Context, b event.Batch, partly *journal.AppendError) error {
 	known := make(chan int, 1)
 	go func() { known <- partly.Stored() }() // ends with the journal
@@ -80,26 +80,25 @@ func (u *Service) learn(ctx context.Context, b event.Batch, partly *journal.Appe
 	return nil
 }
 
-// An emitter makes the calls of one deletion request or sync, in batches. They
-// differ in little; the rest is encoded once.
+// An emitter creates the calls of one deletion request or sync, in batches. It encodes the
+// common fields once.
 type emitter struct {
 	typ       string
 	source    string
-	timestamp time.Time // when it happened
-	members   []byte    // of the calls' bodies, that are the same in each, each with a comma before it
+	timestamp time.Time // of all calls
+	common    []byte    // common fields of the bodies, each after a comma
 
-	calls []ownCall // of the batch that is being made
-	bytes int       // about, of their bodies
+	calls []syntheticCall // of the current batch
+	bytes int             // approximate size of their bodies
 }
 
-// An ownCall is what is special to a call.
-type ownCall struct {
+// A syntheticCall contains the fields that differ between calls.
+type syntheticCall struct {
 	id, userID string
 	traits     []byte // a JSON object, or nil
 }
 
-// newEmitter makes calls that only some destinations get. A nil context is left
-// out.
+// newEmitter returns an emitter of calls for some destinations only. context may be nil.
 func newEmitter(typ, source string, timestamp time.Time, destinations []string, context map[string]any) (*emitter, error) {
 	same, err := json.Marshal(struct {
 		Context      map[string]any `json:"context,omitempty"`
@@ -108,19 +107,19 @@ func newEmitter(typ, source string, timestamp time.Time, destinations []string, 
 	if err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
-	same[0], same = ',', same[:len(same)-1] // members behind others, in place of an object
-	return &emitter{typ: typ, source: source, timestamp: timestamp.UTC().Truncate(time.Millisecond), members: same}, nil
+	same[0], same = ',', same[:len(same)-1] // replace the opening brace, remove the closing one
+	return &emitter{typ: typ, source: source, timestamp: timestamp.UTC().Truncate(time.Millisecond), common: same}, nil
 }
 
 func (e *emitter) add(id, userID string, traits []byte) {
-	e.calls = append(e.calls, ownCall{id, userID, traits})
-	e.bytes += len(id) + len(userID) + len(traits) + len(e.members)
+	e.calls = append(e.calls, syntheticCall{id, userID, traits})
+	e.bytes += len(id) + len(userID) + len(traits) + len(e.common)
 }
 
-// full reports whether the batch has as many calls as it may, or bytes.
+// full reports whether the batch has enough calls or bytes.
 func (e *emitter) full(calls int) bool { return len(e.calls) >= calls || e.bytes >= emitBytes }
 
-// batch returns the calls that were added, as received now.
+// batch returns the added calls as a batch received at now.
 func (e *emitter) batch(now time.Time) event.Batch {
 	b := event.Batch{Source: e.source, ReceivedAt: now, Calls: make([]tracking.Call, len(e.calls))}
 	for i, c := range e.calls {
@@ -129,18 +128,18 @@ func (e *emitter) batch(now time.Time) event.Batch {
 	return b
 }
 
-func (e *emitter) call(now time.Time, of ownCall) tracking.Call {
+func (e *emitter) call(now time.Time, of syntheticCall) tracking.Call {
 	c := tracking.Call{
 		ID: of.id, Source: e.source, Type: e.typ, UserID: of.userID,
 		ReceivedAt: now.UTC().Truncate(time.Millisecond), Timestamp: e.timestamp,
 	}
-	b := make([]byte, 0, 160+len(of.userID)+len(of.id)+len(of.traits)+len(e.members))
+	b := make([]byte, 0, 160+len(of.userID)+len(of.id)+len(of.traits)+len(e.common))
 	b = fields.AppendString(append(b, `{"type":`...), c.Type)
 	b = fields.AppendString(append(b, `,"userId":`...), c.UserID)
 	if of.traits != nil {
 		b = append(append(b, `,"traits":`...), of.traits...)
 	}
-	b = append(b, e.members...)
+	b = append(b, e.common...)
 	b = fields.AppendString(append(b, `,"messageId":`...), c.ID)
 	b = fields.AppendTimeMember(b, `,"receivedAt":"`, c.ReceivedAt)
 	b = fields.AppendTimeMember(b, `,"timestamp":"`, c.Timestamp)
@@ -148,15 +147,15 @@ func (e *emitter) call(now time.Time, of ownCall) tracking.Call {
 	return c
 }
 
-// superseded is the reason of notices that a newer list has overtaken.
-const superseded = "superseded: a newer list says otherwise of the user"
+// superseded is the reason of notices that a newer list contradicts.
+const superseded = "superseded: a newer list contradicts this call"
 
 // Superseded returns the reason not to send a call: it is a notice of an audience or a
 // computed trait with a newer list that contradicts it. The reason is empty for every other
 // call, and if the list cannot be read.
 //
 // A list is newer if its timestamp is later. The number of the sync does not decide: a
-// computation that was forgotten begins again at 1, with another secret.
+// computation that was deleted begins again at 1, with another secret.
 func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason string) {
 	id, ok := computationOfMessage(c.ID)
 	if !ok {
@@ -174,7 +173,7 @@ func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason stri
 		if err != nil || c.Source != r.Source || !notice.Timestamp.Before(r.begun()) {
 			return ""
 		}
-		list := r.telling()
+		list := r.latest()
 		now, err := u.valueIn(ctx, r, list, c.UserID)
 		switch {
 		case err == nil && bytes.Equal(notice.Traits[r.Key], now), err != nil && list.Upload == unreadable:
@@ -186,14 +185,14 @@ func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason stri
 	}
 }
 
-// computationOfMessage returns the ID of the computation whose notice has a message ID.
+// computationOfMessage returns the ID of the computation whose notice has a messageId.
 func computationOfMessage(messageID string) (id string, ok bool) {
 	kind, rest, _ := strings.Cut(messageID, "-")
 	id, _, _ = strings.Cut(rest, "-")
 	return id, (kind == string(KindAudience) || kind == string(KindTrait)) && digest.Valid(id)
 }
 
-// valueIn returns the JSON that tells of a user as a list of a computation has it.
+// valueIn returns the JSON value of the trait for a user according to a list.
 func (u *Service) valueIn(ctx context.Context, r computationRecord, list storedList, user string) ([]byte, error) {
 	e, listed, err := roster.Find(list.Segments, u.segments(ctx, r.ID, list), user)
 	return r.Kind.value(e.Value, listed), err

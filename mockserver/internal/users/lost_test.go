@@ -235,7 +235,7 @@ func loseRecord(t *testing.T, store state.Store, prefix string) {
 	}
 }
 
-func TestLostDeletionRecordIsListedAndCanBeSentAgain(t *testing.T) {
+func TestLostDeletionRecordIsListedAndCanBeRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, box := oneSource(hooks("crm")...)
 		config.State = state.NewMemory()
@@ -268,7 +268,7 @@ func TestLostDeletionRecordIsListedAndCanBeSentAgain(t *testing.T) {
 	})
 }
 
-func TestLostDeletionRecordIsForgottenInTime(t *testing.T) {
+func TestLostDeletionRecordExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
 		config.State = state.NewMemory()
@@ -282,7 +282,7 @@ func TestLostDeletionRecordIsForgottenInTime(t *testing.T) {
 	})
 }
 
-func TestLostAudienceRecordIsListedAndCanBeSentAgain(t *testing.T) {
+func TestLostAudienceRecordIsListedAndCanBeRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, box := oneSource(hooks("crm")...)
 		config.State = state.NewMemory()
@@ -314,9 +314,9 @@ func TestLostAudienceRecordIsListedAndCanBeSentAgain(t *testing.T) {
 	})
 }
 
-// TestLostUpdateOfAnAudienceRecordIsNamed restores the record as it was before a list was
+// TestLostUpdateOfAnAudienceRecordIsReported restores the record as it was before a list was
 // accepted, as the loss of its last update does.
-func TestLostUpdateOfAnAudienceRecordIsNamed(t *testing.T) {
+func TestLostUpdateOfAnAudienceRecordIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, box := oneSource(hooks("crm")...)
 		config.State = state.NewMemory()

@@ -338,7 +338,7 @@ func (p *property) list(r *rand.Rand) map[string]string {
 
 // Every write that a sync makes is once the last one that a process makes, and
 // once the first one that it does not make.
-func TestSyncSurvivesAKillAtEveryWrite(t *testing.T) {
+func TestSyncSurvivesACrashAtEveryWrite(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for writes, done := 0, false; !done; writes++ {
 			synctest.Test(t, func(t *testing.T) {
@@ -369,7 +369,7 @@ func TestSyncSurvivesAKillAtEveryWrite(t *testing.T) {
 
 // A random walk of syncs, kills and outages. MODEL_STEPS and MODEL_SEED make it
 // longer, or another one.
-func TestReceiversKnowTheLastListsWhateverHappens(t *testing.T) {
+func TestReceiversKnowTheLastLists(t *testing.T) {
 	steps, seed := 1000, uint64(1)
 	if raceEnabled {
 		steps = 150

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// oneSource returns the source of a name, or the only one where none is given: of
-// the settings, or else of those that are known.
+// oneSource returns the named source. If name is empty, it returns the only source of the
+// settings, or the only one of the retained calls.
 func (u *Service) oneSource(s settings.Settings, name string) (string, error) {
 	names := sourceNames(s)
 	if len(names) == 0 {
@@ -37,8 +37,7 @@ func sourceNames(s settings.Settings) []string {
 	return names
 }
 
-// theOnly returns the only one of some names, for a field that is empty. none is the
-// hint where there are none.
+// theOnly returns the only name, for an empty field. none is the hint if there are no names.
 func theOnly(field string, names []string, none string) (string, error) {
 	hint := "name one of " + strings.Join(names, ", ")
 	switch len(names) {
@@ -50,9 +49,8 @@ func theOnly(field string, names []string, none string) (string, error) {
 	return "", &webhook.FieldError{Field: field, Problem: "is empty", Hint: hint}
 }
 
-// allSources returns the names of all sources that are known: of the settings, of
-// what destinations are connected to, and where any write key makes a source, of
-// the calls that are remembered.
+// allSources returns the names of all known sources: those in the settings and, if any write key
+// is accepted, those connected to destinations and those of retained calls.
 func (u *Service) allSources(s settings.Settings) []string {
 	names := sourceNames(s)
 	if u.config.AnyWriteKey {
@@ -65,8 +63,8 @@ func (u *Service) allSources(s settings.Settings) []string {
 	return slices.Compact(names)
 }
 
-// oneDestination returns the name of a destination that gets the calls of a source: the
-// one that is given, or else the only one.
+// oneDestination returns the named destination. If name is empty, it returns the only one that
+// is enabled for the source.
 func oneDestination(s settings.Settings, source, name string) (string, error) {
 	if name != "" {
 		i := slices.IndexFunc(s.Destinations, settings.DestinationNamed(name))
@@ -81,10 +79,10 @@ func oneDestination(s settings.Settings, source, name string) (string, error) {
 			names = append(names, s.Destinations[i].Name)
 		}
 	}
-	return theOnly("destination", names, "connect a destination to source "+text.Quote(text.MaxRepeated, source)+" and enable it; there is none")
+	return theOnly("destination", names, "connect a destination to source "+text.Quote(text.MaxRepeated, source)+" and enable it")
 }
 
-// gets returns nil if the destination gets calls of a source, or says why not.
+// gets returns the reason why a destination does not get calls of a source, or nil.
 func gets(d *tracking.Destination, source string) error {
 	problem, hint := "", ""
 	switch {

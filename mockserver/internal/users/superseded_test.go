@@ -68,7 +68,7 @@ func replayFailed(t *testing.T, c *engine.Collector) int {
 	return n
 }
 
-func TestReplayedNoticesLeaveTheCurrentList(t *testing.T) {
+func TestReplayKeepsTheCurrentList(t *testing.T) {
 	for _, kind := range []users.ComputationKind{users.KindAudience, users.KindTrait} {
 		for _, status := range []int{400, 503} { // refused for good, and tried again until given up
 			t.Run(fmt.Sprint(kind, " ", status), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestReplayedNoticesLeaveTheCurrentList(t *testing.T) {
 	}
 }
 
-func TestOnlyNoticesThatAreNotTrueAreSuperseded(t *testing.T) {
+func TestOnlyContradictedNoticesAreSuperseded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, box := run(t, hooks("crm")...)
 		box.answers(func(string) int { return 400 })
@@ -131,12 +131,12 @@ func TestOnlyNoticesThatAreNotTrueAreSuperseded(t *testing.T) {
 				}
 			}
 		}
-		const reason = "superseded: a newer list says otherwise of the user"
+		const reason = "superseded: a newer list contradicts this call"
 		assert.Equal(t, map[string]string{"leaves": reason, "deleted": reason}, filtered)
 	})
 }
 
-func TestReplayedNoticesOfAForgottenListLeaveTheNewList(t *testing.T) {
+func TestReplayAfterForgetKeepsTheNewList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, box := run(t, hooks("crm")...)
 		box.answers(func(string) int { return 400 })
@@ -154,7 +154,7 @@ func TestReplayedNoticesOfAForgottenListLeaveTheNewList(t *testing.T) {
 	})
 }
 
-func TestCallsThatLookLikeNoticesAreSent(t *testing.T) {
+func TestForgedNoticesAreSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, box := run(t, hooks("crm")...)
 		s := synced(t, c, big("u1"))
@@ -181,7 +181,7 @@ func (s movingState) Get(ctx context.Context, key string) ([]byte, uint64, error
 	return s.Store.Get(ctx, key)
 }
 
-func TestListThatIsReplacedDuringASearchIsSearchedAgain(t *testing.T) {
+func TestSupersededRetriesAReplacedList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
 		config.State = movingState{state.NewMemory()}

@@ -26,7 +26,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-func TestAudienceTellsWhoEnteredAndWhoLeft(t *testing.T) {
+func TestAudienceSendsChanges(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 
 	s := synced(t, c, big("u2", "u1", "u3", "u1"))
@@ -47,7 +47,7 @@ func TestAudienceTellsWhoEnteredAndWhoLeft(t *testing.T) {
 	assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=false", "crm u4 big_spenders=true"}, box.told())
 }
 
-func TestAudienceCallsNameTheirAudienceAndTheirDestination(t *testing.T) {
+func TestAudienceCallFields(t *testing.T) {
 	c, box := run(t, hooks("ads", "crm")...)
 	a := big("u1")
 	a.Destination = "crm"
@@ -74,7 +74,7 @@ func TestAudienceCallsNameTheirAudienceAndTheirDestination(t *testing.T) {
 	assert.Equal(t, call, again, "the body says what the call says")
 }
 
-func TestDryRunCountsAndSendsNothing(t *testing.T) {
+func TestDryRunSendsNothing(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	dry := func(members ...string) users.Sync {
 		a := big(members...)
@@ -100,7 +100,7 @@ func TestDryRunCountsAndSendsNothing(t *testing.T) {
 	assert.Empty(t, box.take(), "the dry run has changed nothing")
 }
 
-func TestTraitTellsChangedValues(t *testing.T) {
+func TestTraitSendsChangedValues(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	synced(t, c, trait(`{"userId":"u1","value":10}`, `{"userId":"u2","value":"gold"}`, `{"userId":"u3","value":null}`,
 		`{"userId":"u4","value":1}`, `{"userId":"u4","value":{"b":[1],"a":2}}`))
@@ -190,7 +190,7 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 	})
 }
 
-func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
+func TestTooManySyncsLeaveNoData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
 		gated := newGatedJournal()
@@ -214,7 +214,7 @@ func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
 	})
 }
 
-func TestASyncSaysWhatItWaitsFor(t *testing.T) {
+func TestSyncReportsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource()
 		gated := newGatedJournal()
@@ -252,7 +252,7 @@ func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 	})
 }
 
-func TestASyncAddsNoMoreThanItMayToABacklog(t *testing.T) {
+func TestSyncLimitsPendingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
 		config.BatchCalls = 10 // and so 400 pending
@@ -276,7 +276,7 @@ func TestASyncAddsNoMoreThanItMayToABacklog(t *testing.T) {
 	})
 }
 
-func TestSyncRequestsThatAreRefused(t *testing.T) {
+func TestInvalidSyncRequests(t *testing.T) {
 	disabled := hooks("off")[0]
 	disabled.Disabled = true
 	elsewhere := hooks("ios-only")[0]
@@ -317,7 +317,7 @@ func TestSyncRequestsThatAreRefused(t *testing.T) {
 	assert.Len(t, box.take(), 1)
 }
 
-func TestListsThatAreRefused(t *testing.T) {
+func TestInvalidLists(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	longest := strings.Repeat("u", users.MaxUserIDBytes)
 	broken := errors.New("connection lost")
@@ -333,8 +333,8 @@ func TestListsThatAreRefused(t *testing.T) {
 		"no value":     {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1"}`), "line 2: cannot be read (it has no value"},
 		"no user":      {users.KindTrait, strings.NewReader("\n" + `{"value":1}`), "line 2: is empty"},
 		"more members": {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1,"x":2}`), `line 2: cannot be read (json: unknown field "x"`},
-		"two objects":  {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1}{}`), "line 2: cannot be read (it goes on after the object"},
-		"a brace":      {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1}}`), "line 2: cannot be read (it goes on after the object"},
+		"two objects":  {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1}{}`), "line 2: cannot be read (there is more after the object"},
+		"a brace":      {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1}}`), "line 2: cannot be read (there is more after the object"},
 		"no JSON":      {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":nope}`), "line 2"},
 		"CSV":          {users.KindTrait, strings.NewReader("\n" + `u1,5`), "line 2"},
 		"long value":   {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":"` + strings.Repeat("x", 17_000) + `"}`), "line 2: has a value of 17002 bytes: give at most 16384"},
@@ -351,7 +351,7 @@ func TestListsThatAreRefused(t *testing.T) {
 	assert.Empty(t, box.take())
 }
 
-func TestLinesOfLists(t *testing.T) {
+func TestListFormat(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	longest := strings.Repeat("v", users.MaxUserIDBytes)
 	a := audience("x")
@@ -371,9 +371,9 @@ func TestLinesOfLists(t *testing.T) {
 	assert.Len(t, got[0].Traits["lifetime_value"], 16_000)
 }
 
-// TestSyncFindsTheOnlySourceThatWasSeen: where any write key makes a source, none
+// TestSyncUsesTheOnlySeenSource: where any write key makes a source, none
 // need be in the settings.
-func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
+func TestSyncUsesTheOnlySeenSource(t *testing.T) {
 	box := &inbox{}
 	c := start(t, engine.Config{AnyWriteKey: true, Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
 	_, err := c.Users().StartSync(within(t), big("u1"))
@@ -388,7 +388,7 @@ func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
 	require.ErrorContains(t, err, "source: is empty: name one of ")
 }
 
-func TestUploadsThatNoRecordNamesAreDeletedInTime(t *testing.T) {
+func TestAbandonedUploadsAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
 		config.State = state.NewMemory()
@@ -413,8 +413,8 @@ func TestUploadsThatNoRecordNamesAreDeletedInTime(t *testing.T) {
 	})
 }
 
-// TestForgetWhileAListIsRead: the list is then the first one.
-func TestForgetWhileAListIsRead(t *testing.T) {
+// TestForgetDuringUpload: the list is then the first one.
+func TestForgetDuringUpload(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	s := synced(t, c, big("u1", "u2"))
 	box.take()

@@ -433,7 +433,7 @@ func held(t *testing.T, o Options) {
 		l, err := r.Next(within(t), journal.Want{InOrder: true})
 		require.NoError(t, err)
 		placed := 0
-		require.NoError(t, l.Finish(within(t), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}, Placed: func() { placed++ }}))
+		require.NoError(t, l.Finish(within(t), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}, OnPlaced: func() { placed++ }}))
 		require.Equal(t, 1, placed)
 		require.NoError(t, held.Err())
 		release()

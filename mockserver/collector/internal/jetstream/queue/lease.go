@@ -36,8 +36,8 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 	o, given, traces := l.outcome(r)
 	kept := l.queue.set.keeping(l.queue.name, given)
 	written := l.results.write(o, r.MayWait)
-	if r.Placed != nil {
-		r.Placed()
+	if r.OnPlaced != nil {
+		r.OnPlaced()
 	}
 	end := func(state resultState) error {
 		defer kept()

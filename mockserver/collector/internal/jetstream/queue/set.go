@@ -271,5 +271,5 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 // AwaitKept waits until the calls are kept that this process has given up at a destination:
 // the account counts them before.
 func (set *Set) AwaitKept(ctx context.Context, destination string) error {
-	return set.unkept.Await(ctx, destination)
+	return set.unkept.Wait(ctx, destination)
 }

@@ -26,7 +26,7 @@ type Set struct {
 	results *results
 	written atomic.Uint64 // messages of outcomes, to name them
 	claims  claims
-	unkept  pause.Underway // the ends of entries that give calls up which are not kept yet, by destination
+	unkept  pause.InFlight // the ends of entries that give calls up which are not kept yet, by destination
 
 	mu     sync.Mutex // guards what follows
 	queues map[string]*Queue

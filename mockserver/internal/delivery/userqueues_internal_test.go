@@ -58,7 +58,7 @@ func TestOrder(t *testing.T) {
 						got = append(got, r.MessageID)
 						return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 					}),
-					Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 1, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+					Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 1, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
 				})
 				w.Start()
 				for id := range strings.FieldsSeq(test.calls) { // each comes by itself
@@ -97,7 +97,7 @@ func TestOrderSwitchedOn(t *testing.T) {
 			got = append(got, r.MessageID)
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 		w.Start()
 		add := func(id string) tracking.Call {
 			c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: "u", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
@@ -128,7 +128,7 @@ func TestAnAliasThatIsFilteredJoinsTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, nil)
 		joined := &brokenMap{joinedMap: joinedMap{pairs: map[[2]event.Key]bool{}}, left: 2}
-		w.Joined = joined
+		w.Aliases = joined
 		d := oneWebhook("d")
 		d.Order, d.Types.Deny = tracking.OrderUser, []string{"alias"}
 		w.Update(d, nil)
@@ -180,7 +180,7 @@ func TestOrderChangedWhileCallsWait(t *testing.T) {
 					got[r.MessageID]++
 					return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 				})
-				w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+				w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 				d := oneWebhook("d")
 				d.Order = tracking.OrderUser
 				w.Update(d, nil)
@@ -227,7 +227,7 @@ func TestOrderSwitchedOff(t *testing.T) {
 			got[r.MessageID]++
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Joined, w.Concurrency = &joinedMap{pairs: map[[2]event.Key]bool{}}, 1
+		w.Aliases, w.Concurrency = &joinedMap{pairs: map[[2]event.Key]bool{}}, 1
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
 		w.Update(d, nil)
@@ -257,53 +257,59 @@ func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) 
 // TestNoEndBeforeThoseInFront: what is put off for the first time ends after all that is in
 // front of it, also behind what waits: who starts must not know of it and not of them.
 func TestNoEndBeforeThoseInFront(t *testing.T) {
-	ls := newLines(notParked{}, false)
+	ls := newUserQueues(notParked{}, false)
 	entry := func(position uint64, attempt int) *journal.Entry {
 		return &journal.Entry{First: position, Attempt: attempt, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
 	}
 	waiting, between, last := entry(1, 2), entry(2, 1), entry(3, 1)
 	ls.begin(waiting)
-	ls.putOff(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
+	ls.postpone(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
 	atWork := ls.begin(between)
 	e := ls.begin(last)
 	e.open = 1
-	_, ok := ls.turn(t.Context(), e, &last.Calls[0], 3, note{})
+	_, ok := ls.awaitTurn(t.Context(), e, &last.Calls[0], 3, note{})
 	require.False(t, ok)
-	assert.Contains(t, e.before, atWork)
+	assert.Contains(t, e.predecessors, atWork)
 }
 
 // TestWake: of the calls that wait in a line those look again that would find something
 // else than before, however many wait.
 func TestWake(t *testing.T) {
 	for name, test := range map[string]struct {
-		happens func(ls *lines, calls []*journal.Entry, entries []*lineEntry)
+		happens func(ls *userQueues, calls []*journal.Entry, entries []*queuedEntry)
 		want    []int // the calls that look again, of those behind the first
 	}{
-		"the next is to come":    {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.end(&calls[0].Calls[0], 0) }, []int{1}},
-		"one behind others ends": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.end(&calls[2].Calls[0], 2) }, nil},
-		"the first is overtaken": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.leave(&calls[0].Calls[0], 0) }, []int{1}},
-		"the first is put off":   {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.putOff(&calls[0].Calls[0], 0, time.Now()) }, []int{1, 2, 3}},
-		"one behind is put off":  {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.putOff(&calls[1].Calls[0], 1, time.Now()) }, nil},
-		"the first was returned": {func(ls *lines, calls []*journal.Entry, entries []*lineEntry) { ls.finish(entries[0], calls[0], nil) }, []int{1, 2, 3}},
-		"the next failed before": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) {
-			ls.change(&calls[1].Calls[0], 1, func(next *lineCall) { next.failing = true })
+		"the next is to come":    {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[0].Calls[0], 0) }, []int{1}},
+		"one behind others ends": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[2].Calls[0], 2) }, nil},
+		"the first is overtaken": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.dequeue(&calls[0].Calls[0], 0) }, []int{1}},
+		"the first is put off": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+			ls.postpone(&calls[0].Calls[0], 0, time.Now())
+		}, []int{1, 2, 3}},
+		"one behind is put off": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+			ls.postpone(&calls[1].Calls[0], 1, time.Now())
+		}, nil},
+		"the first was returned": {func(ls *userQueues, calls []*journal.Entry, entries []*queuedEntry) {
+			ls.finish(entries[0], calls[0], nil)
+		}, []int{1, 2, 3}},
+		"the next failed before": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+			ls.change(&calls[1].Calls[0], 1, func(next *queuedCall) { next.failing = true })
 			ls.end(&calls[0].Calls[0], 0)
 		}, []int{1, 2, 3}},
-		"the line is joined": {func(ls *lines, _ []*journal.Entry, _ []*lineEntry) {
+		"the line is joined": {func(ls *userQueues, _ []*journal.Entry, _ []*queuedEntry) {
 			ls.begin(&journal.Entry{First: 4, Attempt: 1, Calls: []tracking.Call{{UserID: "u", PreviousID: "v", Type: "alias"}}})
 		}, []int{1, 2, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ls := newLines(notParked{}, false)
+			ls := newUserQueues(notParked{}, false)
 			var calls []*journal.Entry
-			var entries []*lineEntry
+			var entries []*queuedEntry
 			for n := range uint64(4) {
 				calls = append(calls, &journal.Entry{First: n, Attempt: 1, Calls: []tracking.Call{{UserID: "u", Type: "track"}}})
 				entries = append(entries, ls.begin(calls[n]))
 			}
 			waits := map[int]chan struct{}{}
 			for n := 1; n < len(calls); n++ {
-				_, waits[n] = ls.look(entries[n], &calls[n].Calls[0], uint64(n), note{})
+				_, waits[n] = ls.check(entries[n], &calls[n].Calls[0], uint64(n), note{})
 				require.NotNil(t, waits[n])
 			}
 			test.happens(ls, calls, entries)
@@ -332,7 +338,7 @@ func TestDueInAnotherOrder(t *testing.T) {
 	for name, comes := range map[string]bool{"it comes": true, "it does not": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ls := newLines(notParked{}, false)
+				ls := newUserQueues(notParked{}, false)
 				entry := func(position uint64) *journal.Entry { // it was put off once
 					return &journal.Entry{First: position, Attempt: 2, Notes: []string{note{skipped: 1}.String()}, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
 				}
@@ -344,7 +350,7 @@ func TestDueInAnotherOrder(t *testing.T) {
 					time.AfterFunc(stayLeased/2, func() { ls.begin(before) })
 					time.AfterFunc(2*stayLeased, func() { ls.end(&before.Calls[0], 1) })
 				}
-				_, ok := ls.turn(t.Context(), e, &behind.Calls[0], 2, note{})
+				_, ok := ls.awaitTurn(t.Context(), e, &behind.Calls[0], 2, note{})
 				assert.Equal(t, comes, ok)
 			})
 		})
@@ -368,7 +374,7 @@ func TestPausedLetsOthersDeliver(t *testing.T) {
 		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 		reader, err := memory.Attach(t.Context(), "d", nil)
 		require.NoError(t, err)
 		lost, lose := context.WithCancel(t.Context())
@@ -446,7 +452,7 @@ func TestLongLinesAreDeliveredSoonAfterAnOutage(t *testing.T) {
 				}
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		for range entries {
@@ -474,7 +480,7 @@ func TestManyUsersInLine(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	ls := newLines(notParked{}, false)
+	ls := newUserQueues(notParked{}, false)
 	const users = 100_000
 	for n := range uint64(2 * users) {
 		c := tracking.Call{Type: "track", UserID: fmt.Sprintf("0192f0f4-7b0c-7000-8000-%012d", n%users)}
@@ -488,9 +494,9 @@ func TestManyUsersInLine(t *testing.T) {
 
 // TestLinesForget: of ids that were joined and have no calls, the oldest are forgotten.
 func TestLinesForget(t *testing.T) {
-	ls := newLines(notParked{}, false)
+	ls := newUserQueues(notParked{}, false)
 	for n := range maxJoined {
-		ls.join(ls.line(keyOfUser(fmt.Sprint("a", n))), ls.line(keyOfUser(fmt.Sprint("b", n))))
+		ls.join(ls.queue(keyOfUser(fmt.Sprint("a", n))), ls.queue(keyOfUser(fmt.Sprint("b", n))))
 	}
 	assert.Len(t, ls.byUser, maxJoined)
 	assert.NotContains(t, ls.byUser, keyOfUser("a0"))
@@ -521,7 +527,7 @@ func TestQuarantinedInOrder(t *testing.T) {
 		w, memory, events := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 		w.Quarantine = func(c *tracking.Call) string {
 			if c.ID == "bad" {
 				return "plan: no such event"
@@ -600,7 +606,7 @@ func testEndsInOrder(t *testing.T, batches string, concurrency int, kill bool) {
 				got = append(got, r.MessageID)
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: concurrency, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: concurrency, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		return w, process
