@@ -477,12 +477,12 @@ func TestLogOfDestinationState(t *testing.T) {
 			lines = append(lines, line)
 		}
 		assert.Equal(t, []string{
-			"WARN msg=\"a destination takes no calls: they are tried at a lower rate\" destination=d error=\"answered 503 (Service Unavailable)\"\n",
-			"INFO msg=\"a destination answers again\" destination=d\n",
-			"WARN msg=\"a destination takes no calls: they are tried at a lower rate\" destination=d error=\"answered 507 (Insufficient Storage)\"\n",
-			"INFO msg=\"a destination answers again\" destination=d\n",
-			"WARN msg=\"calls were given up; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"others since the last line\"=0\n",
-			"WARN msg=\"calls were given up; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"others since the last line\"=4\n",
+			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"answered 503 (Service Unavailable)\"\n",
+			"INFO msg=\"destination recovered\" destination=d\n",
+			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"answered 507 (Insufficient Storage)\"\n",
+			"INFO msg=\"destination recovered\" destination=d\n",
+			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"failed since the last line\"=0\n",
+			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"failed since the last line\"=4\n",
 		}, lines)
 	})
 }

@@ -113,7 +113,7 @@ func TestFiltersThatCannotBeUsed(t *testing.T) {
 	assert.EqualError(t, err, strings.TrimSpace(`
 types.allow[1]: is "tracks", which is no type of calls: use some of alias, delete, group, identify, page, screen, track
 types.deny[0]: is "", which is no type of calls: use some of alias, delete, group, identify, page, screen, track
-events.allow[2]: is empty: name an event, or leave it out
-events.deny[0]: is "*A", with a * before its end: use * as the last character alone, as in "Order *"
-events.deny[1]: is "A**", with a * before its end: use * as the last character alone, as in "Order *"`))
+events.allow[2]: is empty: name an event, or omit it
+events.deny[0]: is "*A", with a * before its end: use * only as the last character, as in "Order *"
+events.deny[1]: is "A**", with a * before its end: use * only as the last character, as in "Order *"`))
 }

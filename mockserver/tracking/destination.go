@@ -67,22 +67,22 @@ func (d Destination) Validate() error {
 	problems := []error{d.problem(), d.Settings.Validate()}
 	d.Types.each("types", func(field, name string) {
 		if !slices.Contains(callTypes, name) {
-			problems = append(problems, &webhook.FieldError{Field: field, Problem: fmt.Sprintf("is %q, which is no type of calls", name), Hint: "use some of " + strings.Join(callTypes, ", ")})
+			problems = append(problems, &webhook.FieldError{Field: field, Problem: fmt.Sprintf("is %q, which is not a type of call", name), Hint: "use some of " + strings.Join(callTypes, ", ")})
 		}
 	})
 	d.Events.each("events", func(field, name string) {
 		switch star := strings.IndexByte(name, '*'); {
 		case strings.TrimSpace(name) == "":
-			problems = append(problems, &webhook.FieldError{Field: field, Problem: "is empty", Hint: "name an event, or leave it out"})
+			problems = append(problems, &webhook.FieldError{Field: field, Problem: "is empty", Hint: "name an event, or omit it"})
 		case star >= 0 && star < len(name)-1:
-			problems = append(problems, &webhook.FieldError{Field: field, Problem: fmt.Sprintf("is %q, with a * before its end", name), Hint: `use * as the last character alone, as in "Order *"`})
+			problems = append(problems, &webhook.FieldError{Field: field, Problem: fmt.Sprintf("is %q, with a * that is not at its end", name), Hint: `use * only as the last character, as in "Order *"`})
 		}
 	})
 	if n := d.MaxPerSecond; n != 0 && !(n >= minPerSecond && n <= maxPerSecond) {
-		problems = append(problems, &webhook.FieldError{Field: "maxPerSecond", Problem: fmt.Sprintf("is %v", n), Hint: "use a number from 0.001 to 1,000,000, or leave it out for no limit"})
+		problems = append(problems, &webhook.FieldError{Field: "maxPerSecond", Problem: fmt.Sprintf("is %v", n), Hint: "use a number from 0.001 to 1,000,000, or omit it for no limit"})
 	}
 	if n := d.Concurrency; n < 0 || n > maxConcurrency {
-		problems = append(problems, &webhook.FieldError{Field: "concurrency", Problem: fmt.Sprintf("is %d", n), Hint: "use a whole number from 1 to 1,000, or leave it out"})
+		problems = append(problems, &webhook.FieldError{Field: "concurrency", Problem: fmt.Sprintf("is %d", n), Hint: "use a whole number from 1 to 1,000, or omit it"})
 	}
 	return errors.Join(problems...)
 }

@@ -50,13 +50,13 @@ func (o Ordering) problem() error {
 	case o.OnFailure != "" && o.OnFailure != OnFailureHold && o.OnFailure != OnFailureOvertake:
 		return &webhook.FieldError{Field: "onFailure", Problem: fmt.Sprintf("is %q", o.OnFailure), Hint: `use "hold" or "overtake"`}
 	case o.GiveUpAfter < 0 || o.GiveUpAfter > webhook.Window || o.GiveUpAfter > 0 && o.GiveUpAfter < time.Second:
-		return &webhook.FieldError{Field: "giveUpAfter", Problem: fmt.Sprintf("is %v", o.GiveUpAfter), Hint: fmt.Sprintf("use 1s to %v, or leave it out", webhook.Window)}
+		return &webhook.FieldError{Field: "giveUpAfter", Problem: fmt.Sprintf("is %v", o.GiveUpAfter), Hint: fmt.Sprintf("use 1s to %v, or omit it", webhook.Window)}
 	case !o.IsOrdered() && o.GiveUpAfter != 0:
-		return &webhook.FieldError{Field: "giveUpAfter", Problem: "is set without an order", Hint: `set order to "user", or leave it out`}
+		return &webhook.FieldError{Field: "giveUpAfter", Problem: "requires an order", Hint: `set order to "user", or omit it`}
 	case !o.IsOrdered() && o.OnFailure != "":
-		return &webhook.FieldError{Field: "onFailure", Problem: "is set without an order", Hint: `set order to "user", or leave it out`}
+		return &webhook.FieldError{Field: "onFailure", Problem: "requires an order", Hint: `set order to "user", or omit it`}
 	case o.OnFailure == OnFailureOvertake && o.GiveUpAfter != 0:
-		return &webhook.FieldError{Field: "giveUpAfter", Problem: "is set, and no call holds a line", Hint: `set onFailure to "hold", or leave it out`}
+		return &webhook.FieldError{Field: "giveUpAfter", Problem: `has no effect with onFailure "overtake"`, Hint: `set onFailure to "hold", or omit it`}
 	}
 	return nil
 }

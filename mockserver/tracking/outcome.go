@@ -45,5 +45,5 @@ func (s *State) UnmarshalText(text []byte) error {
 		*s = State(i)
 		return nil
 	}
-	return fmt.Errorf("mockserver: %.40q is no state: use pending, delivered, failed or filtered", text)
+	return fmt.Errorf("mockserver: invalid state %.40q: use pending, delivered, failed or filtered", text)
 }

@@ -58,7 +58,7 @@ func (v Verdict) String() string {
 // MarshalText returns "success", "temporary" or "permanent".
 func (v Verdict) MarshalText() ([]byte, error) {
 	if v < Success || v > Permanent {
-		return nil, fmt.Errorf("webhook: %v is no verdict", v)
+		return nil, fmt.Errorf("webhook: invalid verdict %v", v)
 	}
 	return []byte(verdicts[v]), nil
 }
@@ -71,7 +71,7 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("webhook: %.40q is no verdict: use success, temporary or permanent", text)
+	return fmt.Errorf("webhook: invalid verdict %.40q: use success, temporary or permanent", text)
 }
 
 // A Reason classifies the failure of an attempt.

@@ -196,7 +196,7 @@ func (b *body) field(name string, value []byte) {
 // need writes a required field.
 func (b *body) need(name string, value []byte) {
 	if value == nil {
-		b.fail("webhook: a call of type %s needs %s", b.kind, name)
+		b.fail("webhook: a call of type %s requires %s", b.kind, name)
 	}
 	b.field(name, value)
 }

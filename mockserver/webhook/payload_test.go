@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// TestPayloadGolden compares each type's body with a file that was written by
-// hand from the documents.
+// TestPayloadGolden compares the body of each type with the documented one.
 func TestPayloadGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "payload", "*.call.json"))
 	if err != nil || len(files) < 8 {
@@ -118,11 +117,11 @@ func TestPayloadErrors(t *testing.T) {
 		`{"type":"Track","event":"x",` + at + `}`:                           `type is "\"Track\"", not page, screen`,
 		`{"type":1,` + at + `}`:                                             `type is "1", not page`,
 		`{"type":["page"],` + at + `}`:                                      `type is "[\"page\"]", not page`,
-		`{"type":"track","userId":"u",` + at + `}`:                          "type track needs event",
-		`{"type":"group","userId":"u",` + at + `}`:                          "type group needs groupId",
-		`{"type":"alias","userId":"u",` + at + `}`:                          "type alias needs previousId",
-		`{"type":"alias","previousId":"u",` + at + `}`:                      "type alias needs userId",
-		`{"type":"delete","anonymousId":"a",` + at + `}`:                    "type delete needs userId",
+		`{"type":"track","userId":"u",` + at + `}`:                          "type track requires event",
+		`{"type":"group","userId":"u",` + at + `}`:                          "type group requires groupId",
+		`{"type":"alias","userId":"u",` + at + `}`:                          "type alias requires previousId",
+		`{"type":"alias","previousId":"u",` + at + `}`:                      "type alias requires userId",
+		`{"type":"delete","anonymousId":"a",` + at + `}`:                    "type delete requires userId",
 		`{"type":"identify","userId":"u"}`:                                  "timestamp of a call of type identify is",
 		`{"type":"identify","userId":"u","timestamp":"yesterday"}`:          "not an ISO 8601 time such as",
 		`{"type":"identify","userId":"u","timestamp":1715941230}`:           "not an ISO 8601 time such as",
@@ -139,8 +138,7 @@ func TestPayloadErrors(t *testing.T) {
 	}
 }
 
-// TestPayloadConcurrentSafe runs under the race detector: bodies made side by
-// side share no memory.
+// Concurrent bodies must not share memory.
 func TestPayloadConcurrentSafe(t *testing.T) {
 	for i := range 4 {
 		t.Run("", func(t *testing.T) {
@@ -209,9 +207,8 @@ func BenchmarkPayload(b *testing.B) {
 	}
 }
 
-// Times that are written already as they are to be are not read again: what is no
-// time must not pass for one.
-func TestTimesThatAreNoneAreRefused(t *testing.T) {
+// Timestamps that look complete are not parsed, but invalid ones must be refused.
+func TestInvalidTimesAreRefused(t *testing.T) {
 	for _, at := range []string{
 		"2024-05-17T10:20:30.123Z", "2024-02-29T23:59:59.999Z", "2023-02-28T00:00:00.000Z", "0000-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z",
 		"2023-02-29T10:20:30.123Z", "2024-00-17T10:20:30.123Z", "2024-13-17T10:20:30.123Z", "2024-05-00T10:20:30.123Z", "2024-04-31T10:20:30.123Z",

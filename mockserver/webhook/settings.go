@@ -96,7 +96,7 @@ func (p *problems) signing(s Settings) {
 	switch s.Signature {
 	case "", SignatureService:
 		if s.PreviousSecret != "" {
-			p.add("previousSecret", "cannot sign beside the shared secret: a request has one X-Signature", `use the signature "standard" or "both", or let the receiver accept both secrets before you replace one`)
+			p.add("previousSecret", "cannot be used with X-Signature, which contains one signature", `use the signature "standard" or "both", or let the receiver accept both secrets during the rotation`)
 		}
 		return
 	case SignatureStandard, SignatureBoth:
@@ -105,10 +105,10 @@ func (p *problems) signing(s Settings) {
 		return
 	}
 	if s.SharedSecret == "" {
-		p.add("sharedSecret", "is empty", fmt.Sprintf("give one, which the signature %q needs, or use the signature \"service\"", s.Signature))
+		p.add("sharedSecret", "is empty", fmt.Sprintf("set one for the signature %q, or use the signature \"service\"", s.Signature))
 	}
 	if s.PreviousSecret != "" && s.PreviousSecret == s.SharedSecret {
-		p.add("previousSecret", "is the shared secret", "leave it out, or give the one that was used before")
+		p.add("previousSecret", "is the shared secret", "omit it, or set the secret used before")
 	}
 	for _, secret := range [][2]string{{"sharedSecret", s.SharedSecret}, {"previousSecret", s.PreviousSecret}} {
 		field, text := secret[0], secret[1]
@@ -120,14 +120,14 @@ func (p *problems) signing(s Settings) {
 		case err != nil:
 			p.add(field, "cannot sign", strings.TrimPrefix(err.Error(), "webhook: "))
 		case key.public != nil:
-			p.add(field, "is a public key, which only verifies", "give the private one, whsk_…")
+			p.add(field, "is a public key, which cannot sign", "set the private key, whsk_…")
 		case key.private != nil && s.Signature == SignatureBoth && field == "sharedSecret":
-			p.add(field, "is a private key, which an X-Signature cannot be made with", `use the signature "standard", or another secret`)
+			p.add(field, "is a private key, which cannot create an X-Signature", `use the signature "standard", or another secret`)
 		}
 	}
 }
 
-const exampleURL = "give one such as https://example.com/hook"
+const exampleURL = "use a URL such as https://example.com/hook"
 
 func (p *problems) url(field, text string) {
 	if text == "" {
@@ -136,7 +136,7 @@ func (p *problems) url(field, text string) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		p.add(field, fmt.Sprintf("is no URL (%.50v)", httpcheck.BareURLError(err)), exampleURL)
+		p.add(field, fmt.Sprintf("is not a valid URL (%.50v)", httpcheck.BareURLError(err)), exampleURL)
 		return
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
@@ -156,7 +156,7 @@ func (p *problems) url(field, text string) {
 		}
 	}
 	if u.User != nil {
-		p.add(field, "holds credentials", "put them into a static header such as Authorization")
+		p.add(field, "contains credentials", "use a static header such as Authorization instead")
 	}
 }
 
@@ -165,7 +165,7 @@ func (p *problems) headers(field string, headers map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		field := fmt.Sprintf("%s[%.50q]", field, name)
 		if !httpcheck.IsToken(name) {
-			p.add(field, "is no header name", "use letters, digits and hyphens")
+			p.add(field, "is not a valid header name", "use letters, digits and hyphens")
 			continue
 		}
 		canonical := http.CanonicalHeaderKey(name)
@@ -177,7 +177,7 @@ func (p *problems) headers(field string, headers map[string]string) {
 		}
 		names[canonical] = name
 		if i := strings.IndexFunc(headers[name], httpcheck.IsControl); i >= 0 {
-			p.add(field, fmt.Sprintf("has the control character %q in its value", headers[name][i]), "keep the value on one line of printable characters")
+			p.add(field, fmt.Sprintf("has the control character %q in its value", headers[name][i]), "use printable characters only")
 		}
 	}
 }

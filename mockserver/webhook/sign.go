@@ -11,10 +11,10 @@ import (
 
 // Errors of [Verify] and [VerifyRequest].
 var (
-	ErrNoSecret           = errors.New("webhook: no shared secret to verify with: pass the one of the destination's settings")
-	ErrNoSignature        = errors.New("webhook: the request lacks the signature to verify: set the destination's shared secret, and its signature to service for " + SignatureHeader + ", standard for webhook-signature, or both")
+	ErrNoSecret           = errors.New("webhook: no shared secret: pass the secret of the destination's settings")
+	ErrNoSignature        = errors.New("webhook: the request has no signature: set the destination's shared secret, and its signature to service for " + SignatureHeader + ", standard for webhook-signature, or both")
 	ErrMalformedSignature = errors.New("webhook: the " + SignatureHeader + " header is not 40 lower-case hexadecimal digits")
-	ErrWrongSignature     = errors.New("webhook: the " + SignatureHeader + " header does not fit the body: the secrets differ, or the body was changed")
+	ErrWrongSignature     = errors.New("webhook: the " + SignatureHeader + " header does not match the body: the secrets differ, or the body was changed")
 )
 
 // Sign returns the X-Signature header for a body: the HMAC-SHA1 of the body with the secret as

@@ -41,9 +41,9 @@ const Tolerance = 5 * time.Minute
 
 // Errors of [VerifyStandard] in addition to [ErrNoSecret] and [ErrNoSignature].
 var (
-	ErrMalformedStandard = errors.New("webhook: the request lacks a webhook-id, or its webhook-timestamp is not in seconds since 1970")
-	ErrOldTimestamp      = errors.New("webhook: the webhook-timestamp is more than 5 minutes from this machine's clock: the request was sent before, or a clock is wrong")
-	ErrWrongStandard     = errors.New("webhook: no webhook-signature fits the body, its id and its timestamp: the secrets differ, or one of these was changed")
+	ErrMalformedStandard = errors.New("webhook: the request has no webhook-id, or its webhook-timestamp is not in Unix seconds")
+	ErrOldTimestamp      = errors.New("webhook: the webhook-timestamp differs from this machine's clock by more than 5 minutes: the request is old, or a clock is wrong")
+	ErrWrongStandard     = errors.New("webhook: no webhook-signature matches the body, the id and the timestamp: the secrets differ, or one of these was changed")
 )
 
 // Prefixes of secrets and signatures in the specification.
@@ -76,7 +76,7 @@ func SignStandard(secret, id string, at time.Time, body []byte) (string, error) 
 	case key.private != nil:
 		return asymmetricVersion + base64.StdEncoding.EncodeToString(ed25519.Sign(key.private, content)), nil
 	case key.public != nil:
-		return "", errors.New("webhook: the secret whpk_… is a public key, which only verifies: sign with the private one, whsk_…")
+		return "", errors.New("webhook: the secret whpk_… is a public key, which cannot sign: sign with the private one, whsk_…")
 	}
 	return symmetricVersion + base64.StdEncoding.EncodeToString(key.sum(content)), nil
 }
@@ -132,7 +132,7 @@ func parseSecret(secret string) (k secretKey, err error) {
 	}
 	if text, ok := strings.CutPrefix(secret, symmetricPrefix); ok {
 		if k.symmetric, err = base64.StdEncoding.DecodeString(text); err != nil || text == "" {
-			err = errors.New("webhook: the secret is not whsec_ followed by base64: echo whsec_$(openssl rand -base64 32) makes one")
+			err = errors.New("webhook: the secret is not whsec_ followed by base64: create one with echo whsec_$(openssl rand -base64 32)")
 		}
 		return k, err
 	}
@@ -144,13 +144,13 @@ func parseSecret(secret string) (k secretKey, err error) {
 		case err == nil && len(b) == ed25519.SeedSize:
 			k.private = ed25519.NewKeyFromSeed(b)
 		default:
-			return k, errors.New("webhook: the secret is not whsk_ followed by the base64 of an ed25519 private key, 64 bytes, or of its seed, 32")
+			return k, errors.New("webhook: the secret is not whsk_ followed by the base64 of an Ed25519 private key (64 bytes) or seed (32 bytes)")
 		}
 		return k, nil
 	}
 	if text, ok := strings.CutPrefix(secret, publicPrefix); ok {
 		if k.public, err = base64.StdEncoding.DecodeString(text); err != nil || len(k.public) != ed25519.PublicKeySize {
-			err = errors.New("webhook: the secret is not whpk_ followed by the base64 of an ed25519 public key, 32 bytes")
+			err = errors.New("webhook: the secret is not whpk_ followed by the base64 of an Ed25519 public key (32 bytes)")
 		}
 		return k, err
 	}

@@ -11,14 +11,14 @@ import (
 
 var outcomeOf = map[byte]outcome{'.': outcomeUnknown, 'a': outcomeAnswered, 'f': outcomeFailed, 'r': outcomeRetryFailed, 'u': outcomeUnreachable, 'U': outcomeUnreachable}
 
-// TestBreaker: what calls come to, one after another. While the destination cannot be
-// reached each is a probe, but those in capitals.
+// TestBreaker records sequences of outcomes. While the destination is unreachable, lower-case
+// outcomes are those of probes.
 func TestBreaker(t *testing.T) {
 	ten := func(letter string) string { return strings.Repeat(letter, 10) }
 	for name, test := range map[string]struct {
 		outcomes string
 		want     breakerState
-		wait     time.Duration // until a call may pass, after the last
+		wait     time.Duration // delay until the next call may begin
 	}{
 		"nothing yet":                                   {"", working, 0},
 		"nine fail":                                     {strings.Repeat("f", 9), working, 0},
@@ -61,7 +61,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestBreakerPace: how many calls pass in a second, all of which fail.
+// TestBreakerPace counts the calls that begin in a second if all fail.
 func TestBreakerPace(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var b breaker
@@ -91,9 +91,9 @@ func TestBreakerPace(t *testing.T) {
 	assert.Zero(t, b.next(now))
 }
 
-// TestBreakerHoldsItsRules at random: a call that is answered lets all pass; what is
-// no news changes nothing; a call may always pass before long.
-func TestBreakerHoldsItsRules(t *testing.T) {
+// TestBreakerInvariants checks with random outcomes that an answered call lets all calls begin,
+// that unknown outcomes change nothing, and that the delay is bounded.
+func TestBreakerInvariants(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -69,11 +69,11 @@ func (j *job) prepare() (send bool) {
 		return false
 	}
 	if !j.destination.GoneSince.IsZero() {
-		j.delivery = failed("the destination has stopped: its webhooks answered 410 (Gone)")
+		j.delivery = failed("the destination is stopped: its webhooks answered 410 (Gone)")
 		return false
 	}
 	if j.webhooks = j.note.refused.others(j.destination); len(j.webhooks) == 0 {
-		j.delivery = failed("each webhook has refused the call for good")
+		j.delivery = failed("every webhook has refused the call permanently")
 		return false
 	}
 	j.ticket.call = j

@@ -38,8 +38,7 @@ func TestIntakeTakesOtherLanes(t *testing.T) {
 	assert.True(t, in.takesOtherLanes())
 }
 
-// TestIntakeNotifiesOnce: who asked is told once that more is wanted, and no more once
-// it has leased an entry.
+// TestIntakeNotifiesOnce checks that the worker is notified once, and not after another lease.
 func TestIntakeNotifiesOnce(t *testing.T) {
 	var in intake
 	told := 0

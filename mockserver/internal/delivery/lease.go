@@ -29,7 +29,7 @@ func (w *Worker) run() {
 				w.entries.Go(func() { w.deliver(lease) })
 			}
 		case ctx.Err() == nil && !errors.Is(err, journal.ErrClosed):
-			w.Log.Error("the journal hands out nothing", "destination", w.name, "error", err)
+			w.Log.Error("could not lease calls from the journal", "destination", w.name, "error", err)
 			_ = pause.For(ctx, journalRetry) // the loop checks ctx
 		}
 	}
@@ -99,9 +99,9 @@ func (w *Worker) reopen(ctx context.Context) {
 	case errors.Is(err, journal.ErrClosed):
 		<-ctx.Done()
 	case err != nil && ctx.Err() == nil:
-		w.Log.Error("a destination that was detached cannot be attached again; it is tried again", "destination", w.name, "error", err)
+		w.Log.Error("could not attach a detached destination; trying again", "destination", w.name, "error", err)
 	case reader != nil:
-		w.Log.Warn("another collector has removed a destination that this one has; it gets calls from now on again", "destination", w.name)
+		w.Log.Warn("another collector has removed a destination of this one; it was attached again and gets calls from now on", "destination", w.name)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.reader == nil {

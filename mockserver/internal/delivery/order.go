@@ -63,7 +63,7 @@ func (w *Worker) loadQueues(ctx context.Context, reader journal.Reader, to track
 	ls := newUserQueues(reader, to.OnFailure == tracking.OnFailureOvertake)
 	pairs, err := w.Aliases.Load(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("which ids are of one user cannot be read: %w", err)
+		return nil, fmt.Errorf("could not load linked user IDs: %w", err)
 	}
 	for _, pair := range pairs {
 		ls.join(ls.queue(pair[0]), ls.queue(pair[1]))
@@ -143,7 +143,7 @@ func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 	}
 	switch {
 	case ok && send && oe.gate.runOne(oe.ordering.admitting, lane, &j.ticket, oe.deadline):
-		j.delivery = expired("it could not be tried in that time")
+		j.delivery = expired("it could not be attempted in that time")
 	case !ok && !due.IsZero():
 		oe.postpone(j, due)
 	}
@@ -170,7 +170,7 @@ func (oe *orderedEntry) saveJoined(c *tracking.Call) bool {
 	defer stop()
 	err := oe.Aliases.Save(ctx, pair)
 	if err != nil {
-		oe.Log.Error("which ids are of one user cannot be stored; the call waits", "destination", oe.name, "call", c.ID, "error", err)
+		oe.Log.Error("could not store linked user IDs; the call waits", "destination", oe.name, "call", c.ID, "error", err)
 	}
 	return err == nil
 }
@@ -183,7 +183,7 @@ func (oe *orderedEntry) postpone(j *job, due time.Time) {
 		last = oe.deadline
 	}
 	if !now.Before(last) {
-		j.delivery = expired("calls of its user that came before it were not done in that time")
+		j.delivery = expired("earlier calls of its user did not end in that time")
 		return
 	}
 	if due.After(last) {
@@ -211,7 +211,7 @@ func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	case inTime:
 		d.due = next
 	case window.Before(oe.entry.Since):
-		*d = failed(fmt.Sprintf("it has held the line of its user for %v; %s", limit, d.Reason))
+		*d = failed(fmt.Sprintf("it has blocked later calls of its user for %v; %s", limit, d.Reason))
 	default:
 		*d = expired(d.Reason)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A countingReader counts the leases of a queue, and the ends that schedule another attempt.
+// A countingReader counts leases and scheduled retries.
 type countingReader struct {
 	journal.Reader
 	leases, scheduled atomic.Int64
@@ -51,8 +51,8 @@ func (l *countingLease) Finish(ctx context.Context, r journal.Result) error {
 	return l.Lease.Finish(ctx, r)
 }
 
-// TestLeasesAfterAnOutage: how often entries are leased for a call, beside those that failed,
-// does not depend on how many wait, and no more attempts are scheduled than have failed.
+// TestLeasesAfterAnOutage checks that the number of leases per call does not depend on the number
+// of waiting calls, and that the number of retries is that of failed attempts.
 func TestLeasesAfterAnOutage(t *testing.T) {
 	for _, users := range []int{5, 200} {
 		t.Run(fmt.Sprint(users), func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestLeasesAfterAnOutage(t *testing.T) {
 	}
 }
 
-// leasesPerCall has a destination fail for a while, and then take so many entries of ten
+// leasesPerCall makes a destination fail for a while, and then accept all entries, which have ten
 // calls each.
 func leasesPerCall(t *testing.T, users, entries int) (leases float64) {
 	synctest.Test(t, func(t *testing.T) {
@@ -113,9 +113,9 @@ func leasesPerCall(t *testing.T, users, entries int) (leases float64) {
 	return leases
 }
 
-// TestRecovered: when a destination works again, the first call of each line comes at once,
-// whenever its next attempt is due.
-func TestRecovered(t *testing.T) {
+// TestRecoveryRetriesImmediately checks that the first call of each user is attempted immediately when a
+// destination recovers.
+func TestRecoveryRetriesImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var up atomic.Bool
 		const users = 20
@@ -150,11 +150,11 @@ func TestRecovered(t *testing.T) {
 	})
 }
 
-// TestOvertakenCallsKeepTheirSchedule: calls of one entry that were overtaken are each
-// attempted when their own next attempt is due, not when that of another is.
+// TestOvertakenCallsKeepTheirSchedule checks that overtaken calls of one entry are retried at their
+// own times.
 func TestOvertakenCallsKeepTheirSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex // guards what follows
+		var mu sync.Mutex // guards the variables below
 		next, early := map[string]time.Time{}, 0
 		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
 			mu.Lock()
@@ -192,9 +192,9 @@ func TestOvertakenCallsKeepTheirSchedule(t *testing.T) {
 	})
 }
 
-// TestProbesOfOneUser: a destination that cannot be reached is probed once a second however
-// few users wait, and all calls follow as soon as it can be.
-func TestProbesOfOneUser(t *testing.T) {
+// TestProbesWithFewUsers checks that an unreachable destination is probed once per second even with
+// few waiting users, and that all calls follow when it recovers.
+func TestProbesWithFewUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var up atomic.Bool
 		var tried atomic.Int64

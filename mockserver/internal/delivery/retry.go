@@ -36,7 +36,7 @@ func (w *Worker) deliver(lease journal.Lease) {
 	left, late := w.gate.run(admitting, lane, tickets, e.Since.Add(webhook.Window+lastAttemptGrace))
 	if late {
 		for _, t := range left {
-			t.call.(*job).delivery = expired("it could not be tried in that time")
+			t.call.(*job).delivery = expired("it could not be attempted in that time")
 		}
 	}
 	if r, ok := w.result(&e, jobs, time.Now()); ok {
@@ -62,7 +62,7 @@ func (w *Worker) finish(lease journal.Lease, jobs []job, result journal.Result) 
 	ctx, stop := w.untilDrained()
 	defer stop()
 	if err := lease.Finish(ctx, result); err != nil {
-		w.Log.Error("the journal did not take a result; its calls may be delivered again",
+		w.Log.Error("could not store a result in the journal; its calls may be delivered again",
 			"destination", w.name, "entry", e.ID, "calls", len(e.Calls), "error", err)
 		return false
 	}

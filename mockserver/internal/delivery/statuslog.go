@@ -26,13 +26,13 @@ type statusLog struct {
 func (s *statusLog) changed(is breakerState, cause string) {
 	switch {
 	case is == unreachable:
-		s.log.Warn("a destination cannot be reached: its calls wait, and now and then one is tried", "destination", s.destination, "error", cause)
+		s.log.Warn("destination unreachable: its calls wait; probing once per second", "destination", s.destination, "error", cause)
 	case is == failing:
 		s.cause.Store(&cause)
 		s.flush(time.Now())
 		return
 	case s.down.Load():
-		s.log.Info("a destination answers again", "destination", s.destination)
+		s.log.Info("destination recovered", "destination", s.destination)
 	}
 	s.cause.Store(nil)
 	s.down.Store(is != working)
@@ -45,7 +45,7 @@ func (s *statusLog) flush(now time.Time) {
 		return
 	}
 	if ok, _ := s.failed.Allow(now, statusEvery, 1); ok && s.cause.CompareAndSwap(cause, nil) {
-		s.log.Warn("a destination takes no calls: they are tried at a lower rate", "destination", s.destination, "error", *cause)
+		s.log.Warn("destination failing: reduced rate of attempts", "destination", s.destination, "error", *cause)
 		s.down.Store(true)
 	}
 }
@@ -53,13 +53,13 @@ func (s *statusLog) flush(now time.Time) {
 // gaveUp logs calls that failed permanently.
 func (s *statusLog) gaveUp(now time.Time, calls int, cause string) {
 	if ok, suppressed := s.givenUp.Allow(now, statusEvery, calls); ok {
-		s.log.Warn("calls were given up; they can be replayed", "destination", s.destination, "calls", calls, "error", cause, "others since the last line", suppressed)
+		s.log.Warn("calls failed permanently; they can be replayed", "destination", s.destination, "calls", calls, "error", cause, "failed since the last line", suppressed)
 	}
 }
 
 // asked logs a pause that the receiver requested.
 func (s *statusLog) asked(now time.Time, wait time.Duration, cause string) {
 	if ok, _ := s.held.Allow(now, statusEvery, 1); ok {
-		s.log.Warn("a destination asked by Retry-After to be left alone: its calls wait", "destination", s.destination, "for", wait, "error", cause)
+		s.log.Warn("destination requested a pause with Retry-After: its calls wait", "destination", s.destination, "for", wait, "error", cause)
 	}
 }

@@ -20,12 +20,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// senderFunc is the Sender of a worker by itself.
+// A senderFunc is the Sender of a worker.
 type senderFunc func(ctx context.Context, r sender.Request) webhook.Attempt
 
 func (f senderFunc) Send(ctx context.Context, r sender.Request) webhook.Attempt { return f(ctx, r) }
 
-// observedEvents is an Observer that keeps what it is told.
+// observedEvents is an Observer that records events.
 type observedEvents struct {
 	mu     sync.Mutex // guards events
 	events []event.Event
@@ -37,13 +37,12 @@ func (l *observedEvents) Observe(e event.Event) {
 	l.events = append(l.events, e)
 }
 
-// oneWebhook is a destination with one webhook.
+// oneWebhook returns a destination with one webhook.
 func oneWebhook(name string) tracking.Destination {
 	return tracking.Destination{Name: name, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://h/1"}}}}
 }
 
-// newTestWorker returns a worker of the destination d with a journal in memory, that was
-// not started.
+// newTestWorker returns a worker with a journal in memory. It is not started.
 func newTestWorker(t *testing.T, send senderFunc) (*Worker, journal.Journal, *observedEvents) {
 	t.Helper()
 	memory, events := journal.NewMemory(0), &observedEvents{}
@@ -89,8 +88,8 @@ func TestWorkerStates(t *testing.T) {
 	}
 }
 
-// TestWorkerDelivers: a call is tried until its webhook takes it, and each attempt is
-// told.
+// TestWorkerDelivers checks that a call is retried until its webhook accepts it, and that each
+// attempt is observed.
 func TestWorkerDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var infos []Info
@@ -124,9 +123,9 @@ func TestWorkerDelivers(t *testing.T) {
 	})
 }
 
-// TestWorkerStopBreaksOffRequests: the call of a request that is broken off stays
-// pending, and nothing is told of it.
-func TestWorkerStopBreaksOffRequests(t *testing.T) {
+// TestWorkerStopCancelsRequests checks that the call of a canceled request stays pending and no
+// result is observed.
+func TestWorkerStopCancelsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, events := newTestWorker(t, func(ctx context.Context, _ sender.Request) webhook.Attempt {
 			<-ctx.Done()
@@ -152,8 +151,7 @@ func TestWorkerStopBreaksOffRequests(t *testing.T) {
 	})
 }
 
-// TestWorkerReopensItsQueue: where the journal has closed the queue, it is attached again
-// as soon as that succeeds.
+// TestWorkerReopensItsQueue checks that a queue that the journal has closed is attached again.
 func TestWorkerReopensItsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		delivered := make(chan string, 1)
@@ -167,7 +165,7 @@ func TestWorkerReopensItsQueue(t *testing.T) {
 			case 1:
 				return nil, errors.New("not now")
 			case 2:
-				return nil, nil // it is to be asked again
+				return nil, nil // the worker must try again
 			}
 			return memory.Attach(ctx, "d", nil)
 		}

@@ -12,14 +12,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// holdsKey is the key of the pauses that receivers requested by Retry-After: a JSON object
-// of holds by destination. Collectors that share a store share them.
+// holdsKey is the key of the stored pauses requested by Retry-After: a JSON object of holds by
+// destination. Collectors with the same store share them.
 const holdsKey = "holds"
 
-// A hold is a pause of a destination that its receiver requested by Retry-After.
+// A hold is a pause of a destination that its receiver requested with Retry-After.
 type hold struct {
 	Until    time.Time `json:"until"`
-	Webhooks string    `json:"webhooks"` // a digest of the URLs
+	Webhooks string    `json:"webhooks"` // digest of the URLs
 }
 
 // A backgroundWriter stores the latest value of each destination. Its methods may be called
@@ -92,7 +92,7 @@ func (c *Collector) storeHold(destination string, h hold) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, state.ErrClosed) {
-		c.config.Logger.Warn("the Retry-After pause of a destination could not be stored: a restart ends it early", "destination", destination, "error", err)
+		c.config.Logger.Warn("could not store the Retry-After pause of a destination: a restart ends it early", "destination", destination, "error", err)
 	}
 }
 

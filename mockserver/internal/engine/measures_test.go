@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-func TestStatusHasMeasuresOfTheAttempts(t *testing.T) {
+func TestStatusMeasures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		c := newCollector(t, engine.Config{

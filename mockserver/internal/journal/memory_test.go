@@ -26,9 +26,8 @@ func TestMemoryJournal(t *testing.T) {
 	})
 }
 
-// TestFailedCallsKeepNoWholeBatches: a failed call is kept after those are done that
-// came with it, and shared their memory.
-func TestFailedCallsKeepNoWholeBatches(t *testing.T) {
+// A failed call must not retain the memory of its batch.
+func TestFailedCallsDoNotRetainBatches(t *testing.T) {
 	const batches, size = 60, 400_000
 	j := journal.NewMemory(0)
 	r, err := j.Attach(t.Context(), "d", nil)
@@ -46,9 +45,8 @@ func TestFailedCallsKeepNoWholeBatches(t *testing.T) {
 	runtime.KeepAlive(j)
 }
 
-// TestAMemoryJournalCountsRetriesAndFrees: what is tried again takes memory of its own,
-// and nothing is left when all is done.
-func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
+// Retries are counted, and everything is released at the end.
+func TestMemoryJournalReleasesMemory(t *testing.T) {
 	j := journal.NewMemory(100_000)
 	held := func() int64 {
 		health, err := j.Health(t.Context())
@@ -86,7 +84,7 @@ func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
 	assert.Zero(t, held())
 }
 
-func TestFailedCallsTakeAShareOfTheMemory(t *testing.T) {
+func TestFailedCallsAreBounded(t *testing.T) {
 	j := journal.NewMemory(80_000)
 	r, err := j.Attach(t.Context(), "d", nil)
 	require.NoError(t, err)
@@ -118,10 +116,10 @@ func TestFailedCallsTakeAShareOfTheMemory(t *testing.T) {
 	assert.Equal(t, int64(10), ledgers[0].Failed, "all are counted")
 }
 
-// heap is how many bytes are in use.
+// heap returns the number of allocated bytes.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what waits in pools goes with the second
+	runtime.GC() // the second run empties pools
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)

@@ -140,5 +140,5 @@ func (c *cursor) next() {
 
 // unordered returns the error of a Seq that is not sorted.
 func unordered(before, after string) error {
-	return fmt.Errorf("roster: user %q comes after %q: the entries are not sorted, or one is there twice", after, before)
+	return fmt.Errorf("roster: user %q comes after %q: the entries are not sorted, or contain a duplicate", after, before)
 }

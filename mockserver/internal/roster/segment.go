@@ -175,7 +175,7 @@ func yieldBetween(all Seq, after, before string, yield func(Entry, error) bool) 
 }
 
 // ErrCorrupt reports an invalid segment.
-var ErrCorrupt = errors.New("its bytes are not those that were written")
+var ErrCorrupt = errors.New("its checksum does not match")
 
 // entries yields the entries of a segment, or err.
 func entries(segment []byte, err error) Seq {

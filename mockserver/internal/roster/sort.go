@@ -82,7 +82,7 @@ func (s *Sorted) spill(dir string) error {
 	if s.file == nil {
 		f, err := os.CreateTemp(dir, "roster-*")
 		if err != nil {
-			return fmt.Errorf("roster: no temporary file for a long list: %w", err)
+			return fmt.Errorf("roster: could not create a temporary file for a long list: %w", err)
 		}
 		_ = os.Remove(f.Name()) // on systems that cannot delete open files, Close deletes it
 		s.file = f
@@ -186,7 +186,7 @@ func (r *mergeRun) next() error {
 		r.Value, err = r.bytes(1)
 	}
 	if err != nil {
-		return fmt.Errorf("roster: reading back a long list: %w", err)
+		return fmt.Errorf("roster: reading a long list: %w", err)
 	}
 	return nil
 }

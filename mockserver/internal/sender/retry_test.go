@@ -68,7 +68,7 @@ func TestNext(t *testing.T) {
 		attempt    int
 		retryAfter time.Duration
 		random     float64
-		want       time.Duration // since it was accepted; -1: over
+		want       time.Duration // since it was accepted; -1 if the window is over
 	}{
 		{"first", 0, 1, 0, 0.5, 500 * time.Millisecond},
 		{"later", time.Hour, 20, 0, 0.5, time.Hour + 5*time.Minute},
@@ -160,7 +160,7 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-// FuzzNext checks that no input moves an attempt into the past, or behind the window.
+// FuzzNext checks that the next attempt is neither in the past nor after the window.
 func FuzzNext(f *testing.F) {
 	f.Add(int64(0), 1, int64(0), 0.5)
 	f.Add(int64(webhook.Window), 100, int64(webhook.Window), 1.0)
@@ -177,8 +177,8 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
-// TestStepsOfTheClock checks that a call which was accepted before the clock stepped
-// back waits no longer for it, and that a pause is on the monotonic clock.
+// TestStepsOfTheClock checks that the delay of a call does not depend on clock changes, and uses the
+// monotonic clock.
 func TestStepsOfTheClock(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, 24 * time.Hour, 2 * 365 * 24 * time.Hour} {
 		now := time.Now()

@@ -26,7 +26,7 @@ import (
 
 var discardLog = log.New(io.Discard, "", 0)
 
-// listen serves each connection to the address that it returns, one after another.
+// listen serves the connections to the returned address sequentially.
 func listen(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,8 +49,8 @@ func listen(t *testing.T, serve func(net.Conn)) (addr string) {
 	return l.Addr().String()
 }
 
-// rawReceiver answers each connection's first request with fixed bytes, and
-// keeps the bytes that came.
+// rawReceiver responds to the first request of each connection with fixed bytes, and records the
+// request.
 func rawReceiver(t *testing.T, response string) (url string, request func() string) {
 	t.Helper()
 	got := make(chan string, 100)
@@ -61,7 +61,7 @@ func rawReceiver(t *testing.T, response string) (url string, request func() stri
 	return "http://" + addr, func() string { return <-got }
 }
 
-// readRequest reads one request as bytes.
+// readRequest reads one request.
 func readRequest(conn net.Conn) string {
 	var raw bytes.Buffer
 	r, err := http.ReadRequest(bufio.NewReader(io.TeeReader(conn, &raw)))
@@ -133,9 +133,9 @@ func TestRequestWithoutSecret(t *testing.T) {
 	}
 }
 
-// TestStandardHeaders compares the headers of each setting with those that are documented.
+// TestStandardHeaders compares the headers for each setting with the documented ones.
 func TestStandardHeaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // where it is 2000
+	synctest.Test(t, func(t *testing.T) { // the clock begins in 2000
 		now := time.Now()
 		sign := func(secret string) string {
 			signature, err := webhook.SignStandard(secret, "m1", now, []byte("{}"))
@@ -234,8 +234,7 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// TestRedirectToLoopback: a server answers each kind of redirect to another,
-// which must not hear of it.
+// The server redirects to another one, which must not get a request.
 func TestRedirectToLoopback(t *testing.T) {
 	target := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -302,8 +301,7 @@ func TestResponseHeaderIsBounded(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreReused: whatever the receiver answers, the next request goes out on the
-// same connection.
+// The next request uses the same connection after every response.
 func TestConnectionsAreReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		statuses := []int{200, 204, 302, 400, 429, 500, 503}
@@ -384,18 +382,18 @@ func TestSendConcurrentSafe(t *testing.T) {
 	wg.Wait()
 }
 
-func TestRequestsThatCannotBeSent(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	s := loopbackSender(t)
 	for _, url := range []string{"", "example.com", "ftp://example.com", "http://", "http://exa mple.com", "https://[::1", "http:///x", "mailto:a@b"} {
 		a := post(t, s, url)
-		checkAttempt(t, a, webhook.Permanent, webhook.ReasonRequest, "the URL cannot be used: ")
+		checkAttempt(t, a, webhook.Permanent, webhook.ReasonRequest, "invalid URL: ")
 		if a.Status != 0 || a.URL != url {
 			t.Errorf("%+v", a)
 		}
 	}
 	for name, value := range map[string]string{"": "x", "a b": "x", "X": "a\r\nb", "host": "x", "Transfer-Encoding": "chunked", "x-signature": "x"} {
 		a := s.Send(t.Context(), Request{Endpoint: webhook.Endpoint{URL: "http://127.0.0.1:1", Headers: map[string]string{name: value}}})
-		checkAttempt(t, a, webhook.Permanent, webhook.ReasonRequest, fmt.Sprintf("the static header %q cannot be sent", name))
+		checkAttempt(t, a, webhook.Permanent, webhook.ReasonRequest, fmt.Sprintf("invalid static header %q", name))
 	}
 	for _, id := range []string{"a\nb", "\x00", "a\x1f", "\x7f"} {
 		a := s.Send(t.Context(), Request{Endpoint: webhook.Endpoint{URL: "http://127.0.0.1:1"}, MessageID: id})
@@ -412,10 +410,9 @@ func TestConnectionRefused(t *testing.T) {
 	}
 }
 
-// TestNotConnected tells receivers that cannot be reached from those that do not
-// answer as they should.
+// TestNotConnected checks Attempt.NotConnected.
 func TestNotConnected(t *testing.T) {
-	// What a resolver makes for the whole process is made outside of the bubble.
+	// Initialize the global state of the resolver outside of the bubble.
 	_, _ = (&net.Resolver{PreferGo: true}).LookupHost(t.Context(), "localhost")
 	synctest.Test(t, func(t *testing.T) {
 		s := loopbackSender(t)
@@ -464,11 +461,11 @@ func TestSendCanceled(t *testing.T) {
 		cancel()
 	}()
 	a := loopbackSender(t).Send(ctx, Request{Endpoint: webhook.Endpoint{URL: r.URL}, Body: []byte(`{}`)})
-	checkAttempt(t, a, webhook.Temporary, webhook.ReasonCanceled, "stopped before")
+	checkAttempt(t, a, webhook.Temporary, webhook.ReasonCanceled, "canceled before")
 }
 
-// TestHungReceiver is on real sockets: nobody ever answers. A connection is made in time, also
-// where much else is done.
+// TestHungReceiver uses real sockets: the server never responds. Connecting must be fast even on a
+// busy machine.
 func TestHungReceiver(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -483,7 +480,7 @@ func TestHungReceiver(t *testing.T) {
 	}
 }
 
-// virtualSender sends over pipes to servers inside of a synctest bubble.
+// virtualSender returns a Sender that connects to servers by pipes, for synctest.
 func virtualSender(t *testing.T, serve func(net.Conn)) *Sender {
 	t.Helper()
 	var servers sync.WaitGroup
@@ -497,7 +494,7 @@ func virtualSender(t *testing.T, serve func(net.Conn)) *Sender {
 	return s
 }
 
-// TestTimeout holds each part of an exchange up, in virtual time.
+// TestTimeout delays each part of an exchange, in virtual time.
 func TestTimeout(t *testing.T) {
 	drip := func(conn net.Conn, pause time.Duration) {
 		for {
@@ -566,8 +563,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfCaller: the earlier deadline ends the attempt, the caller's or the
-// Sender's.
+// The earlier deadline ends the attempt: that of the caller or of the Sender.
 func TestDeadlineOfCaller(t *testing.T) {
 	for _, d := range []time.Duration{time.Second, webhook.Timeout, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -587,7 +583,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestTransportInPlaceOfTheNetwork(t *testing.T) {
+func TestCustomTransport(t *testing.T) {
 	fail := errors.New("broken on purpose")
 	s := newTestSender(t, webhook.SenderConfig{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Host == "broken.example" {
@@ -598,7 +594,7 @@ func TestTransportInPlaceOfTheNetwork(t *testing.T) {
 	checkAttempt(t, post(t, s, "https://10.0.0.1/"), webhook.Success, "", "")
 	checkAttempt(t, post(t, s, "https://broken.example/"), webhook.Temporary, webhook.ReasonConnection, "broken on purpose")
 
-	// Whatever error a transport makes of the end of its context.
+	// The transport may return any error after its context has ended.
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestSender(t, webhook.SenderConfig{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()

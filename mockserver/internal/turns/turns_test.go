@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A value is a source and a name, such as "a1"; with a time behind a colon it is in
-// tenths of a second after begin.
+// A value is a source and a name, such as "a1". A number after a colon is its time in tenths of a
+// second after begin.
 type value struct {
 	name   string
 	due    time.Time
-	number uint64 // what is behind the source
+	number uint64 // follows the source
 }
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -50,7 +50,7 @@ func TestPop(t *testing.T) {
 		except  string
 		noTimed bool
 		want    string
-		next    time.Duration // after begin, of the next that is due; 0: none
+		next    time.Duration // after begin; 0 for none
 	}{
 		"one source in its order":         {values: fresh("a1 a2 a3"), want: "a1 a2 a3"},
 		"sources take turns":              {values: fresh("a1 a2 a3 a4 b1 b2 c1"), want: "a1 b1 c1 a2 b2 a3 a4"},
@@ -81,7 +81,7 @@ func TestPop(t *testing.T) {
 	}
 }
 
-// TestPushAgain: what was popped comes back to its place.
+// TestPushAgain checks that a popped value returns to its place.
 func TestPushAgain(t *testing.T) {
 	q := queue(fresh("a1 a2 a4 b1")...)
 	first, _, _ := q.Pop(begin, nil, false)
@@ -98,7 +98,7 @@ func TestPushAgain(t *testing.T) {
 	}
 }
 
-// TestPopInOrder: sources take no turns, and what is beyond the limit waits.
+// TestPopInOrder checks that sources take no turns, and that values beyond the limit wait.
 func TestPopInOrder(t *testing.T) {
 	q := queue(append(timed("t0 t1 t2"), fresh("a1 b2 b3 a4 c6 b5 a9")...)...)
 	if first, ok := q.First(); !ok || first != 1 {
@@ -124,8 +124,8 @@ func TestPopInOrder(t *testing.T) {
 	}
 }
 
-// TestInOrderWhatIsDueComesFirst: what is behind it may be behind it in its line too.
-func TestInOrderWhatIsDueComesFirst(t *testing.T) {
+// Values behind a due value may have the same user.
+func TestPopInOrderPrefersDueValues(t *testing.T) {
 	q := queue(append(timed("t0 t1 t2 t3 t4 t5 t6"), fresh("a1 b2 a3")...)...)
 	var got []string
 	now := begin.Add(time.Minute)
@@ -137,7 +137,7 @@ func TestInOrderWhatIsDueComesFirst(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost pushes, pops and takes at random and accounts for every value.
+// TestNothingIsLost pushes, pops and takes random values and accounts for each.
 func TestNothingIsLost(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 3))

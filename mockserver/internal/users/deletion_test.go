@@ -24,7 +24,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// outcomes are those of a request.
+// outcomes returns all outcomes of a request.
 func outcomes(t *testing.T, c *engine.Collector, id string) []users.DeletionOutcome {
 	t.Helper()
 	all, more, err := c.Users().DeletionOutcomes(t.Context(), id, users.OutcomeFilter{}, 0, 1<<30)
@@ -33,7 +33,7 @@ func outcomes(t *testing.T, c *engine.Collector, id string) []users.DeletionOutc
 	return all
 }
 
-// lines are outcomes as "user source destination state".
+// lines formats outcomes as "user source destination state".
 func lines(all []users.DeletionOutcome) []string {
 	var lines []string
 	for _, o := range all {
@@ -42,7 +42,7 @@ func lines(all []users.DeletionOutcome) []string {
 	return lines
 }
 
-// deleted asks for a deletion, and waits until it is done.
+// deleted makes a deletion request and waits until it is completed.
 func deleted(t *testing.T, c *engine.Collector, r users.DeletionRequest) users.Deletion {
 	t.Helper()
 	d, err := c.Users().DeleteUsers(t.Context(), r)
@@ -52,8 +52,7 @@ func deleted(t *testing.T, c *engine.Collector, r users.DeletionRequest) users.D
 	return d
 }
 
-// twoSources is a configuration of two sources, of which one has a destination of
-// its own.
+// twoSources returns a configuration with two sources, one of which has its own destination.
 func twoSources(box *inbox) engine.Config {
 	destinations := hooks("crm", "ads", "ios-only")
 	destinations[2].Sources = []string{"ios"}
@@ -299,7 +298,7 @@ func TestDeletionWithRemovedDestination(t *testing.T) {
 	})
 }
 
-// A failingState is one whose updates fail as fail says.
+// A failingState fails updates for which fail returns an error.
 type failingState struct {
 	state.Store
 	fail func(key string) bool
@@ -414,8 +413,7 @@ func TestDeletedUsersAreRemovedFromLists(t *testing.T) {
 	assert.Equal(t, []string{"crm u2 big_spenders=true"}, box.told(), "u1 is not heard of again, u2 is a new member")
 }
 
-// Every write of a deletion request is once the last one that a process makes,
-// and once the first one that it does not make.
+// The process crashes before and after each of its writes.
 func TestDeletionSurvivesACrashAtEveryWrite(t *testing.T) {
 	userIDs := numbered(5)
 	for _, after := range []bool{false, true} {
@@ -430,7 +428,7 @@ func TestDeletionSurvivesACrashAtEveryWrite(t *testing.T) {
 				ask := users.DeletionRequest{ID: "gdpr-1", UserIDs: userIDs}
 				_, err := w.collector.Users().DeleteUsers(t.Context(), ask)
 				require.True(t, err == nil || w.process.isDead(), "%v", err)
-				time.Sleep(10 * time.Second) // it is as far as it comes
+				time.Sleep(10 * time.Second) // until it can make no more progress
 				synctest.Wait()
 				done = !w.process.isDead()
 				w.die()

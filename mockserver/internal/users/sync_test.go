@@ -116,10 +116,10 @@ func TestTraitSendsChangedValues(t *testing.T) {
 	assert.Equal(t, []string{"crm u1 lifetime_value=11", "crm u2 lifetime_value=<nil>"}, box.told())
 }
 
-// A gatedJournal takes calls only while its gate is open.
+// A gatedJournal stores calls only while its gate is open.
 type gatedJournal struct {
 	journal.Journal
-	gate chan struct{} // closed: open
+	gate chan struct{} // open if closed
 }
 
 func newGatedJournal() gatedJournal {
@@ -255,7 +255,7 @@ func TestSyncReportsWaiting(t *testing.T) {
 func TestSyncLimitsPendingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
-		config.BatchCalls = 10 // and so 400 pending
+		config.BatchCalls = 10 // 400 may be pending
 		c := start(t, config)
 		require.NoError(t, c.Pause(t.Context(), "crm"))
 		s, err := c.Users().StartSync(t.Context(), audience("x", numbered(1000)...))
@@ -287,7 +287,7 @@ func TestInvalidSyncRequests(t *testing.T) {
 		is   error
 		want string
 	}{
-		"no name":             {sync: users.SyncRequest{Name: "!", Destination: "crm"}, want: "has no letter and no digit"},
+		"no name":             {sync: users.SyncRequest{Name: "!", Destination: "crm"}, want: "has no letters or digits"},
 		"long name":           {sync: users.SyncRequest{Name: strings.Repeat("x", 256), Destination: "crm"}, want: "has 256 bytes"},
 		"no destination":      {sync: users.SyncRequest{Name: "x"}, want: "destination: is empty: name one of crm, ads"},
 		"unknown destination": {sync: users.SyncRequest{Name: "x", Destination: "CRM"}, is: state.ErrUnknown, want: `"CRM"`},
@@ -363,7 +363,7 @@ func TestListFormat(t *testing.T) {
 	}
 	assert.Equal(t, []string{"  ", "u 2 ", "u1", "u3", longest}, members)
 
-	// The longest that there can be, with all of it escaped.
+	// The longest possible line, completely escaped.
 	synced(t, c, trait(`{"userId":"`+strings.Repeat(`\u0041`, 1024)+`","value":"`+strings.Repeat(`\u0041`, 16_000)+`"}`))
 	got := box.take()
 	require.Len(t, got, 1)
@@ -371,8 +371,7 @@ func TestListFormat(t *testing.T) {
 	assert.Len(t, got[0].Traits["lifetime_value"], 16_000)
 }
 
-// TestSyncUsesTheOnlySeenSource: where any write key makes a source, none
-// need be in the settings.
+// With AnyWriteKey, sources need not be in the settings.
 func TestSyncUsesTheOnlySeenSource(t *testing.T) {
 	box := &inbox{}
 	c := start(t, engine.Config{AnyWriteKey: true, Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
@@ -413,7 +412,7 @@ func TestAbandonedUploadsAreDeleted(t *testing.T) {
 	})
 }
 
-// TestForgetDuringUpload: the list is then the first one.
+// The list becomes a first one.
 func TestForgetDuringUpload(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	s := synced(t, c, big("u1", "u2"))
