@@ -170,7 +170,7 @@ func TestOneOfFiveWebhooksAnswers(t *testing.T) {
 }
 
 // TestAllWebhooksFail runs the whole schedule: those that may recover are asked
-// again until the end, the one that refused the call for good is not. Attempts come at
+// again until the end, the one that refused the call permanently is not. Attempts come at
 // the same times where the jitter is the same.
 func TestAllWebhooksFail(t *testing.T) {
 	first := allWebhooksFail(t, 0)
@@ -206,7 +206,7 @@ func allWebhooksFail(t *testing.T, seed uint64) (times []time.Duration) {
 		for _, path := range []string{"/2", "/4", "/5"} {
 			assert.Equal(t, times, h.times(path, start), "%s is asked each time", path)
 		}
-		assert.Len(t, h.times("/3", start), 1, "a webhook that has refused the call for good is not asked again")
+		assert.Len(t, h.times("/3", start), 1, "a webhook that has refused the call permanently is not asked again")
 		assertSchedule(t, times)
 		assert.Len(t, record.Ends, len(times))
 		for i, end := range record.Ends {
@@ -281,7 +281,7 @@ func TestRetryAsksWebhooksThatMayRecover(t *testing.T) {
 				s.Destinations[0].Webhooks = []webhook.Endpoint{{URL: "http://h/1"}, {URL: "http://h/3"}}
 				_ = srv.Engine().Apply(t.Context(), s)
 			},
-			outcome: tracking.StateFailed, reason: "refused the call for good",
+			outcome: tracking.StateFailed, reason: "refused the call permanently",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,7 +43,7 @@ type Destination struct {
 	Disabled bool `json:"disabled,omitempty"`
 	// Paused destinations make no attempts. Their calls stay pending.
 	Paused bool `json:"paused,omitempty"`
-	// Ordering sets the delivery order. Defaults to none.
+	// Ordering sets the delivery order.
 	Ordering
 	// GoneSince is when all webhooks had answered 410 (Gone). Calls fail without a request
 	// from then on. It is set by the collector.

@@ -1,6 +1,6 @@
 package tracking
 
-// Limits bounds requests to the collector. The defaults are those of the service.
+// Limits bounds requests to the collector. The defaults are the limits of the service.
 type Limits struct {
 	BodyBytes      int // of a request, decompressed; default 512,000
 	CallBytes      int // of one call; default 32,768

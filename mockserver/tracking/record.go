@@ -22,8 +22,8 @@ type Record struct {
 	missed func(format string, args []any) // see Explaining; may be nil
 }
 
-// Last returns the latest result at a destination. The second result is false if there is
-// none.
+// Last returns the latest result at a destination. The second result is false before the
+// first result.
 func (r *Record) Last(destination string) (Ended, bool) {
 	for i := len(r.Ends) - 1; i >= 0; i-- {
 		if r.Ends[i].Destination == destination {
@@ -34,7 +34,7 @@ func (r *Record) Last(destination string) (Ended, bool) {
 }
 
 // State returns the state of the call at a destination, with the reason. The second result is
-// false if the destination has no result yet.
+// false before the first result.
 func (r Record) State(destination string) (Outcome, bool) {
 	last, decided := r.Last(destination)
 	return last.Outcome, decided

@@ -19,7 +19,7 @@ import (
 type Policy struct {
 	// AllowLoopback allows 127.0.0.0/8 and ::1. Defaults to false.
 	AllowLoopback bool
-	// Allow lists additional networks to allow. Defaults to none.
+	// Allow lists additional networks to allow.
 	Allow []netip.Prefix
 }
 

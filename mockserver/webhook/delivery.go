@@ -52,9 +52,9 @@ type SenderConfig struct {
 	Policy Policy
 	// RootCAs are the trusted certificate authorities. Defaults to the system's.
 	RootCAs *x509.CertPool
-	// CAFile is a PEM file with additional certificate authorities. Defaults to none.
+	// CAFile is a PEM file with additional certificate authorities. Optional.
 	CAFile string
-	// Proxy returns the proxy for a request, or nil for none, like http.ProxyFromEnvironment.
+	// Proxy returns the proxy for a request, or nil, like http.ProxyFromEnvironment.
 	// Policy must allow the address of the proxy. The proxy resolves the receiver's host name
 	// itself, so only IP addresses in the URL and the addresses that the name resolves to
 	// locally are checked. Defaults to no proxy; environment variables are ignored.
@@ -64,6 +64,6 @@ type SenderConfig struct {
 	// Resolver resolves host names. Defaults to net.DefaultResolver.
 	Resolver *net.Resolver
 	// Transport replaces the network in tests. Policy, RootCAs, CAFile and Proxy are ignored
-	// if it is set. Defaults to none.
+	// if it is set. Optional.
 	Transport http.RoundTripper
 }

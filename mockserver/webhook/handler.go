@@ -19,8 +19,8 @@ const MaxBody = 1 << 20
 // signature must match one of the secrets; pass both during a secret rotation. VerifyRequest
 // returns the error for the first secret.
 //
-// To protect against replayed requests, call VerifyStandard instead: an X-Signature has no
-// timestamp, and an attacker can remove the Webhook headers of a request with both signatures.
+// To protect against replayed requests, call VerifyStandard instead: an X-Signature does not
+// contain a timestamp, and an attacker can remove the Webhook headers of a request with both signatures.
 //
 // VerifyRequest is safe for concurrent use.
 func VerifyRequest(body []byte, header http.Header, secrets ...string) error {

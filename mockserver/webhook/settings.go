@@ -26,7 +26,7 @@ type Settings struct {
 	SharedSecret string `json:"sharedSecret,omitempty"`
 	// PreviousSecret adds a second signature during a secret rotation. It requires
 	// [SignatureStandard] or [SignatureBoth], because a request has only one X-Signature.
-	// Defaults to none.
+	// Optional.
 	PreviousSecret string `json:"previousSecret,omitempty"`
 	// Signature selects the kind of signature. Defaults to [SignatureService].
 	Signature Signature `json:"signature,omitempty"`

@@ -50,7 +50,7 @@ const (
 //	            |          |                      | state        | probe after one second
 //
 // Only consecutive failures count. outcomeAnswered resets both counters; a failed call resets
-// the counter of connection failures. The breaker has no clock: callers pass the time, which
+// the counter of connection failures. The breaker does not read the clock: callers pass the time, which
 // must not decrease. It is not safe for concurrent use.
 type breaker struct {
 	failed  int       // consecutive failures of first attempts

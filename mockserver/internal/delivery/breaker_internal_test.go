@@ -12,7 +12,7 @@ import (
 var outcomeOf = map[byte]outcome{'.': outcomeUnknown, 'a': outcomeAnswered, 'f': outcomeFailed, 'r': outcomeRetryFailed, 'u': outcomeUnreachable, 'U': outcomeUnreachable}
 
 // TestBreaker records sequences of outcomes. While the destination is unreachable, lower-case
-// outcomes are those of probes.
+// outcomes belong to probes.
 func TestBreaker(t *testing.T) {
 	ten := func(letter string) string { return strings.Repeat(letter, 10) }
 	for name, test := range map[string]struct {

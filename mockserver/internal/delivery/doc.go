@@ -22,6 +22,6 @@
 // # Locks
 //
 // Worker.mu guards the state of the worker; workerState has the table of transitions. gate.mu
-// guards the gate and its parts, which have no locks or clocks of their own. No lock is held
+// guards the gate and its parts, which contain no locks and no clocks. No lock is held
 // while waiting. Decisions are pure functions or types without goroutines.
 package delivery

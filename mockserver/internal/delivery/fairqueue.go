@@ -83,7 +83,7 @@ func (q *fairQueue) push(ln *gateEntry) {
 	q.lines++
 }
 
-// remove removes an entry that has no more waiting calls.
+// remove removes an entry without waiting calls.
 func (q *fairQueue) remove(ln *gateEntry) {
 	l := q.lanes[ln.lane]
 	l.lines = slices.DeleteFunc(l.lines, func(other *gateEntry) bool { return other == ln })
@@ -96,7 +96,7 @@ func (q *fairQueue) next() *gateEntry {
 		return nil
 	}
 	failing := 0
-	var first, healthy *lane // of all lanes, and of those that do not fail
+	var first, healthy *lane // of all lanes, and of healthy lanes
 	for _, l := range q.lanes {
 		if l.fails() {
 			failing += l.calls

@@ -23,7 +23,7 @@ func newQueueTest(maxCalls int) *queueTest {
 	return &queueTest{newFairQueue(maxCalls), map[*ticket]string{}}
 }
 
-// push adds an entry with calls: those of "a1" are "a1.0", "a1.1" and so on.
+// push adds an entry with calls: "a1" has the calls "a1.0", "a1.1" and so on.
 func (q *queueTest) push(entry string, calls int) *gateEntry {
 	lane := laneKey{source: entry[:1]}
 	if lane.source == "r" {

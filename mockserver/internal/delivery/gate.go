@@ -251,7 +251,7 @@ func (g *gate) endEntry(lane laneKey, calls int) {
 	g.offerRoom()
 }
 
-// want returns the entries to lease. If there are none, ok is false and at is the time to ask
+// want returns the entries to lease. If no entries are wanted, ok is false and at is the time to ask
 // again; it is zero if unknown. more is called once, without blocking, when more entries are
 // wanted.
 func (g *gate) want(more func()) (w journal.Want, at time.Time, ok bool) {

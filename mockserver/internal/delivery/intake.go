@@ -39,7 +39,7 @@ func (in *intake) begin(calls int) {
 // arrive reports that the calls of an entry are at the gate.
 func (in *intake) arrive() { in.arriving-- }
 
-// end removes an entry. lastOfLane reports that its lane has no other entries.
+// end removes an entry. lastOfLane reports that it was the last entry of its lane.
 func (in *intake) end(calls int, lastOfLane bool) {
 	in.entries--
 	in.calls -= calls

@@ -11,7 +11,7 @@ const (
 )
 
 // A limiter delays calls according to the configured rate and the receiver's Retry-After. It
-// has no clock: callers pass the time, which must not decrease. It is not safe for concurrent
+// does not read the clock: callers pass the time, which must not decrease. It is not safe for concurrent
 // use.
 type limiter struct {
 	interval  time.Duration // between calls; 0 is unlimited

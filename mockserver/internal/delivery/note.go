@@ -116,7 +116,7 @@ func (r refusals) others(d *tracking.Destination) []webhook.Endpoint {
 	return others
 }
 
-// with adds webhooks that refused the call, and removes those that no longer exist.
+// with adds webhooks that refused the call, and removes deleted webhooks.
 func (r refusals) with(d *tracking.Destination, refusing []webhook.Endpoint) refusals {
 	var ids []string
 	for _, w := range d.Webhooks {

@@ -217,7 +217,7 @@ func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	}
 }
 
-// end stores the result of the entry after those of its predecessors.
+// end stores the result of the entry after the results of its predecessors.
 func (oe *orderedEntry) end() {
 	if !oe.ordering.queues.waitForPredecessors(oe.queuedEntry) {
 		oe.settle(true)

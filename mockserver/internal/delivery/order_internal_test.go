@@ -259,7 +259,7 @@ func (m *orderModel) append() {
 		}
 		c.Body = fmt.Appendf(nil, `{"type":%q,"userId":%q,"anonymousId":%q,"previousId":%q,"event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`, c.Type, c.UserID, c.AnonymousID, c.PreviousID)
 		m.note("append %d %s %s %s", m.calls, c.Type, user, c.PreviousID)
-		if c.Type == "track" && m.random.IntN(10) == 0 { // filtered calls have no order
+		if c.Type == "track" && m.random.IntN(10) == 0 { // filtered calls are not ordered
 			if c.Event = "Denied"; m.random.IntN(2) == 0 {
 				c.Event = "Bad"
 				m.bad++

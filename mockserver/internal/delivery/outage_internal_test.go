@@ -52,7 +52,7 @@ func (l *countingLease) Finish(ctx context.Context, r journal.Result) error {
 }
 
 // TestLeasesAfterAnOutage checks that the number of leases per call does not depend on the number
-// of waiting calls, and that the number of retries is that of failed attempts.
+// of waiting calls, and that there is one retry per failed attempt.
 func TestLeasesAfterAnOutage(t *testing.T) {
 	for _, users := range []int{5, 200} {
 		t.Run(fmt.Sprint(users), func(t *testing.T) {

@@ -72,7 +72,7 @@ func (c *Collector) Send(ctx context.Context, r sender.Request) webhook.Attempt 
 // An AttachedDestination is a destination with its attachment time.
 type AttachedDestination struct {
 	tracking.Destination
-	since time.Time // it gets no earlier calls
+	since time.Time // it does not get earlier calls
 }
 
 // Attached returns the current destinations.
@@ -102,10 +102,10 @@ type DestinationOverview struct {
 	tracking.Destination
 	ReadOnly bool // defined by the configuration
 	Status   DestinationStatus
-	Ledger   *tracking.Ledger // nil if the journal has none yet
+	Ledger   *tracking.Ledger // nil before the journal creates it
 }
 
-// Overviews returns the destinations for which pick returns true.
+// Overviews returns the destinations selected by pick.
 func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destination) bool) ([]DestinationOverview, error) {
 	ledgers, err := c.config.Journal.Ledger(ctx)
 	if err != nil {

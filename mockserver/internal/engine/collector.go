@@ -258,7 +258,7 @@ func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	return nil
 }
 
-// ledgerOf returns the ledger of a destination. It is zero if there is none.
+// ledgerOf returns the ledger of a destination. It is zero for unknown destinations.
 func (c *Collector) ledgerOf(ctx context.Context, destination string) (l tracking.Ledger, err error) {
 	ledgers, err := c.Ledger(ctx)
 	if i := slices.IndexFunc(ledgers, func(l tracking.Ledger) bool { return l.Destination == destination }); i >= 0 {
@@ -279,7 +279,7 @@ func (c *Collector) Drain() {
 
 // Shutdown drains the collector, waits for deliveries in flight until ctx ends, and closes it.
 // Unfinished calls stay pending in the journal. Shut down the HTTP server first. The error is
-// that of ctx if deliveries were canceled.
+// the error of ctx if deliveries were canceled.
 func (c *Collector) Shutdown(ctx context.Context) error {
 	c.Drain()
 	var cut error
@@ -330,14 +330,14 @@ func (c *Collector) close() error {
 type storedSettings struct {
 	Sources      []tracking.Source      `json:"sources,omitempty"`
 	Destinations []tracking.Destination `json:"destinations,omitempty"`
-	// Paused names the paused destinations, including those of the configuration.
+	// Paused names the paused destinations, including destinations of the configuration.
 	Paused []string `json:"paused,omitempty"`
-	// Gone contains the destinations whose webhooks answered 410, by name, including those of
-	// the configuration.
+	// Gone contains the destinations whose webhooks answered 410, by name, including
+	// destinations of the configuration.
 	Gone map[string]goneMark `json:"gone,omitempty"`
 }
 
-// addedTo adds the stored settings to those of the configuration. The configuration takes
+// addedTo adds the stored settings to the settings of the configuration. The configuration takes
 // precedence for the same name or write key.
 func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
 	all := settings.Settings{Sources: slices.Clone(defined.Sources), Destinations: slices.Clone(defined.Destinations)}

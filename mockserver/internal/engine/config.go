@@ -23,9 +23,9 @@ import (
 
 // A Config configures a Collector. The zero value stores everything in memory.
 type Config struct {
-	// Sources are the sources that may send calls. Defaults to none.
+	// Sources are the sources that may send calls.
 	Sources []tracking.Source
-	// Destinations get the calls of their sources. Defaults to none.
+	// Destinations get the calls of their sources.
 	Destinations []tracking.Destination
 	// AnyWriteKey accepts calls with unknown write keys, and creates sources with the write
 	// key as the name. Defaults to false.
@@ -35,8 +35,8 @@ type Config struct {
 	// stored and invalid ones are recorded as rejected, like the service does.
 	Strict bool
 	// HTTPConfig is the retry settings of all sources, a JSON object:
-	// integrations["Segment.io"].httpConfig at /v1/projects/{writeKey}/settings. Defaults to
-	// none, like the service.
+	// integrations["Segment.io"].httpConfig at /v1/projects/{writeKey}/settings. By default they
+	// are not sent, like the service.
 	HTTPConfig json.RawMessage
 	// Messages serves /messages: the calls received since they were last drained, as a JSON
 	// array. GET returns them; POST, or GET with the parameter drain, drains them. Defaults to
@@ -50,16 +50,16 @@ type Config struct {
 	// each. Defaults to 2,000,000.
 	DedupCalls int
 	// Seen yields the stored calls at the start, oldest first and at least the newest limit,
-	// for duplicate detection. Defaults to none.
+	// for duplicate detection. Optional.
 	Seen func(ctx context.Context, limit int, yield func(source, messageID string, at time.Time) bool) error
 	// OnStored registers a function for each call that a collector with the same journal
-	// stores from now on. Defaults to none.
+	// stores from now on. Optional.
 	OnStored func(f func(source, messageID string))
 	// Concurrency is the maximum number of calls in flight per destination. Defaults to 64.
 	Concurrency int
 	// Sender configures the requests to webhooks.
 	Sender webhook.SenderConfig
-	// WrapTransport wraps the transport of requests to webhooks. Defaults to none.
+	// WrapTransport wraps the transport of requests to webhooks. Optional.
 	WrapTransport func(http.RoundTripper) http.RoundTripper
 	// Journal stores accepted calls. The collector closes it. Defaults to journal.NewMemory.
 	Journal journal.Journal
@@ -81,9 +81,9 @@ type Config struct {
 	// Restored is closed when History contains the results of earlier processes. Defaults to a
 	// closed channel.
 	Restored <-chan struct{}
-	// Plans contains the tracking plans of the sources. Defaults to none.
+	// Plans contains the tracking plans of the sources. Optional.
 	Plans Plans
-	// Observers receive events before History. Defaults to none.
+	// Observers receive events before History.
 	Observers []event.Observer
 	// IsHTTPS reports whether the client used HTTPS, possibly to a proxy, see
 	// [access.Guard.IsHTTPS]. Clients get URLs with the same protocol. By default, the header

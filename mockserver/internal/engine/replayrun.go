@@ -165,7 +165,7 @@ func (rs *replayRuns) fails(r *replayRun, calls []tracking.Call) {
 // Observe implements event.Observer.
 func (rs *replayRuns) Observe(e event.Event) {
 	ended, ok := e.(tracking.Ended)
-	if !ok || ended.Attempt == 0 { // the "replayed" event has no attempt
+	if !ok || ended.Attempt == 0 { // the "replayed" event is not an attempt
 		return
 	}
 	rs.mu.Lock()

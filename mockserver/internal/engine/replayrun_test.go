@@ -170,7 +170,7 @@ func (*stuckList) Failed(ctx context.Context, _ string, _ func(journal.FailedCal
 	return ctx.Err()
 }
 
-// The failure times are in the future: the clock was set back, or is that of another machine.
+// The failure times are in the future: the clock was set back, or another machine's clock differs.
 func TestReplayOfFutureFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector(t, engine.Config{

@@ -19,7 +19,7 @@ import (
 // together.
 const settingsKey = "settings"
 
-// loadStored returns the stored settings. They are zero if none are stored.
+// loadStored returns the stored settings. They are zero before the first change.
 func (c *Collector) loadStored(ctx context.Context) (storedSettings, error) {
 	s, err := state.Load[storedSettings](ctx, c.config.Store, settingsKey)
 	if err != nil && !errors.Is(err, state.ErrNotFound) {
@@ -28,7 +28,7 @@ func (c *Collector) loadStored(ctx context.Context) (storedSettings, error) {
 	return s, nil
 }
 
-// Settings returns the current settings: those of the configuration and those created at run
+// Settings returns the current settings: the configuration and the settings created at run
 // time.
 func (c *Collector) Settings() settings.Settings { return c.settings.now.Load().Settings }
 
@@ -65,7 +65,7 @@ func (c *Collector) AddSource(ctx context.Context, s tracking.Source) error {
 }
 
 // ChangeSource calls change with a source and stores the result. It calls change again if another
-// process has changed the settings in the meantime. The error is that of change, ErrUnknown,
+// process has changed the settings in the meantime. The error is change's error, ErrUnknown,
 // ErrReadOnly, or one of AddSource.
 func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*tracking.Source) error) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {

@@ -118,7 +118,7 @@ func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// writeRequest writes a request. The order of the headers is that of net/http.
+// writeRequest writes a request. The headers have the same order as in net/http.
 func (c *conn) writeRequest(r *http.Request) error {
 	header, err := appendHeader(c.out.AvailableBuffer(), r)
 	if err != nil {

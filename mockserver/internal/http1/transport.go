@@ -31,7 +31,7 @@ type Transport struct {
 
 	mu     sync.Mutex         // guards the fields below
 	idle   map[origin][]*conn // last used at the end
-	reaper *time.Timer        // closes old idle connections; nil if none is idle
+	reaper *time.Timer        // closes old idle connections; nil without idle connections
 	closed bool
 }
 

@@ -361,7 +361,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// The reaper runs again after it has closed some connections, and after none.
+// The reaper runs again after closing some connections, and after closing nothing.
 func TestIdleConnectionsAreClosedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Int32

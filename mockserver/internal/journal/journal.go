@@ -90,7 +90,7 @@ type Journal interface {
 
 	// Failed yields the failed calls of a destination and the filtered calls that are kept,
 	// oldest first, until yield returns false. It yields all calls that the ledger counted
-	// before, and none that end later, so yield may replay calls or call other methods. If
+	// before, but not those that end later, so yield may replay calls or call other methods. If
 	// the store cannot be written to, the newest calls may be missing. A journal may keep only
 	// the newest failed calls; its documentation has the limit.
 	Failed(ctx context.Context, destination string, yield func(FailedCall) bool) error
@@ -139,7 +139,7 @@ type Reader interface {
 	Waiting(ctx context.Context, yield func(e Entry, due time.Time) bool) error
 
 	// Resume makes the entry due that waits for it (see Result.Parked) and contains the call at
-	// a position. It does nothing if there is none. It does not block.
+	// a position. Otherwise it does nothing. It does not block.
 	Resume(position uint64)
 
 	// Keeps reports whether the call at a position, which was leased before, is still pending.
@@ -212,7 +212,7 @@ type Result struct {
 	// Outcomes contains the outcome of each of Entry.Calls.
 	Outcomes []tracking.Outcome
 	// Kept reports for each of Entry.Calls whether it is filtered but kept and yielded by
-	// Failed. Nil means none.
+	// Failed. May be nil.
 	Kept []bool
 	// RetryAt is when the calls with StatePending are due, as an entry with the next Attempt.
 	RetryAt time.Time

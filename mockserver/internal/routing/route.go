@@ -122,7 +122,7 @@ func integrationEnabled(body []byte, destination string) (bool, string) {
 	return true, ""
 }
 
-// inScope reports whether the options of the Webhooks integration list a destination, or have no
+// inScope reports whether the options of the Webhooks integration list a destination, or do not contain a
 // list.
 func inScope(options []byte, destination string) bool {
 	list := memberOf(options, destinationsOption)

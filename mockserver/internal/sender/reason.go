@@ -67,7 +67,7 @@ func Said(answer []byte) string {
 }
 
 // messageOf returns the field message, error, detail or title of a JSON object, or the message
-// field of its error. It returns "" if there is none.
+// field of its error. It returns "" if they are missing.
 func messageOf(answer []byte) string {
 	var object, inner map[string]json.RawMessage
 	if json.Unmarshal(answer, &object) != nil {

@@ -207,7 +207,7 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) er
 	a.ResponseHeader = cutHeader(resp.Header)
 	a.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), a.Time)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return nil // a switched connection has no body and may never end
+		return nil // the data of a switched connection is not a body and may never end
 	}
 	a.ResponseBody, err = readResponse(resp)
 	return err

@@ -563,7 +563,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// The earlier deadline ends the attempt: that of the caller or of the Sender.
+// The earlier deadline of the caller and the Sender ends the attempt.
 func TestDeadlineOfCaller(t *testing.T) {
 	for _, d := range []time.Duration{time.Second, webhook.Timeout, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 var errSelfSigned = errors.New("the certificate is self-signed, so no request was sent: use a certificate signed by a public certificate authority, or by your own (tls.caFile)")
 
 // roots returns the trusted certificate authorities: base, or the system's if base is nil, and
-// those of the PEM file caFile.
+// the certificates of the PEM file caFile.
 func roots(base *x509.CertPool, caFile string) (*x509.CertPool, error) {
 	if caFile == "" {
 		return base, nil // nil is the system's

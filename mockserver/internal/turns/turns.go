@@ -37,7 +37,7 @@ func New[T any](source func(T) string, due func(T) time.Time, number func(T) uin
 	return &Queue[T]{source: source, due: due, number: number, timed: timedHeap[T]{due: due}, lines: map[string][]T{}}
 }
 
-// Push adds a value. A value without a time is inserted before those of its source with higher
+// Push adds a value. A value without a time is inserted before values of its source with higher
 // numbers.
 func (q *Queue[T]) Push(v T) {
 	if !q.due(v).IsZero() {
@@ -93,14 +93,14 @@ func (q *Queue[T]) PopInOrder(now time.Time, limit uint64) (v T, at time.Time, o
 	return q.pop(now, line, len(q.timed.values) > 0, q.streak > -timedPerFresh)
 }
 
-// First returns the lowest number of the values without a time. ok is false if there are none.
+// First returns the lowest number of the values without a time. ok is false if all values have a time.
 func (q *Queue[T]) First() (number uint64, ok bool) {
 	line, number := q.first()
 	return number, line >= 0
 }
 
 // first returns the index in order of the source with the lowest number, and that number. line
-// is -1 if there is none.
+// is -1 if all lines are empty.
 func (q *Queue[T]) first() (line int, number uint64) {
 	line = -1
 	for i, source := range q.order {

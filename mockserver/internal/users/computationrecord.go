@@ -117,8 +117,8 @@ func (r computationRecord) announced() []storedList {
 	return lists
 }
 
-// begun returns the timestamp of the last sync that is done or running. It is zero if there
-// is none.
+// begun returns the timestamp of the last sync that is done or running. It is zero before
+// the first sync.
 func (r computationRecord) begun() time.Time {
 	begun := r.done()
 	if len(r.Queue) > 0 && r.next().State == SyncRunning {

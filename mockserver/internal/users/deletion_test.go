@@ -52,7 +52,7 @@ func deleted(t *testing.T, c *engine.Collector, r users.DeletionRequest) users.D
 	return d
 }
 
-// twoSources returns a configuration with two sources, one of which has its own destination.
+// twoSources returns a configuration with two sources and a destination for only one of them.
 func twoSources(box *inbox) engine.Config {
 	destinations := hooks("crm", "ads", "ios-only")
 	destinations[2].Sources = []string{"ios"}
@@ -298,7 +298,7 @@ func TestDeletionWithRemovedDestination(t *testing.T) {
 	})
 }
 
-// A failingState fails updates for which fail returns an error.
+// A failingState fails updates with the error that fail returns.
 type failingState struct {
 	state.Store
 	fail func(key string) bool

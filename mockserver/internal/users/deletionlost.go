@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// lostAfter is how long notifications must have no outcome without being pending before
+	// lostAfter is how long notifications must be neither pending nor observed before
 	// their outcomes count as lost, with the process that observed them. The notifications are
 	// then sent again, although most were probably delivered.
 	lostAfter = time.Minute
@@ -22,7 +22,7 @@ const (
 	maxResent = 3
 )
 
-// findLost sends notifications again that are not pending and have no outcome.
+// findLost sends notifications again that are neither pending nor have an outcome.
 func (w *deletionWork) findLost(ctx context.Context, targets []DeletionTarget) error {
 	lost, err := w.lostTargets(ctx, targets)
 	if err != nil {
@@ -75,7 +75,7 @@ func (w *deletionWork) lostTargets(ctx context.Context, targets []DeletionTarget
 	return lost, nil
 }
 
-// recover stores the outcomes of failed notifications of a target, and sends those with an
+// recover stores the outcomes of failed notifications of a target, and sends notifications with an
 // unknown outcome again.
 func (w *deletionWork) recover(ctx context.Context, target int) error {
 	t := w.record.Targets[target]

@@ -19,7 +19,7 @@ type deletionRecord struct {
 	Deletion // the counts are set when all notifications have ended
 	claim
 	Fingerprint string    `json:"fingerprint"`    // of the source and the users
-	Sources     []string  `json:"sources"`        // all sources, including those without targets
+	Sources     []string  `json:"sources"`        // all sources, even without targets
 	Upload      string    `json:"upload"`         // of the chunks
 	Chunk       int       `json:"chunk"`          // number of users per chunk; the last may have fewer
 	Sent        int       `json:"sent,omitempty"` // number of calls in the journal, ordered by source, then user

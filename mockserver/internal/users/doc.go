@@ -11,8 +11,8 @@
 // list. The differences and the messageIds are deterministic, so another process can continue
 // after a crash, and repeated calls are duplicates.
 //
-// Before each attempt at a call, its user is looked up in the current list, the last one whose
-// calls have begun. A call that contradicts this list is not sent: calls of newer lists may have
+// Before each attempt at a call, its user is looked up in the current list, the last list with calls in the
+// journal. A call that contradicts this list is not sent: calls of newer lists may have
 // been delivered before, and a receiver may use the last call it gets.
 //
 // # Deletion requests

@@ -285,7 +285,7 @@ func (p *property) overtaken(n int, user string) bool {
 	})
 }
 
-// changes returns the calls of sync n, some of which later lists may supersede.
+// changes returns the calls of sync n, including calls that later lists may supersede.
 func (p *property) changes(n int) map[string]string {
 	changes := map[string]string{}
 	if p.struck[n] {

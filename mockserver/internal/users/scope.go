@@ -37,7 +37,7 @@ func sourceNames(s settings.Settings) []string {
 	return names
 }
 
-// theOnly returns the only name, for an empty field. none is the hint if there are no names.
+// theOnly returns the only name, for an empty field. none is the hint without any names.
 func theOnly(field string, names []string, none string) (string, error) {
 	hint := "name one of " + strings.Join(names, ", ")
 	switch len(names) {
@@ -49,8 +49,8 @@ func theOnly(field string, names []string, none string) (string, error) {
 	return "", &webhook.FieldError{Field: field, Problem: "is empty", Hint: hint}
 }
 
-// allSources returns the names of all known sources: those in the settings and, if any write key
-// is accepted, those connected to destinations and those of retained calls.
+// allSources returns the names of all known sources: the configured ones and, if any write key
+// is accepted, the sources of destinations and of retained calls.
 func (u *Service) allSources(s settings.Settings) []string {
 	names := sourceNames(s)
 	if u.config.AnyWriteKey {

@@ -44,8 +44,8 @@ func isWord(r rune) bool {
 
 func isApostrophe(r rune) bool { return r == '\'' || r == '\u2019' || r == '\u02BC' }
 
-// isCapital reports whether a letter has a lower-case form. Some mathematical capitals have
-// none, and would begin a word again in the result.
+// isCapital reports whether a letter has a lower-case form. Some mathematical capitals do
+// not, and would begin a word again in the result.
 func isCapital(r rune) bool { return unicode.ToLower(r) != r }
 
 // beginsWord reports whether the upper-case letter at i begins a word that follows another word

@@ -23,7 +23,7 @@ func New(config Config) *Service {
 	return u
 }
 
-// Start starts the background work, including that of earlier processes.
+// Start starts the background work, including the work of earlier processes.
 func (u *Service) Start() { u.work.start() }
 
 // Drain begins no more work. Call Stop afterwards.

@@ -70,7 +70,7 @@ func replayFailed(t *testing.T, c *engine.Collector) int {
 
 func TestReplayKeepsTheCurrentList(t *testing.T) {
 	for _, kind := range []users.ComputationKind{users.KindAudience, users.KindTrait} {
-		for _, status := range []int{400, 503} { // permanent failure, and temporary failure
+		for _, status := range []int{400, 503} { // permanent and temporary failure
 			t.Run(fmt.Sprint(kind, " ", status), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c, box := run(t, hooks("crm")...)

@@ -39,7 +39,7 @@ const sortsAtOnce = 4
 // who no longer has a value of a computed trait.
 //
 // When StartSync returns nil, the list is stored. Its calls are created in the background, also
-// after a restart, and after those of earlier syncs of this audience or trait. The Sync reports
+// after a restart, and after the calls of earlier syncs of this audience or trait. The Sync reports
 // the progress; WaitSync waits for the end.
 //
 // Because of retries, the calls of one user may be delivered out of order. Receivers must use

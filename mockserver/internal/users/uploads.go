@@ -14,7 +14,7 @@ import (
 // keys of the form prefix.id.upload.number. The name of the upload contains its time and
 // process, so abandoned uploads can be recognized.
 const (
-	segmentPrefix = "segment"       // of lists; the ID is that of the computation
+	segmentPrefix = "segment"       // of lists; the ID identifies the computation
 	chunkPrefix   = "deletionchunk" // of deletion requests; the ID is their key
 	// uploadAge is the age after which an upload without a record is abandoned, unless its
 	// process restarts earlier.

@@ -83,7 +83,7 @@ type Sync struct {
 	StartedAt   time.Time `json:"startedAt,omitzero"`
 	FinishedAt  time.Time `json:"finishedAt,omitzero"`
 	// Timestamp is the timestamp of all its calls, in whole milliseconds. It is later than
-	// that of the previous sync.
+	// the previous timestamp.
 	Timestamp time.Time `json:"timestamp,omitzero"`
 	// Users is the number of users in the list.
 	Users int64 `json:"users"`

@@ -23,7 +23,7 @@ const (
 	workMax   = 30 * time.Second
 )
 
-// Key prefixes of the kinds of work. Work on outcomes has no record.
+// Key prefixes of the kinds of work. Work on outcomes does not need a record.
 const (
 	computationPrefix = "computation"
 	deletionPrefix    = "deletion"
@@ -71,7 +71,7 @@ func (c *claim) end() { c.Instance, c.Until = "", time.Time{} }
 // workers runs a goroutine for each record with work.
 type workers struct {
 	log *slog.Logger
-	// step does a part of the work on a record. It returns errNoWork when none is left.
+	// step does a part of the work on a record. It returns errNoWork at the end.
 	step func(ctx context.Context, key string) error
 	// waiting returns the keys of the records with work.
 	waiting func(ctx context.Context) ([]string, error)

@@ -575,7 +575,7 @@ func TestStatusShowsServersAndDamage(t *testing.T) {
 	for _, want := range []string{
 		"DAMAGED: server b: 3 messages\n",
 		"REPLICA: S on c: JetStream is not running; see the server's log\n",
-		"REPLICA: S on b: it is behind by 7 operations\n",
+		"REPLICA: S on b: 7 operations behind\n",
 		"REPLICA: T on b: no response; the server is down, disconnected or without JetStream\n",
 		"REPLICA: T has fewer replicas than configured\n",
 		"REPLICA: U does not respond: it may have no leader\n",

@@ -740,7 +740,7 @@ func detach(t *testing.T, o Options) {
 	since := r.Since()
 	require.NoError(t, j.Detach(within(t), "d"))
 	time.Sleep(2 * time.Millisecond)                                                                    // Since has millisecond precision
-	_ = l.Finish(within(t), journal.Result{Outcomes: make([]tracking.Outcome, 2), RetryAt: time.Now()}) // must have no effect
+	_ = l.Finish(within(t), journal.Result{Outcomes: make([]tracking.Outcome, 2), RetryAt: time.Now()}) // must do nothing
 	require.NoError(t, j.Detach(within(t), "d"))
 	r = attach(t, j, "d")
 	none(t, r)
@@ -872,7 +872,7 @@ func load(t *testing.T, o Options) {
 	deadline := time.Now().Add(patience)
 	for ledger(t, j, "d").Pending > 0 {
 		require.True(t, time.Now().Before(deadline), "still pending: %+v", ledger(t, j, "d"))
-		time.Sleep(time.Millisecond) // a Ledger has no event
+		time.Sleep(time.Millisecond) // the ledger does not notify
 	}
 	cancel()
 	work.Wait()
