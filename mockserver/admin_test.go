@@ -23,10 +23,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// object is JSON as a test looks at it.
+// object is a JSON object.
 type object = map[string]any
 
-// askAdmin asks the admin API of a server and returns the status and the answer.
+// askAdmin calls the admin API and returns the status and the response.
 func askAdmin(t *testing.T, srv *mockserver.Server, method, path, body string) (int, object) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+"/api/v1"+path, strings.NewReader(body))
@@ -46,14 +46,14 @@ func askAdmin(t *testing.T, srv *mockserver.Server, method, path, body string) (
 	return res.StatusCode, answer
 }
 
-// delivered waits until a destination has delivered n calls in all.
+// delivered waits until a destination has delivered n calls.
 func delivered(t *testing.T, srv *mockserver.Server, destination string, n int) {
 	t.Helper()
 	_, err := srv.Wait(within(t), n, mockserver.DeliveredTo(destination))
 	require.NoError(t, err)
 }
 
-func TestAdminMakesSourcesAndDestinations(t *testing.T) {
+func TestAdminCreatesSourcesAndDestinations(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}}})
 
@@ -136,7 +136,7 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 	})
 }
 
-func TestAdminSaysWhatIsWrong(t *testing.T) {
+func TestAdminErrors(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{
 		Sources:      []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}},
 		Destinations: []tracking.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}},
@@ -348,7 +348,7 @@ func TestAdminPausesAndRemoves(t *testing.T) {
 	assert.Empty(t, list["destinations"])
 }
 
-func TestAdminListsWhatWasRejected(t *testing.T) {
+func TestAdminListsRejections(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}}})
 	post(t, srv.URL+"/v1/track", "site-key-12345", `{"userId":"u"}`)
 	post(t, srv.URL+"/v1/track", "wrong", `{"userId":"u","event":"E"}`)
@@ -396,9 +396,9 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 	assert.Equal(t, "paused", state("hook"))
 }
 
-// TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken: it is no secret there. What is
-// configured keeps its name, and what cannot be a name is cut.
-func TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken(t *testing.T) {
+// With AnyWriteKey a write key is not a secret and becomes the source's name, shortened
+// if necessary. Configured sources keep their names.
+func TestAnyWriteKeyNamesItsSource(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true, Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}})
 	for _, key := range []string{"ios-app", "web-key", "web", strings.Repeat("x", 101), "a\tb"} {
 		post(t, srv.URL+"/v1/batch", key, track("m", 1))
@@ -416,8 +416,8 @@ func TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken(t *testing.T) {
 	assert.Contains(t, page, "ios-app")
 }
 
-// TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown: as after a restart.
-func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
+// After a restart, the outcome of earlier calls is unknown.
+func TestOutcomeBeforeRestartIsUnknown(t *testing.T) {
 	history := history.New(0)
 	history.RecordUnknown(func(*tracking.Call) {})
 	srv := mockserver.RunEngine(t, engine.Config{
@@ -477,7 +477,6 @@ func TestRejectionsCanBeFilteredByAnUnknownType(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status, "%v", response)
 }
 
-// TestHistoryOfRemovedNames lists the history of a source and a destination that were removed.
 func TestHistoryOfRemovedNames(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t)

@@ -39,11 +39,17 @@ func (r *rig) fillStore(rest time.Duration) {
 	}
 }
 
-// files are those of the store that match a pattern, beneath the collector's
-// directory, and are not empty.
-func (r *rig) files(pattern string) (found []string) {
+// files returns the files of the collector's directory that match a pattern and are not
+// empty.
+func (r *rig) files(pattern string) []string {
 	r.Helper()
-	all, err := filepath.Glob(filepath.Join(r.data(), pattern))
+	return regularFiles(r, filepath.Join(r.data(), pattern))
+}
+
+// regularFiles returns the regular files that match a pattern and are not empty.
+func regularFiles(r *rig, pattern string) (found []string) {
+	r.Helper()
+	all, err := filepath.Glob(pattern)
 	require.NoError(r, err)
 	for _, path := range all {
 		info, err := os.Stat(path)

@@ -253,9 +253,7 @@ func (r *rig) ask(method, path string, body, answer any) error {
 // verify has the collector prove its account.
 func (r *rig) verify() {
 	r.Helper()
-	cmd := exec.Command(r.binary, "verify", "--url", "http://"+r.address)
-	cmd.Env = append(os.Environ(), "COLLECTOR_TOKEN="+adminToken)
-	out, err := cmd.CombinedOutput()
+	out, err := r.verifyAt(r.address)
 	assert.NoError(r, err, "collector verify: %s", out)
 	if err == nil {
 		all, err := r.ledgers()
@@ -264,6 +262,14 @@ func (r *rig) verify() {
 			assert.True(r, min(l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost) >= 0, "verify holds over a negative: %+v", l)
 		}
 	}
+}
+
+// verifyAt returns the output of collector verify at an address.
+func (r *rig) verifyAt(address string) (string, error) {
+	cmd := exec.Command(r.binary, "verify", "--url", "http://"+address)
+	cmd.Env = append(os.Environ(), "COLLECTOR_TOKEN="+adminToken)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // settle waits until no more than some calls are pending.

@@ -30,32 +30,34 @@ type scenario struct {
 }
 
 var scenarios = []scenario{
-	{name: "kill", what: "killed (`kill -9`) three times a round", attack: kills},
-	{name: "power-cut", what: "power cut twice a round", attack: powerCuts},
-	{name: "failed-writes", what: "1 to 3 writes fail (EIO), then the disk is well, then a power cut", attack: failed(disk.Write, false)},
-	{name: "failed-writes-stop", what: "1 to 3 writes fail, then the disk is well, then an orderly stop and a cold cache", attack: failed(disk.Write, true)},
+	{name: "kill", what: "`kill -9`, three times per round", attack: kills},
+	{name: "power-cut", what: "power cut, twice per round", attack: powerCuts},
+	{name: "failed-writes", what: "1 to 3 writes fail (EIO), the disk recovers, then a power cut", attack: failed(disk.Write, false)},
+	{name: "failed-writes-stop", what: "1 to 3 writes fail, the disk recovers, then a normal stop and a cold cache", attack: failed(disk.Write, true)},
 	{name: "failed-flushes", what: "1 to 3 flushes fail, then a power cut", attack: failed(disk.Sync, false)},
-	{name: "failed-flushes-stop", what: "1 to 3 flushes fail, then an orderly stop and a cold cache", attack: failed(disk.Sync, true)},
+	{name: "failed-flushes-stop", what: "1 to 3 flushes fail, then a normal stop and a cold cache", attack: failed(disk.Sync, true)},
 	{name: "full-disk", what: "the disk is full for 3 to 6 s", attack: fullDisk},
 	{name: "read-only-disk", what: "the file system is read-only for 3 to 6 s, then mounted again", attack: readOnlyDisk},
-	{name: "torn-record", what: "killed, with bytes of no record at the end of a file", attack: torn},
+	{name: "torn-record", what: "`kill -9`, with garbage at the end of a file", attack: torn},
 	{name: "bit-flip", what: "one bit of one file changed, then `--accept-loss`", attack: bitFlip},
 	{name: "bit-flip-first-block", what: "one bit of the record that attaches a destination changed, then `--accept-loss`", attack: firstBlock},
-	{name: "vanished-file", what: "a file of calls, settings or state emptied or deleted", attack: vanished},
-	{name: "old-damage-sync-1s", what: "`sync: 1s`: a bit changed of what was stored seconds before", attack: oldDamage},
+	{name: "vanished-file", what: "a file of calls, settings or state truncated to zero or deleted", attack: vanished},
+	{name: "old-damage-sync-1s", what: "`sync: 1s`: one bit changed in data stored seconds before", attack: oldDamage},
 	{name: "power-cut-sync-1s", what: "`sync: 1s`: power cut", attack: lazyPowerCut},
-	{name: "killed-replays", what: "killed three times while failed calls are replayed", attack: replays},
-	{name: "retry-after", full: true, what: "killed, or the power cut, three times while the receiver has its destination paused by `Retry-After`", attack: pauses},
-	{name: "ordered-outage", what: "`order: user`: the receiver down, the collector killed, then 15 % of requests fail", attack: orderedOutage},
-	{name: "queue-limit", what: "`limits.queue` reached, killed three times", attack: queueLimit},
-	{name: "clock-back", full: true, what: "clock stepped back by an hour, a day or two years while calls wait for a retry", attack: clockBack},
-	{name: "cluster-leader-killed", full: true, what: "cluster, `sync_interval: always`: the leader of the calls killed twice", attack: leaderKilled},
-	{name: "cluster-power-cut", full: true, what: "cluster, `sync_interval: always`: power cut of one server, then of all at once", attack: clusterPowerCuts},
-	{name: "cluster-node-cut-off", full: true, what: "cluster: a server cut off for 2 to 6 s, wholly or one way", attack: nodeCutOff},
+	{name: "killed-replays", what: "`kill -9` three times while failed calls are replayed", attack: replays},
+	{name: "retry-after", full: true, what: "`kill -9` or power cut, three times during a pause requested with `Retry-After`", attack: pauses},
+	{name: "ordered-outage", what: "`order: user`: receiver down, collector killed, then 15 % of requests fail", attack: orderedOutage},
+	{name: "queue-limit", what: "`limits.queue` reached, `kill -9` three times", attack: queueLimit},
+	{name: "clock-back", full: true, what: "clock steps back by an hour, a day or two years while calls wait for a retry", attack: clockBack},
+	{name: "cluster-leader-killed", full: true, what: "cluster, `sync_interval: always`: leader of CALLS killed twice", attack: leaderKilled},
+	{name: "cluster-power-cut", full: true, what: "cluster, `sync_interval: always`: power cut of one server, then of all", attack: clusterPowerCuts},
+	{name: "cluster-bit-flip", full: true, what: "cluster, `sync_interval: always`: one bit changed on one server, the others paused in turn, power cut of all", attack: minorityDamaged(false)},
+	{name: "cluster-truncated", full: true, what: "cluster, `sync_interval: always`: file truncated on one server, the others paused in turn, power cut of all", attack: minorityDamaged(true)},
+	{name: "cluster-node-cut-off", full: true, what: "cluster: a server cut off for 2 to 6 s, in one or both directions", attack: nodeCutOff},
 	{name: "cluster-collector-cut-off", full: true, what: "cluster: a collector cut off from the servers", attack: collectorCutOff},
-	{name: "cluster-ordered-outage", full: true, what: "cluster, `order: user`: the receiver down, the delivering collector cut off or killed, then 15 % of requests fail", attack: clusterOrderedOutage},
-	{name: "cluster-started-together", full: true, what: "a new cluster: three collectors started at once", attack: startedTogether},
-	{name: "cluster-lazy-refused", full: true, what: "cluster, one server not `sync_interval: always`: refused, then `--accept-lazy-sync`", attack: lazyRefused},
+	{name: "cluster-ordered-outage", full: true, what: "cluster, `order: user`: receiver down, delivering collector cut off or killed, then 15 % of requests fail", attack: clusterOrderedOutage},
+	{name: "cluster-started-together", full: true, what: "new cluster: three collectors started simultaneously", attack: startedTogether},
+	{name: "cluster-lazy-refused", full: true, what: "cluster, one server without `sync_interval: always`: refused, then `--accept-lazy-sync`", attack: lazyRefused},
 }
 
 // TestScenarios attacks a collector in every way. NEMESIS_ROUNDS is how often in
@@ -164,7 +166,7 @@ func (r *reports) add(name string, failed bool, result result, took time.Duratio
 
 func (r *reports) String() string {
 	var b strings.Builder
-	fmt.Fprintln(&b, "| scenario | rounds | did not hold | calls answered 200 | lost | named as lost | deliveries | repeated | seconds a round |")
+	fmt.Fprintln(&b, "| scenario | rounds | failed rounds | calls answered with 200 | lost | reported as lost | deliveries | repeated | seconds per round |")
 	fmt.Fprintln(&b, "|---|--:|--:|--:|--:|--:|--:|--:|--:|")
 	slices.SortFunc(r.rows, func(a, b *row) int { return a.place - b.place })
 	for _, row := range r.rows {

@@ -33,7 +33,7 @@ func (a *admin) getHealth(r *http.Request) (any, error) {
 		Version   string         `json:"version"`
 		Journal   journal.Health `json:"journal"`
 		Forgotten int64          `json:"forgotten"`
-	}{"ready", "", a.version, health, a.c.History().Forgotten()}
+	}{"ready", "", a.version, health, a.c.History().Expired()}
 	if err != nil {
 		view.Status, view.Message = "unavailable", err.Error()
 	}
@@ -140,7 +140,7 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 		Calls     []callView `json:"calls"`
 		Next      int64      `json:"next,omitempty"` // the parameter before of the next page
 		Forgotten int64      `json:"forgotten"`
-	}{Calls: []callView{}, Forgotten: a.c.History().Forgotten()}
+	}{Calls: []callView{}, Forgotten: a.c.History().Expired()}
 	for i := range page {
 		view := viewCall(&page[i])
 		if bodies {

@@ -21,14 +21,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata")
 
-// node is a process of JavaScript that runs testdata/stringify.js.
+// node is a Node.js process that runs testdata/stringify.js.
 type node struct {
 	in  io.Writer
 	out *bufio.Reader
 }
 
-// startNode skips the test where node is not installed: there is the corpus in testdata.
-// With REQUIRE_NODE=1, as in CI, it fails.
+// startNode skips the test if Node.js is not installed; the corpus in testdata is tested
+// anyway. With REQUIRE_NODE=1, as in CI, it fails.
 func startNode(tb testing.TB) *node {
 	tb.Helper()
 	path, err := exec.LookPath("node")
@@ -51,10 +51,10 @@ func startNode(tb testing.TB) *node {
 	return &node{in: in, out: bufio.NewReader(out)}
 }
 
-// stringify returns what JavaScript makes of documents: nil for one that is no JSON.
+// stringify returns JavaScript's output for documents; nil for invalid JSON.
 func (n *node) stringify(tb testing.TB, docs ...[]byte) []*string {
 	tb.Helper()
-	go func() { // node answers before it has read all; an error shows as an answer that is missing
+	go func() { // node responds before it has read everything; an error causes a missing response
 		in := bufio.NewWriter(n.in)
 		for _, doc := range docs {
 			_, _ = in.Write(binary.BigEndian.AppendUint32(nil, uint32(len(doc))))
@@ -75,8 +75,7 @@ func (n *node) stringify(tb testing.TB, docs ...[]byte) []*string {
 	return answers
 }
 
-// checkForm compares what Append makes of a document with what JavaScript does, which
-// is nil for one that is no JSON.
+// checkForm compares the output of Append with JavaScript's; want is nil for invalid JSON.
 func checkForm(t *testing.T, doc []byte, want *string) {
 	t.Helper()
 	got, err := canonical.Append([]byte("before"), doc)
@@ -101,9 +100,9 @@ func checkForm(t *testing.T, doc []byte, want *string) {
 	}
 }
 
-// TestAppendLikeJavaScript compares generated documents. Under the race detector, and
-// with -short, there are 20,000.
-func TestAppendLikeJavaScript(t *testing.T) {
+// TestAppendMatchesJavaScript compares generated documents: 20,000 under the race detector or
+// with -short.
+func TestAppendMatchesJavaScript(t *testing.T) {
 	rounds := 100
 	if testing.Short() || raceEnabled {
 		rounds = 20
@@ -130,7 +129,7 @@ func FuzzAppend(f *testing.F) {
 	}
 	node := startNode(f)
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		if bytes.Count(doc, []byte("["))+bytes.Count(doc, []byte("{")) <= canonical.MaxDepth { // JavaScript has another limit
+		if bytes.Count(doc, []byte("["))+bytes.Count(doc, []byte("{")) <= canonical.MaxDepth { // JavaScript has a different limit
 			checkForm(t, doc, node.stringify(t, doc)[0])
 		}
 	})
@@ -140,8 +139,8 @@ func FuzzAppend(f *testing.F) {
 type corpusCase struct {
 	About string  `json:"about,omitempty"`
 	In    string  `json:"in,omitempty"`
-	Hex   string  `json:"hex,omitempty"` // in place of In where that is not UTF-8
-	Out   *string `json:"out"`           // null: the document is refused
+	Hex   string  `json:"hex,omitempty"` // instead of In for invalid UTF-8
+	Out   *string `json:"out"`           // null for invalid documents
 }
 
 func (c *corpusCase) document(t *testing.T) []byte {
@@ -155,8 +154,8 @@ func (c *corpusCase) document(t *testing.T) []byte {
 	return doc
 }
 
-// TestCorpus compares documents with what JavaScript is known to make of them. With
-// -update it asks node, and writes the corpus anew.
+// TestCorpus compares documents with recorded output of JavaScript. With -update it runs
+// Node.js and rewrites the corpus.
 func TestCorpus(t *testing.T) {
 	for _, name := range []string{"cases.jsonl", "generated.jsonl"} {
 		t.Run(name, func(t *testing.T) {
@@ -224,7 +223,7 @@ func generateCorpus() (cases []corpusCase) {
 	return cases
 }
 
-func TestDepthIsBounded(t *testing.T) {
+func TestDepthLimit(t *testing.T) {
 	nest := func(n int) []byte {
 		return []byte(strings.Repeat(`{"a":[`, n/2) + strings.Repeat(`]}`, n/2))
 	}
@@ -239,7 +238,7 @@ func TestDepthIsBounded(t *testing.T) {
 	}
 }
 
-func TestErrorsTellWhere(t *testing.T) {
+func TestErrorsContainOffset(t *testing.T) {
 	for doc, want := range map[string]string{
 		``:                   "ends too early, at byte 0",
 		` `:                  "ends too early, at byte 1",
@@ -276,8 +275,7 @@ func TestErrorsTellWhere(t *testing.T) {
 	}
 }
 
-// TestBuffersAreNotShared checks that the buffers of one document never end up in
-// that of another, also when it fails halfway.
+// TestBuffersAreNotShared checks that documents do not share buffers, even after errors.
 func TestBuffersAreNotShared(t *testing.T) {
 	mine := make([]byte, 0, 1024)
 	if _, err := canonical.Append(mine, []byte(`{"b":"mine", "1":`)); err == nil {
@@ -296,7 +294,7 @@ func TestBuffersAreNotShared(t *testing.T) {
 	}
 }
 
-func TestCanonicalTextIsCopiedWithoutAllocating(t *testing.T) {
+func TestCanonicalInputDoesNotAllocate(t *testing.T) {
 	form, err := canonical.Append(nil, benchmarkCall)
 	if err != nil {
 		t.Fatal(err)

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -30,7 +30,7 @@ func digestOfURLs(d *tracking.Destination) string {
 	for i, w := range d.Webhooks {
 		urls[i] = w.URL
 	}
-	return digest.Of(urls...)
+	return text.Digest(urls...)
 }
 
 // onGone stops a destination in the background. If that fails, the next call with a 410

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-func TestWhatIsStored(t *testing.T) {
+func TestStoredCalls(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 123456789, time.UTC)
 	const received = `"receivedAt":"2026-01-31T12:00:00.123Z"`
 	for name, test := range map[string]struct{ path, body, want string }{
@@ -90,7 +90,7 @@ func TestWhatIsStored(t *testing.T) {
 	}
 }
 
-func TestACallWithoutAnIDGetsOne(t *testing.T) {
+func TestMissingMessageIDIsGenerated(t *testing.T) {
 	in := newIngest(nil)
 	const call = `{"type":"page","userId":"u"}`
 	in.post("/v1/batch", `{"batch":[`+call+`,`+call+`,{"type":"page","userId":"u","messageId":""},{"type":"page","userId":"u","messageId":null}]}`)
@@ -106,7 +106,7 @@ func TestACallWithoutAnIDGetsOne(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	call := func(size int) string { // a call of that many bytes
+	call := func(size int) string { // a call of this size in bytes
 		const head, tail = `{"type":"page","userId":"u","properties":{"x":"`, `"}}`
 		return head + strings.Repeat("x", size-len(head)-len(tail)) + tail
 	}
@@ -116,7 +116,7 @@ func TestLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		path, body string
 		status     int
-		code       tracking.Code // of the request
+		code       tracking.Code // for the whole request
 		stored     int
 		rejected   []tracking.Code
 	}{
@@ -159,7 +159,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestEveryReasonCode(t *testing.T) {
+func TestRejectionCodes(t *testing.T) {
 	for _, test := range []struct {
 		call  string
 		code  tracking.Code
@@ -174,7 +174,7 @@ func TestEveryReasonCode(t *testing.T) {
 		{`{"type":"group","userId":"u"}`, tracking.CodeNoGroup, "groupId"},
 		{`{"type":"alias","userId":"u"}`, tracking.CodeNoPrevious, "previousId"},
 		{`{"type":"alias","previousId":"p"}`, tracking.CodeNoUser, "userId"},
-		{`{"type":"alias","previousId":"p","anonymousId":"a"}`, tracking.CodeNoUser, "userId"}, // a webhook's body has no place for it
+		{`{"type":"alias","previousId":"p","anonymousId":"a"}`, tracking.CodeNoUser, "userId"}, // not a field of the webhook payload
 		{`{"userId":"u"}`, tracking.CodeUnknownType, "type"},
 		{`{"type":"Track","userId":"u","event":"E"}`, tracking.CodeUnknownType, "type"},
 		{`{"type":"delete","userId":"u"}`, tracking.CodeUnknownType, "type"},
@@ -209,14 +209,14 @@ func TestEveryReasonCode(t *testing.T) {
 	}
 }
 
-func TestALibraryThatSendsNumbersAsIDs(t *testing.T) {
+func TestNumericIDs(t *testing.T) {
 	in := newIngest(nil)
 	in.post("/v1/batch", `{"batch":[{"type":"group","userId":42,"groupId":7.5,"messageId":123}]}`)
 	call := in.Stored()[0]
 	assert.Equal(t, []string{"42", "7.5", "123"}, []string{call.UserID, call.GroupID, call.ID})
 }
 
-func TestRequestsOfTheWrongShape(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	for body, code := range map[string]tracking.Code{
 		``: tracking.CodeInvalidJSON, `{`: tracking.CodeInvalidJSON, `{"batch":[}`: tracking.CodeInvalidJSON, `{"batch":[]} x`: tracking.CodeInvalidJSON,
 		`[]`: tracking.CodeInvalidBatch, `"x"`: tracking.CodeInvalidBatch, `{}`: tracking.CodeInvalidBatch, `{"batch":{}}`: tracking.CodeInvalidBatch, `{"batch":null}`: tracking.CodeInvalidBatch,

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 )
 
-func TestClocksAreCorrected(t *testing.T) {
+func TestClockCorrection(t *testing.T) {
 	at := func(text string) time.Time {
 		if text == "" {
 			return time.Time{}

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-func TestEveryPathThatTakesCalls(t *testing.T) {
+func TestCallPaths(t *testing.T) {
 	const track = `{"type":"track","userId":"u","event":"E"}`
 	batch := `{"batch":[` + track + `],"writeKey":"key"}`
 	paths := map[string]string{ // path: type of the call, "" for a batch
@@ -48,7 +48,7 @@ func TestEveryPathThatTakesCalls(t *testing.T) {
 	}
 }
 
-func TestOtherPathsAndMethods(t *testing.T) {
+func TestUnknownPathsAndMethods(t *testing.T) {
 	in := newIngest(nil)
 	for _, path := range []string{"/", "/v1", "/v1/batches", "/v2/batch", "/batch", "/import", "/track", "/v1/x", "/v1/pixel", "/v1/pixel/", "/v1/pixel/nothing",
 		"/v1/projects", "/v1/projects/settings", "/v1/projects//settings", "/v1/projects/a/b/settings", "/v1/delete", "/v1/health"} {
@@ -57,7 +57,7 @@ func TestOtherPathsAndMethods(t *testing.T) {
 		assert.Equal(t, "not_found", answer(t, res)["code"], path)
 		assert.Equal(t, false, answer(t, res)["success"], path)
 	}
-	assert.Equal(t, `there is no "/" here; batches go to /v1/batch`, answer(t, in.post("/", `{}`))["message"])
+	assert.Equal(t, `there is no endpoint "/"; send batches to /v1/batch`, answer(t, in.post("/", `{}`))["message"])
 	for _, path := range []string{"/v1/batch", "/v1/t", "/v1/m"} {
 		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 			res := in.ask(method, path, nil)
@@ -73,7 +73,7 @@ func TestOtherPathsAndMethods(t *testing.T) {
 	assert.Empty(t, in.Stored())
 }
 
-func TestBrowsersOfEverySiteMaySend(t *testing.T) {
+func TestCORS(t *testing.T) {
 	in := newIngest(nil)
 	const origin = "https://shop.example"
 	res := in.ask(http.MethodOptions, "/v1/t", nil, "Origin: "+origin,
@@ -96,12 +96,12 @@ func TestBrowsersOfEverySiteMaySend(t *testing.T) {
 	assert.Empty(t, in.post("/v1/t", call).Header().Get("Access-Control-Allow-Origin"), "no Origin, no CORS")
 }
 
-func TestBodiesAreReadWhateverTheirHeadersSay(t *testing.T) {
+func TestBodyEncodings(t *testing.T) {
 	const body = `{"batch":[{"type":"track","userId":"u","event":"E"}],"writeKey":"k"}`
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	_, _ = z.Write([]byte(body[:20]))
-	require.NoError(t, z.Close()) // a second member follows, as gzip allows
+	require.NoError(t, z.Close()) // another gzip member follows
 	z.Reset(&packed)
 	_, _ = z.Write([]byte(body[20:]))
 	require.NoError(t, z.Close())
@@ -140,7 +140,7 @@ func TestBodiesAreReadWhateverTheirHeadersSay(t *testing.T) {
 	}
 }
 
-func TestClientMetricsAreCountedAndNotRouted(t *testing.T) {
+func TestClientMetrics(t *testing.T) {
 	in := newIngest(nil)
 	for range 2 {
 		res := in.post("/v1/m", `{"series":[
@@ -162,7 +162,7 @@ func TestClientMetricsAreCountedAndNotRouted(t *testing.T) {
 	assert.EqualValues(t, 900-128, in.Metrics.Clone()["other"], "names of more than 128 bytes")
 }
 
-func TestPixelsAlwaysAnswerWithAnImage(t *testing.T) {
+func TestPixelAlwaysReturnsImage(t *testing.T) {
 	in := newIngest(nil, tracking.Source{Name: "mail", WriteKey: "key"})
 	const call = `{"writeKey":"key","userId":"u1","event":"Email Opened?>","properties":{"subject":"The Electric Daily","n":1}}`
 	std, web := base64.StdEncoding.EncodeToString([]byte(call)), base64.RawURLEncoding.EncodeToString([]byte(call))

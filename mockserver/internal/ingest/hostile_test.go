@@ -20,7 +20,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 )
 
-// bomb reads as gzip that unpacks to size bytes of blanks, in members of 10 MB.
+// bomb returns gzip data that decompresses to size blanks, in members of 10 MB.
 func bomb(tb testing.TB, size int64) io.Reader {
 	var member bytes.Buffer
 	z := gzip.NewWriter(&member)
@@ -34,7 +34,7 @@ func bomb(tb testing.TB, size int64) io.Reader {
 	return io.MultiReader(members...)
 }
 
-func TestAGzipBombCostsLittle(t *testing.T) {
+func TestGzipBomb(t *testing.T) {
 	in := newIngest(nil)
 	for _, path := range []string{"/v1/batch", "/v1/t", "/v1/m"} {
 		var res *httptest.ResponseRecorder
@@ -46,7 +46,7 @@ func TestAGzipBombCostsLittle(t *testing.T) {
 	}
 }
 
-// allocated returns how many bytes f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -55,7 +55,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// hostileBodies are bodies that no library sends.
+// hostileBodies returns bodies that no library sends.
 func hostileBodies() map[string]string {
 	const call = `{"type":"track","userId":"u","event":"E"}`
 	in := func(call string) string { return `{"batch":[` + call + `],"writeKey":"key"}` }
@@ -87,7 +87,7 @@ func hostileBodies() map[string]string {
 		"__proto__":     in(`{"type":"track","userId":"u","event":"E","__proto__":{"a":1},"constructor":{"prototype":1}}`),
 		"one id in all": in(strings.Repeat(`{"type":"track","userId":"u","event":"E","messageId":"m"},`, 2_000) + call),
 	}
-	for i := range len(call) { // every way in which a call can break off
+	for i := range len(call) { // every truncation of a call
 		bodies[fmt.Sprintf("breaks off at %d", i)] = `{"batch":[` + call[:i]
 	}
 	return bodies
@@ -101,7 +101,7 @@ func manyKeys(n int) string {
 	return strings.Join(keys, ",")
 }
 
-func TestHostileInputsNeverBreakIt(t *testing.T) {
+func TestHostileInputs(t *testing.T) {
 	bodies := hostileBodies()
 	require.GreaterOrEqual(t, len(bodies), 64)
 	for _, strict := range []bool{false, true} {
@@ -121,7 +121,7 @@ func TestHostileInputsNeverBreakIt(t *testing.T) {
 	}
 }
 
-// checkStored checks that what was stored is JSON, and is read back as it was stored.
+// checkStored checks that stored calls are valid JSON, and parse to the same call.
 func checkStored(t *testing.T, in *testIngest) {
 	t.Helper()
 	for _, call := range in.Stored() {
@@ -132,8 +132,7 @@ func checkStored(t *testing.T, in *testIngest) {
 	}
 }
 
-// FuzzIngest looks for bodies that break the collector, or that it stores as
-// something that is not what came.
+// FuzzIngest searches for bodies that break the handler, or are stored incorrectly.
 func FuzzIngest(f *testing.F) {
 	for _, body := range hostileBodies() {
 		if len(body) < 1_000 {
@@ -155,7 +154,7 @@ func FuzzIngest(f *testing.F) {
 	})
 }
 
-func TestAWriteKeyForEachCallCostsLittle(t *testing.T) {
+func TestManyWriteKeysInOneBatch(t *testing.T) {
 	in := newIngest(nil)
 	var calls []string
 	for i := range 2_500 {

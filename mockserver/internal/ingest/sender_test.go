@@ -15,7 +15,7 @@ import (
 
 const webKey = "kYq3Zr81TtwWebSecret"
 
-// post sends a body to a batch endpoint with a write key, and returns the answer.
+// post sends a body with a write key.
 func post(in *testIngest, key, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/v1/batch", strings.NewReader(body))
 	r.RemoteAddr = "203.0.113.7:4711"
@@ -28,7 +28,7 @@ func post(in *testIngest, key, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestRejectedCallsHaveTheirSender(t *testing.T) {
+func TestRejectionsContainSender(t *testing.T) {
 	const batch = `{"context":{"library":{"name":"analytics-node","version":"2.1.0"}},"batch":[{"type":"track","userId":"u"},
 		{"type":"track","userId":"u","context":{"library":{"name":"own"}}},{"type":"page","userId":"u"}]}`
 	for _, strict := range []bool{false, true} {
@@ -41,7 +41,7 @@ func TestRejectedCallsHaveTheirSender(t *testing.T) {
 	}
 }
 
-func TestRefusedRequestsHaveTheirSenderAndBody(t *testing.T) {
+func TestRefusalsContainSenderAndBody(t *testing.T) {
 	in := newIngest(nil, tracking.Source{Name: "web", WriteKey: webKey})
 	body := `{"batch":[{"type":"track","userId":"u","context":{"library":{"name":"analytics-go","version":"9"}}}], oops`
 	assert.Equal(t, http.StatusBadRequest, post(in, webKey, body).Code)
@@ -53,7 +53,7 @@ func TestRefusedRequestsHaveTheirSenderAndBody(t *testing.T) {
 	assert.Equal(t, body, string(in.refusals[0].Body))
 }
 
-func TestRefusedBodiesHaveNoWriteKeys(t *testing.T) {
+func TestRefusedBodiesAreRedacted(t *testing.T) {
 	const stars = "********************"
 	for _, c := range []struct{ name, key, body, want string }{
 		{"member of a batch", "", `{"writeKey":"` + webKey + `","batch":[}`, `{"writeKey":"` + stars + `","batch":[}`},
@@ -74,7 +74,7 @@ func TestRefusedBodiesHaveNoWriteKeys(t *testing.T) {
 	}
 }
 
-func TestRefusedBodiesAreCutAndTheKeyAtTheCutIsHidden(t *testing.T) {
+func TestTruncatedWriteKeyIsRedacted(t *testing.T) {
 	for before := 4096 - len(webKey) - 2; before <= 4096; before++ {
 		in := newIngest(nil, tracking.Source{Name: "web", WriteKey: webKey})
 		post(in, webKey, strings.Repeat("x", before)+webKey+strings.Repeat("y", 100_000))
@@ -87,8 +87,7 @@ func TestRefusedBodiesAreCutAndTheKeyAtTheCutIsHidden(t *testing.T) {
 	}
 }
 
-// TestRequestsToAWrongPlaceKeepTheBeginningOfTheirBody, as those with a wrong body do.
-func TestRequestsToAWrongPlaceKeepTheBeginningOfTheirBody(t *testing.T) {
+func TestRefusalForUnknownPathContainsBody(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -106,7 +105,7 @@ func TestRequestsToAWrongPlaceKeepTheBeginningOfTheirBody(t *testing.T) {
 	}
 }
 
-func TestUserAgentIsCut(t *testing.T) {
+func TestUserAgentIsTruncated(t *testing.T) {
 	in := newIngest(nil)
 	r := httptest.NewRequest(http.MethodPost, "/v1/batch", strings.NewReader("oops"))
 	r.Header.Set("User-Agent", strings.Repeat("a", 1000)+"\xff")

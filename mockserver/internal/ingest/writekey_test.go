@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-func TestEveryFormOfWriteKey(t *testing.T) {
+func TestWriteKeyFormats(t *testing.T) {
 	encode := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 	sources := []tracking.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}, {Name: "odd", WriteKey: "ké/y?"}}
 	const call = `"type":"track","userId":"u","event":"E"`
@@ -69,9 +69,8 @@ func TestEveryFormOfWriteKey(t *testing.T) {
 	}
 }
 
-// TestWriteKeysAreNotKept: what is remembered for people to look at does not give
-// them away.
-func TestWriteKeysAreNotKept(t *testing.T) {
+// TestWriteKeysAreRedacted checks everything that is retained for display.
+func TestWriteKeysAreRedacted(t *testing.T) {
 	const key = "a-key-that-is-secret"
 	in := newIngest(nil, tracking.Source{Name: "web", WriteKey: "web-key"})
 	for _, path := range []string{"/v1/projects/" + key + "/settings", "/projects/" + key, "/v1/projects/" + key + "/other/" + strings.Repeat("x", 1000)} {
@@ -98,9 +97,9 @@ func TestWriteKeysAreNotKept(t *testing.T) {
 	assert.NotContains(t, rejections[0].Message, key)
 }
 
-// TestNoPathShowsAWriteKey: a library asks for its files and its settings by its key,
-// and people put keys in all places.
-func TestNoPathShowsAWriteKey(t *testing.T) {
+// TestWriteKeysInPathsAreRedacted: libraries put the key in the paths of files and settings,
+// and people put it anywhere.
+func TestWriteKeysInPathsAreRedacted(t *testing.T) {
 	in := newIngest(nil, tracking.Source{Name: "web", WriteKey: "web-key"})
 	const unknown = "hFx3kQ9mZw7LrT2vYb8N"
 	for _, key := range []string{"web-key", unknown} {
@@ -121,7 +120,7 @@ func TestNoPathShowsAWriteKey(t *testing.T) {
 	assert.Contains(t, in.ask(http.MethodGet, "/wp-admin/setup-config.php", nil).Body.String(), "/wp-admin/setup-config.php", "what is no key is shown")
 }
 
-func TestARefusalKeepsLittleOfItsPath(t *testing.T) {
+func TestLongPathIsTruncated(t *testing.T) {
 	in := newIngest(nil)
 	long := strings.Repeat("ä", 20_000)
 	for _, path := range []string{"/" + long, "/v1/pixel/" + long} {

@@ -25,7 +25,7 @@ func refused(a *tracking.Attempt) {
 	a.Status, a.Verdict, a.Reason, a.Error = 400, webhook.Permanent, webhook.ReasonStatus, "answered 400 (Bad Request)"
 }
 
-func TestAttemptsLeaveTheHourAndThenTheDay(t *testing.T) {
+func TestAttemptsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := measure.New()
 		began := time.Now()
@@ -54,12 +54,12 @@ func TestAttemptsLeaveTheHourAndThenTheDay(t *testing.T) {
 	})
 }
 
-func TestPercentilesAreOffByATenthAtMost(t *testing.T) {
+func TestPercentilesAreWithinTenPercent(t *testing.T) {
 	d := measure.New()
 	for ms := 1; ms <= 1000; ms++ {
 		d.Observe(attempt("crm", time.Duration(ms)*time.Millisecond, nil))
 	}
-	m := d.Of("crm").Day // the attempts may lie in two minutes
+	m := d.Of("crm").Day // the attempts may be in two minutes
 	for _, c := range []struct {
 		name      string
 		got, want time.Duration
@@ -70,7 +70,7 @@ func TestPercentilesAreOffByATenthAtMost(t *testing.T) {
 	}
 }
 
-func TestDurationsBeyondAllClassesAreCounted(t *testing.T) {
+func TestVeryLongDurationsAreCounted(t *testing.T) {
 	d := measure.New()
 	d.Observe(attempt("fast", 0, nil))
 	d.Observe(attempt("slow", time.Hour, func(a *tracking.Attempt) { a.Time = time.Now() }))
@@ -83,7 +83,7 @@ func TestDurationsBeyondAllClassesAreCounted(t *testing.T) {
 	}
 }
 
-func TestAttemptsThatReachNoReceiverLeaveNoDuration(t *testing.T) {
+func TestUnsentAttemptsHaveNoDuration(t *testing.T) {
 	d := measure.New()
 	d.Observe(attempt("crm", 3*time.Second, func(a *tracking.Attempt) {
 		a.Status, a.Verdict, a.Reason, a.NotConnected = 0, webhook.Temporary, webhook.ReasonDNS, true
@@ -96,16 +96,16 @@ func TestAttemptsThatReachNoReceiverLeaveNoDuration(t *testing.T) {
 	}
 }
 
-func TestForgottenDestinationBeginsAnew(t *testing.T) {
+func TestDeletedDestinationStartsAtZero(t *testing.T) {
 	d := measure.New()
 	d.Observe(attempt("crm", time.Millisecond, refused))
-	d.Forget("crm")
+	d.Delete("crm")
 	if m := d.Of("crm"); m.Day.Attempts != 0 || m.LastFailure != nil {
 		t.Errorf("a forgotten destination has %+v", m)
 	}
 }
 
-func TestManyBusyDestinationsTakeBoundedMemory(t *testing.T) {
+func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := heap()
 		d := measure.New()

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-func TestValidateReportsEachProblem(t *testing.T) {
+func TestValidateReportsAllProblems(t *testing.T) {
 	err := Settings{
 		Sources: []tracking.Source{{Name: "a", WriteKey: "k"}, {Name: "a", WriteKey: "k", CallsPerSecond: -1}, {}},
 		Destinations: []tracking.Destination{
@@ -19,19 +19,19 @@ func TestValidateReportsEachProblem(t *testing.T) {
 			{Settings: webhook.Settings{AliasFields: "snake"}},
 		},
 	}.Validate()
-	assert.EqualError(t, err, `sources[1].name: is "a" again: give each source a name of its own
-sources[1].writeKey: is that of source "a" too: give each source a write key of its own
+	assert.EqualError(t, err, `sources[1].name: duplicates "a": give each source a unique name
+sources[1].writeKey: duplicates the write key of source "a": give each source its own write key
 sources[1].callsPerSecond: is -1: use a number above 0, or leave it out
 sources[2].name: is empty: give the source a name
 sources[2].writeKey: is empty: give source "" a write key
-destinations[1].name: is "d" again: give each destination a name of its own
+destinations[1].name: duplicates "d": give each destination a unique name
 destinations[1].webhooks[0].url: has no protocol: start it with https:// or http://
 destinations[2].name: is empty: give the destination a name
 destinations[2].webhooks: is empty: give at least one URL
 destinations[2].aliasFields: is "snake": use "spaced" or "camelCase"`)
 }
 
-func TestOrdersAreChecked(t *testing.T) {
+func TestValidateOrder(t *testing.T) {
 	for name, test := range map[string]struct {
 		ordering tracking.Ordering
 		want     string

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A computationRecord is the stored record of a computation, under computationKey.
@@ -140,7 +140,7 @@ func (r computationRecord) latest() storedList {
 
 // messageID returns the messageId of a sync's call for a user.
 func (r computationRecord) messageID(sync, user string) string {
-	return fmt.Sprintf("%s-%s-%s", r.Kind, sync, digest.Of(r.Secret, sync, user))
+	return fmt.Sprintf("%s-%s-%s", r.Kind, sync, text.Digest(r.Secret, sync, user))
 }
 
 // hasErased reports whether a sync that removes the users of a deletion request is queued or

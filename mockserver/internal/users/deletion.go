@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -56,8 +55,8 @@ func (u *Service) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion,
 		Deletion: Deletion{
 			ID: r.ID, RequestedAt: time.Now().UTC().Truncate(time.Millisecond), Source: r.Source, Users: len(users), Targets: targets,
 		},
-		claim:       claim{Secret: strings.ToLower(rand.Text()[:digest.Len])},
-		Fingerprint: digest.Of(append([]string{r.Source}, users...)...), Sources: sources,
+		claim:       claim{Secret: strings.ToLower(rand.Text()[:text.DigestLen])},
+		Fingerprint: text.Digest(append([]string{r.Source}, users...)...), Sources: sources,
 		Upload: u.newUpload(), Chunk: min(chunkUsers, max(1, chunkOutcomes/max(1, len(targets)))),
 	})
 }
@@ -115,7 +114,7 @@ func (u *Service) deletionTargets(source string) (sources []string, targets []De
 
 // acceptDeletion stores a request, unless it exists.
 func (u *Service) acceptDeletion(ctx context.Context, users []string, asked deletionRecord) (Deletion, error) {
-	key := digest.Of(asked.ID)
+	key := text.Digest(asked.ID)
 	taken, err := u.loadDeletion(ctx, key)
 	if errors.Is(err, state.ErrNotFound) {
 		if err := u.putChunks(ctx, key, asked, users); err != nil {
@@ -164,7 +163,7 @@ func (u *Service) counted(ctx context.Context, key string, r deletionRecord) (De
 
 // Deletion returns a request, or state.ErrUnknown.
 func (u *Service) Deletion(ctx context.Context, id string) (Deletion, error) {
-	key := digest.Of(id)
+	key := text.Digest(id)
 	r, err := u.loadDeletion(ctx, key)
 	if errors.Is(err, state.ErrNotFound) {
 		lost, err := lostRecord[Deletion](ctx, u, deletionKey(key))
@@ -217,7 +216,7 @@ func (u *Service) Deletions(ctx context.Context) ([]Deletion, error) {
 // ordered by user: up to limit after skipping offset, and whether there are more. The error is
 // state.ErrUnknown if the request does not exist.
 func (u *Service) DeletionOutcomes(ctx context.Context, id string, filter OutcomeFilter, offset, limit int) (page []DeletionOutcome, more bool, err error) {
-	key := digest.Of(id)
+	key := text.Digest(id)
 	r, err := u.loadDeletion(ctx, key)
 	for n := 0; err == nil && n < r.chunks(); n++ {
 		var chunk deletionChunk
@@ -277,7 +276,7 @@ func oneOf[T comparable](wanted []T, value T) bool {
 // returns the current state and an error.
 func (u *Service) WaitDeletion(ctx context.Context, id string) (Deletion, error) {
 	var d Deletion
-	err := u.await(ctx, deletionKey(digest.Of(id)), func() (done bool, err error) {
+	err := u.await(ctx, deletionKey(text.Digest(id)), func() (done bool, err error) {
 		d, err = u.Deletion(context.WithoutCancel(ctx), id)
 		return d.LostRecord || !d.CompletedAt.IsZero(), err
 	})

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -189,7 +189,7 @@ func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason stri
 func computationOfMessage(messageID string) (id string, ok bool) {
 	kind, rest, _ := strings.Cut(messageID, "-")
 	id, _, _ = strings.Cut(rest, "-")
-	return id, (kind == string(KindAudience) || kind == string(KindTrait)) && digest.Valid(id)
+	return id, (kind == string(KindAudience) || kind == string(KindTrait)) && text.IsDigest(id)
 }
 
 // valueIn returns the JSON value of the trait for a user according to a list.

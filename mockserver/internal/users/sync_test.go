@@ -226,7 +226,7 @@ func TestSyncReportsWaiting(t *testing.T) {
 		waitsFor := func(why string) {
 			t.Helper()
 			time.Sleep(2 * time.Second)
-			synctest.Wait() // 
+			synctest.Wait()
 			now, err := c.Users().Sync(t.Context(), s.ID)
 			require.NoError(t, err)
 			assert.Equal(t, users.SyncRunning, now.State)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // Data that is too long for a record is uploaded before the record is stored, in parts with
@@ -28,7 +28,7 @@ const (
 
 // newUpload returns a new name: the time in hexadecimal, the process, and a random suffix.
 func (u *Service) newUpload() string {
-	return fmt.Sprintf("%0*x%s%s", uploadTimeLen, time.Now().UnixMilli(), digest.Of(u.config.Instance), strings.ToLower(rand.Text()[:8]))
+	return fmt.Sprintf("%0*x%s%s", uploadTimeLen, time.Now().UnixMilli(), text.Digest(u.config.Instance), strings.ToLower(rand.Text()[:8]))
 }
 
 // uploadTime returns the time in an upload's name, or the zero time if the name is invalid.
@@ -48,7 +48,7 @@ func uploadTime(upload string) time.Time {
 func (u *Service) abandoned(upload string) bool {
 	at := uploadTime(upload)
 	return time.Since(at) > uploadAge ||
-		strings.HasPrefix(upload[uploadTimeLen:], digest.Of(u.config.Instance)) && at.Before(u.started.Truncate(time.Millisecond))
+		strings.HasPrefix(upload[uploadTimeLen:], text.Digest(u.config.Instance)) && at.Before(u.started.Truncate(time.Millisecond))
 }
 
 // uploadKey returns the common prefix of the keys of an upload.

@@ -345,7 +345,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{name: "forward without URL", args: "dev --forward a", code: 2, want: `--forward "a" has no name: write it as NAME=URL`},
 		{name: "forward beside webhook", args: "dev --webhook http://a --forward dev=http://b", code: 2, want: "--forward dev has the name of the destination of --webhook: choose another"},
 		{name: "wrong forward", args: "dev --webhook http://a --forward a=ftp://b --forward a=http://c", code: 2, want: `--forward "a=ftp://b" has the protocol "ftp": start it with https:// or http://
---forward "a=http://c" is "a" again: give each destination a name of its own`},
+--forward "a=http://c" duplicates "a": give each destination a unique name`},
 		{name: "no configuration", args: "serve", code: 2, want: "--config is not set: name a file, or begin with collector serve --example > collector.yaml"},
 		{name: "configuration that is not there", args: "serve --config nowhere.yaml", code: 1, want: "--config: open " + nowhere + ": no such file or directory"},
 		{name: "address without port", args: "dev --listen localhost", code: 2, want: `--listen is "localhost": use an address such as 127.0.0.1:8765, or :8765 to be reached from other machines`},

@@ -19,9 +19,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// TestOutage delivers the calls of some users with and without an outage, and logs how long
-// that takes. ORDER_OUTAGE sets the number of users, the number of calls, the seconds of the
-// outage, the status of each response during the outage (0 if nothing can connect), and the
+// TestOutage delivers the calls of some users with and without an outage, and logs the
+// duration. ORDER_OUTAGE sets the number of users, the number of calls, the seconds of the
+// outage, the status of each response during the outage (0: connections fail), and the
 // percentage of requests that fail afterwards. It also adds a cluster.
 func TestOutage(t *testing.T) {
 	users, calls, seconds, status, bad := 20, 500, 1, http.StatusServiceUnavailable, 0
@@ -62,18 +62,18 @@ type outage struct {
 	up        atomic.Bool
 	failed    atomic.Int64
 	delivered atomic.Int64
-	last      []atomic.Int64 // call of each user
+	last      []atomic.Int64 // last call of each user
 	first     chan struct{}  // closed when a call is delivered
 	most      chan struct{}  // closed when nine of ten calls are delivered
-	all       chan struct{}  // closed when all are
-	late      atomic.Int64   // calls that came before one in front of them
+	all       chan struct{}  // closed when all calls are delivered
+	late      atomic.Int64   // calls received before an earlier one of their user
 }
 
 func (o *outage) Observe(event.Event) {}
 
 func (o *outage) Load(context.Context) ([][2]event.Key, error) { return nil, nil }
 
-// Send answers after two milliseconds.
+// Send responds after two milliseconds.
 func (o *outage) Send(_ context.Context, r webhooks.Request) webhook.Attempt {
 	time.Sleep(2 * time.Millisecond)
 	if !o.up.Load() {

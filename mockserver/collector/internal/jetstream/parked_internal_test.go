@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestMissingParkedCallsFail: a parked entry whose calls are no longer stored ends as failed.
+// A parked entry whose calls are no longer stored ends as failed.
 func TestMissingParkedCallsFail(t *testing.T) {
 	ctx := Within(t)
 	j, err := Open(ctx, Options{Dir: t.TempDir()})

@@ -24,13 +24,13 @@ type eventPage struct {
 
 // Count is how many calls there were, Looked how many of them were looked at, and so on.
 func (p *eventPage) Count() int64   { return int64(p.Event.Calls) }
-func (p *eventPage) Looked() int64  { return int64(p.LookedAt) }
+func (p *eventPage) Looked() int64  { return int64(p.Event.Sampled) }
 func (p *eventPage) Against() int64 { return int64(p.Violating) }
 func (p *eventPage) NoRoom() int64  { return int64(p.Others) }
 func (p *eventPage) Partly() int64  { return int64(p.Cut) }
 
 // Sampled reports whether only some calls were looked at.
-func (p *eventPage) Sampled() bool { return p.LookedAt < p.Event.Calls }
+func (p *eventPage) Sampled() bool { return p.Event.Sampled < p.Event.Calls }
 
 // An oddity is something odd, and where it leads.
 type oddity struct {
@@ -59,7 +59,7 @@ type property struct {
 }
 
 // Percent is in how many of the calls it is; Width is that of a bar of 100.
-func (p property) Percent() string { return shapes.Percent(p.Calls, p.Looks()) }
+func (p property) Percent() string { return shapes.Percent(p.Calls, p.Property.Sampled) }
 func (p property) Width() int      { return max(1, int(100*p.Share)) }
 func (p property) Count() int64    { return int64(p.Calls) }
 
@@ -86,7 +86,7 @@ func (p *pages) showEvent(r *http.Request) (page.Answer, error) {
 	}
 	shown.CallsHref = rows.By("source", e.Source, "type", e.Type, "event", e.Name).Link("/")
 	odd := map[string]bool{}
-	for _, o := range e.Oddities {
+	for _, o := range e.Anomalies {
 		shown.Odd = append(shown.Odd, p.oddityOf(&e, o))
 		odd[o.Path] = true
 	}
@@ -112,10 +112,10 @@ func title(e *shapes.Event) string {
 }
 
 // oddityOf leads from what is odd to the calls that have it so, or to the other event.
-func (p *pages) oddityOf(e *shapes.Event, o shapes.Oddity) oddity {
+func (p *pages) oddityOf(e *shapes.Event, o shapes.Anomaly) oddity {
 	shown := oddity{Text: o.Text + "."}
 	switch o.Kind {
-	case shapes.EventsAlike:
+	case shapes.SimilarEvents:
 		if other, ok := p.c.Shapes().Event(o.Other); ok {
 			shown.Href, shown.Link = href(&other), "The other event"
 		}
@@ -133,7 +133,7 @@ func callsHref(e *shapes.Event, path, typ, value string) string {
 }
 
 func propertyOf(e *shapes.Event, of *shapes.Property, odd map[string]bool) property {
-	p := property{Property: *of, Name: of.Path, Level: min(of.Depth(), 4), Href: callsHref(e, of.Path, "", ""), Odd: odd[of.Path], Rest: int64(of.OtherCount)}
+	p := property{Property: *of, Name: of.Path, Level: min(of.Depth, 4), Href: callsHref(e, of.Path, "", ""), Odd: odd[of.Path], Rest: int64(of.OtherCount)}
 	p.Types = typesOf(e, of, odd[of.Path])
 	for _, v := range of.Common {
 		p.Values = append(p.Values, value{string(v.JSON), page.KindOf(v.JSON), callsHref(e, of.Path, "", string(v.JSON)), int64(v.Count)})
@@ -158,7 +158,7 @@ func typesOf(e *shapes.Event, p *shapes.Property, odd bool) []share {
 			t.Count += counts[other].Count
 		}
 		shares = append(shares, share{t.Name, shapes.Percent(t.Count, p.Values), callsHref(e, p.Path, t.Name, ""), int64(t.Count), odd && len(shares) > 0 && t.Name != "null"})
-		for _, f := range t.Forms {
+		for _, f := range t.Formats {
 			name := f.Name
 			if name == "number" {
 				name = "numeric"

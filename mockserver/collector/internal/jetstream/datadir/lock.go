@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -79,7 +80,7 @@ func (l *Lock) Held() error {
 	if err == nil && l.holder != nil {
 		written, err = os.ReadFile(filepath.Join(l.dir, holderFile))
 	}
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Equal(written, l.holder) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !bytes.Equal(written, l.holder) {
 		return &fs.PathError{Op: "using", Path: l.dir, Err: errReplaced}
 	}
 	return nil // other errors of the disk are found by those who write
