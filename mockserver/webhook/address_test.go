@@ -195,7 +195,7 @@ func checkPolicy(t *testing.T, name string, p Policy, addr netip.Addr, allowed b
 		t.Errorf("%s: %v: refused as %v by %q, want %q", name, addr, refusal.Addr, refusal.Rule, rule)
 	}
 	if text := err.Error(); !strings.Contains(text, refusal.Rule) || !strings.Contains(text, addr.String()) {
-		t.Errorf("%s: %v: the text %q lacks the rule or the address", name, addr, text)
+		t.Errorf("%s: %v: %q does not contain the rule or the address", name, addr, text)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestPolicySettingHelps(t *testing.T) {
 		}
 		if tt.kind == neverEver {
 			if refusal.Setting != "" || !strings.HasSuffix(refusal.Error(), "no setting allows it") {
-				t.Errorf("%v: names a setting: %v", addr, refusal)
+				t.Errorf("%v: has a setting: %v", addr, refusal)
 			}
 			continue
 		}

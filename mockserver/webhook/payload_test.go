@@ -57,16 +57,16 @@ func TestPayload(t *testing.T) {
 		{name: "alias of an anonymous user with context",
 			call: `{"type":"alias","userId":"new","previousId":"old","anonymousId":"a","context":{},` + at + `}`,
 			want: `{"version":1,"type":"alias","Previous ID":"old","User ID":"new","anonymousId":"a",` + at + `,"context":{}}`},
-		{name: "the last of duplicate fields counts",
+		{name: "the last duplicate field counts",
 			call: `{"type":"track","userId":"a","event":"x",` + at + `,"userId":"b","type":"identify","traits":{"a":1},"traits":{"b":2}}`,
 			want: `{"version":1,"type":"identify","userId":"b","traits":{"b":2},` + at + `}`},
 		{name: "escaped field names",
 			call: `{"t\u0079pe":"identify","\u0075serId":"u",` + at + `}`,
 			want: `{"version":1,"type":"identify","userId":"u","traits":{},` + at + `}`},
-		{name: "field names inside of others do not count",
+		{name: "nested field names are ignored",
 			call: `{"context":{"userId":"x","timestamp":1,"type":"page"},"type":"identify","userId":"u",` + at + `}`,
 			want: `{"version":1,"type":"identify","userId":"u","traits":{},` + at + `,"context":{"userId":"x","timestamp":1,"type":"page"}}`},
-		{name: "other fields come in whatever order",
+		{name: "fields in any order",
 			call: `{"7":"x",` + at + `,"3":"y","userId":"u","traits":{"b":1,"2":2,"b":3},"type":"identify"}`,
 			want: `{"version":1,"type":"identify","userId":"u","traits":{"2":2,"b":3},` + at + `}`},
 		{name: "null is absent",
@@ -87,7 +87,7 @@ func TestPayload(t *testing.T) {
 		{name: "a group of an anonymous user",
 			call: `{"type":"group","anonymousId":"a","groupId":"g",` + at + `}`,
 			want: `{"version":1,"type":"group","groupId":"g","anonymousId":"a","traits":{},` + at + `}`},
-		{name: "a number for an ID becomes a string that keeps its digits",
+		{name: "numeric IDs become strings",
 			call: `{"type":"group","userId":12345678901234567890,"groupId":-7.0,"anonymousId":1e400,"traits":{"n":7.0},` + at + `}`,
 			want: `{"version":1,"type":"group","groupId":"-7.0","userId":"12345678901234567890","anonymousId":"1e400","traits":{"n":7},` + at + `}`},
 		{name: "numbers for names",
@@ -192,7 +192,7 @@ func FuzzPayload(f *testing.F) {
 			t.Errorf("%s: timestamp %q", body, got.Timestamp)
 		}
 		if got.Integrations != nil || got.SentAt != nil {
-			t.Errorf("%s: a field that is not of a body", body)
+			t.Errorf("%s: unexpected field", body)
 		}
 	})
 }
@@ -220,7 +220,7 @@ func TestInvalidTimesAreRefused(t *testing.T) {
 		if (err == nil) != (wrong == nil) {
 			t.Errorf("%s: the error is %v, and should be %v", at, err, wrong)
 		} else if text := `"` + want.Format("2006-01-02T15:04:05.000Z") + `"`; err == nil && !strings.Contains(string(body), text) {
-			t.Errorf("%s is written in %s", at, body)
+			t.Errorf("%s is not in %s", at, body)
 		}
 	}
 }
@@ -230,7 +230,7 @@ func checkFixpoint(t *testing.T, body []byte) {
 	t.Helper()
 	again, err := Canonical(nil, body)
 	if err != nil || !bytes.Equal(again, body) {
-		t.Errorf("%q is no fixpoint, it gives %q, error %v", body, again, err)
+		t.Errorf("%q is not canonical: %q, error %v", body, again, err)
 	}
 }
 

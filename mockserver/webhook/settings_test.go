@@ -41,10 +41,10 @@ func fieldErrors(t *testing.T, err error) (all []*FieldError) {
 	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
 		var f *FieldError
 		if !errors.As(e, &f) {
-			t.Fatalf("%v is no FieldError", e)
+			t.Fatalf("%v is not a FieldError", e)
 		}
 		if f.Field == "" || f.Problem == "" || f.Hint == "" {
-			t.Errorf("%+v lacks a part", f)
+			t.Errorf("%+v has an empty field", f)
 		}
 		all = append(all, f)
 	}
@@ -87,7 +87,7 @@ func TestValidateURL(t *testing.T) {
 		if len(all) != 1 || all[0].Field != "webhooks[0].url" || !strings.HasPrefix(all[0].Problem, problem) {
 			t.Errorf("%q: %v, want %q", bad, all, problem)
 		} else if strings.Contains(all[0].Error(), "hunter2") {
-			t.Errorf("%q: the error gives the password away: %v", bad, all[0])
+			t.Errorf("%q: the error contains the password: %v", bad, all[0])
 		}
 	}
 }

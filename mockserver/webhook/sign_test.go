@@ -50,7 +50,7 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%s: error %v, want %v", tt.name, err, tt.want)
 		}
 		if err != nil && strings.Contains(err.Error(), good) {
-			t.Errorf("%s: the error gives the signature away: %v", tt.name, err)
+			t.Errorf("%s: the error contains the signature: %v", tt.name, err)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestHandler(t *testing.T) {
 		{"no body", "secret", nil, 0, signed, 401, ErrWrongSignature.Error()},
 		{"too long and says so", "secret", strings.NewReader("x"), MaxBody + 1, signed, 413, "longer than 1048576 bytes"},
 		{"too long", "secret", strings.NewReader(long), -1, signed, 413, "longer than 1048576 bytes"},
-		{"broken off", "secret", io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)), -1, signed, 400, "reading the body: unexpected EOF"},
+		{"incomplete", "secret", io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)), -1, signed, 400, "reading the body: unexpected EOF"},
 		{"no secret", "", strings.NewReader(body), int64(len(body)), signed, 500, ErrNoSecret.Error()},
 	}
 	for _, tt := range tests {

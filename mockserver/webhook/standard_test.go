@@ -37,7 +37,7 @@ func TestSignStandard(t *testing.T) {
 	}
 	raw, err := SignStandard("0123456789abcdef0123456789abcdef", id, at, []byte(body))
 	if same, _ := SignStandard(symmetric, id, at, []byte(body)); raw != same || err != nil {
-		t.Errorf("the text itself signs %s, and its base64 %s; %v", raw, same, err)
+		t.Errorf("the secret signs %s, its base64 %s; %v", raw, same, err)
 	}
 	for secret, want := range map[string]string{
 		"": "no shared secret", "whsec_": "not whsec_ followed by base64", "whsec_?": "openssl rand -base64 32",
@@ -189,7 +189,7 @@ func FuzzVerifyStandard(f *testing.F) {
 	f.Fuzz(func(t *testing.T, secret, id, timestamp, signature string) {
 		h := http.Header{StandardIDHeader: {id}, StandardTimestampHeader: {timestamp}, StandardSignatureHeader: {signature}}
 		if err := VerifyStandard(secret, []byte(t.Name()+strconv.FormatInt(time.Now().UnixNano(), 10)), h); err == nil {
-			t.Errorf("%q fits", signature)
+			t.Errorf("%q verifies", signature)
 		}
 		now := time.Now()
 		made, err := SignStandard(secret, id, now, []byte(signature))
@@ -199,7 +199,7 @@ func FuzzVerifyStandard(f *testing.F) {
 		h.Set(StandardTimestampHeader, strconv.FormatInt(now.Unix(), 10))
 		h.Set(StandardSignatureHeader, made)
 		if err := VerifyStandard(secret, []byte(signature), h); err != nil {
-			t.Errorf("what was signed with %q does not verify: %v", secret, err)
+			t.Errorf("the signature with %q does not verify: %v", secret, err)
 		}
 	})
 }

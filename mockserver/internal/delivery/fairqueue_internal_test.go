@@ -143,7 +143,7 @@ func TestFairQueueRemovesLines(t *testing.T) {
 	q.queue.remove(a)
 	q.queue.remove(b)
 	assert.Equal(t, "a2.0 r1.0", q.order())
-	assert.False(t, q.queue.end(a.lane), "another entry is of the lane")
+	assert.False(t, q.queue.end(a.lane), "the lane has another entry")
 	assert.True(t, q.queue.end(a.lane))
 	assert.True(t, q.queue.end(b.lane))
 	assert.True(t, q.queue.end(laneKey{retries: true}))

@@ -79,7 +79,7 @@ func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 	for i := range calls {
 		c := &calls[i]
 		assert.Zero(t, c.running, "all have ended")
-		assert.Equal(t, isLeft[&c.ticket], !c.ended, "a call runs to its end, or is left")
+		assert.Equal(t, isLeft[&c.ticket], !c.ended, "each call runs or is returned")
 		if c.ended {
 			ran++
 		}
@@ -143,7 +143,7 @@ func TestGateMatchesModel(t *testing.T) {
 		})
 	}
 	for _, s := range []breakerState{working, failing, unreachable} {
-		assert.Greater(t, states[s], 500, "state %d was hardly seen", s)
+		assert.Greater(t, states[s], 500, "state %d was rarely reached", s)
 	}
 }
 
@@ -371,7 +371,7 @@ func (m *gateModel) compare(t *testing.T) {
 	for _, l := range m.lines {
 		waiting := l.in("waits")
 		for _, c := range l.calls {
-			assert.Equal(t, c.state == "runs" || c.state == "ended", c.begun, "whether a call %s", c.state)
+			assert.Equal(t, c.state == "runs" || c.state == "ended", c.begun, "call state %s", c.state)
 		}
 		assert.Equal(t, len(waiting)+len(l.in("runs")) == 0, l.returned)
 		if l.returned {
@@ -421,7 +421,7 @@ func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 		want = &taken
 	}
 	if want != nil && (m.wanted == nil || more(*want, *m.wanted)) && m.gate.breaker.state() != unreachable {
-		assert.True(t, m.looked, "the worker is not told that more is wanted: %+v, before %+v", want, m.wanted)
+		assert.True(t, m.looked, "the worker was not notified: wanted %+v, before %+v", want, m.wanted)
 	}
 	m.looked = false
 	got, at, ok := m.gate.want(func() { m.looked = true })

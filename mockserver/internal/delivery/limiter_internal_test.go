@@ -51,7 +51,7 @@ func TestLimiterHoldsUntilTheLatestTime(t *testing.T) {
 	later := now.Add(time.Minute)
 	assert.True(t, l.next(later).IsZero())
 	l.begin(later)
-	assert.False(t, l.isActive(), "a hold that is over costs nothing")
+	assert.False(t, l.isActive(), "an expired hold has no effect")
 	l.hold(later.Add(time.Minute))
 	l.release()
 	assert.True(t, l.next(later).IsZero())

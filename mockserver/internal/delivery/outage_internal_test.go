@@ -188,7 +188,7 @@ func TestOvertakenCallsKeepTheirSchedule(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		w.Stop()
 		assert.Len(t, next, 20)
-		assert.Zero(t, early, "attempts before they were due")
+		assert.Zero(t, early, "early attempts")
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 func TestContextOfRequest(t *testing.T) {
 	rs := requests{parent: newScope(t.Context())}
 	_, ok := FromContext(rs.parent)
-	assert.False(t, ok, "a context of something else")
+	assert.False(t, ok, "another context")
 	ctx := rs.context(Info{Destination: "d", Source: "s"})
 	info, ok := FromContext(ctx)
 	assert.True(t, ok)

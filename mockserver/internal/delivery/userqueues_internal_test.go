@@ -35,12 +35,12 @@ func TestOrder(t *testing.T) {
 		want     string // calls accepted in this time, in order
 		failed   string // calls that failed permanently
 	}{
-		"side by side":                {calls: "a1! a2 b1", after: time.Minute, want: "a2 b1"},
+		"parallel":                    {calls: "a1! a2 b1", after: time.Minute, want: "a2 b1"},
 		"a user waits, others do not": {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a1! a2 b1 b2 a3", after: time.Minute, want: "b1 b2"},
-		"until it is given up":        {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a1! a2 b1 a3", after: 5 * time.Hour, want: "b1 a2 a3", failed: "a1!"},
-		"given up soon":               {ordering: tracking.Ordering{Order: tracking.OrderUser, GiveUpAfter: 10 * time.Second}, calls: "a1! a2 a3! a4", after: time.Minute, want: "a2 a4", failed: "a1! a3!"},
+		"until it fails permanently":  {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a1! a2 b1 a3", after: 5 * time.Hour, want: "b1 a2 a3", failed: "a1!"},
+		"fails permanently soon":      {ordering: tracking.Ordering{Order: tracking.OrderUser, GiveUpAfter: 10 * time.Second}, calls: "a1! a2 a3! a4", after: time.Minute, want: "a2 a4", failed: "a1! a3!"},
 		"later calls overtake":        {ordering: tracking.Ordering{Order: tracking.OrderUser, OnFailure: tracking.OnFailureOvertake}, calls: "a1! a2 a3! a4", after: time.Minute, want: "a2 a4"},
-		"an alias joins two":          {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a=b a1! b2 c1", after: time.Minute, want: "a=b c1"},
+		"an alias merges two users":   {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a=b a1! b2 c1", after: time.Minute, want: "a=b c1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -166,8 +166,8 @@ func (m *brokenMap) Save(ctx context.Context, pair [2]event.Key) error {
 // not for calls behind them.
 func TestOrderChangedWhileCallsWait(t *testing.T) {
 	for name, to := range map[string]tracking.Ordering{
-		"to none":          {},
-		"to another limit": {Order: tracking.OrderUser, GiveUpAfter: time.Minute},
+		"to none":       {},
+		"another limit": {Order: tracking.OrderUser, GiveUpAfter: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -278,13 +278,13 @@ func TestWakeOnlyChangedCalls(t *testing.T) {
 		happens func(ls *userQueues, calls []*journal.Entry, entries []*queuedEntry)
 		want    []int // indices of the woken calls, without the first
 	}{
-		"the next is to come":    {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[0].Calls[0], 0) }, []int{1}},
-		"one behind others ends": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[2].Calls[0], 2) }, nil},
-		"the first is overtaken": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.dequeue(&calls[0].Calls[0], 0) }, []int{1}},
-		"the first is put off": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+		"the next one waits in the journal": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[0].Calls[0], 0) }, []int{1}},
+		"one behind others ends":            {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[2].Calls[0], 2) }, nil},
+		"the first is overtaken":            {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.dequeue(&calls[0].Calls[0], 0) }, []int{1}},
+		"the first is postponed": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
 			ls.postpone(&calls[0].Calls[0], 0, time.Now())
 		}, []int{1, 2, 3}},
-		"one behind is put off": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+		"a later one is postponed": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
 			ls.postpone(&calls[1].Calls[0], 1, time.Now())
 		}, nil},
 		"the first was returned": {func(ls *userQueues, calls []*journal.Entry, entries []*queuedEntry) {
@@ -294,7 +294,7 @@ func TestWakeOnlyChangedCalls(t *testing.T) {
 			ls.change(&calls[1].Calls[0], 1, func(next *queuedCall) { next.failing = true })
 			ls.end(&calls[0].Calls[0], 0)
 		}, []int{1, 2, 3}},
-		"the line is joined": {func(ls *userQueues, _ []*journal.Entry, _ []*queuedEntry) {
+		"the queue is merged": {func(ls *userQueues, _ []*journal.Entry, _ []*queuedEntry) {
 			ls.begin(&journal.Entry{First: 4, Attempt: 1, Calls: []tracking.Call{{UserID: "u", PreviousID: "v", Type: "alias"}}})
 		}, []int{1, 2, 3}},
 	} {
@@ -504,7 +504,7 @@ func TestMergedUsersAreForgotten(t *testing.T) {
 	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest one that remains
 	ls.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}})
 	_, _, found := ls.at(&alias, 0)
-	assert.True(t, found, "that an alias joins the oldest with another is not forgotten")
+	assert.True(t, found, "the oldest merged pair is kept")
 }
 
 func TestNoteKeepsFirstFailure(t *testing.T) {
@@ -546,7 +546,7 @@ func TestQuarantinedInOrder(t *testing.T) {
 			return true
 		}))
 		assert.Equal(t, []string{"bad plan: no such event"}, kept)
-		assert.Len(t, events.events, 5, "two attempts, and three ends")
+		assert.Len(t, events.events, 5, "two attempts and three results")
 	})
 }
 
@@ -630,7 +630,7 @@ func testEndsInOrder(t *testing.T, batches string, concurrency int, kill bool) {
 	time.Sleep(time.Minute)
 	w.Stop()
 	if !kill {
-		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, got)))), len(before)+len(got), "nothing comes twice")
+		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, got)))), len(before)+len(got), "no call is repeated")
 	}
 	got = slices.DeleteFunc(got, func(id string) bool { return id[0] != 'a' })
 	assert.Equal(t, []string{"a1", "a2"}, got)

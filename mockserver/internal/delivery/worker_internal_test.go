@@ -69,10 +69,10 @@ func TestWorkerStates(t *testing.T) {
 		change func(w *Worker)
 		to     [4]workerState // from each of states
 	}{
-		"pause":     {func(w *Worker) { w.Update(tracking.Destination{Name: "d", Paused: true}, nil) }, [4]workerState{workerPaused, workerPaused, workerDraining, workerStopped}},
-		"resume":    {func(w *Worker) { w.Update(tracking.Destination{Name: "d"}, nil) }, [4]workerState{workerRunning, workerRunning, workerDraining, workerStopped}},
-		"drain":     {func(w *Worker) { w.Drain() }, [4]workerState{workerDraining, workerDraining, workerDraining, workerStopped}},
-		"break off": {func(w *Worker) { w.BreakOff() }, [4]workerState{workerStopped, workerStopped, workerStopped, workerStopped}},
+		"pause":  {func(w *Worker) { w.Update(tracking.Destination{Name: "d", Paused: true}, nil) }, [4]workerState{workerPaused, workerPaused, workerDraining, workerStopped}},
+		"resume": {func(w *Worker) { w.Update(tracking.Destination{Name: "d"}, nil) }, [4]workerState{workerRunning, workerRunning, workerDraining, workerStopped}},
+		"drain":  {func(w *Worker) { w.Drain() }, [4]workerState{workerDraining, workerDraining, workerDraining, workerStopped}},
+		"cancel": {func(w *Worker) { w.BreakOff() }, [4]workerState{workerStopped, workerStopped, workerStopped, workerStopped}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i, from := range states {
@@ -81,8 +81,8 @@ func TestWorkerStates(t *testing.T) {
 				test.change(w)
 				assert.Equal(t, test.to[i], w.state, "from %d", from)
 				assert.Equal(t, w.state == workerRunning, w.admitting.Err() == nil, "calls begin")
-				assert.Equal(t, w.state <= workerPaused, w.leasing.Err() == nil, "run goes on")
-				assert.Equal(t, w.state != workerStopped, w.requests.parent.Err() == nil, "requests go on")
+				assert.Equal(t, w.state <= workerPaused, w.leasing.Err() == nil, "run continues")
+				assert.Equal(t, w.state != workerStopped, w.requests.parent.Err() == nil, "requests continue")
 			}
 		})
 	}

@@ -40,15 +40,15 @@ func (c *Collector) StateStore() state.Store { return c.config.State }
 // Problems returns failures by cause.
 func (c *Collector) Problems() causes.Report { return c.causes.Report() }
 
-// Hear processes an event of another collector with the same journal. It updates the History and
+// ObserveRemote processes an event of another collector with the same journal. It updates the History and
 // the replays.
-func (c *Collector) Hear(e event.Event) {
+func (c *Collector) ObserveRemote(e event.Event) {
 	c.config.History.Observe(e)
 	c.runs.Observe(e)
 }
 
-// TakesAnyWriteKey reports whether unknown write keys are accepted.
-func (c *Collector) TakesAnyWriteKey() bool { return c.config.AnyWriteKey }
+// AcceptsAnyWriteKey reports whether unknown write keys are accepted.
+func (c *Collector) AcceptsAnyWriteKey() bool { return c.config.AnyWriteKey }
 
 // Started returns the start time, truncated to milliseconds like ReceivedAt of calls.
 func (c *Collector) Started() time.Time { return c.started }

@@ -96,11 +96,6 @@ func (ws *workers) all() []*delivery.Worker {
 	return slices.SortedFunc(maps.Values(ws.byName), func(a, b *delivery.Worker) int { return strings.Compare(a.Destination().Name, b.Destination().Name) })
 }
 
-// ClientMetrics returns the counters that browser libraries report about themselves, such as
-// analytics_js.invoke, summed over their tags. It returns at most 256 names; others are counted
-// under "other".
-func (c *Collector) ClientMetrics() map[string]float64 { return c.ingest.Metrics.Clone() }
-
 // undrained returns the calls that this process received and that were not drained before,
 // oldest first. If drain is set, it drains them.
 func (c *Collector) undrained(drain bool) []tracking.Call {

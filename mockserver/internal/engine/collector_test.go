@@ -83,7 +83,7 @@ func TestHistoryObservesLast(t *testing.T) {
 		send(t, c, "m", 1)
 		synctest.Wait()
 		assert.Equal(t, 3, told)
-		assert.Empty(t, ahead, "the History knew before")
+		assert.Empty(t, ahead, "the History was notified first")
 	})
 }
 
@@ -131,7 +131,7 @@ func TestCollectorsShareStoredSettings(t *testing.T) {
 		assert.ErrorIs(t, two.Resume(t.Context(), "none"), state.ErrUnknown)
 
 		three := newCollector(t, engine.Config{Store: store, Sources: append(defined, tracking.Source{Name: "other", WriteKey: "source-0-0"})})
-		assert.Len(t, three.Settings().Sources, 13, "where two have one write key, the configuration's counts")
+		assert.Len(t, three.Settings().Sources, 13, "the configuration takes precedence for a write key")
 		assert.True(t, three.Status()[0].Paused, "it stays paused across restarts")
 	})
 }
@@ -206,7 +206,7 @@ func TestDrainedCollectorRefusesSettings(t *testing.T) {
 	c.Drain()
 	assert.ErrorIs(t, c.AddSource(t.Context(), tracking.Source{Name: "s", WriteKey: "k"}), state.ErrClosed)
 	_, _, err := store.Get(t.Context(), "settings")
-	assert.ErrorIs(t, err, state.ErrNotFound, "what is refused is not stored either")
+	assert.ErrorIs(t, err, state.ErrNotFound, "refused settings are not stored")
 }
 
 // A keptJournal is not closed with its collector.
@@ -259,7 +259,7 @@ func TestReadyFollowsTheJournal(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ask(c, http.MethodGet, "/ready", ""))
 	require.NoError(t, memory.Close())
 	assert.Equal(t, http.StatusServiceUnavailable, ask(c, http.MethodGet, "/ready", ""))
-	assert.Equal(t, http.StatusOK, ask(c, http.MethodGet, "/health", ""), "the process lives")
+	assert.Equal(t, http.StatusOK, ask(c, http.MethodGet, "/health", ""), "the process is running")
 	assert.ErrorIs(t, c.Ready(t.Context()), journal.ErrClosed)
 }
 

@@ -73,7 +73,7 @@ func TestReplayOfACauseReportsResults(t *testing.T) {
 		sel := engine.Selection{Cause: group.Cause, FailedSince: now.Add(-time.Hour), FailedUntil: now, DryRun: true}
 		n, err := c.Replay(t.Context(), "crm", sel)
 		require.NoError(t, err)
-		require.Equal(t, 150, n, "those of the last hour, of this cause")
+		require.Equal(t, 150, n, "calls of the last hour with this cause")
 
 		mended.Store(true)
 		id, err := c.StartReplay("crm", sel, n)
@@ -89,16 +89,16 @@ func TestReplayOfACauseReportsResults(t *testing.T) {
 		l, err := c.Ledger(t.Context())
 		require.NoError(t, err)
 		assert.EqualValues(t, 147, l[0].Delivered)
-		assert.EqualValues(t, 3+7+2, l[0].Failed, "the older ones, those of another cause, and those that failed again")
+		assert.EqualValues(t, 3+7+2, l[0].Failed, "older calls, calls with another cause, and calls that failed again")
 
 		time.Sleep(5 * time.Hour)
 		run = c.ReplayRuns()[0]
 		assert.True(t, run.Settled())
-		assert.Equal(t, 3, run.Failed, "what was tried for four hours has failed again")
+		assert.Equal(t, 3, run.Failed, "calls failed again after four hours")
 
 		n, err = c.Replay(t.Context(), "crm", engine.Selection{State: tracking.StateDelivered, FailedUntil: time.Now(), DryRun: true})
 		require.NoError(t, err)
-		assert.Zero(t, n, "calls that were delivered did not fail at any time")
+		assert.Zero(t, n, "delivered calls have no failure time")
 	})
 }
 
@@ -248,7 +248,7 @@ func TestReplayObservesOtherCollectors(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, 1, c.ReplayRuns()[0].Pending)
-		c.Hear(tracking.Ended{CallID: "m-0", Source: "key", Destination: "crm", Attempt: 1, At: time.Now(), Outcome: tracking.Outcome{State: tracking.StateDelivered}})
+		c.ObserveRemote(tracking.Ended{CallID: "m-0", Source: "key", Destination: "crm", Attempt: 1, At: time.Now(), Outcome: tracking.Outcome{State: tracking.StateDelivered}})
 		run := c.ReplayRuns()[0]
 		assert.True(t, run.Settled())
 		assert.Equal(t, 1, run.Delivered)
@@ -277,7 +277,7 @@ func TestReplayEndsWithItsDestination(t *testing.T) {
 		assert.True(t, run.Settled(), "%+v", run)
 		assert.Contains(t, run.Problem, "removed")
 		assert.Zero(t, run.Followed)
-		assert.Zero(t, run.Replayed, "the other one of the name has nothing to do with it")
+		assert.Zero(t, run.Replayed, "the new destination with the same name is not affected")
 	})
 }
 

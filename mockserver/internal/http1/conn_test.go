@@ -73,15 +73,15 @@ func TestRequestBytesMatchNetHTTP(t *testing.T) {
 
 func TestInvalidRequests(t *testing.T) {
 	for name, change := range map[string]func(*http.Request){
-		"a line break in a value":  func(r *http.Request) { r.Header.Set("A", "b\r\nC: d") },
-		"a line feed in a value":   func(r *http.Request) { r.Header.Set("A", "b\nC: d") },
-		"a return in a value":      func(r *http.Request) { r.Header.Set("A", "b\rC: d") },
-		"a line break in a name":   func(r *http.Request) { r.Header["A: b\r\nC"] = []string{"d"} },
-		"a line break in the URL":  func(r *http.Request) { r.URL.RawQuery = "a HTTP/1.1\r\nA: b" },
-		"a body that is shorter":   func(r *http.Request) { r.ContentLength++ },
-		"a body that is longer":    func(r *http.Request) { r.ContentLength-- },
-		"a body that is not there": func(r *http.Request) { r.Body = nil },
-		"a body of no length":      func(r *http.Request) { r.ContentLength = -1 },
+		"a line break in a value": func(r *http.Request) { r.Header.Set("A", "b\r\nC: d") },
+		"a line feed in a value":  func(r *http.Request) { r.Header.Set("A", "b\nC: d") },
+		"a return in a value":     func(r *http.Request) { r.Header.Set("A", "b\rC: d") },
+		"a line break in a name":  func(r *http.Request) { r.Header["A: b\r\nC"] = []string{"d"} },
+		"a line break in the URL": func(r *http.Request) { r.URL.RawQuery = "a HTTP/1.1\r\nA: b" },
+		"a shorter body":          func(r *http.Request) { r.ContentLength++ },
+		"a longer body":           func(r *http.Request) { r.ContentLength-- },
+		"a missing body":          func(r *http.Request) { r.Body = nil },
+		"a body without a length": func(r *http.Request) { r.ContentLength = -1 },
 	} {
 		server := newScript(empty)
 		transport, made := newTransport(t, func(context.Context, string, string) (net.Conn, error) { return server, nil })

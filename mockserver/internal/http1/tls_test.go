@@ -138,7 +138,7 @@ func TestUnreadResponseOfServerThatDoesNotRead(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhalf")
 			_ = c.NetConn().(*bundle).flush()
 			_, err := c.NetConn().(*bundle).Conn.Read(make([]byte, 1))
-			assert.ErrorIs(t, err, io.EOF, "no word of the end")
+			assert.ErrorIs(t, err, io.EOF, "no close alert")
 		})
 		response, err := transport.RoundTrip(request(t, t.Context(), secureURL, ""))
 		require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestFailedHandshake(t *testing.T) {
 		transport, _ := toTLS(t, func(*tls.Conn) {})
 		_, err := transport.RoundTrip(request(t, t.Context(), "https://other.test/", ""))
 		assert.ErrorAs(t, err, new(*tls.CertificateVerificationError))
-		assert.Empty(t, transport.TLS.ServerName, "it is that of one connection")
+		assert.Empty(t, transport.TLS.ServerName, "one connection")
 
 		transport, _ = toPipes(t, func(c net.Conn) {
 			_, _ = c.Read(make([]byte, 4096))

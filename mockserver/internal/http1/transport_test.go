@@ -93,7 +93,7 @@ func post(t *testing.T, transport http.RoundTripper, url, body string) (int, str
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	require.NoError(t, response.Body.Close(), "it is closed twice, and given back once")
+	require.NoError(t, response.Body.Close(), "closed twice, reused once")
 	return response.StatusCode, string(answer)
 }
 
@@ -103,22 +103,22 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 		response string
 		again    bool
 	}{
-		"empty":                 {empty, true},
-		"of a length":           {ok + "Content-Length: 2\r\n\r\nok", true},
-		"in chunks":             {ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", true},
-		"with a trailer":        {ok + "Trailer: A\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nA: b\r\n\r\n", true},
-		"204":                   {"HTTP/1.1 204 No Content\r\n\r\n", true},
-		"304":                   {"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", true},
-		"after hints":           {"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" + empty, true},
-		"longer than a header":  {ok + "Content-Length: 100000\r\n\r\n" + strings.Repeat("x", 100_000), true},
-		"500":                   {"HTTP/1.1 500 X\r\nContent-Length: 2\r\n\r\nno", true},
-		"HTTP/1.0, kept alive":  {"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", true},
-		"HTTP/1.0":              {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", false},
-		"closed":                {ok + "Connection: close\r\nContent-Length: 2\r\n\r\nok", false},
-		"more than was asked":   {empty + "HTTP/1.1 408 Request Timeout\r\n\r\n", false},
-		"longer than it says":   {ok + "Content-Length: 2\r\n\r\nokay", false},
-		"to another protocol":   {"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", false},
-		"a chunk, and too much": {ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nx", false},
+		"empty":                       {empty, true},
+		"of a length":                 {ok + "Content-Length: 2\r\n\r\nok", true},
+		"in chunks":                   {ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", true},
+		"with a trailer":              {ok + "Trailer: A\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nA: b\r\n\r\n", true},
+		"204":                         {"HTTP/1.1 204 No Content\r\n\r\n", true},
+		"304":                         {"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", true},
+		"after hints":                 {"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" + empty, true},
+		"longer than a header":        {ok + "Content-Length: 100000\r\n\r\n" + strings.Repeat("x", 100_000), true},
+		"500":                         {"HTTP/1.1 500 X\r\nContent-Length: 2\r\n\r\nno", true},
+		"HTTP/1.0, kept alive":        {"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", true},
+		"HTTP/1.0":                    {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", false},
+		"closed":                      {ok + "Connection: close\r\nContent-Length: 2\r\n\r\nok", false},
+		"unexpected data":             {empty + "HTTP/1.1 408 Request Timeout\r\n\r\n", false},
+		"longer than Content-Length":  {ok + "Content-Length: 2\r\n\r\nokay", false},
+		"to another protocol":         {"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", false},
+		"a chunk and unexpected data": {ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nx", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -244,10 +244,10 @@ func TestResponseBeforeTheRequestIsRead(t *testing.T) {
 		assert.Equal(t, 413, status)
 		assert.Equal(t, "no!", body)
 	}
-	assert.EqualValues(t, 2, made.Load(), "it is not used again")
+	assert.EqualValues(t, 2, made.Load(), "not reused")
 	response = ""
 	_, err := transport.RoundTrip(request(t, t.Context(), "http://server.example/", "x"))
-	assert.ErrorIs(t, err, errGone, "where there is none, that of the writing is the error")
+	assert.ErrorIs(t, err, errGone, "without a response, the write error is returned")
 }
 
 // The context ends an exchange in every stage, with its connection.
@@ -390,7 +390,7 @@ func TestOriginsShareNoConnection(t *testing.T) {
 		post(t, transport, "http://other.example:443/", "")
 		assert.EqualValues(t, 2, made.Load())
 		_, err := transport.RoundTrip(request(t, t.Context(), "https://server.example:443/", ""))
-		assert.Error(t, err, "it does not speak TLS")
+		assert.Error(t, err, "not a TLS server")
 		assert.EqualValues(t, 3, made.Load())
 	})
 }
@@ -420,7 +420,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 		assert.Zero(t, open.Load())
 		post(t, transport, "http://server.example/", "")
 		synctest.Wait()
-		assert.Zero(t, open.Load(), "one of an exchange after that")
+		assert.Zero(t, open.Load(), "one for a later exchange")
 	})
 }
 

@@ -249,7 +249,7 @@ func FuzzRead(f *testing.F) {
 		}
 		var again written
 		if _, _, err := Write(seq(entries), again.put); err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
+			t.Fatalf("could not write the entries again: %v", err)
 		}
 		require.Equal(t, entries, all(t, Read(len(again), again.get)))
 	})

@@ -159,14 +159,14 @@ func TestChangingDNSRecord(t *testing.T) {
 
 	checkAttempt(t, post(t, s, "http://rebind.example:"+r.port), webhook.Success, "", "")
 	if n := dns.lookups("rebind.example"); n != 1 {
-		t.Errorf("looked up %d times for one connection: what is checked must be what is dialled", n)
+		t.Errorf("%d lookups for one connection: the checked address must be the dialed one", n)
 	}
 	checkAttempt(t, post(t, s, "http://rebind.example:"+r.port), webhook.Permanent, webhook.ReasonPolicy, "169.254.169.254 is refused: cloud metadata service")
 	if n := dns.lookups("rebind.example"); n != 2 {
-		t.Errorf("looked up %d times for two connections", n)
+		t.Errorf("%d lookups for two connections", n)
 	}
 	if n := r.requests.Load(); n != 1 {
-		t.Errorf("%d requests came", n)
+		t.Errorf("%d requests", n)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestProxy(t *testing.T) {
 	}
 	checkAttempt(t, post(t, s, "http://１０.0.0.1/"), webhook.Permanent, webhook.ReasonRequest, "must be in ASCII")
 	if n := proxy.conns.Load(); n != 0 {
-		t.Errorf("the proxy got %d connections for what is refused", n)
+		t.Errorf("the proxy got %d connections for refused addresses", n)
 	}
 	for _, host := range []string{"public.example", "known-to-the-proxy.example", "1.1.1.1"} {
 		a := post(t, s, "http://"+host+"/hook")

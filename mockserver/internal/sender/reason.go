@@ -33,25 +33,25 @@ func conclude(a *webhook.Attempt, err error, timeout time.Duration) {
 	}
 }
 
-// saidBytes is the maximum length of Said.
-const saidBytes = 120
+// maxMessage is the maximum length of Message.
+const maxMessage = 120
 
 // Cause returns the error of an attempt, followed by the message in the response body, if any.
 func Cause(a *webhook.Attempt) string {
-	if line := Said(a.ResponseBody); line != "" && a.Status != 0 {
+	if line := Message(a.ResponseBody); line != "" && a.Status != 0 {
 		return a.Error + ": " + line
 	}
 	return a.Error
 }
 
-// Said returns a one-line message from a response body: the message field of a JSON object or the
+// Message returns a one-line message from a response body: the message field of a JSON object or the
 // first line of text. It ignores HTML.
-func Said(answer []byte) string {
+func Message(answer []byte) string {
 	answer = bytes.TrimSpace(answer)
 	if len(answer) == 0 || answer[0] == '<' {
 		return ""
 	}
-	line := string(answer[:min(len(answer), 4*saidBytes)])
+	line := string(answer[:min(len(answer), 4*maxMessage)])
 	if answer[0] != '{' && answer[0] != '[' {
 		line, _, _ = strings.Cut(line, "\n")
 	} else if message := messageOf(answer); message != "" {
@@ -63,7 +63,7 @@ func Said(answer []byte) string {
 		}
 		return r
 	}, strings.ToValidUTF8(line, "\uFFFD"))
-	return text.CutBytes(saidBytes, strings.Join(strings.Fields(line), " "))
+	return text.CutBytes(maxMessage, strings.Join(strings.Fields(line), " "))
 }
 
 // messageOf returns the field message, error, detail or title of a JSON object, or the message

@@ -149,7 +149,7 @@ func FuzzRetryAfter(f *testing.F) {
 			t.Errorf("Retry-After %q: %v", value, d)
 		}
 		if date, err := http.ParseTime(value); err == nil && d > 0 && d < webhook.Window && !now.Add(d).Equal(date) {
-			t.Errorf("Retry-After %q: %v is not at that time", value, d)
+			t.Errorf("Retry-After %q: %v is another time", value, d)
 		}
 		var seconds uint16
 		if n, err := fmt.Sscanf(value, "%d", &seconds); n == 1 && err == nil && fmt.Sprint(seconds) == value && seconds <= 14400 {

@@ -111,10 +111,10 @@ X-Signature: `+webhook.Sign("secret", body)+`
 		"X-Attempt": {"3"}, "X-Message-Id": {"0192f0f4-7b0c-7000-8000-000000000001"}, "X-Signature": {webhook.Sign("secret", body)},
 	}
 	if !reflect.DeepEqual(a.RequestHeader, wantHeader) || !bytes.Equal(a.RequestBody, body) {
-		t.Errorf("the record says %v %s", a.RequestHeader, a.RequestBody)
+		t.Errorf("the attempt has %v %s", a.RequestHeader, a.RequestBody)
 	}
 	if a.Number != 3 || a.URL != url+"/hook/é?a=b%20c#fragment" || a.Status != 204 || a.Duration <= 0 || time.Since(a.Time) > time.Hour {
-		t.Errorf("the record says %+v", a)
+		t.Errorf("the attempt is %+v", a)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestStandardHeaders(t *testing.T) {
 		}
 		r := Request{MessageID: "m1"}
 		if err := r.Sign(&webhook.Settings{SharedSecret: "whsec_?", Signature: webhook.SignatureStandard}); err == nil {
-			t.Error("a secret that is none signs")
+			t.Error("signed with an invalid secret")
 		}
 	})
 }
@@ -294,7 +294,7 @@ func TestResponseHeaderIsBounded(t *testing.T) {
 		}
 	}
 	if size > keptHeader || size < keptHeader-len("X-Field-00") {
-		t.Errorf("%d bytes of the header are kept", size)
+		t.Errorf("%d bytes of the header", size)
 	}
 	if v := a.ResponseHeader.Get("X-Field-00"); len(v) != 100 {
 		t.Errorf("the first field is %q", v)
@@ -374,7 +374,7 @@ func TestSendConcurrentSafe(t *testing.T) {
 					Body:     body, Signature: webhook.Sign("secret", body), MessageID: "m", Number: 1,
 				})
 				if a.Verdict != webhook.Success || !bytes.Equal(a.ResponseBody, body) {
-					t.Errorf("%s came back as %s: %s", body, a.ResponseBody, a.Error)
+					t.Errorf("%s returned as %s: %s", body, a.ResponseBody, a.Error)
 				}
 			}
 		})
@@ -406,7 +406,7 @@ func TestConnectionRefused(t *testing.T) {
 	checkAttempt(t, a, webhook.Temporary, webhook.ReasonConnection, "could not connect: ")
 	checkAttempt(t, a, webhook.Temporary, webhook.ReasonConnection, "refused")
 	if !a.NotConnected {
-		t.Error("it counts as connected")
+		t.Error("NotConnected is not set")
 	}
 }
 
@@ -435,7 +435,7 @@ func TestNotConnected(t *testing.T) {
 		a = post(t, s, "http://dropped.example/")
 		checkAttempt(t, a, webhook.Temporary, webhook.ReasonTimeout, "could not connect within 4s")
 		if !a.NotConnected {
-			t.Error("an address that does not answer counts as connected")
+			t.Error("NotConnected is not set for an address without a response")
 		}
 		for name, serve := range map[string]func(net.Conn){
 			"hangs":  func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
@@ -618,7 +618,7 @@ func TestAttemptJSON(t *testing.T) {
 	}
 	for _, part := range []string{`"verdict":"temporary"`, `"reason":"status"`, `"status":503`, `"retryAfter":7000000000`} {
 		if !bytes.Contains(data, []byte(part)) {
-			t.Errorf("%s lacks %s", data, part)
+			t.Errorf("%s does not contain %s", data, part)
 		}
 	}
 }

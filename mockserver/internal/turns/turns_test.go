@@ -54,12 +54,12 @@ func TestPop(t *testing.T) {
 	}{
 		"one source in its order":         {values: fresh("a1 a2 a3"), want: "a1 a2 a3"},
 		"sources take turns":              {values: fresh("a1 a2 a3 a4 b1 b2 c1"), want: "a1 b1 c1 a2 b2 a3 a4"},
-		"a source is left out":            {values: fresh("a1 a2 b1 a3 b2 c1"), except: "a", want: "b1 c1 b2"},
-		"all sources are left out":        {values: fresh("a1 b1"), except: "a b"},
-		"what is due, by its time":        {values: timed("a0 b1 a2 c3"), at: 2 * time.Second, want: "a0 b1 a2", next: 3 * time.Second},
-		"what is due has the fifth turn":  {values: append(timed("t0 t1"), fresh("a1 a2 a3 a4 a5 a6 a7 a8 a9")...), at: time.Minute, want: "a1 a2 a3 a4 t0 a5 a6 a7 a8 t1 a9"},
-		"what is due waits for no others": {values: append(timed("t0 t1"), fresh("a1 a2")...), at: time.Minute, except: "a", want: "t0 t1"},
-		"nothing with a time":             {values: append(timed("t0 t1"), fresh("a1 a2")...), at: time.Minute, noTimed: true, want: "a1 a2"},
+		"a source is excluded":            {values: fresh("a1 a2 b1 a3 b2 c1"), except: "a", want: "b1 c1 b2"},
+		"all sources are excluded":        {values: fresh("a1 b1"), except: "a b"},
+		"due values by time":              {values: timed("a0 b1 a2 c3"), at: 2 * time.Second, want: "a0 b1 a2", next: 3 * time.Second},
+		"due values get every fifth turn": {values: append(timed("t0 t1"), fresh("a1 a2 a3 a4 a5 a6 a7 a8 a9")...), at: time.Minute, want: "a1 a2 a3 a4 t0 a5 a6 a7 a8 t1 a9"},
+		"due values do not wait":          {values: append(timed("t0 t1"), fresh("a1 a2")...), at: time.Minute, except: "a", want: "t0 t1"},
+		"no values with a time":           {values: append(timed("t0 t1"), fresh("a1 a2")...), at: time.Minute, noTimed: true, want: "a1 a2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q, now, except := queue(test.values...), begin.Add(test.at), strings.Fields(test.except)
@@ -146,7 +146,7 @@ func TestNothingIsLost(t *testing.T) {
 		remove := func(v value) {
 			i := slices.Index(in, v.name)
 			if i < 0 {
-				t.Fatalf("%s came out, and was not in", v.name)
+				t.Fatalf("%s was not in the queue", v.name)
 			}
 			in = slices.Delete(in, i, i+1)
 		}
@@ -182,7 +182,7 @@ func TestNothingIsLost(t *testing.T) {
 			}
 			slices.Sort(all)
 			if !slices.Equal(all, slices.Sorted(slices.Values(in))) || q.Fresh()+q.Timed() != len(in) {
-				t.Fatalf("seed %d: it holds %v, want %v", seed, all, in)
+				t.Fatalf("seed %d: queue has %v, want %v", seed, all, in)
 			}
 		}
 	}

@@ -171,7 +171,7 @@ func TestDeletionOfManyUsers(t *testing.T) {
 
 func TestDeleteCallsFromSendersAreRejected(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
-	assert.Equal(t, http.StatusOK, send(c, "key", "/v1/batch", `{"batch":[{"type":"delete","userId":"u1"}]}`), "the batch is answered as the service does")
+	assert.Equal(t, http.StatusOK, send(c, "key", "/v1/batch", `{"batch":[{"type":"delete","userId":"u1"}]}`), "same response as the service")
 	assert.Empty(t, c.History().Records(nil))
 	rejections, _ := c.History().Rejections()
 	assert.Equal(t, tracking.CodeUnknownType, rejections[0].Code)
@@ -352,7 +352,7 @@ func TestOutcomesOfADeletedRequestAreDropped(t *testing.T) {
 		assert.Len(t, box.take(), 1)
 		keys, err := config.State.Keys(t.Context(), "deletionchunk")
 		require.NoError(t, err)
-		assert.Empty(t, keys, "nothing is made anew")
+		assert.Empty(t, keys, "no record is created")
 		require.NoError(t, c.Close())
 		assert.NotContains(t, log.String(), "outcomes of deletion requests could not be stored")
 	})
@@ -408,10 +408,10 @@ func TestDeletedUsersAreRemovedFromLists(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, all[0].Users)
 	assert.EqualValues(t, 2, all[0].Syncs[1].Left)
-	assert.Len(t, all[1].Syncs, 1, "none of them is in the other list")
+	assert.Len(t, all[1].Syncs, 1, "the other list contains none of the users")
 
 	synced(t, c, big("u2", "u3"))
-	assert.Equal(t, []string{"crm u2 big_spenders=true"}, box.told(), "u1 is not heard of again, u2 is a new member")
+	assert.Equal(t, []string{"crm u2 big_spenders=true"}, box.told(), "no notice for u1, a new one for u2")
 }
 
 // The process crashes before and after each of its writes.
@@ -463,7 +463,7 @@ func TestDeletionSurvivesACrashAtEveryWrite(t *testing.T) {
 				all, err = w.collector.Users().Computations(t.Context())
 				require.NoError(t, err)
 				assert.EqualValues(t, 1, all[0].Users)
-				assert.Len(t, all[0].Syncs, 2, "taken out of the list once")
+				assert.Len(t, all[0].Syncs, 2, "removed from the list once")
 			})
 			require.Less(t, writes, 100)
 		}

@@ -219,7 +219,7 @@ func lostSegment(t *testing.T, list, segment int, first, second, want []string) 
 		assert.False(t, d.CompletedAt.IsZero())
 		settle(t, c)
 		box.take()
-		assert.Equal(t, int64(10), synced(t, c, big(members...)).Entered, "they were taken out of the list")
+		assert.Equal(t, int64(10), synced(t, c, big(members...)).Entered, "they were removed from the list")
 	})
 	return s
 }
@@ -346,7 +346,7 @@ func TestLostUpdateOfAnAudienceRecordIsReported(t *testing.T) {
 		deleted(t, c, users.DeletionRequest{ID: "gdpr", UserIDs: []string{"u1"}})
 		settle(t, c)
 		box.take()
-		assert.Equal(t, named, lost(), "a deletion request is no new list")
+		assert.Equal(t, named, lost(), "a deletion request does not replace the list")
 		synced(t, c, big("u2", "u3", "u4"))
 		assert.Equal(t, []string{"crm u3 big_spenders=true", "crm u4 big_spenders=true"}, box.told())
 		assert.Empty(t, lost())

@@ -122,7 +122,7 @@ func TestOnlyContradictedNoticesAreSuperseded(t *testing.T) {
 
 		require.Equal(t, 3, replayFailed(t, c))
 		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.told())
-		require.Zero(t, replayFailed(t, c), "the others are not kept as failed")
+		require.Zero(t, replayFailed(t, c), "superseded calls are not listed as failed")
 		filtered := map[string]string{}
 		for _, r := range c.History().Records(nil) {
 			for _, s := range r.Ends {
@@ -199,7 +199,7 @@ func TestSupersededRetriesAReplacedList(t *testing.T) {
 		for _, key := range keys {
 			require.NoError(t, config.State.Delete(t.Context(), key))
 		}
-		assert.Empty(t, c.Users().Superseded(t.Context(), &first), "a list that cannot be read contradicts nothing")
+		assert.Empty(t, c.Users().Superseded(t.Context(), &first), "an unreadable list does not supersede calls")
 	})
 }
 

@@ -54,7 +54,7 @@ func TestAudienceCallFields(t *testing.T) {
 	s := synced(t, c, a)
 
 	got := box.take()
-	require.Len(t, got, 1, "only the destination of the audience gets it")
+	require.Len(t, got, 1, "only the audience's destination gets the calls")
 	d := got[0]
 	assert.Equal(t, "identify", d.Type)
 	assert.Equal(t, "Big Spenders", d.Context.Audience.Name)
@@ -71,7 +71,7 @@ func TestAudienceCallFields(t *testing.T) {
 	assert.LessOrEqual(t, len(call.ID), 100)
 	again, err := fields.ReadCall("web", call.Body)
 	require.NoError(t, err)
-	assert.Equal(t, call, again, "the body says what the call says")
+	assert.Equal(t, call, again, "the body matches the call")
 }
 
 func TestDryRunSendsNothing(t *testing.T) {
@@ -97,7 +97,7 @@ func TestDryRunSendsNothing(t *testing.T) {
 	settle(t, c)
 	assert.Empty(t, box.take())
 	synced(t, c, big("u1", "u2"))
-	assert.Empty(t, box.take(), "the dry run has changed nothing")
+	assert.Empty(t, box.take(), "the dry run changed nothing")
 }
 
 func TestTraitSendsChangedValues(t *testing.T) {
@@ -154,7 +154,7 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 		dry.DryRun = true
 		counted, err := c.Users().StartSync(t.Context(), dry)
 		require.NoError(t, err)
-		assert.Equal(t, [2]int64{0, 1}, [2]int64{counted.Entered, counted.Left}, "counted from the last in the queue")
+		assert.Equal(t, [2]int64{0, 1}, [2]int64{counted.Entered, counted.Left}, "compared with the last queued list")
 
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -210,7 +210,7 @@ func TestTooManySyncsLeaveNoData(t *testing.T) {
 		synctest.Wait()
 		keys, err := config.State.Keys(t.Context(), "segment")
 		require.NoError(t, err)
-		assert.Len(t, keys, 1, "the list that is current")
+		assert.Len(t, keys, 1, "the current list")
 	})
 }
 
@@ -267,7 +267,7 @@ func TestSyncLimitsPendingCalls(t *testing.T) {
 		assert.Greater(t, ledgers[0].Pending, int64(200))
 		s, err = c.Users().Sync(t.Context(), s.ID)
 		require.NoError(t, err)
-		assert.Equal(t, ledgers[0].Pending, s.Sent, "the record tells how far it is")
+		assert.Equal(t, ledgers[0].Pending, s.Sent, "the record has the progress")
 		assert.Contains(t, s.Waiting, "pending")
 		require.NoError(t, c.Resume(t.Context(), "crm"))
 		s, err = c.Users().WaitSync(t.Context(), s.ID)
@@ -329,13 +329,13 @@ func TestInvalidLists(t *testing.T) {
 		"long ID":      {users.KindAudience, strings.NewReader("u1\n\n" + longest + "u\nu3\n"), "line 3"},
 		"not UTF-8":    {users.KindAudience, strings.NewReader("u1\nu\xff\n"), "line 2: is"},
 		"long line":    {users.KindAudience, strings.NewReader(strings.Repeat("u", 100_000)), "line 1"},
-		"broken off":   {users.KindAudience, io.MultiReader(strings.NewReader("u1\n"), iotest.ErrReader(broken)), broken.Error()},
+		"incomplete":   {users.KindAudience, io.MultiReader(strings.NewReader("u1\n"), iotest.ErrReader(broken)), broken.Error()},
 		"no value":     {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1"}`), "line 2: cannot be read (it has no value"},
 		"no user":      {users.KindTrait, strings.NewReader("\n" + `{"value":1}`), "line 2: is empty"},
 		"more members": {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1,"x":2}`), `line 2: cannot be read (json: unknown field "x"`},
 		"two objects":  {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1}{}`), "line 2: cannot be read (there is more after the object"},
 		"a brace":      {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1}}`), "line 2: cannot be read (there is more after the object"},
-		"no JSON":      {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":nope}`), "line 2"},
+		"invalid JSON": {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":nope}`), "line 2"},
 		"CSV":          {users.KindTrait, strings.NewReader("\n" + `u1,5`), "line 2"},
 		"long value":   {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":"` + strings.Repeat("x", 17_000) + `"}`), "line 2: has a value of 17002 bytes: give at most 16384"},
 	} {
@@ -401,14 +401,14 @@ func TestAbandonedUploadsAreDeleted(t *testing.T) {
 		require.NoError(t, config.State.Put(t.Context(), "segment.a.b.0", []byte("nobody's")))
 		c := start(t, config)
 		synctest.Wait()
-		assert.Equal(t, 1, segments(), "what may be under way stays")
+		assert.Equal(t, 1, segments(), "uploads in progress stay")
 		s, err := c.Users().StartSync(t.Context(), big("u1"))
 		require.NoError(t, err)
 		_, err = c.Users().WaitSync(t.Context(), s.ID)
 		require.NoError(t, err)
 		assert.Equal(t, 2, segments())
 		time.Sleep(49 * time.Hour)
-		assert.Equal(t, 1, segments(), "the list that is current stays")
+		assert.Equal(t, 1, segments(), "the current list stays")
 	})
 }
 

@@ -132,7 +132,7 @@ func attach(t *testing.T, j journal.Journal, destination string, sources ...stri
 
 // within returns a context with a time limit for one operation.
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, fmt.Errorf("%s waited for %v in vain", t.Name(), patience))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, fmt.Errorf("%s timed out after %v", t.Name(), patience))
 	context.AfterFunc(ctx, cancel)
 	return ctx
 }
@@ -271,7 +271,7 @@ func notes(t *testing.T, o Options) {
 	done := tracking.Outcome{State: tracking.StateDelivered}
 	require.Nil(t, noted(map[string]tracking.Outcome{"m-0": again(""), "m-1": done, "m-2": again("0123abcd.4567cdef"), "m-3": again("x")}), "fresh calls")
 	require.Equal(t, []string{"", "0123abcd.4567cdef", "x"}, noted(map[string]tracking.Outcome{"m-0": again(""), "m-2": again(""), "m-3": done}))
-	require.Nil(t, noted(map[string]tracking.Outcome{"m-0": done, "m-2": done}), "notes that were not renewed")
+	require.Nil(t, noted(map[string]tracking.Outcome{"m-0": done, "m-2": done}), "old notes")
 	wantLedger(t, j, "d", 4, 4, 0, 0, 0)
 }
 
@@ -305,7 +305,7 @@ func turns(t *testing.T, o Options) {
 			good[e.Calls[0].ID] = true
 			finish(t, l, time.Time{}, tracking.StateDelivered)
 		case time.Now().After(deadline):
-			t.Fatalf("after %d entries and %v only %v came of other sources", n, patience, good)
+			t.Fatalf("after %d entries and %v, only %v calls of other sources", n, patience, good)
 		default:
 			if first++; e.Attempt > 1 {
 				first, retries = first-1, retries+1
@@ -315,7 +315,7 @@ func turns(t *testing.T, o Options) {
 		}
 		require.LessOrEqual(t, retries, n/2, "of %d entries", n)
 	}
-	require.Less(t, first, 300, "those of other sources came behind all that was before them")
+	require.Less(t, first, 300, "entries of other sources waited for all earlier ones")
 	wantLedger(t, j, "d", 306, 6, 0, 0, 300)
 }
 
@@ -348,12 +348,12 @@ func wants(t *testing.T, o Options) {
 	require.Equal(t, []string{"bad-1-0"}, ids(wanted(journal.Want{})))
 	select {
 	case l := <-waits:
-		t.Fatalf("%v came, which is not wanted", ids(l))
+		t.Fatalf("got unwanted calls %v", ids(l))
 	case <-time.After(brief):
 	}
 	require.NoError(t, j.Append(within(t), batch("another", "another", 1)))
 	l := <-waits
-	require.NotNil(t, l, "what is wanted did not come")
+	require.NotNil(t, l, "no wanted entry was leased")
 	require.Equal(t, []string{"another-0"}, ids(l))
 }
 
@@ -531,7 +531,7 @@ func endsWith(t *testing.T, name string, r journal.Reader, end func()) {
 	case err := <-got:
 		require.ErrorIs(t, err, journal.ErrClosed, name)
 	case <-time.After(patience):
-		t.Fatalf("%s: Next did not end", name)
+		t.Fatalf("%s: Next did not return", name)
 	}
 }
 
@@ -880,7 +880,7 @@ func load(t *testing.T, o Options) {
 	wantLedger(t, j, "d", all, all*(size-1)/size, 0, all/size, 0)
 	n := 0
 	seen.Range(func(any, any) bool { n++; return true })
-	require.Equal(t, all, n, "calls that were handed out")
+	require.Equal(t, all, n, "leased calls")
 }
 
 // reopen closes the journal with calls in every state, and checks each of them afterwards.

@@ -123,7 +123,7 @@ func stateWatch(t *testing.T, s state.Store) {
 		select {
 		case <-changes:
 		case <-time.After(patience):
-			t.Fatal("nothing was told of a change")
+			t.Fatal("no notification of a change")
 		}
 	}
 	require.NoError(t, s.Put(t.Context(), "a.b", []byte("one")))
@@ -135,7 +135,7 @@ func stateWatch(t *testing.T, s state.Store) {
 	require.NoError(t, s.Put(t.Context(), "a.b.c", []byte("other")))
 	select {
 	case <-changes:
-		t.Fatal("a change of another key was told of")
+		t.Fatal("notification for another key")
 	case <-time.After(brief):
 	}
 	cancel()
