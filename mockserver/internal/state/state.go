@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // Errors of a [Store]. They may be wrapped.
@@ -180,3 +182,9 @@ var (
 	// ErrClosed reports that the collector is closed or closing.
 	ErrClosed = errors.New("mockserver: the collector is closed, or closing")
 )
+
+// Unknown returns an ErrUnknown for a name of a kind of object, such as "destination". It
+// repeats at most 200 bytes of the name.
+func Unknown(kind, name string) error {
+	return fmt.Errorf("%w: there is no %s %s", ErrUnknown, kind, text.Quote(text.MaxRepeated, name))
+}
