@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// With any other files in the directory, the calls of an earlier process are sent, and
-// no call is refused.
+// Other files in the directory do not prevent the delivery of previous calls, and no call is
+// refused.
 func TestSpoolSkipsWhatIsStrange(t *testing.T) {
 	segment := func(dir string, number int) string { return filepath.Join(dir, fmt.Sprintf("%016x.calls", number)) }
 	for title, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestSpoolSkipsWhatIsStrange(t *testing.T) {
 				require.NoError(t, os.WriteFile(segment(dir, 9), nil, 0o600))
 				require.NoError(t, os.Chmod(segment(dir, 9), 0o666))
 				if err := os.Truncate(segment(dir, 9), 8<<40); err != nil {
-					t.Skip(err) // few file systems have files as large
+					t.Skip(err) // few file systems support files of this size
 				}
 			},
 			"is 8796093022208 bytes long, longer than any segment",
@@ -87,12 +87,12 @@ func TestSpoolSkipsWhatIsStrange(t *testing.T) {
 	}
 }
 
-// directorySize is how many bytes the files in a directory have.
+// directorySize returns the total size of the files in a directory.
 func directorySize(t *testing.T, dir string) (size int64) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil { // it may have been removed since
+		if info, err := entry.Info(); err == nil { // it may have been removed
 			size += info.Size()
 		}
 	}
@@ -117,7 +117,7 @@ func TestSpoolDirectoryStaysWithinItsLimit(t *testing.T) {
 						for i := range 3000 {
 							_ = client.Track(&analytics.Track{Event: text, UserId: "u"})
 							if i%100 == 0 {
-								if size := directorySize(t, cfg.Spool); size > limit+100 { // the lock names its holder
+								if size := directorySize(t, cfg.Spool); size > limit+100 { // the lock contains its owner
 									t.Errorf("%d bytes", size)
 								}
 								if size := client.Stats().SpoolBytes; size > limit {
