@@ -244,7 +244,7 @@ func TestDiscardSkipsWhatWasRead(t *testing.T) {
 	before := &segment{base: 1 << positionBits, sealed: true, records: 5}
 	read := &segment{base: 2 << positionBits, sealed: true, records: 5, ended: 5}
 	after := &segment{base: 3 << positionBits, sealed: true, records: 5, ended: 2}
-	l := &Log{cursor: cursor{segment: read}, files: files{segments: []*segment{before}}, signals: signals{wake: make(chan struct{}, 1)}}
+	l := &Log{cursor: cursor{segment: read}, segments: []*segment{before}, wake: make(chan struct{}, 1)}
 	_, _, ok := l.Discard()
 	require.False(t, ok)
 	l.segments = append(l.segments, after)
