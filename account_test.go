@@ -62,9 +62,9 @@ func testAccount(t *testing.T, d *dice, dir string) {
 	const makers, each = 8, 150
 	cfg := randomConfig(d, dir)
 	t.Logf("%+v", cfg)
-	var told results
+	var reported results
 	if d.roll(2) == 0 {
-		cfg.Callback = told.take(one(d, 0, 0, time.Millisecond))
+		cfg.Callback = reported.take(one(d, 0, 0, time.Millisecond))
 	}
 	flaky := newFlakyCollector(d)
 	c := &collector{decide: func(i int, p post) answer {
@@ -103,8 +103,8 @@ func testAccount(t *testing.T, d *dice, dir string) {
 		require.Error(t, err)
 	}
 	if cfg.Callback != nil {
-		require.EqualValues(t, s.Delivered+s.Dropped.Total(), told.calls)
-		require.Equal(t, told.calls, len(told.ids), "a call was told twice")
+		require.EqualValues(t, s.Delivered+s.Dropped.Total(), reported.calls)
+		require.Equal(t, reported.calls, len(reported.ids), "a call was reported twice")
 	}
 	require.GreaterOrEqual(t, int64(len(c.taken("messageId"))), s.Delivered)
 }

@@ -95,24 +95,24 @@ func TestCallbackUsesItsClient(t *testing.T) {
 			t.Run(way+" "+spool, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var client *analytics.Client
-					made, told := make(chan struct{}), make(chan error, 10)
+					made, reported := make(chan struct{}), make(chan error, 10)
 					client = newClient(t, &collector{}, analytics.Config{FlushAt: 1, MaxInFlight: 1, Spool: spool, Callback: func(r analytics.Result) {
 						<-made
 						if r.MessageId == "first" {
-							told <- use(client)
+							reported <- use(client)
 						} else {
-							told <- r.Err
+							reported <- r.Err
 						}
 					}})
 					start := time.Now()
 					require.NoError(t, client.Track(&analytics.Track{Event: "e", UserId: "u", Message: analytics.Message{MessageId: "first"}}))
 					track(t, client, "other", 3)
 					close(made)
-					require.NoError(t, <-told)
+					require.NoError(t, <-reported)
 					require.NoError(t, client.Close())
-					require.Len(t, told, int(client.Stats().Accepted)-1, "Close waits for all to be told")
-					for len(told) > 0 {
-						require.NoError(t, <-told)
+					require.Len(t, reported, int(client.Stats().Accepted)-1, "Close waits for all to be reported")
+					for len(reported) > 0 {
+						require.NoError(t, <-reported)
 					}
 					require.Less(t, time.Since(start), time.Second)
 				})
@@ -244,14 +244,14 @@ func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, 
 func TestTransportErrorUsesItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var client *analytics.Client
-		var told error
+		var reported error
 		failure := &errorUsing{func() { _ = client.Stats() }}
-		client = newClient(t, failing{failure}, analytics.Config{MaxAttempts: 1, Callback: func(r analytics.Result) { told = r.Err }})
+		client = newClient(t, failing{failure}, analytics.Config{MaxAttempts: 1, Callback: func(r analytics.Result) { reported = r.Err }})
 		track(t, client, "lost", 1)
 		err := client.Close()
 		require.ErrorContains(t, err, "trouble")
 		require.ErrorIs(t, err, failure)
-		require.ErrorIs(t, told, failure)
+		require.ErrorIs(t, reported, failure)
 	})
 }
 

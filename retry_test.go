@@ -52,7 +52,7 @@ func TestRetryCount(t *testing.T) {
 		"waits that were asked": {[]answer{retryAfter(429, "1"), retryAfter(503, "1")}, []string{"", "1", "2"}},
 		"both":                  {[]answer{{status: 500}, retryAfter(429, "1"), {status: 500}}, []string{"", "1", "2", "3"}},
 		"refused":               {[]answer{{status: 401}}, []string{""}},
-		"parts begin anew":      {[]answer{{status: 500}, {status: 413}, {status: 500}}, []string{"", "1", "", "1", ""}},
+		"parts start over":      {[]answer{{status: 500}, {status: 413}, {status: 500}}, []string{"", "1", "", "1", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -173,13 +173,13 @@ func TestSpoolIsFull(t *testing.T) {
 		for _, memory := range []int64{128 << 10, 64 << 20} {
 			t.Run(fmt.Sprintf("MaxBytes %d, Callback %v", memory, callback), func(t *testing.T) {
 				var mu sync.Mutex
-				told := map[string]int{}
+				reported := map[string]int{}
 				cfg := analytics.Config{SpoolMaxBytes: 1 << 20, MaxBytes: memory, FlushAt: 10}
 				if callback {
 					cfg.Callback = func(r analytics.Result) {
 						mu.Lock()
 						defer mu.Unlock()
-						told[r.MessageId]++
+						reported[r.MessageId]++
 					}
 				}
 				const calls = 3000
@@ -211,10 +211,10 @@ func TestSpoolIsFull(t *testing.T) {
 						mu.Lock()
 						defer mu.Unlock()
 						total := 0
-						for _, n := range told {
+						for _, n := range reported {
 							total += n
 						}
-						return told[""] == 0 && total == int(s.Dropped.Total())
+						return reported[""] == 0 && total == int(s.Dropped.Total())
 					}, time.Minute, time.Millisecond)
 				}
 

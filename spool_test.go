@@ -177,10 +177,10 @@ func TestSpoolConcurrentSafe(t *testing.T) {
 	c := &collector{decide: when(answer{status: 503}, func(i int, _ post) bool {
 		return i%100 == 7
 	})}
-	var told atomic.Int64
+	var reported atomic.Int64
 	client := newClient(t, c, analytics.Config{
 		Spool: dir, SpoolMaxBytes: 1 << 20, WhenFull: analytics.Block, MaxBytes: 128 << 10, FlushAt: 13, CloseTimeout: 5 * time.Minute,
-		Callback: func(r analytics.Result) { told.Add(1) },
+		Callback: func(r analytics.Result) { reported.Add(1) },
 	})
 	const callers, calls = 8, 1000
 	var group sync.WaitGroup
@@ -201,7 +201,7 @@ func TestSpoolConcurrentSafe(t *testing.T) {
 	s := client.Stats()
 	requireSum(t, s)
 	require.Equal(t, int64(callers*calls), s.Delivered)
-	require.Equal(t, s.Delivered, told.Load())
+	require.Equal(t, s.Delivered, reported.Load())
 	require.Len(t, c.taken("messageId"), callers*calls)
 	require.Empty(t, segments(t, dir))
 }

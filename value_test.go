@@ -187,8 +187,8 @@ func TestValueConcurrentSafe(t *testing.T) {
 		}
 		return answer{}.response(r), nil
 	})
-	var told sync.Map
-	client := newClient(t, rt, analytics.Config{FlushAt: 7, Value: requestOf, Callback: func(r analytics.Result) { told.Store(r.Value, r.Err) }})
+	var reported sync.Map
+	client := newClient(t, rt, analytics.Config{FlushAt: 7, Value: requestOf, Callback: func(r analytics.Result) { reported.Store(r.Value, r.Err) }})
 	var group sync.WaitGroup
 	for c := range callers {
 		group.Go(func() {
@@ -203,7 +203,7 @@ func TestValueConcurrentSafe(t *testing.T) {
 	require.Zero(t, mixed.Load())
 	for c := range callers {
 		for i := range calls {
-			err, ok := told.Load(name(fmt.Sprint(c), i))
+			err, ok := reported.Load(name(fmt.Sprint(c), i))
 			require.True(t, ok)
 			require.Equal(t, i == 99, err != nil)
 		}
