@@ -168,7 +168,7 @@ func TestAdminErrors(t *testing.T) {
 		{"GET", "/events?type=alias", "", 400, "invalid_parameter", `the parameter type is "alias"; use track, page, screen, identify or group`},
 		{"POST", "/destinations/hook/replay", `{"types":["track","trak"]}`, 422, "invalid", `types[1]: is "trak": use track, identify, page, screen, group, alias, delete`},
 		{"GET", "/rejections?limits=5", "", 400, "invalid_parameter", `there is no parameter "limits"; the parameters are limit, messageId, source, type, event, userId, text, since, until, where`},
-		{"GET", "/calls/site/none", "", 404, "not_found", `unknown name: no call "none" of source "site" is remembered`},
+		{"GET", "/calls/site/none", "", 404, "not_found", `unknown name: no call "none" of source "site" is retained`},
 		{"POST", "/destinations/none/pause", "", 404, "not_found", `unknown name: there is no destination "none"`},
 		{"POST", "/destinations/hook/replay", `{"state":"pending"}`, 422, "invalid", `state: is "pending": use "failed", "delivered" or "filtered"`},
 		{"POST", "/calls/site/m/replay", `{}`, 422, "invalid", "destination: is empty: name one of /api/v1/destinations"},
@@ -178,6 +178,64 @@ func TestAdminErrors(t *testing.T) {
 		assert.Equal(t, c.status, status, "%s %s", c.method, c.path)
 		assert.Equal(t, c.code, answer["code"], "%s %s %s", c.method, c.path, c.body)
 		assert.Equal(t, c.message, answer["message"], "%s %s %s", c.method, c.path, c.body)
+	}
+}
+
+func TestAdminErrorsRepeatLittleOfTheirInput(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key"}}, Destinations: []tracking.Destination{hook("hook", "http://127.0.0.1:1")}})
+	long := strings.Repeat("Q", 100_000)
+	path := long[:10_000] // of a URL, which is not a body
+	for _, c := range []struct{ method, path, body string }{
+		{"GET", "/destinations/" + path, ""},
+		{"PATCH", "/destinations/" + path, `{"enabled":false}`},
+		{"DELETE", "/destinations/" + path, ""},
+		{"POST", "/destinations/" + path + "/pause", ""},
+		{"POST", "/destinations/" + path + "/test", ""},
+		{"POST", "/destinations/" + path + "/replay", `{}`},
+		{"POST", "/destinations/" + path + "/replays", `{}`},
+		{"GET", "/sources/" + path, ""},
+		{"DELETE", "/sources/" + path, ""},
+		{"GET", "/replays/" + path, ""},
+		{"GET", "/calls/" + path + "/" + path, ""},
+		{"POST", "/calls/" + path + "/" + path + "/replay", `{"destination":"` + long + `"}`},
+		{"POST", "/calls/" + path + "/" + path + "/replay", `{"destination":"hook"}`},
+		{"GET", "/deletions/" + path, ""},
+		{"GET", "/audiences/" + path, ""},
+		{"GET", "/calls?where=" + path, ""},
+		{"GET", "/calls?" + path + "=1", ""},
+		{"GET", "/" + path, ""},
+		{"PUT", "/sources/" + path, ""},
+		{"POST", "/destinations", `{"webhooks":[{"headers":{"` + long + `":7}}]}`},
+		{"POST", "/sources", `{"name":"` + long + `"}`},
+		{"POST", "/sources", `{"name":"x","` + long + `":"y"}`},
+		{"POST", "/destinations", `{"name":"` + long + `"}`},
+		{"POST", "/destinations", `{"name":"x","type":"` + long + `"}`},
+		{"POST", "/destinations", `{"name":"x","sources":["` + long + `"]}`},
+		{"POST", "/destinations", `{"name":"x","order":"` + long + `"}`},
+		{"POST", "/destinations", `{"name":"x","order":"user","onFailure":"` + long + `"}`},
+		{"POST", "/destinations", `{"name":"x","types":{"allow":["` + long + `"]}}`},
+		{"POST", "/destinations", `{"name":"x","events":{"deny":["*` + long + `"]}}`},
+		{"POST", "/destinations", `{"name":"x","signature":"` + long + `"}`},
+		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://` + long + `:QQ/"}]}`},
+		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"` + long + `://a"}]}`},
+		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://a.example","headers":{"` + long + `":"\n"}}]}`},
+		{"POST", "/destinations/hook/replay", `{"state":"` + long + `"}`},
+		{"POST", "/destinations/hook/replay", `{"types":["` + long + `"]}`},
+		{"POST", "/destinations/hook/replay", `{"where":["` + long + `"]}`},
+		{"POST", "/destinations/hook/replay", `{"where":["prop.a:\"` + long + `"]}`},
+		{"POST", "/destinations/hook/test", `{"type":"` + long + `"}`},
+		{"POST", "/deletions", `{"userIds":["u"],"source":"` + long + `"}`},
+		{"POST", "/deletions", `{"userIds":["u"],"id":"` + long + `"}`},
+		{"POST", "/deletions", `{"userIds":["` + long + `"]}`},
+	} {
+		status, answer := askAdmin(t, srv, c.method, c.path, c.body)
+		request := fmt.Sprintf("%s %.40s %.60s", c.method, c.path, c.body)
+		assert.GreaterOrEqual(t, status, 400, request)
+		assert.LessOrEqual(t, strings.Count(fmt.Sprint(answer["message"]), "Q"), 200, request)
+		fields, _ := answer["fields"].([]any)
+		for _, f := range fields {
+			assert.LessOrEqual(t, strings.Count(fmt.Sprint(f), "Q"), 200, request)
+		}
 	}
 }
 
@@ -277,7 +335,7 @@ func TestAdminPausesAndRemoves(t *testing.T) {
 
 	status, kept := askAdmin(t, srv, "DELETE", "/destinations/a%2Fb", "")
 	assert.Equal(t, http.StatusConflict, status)
-	assert.Equal(t, `destination "a/b" has 3 pending calls; wait for them, or throw them away with ?discard=true`, kept["message"])
+	assert.Equal(t, `destination "a/b" has 3 pending calls; wait for them, or discard them with ?discard=true`, kept["message"])
 	assert.Empty(t, srv.Calls(mockserver.DeliveredTo("a/b")))
 	askAdmin(t, srv, "POST", "/destinations/a%2Fb/resume", "")
 	delivered(t, srv, "a/b", 3)

@@ -585,7 +585,7 @@ func TestDestinationsPageShowsStoreProblems(t *testing.T) {
 	_, page := get(t, srv.URL+"/destinations", "X-Fragment", "1")
 	for _, want := range []string{
 		"<li>Calls cannot be stored: the cluster has no leader</li>", "<li>Damaged: server &lt;b&gt;: 3 messages</li>",
-		"<li>Replica: CALLS on c: JetStream does not run there; see the log of the server</li>",
+		"<li>Replica: CALLS on c: JetStream is not running; see the server&#39;s log</li>",
 	} {
 		assert.Contains(t, page, want)
 	}

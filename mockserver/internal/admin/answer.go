@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // admin serves the admin API.
@@ -117,10 +118,10 @@ func readJSONUpTo(r *http.Request, v any, most int64) error {
 func badJSON(err error, v any) error {
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) && wrongType.Field != "" {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "%s is a %s; it must be a %s", wrongType.Field, wrongType.Value, jsonType(wrongType.Type))
+		return access.Errorf(http.StatusBadRequest, "invalid_json", "%s is a %s; it must be a %s", text.CutBytes(text.MaxRepeated, wrongType.Field), wrongType.Value, jsonType(wrongType.Type))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "there is no member %s; the members are %s", name, strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
+		return access.Errorf(http.StatusBadRequest, "invalid_json", "there is no member %s; the members are %s", text.CutBytes(text.MaxRepeated, name), strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
 	}
 	return access.Errorf(http.StatusBadRequest, "invalid_json", "the body is not the JSON object that it should be: %s", strings.TrimPrefix(err.Error(), "json: "))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -97,7 +98,7 @@ func (a *admin) startReplay(r *http.Request) (any, error) {
 	}
 	id, err := a.c.StartReplay(name, sel, expected)
 	if errors.Is(err, engine.ErrReplaying) {
-		return nil, access.Errorf(http.StatusConflict, "replaying", "calls are being replayed to destination %q; wait until all of them are due again", name)
+		return nil, access.Errorf(http.StatusConflict, "replaying", "calls are being replayed to destination %s; wait until all of them are due again", text.Quote(text.MaxRepeated, name))
 	}
 	if err != nil {
 		return nil, err
@@ -115,6 +116,9 @@ func (a *admin) listReplays(r *http.Request) (any, error) {
 }
 
 func (a *admin) getReplay(r *http.Request) (any, error) { return a.c.ReplayRun(r.PathValue("replay")) }
+
+// maxName is the maximum length in bytes of each of three names that an error repeats.
+const maxName = text.MaxRepeated / 3
 
 // replayCall replays one call, whatever its state.
 func (a *admin) replayCall(r *http.Request) (any, error) {
@@ -136,12 +140,12 @@ func (a *admin) replayCall(r *http.Request) (any, error) {
 		case decided && outcome.State != tracking.StatePending:
 			sel.State = outcome.State
 		case decided || !record.Partial:
-			return nil, access.Errorf(http.StatusConflict, "pending", "call %q is pending at destination %q, or was never meant for it", id, in.Destination)
+			return nil, access.Errorf(http.StatusConflict, "pending", "call %s is pending at destination %s, or was never meant for it", text.Quote(maxName, id), text.Quote(maxName, in.Destination))
 		}
 	}
 	n, err := a.c.Replay(r.Context(), in.Destination, sel)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: destination %q has no call %q of source %q that could be replayed", state.ErrUnknown, in.Destination, id, source)
+		err = fmt.Errorf("%w: destination %s has no call %s of source %s that could be replayed", state.ErrUnknown, text.Quote(maxName, in.Destination), text.Quote(maxName, id), text.Quote(maxName, source))
 	}
 	return replayView{in.Destination, n, in.DryRun}, err
 }

@@ -184,7 +184,7 @@ func TestDevTerminalUI(t *testing.T) {
 	s.sees("↑↓ select  r retry")
 	post(t, url+"/v1/track", `{"event":"Signed Up","userId":"ada"}`)
 	s.shows(`400 +track Signed Up +ada +→ crm "unknown field`)
-	s.sees("calls were given up") // logged once it is stored
+	s.sees("calls failed permanently") // logged once it is stored
 	post(t, url+"/v1/track", `{"event":"Nobody"}`)
 	s.shows("rejected +track Nobody +no_user_anon_id: a call")
 	s.types("\x1b[A")

@@ -56,10 +56,10 @@ func (m *holdModel) decide(format string, args ...any) {
 // Observe implements event.Observer.
 func (m *holdModel) Observe(event.Event) {}
 
-// Load implements delivery.Joined.
+// Load implements delivery.AliasStore.
 func (m *holdModel) Load(context.Context) ([][2]event.Key, error) { return nil, nil }
 
-// Save implements delivery.Joined.
+// Save implements delivery.AliasStore.
 func (m *holdModel) Save(context.Context, [2]event.Key) error { return nil }
 
 // A modelSender is the sender of one process.
@@ -108,7 +108,7 @@ func (m *holdModel) start(i int) {
 	reader := m.readers[i]
 	j := m.journals[i]
 	m.workers[i] = delivery.NewWorker(m.d, reader, delivery.WorkerConfig{
-		Sender: modelSender{m, i}, Observer: m, Joined: m, Log: slog.New(slog.DiscardHandler), Concurrency: 4,
+		Sender: modelSender{m, i}, Observer: m, Aliases: m, Log: slog.New(slog.DiscardHandler), Concurrency: 4,
 		Jitter: func() float64 { return 0.5 },
 		Attach: func(ctx context.Context) (journal.Reader, error) { return j.Attach(ctx, "crm", nil) },
 	})

@@ -272,5 +272,5 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 // AwaitFailedStored waits until FAILED contains all calls of a destination that the
 // account counts as failed.
 func (set *Set) AwaitFailedStored(ctx context.Context, destination string) error {
-	return set.unstored.Await(ctx, destination)
+	return set.unstored.Wait(ctx, destination)
 }

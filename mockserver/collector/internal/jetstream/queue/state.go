@@ -27,7 +27,7 @@ type Set struct {
 	results  *results
 	written  atomic.Uint64 // counts messages of outcomes, to name them
 	claims   claims
-	unstored pause.Underway // failed calls, by destination, that are not stored in FAILED yet
+	unstored pause.InFlight // failed calls, by destination, that are not stored in FAILED yet
 
 	mu     sync.Mutex // guards the fields below
 	queues map[string]*Queue
