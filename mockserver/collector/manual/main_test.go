@@ -14,7 +14,7 @@ import (
 
 func TestEachCommandHasAPage(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
-	t.Setenv("HOME", t.TempDir()) // there may be none
+	t.Setenv("HOME", t.TempDir()) // HOME may be unset
 	first, second := t.TempDir(), t.TempDir()
 	require.NoError(t, write(first))
 	require.NoError(t, write(second))

@@ -17,10 +17,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/screen"
 )
 
-// raceDetector is set where the tests run under the race detector.
+// raceDetector is true if the race detector is enabled.
 var raceDetector bool
 
-// panics is a Source with a mistake.
+// panics is a Source that panics.
 type panics struct{}
 
 func (panics) Activity(context.Context, string, int, bool) (live.Page, error) { panic("a mistake") }
