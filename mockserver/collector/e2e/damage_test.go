@@ -13,9 +13,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A queue of which a bit has changed is not worked on until somebody has said so. Then
-// the call in which it was is lost, and counted, and no other.
-func TestDamageIsAcceptedWhenAsked(t *testing.T) {
+// A collector does not use a corrupted queue until the loss is accepted. Then it loses and
+// counts exactly the corrupted call.
+func TestAcceptLoss(t *testing.T) {
 	dir := t.TempDir()
 	path, address := configure(t, dir, "data: data", destination("hook", "http://127.0.0.1:9/hook"))
 	c := serve(t, path, address, nil)

@@ -137,12 +137,12 @@ func percent(n, of int64) int64 {
 	return int64(float64(n) / float64(of) * 100)
 }
 
-// keptReason is the maximum length of a reason, in characters.
-const keptReason = 300
+// maxReason is the maximum length of a reason, in characters.
+const maxReason = 300
 
 var urlBeyondHost = regexp.MustCompile(`(https?://[^/?#\s]+)[/?#].*?(: |; |$)`)
 
 // reasonOf removes paths and queries of URLs from a reason, because they may contain secrets.
 func reasonOf(s string) string {
-	return text.Cut(keptReason, strings.TrimRight(urlBeyondHost.ReplaceAllString(s, "$1/…$2"), "."))
+	return text.Cut(maxReason, strings.TrimRight(urlBeyondHost.ReplaceAllString(s, "$1/…$2"), "."))
 }

@@ -23,8 +23,8 @@ const (
 	// DefaultAfter is the default downtime of a destination before an alert.
 	DefaultAfter = 5 * time.Minute
 
-	// lookEvery is the interval between checks of the collector.
-	lookEvery = 2 * time.Second
+	// checkInterval is the interval between checks of the collector.
+	checkInterval = 2 * time.Second
 	// maxBackoff is the maximum time between attempts at a failing webhook, unless its
 	// Retry-After asks for more.
 	maxBackoff = time.Minute
@@ -88,7 +88,7 @@ func (a *Alerter) Configure(c *Config) {
 	case c == nil:
 		a.machine = newMachine(a.machine.collector)
 	case before != nil && before.Webhooks[0].URL != c.Webhooks[0].URL:
-		a.machine.retell()
+		a.machine.resendAll()
 	}
 	if c != nil {
 		a.machine.after = cmp.Or(c.After, DefaultAfter)
@@ -113,7 +113,7 @@ func (a *Alerter) Observe(e event.Event) {
 	defer a.mu.Unlock()
 	a.machine.failed(ended.Destination, ended.Reason)
 	if ended.State == tracking.StateFailed {
-		a.machine.gaveUp(ended.Destination, ended.Reason, time.Now())
+		a.machine.recordFailure(ended.Destination, ended.Reason, time.Now())
 	}
 }
 
@@ -135,7 +135,7 @@ func (a *Alerter) Close() {
 }
 
 func (a *Alerter) run(ctx context.Context, c Collector) {
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
 	var to *outlet
 	for {
@@ -146,8 +146,8 @@ func (a *Alerter) run(ctx context.Context, c Collector) {
 			if to == nil || to.config != config {
 				to = &outlet{config: config}
 			}
-			a.look(ctx, c)
-			a.tell(ctx, c, to)
+			a.check(ctx, c)
+			a.sendPending(ctx, c, to)
 		}
 		select {
 		case <-ctx.Done():
@@ -158,8 +158,8 @@ func (a *Alerter) run(ctx context.Context, c Collector) {
 	}
 }
 
-// look checks the collector and updates the machine.
-func (a *Alerter) look(ctx context.Context, c Collector) {
+// check checks the collector and updates the machine.
+func (a *Alerter) check(ctx context.Context, c Collector) {
 	statuses := c.Status()
 	health, err := c.Health(ctx)
 	if ctx.Err() != nil {
@@ -231,9 +231,9 @@ type outlet struct {
 	notBefore time.Time // earliest time of the next attempt
 }
 
-// tell sends pending alerts until the next check of the collector.
-func (a *Alerter) tell(ctx context.Context, c Collector, to *outlet) {
-	for end := time.Now().Add(lookEvery); ; {
+// sendPending sends pending alerts until the next check of the collector.
+func (a *Alerter) sendPending(ctx context.Context, c Collector, to *outlet) {
+	for end := time.Now().Add(checkInterval); ; {
 		now := time.Now()
 		if !now.Before(end) || now.Before(to.notBefore) {
 			return
@@ -279,7 +279,7 @@ func (a *Alerter) conclude(to *outlet, d *draft, attempt *webhook.Attempt) {
 	now := time.Now()
 	log := a.log.With("kind", d.Kind, "state", d.State, "destination", d.Destination)
 	if attempt.Verdict != webhook.Success {
-		to.notBefore = now.Add(max(min(lookEvery<<min(to.failures, 10), maxBackoff), sender.Hold(attempt)))
+		to.notBefore = now.Add(max(min(checkInterval<<min(to.failures, 10), maxBackoff), sender.Hold(attempt)))
 		to.failures++
 		a.count(string(d.Kind), resultFailed)
 		if ok, suppressed := a.failed.Allow(now, every, 1); ok {

@@ -133,7 +133,7 @@ func golden(t *testing.T, name string, r sender.Request) {
 }
 
 // Each kind of alert is raised and recovers, in both formats.
-func TestAlertsAreWritten(t *testing.T) {
+func TestAlertFormats(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		make, end func(w *world)
@@ -201,7 +201,7 @@ func TestAlertsAreWritten(t *testing.T) {
 					w := newWorld(to)
 					defer w.Close()
 					c.make(w)
-					run(DefaultAfter + 2*lookEvery)
+					run(DefaultAfter + 2*checkInterval)
 					sent := w.take()
 					if c.name == "given-up" { // recovers when no further calls fail
 						require.Len(t, sent, 2)
@@ -222,7 +222,7 @@ func TestAlertsAreWritten(t *testing.T) {
 	}
 }
 
-func TestAlertsAreSignedAsDeliveriesAre(t *testing.T) {
+func TestAlertsAreSignedLikeDeliveries(t *testing.T) {
 	for _, signature := range []webhook.Signature{webhook.SignatureService, webhook.SignatureStandard, webhook.SignatureBoth} {
 		synctest.Test(t, func(t *testing.T) {
 			to := config()
@@ -230,7 +230,7 @@ func TestAlertsAreSignedAsDeliveriesAre(t *testing.T) {
 			w := newWorld(to)
 			defer w.Close()
 			w.Observe(ended(tracking.StateFailed, "answered 400"))
-			run(lookEvery)
+			run(checkInterval)
 			sent := w.take()
 			require.Len(t, sent, 1)
 			r := sent[0]
@@ -249,7 +249,7 @@ func TestAlertsAreSignedAsDeliveriesAre(t *testing.T) {
 }
 
 // At most one alert per minute reports failed calls, and each call is in exactly one.
-func TestAnAlertAMinute(t *testing.T) {
+func TestOneAlertPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
@@ -275,7 +275,7 @@ func TestAnAlertAMinute(t *testing.T) {
 
 // A failing webhook receives the same alert with the same ID after increasing delays, and
 // does not block other work.
-func TestAlertsThatFailAreTriedAgain(t *testing.T) {
+func TestFailedAlertsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
@@ -293,8 +293,8 @@ func TestAlertsThatFailAreTriedAgain(t *testing.T) {
 			assert.Equal(t, sent[0].Body, sent[i].Body)
 			assert.Equal(t, i+1, sent[i].Number)
 			if i > 0 {
-				assert.GreaterOrEqual(t, at[i].Sub(at[i-1]), lookEvery)
-				assert.LessOrEqual(t, at[i].Sub(at[i-1]), maxBackoff+5*time.Second+2*lookEvery)
+				assert.GreaterOrEqual(t, at[i].Sub(at[i-1]), checkInterval)
+				assert.LessOrEqual(t, at[i].Sub(at[i-1]), maxBackoff+5*time.Second+2*checkInterval)
 			}
 		}
 		w.set(func(f *fakeCollector) { f.answer = webhook.Attempt{Verdict: webhook.Success} })
@@ -321,7 +321,7 @@ func TestRetryAfterOfAnAlert(t *testing.T) {
 	})
 }
 
-func TestNobodyIsToldWithoutAWebhook(t *testing.T) {
+func TestNoAlertsWithoutAWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(nil)
 		defer w.Close()
@@ -330,7 +330,7 @@ func TestNobodyIsToldWithoutAWebhook(t *testing.T) {
 		run(time.Hour)
 		assert.Empty(t, w.take())
 		w.Configure(config())
-		run(DefaultAfter + lookEvery)
+		run(DefaultAfter + checkInterval)
 		assert.Len(t, w.take(), 1)
 		w.Configure(nil)
 		w.set(func(f *fakeCollector) { f.statuses = status(false) })
@@ -339,12 +339,12 @@ func TestNobodyIsToldWithoutAWebhook(t *testing.T) {
 	})
 }
 
-func TestAnotherWebhookIsToldAtOnce(t *testing.T) {
+func TestNewWebhookReceivesCurrentAlerts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
 		w.set(func(f *fakeCollector) { f.statuses = status(true) })
-		run(DefaultAfter + 2*lookEvery)
+		run(DefaultAfter + 2*checkInterval)
 		require.Len(t, w.take(), 1)
 		same := config()
 		same.SharedSecret = "other"
@@ -363,16 +363,16 @@ func TestAnotherWebhookIsToldAtOnce(t *testing.T) {
 
 // If the webhook changes during a request, the old one receives nothing more and the new one
 // receives all alerts.
-func TestAnotherWebhookWhileOneIsTold(t *testing.T) {
+func TestWebhookChangesDuringARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
-		w.set(func(f *fakeCollector) { f.takes = lookEvery / 2 })
+		w.set(func(f *fakeCollector) { f.takes = checkInterval / 2 })
 		w.Observe(ended(tracking.StateFailed, "answered 400"))
 		of := ended(tracking.StateFailed, "answered 400")
 		of.Destination = "mail"
 		w.Observe(of)
-		run(lookEvery + lookEvery/4)
+		run(checkInterval + checkInterval/4)
 		other := config()
 		other.Webhooks[0].URL = "https://other/"
 		w.Configure(other)
@@ -385,12 +385,12 @@ func TestAnotherWebhookWhileOneIsTold(t *testing.T) {
 	})
 }
 
-func TestCloseBreaksOff(t *testing.T) {
+func TestCloseCancelsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		w.set(func(f *fakeCollector) { f.takes = time.Hour })
 		w.Observe(ended(tracking.StateFailed, "answered 400"))
-		run(lookEvery)
+		run(checkInterval)
 		before := time.Now()
 		w.Close()
 		assert.Zero(t, time.Since(before))

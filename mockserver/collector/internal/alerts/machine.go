@@ -12,8 +12,8 @@ const (
 	// settled is how long other conditions than a destination's must last before an alert. If
 	// the queue is short of space, completed calls are removed within seconds.
 	settled = 10 * time.Second
-	// forgottenAfter is how long the Alerter tries to report a recovery.
-	forgottenAfter = time.Hour
+	// dropAfter is how long the Alerter tries to report a recovery.
+	dropAfter = time.Hour
 )
 
 // A subject identifies a condition.
@@ -136,8 +136,8 @@ func (m *machine) see(s subject, f finding, now time.Time) {
 // failed records the latest failure of a destination.
 func (m *machine) failed(destination, reason string) { m.reasons[destination] = reason }
 
-// gaveUp records a call that failed permanently.
-func (m *machine) gaveUp(destination, reason string, now time.Time) {
+// recordFailure records a call that failed permanently.
+func (m *machine) recordFailure(destination, reason string, now time.Time) {
 	s := subject{kindGivenUp, destination}
 	c := m.conditions[s]
 	if c == nil {
@@ -167,7 +167,7 @@ func (m *machine) tick(destinations map[string]bool, now time.Time) (dropped []k
 			c.state, c.until = fine, c.lastCall
 			c.change()
 		}
-		if c.state == fine && c.news && now.Sub(c.until) >= forgottenAfter {
+		if c.state == fine && c.news && now.Sub(c.until) >= dropAfter {
 			c.news, c.calls, c.times = false, 0, 0
 			dropped = append(dropped, s.kind)
 		}
@@ -183,8 +183,8 @@ func (m *machine) tick(destinations map[string]bool, now time.Time) (dropped []k
 	return dropped
 }
 
-// retell prepares all current alerts for a new webhook.
-func (m *machine) retell() {
+// resendAll prepares all current alerts for a new webhook.
+func (m *machine) resendAll() {
 	for _, c := range m.conditions {
 		c.sentAt, c.triedAt, c.draft, c.sent = time.Time{}, time.Time{}, nil, nil
 		c.calls, c.times = 0, 0

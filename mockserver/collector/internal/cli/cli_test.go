@@ -83,7 +83,7 @@ func golden(t *testing.T, name, got string) {
 	assert.Equal(t, string(want), got, "go test ./internal/cli -update writes it anew")
 }
 
-func TestHelpTeaches(t *testing.T) {
+func TestHelp(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // HOME may be unset
 	for _, args := range [][]string{
 		{}, {"dev"}, {"serve"}, {"check"}, {"send"}, {"send", "track"}, {"expect"}, {"calls"}, {"open"}, {"version"}, {"destinations"}, {"destinations", "list"}, {"destinations", "add"}, {"destinations", "test"}, {"destinations", "remove"}, {"status"}, {"health"}, {"verify"}, {"replay"}, {"pause"}, {"resume"},
@@ -128,7 +128,7 @@ func server(t *testing.T) *mockserver.Server {
 	return srv
 }
 
-func TestCommandsOnACollectorThatRuns(t *testing.T) {
+func TestCommandsOnARunningCollector(t *testing.T) {
 	srv := server(t)
 	properties := filepath.Join(t.TempDir(), "properties.json")
 	require.NoError(t, os.WriteFile(properties, []byte(`{"seats":12345678901234567890}`), 0o600))
@@ -262,7 +262,7 @@ func waitLedger(t *testing.T, srv *mockserver.Server) {
 	}
 }
 
-func TestVerifyFailsWhereALedgerDoesNotHold(t *testing.T) {
+func TestVerifyFailsIfALedgerDoesNotBalance(t *testing.T) {
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"holds":false,"destinations":[{"destination":"crm","accepted":5,"delivered":3,"failed":0,"filtered":0,"pending":1,"holds":false}]}`)
 	}))
@@ -280,7 +280,7 @@ func written(t *testing.T, text string) string {
 	return file
 }
 
-func TestErrorsSayWhatToDo(t *testing.T) {
+func TestErrorMessages(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // HOME may be unset
 	serve := func(h http.Handler) string {
 		srv := httptest.NewServer(h)
@@ -367,7 +367,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-func TestCommandsReachACollectorWithTLS(t *testing.T) {
+func TestCommandsUseTLS(t *testing.T) {
 	srv := server(t)
 	secure := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		to, _ := url.Parse(srv.URL)
@@ -405,7 +405,7 @@ func TestCommandsReachACollectorWithTLS(t *testing.T) {
 	assert.Zero(t, code, errOut)
 }
 
-func TestExampleIsRight(t *testing.T) {
+func TestExampleIsValid(t *testing.T) {
 	dir := t.TempDir()
 	example, _, code := run(t, "serve", "--example")
 	require.Zero(t, code)
@@ -446,7 +446,7 @@ func TestExampleIsRight(t *testing.T) {
       "wrong": "is \"7\"",`)
 }
 
-func TestCompletionKnowsDestinations(t *testing.T) {
+func TestCompletionOfDestinations(t *testing.T) {
 	server(t)
 	out, _, _ := run(t, "__complete", "pause", "")
 	assert.True(t, strings.HasPrefix(out, "crm\ngone\n"), out)
@@ -455,7 +455,7 @@ func TestCompletionKnowsDestinations(t *testing.T) {
 }
 
 // TestDevWelcome starts collector dev and runs the command it prints.
-func TestDevWorksAsItSays(t *testing.T) {
+func TestDevWelcome(t *testing.T) {
 	arrived := make(chan string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -536,7 +536,7 @@ func (b *watchedBuffer) String() string {
 	return b.text.String()
 }
 
-func TestJSONIsPrintedAsItCame(t *testing.T) {
+func TestJSONIsPrintedUnchanged(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, new(output).print(&out, json.RawMessage(`{"b":"<&>\u00e9","a":12345678901234567890}`), ""))
 	assert.Equal(t, "{\n  \"b\": \"<&>\\u00e9\",\n  \"a\": 12345678901234567890\n}\n", out.String())
@@ -554,7 +554,7 @@ func TestAgesAreNeverNegative(t *testing.T) {
 	}
 }
 
-func TestStatusShowsServersAndDamage(t *testing.T) {
+func TestStatusShowsServersAndCorruption(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if strings.HasSuffix(r.URL.Path, "/destinations") {

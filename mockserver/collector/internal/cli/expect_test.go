@@ -64,7 +64,7 @@ func TestExpect(t *testing.T) {
 }
 
 // The exit code is 2, and errors are not mistaken for failed expectations.
-func TestExpectThatCannotJudge(t *testing.T) {
+func TestExpectErrors(t *testing.T) {
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })

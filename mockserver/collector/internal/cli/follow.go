@@ -98,7 +98,7 @@ func (f followed) Curl(ctx context.Context, a live.Activity) (string, error) {
 				return curl("", one.URL, one.RequestHeader, one.RequestBody), nil
 			}
 		}
-		return "", errors.New("the collector does not remember the attempt any more")
+		return "", errors.New("this attempt has expired")
 	}
 	one, err := get[call](ctx, f.client, pathOf(a))
 	if err != nil {
@@ -127,7 +127,7 @@ func (f followed) curlRejected(ctx context.Context, a live.Activity) (string, er
 			return curl("-X "+copyas.Shell(r.Method)+" -u "+copyas.Shell(cmp.Or(a.Source, "dev")+":"), base+r.Path, http.Header{"Content-Type": {"application/json"}}, r.Body), err
 		}
 	}
-	return "", errors.New("the collector does not remember it any more")
+	return "", errors.New("this entry has expired")
 }
 
 // curlToCollector returns the command that sends a call to the collector.
@@ -138,7 +138,7 @@ func (f followed) curlToCollector(source, kind string, body []byte) (string, err
 	}
 	c := tracking.Call{Type: kind, Body: body}
 	if !copyas.CanSend(&c) {
-		return "", errors.New("no sender can send it: it is not whole, or the collector's own")
+		return "", errors.New("this call cannot be sent: it is truncated or synthetic")
 	}
 	return copyas.Curl(copyas.Collector{Endpoint: base, WriteKey: source}, &c), nil
 }
@@ -165,12 +165,12 @@ func openPage(page string) error {
 		program, args = "rundll32", []string{"url.dll,FileProtocolHandler", page}
 	default:
 		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-			return errors.New("there is no display here to open a page on: open it elsewhere")
+			return errors.New("no display to open a browser on")
 		}
 	}
 	cmd := exec.Command(program, args...) //nolint:gosec // the page is the collector's
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("no program opens pages here (%w): open it by hand", err)
+		return fmt.Errorf("cannot open a browser: %w", err)
 	}
 	go func() { _ = cmd.Wait() }()
 	return nil

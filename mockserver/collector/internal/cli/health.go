@@ -39,7 +39,7 @@ its certificate is then not verified, because nothing secret is sent.`,
 				if c.url != "" {
 					return usagef("--url and --config cannot be used together")
 				}
-				if err := c.askListenerOf(cmd, path); err != nil {
+				if err := c.useListenerOf(cmd, path); err != nil {
 					return err
 				}
 			}
@@ -56,8 +56,8 @@ its certificate is then not verified, because nothing secret is sent.`,
 	return cmd
 }
 
-// askListenerOf sets the URL of the client to the listener in a configuration file.
-func (c *client) askListenerOf(cmd *cobra.Command, path string) error {
+// useListenerOf sets the URL of the client to the listener in a configuration file.
+func (c *client) useListenerOf(cmd *cobra.Command, path string) error {
 	settings, err := config.Load(path)
 	if err != nil {
 		return reportProblems(cmd, err)

@@ -63,7 +63,7 @@ func TestHealth(t *testing.T) {
 }
 
 // The command finds the listener of the configuration, also with TLS.
-func TestHealthOfAConfiguration(t *testing.T) {
+func TestHealthWithConfig(t *testing.T) {
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
@@ -107,7 +107,7 @@ func TestHealthOfAConfiguration(t *testing.T) {
 }
 
 // Containers set the token and allow their networks.
-func TestDevForAContainer(t *testing.T) {
+func TestDevInAContainer(t *testing.T) {
 	t.Setenv("COLLECTOR_TOKEN", "a-token-of-mine")
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &watchedBuffer{said: make(chan struct{})}

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPictures writes screenshots of collector dev to the directory PICTURES.
-func TestPictures(t *testing.T) {
+// TestScreenshots writes screenshots of collector dev to the directory PICTURES.
+func TestScreenshots(t *testing.T) {
 	drawable(t)
 	require.NoError(t, os.Unsetenv("NO_COLOR"))
 	receiver := httptest.NewServer(http.HandlerFunc(receiveForPicture))

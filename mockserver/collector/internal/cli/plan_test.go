@@ -33,7 +33,7 @@ const (
 )
 
 // The output of collector calls is valid input for collector plan check.
-func TestPlanOfWhatCallsPrints(t *testing.T) {
+func TestPlanCheckReadsOutputOfCalls(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true})
 	t.Setenv("COLLECTOR_URL", srv.URL)
 	for _, properties := range []string{`{"orderId":"7","total":1}`, `{"orderId":7,"total":1}`} {
@@ -145,7 +145,7 @@ func TestPlanCommands(t *testing.T) {
 	}
 }
 
-func TestPlanOfACollectorThatRuns(t *testing.T) {
+func TestPlanCheckReadsFromCollector(t *testing.T) {
 	srv := mockserver.RunT(t)
 	const calls = 250 // more than one page
 	for i := range calls {

@@ -232,16 +232,16 @@ func trackingRequest(ctx context.Context, base, writeKey string, batch []byte) (
 	return req, nil
 }
 
-// A heldAnswer is an http.ResponseWriter that stores the response.
-type heldAnswer struct {
+// A bufferedResponse is an http.ResponseWriter that stores the response.
+type bufferedResponse struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-func (a *heldAnswer) Header() http.Header         { return a.header }
-func (a *heldAnswer) WriteHeader(status int)      { a.status = status }
-func (a *heldAnswer) Write(b []byte) (int, error) { return a.body.Write(b) }
+func (a *bufferedResponse) Header() http.Header         { return a.header }
+func (a *bufferedResponse) WriteHeader(status int)      { a.status = status }
+func (a *bufferedResponse) Write(b []byte) (int, error) { return a.body.Write(b) }
 
 // checkCall validates the call in a batch with a strict collector in this process. The
 // remote collector reports invalid calls only if it is strict.
@@ -255,7 +255,7 @@ func checkCall(ctx context.Context, batch []byte) error {
 	if err != nil {
 		return err
 	}
-	res := heldAnswer{header: http.Header{}, status: http.StatusOK}
+	res := bufferedResponse{header: http.Header{}, status: http.StatusOK}
 	strict.ServeHTTP(&res, req)
 	if res.status == http.StatusOK {
 		return nil

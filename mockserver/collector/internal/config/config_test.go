@@ -108,7 +108,7 @@ destinations:
 	}, got.Settings().Destinations[1])
 }
 
-func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
+func TestProblems(t *testing.T) {
 	const store = "data: d\n"
 	for _, c := range []struct{ name, yaml, want string }{
 		{"a time without an order", store + "destinations:\n  - name: d\n    giveUpAfter: 10m\n    webhooks: [{url: 'https://h/'}]", `c.yaml:4:5: destinations[0].giveUpAfter requires an order: set order to "user", or omit it`},
@@ -202,7 +202,7 @@ c.yaml:3:11: sources[0].writeKey is empty: give source "" a write key`},
 // noNames is a resolver that finds no addresses.
 func noNames(string) []netip.Addr { return nil }
 
-func TestWebhooksThatEgressAlwaysRefuses(t *testing.T) {
+func TestWebhooksNotAllowedByEgress(t *testing.T) {
 	names := func(host string) []netip.Addr {
 		return map[string][]netip.Addr{
 			"crm.internal": {netip.MustParseAddr("10.1.2.3")},
@@ -260,7 +260,7 @@ func FuzzParse(f *testing.F) {
 
 // Secrets in readable files, including the configuration itself, cause warnings. Secrets in
 // environment variables do not.
-func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
+func TestReadableSecretsCauseWarnings(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"open": 0o644, "group": 0o640, "own": 0o600} {
 		write(t, dir, name, "a-long-secret")
@@ -303,7 +303,7 @@ func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
 }
 
 // Each secret in a file causes its own warning.
-func TestEverySecretOfAFileIsWarnedOf(t *testing.T) {
+func TestEverySecretInAFileCausesAWarning(t *testing.T) {
 	dir := t.TempDir()
 	text := `data: d
 admin: {token: in-clear-text}

@@ -171,7 +171,7 @@ func press(m *model, keys ...string) {
 	}
 }
 
-func TestPicturesFitAnySize(t *testing.T) {
+func TestScreenFitsAnySize(t *testing.T) {
 	for width := 1; width < 130; width += 7 {
 		for height := 1; height < 30; height += 3 {
 			for _, keys := range [][]string{nil, {"up"}, {"?"}, {"/", "5"}, {"p"}} {

@@ -29,7 +29,7 @@ const (
 // activities or, as Lines, the first newest lines. It fails if the first request fails;
 // later it retries until the collector is available again.
 func Print(ctx context.Context, from Source, first int, out io.Writer, form Form) error {
-	paint := form == Lines && terminal.Colours(out)
+	paint := form == Lines && terminal.Colors(out)
 	after, limit, lost := "", first, ""
 	if form == Lines {
 		limit = printLimit // some activities are not lines

@@ -27,7 +27,7 @@ func (panics) Activity(context.Context, string, int, bool) (live.Page, error) { 
 func (panics) Replay(context.Context, live.Activity) (string, error)          { return "", errors.New("no") }
 func (panics) Curl(context.Context, live.Activity) (string, error)            { return "", errors.New("no") }
 
-func TestAPanicLeavesTheTerminalAsItWas(t *testing.T) {
+func TestPanicRestoresTheTerminal(t *testing.T) {
 	if raceDetector {
 		t.Skip("after a panic, Bubble Tea closes its input while that is being read: a race")
 	}

@@ -16,7 +16,7 @@ import (
 
 // The number of series is limited even if any write key creates a source, and all calls are
 // counted.
-func TestSourcesAreBounded(t *testing.T) {
+func TestSourceLabelsAreLimited(t *testing.T) {
 	m := New("test")
 	for range 2 {
 		for i := range maxLabels + 50 {
@@ -39,7 +39,7 @@ func TestSourcesAreBounded(t *testing.T) {
 }
 
 // The number of series is limited even if reloaded plans have other events each time.
-func TestEventsOfPlansAreBounded(t *testing.T) {
+func TestEventLabelsAreLimited(t *testing.T) {
 	m := New("test")
 	violating := func(event string) tracking.Call {
 		return tracking.Call{Violations: []tracking.Violation{{Kind: "wrong type", Event: event}, {Kind: "missing property", Event: event}}}

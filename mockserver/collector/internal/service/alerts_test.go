@@ -102,7 +102,7 @@ func TestAlerts(t *testing.T) {
 }
 
 // Egress rules apply to alerts.
-func TestAlertsGoWhereEgressAllows(t *testing.T) {
+func TestEgressAppliesToAlerts(t *testing.T) {
 	url, got := newAlertReceiver(t, func(*http.Request, []byte) error { return nil })
 	c := config.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(),

@@ -63,7 +63,7 @@ func (l *cuttableLink) carry(to, from net.Conn) {
 
 // A collector without a connection to its cluster rejects calls within two seconds, and
 // retried calls are stored once.
-func TestACollectorThatIsCutOffAnswersSoon(t *testing.T) {
+func TestDisconnectedCollectorRespondsSoon(t *testing.T) {
 	receiver, got := countingReceiver(t)
 	link := newCuttableLink(t, startNATS(t))
 	s := start(t, Options{Config: &config.Config{

@@ -17,7 +17,7 @@ import (
 )
 
 // Learned event shapes survive a restart.
-func TestShapesOfEventsAreKeptOverARestart(t *testing.T) {
+func TestEventShapesSurviveRestart(t *testing.T) {
 	c := &config.Config{Listen: "127.0.0.1:0", Data: t.TempDir(), Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}}
 	post := func(s *Service, id, properties string) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+"/v1/track", strings.NewReader(
@@ -59,7 +59,7 @@ func TestShapesOfEventsAreKeptOverARestart(t *testing.T) {
 }
 
 // Delivery statistics and failures survive a restart.
-func TestMeasuresAndProblemsAreKeptOverARestart(t *testing.T) {
+func TestStatisticsSurviveRestart(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no user Ada", http.StatusBadRequest)
 	}))

@@ -80,17 +80,17 @@ func tryOpen(ctx context.Context, o Options, tel *telemetry.Telemetry, observers
 	if err != nil {
 		return nil, nil, errors.Join(err, s.close())
 	}
-	if err := forgetRemoved(ctx, o, s.queue, c); err != nil {
+	if err := deleteRemoved(ctx, o, s.queue, c); err != nil {
 		s.attempts.close()
 		return nil, nil, errors.Join(err, c.Close())
 	}
 	return s, c, nil
 }
 
-// forgetRemoved deletes the destinations that were removed from the configuration while no
+// deleteRemoved deletes the destinations that were removed from the configuration while no
 // collector ran. They would otherwise receive calls that no one delivers. On a cluster,
 // another collector may have the destination; the queue deletes it once none has.
-func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *engine.Collector) error {
+func deleteRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *engine.Collector) error {
 	ledgers, err := queue.Ledger(ctx)
 	if err != nil {
 		return fmt.Errorf("cannot read the queue: %w", err)

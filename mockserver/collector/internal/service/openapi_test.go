@@ -21,7 +21,7 @@ import (
 
 // TestAdminAPIMatchesDocument sends every documented request, and validates requests and
 // responses against the OpenAPI document.
-func TestAdminAPIKeepsToItsDocument(t *testing.T) {
+func TestAdminAPIMatchesDocument(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/gone" {
 			w.WriteHeader(http.StatusNotFound)
@@ -157,7 +157,7 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 }
 
 // Every operation can return this response.
-func TestTooManyWrongTokensAreDocumented(t *testing.T) {
+func TestRateLimitOfTokensIsDocumented(t *testing.T) {
 	open := start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: t.TempDir()}})
 	contract := newContract(t, open.AdminURL())
 	for path, item := range contract.doc.Paths.Map() {

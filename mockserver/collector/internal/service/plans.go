@@ -27,8 +27,8 @@ type plans struct{ inUse atomic.Pointer[plansInUse] }
 
 // plansInUse is immutable.
 type plansInUse struct {
-	bySource map[string]*sourcePlan
-	told     map[string]bool // sources that receive calls about violations
+	bySource  map[string]*sourcePlan
+	receivers map[string]bool // sources that receive calls about violations
 }
 
 // A sourcePlan is the plan of a source with the settings for violations.
@@ -49,9 +49,9 @@ func newPlans(c *config.Config) *plans {
 // checked.
 func (p *plans) change(c *config.Config, apply func() error) error {
 	before, after := p.inUse.Load(), plansOf(c)
-	both := plansInUse{maps.Clone(after.bySource), maps.Clone(after.told)}
+	both := plansInUse{maps.Clone(after.bySource), maps.Clone(after.receivers)}
 	maps.Copy(both.bySource, before.bySource)
-	maps.Copy(both.told, before.told)
+	maps.Copy(both.receivers, before.receivers)
 	p.inUse.Store(&both)
 	err := apply()
 	if err != nil {
@@ -68,7 +68,7 @@ func plansOf(c *config.Config) *plansInUse {
 		s := &c.Sources[i]
 		if of := c.PlanOf(s); of != nil {
 			all.bySource[s.Name] = &sourcePlan{of, cmp.Or(of.Name(), filepath.Base(of.File())), *s}
-			all.told[s.ViolationsTo] = true
+			all.receivers[s.ViolationsTo] = true
 		}
 	}
 	return all
@@ -92,7 +92,7 @@ func (p *plans) Judge(c *tracking.Call, member []byte) ingest.Verdict {
 func (p *plans) of(c *tracking.Call) *sourcePlan {
 	now := p.inUse.Load()
 	s := now.bySource[c.Source]
-	if s != nil && c.Event == ingest.ViolationEvent && c.Type == "track" && now.told[c.Source] {
+	if s != nil && c.Event == ingest.ViolationEvent && c.Type == "track" && now.receivers[c.Source] {
 		return nil
 	}
 	return s

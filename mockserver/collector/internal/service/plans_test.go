@@ -32,7 +32,7 @@ func planned(t *testing.T, source string) *config.Config {
 }
 
 // Calls of added and removed sources are checked while the configuration changes.
-func TestCallsAreJudgedWhileTheSettingsChange(t *testing.T) {
+func TestPlansApplyDuringReload(t *testing.T) {
 	p := newPlans(planned(t, "before"))
 	rejects := func(source string) bool {
 		call := tracking.Call{Source: source, Type: "track", Event: "Paid", Body: []byte(`{"type":"track","event":"Paid","properties":{}}`)}

@@ -100,7 +100,7 @@ func loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 }
 
-func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
+func TestAdminListenerRequiresToken(t *testing.T) {
 	one := start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: t.TempDir()}})
 	two := start(t, Options{Config: &config.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(),
@@ -148,7 +148,7 @@ func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
 	assert.Len(t, admin.TestPaths, 6)
 }
 
-func TestURLsCanBeReached(t *testing.T) {
+func TestURLs(t *testing.T) {
 	for address, want := range map[string]string{
 		"127.0.0.1:80": "http://127.0.0.1:80", "[::]:80": "http://localhost:80", "0.0.0.0:80": "http://localhost:80", "[::1]:80": "http://[::1]:80",
 	} {
@@ -158,7 +158,7 @@ func TestURLsCanBeReached(t *testing.T) {
 	}
 }
 
-func TestLibrariesLearnHTTPSFromProxies(t *testing.T) {
+func TestHTTPSBehindProxies(t *testing.T) {
 	elsewhere, here := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	for name, test := range map[string]struct {
 		admin config.Admin
@@ -188,7 +188,7 @@ func TestLibrariesLearnHTTPSFromProxies(t *testing.T) {
 	}
 }
 
-func TestMetricsTellWhatHappened(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	var refuse atomic.Bool
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if refuse.Load() {
@@ -256,7 +256,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 }
 
 // Tests with the in-memory queue see the same response as production.
-func TestAFullQueueIsAnsweredAlikeOnDiskAndInMemory(t *testing.T) {
+func TestFullQueueResponseIsTheSameInMemory(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	t.Cleanup(receiver.Close)
 	durable := start(t, Options{Config: &config.Config{
@@ -394,7 +394,7 @@ func sendOn(url string, accepted *atomic.Int64) (stop func()) {
 
 // The configuration is a link, its secrets are in a directory that is replaced as a whole, as
 // in Kubernetes, and a file next to them changes continuously.
-func TestFilesThatTheConfigurationNamesAreFollowed(t *testing.T) {
+func TestReloadOfReferencedFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -465,7 +465,7 @@ sources: [{name: %s, writeKey: "${file:secrets/key}"}]`, source)
 	waitFor(t, func() bool { return s.collector.Settings().Sources[0].WriteKey == "latest-key" })
 }
 
-func TestReloadWarnsOfSecretsThatEveryUserCanRead(t *testing.T) {
+func TestReloadWarnsAboutReadableSecrets(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -521,7 +521,7 @@ func (l *watchedLog) await(t *testing.T, text string) {
 	})
 }
 
-func TestReloadNamesWhatNeedsARestart(t *testing.T) {
+func TestReloadReportsSettingsThatRequireARestart(t *testing.T) {
 	before := &config.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(), Log: config.Log{Level: "info"},
 		Admin: config.Admin{Token: "old"},
@@ -594,7 +594,7 @@ func writeCertificate(t *testing.T, dir string, serial int64) {
 	}
 }
 
-func TestADestinationTakenOutOfTheConfigurationIsForgotten(t *testing.T) {
+func TestRemovedDestinationIsDeleted(t *testing.T) {
 	dir := t.TempDir()
 	run := func(log io.Writer, names ...string) *Service {
 		c := &config.Config{Listen: "127.0.0.1:0", Data: dir, Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}}
@@ -629,7 +629,7 @@ func TestADestinationTakenOutOfTheConfigurationIsForgotten(t *testing.T) {
 }
 
 // While the cluster does not respond, the process is live but not ready.
-func TestWhatIsStartingSaysSo(t *testing.T) {
+func TestProbesDuringStart(t *testing.T) {
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -678,7 +678,7 @@ func TestRequestsWaitUntilTheQueueIsOpen(t *testing.T) {
 	})
 }
 
-func TestADirectoryIsOneCollectorsAlone(t *testing.T) {
+func TestDirectoryIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: dir}})
 	_, err := Start(t.Context(), Options{Dev: true, Log: discard(), Config: &config.Config{Listen: "127.0.0.1:0", Data: dir}})
@@ -686,7 +686,7 @@ func TestADirectoryIsOneCollectorsAlone(t *testing.T) {
 	assert.Contains(t, err.Error(), "is locked by process")
 }
 
-func TestRunEndsGracefully(t *testing.T) {
+func TestGracefulShutdown(t *testing.T) {
 	arrived, answer := make(chan struct{}), make(chan struct{})
 	var answered atomic.Int64
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -736,7 +736,7 @@ func TestRunEndsGracefully(t *testing.T) {
 }
 
 // The shutdown ends before the process is killed, even if a step blocks.
-func TestTheEndIsBounded(t *testing.T) {
+func TestShutdownTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), endTimeout)
 		defer cancel()

@@ -84,7 +84,7 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 }
 
 // A destination that answered 410 is stopped on all collectors until one resumes it.
-func TestReplicasShareThatADestinationIsGone(t *testing.T) {
+func TestReplicasShareGoneDestinations(t *testing.T) {
 	url := startNATS(t)
 	var gone atomic.Bool
 	gone.Store(true)
@@ -115,7 +115,7 @@ func TestReplicasShareThatADestinationIsGone(t *testing.T) {
 }
 
 // A collector keeps a destination that another one removed.
-func TestADestinationOfOneCollectorOutlivesAnothersRemoval(t *testing.T) {
+func TestDestinationSurvivesRemovalOnAnotherCollector(t *testing.T) {
 	url := startNATS(t)
 	receiver, got := countingReceiver(t)
 	both := func() *config.Config {

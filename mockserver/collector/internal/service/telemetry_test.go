@@ -32,7 +32,7 @@ func sendTraced(t *testing.T, url, id, traceparent string) {
 
 // A call that one process accepts and another one delivers has one trace. A reload changes
 // the receiver of spans.
-func TestTracesGoOnInTheNextProcess(t *testing.T) {
+func TestTracesContinueAfterRestart(t *testing.T) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	const traceparent = "00-" + trace + "-00f067aa0ba902b7-01"
 	var up atomic.Bool

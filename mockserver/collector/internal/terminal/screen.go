@@ -19,8 +19,8 @@ func CanDraw(out io.Writer) bool {
 	return Is(out) && kind != "dumb" && (kind != "" || os.PathSeparator == '\\') // Windows does not set TERM
 }
 
-// Colours reports whether to use colors. NO_COLOR turns them off.
-func Colours(out io.Writer) bool { return CanDraw(out) && os.Getenv("NO_COLOR") == "" }
+// Colors reports whether to use colors. NO_COLOR turns them off.
+func Colors(out io.Writer) bool { return CanDraw(out) && os.Getenv("NO_COLOR") == "" }
 
 // Columns returns the width of a terminal, or 0 if out is not a terminal.
 func Columns(out io.Writer) int {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/yamldoc"
 )
 
-func TestValuesAreAsJSONDecodesThem(t *testing.T) {
+func TestValuesMatchJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: 1":                        `{"a":1}`,
 		"a: 1.50\nb: -3":              `{"a":1.5,"b":-3}`,
@@ -56,7 +56,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDocument(t *testing.T) {
+func TestSyntaxErrors(t *testing.T) {
 	for text, want := range map[string]struct {
 		line    int
 		problem string
