@@ -215,7 +215,7 @@ func TestOldLinesAreDropped(t *testing.T) {
 func TestUnreachableCollectorIsShown(t *testing.T) {
 	m := picture(t, 120, 24, 1)
 	_, again := m.Update(lostMsg{errors.New("nothing listens")})
-	assert.Contains(t, m.draw(), "not reached: nothing listens")
+	assert.Contains(t, m.draw(), "unreachable: nothing listens")
 	assert.NotNil(t, again, "the request is repeated")
 	m.Update(pageMsg{Page{}})
 	assert.Contains(t, m.draw(), "live")
