@@ -33,8 +33,8 @@ const modulePath = "github.com/seed-45eadc4a/analytics-go"
 //	js, python  must be part of a file.
 //	text        is not checked.
 //
-// After the comment <!-- from FILE --> a block must be part of that file. After the comment
-// <!-- unchecked: REASON --> it is not checked.
+// After the comment <!-- from FILE --> a block of any language must be part of that file. After
+// the comment <!-- unchecked: REASON --> it is not checked.
 func TestDocumentedCode(t *testing.T) {
 	needsRepository(t)
 	blocks, err := documents.All(".")

@@ -136,7 +136,7 @@ func TestWaitErrorListsReceivedCalls(t *testing.T) {
   received: track "Signed Up" userId="u2" messageId="m2"
   received: identify userId="u1" messageId="m3"
   rejected: event_not_defined: a track call needs the name of its event: {"type":"track","userId":"u1"}
-  refused: POST /v1/batch with status 400: invalid_json: invalid JSON at byte 9: the text ends where a value should stand`, err.Error())
+  refused: POST /v1/batch with status 400: invalid_json: invalid JSON at byte 9: unexpected end of text`, err.Error())
 
 	ctx, cancel = context.WithTimeout(t.Context(), 0)
 	defer cancel()

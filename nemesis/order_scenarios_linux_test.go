@@ -10,15 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After everything works again, all calls that waited are delivered within drainPatience,
-// which includes a take-over, and drainEach for each of them. A busy machine takes about half
-// of that.
+// After recovery, all waiting calls are delivered within drainPatience, which includes a
+// takeover, plus drainEach per call. A busy machine takes about half of this time.
 const (
 	drainPatience = 30 * time.Second
 	drainEach     = 20 * time.Millisecond
 )
 
-// ordered prepares a rig whose destination has an order and whose receiver fails 15 % of
+// ordered configures a destination with order: user, and a receiver that fails 15 % of its
 // requests.
 func ordered(r *rig) {
 	r.hook = "order: user,"
@@ -28,8 +27,8 @@ func ordered(r *rig) {
 	r.load.Batch, r.load.Singly, r.load.ManyUsers, r.load.Rate = 10, false, true, 200
 }
 
-// receiverDown takes the receiver down, by errors or refused connections, and returns a
-// function that brings it back.
+// receiverDown makes the receiver fail, with errors or refused connections, and returns a
+// function that restores it.
 func receiverDown(r *rig) (up func()) {
 	if r.random.IntN(2) == 0 {
 		r.result.note("answered 503")
@@ -43,7 +42,7 @@ func receiverDown(r *rig) (up func()) {
 	return func() { r.receiver.listen(r.T, at.Port()) }
 }
 
-// drains waits until all calls that were taken before are delivered, and checks the order.
+// drains waits until all accepted calls are delivered, and checks their order.
 func drains(r *rig) {
 	r.Helper()
 	waiting, began := int(r.load.Sent.Load()), time.Now()
@@ -73,8 +72,8 @@ func orderedOutage(r *rig) {
 	r.finish()
 }
 
-// clusterOrderedOutage cuts the collector that delivers off from the servers, or kills it,
-// while the receiver is down.
+// clusterOrderedOutage cuts the delivering collector off from the servers, or kills it, while
+// the receiver is down.
 func clusterOrderedOutage(r *rig) {
 	ordered(r)
 	c := loadedCluster(r, 2)
@@ -105,7 +104,7 @@ func clusterOrderedOutage(r *rig) {
 	c.end()
 }
 
-// deliverer returns the collector that delivers in order, or the last if neither has said so.
+// deliverer returns the collector that delivers in order, or the last one if it is unknown.
 func (c *cluster) deliverer() *machine {
 	c.Helper()
 	var which *machine
@@ -120,7 +119,7 @@ func (c *cluster) deliverer() *machine {
 	return which
 }
 
-// scheduled returns how many messages RETRY has ever had.
+// scheduled returns the number of messages that were ever stored in RETRY.
 func (c *cluster) scheduled() (n int) {
 	c.Helper()
 	c.await("a server reports the state of RETRY", func() bool {

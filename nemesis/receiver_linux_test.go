@@ -20,24 +20,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A receiver is the webhooks of all destinations, one a path. It counts how often
-// each call came and was answered 200.
+// receiver serves the webhooks of all destinations, one per path. It counts how often each call
+// arrived and was answered with 200.
 type receiver struct {
 	url    string
-	answer atomic.Int64 // the status of each answer; 0: 200
-	delay  atomic.Int64 // of each answer, a time.Duration
-	pause  atomic.Int64 // the seconds of Retry-After in each answer, which is 429; 0: none
+	answer atomic.Int64 // the status of each response; 0: 200
+	delay  atomic.Int64 // of each response, a time.Duration
+	pause  atomic.Int64 // respond with 429 and Retry-After of this number of seconds; 0: do not
 	bad    atomic.Int64 // the percentage of requests that fail with 503
-	failed atomic.Int64 // requests that failed by bad or answer
-	order  bool         // the calls are those of a Load with ManyUsers, and must come in order
+	failed atomic.Int64 // requests that failed because of bad or answer
+	order  bool         // check the order of calls, which come from a Load with ManyUsers
 
 	server  *http.Server              // nil while connections are refused
-	mu      sync.Mutex                // guards what follows
-	last    map[string]int            // by user, with order: the number of the last call that was delivered
-	busy    map[string]bool           // users with a request that is not answered
-	wrong   []string                  // overtakes and overlaps
+	mu      sync.Mutex                // guards the fields below
+	last    map[string]int            // with order, the number of the last delivered call of each user
+	busy    map[string]bool           // users with a request in progress
+	wrong   []string                  // violations of the order
 	got     map[string]map[string]int // by destination and call
-	refused []time.Time               // when requests were answered with a pause
+	refused []time.Time               // the times of responses with a pause
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -49,7 +49,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// listen accepts connections at a port, which it returns; 0 stands for any.
+// listen accepts connections on a port and returns it; 0 selects a free port.
 func (r *receiver) listen(t *testing.T, port string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", ":"+port)
@@ -69,9 +69,9 @@ func (r *receiver) refuse() {
 	}
 }
 
-// begin notes that a request about a call has come, and returns a function that notes its
-// end. The calls of a user must come one at a time, each after the one before it or an
-// earlier one, which is repeated.
+// begin records the start of a request for a call, and returns a function that records its end.
+// The calls of a user must arrive one at a time. Each must be the successor of the previous one,
+// or repeat an earlier one.
 func (r *receiver) begin(id string) (end func(delivered bool)) {
 	raw, err := hex.DecodeString(id)
 	if err != nil || len(raw) != 12 {
@@ -97,7 +97,7 @@ func (r *receiver) begin(id string) (end func(delivered bool)) {
 	}
 }
 
-// disorder returns the overtakes and overlaps.
+// disorder returns the violations of the order.
 func (r *receiver) disorder() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,21 +142,21 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.got[name][id]++
 }
 
-// refusals returns when requests were answered with a pause.
+// refusals returns the times of responses with a pause.
 func (r *receiver) refusals() []time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.refused)
 }
 
-// times returns how often a call came to a destination.
+// times returns how often a call arrived at a destination.
 func (r *receiver) times(destination, id string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.got[destination][id]
 }
 
-// distinct counts the calls that came to a destination.
+// distinct returns the number of different calls that arrived at a destination.
 func (r *receiver) distinct(destination string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +169,7 @@ func (r *receiver) all(destination string) map[string]int {
 	return maps.Clone(r.got[destination])
 }
 
-// total counts the deliveries, and repeats those of calls that had come before.
+// total returns the number of deliveries; repeats returns the number of repeated ones.
 func (r *receiver) total() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,13 +19,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/nemesis/disk"
 )
 
-// A scenario is one kind of attack.
+// scenario is one kind of fault.
 type scenario struct {
 	name   string
-	what   string // for the report
+	what   string // the description in the report
 	attack func(r *rig)
-	full   bool // left out of the gate: it takes long, or what it builds does
-	// notYet says why the scenario is left out of the gate: it does not hold.
+	full   bool // slow, or slow to build: not run by CI
+	// notYet is the reason for which the scenario is not run by CI: it fails.
 	notYet string
 }
 
@@ -60,9 +60,9 @@ var scenarios = []scenario{
 	{name: "cluster-lazy-refused", full: true, what: "cluster, one server without `sync_interval: always`: refused, then `--accept-lazy-sync`", attack: lazyRefused},
 }
 
-// TestScenarios attacks a collector in every way. NEMESIS_ROUNDS is how often in
-// each (1), NEMESIS_SEED what chooses (1); with NEMESIS_REPORT, a file, what came of
-// it is written there. A round that failed is repeated by its seed alone:
+// TestScenarios runs all scenarios. NEMESIS_ROUNDS is the number of rounds of each (default 1),
+// NEMESIS_SEED the first seed (default 1), and NEMESIS_REPORT a file for the results. To repeat a
+// failed round, use its seed:
 //
 //	NEMESIS_SEED=<seed> go test -run 'TestScenarios/<scenario>$' ./nemesis
 func TestScenarios(t *testing.T) {
@@ -107,13 +107,13 @@ func possible() error {
 	return disk.Possible()
 }
 
-// A result is what came of a round, or of all rounds of a scenario.
+// result is the result of a round, or of all rounds of a scenario.
 type result struct {
-	acked     int // calls that were answered 200
-	lost      int // of these, neither delivered nor listed as failed, at each destination
-	named     int // what the collector says is lost
+	acked     int // calls answered with 200
+	lost      int // acked calls that are neither delivered nor listed as failed, for each destination
+	named     int // calls that the collector reports as lost
 	delivered int
-	repeated  int // deliveries of calls that had come before
+	repeated  int // deliveries of calls that had arrived before
 	notes     []string
 }
 
@@ -126,7 +126,7 @@ func (r result) String() string {
 		r.acked, r.delivered, r.repeated, r.lost, r.named, strings.Join(r.notes, "; "))
 }
 
-// report is what came of all scenarios.
+// report contains the results of all scenarios.
 var report reports
 
 type reports struct {
@@ -189,23 +189,22 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// binaries are the programs that are attacked, each built once.
+// binaries builds each tested program once.
 var binaries programs
 
 type programs struct {
 	mu   sync.Mutex
 	dir  string
-	made map[string]string // their paths, by name
+	made map[string]string // paths by name
 }
 
-// collector is the command as users have it.
+// collector returns the path of the command, built as for users.
 func (p *programs) collector(t *testing.T) string {
 	t.Helper()
 	return p.build(t, "collector", collectorPackage)
 }
 
-// natsServer is the server of which clusters are made, in the version that the
-// collector is built with.
+// natsServer returns the path of the NATS server, in the version of the collector's go.mod.
 func (p *programs) natsServer(t *testing.T) string {
 	t.Helper()
 	return p.build(t, "nats-server", "github.com/nats-io/nats-server/v2")
@@ -227,7 +226,7 @@ func (p *programs) build(t *testing.T, name string, args ...string) string {
 	}
 	path := filepath.Join(p.dir, name)
 	cmd := exec.Command("go", append([]string{"build", "-o", path}, args...)...)
-	cmd.Dir = filepath.Join("..", "mockserver", "collector") // whose go.mod has all versions
+	cmd.Dir = filepath.Join("..", "mockserver", "collector") // its go.mod contains all versions
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "building %s: %s", name, out)
 	p.made[name] = path

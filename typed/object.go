@@ -14,6 +14,9 @@ import (
 // ErrRequired is the error of a required property that is empty.
 var ErrRequired = errors.New("is required but empty")
 
+// errUnfinished is the error of a function that recovers a panic of a nested function.
+var errUnfinished = errors.New("an object or an array was not written to its end")
+
 // NotOneOf returns the error of a string that is not one of the allowed values.
 func NotOneOf(text string, allowed ...string) error {
 	return fmt.Errorf("%.50q is not one of %q", strings.Clone(text), allowed)
@@ -47,7 +50,10 @@ func Append(dst []byte, path string, write func(*Object)) (out []byte, err error
 	}()
 	write(o)
 	out = o.buf
-	if err = o.err; err != nil {
+	if err = o.err; err == nil && o.depth != 1 {
+		err = errUnfinished
+	}
+	if err != nil {
 		return dst, wire.Below(path, err)
 	}
 	o.buf = nil

@@ -75,6 +75,10 @@ func TestObjectErrors(t *testing.T) {
 				a.Object(func(o *Object) { o.Float(keyA, math.NaN()) })
 			})
 		}, "properties.a[1].a: json: unsupported value: NaN"},
+		"panic that write recovers": {func(o *Object) {
+			defer func() { _ = recover() }()
+			o.Object(keyA, func(*Object) { panic("oh") })
+		}, "properties: an object or an array was not written to its end"},
 		"panic":    {func(o *Object) { panic("oh") }, "properties: writing an object panicked: oh"},
 		"too deep": {endless, "nested deeper than 990 levels"},
 		"too large": {func(o *Object) {

@@ -28,15 +28,19 @@ type Client interface {
 	Enqueue(Message) error
 }
 
-// New returns a client with the default configuration. It never fails; without a write key,
-// Enqueue returns an error.
+// New returns a client with the default configuration. It never fails; with a missing or
+// malformed write key, Enqueue returns an error.
 func New(writeKey string) Client {
-	c, _ := NewWithConfig(writeKey, Config{}) // the zero Config is valid
+	c, err := NewWithConfig(writeKey, Config{})
+	if err != nil { // of the write key
+		c, _ = NewWithConfig("", Config{})
+		c.(*v3client).client = client.New(writeKey)
+	}
 	return c
 }
 
-// NewWithConfig returns a client. The error is a ConfigError. The client starts its first
-// goroutine with the first message.
+// NewWithConfig returns a client. The error is a ConfigError, or describes a malformed write
+// key. The client starts its first goroutine with the first message.
 func NewWithConfig(writeKey string, config Config) (Client, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -53,7 +57,7 @@ func NewWithConfig(writeKey string, config Config) (Client, error) {
 		return v, nil
 	}
 	if v.client, err = client.NewWithConfig(writeKey, base); err != nil {
-		return nil, config.baseError(err)
+		return nil, config.baseError(writeKey, err)
 	}
 	return v, nil
 }

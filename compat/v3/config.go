@@ -144,8 +144,11 @@ func (c *Config) errorf(format string, args ...interface{}) {
 }
 
 // baseError converts an error of the root package to a ConfigError for the endpoint or the
-// context.
-func (c *Config) baseError(err error) error {
+// context. It returns an error of the write key unchanged.
+func (c *Config) baseError(writeKey string, err error) error {
+	if _, bad := client.NewWithConfig(writeKey, client.Config{}); bad != nil {
+		return bad
+	}
 	if _, bad := client.NewWithConfig("key", client.Config{Endpoint: c.Endpoint}); bad != nil {
 		return ConfigError{fmt.Sprint(bad), "Endpoint", c.Endpoint}
 	}

@@ -231,7 +231,7 @@ func (s *Scanner) skipScalar(c byte) error {
 	case 'n':
 		return s.skipWord("null")
 	case 'e':
-		return s.fail("the text ends where a value should stand")
+		return s.fail("unexpected end of text")
 	default:
 		return s.fail("expected a value")
 	}
@@ -259,16 +259,16 @@ func (s *Scanner) skipString() error {
 			n := escapeLen(s.data[i:])
 			if n == 0 {
 				s.pos = i
-				return s.fail("an escape that JSON does not have")
+				return s.fail("invalid escape sequence")
 			}
 			i += n
 		default:
 			s.pos = i
-			return s.fail("a control character in a string must be escaped")
+			return s.fail("unescaped control character in a string")
 		}
 	}
 	s.pos = len(s.data)
-	return s.fail("a string without its closing quote")
+	return s.fail("unterminated string")
 }
 
 // plainEnd returns the index of the first quote, backslash or control character at or after
@@ -319,7 +319,7 @@ func Number(b []byte) (n int, problem string) {
 	}
 	switch whole := digits(b[n:]); {
 	case whole == 0:
-		return 0, "a minus sign without a number"
+		return 0, "missing digits after the minus sign"
 	case b[n] == '0':
 		n++
 	default:
@@ -328,7 +328,7 @@ func Number(b []byte) (n int, problem string) {
 	if n < len(b) && b[n] == '.' {
 		fraction := digits(b[n+1:])
 		if fraction == 0 {
-			return 0, "a number without digits after its point"
+			return 0, "missing digits after the decimal point"
 		}
 		n += 1 + fraction
 	}
@@ -339,7 +339,7 @@ func Number(b []byte) (n int, problem string) {
 		}
 		exponent := digits(b[n:])
 		if exponent == 0 {
-			return 0, "a number without digits in its exponent"
+			return 0, "missing digits in the exponent"
 		}
 		n += exponent
 	}

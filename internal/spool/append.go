@@ -6,21 +6,20 @@ import (
 )
 
 const (
-	// maxGroup is how many bytes of records are written in one piece.
+	// maxGroup is the maximum number of bytes in one write.
 	maxGroup = 1 << 20
-	// checkEvery is how often Append looks whether the active segment is still in the
-	// directory.
+	// checkEvery is the interval at which Append checks that the active segment is still in
+	// the directory.
 	checkEvery = time.Second
-	// maxOut is how much memory is kept for writes to come.
+	// maxOut is the maximum size of a write buffer that is kept.
 	maxOut = 1 << 20
 )
 
-// Append writes a record, and returns when it would survive the process. Now is the
-// time, which the caller knows. The error is ErrFull, ErrClosed, or why the record
-// could not be written.
+// Append writes a record. When it returns, the record survives the end of the process. Now is
+// the current time. The error is ErrFull, ErrClosed, or the reason for a failed write.
 func (l *Log) Append(r *Record, now time.Time) error {
 	startRecord(r.Buf, kindData)
-	// A store takes less time than to be woken by another that has stored for both.
+	// A store is faster than waiting for another goroutine to store both records.
 	if l.storing.Load() {
 		l.writeMu.Lock()
 		stored := l.storeOne(r, now)
@@ -32,10 +31,10 @@ func (l *Log) Append(r *Record, now time.Time) error {
 	return l.appendQueued(r, now)
 }
 
-// storeOne appends a record by a store to the mapped file of the active segment. It
-// reports false if that takes more than the store. The caller holds writeMu.
+// storeOne stores a record in the mapped file of the active segment. It reports false if a
+// store is not enough. The caller holds writeMu.
 func (l *Log) storeOne(r *Record, now time.Time) bool {
-	if l.waiting.Add(1) > 1 { // records may be queued, which have their room
+	if l.waiting.Add(1) > 1 { // records may be queued, and their room is reserved
 		l.mu.Lock()
 		if len(l.queue) > 0 {
 			l.writeQueue(now)
@@ -67,13 +66,13 @@ func (l *Log) storeOne(r *Record, now time.Time) bool {
 	return stored
 }
 
-// fitsMapping reports whether the active segment is mapped and has room for r there. The
-// caller holds writeMu.
+// fitsMapping reports whether the active segment is mapped and has room for r. The caller
+// holds writeMu.
 func (l *Log) fitsMapping(r *Record) bool {
 	return l.writable() && l.active.size+int64(len(r.Buf))+endsLen <= int64(len(l.active.file.mapped)) && l.active.records < maxRecords
 }
 
-// appendQueued appends a record with those of others that wait, in one write.
+// appendQueued appends a record together with other waiting records, in one write.
 func (l *Log) appendQueued(r *Record, now time.Time) error {
 	l.mu.Lock()
 	switch {
@@ -87,7 +86,7 @@ func (l *Log) appendQueued(r *Record, now time.Time) error {
 	r.written = false
 	l.waiting.Add(1)
 	l.queue = append(l.queue, r)
-	if l.writeMu.TryLock() { // else mu is unlocked first: writeMu is acquired before it
+	if l.writeMu.TryLock() { // otherwise unlock mu first: writeMu is acquired before it
 		l.writeQueue(now)
 	} else {
 		l.mu.Unlock()
@@ -103,8 +102,8 @@ func (l *Log) appendQueued(r *Record, now time.Time) error {
 	return err
 }
 
-// takeGroup takes the records to be written next from the queue, and returns their size in
-// bytes. If they do not fit, it is one record. The caller holds writeMu and mu.
+// takeGroup removes records from the queue and returns them and their size in bytes. If the
+// records do not fit, it returns only one. The caller holds writeMu and mu.
 func (l *Log) takeGroup() (group []*Record, size int64) {
 	n := 0
 	for n < len(l.queue) && size < maxGroup-MaxBody {
@@ -120,8 +119,8 @@ func (l *Log) takeGroup() (group []*Record, size int64) {
 	return group, size
 }
 
-// writeQueue writes records of the queue in one piece, oldest first, and passes
-// them to Options.Appended. The caller holds writeMu, and mu, which is unlocked.
+// writeQueue writes queued records in one write, oldest first, and passes them to
+// Options.Appended. The caller holds writeMu and mu. It unlocks mu.
 func (l *Log) writeQueue(now time.Time) {
 	group, size := l.takeGroup()
 	err := ErrFull
@@ -146,8 +145,8 @@ func (l *Log) writeQueue(now time.Time) {
 	}
 }
 
-// publish gives the records that were written to the active segment their
-// positions. The caller holds writeMu and mu.
+// publish sets the positions of records that were written to the active segment. The caller
+// holds writeMu and mu.
 func (l *Log) publish(group []*Record) {
 	g := l.active
 	for _, r := range group {
@@ -158,8 +157,8 @@ func (l *Log) publish(group []*Record) {
 	}
 }
 
-// writeGroup writes records of size bytes to the active segment, or begins
-// another. The caller holds writeMu and mu, which is unlocked meanwhile.
+// writeGroup writes records of size bytes to the active segment or a new one. The caller
+// holds writeMu and mu, which is unlocked during I/O.
 func (l *Log) writeGroup(group []*Record, size int64, now time.Time) error {
 	if !l.fitsActive(size, len(group), 0) {
 		if err := l.roll(size, now); err != nil {
@@ -176,8 +175,8 @@ func (l *Log) writeGroup(group []*Record, size int64, now time.Time) error {
 	return err
 }
 
-// isFull reports whether the active segment has no room for size bytes of records.
-// The caller holds mu.
+// isFull reports whether the active segment has no room for size bytes of records. The
+// caller holds mu.
 func (l *Log) isFull(size int64, records int) bool {
 	g := l.active
 	limit := l.limit()
@@ -187,7 +186,7 @@ func (l *Log) isFull(size int64, records int) bool {
 	return g.records > 0 && (g.size+size > limit || int(g.records)+records > maxRecords)
 }
 
-// appendGroup writes pending acknowledgements, and records of size bytes, to the active
+// appendGroup writes pending acknowledgements and records of size bytes to the active
 // segment. The caller holds writeMu and mu, which is unlocked during the write.
 func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 	g := l.active
@@ -206,7 +205,9 @@ func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 		for _, r := range group {
 			out = append(out, r.Buf...)
 		}
-		l.keepBuffer(out)
+		if l.out = out; cap(out) > maxOut {
+			l.out = nil
+		}
 	}
 	err := l.writeActive(out, now)
 	l.mu.Lock()
@@ -223,15 +224,8 @@ func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 	return err
 }
 
-// keepBuffer keeps a buffer for the next write, unless it is large.
-func (l *Log) keepBuffer(out []byte) {
-	if l.out = out; cap(out) > maxOut {
-		l.out = nil
-	}
-}
-
-// writeActive writes to the active segment. When that fails, the file is restored
-// or closed. The caller holds writeMu.
+// writeActive writes to the active segment. If that fails, it restores or closes the file.
+// The caller holds writeMu.
 func (l *Log) writeActive(out []byte, now time.Time) error {
 	g := l.active
 	if now.Sub(l.checked) > checkEvery {

@@ -10,17 +10,16 @@ import (
 )
 
 const (
-	// saveEvery is how long an acknowledgement may be in memory alone.
+	// saveEvery limits how long an acknowledgement is only in memory.
 	saveEvery = 100 * time.Millisecond
-	// removeEvery is how long maintain waits after a file could not be removed.
+	// removeEvery is the pause after a file could not be removed.
 	removeEvery = time.Second
 )
 
-// maintain is the log's goroutine. It does what is slow and what no caller waits
-// for: it writes acknowledgements down and removes segments that are done.
+// maintain is the log's goroutine. It writes acknowledgements and removes finished segments.
 func (l *Log) maintain() {
 	defer close(l.done)
-	var save, remove <-chan time.Time // nil if nothing is due
+	var save, remove <-chan time.Time // nil if nothing is scheduled
 	for {
 		select {
 		case <-l.wake:
@@ -50,7 +49,7 @@ func (l *Log) hasUnsaved() bool {
 	return l.unsaved
 }
 
-// saveAcks writes all pending acknowledgements down.
+// saveAcks writes all pending acknowledgements.
 func (l *Log) saveAcks() {
 	l.mu.Lock()
 	l.unsaved = false
@@ -67,7 +66,7 @@ func (l *Log) saveAcks() {
 	}
 }
 
-// saveActive writes the acknowledgements of the active segment down.
+// saveActive writes the acknowledgements of the active segment.
 func (l *Log) saveActive() {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
@@ -80,10 +79,10 @@ func (l *Log) saveActive() {
 	}
 }
 
-// saveSealed writes the acknowledgements of a sealed segment down.
+// saveSealed writes the acknowledgements of a sealed segment.
 func (l *Log) saveSealed(g *segment) {
 	l.mu.Lock()
-	if g.ended == g.records { // it is, or will be, removed
+	if g.ended == g.records { // it has been or will be removed
 		l.mu.Unlock()
 		return
 	}
@@ -107,8 +106,7 @@ func (l *Log) saveSealed(g *segment) {
 	}
 }
 
-// removeFinished removes segments whose records are all done. It reports false if
-// it is to be tried again.
+// removeFinished removes finished segments. It reports false if it must be called again.
 func (l *Log) removeFinished() bool {
 	l.mu.Lock()
 	finished := l.finished
@@ -123,7 +121,7 @@ func (l *Log) removeFinished() bool {
 		}
 		err := l.removeFile(g)
 		l.mu.Lock()
-		if !g.stuck { // nobody waits for room that a stuck file takes
+		if !g.stuck { // no call waits for the room of a stuck file
 			l.room.freeing -= freeing
 		}
 		switch {
@@ -147,7 +145,7 @@ func (l *Log) removeFinished() bool {
 	return len(stuck) == 0
 }
 
-// removeFile removes the file of a segment, or keeps it for another segment.
+// removeFile removes the file of a segment, or keeps it as a spare.
 func (l *Log) removeFile(g *segment) error {
 	if g.unreadable {
 		if g.file != nil {
@@ -164,8 +162,8 @@ func (l *Log) removeFile(g *segment) error {
 	return nil
 }
 
-// keepSpare keeps the file of a segment for a later one. It reports false if the
-// file is to be removed.
+// keepSpare keeps the file of a segment for a new segment. It reports false if the file must
+// be removed.
 func (l *Log) keepSpare(g *segment) bool {
 	l.mu.Lock()
 	enough := l.room.spare+g.space > min(maxSpare, l.room.max/4) || l.room.used > l.room.records
@@ -189,7 +187,7 @@ func (l *Log) keepSpare(g *segment) bool {
 	return true
 }
 
-// mapAgain opens and maps the file of a segment, to be kept, if that is useful.
+// mapAgain opens and maps the file of a segment if it is useful as a spare.
 func (l *Log) mapAgain(g *segment) bool {
 	if g.old || l.opts.Sync || l.unmapped.Load() || l.mapped.Load() >= maxMapped || !l.reserveSpare(g) {
 		return false
@@ -207,8 +205,8 @@ func (l *Log) mapAgain(g *segment) bool {
 	return true
 }
 
-// reserveSpare counts the bytes by which the file of a segment grows to be a spare. It
-// reports false if the file is of no use as one.
+// reserveSpare reserves the bytes that the file of a segment needs to become a spare. It
+// reports false if the file is not useful.
 func (l *Log) reserveSpare(g *segment) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,8 +220,7 @@ func (l *Log) reserveSpare(g *segment) bool {
 	return true
 }
 
-// reportDiscarded passes the records of a segment that was discarded to
-// Options.Discarded.
+// reportDiscarded passes the records of a discarded segment to Options.Discarded.
 func (l *Log) reportDiscarded(g *segment) {
 	var bodies [][]byte
 	if f, _, err := openRegular(l.path(g), os.O_RDONLY); err == nil {

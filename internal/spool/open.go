@@ -15,23 +15,23 @@ func segmentNumber(name string) (number uint64, ok bool) {
 	if !ok || len(digits) != 16 {
 		return 0, false
 	}
-	number, err := strconv.ParseUint(digits, 16, 62) // so that the numbers after it do not overflow
+	number, err := strconv.ParseUint(digits, 16, 62) // leaves room for later numbers
 	return number, err == nil && segmentName(number) == name
 }
 
-// Recovered is what Open found in a directory.
+// Recovered describes the content of a directory.
 type Recovered struct {
 	Records int64    // that are not done
-	Last    Position // of the last of them; zero if there are none
-	Foreign int      // segments of another source or a newer format, which are left in place
-	Strange []error  // why files with names of segments are not what Append leaves
+	Last    Position // of the last record; zero without records
+	Foreign int      // segments of another source or a newer format, which are kept
+	Strange []error  // files with names of segments that Append did not write
 }
 
-// Open locks a directory, which is made if it does not exist, and counts the
-// records in it. A sealed segment is not read for that. If there are records that
-// are not done, Read begins with the oldest.
+// Open locks a directory, which it creates if necessary, and counts the records in it. It
+// does not read sealed segments. If there are records that are not done, Read starts with the
+// oldest.
 func Open(dir string, opts Options) (*Log, Recovered, error) {
-	dir, err := filepath.Abs(dir) // the program may change its working directory later
+	dir, err := filepath.Abs(dir) // the program may change its working directory
 	if err != nil {
 		return nil, Recovered{}, err
 	}
@@ -56,20 +56,19 @@ func Open(dir string, opts Options) (*Log, Recovered, error) {
 	return l, found, nil
 }
 
-// roomOf is the room of an empty log. A part of it is for acknowledgements, so that they
-// are written down when records leave no room.
+// roomOf returns the room of an empty log. Part of it is reserved for acknowledgements.
 func roomOf(maxBytes int64) room {
 	m := maxBytes - int64(len(lockText()))
 	return room{max: m, records: m - maxBytes/128}
 }
 
-// Close writes acknowledgements down, as far as there is room for them, removes files
-// without pending records, and releases the directory. The caller has called Stop, Busy
-// is false, and no other method but Usage is called from then on.
+// Close writes acknowledgements if there is room, removes finished files, and unlocks the
+// directory. The caller must have called Stop, and Busy must be false. Afterwards, only Usage
+// may be called.
 func (l *Log) Close() {
 	close(l.stop)
 	<-l.done
-	l.removeFinished() // which makes room for acknowledgements
+	l.removeFinished() // makes room for acknowledgements
 	l.saveAcks()
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
@@ -95,8 +94,7 @@ func (l *Log) Close() {
 	_ = l.lock.Close()
 }
 
-// scan finds the segments in the directory. Files that are not segments of this
-// source are left alone and are not counted.
+// scan finds the segments in the directory. It ignores other files.
 func (l *Log) scan() (found Recovered, err error) {
 	entries, err := os.ReadDir(l.dir) // sorted by name: oldest first
 	if err != nil {
@@ -135,7 +133,7 @@ func (l *Log) scan() (found Recovered, err error) {
 	return found, nil
 }
 
-// recovered adds a segment of an earlier process.
+// recovered adds a segment of a previous process.
 func (l *Log) recovered(g *segment, found *Recovered) {
 	g.space = g.size + endsLen
 	l.room.used += g.space
@@ -151,15 +149,15 @@ func (l *Log) recovered(g *segment, found *Recovered) {
 	found.Last = l.last
 }
 
-// errTooLong is the error of a file that is longer than a segment can be. Its
-// start is read all the same.
+// errTooLong is the error of a file that is longer than the longest segment. Its start is
+// read.
 var errTooLong = errors.New("longer than any segment")
 
-// errFormat is the error of a segment that another version has written.
-var errFormat = errors.New("its calls are sent by a program with the version that wrote it")
+// errFormat is the error of a segment of another version.
+var errFormat = errors.New("to send its calls, use the version that wrote it")
 
-// inspect fills in the counts of a segment, and reports whether it is of this source, and
-// sealed.
+// inspect sets the counts of a segment. It reports whether the segment belongs to this source,
+// and whether it is sealed.
 func (l *Log) inspect(g *segment) (ours, sealed bool, err error) {
 	f, info, err := openRegular(l.path(g), os.O_RDWR)
 	if err != nil {
@@ -171,7 +169,7 @@ func (l *Log) inspect(g *segment) (ours, sealed bool, err error) {
 	if _, err = f.ReadAt(head, 0); err != nil {
 		return false, false, err
 	}
-	// A file with a damaged head is taken for ours, as most files are.
+	// A file with a corrupted head probably belongs to this source.
 	if r, size := readRecord(head); size > 0 {
 		if r.kind == kindHead && len(r.body) > 0 && r.body[0] != formatVersion {
 			return false, false, fmt.Errorf("%s was written in format %d, and this version reads %d: %w", l.path(g), r.body[0], formatVersion, errFormat)
@@ -198,7 +196,7 @@ func (l *Log) inspect(g *segment) (ours, sealed bool, err error) {
 	return true, false, err
 }
 
-// count reads a segment that was not sealed.
+// count reads a segment that is not sealed.
 func (l *Log) count(g *segment, f *os.File) error {
 	data := make([]byte, g.size)
 	if _, err := f.ReadAt(data, 0); err != nil && g.size > 0 {
@@ -213,15 +211,15 @@ func (l *Log) count(g *segment, f *os.File) error {
 		g.ended -= m.len()
 	}
 	g.saved = g.ended
-	// What follows the records is of another generation, or is not ours.
-	if (c.damaged == 0 || len(data) == maxFile) && f.Truncate(int64(c.end)) == nil {
+	// The bytes after the records belong to another generation or another program.
+	if (c.corrupted == 0 || len(data) == maxFile) && f.Truncate(int64(c.end)) == nil {
 		g.size = int64(c.end)
 	}
 	return nil
 }
 
-// sealOld seals a segment of an earlier process. If that fails, or there is no room, the
-// next process counts the records as well.
+// sealOld seals a segment of a previous process. If that fails, or there is no room, the next
+// process counts the records again.
 func (l *Log) sealOld(g *segment) {
 	if l.room.used+endsLen > l.room.max {
 		return

@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// busyTime: the files of the next segments are mapped if a segment is full
-	// within that time.
+	// busyTime is the time in which a busy log fills a segment. Files of the next segments
+	// are then mapped.
 	busyTime = time.Second
-	// maxMapped is the largest number of mapped files.
+	// maxMapped is the maximum number of mapped files.
 	maxMapped = 64
-	// maxSpare is how many bytes of mapped files are kept for later segments, and a quarter
-	// of what the log may take at most. The calls of a batch are acknowledged together, so
-	// segments end in groups; to make files for the next ones takes as long as all else
-	// that is done for their records.
+	// maxSpare is the maximum size of mapped files that are kept for new segments, in bytes.
+	// A quarter of the log is another limit. The calls of a batch are acknowledged together,
+	// so several segments end at the same time. Creating files takes as long as all other
+	// work for their records.
 	maxSpare = 16 << 20
-	// maxWaste: a segment that stays open leaves at most this part of its file unused.
+	// maxWaste limits the unused part of a segment that stays open, as 1/maxWaste.
 	maxWaste = 64
 )
 
-// roll ends the active segment and begins another, with room for n bytes of records. The
-// caller holds writeMu and mu, which is unlocked during I/O.
+// roll starts a new active segment with room for n bytes of records. The caller holds writeMu
+// and mu, which is unlocked during I/O.
 func (l *Log) roll(n int64, now time.Time) error {
 	busy := now.Sub(l.rolled) < busyTime
 	l.rolled = now
@@ -37,8 +37,8 @@ func (l *Log) roll(n int64, now time.Time) error {
 	if spare == nil && !l.makeRoom(need) {
 		return ErrFull
 	}
-	var size int64 // bytes to be mapped
-	taken := need  // counted until the file exists
+	var size int64  // bytes to map
+	var taken int64 // counted until the file exists
 	if spare != nil {
 		taken, size = spare.size, spare.size
 	} else {
@@ -67,7 +67,7 @@ func (l *Log) roll(n int64, now time.Time) error {
 	return nil
 }
 
-// takeSpare returns a spare of at least that size, or nil. The caller holds mu.
+// takeSpare returns a spare of at least the given size, or nil. The caller holds mu.
 func (l *Log) takeSpare(size int64) *segmentFile {
 	n := len(l.spares)
 	if n == 0 || l.spares[n-1].size < size {
@@ -79,8 +79,8 @@ func (l *Log) takeSpare(size int64) *segmentFile {
 	return spare
 }
 
-// makeRoom removes spares until a new segment of that size fits. It reports false if
-// none is left. The caller holds mu, which is unlocked during I/O.
+// makeRoom removes spares until a segment of the given size fits. It reports false if there are
+// not enough. The caller holds mu, which is unlocked during I/O.
 func (l *Log) makeRoom(size int64) bool {
 	for l.room.used+size > l.room.records {
 		spare := l.takeSpare(0)
@@ -95,17 +95,17 @@ func (l *Log) makeRoom(size int64) bool {
 	return true
 }
 
-// canStayOpen reports whether the active segment is full and mapped, and its file
-// likely to be used again soon. The caller holds mu.
+// canStayOpen reports whether the active segment is full and mapped, and its file will
+// probably be reused soon. The caller holds mu.
 func (l *Log) canStayOpen() bool {
 	g := l.active
 	return l.writable() && g.mapped > 0 && g.space-g.size <= g.space/maxWaste &&
 		l.cursor.segment == nil && l.mapped.Load() <= maxMapped
 }
 
-// sealActive ends the active segment, if there is one, with a record of its
-// totals, so that it can be opened without being read. The caller holds writeMu
-// and mu, which is unlocked during I/O.
+// sealActive ends the active segment, if there is one. It appends a record with the totals, so
+// that the segment can be opened without reading it. The caller holds writeMu and mu, which is
+// unlocked during I/O.
 func (l *Log) sealActive() {
 	g := l.active
 	if !l.writable() {
@@ -116,7 +116,7 @@ func (l *Log) sealActive() {
 	l.out = appendEnds(l.out, g.generation, 0, tally{0, g.records, g.saved})
 	l.mu.Unlock()
 	n := int64(len(l.out))
-	err := errors.Join(g.file.write(l.out, g.size), g.file.unmap()) // to truncate a mapped file takes 20 times as long
+	err := errors.Join(g.file.write(l.out, g.size), g.file.unmap()) // truncating a mapped file takes 20 times as long
 	if err == nil {
 		err = g.file.Truncate(g.size + n)
 	}
@@ -132,9 +132,9 @@ func (l *Log) sealActive() {
 	l.retire(g)
 }
 
-// create makes the file of a new segment from a spare, or a new file, which is
-// mapped if size is not zero and that is possible. If the directory was removed, it
-// is made again and locked again.
+// create returns the file of a new segment: a renamed spare or a new file. The file is mapped if
+// size is not zero and the system supports it. If the directory was removed, create restores
+// and locks it.
 func (l *Log) create(g *segment, spare *segmentFile, size int64) (*segmentFile, error) {
 	if !sameFile(l.lock, filepath.Join(l.dir, lockName)) {
 		lock, err := lockDir(l.dir)
@@ -158,8 +158,8 @@ func (l *Log) create(g *segment, spare *segmentFile, size int64) (*segmentFile, 
 	return l.createFile(g, 0)
 }
 
-// rename makes a spare the file of a segment. The head is written before the
-// file has its name: the other records in it are of an earlier generation.
+// rename makes a spare the file of a segment. It writes the head first, because the other
+// records in the file belong to a previous generation.
 func (l *Log) rename(spare *segmentFile, g *segment) error {
 	if err := spare.write(l.head(g, true), 0); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (l *Log) rename(spare *segmentFile, g *segment) error {
 	return spare.rename(l.path(g))
 }
 
-// createFile makes a new file, with that many bytes mapped.
+// createFile creates a file, and maps the given number of bytes.
 func (l *Log) createFile(g *segment, mapped int64) (*segmentFile, error) {
 	f, err := os.OpenFile(l.path(g), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -188,18 +188,18 @@ func (l *Log) createFile(g *segment, mapped int64) (*segmentFile, error) {
 	return file, nil
 }
 
-// noteMapping stops the mapping of files when err says that the file system cannot.
+// noteMapping disables mapping if err means that the file system does not support it.
 func (l *Log) noteMapping(err error) {
 	if errors.Is(err, errMapping) {
 		l.unmapped.Store(true)
 	}
 }
 
-// head is the first record of a segment's file. Longer says that bytes after the
-// last record have no meaning.
-func (l *Log) head(g *segment, longer bool) []byte {
+// head returns the first record of a segment's file. Padded means that bytes after the last
+// record have no meaning.
+func (l *Log) head(g *segment, padded bool) []byte {
 	r := record{kind: kindHead, generation: g.generation, body: l.headBody()}
-	if longer {
+	if padded {
 		r.index = 1
 	}
 	return appendRecord(nil, r)

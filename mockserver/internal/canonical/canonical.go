@@ -49,7 +49,7 @@ func (c *canonizer) document() error {
 	}
 	c.space()
 	if c.pos < len(c.src) {
-		return c.fail("has more after its end")
+		return c.fail("text after the value")
 	}
 	c.flush()
 	return nil
@@ -74,7 +74,7 @@ func (c *canonizer) value(depth int) error {
 		return c.str()
 	case '{', '[':
 		if depth == MaxDepth {
-			return c.fail("nests deeper than " + strconv.Itoa(MaxDepth))
+			return c.fail("nested deeper than " + strconv.Itoa(MaxDepth))
 		}
 		if b == '{' {
 			return c.object(depth + 1)
@@ -93,7 +93,7 @@ func (c *canonizer) value(depth int) error {
 
 func (c *canonizer) literal(word string) error {
 	if !bytes.HasPrefix(c.src[c.pos:], []byte(word)) {
-		return c.fail("has an unknown word")
+		return c.fail("expected " + word)
 	}
 	c.pos += len(word)
 	return nil
@@ -116,7 +116,7 @@ func (c *canonizer) array(depth int) error {
 			return nil
 		}
 		if !c.next(',') {
-			return c.fail("lacks a comma or ] in an array")
+			return c.fail("expected a comma or ']'")
 		}
 		c.space()
 	}
@@ -147,7 +147,7 @@ func (c *canonizer) object(depth int) error {
 			break
 		}
 		if !c.next(',') {
-			return c.fail("lacks a comma or } in an object")
+			return c.fail("expected a comma or '}'")
 		}
 		c.space()
 	}
@@ -171,7 +171,7 @@ func (c *canonizer) member(o *openObject, depth int) error {
 	key := c.text(span)
 	c.space()
 	if !c.next(':') {
-		return c.fail("lacks a colon after a key")
+		return c.fail("expected a colon after the key")
 	}
 	c.space()
 	m := member{key: span, index: arrayIndex(key), value: c.at(), from: c.pos}
@@ -187,7 +187,7 @@ func (c *canonizer) member(o *openObject, depth int) error {
 
 func (c *canonizer) key() (span, error) {
 	if c.pos >= len(c.src) || c.src[c.pos] != '"' {
-		return span{}, c.fail("lacks a key in an object")
+		return span{}, c.fail("expected a key in double quotes")
 	}
 	start, out, from := c.pos, c.at(), c.from
 	if err := c.str(); err != nil {

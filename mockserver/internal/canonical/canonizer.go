@@ -1,9 +1,10 @@
 package canonical
 
 import (
-	"fmt"
 	"math"
 	"sync"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
 // A canonizer converts src to canonical JSON in one pass. Canonical parts are not copied one
@@ -68,9 +69,9 @@ func (c *canonizer) release() {
 
 func (c *canonizer) fail(problem string) error {
 	if c.pos >= len(c.src) {
-		return fmt.Errorf("the JSON ends too early, at byte %d", len(c.src))
+		problem = "unexpected end of text"
 	}
-	return fmt.Errorf("the JSON %s, at byte %d", problem, c.pos)
+	return &jsonscan.SyntaxError{Offset: c.pos, Problem: problem}
 }
 
 // at returns the output offset of the next byte, if it is unchanged.

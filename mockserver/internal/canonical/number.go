@@ -11,7 +11,7 @@ import (
 func (c *canonizer) number() error {
 	n, _ := jsonscan.Number(c.src[c.pos:])
 	if n == 0 {
-		return c.fail("has a malformed value")
+		return c.fail("expected a value")
 	}
 	text := c.src[c.pos : c.pos+n]
 	if isPlain(text) {

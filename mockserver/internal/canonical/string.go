@@ -37,7 +37,7 @@ func (c *canonizer) str() error {
 				return err
 			}
 		case b < ' ':
-			return c.fail("has a control character that is not escaped")
+			return c.fail("unescaped control character in a string")
 		default:
 			c.multibyte()
 		}
@@ -92,7 +92,7 @@ func invalidLen(s []byte) int {
 func (c *canonizer) escape() error {
 	r, n := jsonscan.Escape(c.src[c.pos:])
 	if n == 0 {
-		return c.fail("has a malformed escape sequence")
+		return c.fail("invalid escape sequence")
 	}
 	text := c.src[c.pos : c.pos+n]
 	if utf16.IsSurrogate(r) {

@@ -91,8 +91,8 @@ func (c *Causes) addAttempt(a *tracking.Attempt) {
 	g.attempts.add(at, 1)
 	g.senders.add(at, a.Source, from, 1)
 	g.addCall(Call{Source: a.Source, ID: a.CallID, At: at})
-	answer := a.ResponseBody[:min(len(a.ResponseBody), maxResponse)]
-	g.sample = Sample{Message: text.Cut(maxMessage, message), Status: a.Status, Answer: strings.ToValidUTF8(string(answer), "\uFFFD")}
+	response := a.ResponseBody[:min(len(a.ResponseBody), maxResponse)]
+	g.sample = Sample{Message: text.Cut(maxMessage, message), Status: a.Status, Answer: strings.ToValidUTF8(string(response), "\uFFFD")}
 }
 
 // addFailed counts a call that failed permanently. addAttempt has already counted its last

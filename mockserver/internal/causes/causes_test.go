@@ -59,19 +59,19 @@ func FuzzOf(f *testing.F) {
 func mayBeCut(reason string) bool { return len(reason) > 300 }
 
 // failedAttempt returns an attempt at call n that the webhook answered with an error.
-func failedAttempt(n int, answer string) tracking.Attempt {
+func failedAttempt(n int, response string) tracking.Attempt {
 	return tracking.Attempt{
 		CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm",
 		Call: &tracking.Call{Body: []byte(`{"userId":"u","context":{"library":{"name":"analytics-go","version":"1.2"}}}`)},
 		Attempt: webhook.Attempt{Time: time.Now(), Status: 400, Verdict: webhook.Permanent, Reason: webhook.ReasonStatus,
-			Error: "answered 400 (Bad Request)", ResponseBody: []byte(answer)},
+			Error: "answered 400 (Bad Request)", ResponseBody: []byte(response)},
 	}
 }
 
 // failedCall returns the event that follows failedAttempt.
-func failedCall(n int, answer string) tracking.Ended {
+func failedCall(n int, response string) tracking.Ended {
 	return tracking.Ended{CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm", At: time.Now(), Attempt: 1,
-		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "https://h/: answered 400 (Bad Request): " + answer}}
+		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "https://h/: answered 400 (Bad Request): " + response}}
 }
 
 func TestFailuresAreGroupedByCause(t *testing.T) {
@@ -79,9 +79,9 @@ func TestFailuresAreGroupedByCause(t *testing.T) {
 		c := causes.New()
 		began := time.Now()
 		for n := range 10 {
-			answer := fmt.Sprintf("order %d unknown", n)
-			c.Observe(failedAttempt(n, answer))
-			c.Observe(failedCall(n, answer))
+			response := fmt.Sprintf("order %d unknown", n)
+			c.Observe(failedAttempt(n, response))
+			c.Observe(failedCall(n, response))
 			time.Sleep(time.Second)
 		}
 		ok := failedAttempt(0, "")
@@ -162,7 +162,7 @@ func TestFrequentSendersAreRetained(t *testing.T) {
 	for _, s := range g.Senders {
 		sum += s.Count
 	}
-	assert.EqualValues(t, 1101, sum, "nothing is counted twice or left out")
+	assert.EqualValues(t, 1101, sum, "every problem is counted once")
 }
 
 func TestMemoryIsBounded(t *testing.T) {

@@ -67,8 +67,8 @@ func (rs records) Restore(stored map[string]record, damaged bool) {
 	defer rs.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		r := stored[key]
-		isGone := r.Group != nil && r.Group.Kind == Failed && (rs.persister.IsDeleted(r.Group.Destination) || !rs.isDestination(r.Group.Destination))
-		if isGone || damaged {
+		isDeleted := r.Group != nil && r.Group.Kind == Failed && (rs.persister.IsDeleted(r.Group.Destination) || !rs.isDestination(r.Group.Destination))
+		if isDeleted || damaged {
 			rs.persister.MarkChanged(key)
 			continue
 		}

@@ -56,12 +56,12 @@ func TestGroupsSurviveRestart(t *testing.T) {
 		require.Len(t, after.Failed, 1)
 		failed, want := after.Failed[0], before.Failed[0]
 		assert.Equal(t, "answered 400 (Bad Request): order 6 unknown", want.Sample.Message)
-		assert.Equal(t, causes.Sample{Message: "answered 400 (Bad Request): order … unknown", Status: 400}, failed.Sample, "the words of one case are not written")
+		assert.Equal(t, causes.Sample{Message: "answered 400 (Bad Request): order … unknown", Status: 400}, failed.Sample, "the message is not stored")
 		assert.Equal(t, []any{want.ID, want.Attempts, want.Calls, want.OtherSenders, want.First.UTC(), want.Last.UTC()},
 			[]any{failed.ID, failed.Attempts, failed.Calls, failed.OtherSenders, failed.First.UTC(), failed.Last.UTC()})
 		assert.Equal(t, ids(want.Newest), ids(failed.Newest))
 		require.Len(t, after.Refused, 1)
-		require.Len(t, after.Refused[0].Senders, 1, "without addresses they are one")
+		require.Len(t, after.Refused[0].Senders, 1, "without addresses they are merged")
 		assert.Equal(t, tracking.Sender{UserAgent: "curl/8"}, after.Refused[0].Senders[0].Sender)
 		assert.EqualValues(t, 2, after.Refused[0].Senders[0].Count)
 
@@ -149,7 +149,7 @@ func TestUnsavedRecordsAreNotDeleted(t *testing.T) {
 		assert.EqualValues(t, 200, store.n.Load())
 		keys, err := store.Keys(t.Context(), "causes")
 		require.NoError(t, err)
-		assert.Len(t, keys, 201, "200 groups, and those that made room")
+		assert.Len(t, keys, 201, "200 groups, and the evicted ones")
 	})
 }
 

@@ -142,7 +142,7 @@ type ring struct {
 	maxBytes    int64
 	entries     []*entry  // by Order, and also by Seq if they have a record
 	bytes       int64     // approximate size of the entries
-	gone        int64     // number of expired items
+	expired     int64     // number of expired items
 	lastExpired time.Time // latest ReceivedAt of an expired call
 }
 
@@ -188,7 +188,7 @@ func (f *Feed) removeOldest(r *ring) (old *entry) {
 	old, r.entries[0] = r.entries[0], nil
 	r.entries = r.entries[1:]
 	r.bytes -= old.size
-	r.gone++
+	r.expired++
 	f.unlink(old)
 	return old
 }
@@ -224,7 +224,7 @@ func (f *Feed) clear() {
 	f.firstActivity = f.activityCount
 	for kind := range f.rings {
 		r := &f.rings[kind]
-		r.gone += int64(len(r.entries))
+		r.expired += int64(len(r.entries))
 		r.entries, r.bytes = nil, 0
 	}
 }

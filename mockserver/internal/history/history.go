@@ -258,9 +258,9 @@ func (e *earlyEntries) get(key event.Key) *entry {
 	if e.current == nil || len(e.current) == maxEarly {
 		e.rotate()
 	}
-	made := new(callEntry).init()
-	e.current[key] = made
-	return made
+	created := new(callEntry).init()
+	e.current[key] = created
+	return created
 }
 
 func (e *earlyEntries) lookup(key event.Key) *entry {

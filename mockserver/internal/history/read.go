@@ -260,7 +260,7 @@ func (h *History) Rejections() (all []tracking.Rejection, first int64) {
 	for _, e := range r.entries {
 		all = append(all, *e.Rejection)
 	}
-	return all, r.gone + 1
+	return all, r.expired + 1
 }
 
 // Refusals returns the retained refusals, oldest first.

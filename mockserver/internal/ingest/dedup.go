@@ -54,12 +54,12 @@ func NewDedup(window time.Duration, limit int) *Dedup {
 // reserve splits b into new and repeated calls, and reserves the new ones; the caller must
 // settle the reservation. If another request is storing one of the calls, reserve waits for
 // it: a call must not be confirmed before it is stored. The error is ctx's or errUncertain.
-func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated event.Batch, mine *reservation, err error) {
+func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated event.Batch, reserved *reservation, err error) {
 	hashes := event.KeysOf(b)
 	for {
-		fresh, repeated, mine, other := d.tryReserve(b, hashes)
+		fresh, repeated, reserved, other := d.tryReserve(b, hashes)
 		if other == nil {
-			return fresh, repeated, mine, nil
+			return fresh, repeated, reserved, nil
 		}
 		select {
 		case <-other.done:
@@ -74,16 +74,16 @@ func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated eve
 
 // tryReserve reserves either all calls or, if other is not nil, nothing: a partial
 // reservation could deadlock two requests. The caller must wait for other.
-func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated event.Batch, mine, other *reservation) {
+func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated event.Batch, reserved, other *reservation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.rotate()
-	mine = &reservation{hashes: make([]event.Key, 0, len(hashes)), done: make(chan struct{})}
+	reserved = &reservation{hashes: make([]event.Key, 0, len(hashes)), done: make(chan struct{})}
 	fresh, repeated = b, event.Batch{Source: b.Source, ReceivedAt: b.ReceivedAt, RetryCount: b.RetryCount}
 	for i, h := range hashes {
 		state, known := d.known(h)
-		if known && state == dedupPending && !slices.Contains(mine.hashes, h) {
-			d.remove(mine.hashes)
+		if known && state == dedupPending && !slices.Contains(reserved.hashes, h) {
+			d.remove(reserved.hashes)
 			return event.Batch{}, event.Batch{}, nil, d.storing(h)
 		}
 		switch {
@@ -97,10 +97,10 @@ func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated e
 			fresh.Calls = append(fresh.Calls, b.Calls[i])
 		}
 		d.current[h] = dedupPending
-		mine.hashes = append(mine.hashes, h)
+		reserved.hashes = append(reserved.hashes, h)
 	}
-	d.reservations[mine] = struct{}{}
-	return fresh, repeated, mine, nil
+	d.reservations[reserved] = struct{}{}
+	return fresh, repeated, reserved, nil
 }
 
 // storing returns the reservation that contains a call.
@@ -153,8 +153,8 @@ func (d *Dedup) remove(hashes []event.Key) {
 	}
 }
 
-// Fill adds calls stored in a previous run, oldest first. It must be called before other
-// methods. If there are too many calls, the oldest are dropped.
+// Fill adds the calls stored in previous runs, oldest first, at startup. If there are too
+// many, the oldest are dropped.
 func (d *Dedup) Fill(hashes iter.Seq[event.Key]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -122,9 +122,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serveEndpoint(e Endpoint, w http.ResponseWriter, r *http.Request) {
 	switch e.Kind {
-	case BatchEndpoint:
-		h.respond(w, r, h.receive(r, ""))
-	case CallEndpoint:
+	case BatchEndpoint, CallEndpoint:
 		h.respond(w, r, h.receive(r, e.arg))
 	case pixelEndpoint:
 		h.servePixel(w, r, e.arg)

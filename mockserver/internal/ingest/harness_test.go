@@ -104,8 +104,8 @@ func (in *testIngest) post(path, body string) *httptest.ResponseRecorder {
 	return in.ask(http.MethodPost, path, strings.NewReader(body), withKey)
 }
 
-// answer decodes the JSON of a response.
-func answer(t *testing.T, res *httptest.ResponseRecorder) map[string]any {
+// decode decodes the JSON of a response.
+func decode(t *testing.T, res *httptest.ResponseRecorder) map[string]any {
 	t.Helper()
 	var got map[string]any
 	require.NoError(t, json.Unmarshal(res.Body.Bytes(), &got), res.Body)

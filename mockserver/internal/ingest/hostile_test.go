@@ -40,9 +40,9 @@ func TestGzipBomb(t *testing.T) {
 		var res *httptest.ResponseRecorder
 		assert.Less(t, allocated(func() {
 			res = in.ask(http.MethodPost, path, bomb(t, 10_000_000_000), "Content-Encoding: gzip", withKey)
-		}), uint64(20<<20), "bytes in all, which is no less than what was in use")
+		}), uint64(20<<20), "bytes in total, an upper bound of the memory in use")
 		assert.Equal(t, http.StatusRequestEntityTooLarge, res.Code)
-		assert.Equal(t, "body_too_large", answer(t, res)["code"])
+		assert.Equal(t, "body_too_large", decode(t, res)["code"])
 	}
 }
 
@@ -65,30 +65,30 @@ func hostileBodies() map[string]string {
 		"a backslash": `\`, "invalid UTF-8": "\xff\xfe\xfd", "a minus": "-", "a point": ".", "e": "e", "null": "null", "true": "true", "a number": "1e999",
 		"a string": `"batch"`, "an array": "[]", "an array of calls": "[" + call + "]", "an empty object": "{}", "text behind": in(call) + "x",
 		"two documents": in(call) + in(call), "batch is null": `{"batch":null}`, "batch is a number": `{"batch":1}`, "batch is a string": `{"batch":"x"}`,
-		"batch is an object": `{"batch":{}}`, "batch twice": `{"batch":[` + call + `],"batch":1}`, "batch twice, the other way": `{"batch":1,"batch":[` + call + `]}`,
+		"batch is an object": `{"batch":{}}`, "batch twice": `{"batch":[` + call + `],"batch":1}`, "batch twice, in reverse order": `{"batch":1,"batch":[` + call + `]}`,
 		"an empty batch": in(""), "nulls": in("null,null"), "arrays in it": in("[],[[]]"), "strings in it": in(`"a","b"`), "a trailing comma": in(call + ","),
-		"a comma too many": in(call + ",," + call), "single quotes": "{'batch':[]}", "a comment": "/* */" + in(call), "NaN": in(`{"a":NaN}`), "Infinity": in(`{"a":-Infinity}`),
-		"hexadecimal": in(`{"a":0x10}`), "a leading zero": in(`{"a":01}`), "a key that is no string": `{batch:[]}`, "a key without a value": `{"batch"}`,
+		"an extra comma": in(call + ",," + call), "single quotes": "{'batch':[]}", "a comment": "/* */" + in(call), "NaN": in(`{"a":NaN}`), "Infinity": in(`{"a":-Infinity}`),
+		"hexadecimal": in(`{"a":0x10}`), "a leading zero": in(`{"a":01}`), "a key that is not a string": `{batch:[]}`, "a key without a value": `{"batch"}`,
 		"a raw newline in a string": in("{\"type\":\"a\nb\"}"), "a NUL in a string": in("{\"type\":\"a\x00b\"}"), "an escaped NUL": in(`{"type":"track","userId":"\u0000","event":"\u0000"}`),
 		"half an escape": in(`{"a":"\u12"}`), "a lone surrogate": in(`{"type":"track","userId":"\ud800","event":"\udfff"}`), "invalid UTF-8 in a string": in("{\"type\":\"track\",\"userId\":\"\xff\",\"event\":\"\xc0\x80\"}"),
-		"types of all sorts": in(`{"type":{},"userId":[],"event":true,"messageId":false,"timestamp":{},"context":1,"integrations":"x","properties":null}`),
-		"all null":           in(`{"type":null,"userId":null,"event":null,"messageId":null,"timestamp":null,"context":null,"integrations":null,"properties":null,"writeKey":null,"sentAt":null}`),
-		"numbers for ids":    in(`{"type":"track","userId":-0.0e-5,"event":1e400,"messageId":12345678901234567890}`), "a huge number": in(`{"type":"track","userId":` + strings.Repeat("9", 30_000) + `,"event":"E"}`),
-		"deep arrays": nested("[", "]", 100_000), "deep objects": nested(`{"a":`, "}", 50_000), "deep and never closed": strings.Repeat("[", 400_000),
-		"deep in a call": in(`{"type":"track","userId":"u","event":"E","properties":{"a":` + nested("[", "]", 990) + `}}`), "too deep in a call": in(`{"a":` + nested("[", "]", 1001) + `}`),
+		"all JSON types": in(`{"type":{},"userId":[],"event":true,"messageId":false,"timestamp":{},"context":1,"integrations":"x","properties":null}`),
+		"all null":       in(`{"type":null,"userId":null,"event":null,"messageId":null,"timestamp":null,"context":null,"integrations":null,"properties":null,"writeKey":null,"sentAt":null}`),
+		"numeric IDs":    in(`{"type":"track","userId":-0.0e-5,"event":1e400,"messageId":12345678901234567890}`), "a huge number": in(`{"type":"track","userId":` + strings.Repeat("9", 30_000) + `,"event":"E"}`),
+		"deep arrays": nested("[", "]", 100_000), "deep objects": nested(`{"a":`, "}", 50_000), "deeply nested, never closed": strings.Repeat("[", 400_000),
+		"deeply nested in a call": in(`{"type":"track","userId":"u","event":"E","properties":{"a":` + nested("[", "]", 990) + `}}`), "too deeply nested in a call": in(`{"a":` + nested("[", "]", 1001) + `}`),
 		"many calls": in(strings.Repeat("{},", 2_499) + "{}"), "too many calls": in(strings.Repeat("1,", 200_000) + "1"), "many members": in(`{` + strings.Repeat(`"a":1,`, 60_000) + `"b":2}`),
 		"many batches": "{" + strings.Repeat(`"batch":[`+call+`],`, 8_000) + `"writeKey":"key"}`, "many keys": in(strings.Repeat(`{"type":"track","userId":"u","event":"E","writeKey":"k`, 1) + `"}`),
 		"one long string": `"` + strings.Repeat("x", 400_000) + `"`, "one long key": `{"` + strings.Repeat("x", 400_000) + `":1}`, "escapes only": in(`{"a":"` + strings.Repeat(`\u0000`, 60_000) + `"}`),
-		"a large context for all": `{"context":{"a":"` + strings.Repeat("x", 32_000) + `"},"batch":[` + strings.Repeat(call+",", 2_400) + call + `],"writeKey":"key"}`,
-		"a context too large":     `{"context":{"a":"` + strings.Repeat("x", 300_000) + `"},"batch":[` + strings.Repeat(call+",", 1_000) + call + `],"writeKey":"key"}`,
-		"a context of many keys":  `{"context":{` + manyKeys(2_500) + `},"batch":[{"type":"track","userId":"u","event":"E","context":{` + manyKeys(2_000) + `}}],"writeKey":"key"}`,
-		"contexts of all sorts":   `{"context":[],"integrations":7,"batch":[` + call + `],"writeKey":{},"sentAt":[]}`,
-		"a body too large":        strings.Repeat(" ", 600_000), "times of all sorts": in(`{"type":"track","userId":"u","event":"E","timestamp":"9999-12-31T23:59:59-23:59","sentAt":"0000-01-01T00:00:00+23:59"}`),
-		"__proto__":     in(`{"type":"track","userId":"u","event":"E","__proto__":{"a":1},"constructor":{"prototype":1}}`),
-		"one id in all": in(strings.Repeat(`{"type":"track","userId":"u","event":"E","messageId":"m"},`, 2_000) + call),
+		"a large context of the batch": `{"context":{"a":"` + strings.Repeat("x", 32_000) + `"},"batch":[` + strings.Repeat(call+",", 2_400) + call + `],"writeKey":"key"}`,
+		"a context too large":          `{"context":{"a":"` + strings.Repeat("x", 300_000) + `"},"batch":[` + strings.Repeat(call+",", 1_000) + call + `],"writeKey":"key"}`,
+		"a context of many keys":       `{"context":{` + manyKeys(2_500) + `},"batch":[{"type":"track","userId":"u","event":"E","context":{` + manyKeys(2_000) + `}}],"writeKey":"key"}`,
+		"various contexts":             `{"context":[],"integrations":7,"batch":[` + call + `],"writeKey":{},"sentAt":[]}`,
+		"a body too large":             strings.Repeat(" ", 600_000), "various times": in(`{"type":"track","userId":"u","event":"E","timestamp":"9999-12-31T23:59:59-23:59","sentAt":"0000-01-01T00:00:00+23:59"}`),
+		"__proto__":                  in(`{"type":"track","userId":"u","event":"E","__proto__":{"a":1},"constructor":{"prototype":1}}`),
+		"one messageId in all calls": in(strings.Repeat(`{"type":"track","userId":"u","event":"E","messageId":"m"},`, 2_000) + call),
 	}
 	for i := range len(call) { // every truncation of a call
-		bodies[fmt.Sprintf("breaks off at %d", i)] = `{"batch":[` + call[:i]
+		bodies[fmt.Sprintf("truncated at %d", i)] = `{"batch":[` + call[:i]
 	}
 	return bodies
 }

@@ -37,7 +37,7 @@ func TestRejectionsContainSender(t *testing.T) {
 		require.Len(t, in.rejections, 2)
 		assert.Equal(t, tracking.Sender{Address: "203.0.113.7", UserAgent: "curl/8.5", Library: "analytics-node 2.1.0"}, in.rejections[0].Sender)
 		assert.Equal(t, tracking.Sender{Address: "203.0.113.7", UserAgent: "curl/8.5", Library: "own"}, in.rejections[1].Sender)
-		assert.NotContains(t, answer.Body.String(), "203.0.113.7", "the answer tells senders of the calls alone")
+		assert.NotContains(t, answer.Body.String(), "203.0.113.7", "the response does not contain the sender")
 	}
 }
 
@@ -56,14 +56,14 @@ func TestRefusalsContainSenderAndBody(t *testing.T) {
 func TestRefusedBodiesAreRedacted(t *testing.T) {
 	const stars = "********************"
 	for _, c := range []struct{ name, key, body, want string }{
-		{"member of a batch", "", `{"writeKey":"` + webKey + `","batch":[}`, `{"writeKey":"` + stars + `","batch":[}`},
-		{"member of a stranger", "", `{"WriteKey" : "abc","batch":[]`, `{"WriteKey" : "***","batch":[]`},
+		{"field of a batch", "", `{"writeKey":"` + webKey + `","batch":[}`, `{"writeKey":"` + stars + `","batch":[}`},
+		{"field with an unknown key", "", `{"WriteKey" : "abc","batch":[]`, `{"WriteKey" : "***","batch":[]`},
 		{"form", "", `writeKey=abc&batch=[]`, `writeKey=***&batch=[]`},
-		{"member cut off", "", `{"writeKey":"abc`, `{"writeKey":"***`},
+		{"truncated field", "", `{"writeKey":"abc`, `{"writeKey":"***`},
 		{"no value", "", `{"writeKey":`, `{"writeKey":`},
-		{"key of a source elsewhere", "", `{"x":"a` + webKey + `b"`, `{"x":"a` + stars + `b"`},
-		{"key of the header", "other-key-of-somebody", `[other-key-of-somebody`, `[*********************`},
-		{"short key alone", "web", `{"a":"web","b":"website"`, `{"a":"***","b":"website"`},
+		{"key of a source in another place", "", `{"x":"a` + webKey + `b"`, `{"x":"a` + stars + `b"`},
+		{"key from the header", "other-key-of-somebody", `[other-key-of-somebody`, `[*********************`},
+		{"short key as a word", "web", `{"a":"web","b":"website"`, `{"a":"***","b":"website"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := newIngest(nil, tracking.Source{Name: "web", WriteKey: webKey})
@@ -82,7 +82,7 @@ func TestTruncatedWriteKeyIsRedacted(t *testing.T) {
 		kept := string(in.refusals[0].Body)
 		require.Len(t, kept, 4096)
 		if strings.Contains(kept, webKey[:1]) {
-			t.Fatalf("a key that begins at %d is kept in part: %q", before, kept[before:])
+			t.Fatalf("part of a key that starts at %d is visible: %q", before, kept[before:])
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestResponsesToStoreFailures(t *testing.T) {
 			res := in.post("/v1/batch", track("m", 3))
 			assert.Equal(t, test.status, res.Code)
 			assert.Equal(t, "5", res.Header().Get("Retry-After"))
-			assert.Equal(t, test.code, answer(t, res)["code"])
+			assert.Equal(t, test.code, decode(t, res)["code"])
 			assert.NotContains(t, res.Body.String(), "fire")
 		}
 		assert.Empty(t, in.Stored())
@@ -104,10 +104,10 @@ func TestCallsAreStoredOnceAfterSenderTimeout(t *testing.T) {
 		}
 		first := send(time.Second)
 		time.Sleep(2 * time.Second)
-		assert.Equal(t, http.StatusServiceUnavailable, <-send(time.Second), "one that does not wait either")
+		assert.Equal(t, http.StatusServiceUnavailable, <-send(time.Second), "another sender that disconnects")
 		time.AfterFunc(time.Second, func() { close(release) })
-		assert.Equal(t, http.StatusOK, <-send(time.Minute), "a sender that waits learns that its calls are stored")
-		assert.Equal(t, http.StatusOK, <-first, "which nobody reads")
+		assert.Equal(t, http.StatusOK, <-send(time.Minute), "a waiting sender learns that its calls are stored")
+		assert.Equal(t, http.StatusOK, <-first, "a response that no one reads")
 		assert.Equal(t, int64(3), appended.Load())
 		assert.Len(t, in.Stored(), 3)
 	})
@@ -125,7 +125,7 @@ func TestCallsAreStoredOnceAfterUncertainAppend(t *testing.T) {
 			in := newIngestInto(&j)
 			send := func() int { return in.post("/v1/batch", track("m", 3)).Code }
 			assert.Equal(t, http.StatusServiceUnavailable, send())
-			assert.Equal(t, http.StatusServiceUnavailable, send(), "nobody waits for what may take long")
+			assert.Equal(t, http.StatusServiceUnavailable, send(), "no request waits for an uncertain append")
 			again := []string{}
 			j = func(_ context.Context, b event.Batch) error {
 				for _, call := range b.Calls {
@@ -189,11 +189,11 @@ func TestDeduplicationPerSource(t *testing.T) {
 		send("b", 1)
 		time.Sleep(time.Hour)
 		send("b", 1)
-		assert.Equal(t, 15, send("a", 15), "after two windows they are new")
+		assert.Equal(t, 15, send("a", 15), "after two windows the calls are new")
 		for i := range 10 {
 			send(fmt.Sprint("c", i), 50)
 		}
-		assert.Equal(t, 50, send("c0", 50), "the oldest were forgotten for the newest")
-		assert.Equal(t, 0, send("c0", 50), "but not these")
+		assert.Equal(t, 50, send("c0", 50), "the oldest were dropped")
+		assert.Equal(t, 0, send("c0", 50), "the newest were not")
 	})
 }

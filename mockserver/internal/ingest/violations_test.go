@@ -91,7 +91,7 @@ func TestViolationsAreReportedOnce(t *testing.T) {
 		})
 	})
 	refuse = errors.New("the disk is on fire")
-	require.Equal(t, http.StatusServiceUnavailable, in.post("/v1/batch", mixedCalls).Code, "what is told of violations is not stored")
+	require.Equal(t, http.StatusServiceUnavailable, in.post("/v1/batch", mixedCalls).Code, "the report cannot be stored")
 	require.Len(t, in.Stored(), 4)
 	refuse = nil
 	for range 2 { // the sender sends again

@@ -49,7 +49,7 @@ func TestAttemptsExpire(t *testing.T) {
 		time.Sleep(24*time.Hour + 15*time.Minute)
 		check("a day later", 0, 0, 0)
 		if f := d.Of("crm").LastFailure; f == nil || f.Status != 400 || f.CallID != "m1" || f.Error == "" {
-			t.Errorf("last failure %+v, want that of the refused call", f)
+			t.Errorf("last failure %+v, want the refused call", f)
 		}
 	})
 }
@@ -65,7 +65,7 @@ func TestPercentilesAreWithinTenPercent(t *testing.T) {
 		got, want time.Duration
 	}{{"p50", time.Duration(m.P50), 500 * time.Millisecond}, {"p95", time.Duration(m.P95), 950 * time.Millisecond}} {
 		if off := float64(c.got-c.want) / float64(c.want); off < -0.1 || off > 0.1 {
-			t.Errorf("%s is %v, want %v to a tenth", c.name, c.got, c.want)
+			t.Errorf("%s is %v, want %v within 10 %%", c.name, c.got, c.want)
 		}
 	}
 }
@@ -75,11 +75,11 @@ func TestVeryLongDurationsAreCounted(t *testing.T) {
 	d.Observe(attempt("fast", 0, nil))
 	d.Observe(attempt("slow", time.Hour, func(a *tracking.Attempt) { a.Time = time.Now() }))
 	if got := time.Duration(d.Of("fast").Day.P50); got <= 0 || got > 100*time.Microsecond {
-		t.Errorf("an attempt of no time has the median %v", got)
+		t.Errorf("the median of an attempt of 0 s is %v", got)
 	}
 	d.Observe(attempt("slow", time.Hour, nil))
 	if got := time.Duration(d.Of("slow").Day.P95); got < 60*time.Second {
-		t.Errorf("an attempt of an hour has the p95 %v", got)
+		t.Errorf("the p95 of an attempt of an hour is %v", got)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestUnsentAttemptsHaveNoDuration(t *testing.T) {
 		a.Status, a.Verdict, a.Reason = 0, webhook.Temporary, webhook.ReasonCanceled
 	}))
 	if m := d.Of("crm").Day; m.Attempts != 1 || m.Failed != 1 || m.P50 != 0 {
-		t.Errorf("%+v, want one failed attempt without a duration: the other was broken off by the collector", m)
+		t.Errorf("%+v, want one failed attempt without a duration: the collector canceled the other", m)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestDeletedDestinationStartsAtZero(t *testing.T) {
 	d.Observe(attempt("crm", time.Millisecond, refused))
 	d.Delete("crm")
 	if m := d.Of("crm"); m.Day.Attempts != 0 || m.LastFailure != nil {
-		t.Errorf("a forgotten destination has %+v", m)
+		t.Errorf("a deleted destination has %+v", m)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			d.Observe(attempt(fmt.Sprint("e", n), time.Millisecond, nil))
 		}
 		if got := d.Of("d0").Day.Attempts; got != 0 {
-			t.Errorf("the oldest of 3,100 destinations is kept with %d attempts", got)
+			t.Errorf("the oldest of 3,100 destinations has %d attempts", got)
 		}
 		if got := d.Of("e2999").Day.Attempts; got != 1 {
 			t.Errorf("the newest of 3,100 destinations has %d attempts, want 1", got)

@@ -45,7 +45,7 @@ func TestMeasuresSurviveRestart(t *testing.T) {
 		d = start(store)
 		after := d.Of("crm")
 		if !strings.Contains(before.LastFailure.Error, "Ada") || after.LastFailure.Error != "answered 400 (Bad Request)" {
-			t.Errorf("the failure was %q, and is %q after a restart, want it without words of the answer", before.LastFailure.Error, after.LastFailure.Error)
+			t.Errorf("the failure was %q, and is %q after a restart, want no response", before.LastFailure.Error, after.LastFailure.Error)
 		}
 		before.LastFailure, after.LastFailure = nil, nil
 		before.Since, after.Since = before.Since.UTC(), after.Since.UTC()
@@ -62,7 +62,7 @@ func TestMeasuresSurviveRestart(t *testing.T) {
 		d = start(store)
 		defer d.Stop()
 		if m := d.Of("crm"); m.Hour.Attempts != 2 || m.Day.Attempts != 42 || m.Day.Failed != 1 {
-			t.Errorf("an hour later %+v, want 42 attempts in the day, and two in the hour with the one before it", m)
+			t.Errorf("an hour later %+v, want 42 attempts in the day, and two in the last hour", m)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestDeletedDestinationsAreNotStored(t *testing.T) {
 		synctest.Wait()
 		d.Stop()
 		if n := d.Of("removed").Day.Attempts; n != 0 {
-			t.Errorf("%d attempts at a destination that was removed while no collector ran", n)
+			t.Errorf("%d attempts of a destination that was removed while the collector was stopped", n)
 		}
 		if keys, err := store.Keys(t.Context(), "measures"); err != nil || len(keys) != 1 {
 			t.Errorf("records %q, %v; want one", keys, err)
@@ -153,11 +153,11 @@ func TestUnreadableRecordIsLoggedAndReset(t *testing.T) {
 		d.Start(store, slog.New(slog.NewTextHandler(&log, nil)), anyName)
 		synctest.Wait()
 		if !strings.Contains(log.String(), `records="the measures of destinations"`) || !strings.Contains(log.String(), keys[0]) {
-			t.Errorf("log %q, want it to name the record", log.String())
+			t.Errorf("log %q, want the name of the record", log.String())
 		}
 		d.Observe(attempt("crm", time.Millisecond, nil))
 		if m := d.Of("crm"); m.Day.Attempts != 1 || !m.Since.Equal(time.Now()) {
-			t.Errorf("%+v, want one attempt, and that they are counted from now on", m)
+			t.Errorf("%+v, want one attempt, counted from now on", m)
 		}
 		d.Stop()
 		d = start(store)
@@ -176,10 +176,10 @@ func TestEvictionRestartsCounting(t *testing.T) {
 			d.Observe(attempt(fmt.Sprint("d", i), time.Millisecond, nil))
 		}
 		if since := d.Of("d0").Since; !since.Equal(time.Now()) {
-			t.Errorf("the destination that made room is counted since %v, want since now, %v", since, time.Now())
+			t.Errorf("the evicted destination is counted since %v, want %v", since, time.Now())
 		}
 		if since := d.Of("d1").Since; !since.Equal(time.Now().Add(-1001 * time.Second)) {
-			t.Errorf("another is counted since %v, want since the start", since)
+			t.Errorf("another destination is counted since %v, want the start", since)
 		}
 	})
 }

@@ -18,7 +18,7 @@ var nameTooLong = fmt.Sprintf("has more than %d characters", maxNameChars)
 
 func isTooLong(name string) bool { return utf8.RuneCountInString(name) > maxNameChars }
 
-// CheckName reports whether a new name is valid in paths and in a line of text.
+// CheckName returns an error if a new name is not valid in a path or a line of text.
 func CheckName(name string) error {
 	problem := ""
 	switch {
@@ -27,7 +27,7 @@ func CheckName(name string) error {
 	case isTooLong(name):
 		problem = nameTooLong
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(name) != name:
-		problem = "has a character that cannot be seen"
+		problem = "contains an invisible character"
 	default:
 		return nil
 	}
@@ -42,4 +42,16 @@ func SourceNamed(name string) func(tracking.Source) bool {
 // DestinationNamed is SourceNamed for destinations.
 func DestinationNamed(name string) func(tracking.Destination) bool {
 	return func(d tracking.Destination) bool { return d.Name == name }
+}
+
+// CheckKey returns the problem with a write key that the client refuses, or nil. The error
+// does not repeat the key.
+func CheckKey(field, key string) *webhook.FieldError {
+	switch {
+	case strings.TrimSpace(key) != key:
+		return &webhook.FieldError{Field: field, Problem: "begins or ends with white space", Hint: "remove it; a key from a file may end with a line break"}
+	case !utf8.ValidString(key), strings.ContainsFunc(key, unicode.IsControl):
+		return &webhook.FieldError{Field: field, Problem: "contains a control character or is not UTF-8", Hint: "use letters and digits"}
+	}
+	return nil
 }

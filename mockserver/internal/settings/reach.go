@@ -27,13 +27,13 @@ func CheckReachable(policy webhook.Policy, webhooks []webhook.Endpoint, lookup R
 		if !errors.As(refusal(policy, u.Hostname(), lookup), &refused) {
 			continue
 		}
-		hint := "no setting allows it; use the address of a receiver"
+		hint := "no setting allows it; use a different address"
 		if refused.Setting != "" {
 			hint = "use a public address, or, if the receiver is yours, set " + refused.Setting
 		}
 		problems = append(problems, &webhook.FieldError{
 			Field: fmt.Sprintf("webhooks[%d].url", i), Hint: hint,
-			Problem: fmt.Sprintf("leads to %v, and nothing is sent there: %s", refused.Addr, refused.Rule),
+			Problem: fmt.Sprintf("points to %v, which is not allowed: %s", refused.Addr, refused.Rule),
 		})
 	}
 	return errors.Join(problems...)

@@ -37,7 +37,7 @@ func (s Settings) sourceProblems() (problems []error) {
 			add(i, "writeKey", fmt.Sprintf("duplicates the write key of source %q", other), "give each source its own write key")
 		}
 		if source.CallsPerSecond < 0 {
-			add(i, "callsPerSecond", fmt.Sprintf("is %d", source.CallsPerSecond), "use a number above 0, or leave it out")
+			add(i, "callsPerSecond", fmt.Sprintf("is %d", source.CallsPerSecond), "use a positive number, or omit it")
 		}
 		keys[source.WriteKey] = source.Name
 	}

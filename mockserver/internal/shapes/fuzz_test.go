@@ -25,7 +25,7 @@ func FuzzShapes(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			store := state.NewMemory()
 			s := start(store, quiet())
-			var told []string
+			var observed []string
 			for i, properties := range []string{first, second, first} {
 				if scan := jsonscan.New([]byte(properties)); scan.Object(nil) != nil || scan.End() != nil {
 					continue
@@ -33,7 +33,7 @@ func FuzzShapes(f *testing.F) {
 				event := string(fields.AppendString(nil, strings.ToValidUTF8(name, "")))
 				body := fmt.Sprintf(`{"type":"track","event":%s,"messageId":"m%d","properties":%s}`, event, i, properties)
 				observe(s, call(t, "web", body))
-				told = append(told, body)
+				observed = append(observed, body)
 			}
 			check := func(e *shapes.Event, samples bool) {
 				assert.LessOrEqual(t, e.Sampled, e.Calls)
@@ -47,7 +47,7 @@ func FuzzShapes(f *testing.F) {
 					assert.LessOrEqual(t, p.Calls, e.Sampled, p.Path)
 					assert.Positive(t, p.Calls)
 					found := uint64(0)
-					for _, body := range told {
+					for _, body := range observed {
 						if c := call(t, "web", body); len(e.Find(&c, p, "", "")) > 0 {
 							found++
 						}

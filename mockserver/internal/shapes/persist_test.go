@@ -82,7 +82,7 @@ func TestCallsBeforeRestoreAreAdded(t *testing.T) {
 		s = start(store, quiet())
 		track(t, s, "E", times(2, `{"a":1,"c":"y"}`)...)
 		track(t, s, "F", `{}`)
-		assert.EqualValues(t, 2, s.Events()[0].Calls, "the start does not wait")
+		assert.EqualValues(t, 2, s.Events()[0].Calls, "Start does not wait")
 		assert.True(t, s.Summary().Reading)
 		time.Sleep(time.Minute)
 		store.wait.Store(0)
@@ -111,7 +111,7 @@ type slowStore struct {
 
 func (s *slowStore) Keys(ctx context.Context, prefix string) ([]string, error) {
 	if s.fail.Load() {
-		return nil, errors.New("the disk is gone")
+		return nil, errors.New("the disk has failed")
 	}
 	select {
 	case <-time.After(time.Duration(s.wait.Load())):
@@ -123,7 +123,7 @@ func (s *slowStore) Keys(ctx context.Context, prefix string) ([]string, error) {
 
 func (s *slowStore) Put(ctx context.Context, key string, value []byte) error {
 	if s.fail.Load() {
-		return errors.New("the disk is gone")
+		return errors.New("the disk has failed")
 	}
 	return s.Store.Put(ctx, key, value)
 }
@@ -182,11 +182,11 @@ func TestSaveIsRetriedAfterStoreFailure(t *testing.T) {
 		track(t, s, "B", `{}`)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		assert.Contains(t, log.String(), "the disk is gone")
+		assert.Contains(t, log.String(), "the disk has failed")
 		store.fail.Store(false)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		assert.Len(t, s.Events(), 2, "what was stored was not written over")
+		assert.Len(t, s.Events(), 2, "stored events were not overwritten")
 
 		store.fail.Store(true)
 		track(t, s, "B", `{}`)
@@ -231,7 +231,7 @@ func TestOnlyChangedRecordsAreSaved(t *testing.T) {
 		time.Sleep(time.Minute)
 		keys, err := store.Keys(t.Context(), "shapes")
 		require.NoError(t, err)
-		assert.ElementsMatch(t, []string{"shapes.0", "shapes.1"}, keys, "a record without events is removed")
+		assert.ElementsMatch(t, []string{"shapes.0", "shapes.1"}, keys, "a record without events is deleted")
 	})
 }
 
@@ -252,13 +252,13 @@ func TestDeletionDuringSave(t *testing.T) {
 		for i := range 8 {
 			track(t, s, fmt.Sprint("Event ", i), properties)
 		}
-		forgotten := s.Events()[0].ID
+		deleted := s.Events()[0].ID
 		var forgetting sync.WaitGroup
 		forgetting.Go(func() {
 			for began := time.Now(); time.Since(began) < time.Duration(round)*10*time.Microsecond; {
 				runtime.Gosched()
 			}
-			s.Delete(forgotten)
+			s.Delete(deleted)
 		})
 		s.Stop()
 		forgetting.Wait()
@@ -365,7 +365,7 @@ func TestPersonalValuesAreNotStored(t *testing.T) {
 			p := e.Property(path)
 			assert.Empty(t, append(p.Common, p.Samples...), path)
 		}
-		assert.EqualValues(t, 5, e.Property("mail").OtherCount, "they are counted all the same")
+		assert.EqualValues(t, 5, e.Property("mail").OtherCount, "they are still counted")
 		assert.False(t, strings.Contains(fmt.Sprint(e), "Ada"))
 	})
 }

@@ -46,20 +46,7 @@ func track(t testing.TB, s *shapes.Shapes, name string, properties ...string) {
 	}
 }
 
-func times(n int, text string) []string {
-	all := make([]string, n)
-	for i := range all {
-		all[i] = text
-	}
-	return all
-}
-
-func concat(all ...[]string) (joined []string) {
-	for _, one := range all {
-		joined = append(joined, one...)
-	}
-	return joined
-}
+func times(n int, text string) []string { return slices.Repeat([]string{text}, n) }
 
 func onlyEvent(t testing.TB, s *shapes.Shapes) *shapes.Event {
 	t.Helper()
@@ -142,29 +129,29 @@ func TestAnomalies(t *testing.T) {
 		properties []string
 		want       []string
 	}{
-		{"a string among numbers", concat(times(9, `{"quantity":2}`), times(1, `{"quantity":"2"}`)),
+		{"a string among numbers", slices.Concat(times(9, `{"quantity":2}`), times(1, `{"quantity":"2"}`)),
 			[]string{"quantity is usually a number, but a string in 10 % (1 of 10 values)"}},
-		{"integers and other numbers are both numbers", []string{`{"total":2}`, `{"total":2.5}`}, nil},
-		{"null is not a type", concat(times(9, `{"coupon":"A"}`), times(1, `{"coupon":null}`)), nil},
-		{"the first type is not the usual one", concat(times(1, `{"ok":"yes"}`), times(3, `{"ok":true}`)),
+		{"integers are numbers", []string{`{"total":2}`, `{"total":2.5}`}, nil},
+		{"null is not a type", slices.Concat(times(9, `{"coupon":"A"}`), times(1, `{"coupon":null}`)), nil},
+		{"the first type is unusual", slices.Concat(times(1, `{"ok":"yes"}`), times(3, `{"ok":true}`)),
 			[]string{"ok is usually a boolean, but a string in 25 % (1 of 4 values)"}},
-		{"three types", concat(times(8, `{"v":{}}`), times(2, `{"v":[]}`), times(1, `{"v":"x"}`)),
+		{"three types", slices.Concat(times(8, `{"v":{}}`), times(2, `{"v":[]}`), times(1, `{"v":"x"}`)),
 			[]string{"v is usually an object, but an array in 18 % (2 of 11 values)", "v is usually an object, but a string in 9.1 % (1 of 11 values)"}},
-		{"in an element of an array", []string{`{"items":[{"qty":1},{"qty":1},{"qty":"1"}]}`},
+		{"an element of an array", []string{`{"items":[{"qty":1},{"qty":1},{"qty":"1"}]}`},
 			[]string{"items[].qty is usually a number, but a string in 33 % (1 of 3 values)"}},
-		{"values that differ in case", concat(times(97, `{"currency":"EUR"}`), times(3, `{"currency":"eur"}`)),
+		{"values that differ in case", slices.Concat(times(97, `{"currency":"EUR"}`), times(3, `{"currency":"eur"}`)),
 			[]string{`currency has similar values: "eur" (3) and "EUR" (97)`}},
-		{"values that differ in white space", concat(times(2, `{"plan":"Pro"}`), times(1, `{"plan":" Pro"}`)),
+		{"values that differ in white space", slices.Concat(times(2, `{"plan":"Pro"}`), times(1, `{"plan":" Pro"}`)),
 			[]string{`plan has similar values: " Pro" (1) and "Pro" (2)`}},
-		{"similar property names", concat(times(4, `{"userId":"a"}`), times(2, `{"userId":"a","user_id":"a"}`)),
+		{"similar property names", slices.Concat(times(4, `{"userId":"a"}`), times(2, `{"userId":"a","user_id":"a"}`)),
 			[]string{"user_id (2 calls) is similar to userId (6 calls)"}},
 		{"similar names in different objects", []string{`{"id":1,"item":{"ID":1}}`}, nil},
-		{"a property that is no longer sent", concat(times(100, `{"a":1,"tax":{"rate":1}}`), times(40, `{"a":1}`)),
+		{"a property that is no longer sent", slices.Concat(times(100, `{"a":1,"tax":{"rate":1}}`), times(40, `{"a":1}`)),
 			[]string{"tax was in 100 % of the calls, but is in none of the last 40 sampled calls"}},
-		{"a rare property is missing by chance", concat(slices.Concat(slices.Repeat([][]string{concat(times(1, `{"a":1,"coupon":"X"}`), times(9, `{"a":1}`))}, 10)...), times(40, `{"a":1}`)), nil},
-		{"a new property", concat(times(40, `{"a":1}`), times(100, `{"a":1,"tax":1}`)),
+		{"a rare property is missing by chance", slices.Concat(slices.Concat(slices.Repeat([][]string{slices.Concat(times(1, `{"a":1,"coupon":"X"}`), times(9, `{"a":1}`))}, 10)...), times(40, `{"a":1}`)), nil},
+		{"a new property", slices.Concat(times(40, `{"a":1}`), times(100, `{"a":1,"tax":1}`)),
 			[]string{"tax is new: it is in none of the first 40 sampled calls, and in 100 % since then"}},
-		{"too few calls", concat(times(19, `{"a":1}`), times(19, `{"a":1,"tax":1}`)), nil},
+		{"too few calls", slices.Concat(times(19, `{"a":1}`), times(19, `{"a":1,"tax":1}`)), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // with its clock, the calls are new
@@ -324,7 +311,7 @@ func TestLimits(t *testing.T) {
 			}
 			observe(s, call(t, "ios", `{"type":"track","event":"E","messageId":"1"}`))
 		}, func(t *testing.T, s *shapes.Shapes) {
-			assert.Len(t, s.Events(), 1001, "another source has room")
+			assert.Len(t, s.Events(), 1001, "another source is not limited")
 			assert.EqualValues(t, 4000, s.Summary().Others)
 		}},
 		{"a long name", func(s *shapes.Shapes) { track(t, s, strings.Repeat("n", 201), `{}`) }, func(t *testing.T, s *shapes.Shapes) {
@@ -363,13 +350,13 @@ func TestLimits(t *testing.T) {
 			assert.Empty(t, p.Common)
 			assert.Len(t, p.Samples, 3)
 		}},
-		{"a long value is cut", func(s *shapes.Shapes) { track(t, s, "E", `{"text":"`+strings.Repeat("ä", 100)+`"}`) }, func(t *testing.T, s *shapes.Shapes) {
+		{"a long value is truncated", func(s *shapes.Shapes) { track(t, s, "E", `{"text":"`+strings.Repeat("ä", 100)+`"}`) }, func(t *testing.T, s *shapes.Shapes) {
 			p := onlyEvent(t, s).Property("text")
 			require.Len(t, p.Samples, 1)
 			assert.LessOrEqual(t, len(p.Samples[0].JSON), 53, "48 bytes, an ellipsis and quotes")
 			assert.True(t, json.Valid(p.Samples[0].JSON))
 		}},
-		{"the bytes of an event", func(s *shapes.Shapes) {
+		{"bytes of an event", func(s *shapes.Shapes) {
 			for i := range 200 {
 				var b strings.Builder
 				for j := range 100 {
@@ -404,7 +391,7 @@ func TestStaleEventIsEvicted(t *testing.T) {
 		time.Sleep(time.Hour)
 		send("new", "New")
 		send("new", "New")
-		assert.Len(t, s.Events(), 2000, "all were seen within a day")
+		assert.Len(t, s.Events(), 2000, "all events had calls within a day")
 		assert.EqualValues(t, 2, s.Summary().Others)
 		time.Sleep(24 * time.Hour)
 		send("new", "New")
@@ -419,13 +406,13 @@ func TestStaleEventIsEvicted(t *testing.T) {
 // for more events and properties than the limits allow.
 func TestMemoryIsBounded(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector needs memory of its own")
+		t.Skip("the race detector needs additional memory")
 	}
 	for _, c := range []struct {
 		name       string
 		properties func(event, call int) string
 	}{
-		{"small objects in each other", func(_, call int) string {
+		{"nested small objects", func(_, call int) string {
 			return fmt.Sprintf(`{"a%d":{"b":{"c":{"d":1}}},"e%d":[[[[]]]]}`, call, call)
 		}},
 		{"short names", func(_, call int) string { return fmt.Sprintf(`{"%d":1,"%d":null,"x%d":true}`, call, -call, call) }},
@@ -468,7 +455,7 @@ func heap() int64 {
 // some with many values.
 func TestMemoryOfAMillionCalls(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector needs memory of its own")
+		t.Skip("the race detector needs additional memory")
 	}
 	synctest.Test(t, testMemoryOfAMillionCalls)
 }

@@ -148,7 +148,7 @@ func (e *Event) addMembers(n *node, steps []string, path string, depth int) {
 	})
 	e.Properties = slices.Grow(e.Properties, len(members))
 	for _, m := range members {
-		e.addNode(m.node, append(slices.Clip(steps), m.name), joined(path, m.name), depth)
+		e.addNode(m.node, append(slices.Clip(steps), m.name), fieldPath(path, m.name), depth)
 	}
 }
 
@@ -166,8 +166,8 @@ func (e *Event) addNode(n *node, steps []string, path string, depth int) {
 	}
 }
 
-// joined appends a field name to a path, in quotes if necessary.
-func joined(path, name string) string {
+// fieldPath appends a field name to a path, in quotes if necessary.
+func fieldPath(path, name string) string {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == '.' || r == '[' || r == ']' || r == '"' || r < ' ' }) {
 		return path + "[" + strconv.Quote(name) + "]"
 	}

@@ -13,10 +13,10 @@ import (
 // Errors of a [Store]. They may be wrapped.
 var (
 	// ErrNotFound reports that a key does not exist.
-	ErrNotFound = errors.New("mockserver: there is no state under this key")
+	ErrNotFound = errors.New("mockserver: the key does not exist")
 
 	// ErrConflict reports that the value to replace has changed.
-	ErrConflict = errors.New("mockserver: the state was changed meanwhile")
+	ErrConflict = errors.New("mockserver: the value was changed in the meantime")
 )
 
 // MaxValue is the maximum size of a value in bytes.
@@ -162,13 +162,13 @@ func Update[T any](ctx context.Context, state Store, key string, change func(*T)
 			return none, fmt.Errorf("mockserver: state %s: %w", key, err)
 		}
 	}
-	return none, fmt.Errorf("mockserver: state %s: %w, %d times in a row", key, ErrConflict, maxUpdateTries)
+	return none, fmt.Errorf("mockserver: state %s: %w, in %d attempts", key, ErrConflict, maxUpdateTries)
 }
 
 // Errors of requests for named objects. They are wrapped.
 var (
 	// ErrSettingsChanged reports that another process has changed the settings.
-	ErrSettingsChanged = errors.New("mockserver: the settings were changed meanwhile")
+	ErrSettingsChanged = errors.New("mockserver: the settings were changed by another process")
 
 	// ErrReadOnly reports that an object is defined in the configuration file.
 	ErrReadOnly = errors.New("mockserver: the configuration defines it")

@@ -18,10 +18,10 @@ func TestLinkOf(t *testing.T) {
 		"alias":                        {tracking.Call{Type: "alias", PreviousID: "a", UserID: "b"}, "a b"},
 		"alias to itself":              {tracking.Call{Type: "alias", PreviousID: "a", UserID: "a"}, ""},
 		"alias without a previousId":   {tracking.Call{Type: "alias", UserID: "a"}, ""},
-		"identify with both":           {tracking.Call{Type: "identify", AnonymousID: "a", UserID: "b"}, "a b"},
+		"identify with both IDs":       {tracking.Call{Type: "identify", AnonymousID: "a", UserID: "b"}, "a b"},
 		"identify with a userId":       {tracking.Call{Type: "identify", UserID: "b"}, ""},
 		"identify with an anonymousId": {tracking.Call{Type: "identify", AnonymousID: "a"}, ""},
-		"track with both":              {tracking.Call{Type: "track", AnonymousID: "a", UserID: "b"}, ""},
+		"track with both IDs":          {tracking.Call{Type: "track", AnonymousID: "a", UserID: "b"}, ""},
 		"alias with an anonymousId":    {tracking.Call{Type: "alias", PreviousID: "a", UserID: "b", AnonymousID: "c"}, "a b"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,18 +47,18 @@ func linksOf(text string) (links []Link) {
 
 func TestLinkedIDs(t *testing.T) {
 	for name, c := range map[string]struct{ first, links, want string }{
-		"alone":              {"a", "", "a"},
-		"others":             {"a", "b>c", "a"},
-		"forward":            {"a", "a>b", "a b<a:a>b"},
-		"backward":           {"b", "a>b", "b a<b:a>b"},
-		"a chain":            {"a", "a>b b>c c>d", "a b<a:a>b c<b:b>c d<c:c>d"},
-		"a chain, backward":  {"d", "a>b b>c c>d", "d c<d:c>d b<c:b>c a<b:a>b"},
-		"two anonymous ids":  {"x", "x>ada y>ada", "x ada<x:x>ada y<ada:y>ada"},
-		"a circle":           {"a", "a>b b>c c>a", "a b<a:a>b c<a:c>a"},
-		"the same again":     {"a", "a>b a>b b>a", "a b<a:a>b"},
-		"the nearest first":  {"a", "c>d b>c a>b a>e", "a b<a:a>b e<a:a>e c<b:b>c d<c:c>d"},
-		"two users apart":    {"a", "a>b c>d", "a b<a:a>b"},
-		"two on one machine": {"ada", "m>ada m>bob", "ada m<ada:m>ada bob<m:m>bob"},
+		"alone":                    {"a", "", "a"},
+		"others":                   {"a", "b>c", "a"},
+		"forward":                  {"a", "a>b", "a b<a:a>b"},
+		"backward":                 {"b", "a>b", "b a<b:a>b"},
+		"a chain":                  {"a", "a>b b>c c>d", "a b<a:a>b c<b:b>c d<c:c>d"},
+		"a chain, backward":        {"d", "a>b b>c c>d", "d c<d:c>d b<c:b>c a<b:a>b"},
+		"two anonymousIds":         {"x", "x>ada y>ada", "x ada<x:x>ada y<ada:y>ada"},
+		"a circle":                 {"a", "a>b b>c c>a", "a b<a:a>b c<a:c>a"},
+		"duplicate link":           {"a", "a>b a>b b>a", "a b<a:a>b"},
+		"the nearest first":        {"a", "c>d b>c a>b a>e", "a b<a:a>b e<a:a>e c<b:b>c d<c:c>d"},
+		"unrelated users":          {"a", "a>b c>d", "a b<a:a>b"},
+		"two users on one machine": {"ada", "m>ada m>bob", "ada m<ada:m>ada bob<m:m>bob"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ids, more := linkedIDs(c.first, linksOf(c.links))

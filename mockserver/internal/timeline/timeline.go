@@ -47,8 +47,8 @@ type Entry struct {
 // Read returns size calls of the user with an ID, starting at index from. If from is
 // negative, it returns the newest size calls. For an empty ID, the result is empty.
 func Read(h *history.History, id string, from, size int) Timeline {
-	end, kept := h.End()
-	t := Timeline{End: end.Order, Retained: kept, Expired: h.Expired()}
+	end, count := h.End()
+	t := Timeline{End: end.Order, Retained: count, Expired: h.Expired()}
 	if id == "" {
 		return t
 	}
@@ -75,11 +75,11 @@ func Read(h *history.History, id string, from, size int) Timeline {
 
 // collect returns the user's calls, oldest first.
 func (t *Timeline) collect(h *history.History) []history.Item {
-	mine := idSet(t.IDs)
+	own := idSet(t.IDs)
 	var calls []history.Item
 	h.Scan(t.End+1, func(i *history.Item) bool {
 		switch {
-		case !hasID(i.Call(), mine):
+		case !hasID(i.Call(), own):
 		case len(calls) == MaxCalls:
 			t.Older++
 		default:
@@ -147,9 +147,9 @@ func CountSince(h *history.History, id string, order int64) (n int) {
 		return 0
 	}
 	ids, _ := linkedIDs(id, links(h, end.Order+1))
-	mine := idSet(ids)
+	own := idSet(ids)
 	h.Scan(end.Order+1, func(i *history.Item) bool {
-		if i.Order > order && hasID(i.Call(), mine) {
+		if i.Order > order && hasID(i.Call(), own) {
 			n++
 		}
 		return i.Order > order

@@ -145,7 +145,7 @@ func TestCountSince(t *testing.T) {
 	assert.Zero(t, timeline.CountSince(w.h, "ada", tl.End))
 	w.add(time.Minute, `"type":"track","event":"X","anonymousId":"a1"`)
 	w.add(time.Minute, `"type":"identify","anonymousId":"a1","userId":"ada"`)
-	assert.Equal(t, 2, timeline.CountSince(w.h, "ada", tl.End), "one of them is the user's since the other came")
+	assert.Equal(t, 2, timeline.CountSince(w.h, "ada", tl.End), "one call is the user's because of the other")
 	assert.Equal(t, 3, timeline.CountSince(w.h, "ada", 0))
 	assert.Zero(t, timeline.CountSince(w.h, "", 0))
 }

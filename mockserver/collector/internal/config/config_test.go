@@ -173,7 +173,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a signature of alerts without a secret", store + "alerts:\n  webhook: https://h/\n  signature: standard", `c.yaml:2:1: alerts.sharedSecret is empty: set one for the signature "standard", or use the signature "service"`},
 		{"the format of alerts", store + "alerts:\n  webhook: https://h/\n  format: teams", `c.yaml:4:3: alerts.format is "teams": use json or slack`},
 		{"alerts after no time", store + "alerts:\n  webhook: https://h/\n  after: 5", `c.yaml:4:10: alerts.after is "5": use a duration such as 90s, 15m or 24h`},
-		{"alerts to a private network", store + "alerts:\n  webhook: http://10.0.0.1/", `c.yaml:3:3: alerts.webhook leads to 10.0.0.1, and nothing is sent there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
+		{"alerts to a private network", store + "alerts:\n  webhook: http://10.0.0.1/", `c.yaml:3:3: alerts.webhook points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
 		{"a long name", store + "sources: [{name: " + strings.Repeat("é", 101) + ", writeKey: k}]", `c.yaml:2:12: sources[0].name has more than 100 characters: use a shorter name`},
 		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use webhooks`},
 		{"an unknown source", store + "sources: [{name: web, writeKey: k}]\ndestinations: [{name: d, sources: [web, wep], webhooks: [{url: 'https://a'}]}]", `c.yaml:3:41: destinations[0].sources[1] is "wep", which is no source: name one of sources`},
@@ -209,15 +209,15 @@ func TestWebhooksThatEgressAlwaysRefuses(t *testing.T) {
 		}[host]
 	}
 	const (
-		loopback = `, and nothing is sent there: loopback network 127.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["127.0.0.0/8"], or run in dev mode`
-		private  = `leads to 10.1.2.3, and nothing is sent there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`
-		metadata = `leads to 169.254.169.254, and nothing is sent there: cloud metadata service 169.254.169.254/32: no setting allows it; use the address of a receiver`
+		loopback = `, which is not allowed: loopback network 127.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["127.0.0.0/8"], or run in dev mode`
+		private  = `points to 10.1.2.3, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`
+		metadata = `points to 169.254.169.254, which is not allowed: cloud metadata service 169.254.169.254/32: no setting allows it; use a different address`
 	)
 	for _, c := range []struct{ url, allow, want string }{
-		{url: "http://127.0.0.1:8081/hook", want: "leads to 127.0.0.1" + loopback},
-		{url: "http://localhost:8081/hook", want: "leads to 127.0.0.1" + loopback},
-		{url: "http://app.LocalHost./hook", want: "leads to 127.0.0.1" + loopback},
-		{url: "http://0x7f.1/hook", want: "leads to 127.0.0.1" + loopback},
+		{url: "http://127.0.0.1:8081/hook", want: "points to 127.0.0.1" + loopback},
+		{url: "http://localhost:8081/hook", want: "points to 127.0.0.1" + loopback},
+		{url: "http://app.LocalHost./hook", want: "points to 127.0.0.1" + loopback},
+		{url: "http://0x7f.1/hook", want: "points to 127.0.0.1" + loopback},
 		{url: "http://10.1.2.3/hook", want: private},
 		{url: "http://crm.internal/hook", want: private},
 		{url: "http://169.254.169.254/hook", want: metadata},

@@ -57,8 +57,8 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 				return incomplete(g.err, stored)
 			}
 			stored += n
-		case <-g.doubtful:
-			return &journal.AppendError{Err: g.doubt, Stored: func() int { return stored + g.stored(n) }}
+		case <-g.unconfirmed:
+			return &journal.AppendError{Err: g.unconfirmedErr, Stored: func() int { return stored + g.stored(n) }}
 		case <-ctx.Done():
 			return &journal.AppendError{Err: context.Cause(ctx), Stored: func() int { return stored + g.stored(n) }}
 		}
@@ -131,7 +131,7 @@ func (l *sourceWriter) add(p piece, at time.Time) *group {
 	defer l.mu.Unlock()
 	g := l.open
 	if g == nil || g.calls+p.calls > groupCalls || g.size+p.size > groupBytes || len(g.ids)+1+len(p.ids)+g.roomForTrace(&p) > groupIDs {
-		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), doubtful: make(chan struct{})}
+		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), unconfirmed: make(chan struct{})}
 		if !l.journal.Work.Go(func() { l.publish(g) }) {
 			l.journal.incoming.usage.end(p.bytes(), false)
 			g.err = journal.ErrClosed
@@ -184,13 +184,13 @@ func (g *group) stored(n int) int {
 // publish waits for a slot, closes the group and stores it.
 func (l *sourceWriter) publish(g *group) {
 	defer close(g.done)
-	turn := l.awaitTurn()
+	acquired := l.acquireSlot()
 	l.mu.Lock()
 	if l.open == g {
 		l.open = nil
 	}
 	l.mu.Unlock()
-	if !turn {
+	if !acquired {
 		l.journal.incoming.usage.end(g.bytes, false)
 		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, l.source, store.ErrNoAnswer)
 		return
@@ -213,9 +213,9 @@ func (j *Journal) dropIdle(l *sourceWriter) {
 	}
 }
 
-// awaitTurn waits for a slot. It returns false after PublishPatience, when no caller of
+// acquireSlot waits for a slot. It returns false after PublishPatience, when no caller of
 // Append waits for the group any longer.
-func (l *sourceWriter) awaitTurn() bool {
+func (l *sourceWriter) acquireSlot() bool {
 	select {
 	case l.slots <- struct{}{}:
 		return true
@@ -246,14 +246,14 @@ func (j *Journal) storeGroup(source string, g *group) error {
 	before := j.seen.acked.Load()
 	seq, err := j.publishCalls(m)
 	if store.IsUnanswered(err) {
-		g.doubt = err
-		close(g.doubtful)
+		g.unconfirmedErr = err
+		close(g.unconfirmed)
 		seq, err = j.find(m, before, err)
 	}
 	if err != nil {
 		return fmt.Errorf("journal: %d calls of source %q: %w", g.calls, source, err)
 	}
-	j.sawCalls(seq)
+	j.recordStored(seq)
 	j.note(record.Accepted{Seq: seq, Calls: g.calls, Source: source})
 	return nil
 }
@@ -285,7 +285,7 @@ func (j *Journal) find(m *nats.Msg, before uint64, cause error) (uint64, error) 
 		case err == nil:
 			return seq, nil
 		}
-		j.Log.Debug("whether calls are stored is not known yet", "error", err)
+		j.Log.Debug("cannot determine yet whether calls are stored; will retry", "error", err)
 		if err := j.AwaitStore(); err != nil {
 			return 0, err
 		}
@@ -303,7 +303,7 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 	defer cancel()
 	defer context.AfterFunc(up, cancel)()
 	if j.Shared {
-		if err := j.overtake(ctx, m); err != nil {
+		if err := j.flushLeader(ctx, m); err != nil {
 			return 0, err
 		}
 	}
@@ -321,9 +321,9 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 	return found, j.ProveSynced()
 }
 
-// overtake ensures that the leader of CALLS has processed all earlier messages: it sends
+// flushLeader ensures that the leader of CALLS has processed all earlier messages: it sends
 // a message with the same ID that the leader rejects.
-func (j *Journal) overtake(ctx context.Context, m *nats.Msg) error {
+func (j *Journal) flushLeader(ctx context.Context, m *nats.Msg) error {
 	probe := nats.NewMsg(m.Subject)
 	probe.Header.Set(nats.MsgIdHdr, m.Header.Get(nats.MsgIdHdr))
 	probe.Header.Set(nats.ExpectedLastSeqHdr, strconv.FormatUint(1<<62, 10))

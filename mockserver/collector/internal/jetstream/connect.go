@@ -85,8 +85,8 @@ func (j *Journal) streamNames() (names []string) {
 
 const serversEvery = 10 * time.Second
 
-// keepServers checks versions, settings and health of the servers every serversEvery.
-func (j *Journal) keepServers() {
+// watchServers checks versions, settings and health of the servers every serversEvery.
+func (j *Journal) watchServers() {
 	for {
 		now, err := j.conns.cluster.Look(j.Ctx)
 		if j.Ctx.Err() == nil {
@@ -100,7 +100,7 @@ func (j *Journal) keepServers() {
 
 func (j *Journal) disconnected(err error) {
 	if err != nil && j.Ctx.Err() == nil && j.Shared {
-		j.Log.Warn("the connection to NATS is lost; it is tried again", "error", err)
+		j.Log.Warn("lost the connection to NATS; reconnecting", "error", err)
 	}
 }
 

@@ -1,24 +1,41 @@
-// Package unsupported has values that JSON cannot hold, for tests.
-package unsupported
+package wire
 
-import "math"
+import (
+	"encoding/json"
+	"math"
+	"testing"
 
-type (
-	namedFloat float64
-	structOf   struct{ V interface{} }
-	floatField struct{ V float64 }
-	chanField  struct{ V chan int }
+	"github.com/stretchr/testify/require"
 )
 
-// Values returns a NaN or an infinity in each position of a value.
-func Values() map[string]interface{} {
+// The error of an unsupported value is that of encoding/json, in each position.
+func TestUnsupportedValuesAreErrorsOfEncodingJSON(t *testing.T) {
+	for title, v := range unsupportedValues() {
+		_, err := AppendMap(nil, map[string]interface{}{"v": v}, "properties")
+		require.ErrorAs(t, err, new(*json.UnsupportedValueError), title)
+	}
+	for title, v := range unsupportedTypes() {
+		_, err := AppendMap(nil, map[string]interface{}{"v": v}, "properties")
+		require.ErrorAs(t, err, new(*json.UnsupportedTypeError), title)
+	}
+}
+
+type (
+	unsupportedFloat float64
+	structOf         struct{ V interface{} }
+	floatField       struct{ V float64 }
+	chanField        struct{ V chan int }
+)
+
+// unsupportedValues returns a NaN or an infinity in each position of a value.
+func unsupportedValues() map[string]interface{} {
 	nan := math.NaN()
 	values := inPositions(nan)
 	for title, v := range map[string]interface{}{
 		"infinity":       math.Inf(1),
 		"-infinity":      math.Inf(-1),
 		"float32":        float32(nan),
-		"named float":    namedFloat(nan),
+		"named float":    unsupportedFloat(nan),
 		"float pointer":  &nan,
 		"[]float64":      []float64{nan},
 		"[]float32":      []float32{float32(nan)},
@@ -33,8 +50,8 @@ func Values() map[string]interface{} {
 	return values
 }
 
-// Types returns a channel, a function or a complex number in each position of a value.
-func Types() map[string]interface{} {
+// unsupportedTypes returns a channel, a function or a complex number in each position of a value.
+func unsupportedTypes() map[string]interface{} {
 	types := inPositions(make(chan int))
 	for title, v := range map[string]interface{}{
 		"function":       func() {},
