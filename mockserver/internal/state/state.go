@@ -91,11 +91,11 @@ func Each[T any](ctx context.Context, state Store, prefix string, visit func(key
 	return nil
 }
 
-// A Record is a value that may be corrupt although its bytes are those that were stored. A
-// Record that is not JSON of its type, or not Whole, counts as missing: the error is
-// ErrNotFound, and Update replaces it. Reading it again would give the same error.
+// A Record is a value that may be corrupt even if its stored bytes are intact. If a Record
+// cannot be decoded or is not Whole, it counts as missing: Load returns ErrNotFound, and
+// Update replaces it. Reading it again would give the same result.
 type Record interface {
-	// Whole reports whether the value has all that it needs.
+	// Whole reports whether the value is complete.
 	Whole() bool
 }
 
