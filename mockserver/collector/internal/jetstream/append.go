@@ -27,7 +27,7 @@ const (
 )
 
 // Append stores a batch. Concurrent batches of one source share a message and thus a
-// disk write. Append waits at most PublishPatience, or ClusterAnswer on a cluster. If the
+// disk write. Append waits at most PublishTimeout, or ClusterAnswer on a cluster. If the
 // store has not responded by then, the batch may still be stored; AppendError.Stored
 // reports the result.
 func (j *Journal) Append(ctx context.Context, b event.Batch) error {
@@ -37,7 +37,7 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
-	patience := store.PublishPatience
+	patience := store.PublishTimeout
 	if j.Shared {
 		patience = store.ClusterAnswer
 	}
@@ -213,7 +213,7 @@ func (j *Journal) dropIdle(l *sourceWriter) {
 	}
 }
 
-// acquireSlot waits for a slot. It returns false after PublishPatience, when no caller of
+// acquireSlot waits for a slot. It returns false after PublishTimeout, when no caller of
 // Append waits for the group any longer.
 func (l *sourceWriter) acquireSlot() bool {
 	select {
@@ -221,7 +221,7 @@ func (l *sourceWriter) acquireSlot() bool {
 		return true
 	default:
 	}
-	patience := time.NewTimer(store.PublishPatience)
+	patience := time.NewTimer(store.PublishTimeout)
 	defer patience.Stop()
 	select {
 	case l.slots <- struct{}{}:
@@ -263,7 +263,7 @@ func (j *Journal) storeGroup(source string, g *group) error {
 func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
 	patience := noEnd
 	if j.Shared {
-		patience = store.PublishPatience
+		patience = store.PublishTimeout
 	}
 	ctx, stop, err := j.While(j.Ctx, patience)
 	if err != nil {
@@ -299,7 +299,7 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
+	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestTimeout)
 	defer cancel()
 	defer context.AfterFunc(up, cancel)()
 	if j.Shared {
@@ -318,7 +318,7 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 	if err := t.Scan(ctx); err != nil {
 		return 0, err
 	}
-	return found, j.ProveSynced()
+	return found, j.CheckSynced()
 }
 
 // flushLeader ensures that the leader of CALLS has processed all earlier messages: it sends

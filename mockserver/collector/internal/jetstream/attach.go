@@ -28,7 +28,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
 	if j.setClaim(destination, true); j.Shared {
-		if err := j.Patiently(ctx, j.claim); err != nil { // before Open: otherwise others could see an orphan
+		if err := j.Retry(ctx, j.claim); err != nil { // before Open: otherwise others could see an orphan
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 	}

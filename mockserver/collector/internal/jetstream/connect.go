@@ -69,7 +69,7 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 }
 
 func (j *Journal) newCluster() (*servers.Cluster, error) {
-	js, err := jetstream.New(j.conns.out, jetstream.WithDefaultTimeout(store.RequestPatience))
+	js, err := jetstream.New(j.conns.out, jetstream.WithDefaultTimeout(store.RequestTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
@@ -88,7 +88,7 @@ const serversEvery = 10 * time.Second
 // watchServers checks versions, settings and health of the servers every serversEvery.
 func (j *Journal) watchServers() {
 	for {
-		now, err := j.conns.cluster.Look(j.Ctx)
+		now, err := j.conns.cluster.Inspect(j.Ctx)
 		if j.Ctx.Err() == nil {
 			j.conns.cluster.Report(j.conns.servers.Set(now), err)
 		}

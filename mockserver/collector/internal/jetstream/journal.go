@@ -164,7 +164,7 @@ func (j *Journal) follow() {
 		// After a failed write, the server only reports on shutdown which messages are lost.
 		t.Paused = func() bool {
 			_, err := j.Status.Writable()
-			return err != nil || j.ProveSynced() != nil
+			return err != nil || j.CheckSynced() != nil
 		}
 		j.Work.Go(func() {
 			if err := t.Follow(j.Ctx); j.Ctx.Err() == nil {

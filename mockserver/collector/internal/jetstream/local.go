@@ -42,7 +42,7 @@ func (j *Journal) openServer() error {
 	}
 	j.local.files = &datadir.Files{
 		Path: j.options.Dir, Interval: j.options.SyncInterval, Log: j.Log, Configs: j.streams(), Advice: j.options.repairHint(), AcceptLoss: j.options.AcceptLoss,
-		Volatile: []string{j.Names.Stream(record.StreamRetry), j.Names.Stream(record.StreamAttempts)}, Remade: j.Names.Stream(record.StreamRetry),
+		Volatile: []string{j.Names.Stream(record.StreamRetry), j.Names.Stream(record.StreamAttempts)}, Rebuilt: j.Names.Stream(record.StreamRetry),
 	}
 	m, err := j.local.files.ReadMarker()
 	if err != nil {
@@ -54,7 +54,7 @@ func (j *Journal) openServer() error {
 		}
 	}
 	j.local.ballast = datadir.NewBallast(j.options.Dir)
-	if err := j.local.ballast.Take(); datadir.IsDiskFull(err) {
+	if err := j.local.ballast.Reserve(); datadir.IsDiskFull(err) {
 		j.Log.Warn("the disk is full: new calls are refused until there is space", "directory", j.options.Dir)
 		j.incoming.usage.diskFull.Store(true)
 	} else if err != nil {
@@ -136,7 +136,7 @@ func (j *Journal) isUnsynced(stream string, after uint64) bool {
 // checkCanary returns nil if all acknowledged messages are on disk. Otherwise it stops the
 // server: unconfirmed messages are stored again after its restart.
 func (j *Journal) checkCanary() error {
-	err := j.local.canary.Look()
+	err := j.local.canary.Check()
 	if err != nil {
 		j.local.server.Fail(err)
 	}
@@ -145,7 +145,7 @@ func (j *Journal) checkCanary() error {
 
 // releaseBallast releases the ballast of a full disk and refuses further calls.
 func (j *Journal) releaseBallast() {
-	if j.local.ballast.Drop() {
+	if j.local.ballast.Release() {
 		j.Log.Warn("the disk is full: new calls are refused until there is space; pending calls are delivered", "directory", j.options.Dir)
 		j.incoming.usage.diskFull.Store(true)
 	}
@@ -163,7 +163,7 @@ func (j *Journal) reserveBallast() {
 	if !j.incoming.usage.diskFull.Load() {
 		return
 	}
-	if err := j.local.ballast.Take(); err != nil {
+	if err := j.local.ballast.Reserve(); err != nil {
 		j.Log.Debug("the disk is still full", "error", err)
 		store.Poke(j.trimmer.soon)
 		return

@@ -36,7 +36,7 @@ func (j *Journal) maintain() {
 	var looked progress
 	last, raised, checkpoints := time.Now(), time.Now(), checkpointer{at: time.Now()}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), store.RequestPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), store.RequestTimeout)
 		defer cancel()
 		if err := checkpoint(ctx, &checkpoints, true); err != nil {
 			j.Log.Debug("storing the account failed; the next start will take longer", "error", err)
@@ -78,7 +78,7 @@ func (j *Journal) maintain() {
 
 // probe measures the size of CALLS and reports whether the store responded.
 func (j *Journal) probe() bool {
-	ctx, cancel := context.WithTimeout(j.Ctx, store.AskPatience)
+	ctx, cancel := context.WithTimeout(j.Ctx, store.QueryTimeout)
 	defer cancel()
 	err := j.measure(ctx)
 	if err != nil && j.Ctx.Err() == nil {
@@ -128,7 +128,7 @@ func (j *Journal) renewLeases() {
 // repairStore restarts the embedded server when the disk is writable again: after a failed write
 // the server no longer responds.
 func (j *Journal) repairStore(cause error) {
-	if err := j.local.lock.Held(); err != nil {
+	if err := j.local.lock.Check(); err != nil {
 		cause = err
 	}
 	j.Status.Down(cause)
@@ -173,7 +173,7 @@ func (j *Journal) repairStore(cause error) {
 
 // restart rewrites unsynced blocks and starts the embedded server again.
 func (j *Journal) restart() error {
-	if err := j.local.lock.Held(); err != nil {
+	if err := j.local.lock.Check(); err != nil {
 		return err
 	}
 	if err := datadir.Writable(j.options.Dir); err != nil {
@@ -192,7 +192,7 @@ func (j *Journal) restart() error {
 // resume waits for the connections and checks that the streams contain all acknowledged
 // messages.
 func (j *Journal) resume() error {
-	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
+	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestTimeout)
 	defer cancel()
 	for _, nc := range []*nats.Conn{j.conns.in, j.conns.out} {
 		for nc.Status() != nats.CONNECTED {

@@ -166,7 +166,7 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		}
 		j.recordStored(calls.LastSeq)
 		a := j.ledger
-		stop := every(store.TellEvery, func() {
+		stop := every(store.WarnEvery, func() {
 			readCalls, readOutcomes := a.Position()
 			j.Log.Info("reading stored messages before accepting calls", "for", time.Since(began).Round(time.Second),
 				"calls", fmt.Sprintf("%d of %d", readCalls, calls.LastSeq), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.LastSeq))

@@ -87,7 +87,7 @@ func (j *Journal) settleLatest(ctx context.Context, destination string) error {
 	if err != nil {
 		return err
 	}
-	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-store.PublishPatience), func(o *record.Outcome) bool { return o.Destination == destination })
+	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-store.PublishTimeout), func(o *record.Outcome) bool { return o.Destination == destination })
 }
 
 // unsettledBefore returns a time before t. All outcomes stored earlier are applied: by their

@@ -161,7 +161,7 @@ var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func (s *simulation) step() {
 	synctest.Wait()
 	var free []*fakenats.Request
-	for _, r := range s.server.Held() {
+	for _, r := range s.server.Waiting() {
 		if until, late := s.stalled[r]; !late || s.calm.Load() || !until.After(time.Now()) {
 			free = append(free, r)
 		}
@@ -186,7 +186,7 @@ func (s *simulation) step() {
 		fate = []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated}[s.random.IntN(3)]
 	}
 	s.decide("process %v: %v", r, fate)
-	s.server.Let(r, fate)
+	s.server.Complete(r, fate)
 }
 
 // refuse makes the server reject or accept data.
@@ -305,10 +305,10 @@ func (s *simulation) attach(destination string, sources ...string) {
 func (s *simulation) crash() {
 	s.decide("crash")
 	s.end()
-	for _, r := range s.server.Held() {
+	for _, r := range s.server.Waiting() {
 		if s.random.IntN(2) == 0 {
 			s.decide("process %v: %v", r, fakenats.Lost)
-			s.server.Let(r, fakenats.Lost)
+			s.server.Complete(r, fakenats.Lost)
 		}
 	}
 	s.server.Crash(func(_ string, n int) int {
@@ -455,7 +455,7 @@ func (s *simulation) settle() {
 	began := time.Now()
 	for quiet := 0; quiet < 60; {
 		synctest.Wait()
-		if len(s.server.Held()) == 0 && s.isDone() {
+		if len(s.server.Waiting()) == 0 && s.isDone() {
 			quiet++
 		}
 		s.step()

@@ -36,7 +36,7 @@ func snapshotFile(dir string, number uint64) string {
 // snapshot stores the account if it has changed and the last snapshot is old enough, or now
 // is set. It fails if the process no longer holds the directory's lock.
 func (j *Journal) snapshot(ctx context.Context, now bool) error {
-	if err := j.local.lock.Held(); err != nil {
+	if err := j.local.lock.Check(); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	s := &j.local.snapshots

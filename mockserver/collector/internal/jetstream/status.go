@@ -141,7 +141,7 @@ func (j *Journal) awaitListed(ctx context.Context, destination string) error {
 
 // awaitKept waits until recently failed calls of this process and others are listed.
 func (j *Journal) awaitKept(ctx context.Context, destination string) error {
-	storable, stop, err := j.While(ctx, store.PublishPatience)
+	storable, stop, err := j.While(ctx, store.PublishTimeout)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (j *Journal) verify(ctx context.Context) (all []journal.Verification, err e
 	}
 	j.trimmer.running.Lock() // keeps the messages until they are read
 	defer j.trimmer.running.Unlock()
-	err = j.Patiently(ctx, func(ctx context.Context) (err error) {
+	err = j.Retry(ctx, func(ctx context.Context) (err error) {
 		all, err = j.recount(ctx, audit.Waits)
 		return err
 	})

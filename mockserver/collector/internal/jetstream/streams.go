@@ -132,7 +132,7 @@ func (j *Journal) ensureShared(ctx context.Context) error {
 	}
 	for _, config := range j.streams() {
 		config.FirstSeq = next[config.Name]
-		if err := j.Patiently(ctx, func(ctx context.Context) error { return j.ensureStream(ctx, config, true) }); err != nil {
+		if err := j.Retry(ctx, func(ctx context.Context) error { return j.ensureStream(ctx, config, true) }); err != nil {
 			return err
 		}
 	}
@@ -179,7 +179,7 @@ func (j *Journal) findLostStreams(ctx context.Context) (next map[string]uint64, 
 
 // lastOf returns the last message of a stream and whether the stream exists.
 func (j *Journal) lastOf(ctx context.Context, kind string) (last uint64, found bool, err error) {
-	err = j.Patiently(ctx, func(ctx context.Context) error {
+	err = j.Retry(ctx, func(ctx context.Context) error {
 		state, err := j.Measure(ctx, kind)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil

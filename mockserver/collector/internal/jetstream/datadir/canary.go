@@ -25,7 +25,7 @@ type Canary struct {
 // canarySizes limits the size of the file in bytes.
 const canarySizes = 4096
 
-// NewCanary returns the canary of a directory. Call Place before Look.
+// NewCanary returns the canary of a directory. Call Place before Check.
 func NewCanary(dir string) *Canary {
 	return &Canary{path: filepath.Join(dir, temporary+"canary")}
 }
@@ -38,8 +38,8 @@ func (c *Canary) Place() error {
 	return os.WriteFile(c.path, nil, 0o600)
 }
 
-// Look returns nil if everything that was synced before is on the disk.
-func (c *Canary) Look() error {
+// Check returns nil if everything that was synced before is on the disk.
+func (c *Canary) Check() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	size := (c.size + 1) % canarySizes

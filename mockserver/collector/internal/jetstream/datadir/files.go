@@ -23,7 +23,7 @@ type Files struct {
 	Log        *slog.Logger
 	Configs    []jetstream.StreamConfig // of all streams
 	Volatile   []string                 // names of the streams that are not synced with each message
-	Remade     string                   // the volatile stream that is rebuilt from others
+	Rebuilt    string                   // the volatile stream that is rebuilt from others
 	Advice     string                   // added to errors about damage
 	AcceptLoss bool
 }

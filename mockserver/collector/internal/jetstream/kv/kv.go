@@ -140,7 +140,7 @@ func (b *bucket) Put(ctx context.Context, key string, value []byte) error {
 
 // Update implements state.Store.
 func (b *bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	ctx, stop, err := b.While(ctx, store.RequestPatience)
+	ctx, stop, err := b.While(ctx, store.RequestTimeout)
 	if err != nil {
 		return 0, err
 	}
@@ -195,7 +195,7 @@ func (b *bucket) Keys(ctx context.Context, prefix string) ([]string, error) {
 
 // confirm returns nil if a stored value is on the disk, and notes its revision.
 func (b *bucket) confirm(revision uint64) error {
-	if err := b.ProveSynced(); err != nil {
+	if err := b.CheckSynced(); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	b.note(record.Accepted{Seq: revision, Source: "KV_" + b.kv.Bucket()})

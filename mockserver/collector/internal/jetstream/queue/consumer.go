@@ -69,7 +69,7 @@ func (set *Set) ConnectSources(ctx context.Context, destination string, sources 
 		return nil
 	}
 	q := &Queue{set: set, attachment: attachment{name: destination}}
-	return set.Patiently(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
+	return set.Retry(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
 }
 
 // consumerName returns the name of the consumer that this process uses. An owner has its own

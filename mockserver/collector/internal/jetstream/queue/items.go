@@ -202,7 +202,7 @@ func (q *Queue) bodies(it *item) (s storedCalls, err error) {
 		end := first + record.PartSize(p.calls, it.Ref.Part)
 		return storedCalls{p.source, p.at, p.bodies[first:end], p.decoded.Between(first, end)}, nil
 	}
-	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestPatience)
+	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestTimeout)
 	defer cancel()
 	m, all, err := q.set.LoadCalls(ctx, it.Ref.Seq)
 	if err != nil {

@@ -93,7 +93,7 @@ func (q *Queue) mayOvertake(now time.Time) bool {
 
 // overtake reads messages of the sources without messages in the queue.
 func (q *Queue) overtake() {
-	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestPatience)
+	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestTimeout)
 	defer cancel()
 	if err := q.overtakeAll(ctx); err != nil && q.set.Ctx.Err() == nil {
 		q.set.Log.Debug("checking for calls of other sources failed; retrying", "destination", q.name, "error", err)

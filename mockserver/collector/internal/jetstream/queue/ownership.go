@@ -141,7 +141,7 @@ func (o *ownership) acquire(ctx context.Context) error {
 
 // loadClaim returns the stored claim. Before the first claim it returns an empty one.
 func (o *ownership) loadClaim(ctx context.Context) (*jetstream.RawStreamMsg, error) {
-	ctx, cancel := context.WithTimeout(ctx, store.AskPatience)
+	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
 	set := o.queue.set
 	m, err := set.JS.Last(ctx, set.Names.Stream(record.StreamState), o.subject())
@@ -267,7 +267,7 @@ func (o *ownership) release() {
 	}
 	q := o.queue
 	q.switchTo(nil)
-	ctx, cancel := context.WithTimeout(q.set.Ctx, store.AskPatience)
+	ctx, cancel := context.WithTimeout(q.set.Ctx, store.QueryTimeout)
 	defer cancel()
 	if err := o.replaceClaim(ctx, ""); err != nil && !errors.Is(err, errTakenOver) && ctx.Err() == nil {
 		q.set.Log.Debug("releasing the claim on a destination failed; it will expire", "destination", q.name, "error", err)

@@ -74,7 +74,7 @@ func (p *puller) session(missed bool) (hadConsumer bool, err error) {
 // consumer returns the consumer. It creates the consumer if it is missing, and replaces it
 // if replace is set.
 func (p *puller) consumer(ctx context.Context, replace bool) (store.Consumer, error) {
-	ctx, cancel := context.WithTimeout(ctx, store.AskPatience)
+	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
 	js, stream, name := p.queue.set.JS, p.queue.set.Names.Stream(p.kind), p.queue.consumerName(p.kind)
 	if replace {

@@ -53,13 +53,13 @@ func (set *Set) queue(ctx context.Context, destination string) (*Queue, error) {
 	q := set.queues[destination]
 	set.mu.Unlock()
 	if q != nil && q.attached == attached {
-		return q, set.Patiently(ctx, q.ensure)
+		return q, set.Retry(ctx, q.ensure)
 	}
 	if q != nil {
 		q.close()
 	}
 	q = newQueue(set, destination, attached, time.UnixMilli(since))
-	if err := set.Patiently(ctx, q.ensure); err != nil {
+	if err := set.Retry(ctx, q.ensure); err != nil {
 		q.close()
 		return nil, err
 	}

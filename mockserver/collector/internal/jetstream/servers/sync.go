@@ -132,9 +132,9 @@ func (v *varz) server() journal.Server {
 	return s
 }
 
-// Look returns the servers by name with their settings, and unhealthy replicas. It returns
+// Inspect returns the servers by name with their settings, and unhealthy replicas. It returns
 // an error if some servers could not be queried.
-func (c *Cluster) Look(ctx context.Context) (State, error) {
+func (c *Cluster) Inspect(ctx context.Context) (State, error) {
 	reports, err := c.query(ctx)
 	found := map[string]journal.Server{}
 	var bare []string // servers without JetStream

@@ -58,13 +58,13 @@ const (
 	// clusterTimeout is the time limit for all attempts, which are ClusterPause apart.
 	clusterTimeout = 30 * time.Second
 	// attemptTimeout is the time limit for one attempt of a few requests.
-	attemptTimeout = 2 * RequestPatience
+	attemptTimeout = 2 * RequestTimeout
 	ClusterPause   = 250 * time.Millisecond
 )
 
-// Patiently retries an operation on a cluster while it fails for a transient reason. Each
+// Retry retries an operation on a cluster while it fails for a transient reason. Each
 // attempt has a time limit, because a server's answer may be lost.
-func (s *Store) Patiently(ctx context.Context, try func(context.Context) error) error {
+func (s *Store) Retry(ctx context.Context, try func(context.Context) error) error {
 	if !s.Shared {
 		return try(ctx)
 	}
