@@ -42,7 +42,7 @@ func TestAcceptLoss(t *testing.T) {
 	verify(t, c)
 	want := tracking.Ledger{Destination: "hook", Accepted: 5, Pending: 4, Lost: 1}
 	assert.Equal(t, want, ledgers(t, c)["hook"])
-	assert.Contains(t, c.Log(), "the journal goes on without")
+	assert.Contains(t, c.Log(), "the journal continues without them")
 	require.NoError(t, c.Stop())
 	c = serve(t, path, address, nil)
 	verify(t, c)

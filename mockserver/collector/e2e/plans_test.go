@@ -208,7 +208,7 @@ func TestPlanViolations(t *testing.T) {
 	assert.Equal(t, append(quarantined, "held-3-bad"), listed())
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(plannedWith("[number, string]")), 0o600))
-	waitFor(t, 2*time.Minute, "the plan is mended", func() bool { return strings.Contains(c.Log(), "reloaded the configuration") })
+	waitFor(t, 2*time.Minute, "the plan is fixed", func() bool { return strings.Contains(c.Log(), "reloaded the configuration") })
 	assert.Equal(t, 3, replay())
 	c.Kill()
 	c = serve(t, path, address, nil)
