@@ -405,14 +405,15 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	assert.Contains(t, page, "7 calls match <code><bdi>event:tested</bdi></code>.")
 	assert.Equal(t, 2, strings.Count(page, `data-calls="7"`))
 	upTo := find(t, page, `name="upTo" value="(\d+)"`)
+	renderedAt := html.UnescapeString(find(t, page, `name="renderedAt" value="([^"]+)"`))
 	post(t, srv.URL+"/v1/batch", "key", track("later", 1)) // it was not counted, and is not replayed
 	browser := newBrowser(t)
-	res, page := request(t, browser, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "pick": {"failed:hook"}})
+	res, page := request(t, browser, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "renderedAt": {renderedAt}, "pick": {"failed:hook"}})
 	assert.Equal(t, "/?q=event%3Atested", res.Request.URL.RequestURI())
 	assert.Contains(t, page, "7 calls are being replayed.")
 	ended(8, "hook", tracking.StateDelivered)
 	ended(8, "other", tracking.StateFailed)
-	_, page = request(t, browser, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "pick": {"failed:hook"}})
+	_, page = request(t, browser, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "renderedAt": {renderedAt}, "pick": {"failed:hook"}})
 	assert.Contains(t, page, "0 calls are being replayed.", "they did not fail any more")
 	_, page = request(t, browser, http.MethodGet, srv.URL+"/", nil)
 	assert.NotContains(t, page, "being replayed", "it is said once")
@@ -424,10 +425,15 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	assert.Contains(t, page, "answered 404 (Not Found)")
 	_, page = get(t, srv.URL+"/replay?destination=other")
 	assert.Contains(t, page, `data-calls="8"`)
-	res, _ = request(t, browser, http.MethodPost, srv.URL+"/replay", url.Values{"destination": {"other"}, "upTo": {"0"}, "pick": {"failed:other"}})
+	res, _ = request(t, browser, http.MethodPost, srv.URL+"/replay", url.Values{"destination": {"other"}, "upTo": {"0"}, "renderedAt": {find(t, page, `name="renderedAt" value="([^"]+)"`)}, "pick": {"failed:other"}})
 	assert.Equal(t, "/destination?name=other", res.Request.URL.RequestURI())
 	ended(9, "other", tracking.StateDelivered)
-	for _, form := range []url.Values{{"upTo": {"x"}}, {"upTo": {"1"}, "pick": {"pending:hook"}}, {"upTo": {"1"}, "pick": {"nonsense"}}} {
+	for _, form := range []url.Values{
+		{"upTo": {"x"}, "renderedAt": {renderedAt}},
+		{"upTo": {"1"}, "pick": {"failed:hook"}},
+		{"upTo": {"1"}, "renderedAt": {renderedAt}, "pick": {"pending:hook"}},
+		{"upTo": {"1"}, "renderedAt": {renderedAt}, "pick": {"nonsense"}},
+	} {
 		res, _ := submit(t, srv.URL+"/replay", form)
 		assert.Equal(t, http.StatusBadRequest, res.StatusCode, form)
 	}

@@ -61,6 +61,10 @@ func ErrorOf(err error) *Error {
 		return fail(http.StatusNotFound, "not_found")
 	case errors.Is(err, state.ErrExists):
 		return fail(http.StatusConflict, "exists")
+	case errors.Is(err, state.ErrNotReplayable):
+		return fail(http.StatusConflict, "pending")
+	case errors.Is(err, state.ErrReplayedRecently):
+		return fail(http.StatusConflict, "replayed_recently")
 	case errors.Is(err, state.ErrReadOnly):
 		return fail(http.StatusConflict, "read_only")
 	case errors.Is(err, state.ErrSettingsChanged):

@@ -116,7 +116,7 @@ func (a *admin) listReplays(r *http.Request) (any, error) {
 
 func (a *admin) getReplay(r *http.Request) (any, error) { return a.c.ReplayRun(r.PathValue("replay")) }
 
-// replayCall replays one call, whatever its state.
+// replayCall replays one call in any state except pending.
 func (a *admin) replayCall(r *http.Request) (any, error) {
 	var in struct {
 		Destination string `json:"destination"`
@@ -129,17 +129,7 @@ func (a *admin) replayCall(r *http.Request) (any, error) {
 		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Hint: "name one of /api/v1/destinations"}
 	}
 	source, id := r.PathValue("source"), r.PathValue("messageId")
-	sel := engine.Selection{DryRun: in.DryRun, CallFilter: history.CallFilter{IDs: []string{id}, Sources: []string{source}}}
-	if record, ok := a.c.History().Find(source, id); ok {
-		outcome, decided := record.State(in.Destination)
-		switch {
-		case decided && outcome.State != tracking.StatePending:
-			sel.State = outcome.State
-		case decided || !record.Partial:
-			return nil, access.Errorf(http.StatusConflict, "pending", "call %q is pending at destination %q, or was never meant for it", id, in.Destination)
-		}
-	}
-	n, err := a.c.Replay(r.Context(), in.Destination, sel)
+	n, err := a.c.ReplayCall(r.Context(), in.Destination, source, id, in.DryRun)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: destination %q has no call %q of source %q that could be replayed", state.ErrUnknown, in.Destination, id, source)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -44,7 +45,8 @@ type callPanel struct {
 	Listed       bool   // Event is the list
 	Forms        bool   // it can be copied as code
 	Typed        bool   // also as that of clients
-	Notice       string
+	Notice       string // the result of the last action
+	Problem      string // why the last action failed
 }
 
 // CopyForms are the forms in which the call is copied.
@@ -390,17 +392,22 @@ func (in *Inspector) showCall(r *http.Request) (page.Answer, error) {
 	if !page.IsFragment(r) {
 		return page.Answer{To: filter.Link("/", "call", ref)}, nil
 	}
-	return in.showPanel(ref, filter, ""), nil
+	return in.showPanel(ref, filter, "", nil), nil
 }
 
-// showPanel answers a script with the panel of a call, and what was just done with it.
-func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string) page.Answer {
+// showPanel returns the panel of a call for a script. It shows a notice, and refused if an
+// action failed.
+func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string, refused *access.Error) page.Answer {
 	p, ok := in.panel(ref, filter)
 	if !ok {
 		return page.Answer{Template: "calls", Part: "missing", Status: http.StatusNotFound}
 	}
+	a := page.Answer{Template: "calls", Part: "panel", Page: page.Page{Body: p}}
 	p.Notice = notice
-	return page.Answer{Template: "calls", Part: "panel", Page: page.Page{Body: p}}
+	if refused != nil {
+		p.Problem, a.Status = page.Sentence(refused.Message), refused.Status
+	}
+	return a
 }
 
 // serveCallBody answers with a call as it is stored, byte for byte, or with what is kept

@@ -1,6 +1,8 @@
 package inspector
 
 import (
+	"cmp"
+	"crypto/rand"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -26,11 +28,12 @@ type deletionsPage struct {
 // A deletionForm is what was typed to make a request.
 type deletionForm struct {
 	ID, Source, Users string
+	NewID             string // the ID of a request without ID: a form submitted twice is one request
 	Problem           string
 }
 
 func (in *Inspector) showDeletions(r *http.Request) (page.Answer, error) {
-	return in.showDeletionForm(r, http.StatusOK, deletionForm{})
+	return in.showDeletionForm(r, http.StatusOK, deletionForm{NewID: strings.ToLower(rand.Text())})
 }
 
 func (in *Inspector) showDeletionForm(r *http.Request, status int, form deletionForm) (page.Answer, error) {
@@ -41,8 +44,8 @@ func (in *Inspector) showDeletionForm(r *http.Request, status int, form deletion
 
 // makeDeletion takes the users that were typed, one a line.
 func (in *Inspector) makeDeletion(r *http.Request) (page.Answer, error) {
-	form := deletionForm{ID: strings.TrimSpace(r.PostForm.Get("id")), Source: r.PostForm.Get("source"), Users: r.PostForm.Get("users")}
-	request := users.DeletionRequest{ID: form.ID, Source: form.Source}
+	form := deletionForm{ID: strings.TrimSpace(r.PostForm.Get("id")), Source: r.PostForm.Get("source"), Users: r.PostForm.Get("users"), NewID: r.PostForm.Get("newID")}
+	request := users.DeletionRequest{ID: cmp.Or(form.ID, form.NewID), Source: form.Source}
 	for line := range strings.Lines(form.Users) {
 		if id := strings.TrimRight(line, "\r\n"); id != "" {
 			request.UserIDs = append(request.UserIDs, id)

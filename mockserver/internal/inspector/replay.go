@@ -1,7 +1,6 @@
 package inspector
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -28,6 +27,7 @@ type replayPage struct {
 	Back         string // where the page was opened
 	Only         string // the one destination that was asked for, empty for all
 	UpTo         int64  // the order of the newest item that counts
+	RenderedAt   string // in RFC 3339
 	Matched      int
 	Destinations []replayChoice
 	Nothing      bool
@@ -82,9 +82,9 @@ func (in *Inspector) pick(filter rows.Filter, upTo int64) (found picked, matched
 
 // showReplay asks which calls are to be replayed.
 func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
-	q := r.URL.Query()
+	q, now := r.URL.Query(), time.Now().UTC()
 	end, _ := in.c.History().End()
-	p := replayPage{Filter: rows.ReadFilter(q).Fixed(time.Now()), Only: q.Get("destination"), UpTo: end.Order}
+	p := replayPage{Filter: rows.ReadFilter(q).Fixed(now), Only: q.Get("destination"), UpTo: end.Order, RenderedAt: now.Format(time.RFC3339Nano)}
 	p.Back = rows.ReadFilter(q).Link("/")
 	if p.Only != "" {
 		p.Back = rows.Filter{}.Link("/destination", "name", p.Only)
@@ -100,7 +100,7 @@ func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
 			n := len(found[standing{d.Name, state}])
 			if p.Only != "" && state == tracking.StateFailed && p.Filter.Empty() {
 				var err error // the journal keeps failed calls longer than the History
-				if n, err = in.c.Replay(r.Context(), d.Name, engine.Selection{State: state, DryRun: true}); err != nil {
+				if n, err = in.c.Replay(r.Context(), d.Name, engine.Selection{State: state, EndedBefore: now, DryRun: true}); err != nil {
 					return page.Answer{}, err
 				}
 			}
@@ -121,8 +121,9 @@ func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
 func (in *Inspector) replayChosen(r *http.Request) (page.Answer, error) {
 	filter, only := rows.ReadFilter(r.PostForm), r.PostForm.Get("destination")
 	upTo, err := strconv.ParseInt(r.PostForm.Get("upTo"), 10, 64)
-	if err != nil {
-		return page.Answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks its upTo; open the page again")
+	renderedAt, wrong := time.Parse(time.RFC3339Nano, r.PostForm.Get("renderedAt"))
+	if err != nil || wrong != nil {
+		return page.Answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks upTo or renderedAt; reload the page")
 	}
 	found, _ := in.pick(filter, upTo)
 	replayed := 0
@@ -131,6 +132,7 @@ func (in *Inspector) replayChosen(r *http.Request) (page.Answer, error) {
 		if err != nil {
 			return page.Answer{}, err
 		}
+		sel.EndedBefore = renderedAt // a form that is submitted twice replays each call once
 		n, err := in.c.Replay(r.Context(), destination, sel)
 		if err != nil {
 			return page.Answer{}, err
@@ -168,27 +170,25 @@ func (p picked) selection(choice string, allFailed bool) (destination string, se
 func (in *Inspector) replayCall(r *http.Request) (page.Answer, error) {
 	ref, filter, destination := r.PathValue("ref"), rows.ReadFilter(r.PostForm), r.PostForm.Get("destination")
 	i, ok := in.c.History().Item(ref)
-	if !ok || i.Record == nil {
+	switch {
+	case ok && i.Record != nil:
+	case page.IsFragment(r):
+		return in.showPanel(ref, filter, "", nil), nil
+	default:
 		return page.Problem(http.StatusNotFound, "The call is not remembered any more", "Failed calls are kept longer: replay them from the page of their destination."), nil
 	}
-	n, err := in.replayOne(r.Context(), i.Record, destination)
+	n, err := in.c.ReplayCall(r.Context(), destination, i.Record.Call.Source, i.Record.Call.ID, false)
 	if err != nil {
+		if refused := access.ErrorOf(err); page.IsFragment(r) && refused.Status < http.StatusInternalServerError {
+			return in.showPanel(ref, filter, "", refused), nil
+		}
 		return page.Answer{}, err
 	}
 	done := replayedText(n) + " to " + destination + "."
 	if page.IsFragment(r) {
-		return in.showPanel(ref, filter, done), nil
+		return in.showPanel(ref, filter, done, nil), nil
 	}
 	return page.SendTo(filter.Link("/", "call", ref), done)
-}
-
-func (in *Inspector) replayOne(ctx context.Context, record *tracking.Record, destination string) (int, error) {
-	outcome, decided := record.State(destination)
-	if !decided || outcome.State == tracking.StatePending {
-		return 0, access.Errorf(http.StatusConflict, "pending", "the call is pending at destination %q, or does not go there", destination)
-	}
-	c := &record.Call
-	return in.c.Replay(ctx, destination, engine.Selection{State: outcome.State, CallFilter: history.CallFilter{IDs: []string{c.ID}, Sources: []string{c.Source}}})
 }
 
 func replayedText(n int) string {

@@ -20,3 +20,13 @@ var (
 	// ErrClosed says that the collector is closed, or closing.
 	ErrClosed = errors.New("mockserver: the collector is closed, or closing")
 )
+
+// Errors of a replay of one call.
+var (
+	// ErrNotReplayable means that the call is pending at the destination or is not routed
+	// to it.
+	ErrNotReplayable = errors.New("mockserver: the call is pending at the destination or is not routed to it")
+	// ErrReplayedRecently means that the call was replayed to the destination within the
+	// last 10 seconds.
+	ErrReplayedRecently = errors.New("mockserver: the call was replayed within the last 10 seconds")
+)

@@ -104,6 +104,7 @@ func TestAnEventIsExportedAndForgotten(t *testing.T) {
 	assert.Contains(t, code(), "srv.Expect(t, mockserver.Like(`{")
 	b.click(`#tab-export-plan`)
 	assert.Equal(t, "collector plan infer --collector --source 'web shop' > plan.yaml", code())
+	b.click(`.forget summary`)
 	b.click(`.forget button`)
 	b.wait(`location.pathname === '/events' && document.querySelector('.notice') !== null`)
 	assert.Len(t, collector.Shapes().Events(), 1)

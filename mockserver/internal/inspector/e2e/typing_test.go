@@ -4,13 +4,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
+	neturl "net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -25,32 +26,18 @@ func TestTypingWhileScriptsLoadSearches(t *testing.T) {
 	gone := newReceiver(t, http.StatusNotFound)
 	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", gone.URL, "")}}, "")
 	post(t, srv.URL, "web", track("m1", "order customer", "Signed Up", `{}`), track("m2", "ada", "Home", `{}`))
-	target, err := url.Parse(srv.URL)
-	require.NoError(t, err)
 	modules := make(chan struct{})
 	var held atomic.Bool
 	var replays atomic.Int32
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target)
-			r.Out.Host = r.In.Host
-		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-	}
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b := newTab(t, front(t, srv.URL, func(_ http.ResponseWriter, r *http.Request) bool {
 		if held.Load() && r.URL.Path == "/assets/inspector.js" {
 			<-modules
 		}
 		if strings.HasSuffix(r.URL.Path, "/replay") {
 			replays.Add(1)
 		}
-		proxy.ServeHTTP(w, r)
+		return false
 	}))
-	b := newTab(t, front.URL)
-	t.Cleanup(func() {
-		front.CloseClientConnections()
-		front.Close()
-	})
 	b.open("/")
 	b.wait(`document.querySelectorAll('#rows .is-failed').length === 2`)
 	failed := eval[string](b, `document.querySelector('#rows a').href`)
@@ -74,6 +61,118 @@ func TestTypingWhileScriptsLoadSearches(t *testing.T) {
 	assert.Zero(t, replays.Load())
 	b.wait(`new URLSearchParams(location.search).get('q') === ` + quote(text))
 	assert.Equal(t, text, b.search())
+}
+
+// TestQuickLettersDoNotReplay types text that contains shortcut letters outside any field.
+func TestQuickLettersDoNotReplay(t *testing.T) {
+	t.Parallel()
+	b := shop(t)
+	b.press("j" + kb.Enter)
+	b.waitText("#panel h2", "Order Completed")
+	b.run(`window.copied = 0; navigator.clipboard.writeText = async () => { copied++ }; undefined`)
+	b.typeKeys("order customer ccrr")
+	b.typeKeys("r")                                       // within the pause after the text
+	b.run(`new Promise((done) => setTimeout(done, 400))`) // longer than the pause
+	assert.False(t, eval[bool](b, `document.querySelector('#confirm-replay').open`))
+	assert.Zero(t, eval[int](b, `copied`))
+	b.typeKeys("r")
+	b.wait(`document.querySelector('#confirm-replay').open`)
+}
+
+// TestKeysAreLoadedBeforeFirstPaint holds back keys.js: a visible page must obey keys.
+func TestKeysAreLoadedBeforeFirstPaint(t *testing.T) {
+	t.Parallel()
+	srv, _ := serve(t, engine.Config{}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Home", `{}`))
+	release := make(chan struct{})
+	b := newTab(t, front(t, srv.URL, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/assets/keys.js" {
+			<-release
+		}
+		return false
+	}))
+	t.Cleanup(func() { close(release) })
+	command(b, page.Navigate, page.NavigateParams{URL: b.base + "/"})
+	poll[chromedp.Void](b, `performance.getEntriesByType('resource').some((e) => e.name.endsWith('/calls.css') && e.responseEnd > 0)`)
+	b.run(`new Promise((done) => setTimeout(done, 500))`) // time in which a page that may be painted is
+	assert.Zero(t, eval[int](b, `performance.getEntriesByType('paint').length`))
+	release <- struct{}{}
+	b.wait(`performance.getEntriesByType('paint').length > 0`)
+}
+
+// TestSecondReplayIsRefusedInThePanel presses the button of a call again right after a replay.
+func TestSecondReplayIsRefusedInThePanel(t *testing.T) {
+	t.Parallel()
+	gone := newReceiver(t, http.StatusNotFound)
+	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", gone.URL, "")}}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`))
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.wait(`document.querySelectorAll('#rows .is-failed').length === 1`)
+	b.click(row(1) + " a")
+	b.waitText("#panel .destination", "failed")
+	b.click("#panel .destination form button")
+	b.wait(`document.querySelectorAll('#panel .attempt').length === 2`)
+	b.waitText("#panel .destination .state", "failed")
+	b.click("#panel .destination form button")
+	b.waitText("#panel .notice.is-problem", "The call was replayed within the last 10 seconds")
+	assert.Zero(t, b.count("#panel .notice svg"), "no check mark")
+	assert.Equal(t, "Signed Up", b.text("#panel-title"))
+	bodies, _ := gone.got()
+	assert.Len(t, bodies, 2)
+	b.forgive("409")
+}
+
+// TestReplayFormSubmittedTwiceWithoutScripts goes back to the form of a replay and submits it
+// again.
+func TestReplayFormSubmittedTwiceWithoutScripts(t *testing.T) {
+	t.Parallel()
+	gone := newReceiver(t, http.StatusNotFound)
+	srv, collector := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", gone.URL, "")}}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`))
+	awaitEnds(t, collector.History(), 1)
+	b := newTab(t, front(t, srv.URL, func(w http.ResponseWriter, r *http.Request) bool {
+		blocked := strings.HasSuffix(r.URL.Path, ".js")
+		if blocked {
+			w.Header().Set("Content-Type", "text/javascript")
+		}
+		return blocked
+	}))
+	b.do(navigate(b.base + "/replay"))
+	b.click("main form button")
+	b.waitText(".notice", "1 call is being replayed.")
+	settle(t, collector)
+	b.do(chromedp.NavigateBack())
+	b.click("main form button")
+	b.waitText(".notice", "0 calls are being replayed.")
+	settle(t, collector)
+	bodies, _ := gone.got()
+	assert.Len(t, bodies, 2)
+}
+
+// front starts a proxy before a server. It does not forward requests that intercept answers,
+// for which intercept returns true.
+func front(t *testing.T, base string, intercept func(http.ResponseWriter, *http.Request) bool) (url string) {
+	t.Helper()
+	target, err := neturl.Parse(base)
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !intercept(w, r) {
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(func() {
+		srv.CloseClientConnections()
+		srv.Close()
+	})
+	return srv.URL
 }
 
 // typeKeys presses the keys of a text one after the other.

@@ -87,6 +87,15 @@ if (destination) {
   document.getElementById('summary')?.focus()
 }
 
+// A form is not submitted a second time while its response is awaited.
+let submitted = new WeakSet()
+document.addEventListener('submit', (event) => {
+  if (event.defaultPrevented || event.target.method !== 'post') return
+  if (submitted.has(event.target)) event.preventDefault()
+  submitted.add(event.target)
+})
+addEventListener('pageshow', () => { submitted = new WeakSet() }) // also after Back
+
 // How many calls a replay is about.
 for (const form of document.querySelectorAll('[data-replay]')) {
   const button = form.querySelector('[data-label]')

@@ -19,6 +19,18 @@
   // addKeys adds shortcuts: functions by the key that calls them.
   globalThis.addKeys = (more) => Object.assign(actions, more)
 
+  // addDeliberateKeys adds shortcuts that act only if no other letter is typed within
+  // the pause before and after them, so that typed text does not act.
+  const deliberate = {}
+  globalThis.addDeliberateKeys = (more) => Object.assign(deliberate, more)
+  const pause = 300 // milliseconds
+  let typed = -pause
+  let waiting = 0 // the timer of the action that the pause delays
+
+  const applies = (event) => on && !event.ctrlKey && !event.metaKey && !event.altKey && !event.isComposing &&
+    !document.querySelector('dialog[open]') &&
+    !event.target.matches('input:not([type=checkbox]), select, textarea, [contenteditable]')
+
   addEventListener('DOMContentLoaded', () => {
     const box = document.getElementById('use-keys')
     box.checked = on
@@ -31,11 +43,17 @@
   })
 
   document.addEventListener('keydown', (event) => {
+    clearTimeout(waiting)
     const action = actions[event.key]
-    if (!action || !on || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
-    if (document.querySelector('dialog[open]')) return
-    if (event.target.matches('input:not([type=checkbox]), select, textarea, [contenteditable]')) return
+    if (action) {
+      if (!applies(event)) return
+      event.preventDefault()
+      return action()
+    }
+    const quick = event.timeStamp - typed < pause
+    if (event.key.length === 1) typed = event.timeStamp
+    if (!deliberate[event.key] || quick || event.repeat || !applies(event)) return
     event.preventDefault()
-    action()
+    waiting = setTimeout(() => { if (!document.querySelector('dialog[open]')) deliberate[event.key]() }, pause)
   })
 }

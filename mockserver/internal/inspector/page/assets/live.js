@@ -612,10 +612,9 @@ search.start(look)
 addKeys({
   j: () => step(1),
   k: () => step(-1),
-  r: replayChosen,
-  c: copyChosen,
   '?': () => document.getElementById('help').togglePopover(),
 })
+addDeliberateKeys({ r: replayChosen, c: copyChosen })
 for (const row of rows.children) dress(row)
 if (rows.children.length) settle()
 localize(panel)
