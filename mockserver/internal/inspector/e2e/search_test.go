@@ -229,6 +229,7 @@ func TestKeysDoWhatTheHelpSays(t *testing.T) {
 	b.press(kb.Escape)
 	b.wait(`!document.querySelector('#confirm-replay').open && !document.querySelector('#panel').hidden`)
 	assert.Zero(t, eval[int](b, `replays`))
+	b.pauseTyping()
 	b.press("r")
 	b.wait(`document.querySelector('#confirm-replay').open`)
 	b.press(kb.Enter)

@@ -71,8 +71,8 @@ func TestQuickLettersDoNotReplay(t *testing.T) {
 	b.waitText("#panel h2", "Order Completed")
 	b.run(`window.copied = 0; navigator.clipboard.writeText = async () => { copied++ }; undefined`)
 	b.typeKeys("order customer ccrr")
-	b.typeKeys("r")                                       // within the pause after the text
-	b.run(`new Promise((done) => setTimeout(done, 400))`) // longer than the pause
+	b.typeKeys("r") // within the pause after the text
+	b.pauseTyping()
 	assert.False(t, eval[bool](b, `document.querySelector('#confirm-replay').open`))
 	assert.Zero(t, eval[int](b, `copied`))
 	b.typeKeys("r")
@@ -123,27 +123,40 @@ func TestSecondReplayIsRefusedInThePanel(t *testing.T) {
 	b.forgive("409")
 }
 
-// TestReplayFormSubmittedTwiceWithoutScripts goes back to the form of a replay and submits it
-// again.
+// TestReplayFormSubmittedTwiceWithoutScripts presses the button of a form again while the
+// first response is awaited.
 func TestReplayFormSubmittedTwiceWithoutScripts(t *testing.T) {
 	t.Parallel()
 	gone := newReceiver(t, http.StatusNotFound)
 	srv, collector := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", gone.URL, "")}}, "")
 	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`))
 	awaitEnds(t, collector.History(), 1)
+	replayed := make(chan struct{})
+	var submits atomic.Int32
 	b := newTab(t, front(t, srv.URL, func(w http.ResponseWriter, r *http.Request) bool {
-		blocked := strings.HasSuffix(r.URL.Path, ".js")
-		if blocked {
+		switch {
+		case strings.HasSuffix(r.URL.Path, ".js"):
 			w.Header().Set("Content-Type", "text/javascript")
+			return true
+		case r.Method == http.MethodPost && submits.Add(1) == 1: // its response never arrives
+			assert.NoError(t, r.ParseForm())
+			res, err := http.PostForm(srv.URL+r.URL.Path, r.PostForm) //nolint:noctx // ends with the test's server
+			if assert.NoError(t, err) {
+				assert.NoError(t, res.Body.Close())
+			}
+			close(replayed)
+			<-r.Context().Done()
+			return true
 		}
-		return blocked
+		return false
 	}))
 	b.do(navigate(b.base + "/replay"))
-	b.click("main form button")
-	b.waitText(".notice", "1 call is being replayed.")
+	at := await[[]float64](b, `(() => { const box = document.querySelector('main form button').getBoundingClientRect()
+		return [box.x + box.width / 2, box.y + box.height / 2] })()`)
+	b.do(chromedp.MouseClickXY(at[0], at[1]))
+	<-replayed
 	settle(t, collector)
-	b.do(chromedp.NavigateBack())
-	b.click("main form button")
+	b.do(chromedp.MouseClickXY(at[0], at[1]))
 	b.waitText(".notice", "0 calls are being replayed.")
 	settle(t, collector)
 	bodies, _ := gone.got()
@@ -173,6 +186,12 @@ func front(t *testing.T, base string, intercept func(http.ResponseWriter, *http.
 		srv.Close()
 	})
 	return srv.URL
+}
+
+// pauseTyping waits until the next letter is not part of typed text.
+func (b *tab) pauseTyping() {
+	b.t.Helper()
+	b.run(`new Promise((done) => setTimeout(done, 400))`) // keys.js demands 300 ms
 }
 
 // typeKeys presses the keys of a text one after the other.
