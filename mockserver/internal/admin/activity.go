@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
@@ -87,11 +86,7 @@ func (a *admin) listActivity(r *http.Request) (any, error) {
 	q.int("wait", &wait, 0, maxWait)
 	q.bool("newest", &newest)
 	kinds := q.take("kind")
-	for _, kind := range kinds {
-		if !slices.Contains(activityKinds, kind) {
-			q.fail("kind", kind, "use some of "+strings.Join(activityKinds, ", "))
-		}
-	}
+	q.oneOf("kind", kinds, activityKinds)
 	q.text("destination", &destination)
 	q.filter(&filter)
 	if err := q.done(); err != nil {

@@ -31,6 +31,9 @@ type withStatus struct {
 	body   any
 }
 
+// created returns the answer to a request that created something.
+func created(body any) withStatus { return withStatus{http.StatusCreated, body} }
+
 // maxWaiting is how many requests may wait for something to happen at once: each looks at
 // every call that comes.
 const maxWaiting = 100
@@ -45,9 +48,6 @@ func (a *admin) beginWait() (end func(), err error) {
 	}
 }
 
-// created is the answer to a request that made something.
-type created struct{ body any }
-
 // answer writes what a handler returned: nothing, something, or what was wrong.
 func (a *admin) answer(w http.ResponseWriter, body any, err error) {
 	if err != nil {
@@ -58,13 +58,9 @@ func (a *admin) answer(w http.ResponseWriter, body any, err error) {
 		refused.Write(w)
 		return
 	}
-	if body == nil {
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
 	switch b := body.(type) {
-	case created:
-		access.WriteJSON(w, http.StatusCreated, b.body)
+	case nil:
+		w.WriteHeader(http.StatusNoContent)
 	case withStatus:
 		access.WriteJSON(w, b.status, b.body)
 	default:

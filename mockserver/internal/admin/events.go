@@ -39,10 +39,12 @@ func (a *admin) listEvents(r *http.Request) (any, error) {
 	return answer, nil
 }
 
-func (a *admin) getEvent(r *http.Request) (any, error) {
+func (a *admin) getEvent(r *http.Request) (any, error) { return a.event(r) }
+
+func (a *admin) event(r *http.Request) (shapes.Event, error) {
 	e, ok := a.c.Shapes().Event(r.PathValue("event"))
 	if !ok {
-		return nil, unknownEvent(r)
+		return e, unknownEvent(r)
 	}
 	return e, nil
 }
@@ -53,18 +55,18 @@ func unknownEvent(r *http.Request) error {
 
 // getEventSchema answers with an event as a JSON Schema.
 func (a *admin) getEventSchema(r *http.Request) (any, error) {
-	e, ok := a.c.Shapes().Event(r.PathValue("event"))
-	if !ok {
-		return nil, unknownEvent(r)
+	e, err := a.event(r)
+	if err != nil {
+		return nil, err
 	}
 	return e.Schema(), nil
 }
 
 // getEventLike answers with Go that expects such a call.
 func (a *admin) getEventLike(r *http.Request) (any, error) {
-	e, ok := a.c.Shapes().Event(r.PathValue("event"))
-	if !ok {
-		return nil, unknownEvent(r)
+	e, err := a.event(r)
+	if err != nil {
+		return nil, err
 	}
 	return map[string]string{"go": e.Like()}, nil
 }

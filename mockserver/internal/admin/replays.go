@@ -103,7 +103,7 @@ func (a *admin) startReplay(r *http.Request) (any, error) {
 		return nil, err
 	}
 	run, err := a.c.ReplayRun(id)
-	return created{run}, err
+	return created(run), err
 }
 
 // listReplays lists the newest replays that go on by themselves.

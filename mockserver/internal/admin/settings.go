@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -83,7 +82,7 @@ func (a *admin) addSource(r *http.Request) (any, error) {
 	}
 	view := a.viewSource(s)
 	view.WriteKey = s.WriteKey
-	return created{view}, nil
+	return created(view), nil
 }
 
 func (a *admin) changeSource(r *http.Request) (any, error) {
@@ -108,15 +107,9 @@ func (a *admin) changeSource(r *http.Request) (any, error) {
 }
 
 func (in *sourceInput) apply(s *tracking.Source) error {
-	if in.Name != nil {
-		s.Name = *in.Name
-	}
-	if in.WriteKey != nil {
-		s.WriteKey = *in.WriteKey
-	}
-	if in.CallsPerSecond != nil {
-		s.CallsPerSecond = *in.CallsPerSecond
-	}
+	set(&s.Name, in.Name)
+	set(&s.WriteKey, in.WriteKey)
+	set(&s.CallsPerSecond, in.CallsPerSecond)
 	switch {
 	case s.WriteKey == "":
 		return &webhook.FieldError{Field: "writeKey", Problem: "is empty", Hint: "give a write key, or leave it out to have one made"}
@@ -232,7 +225,7 @@ func (a *admin) addDestination(r *http.Request) (any, error) {
 		return nil, err
 	}
 	view, err := a.viewDestination(r.Context(), d.Name)
-	return created{view}, err
+	return created(view), err
 }
 
 // previewDestination says which of the newest calls a destination would get.
@@ -273,46 +266,35 @@ func (a *admin) changeDestination(r *http.Request) (any, error) {
 	return a.viewDestination(r.Context(), name)
 }
 
+// set sets a field to the value of a request, if it has one.
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
 func (in *destinationInput) apply(d *tracking.Destination) error {
 	if in.Type != nil && *in.Type != "webhooks" {
 		return &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %q", *in.Type), Hint: `use "webhooks"`}
 	}
-	if in.Name != nil {
-		d.Name = *in.Name
-	}
-	if in.Sources != nil {
-		d.Sources = *in.Sources
-	}
+	set(&d.Name, in.Name)
+	set(&d.Sources, in.Sources)
 	if in.Enabled != nil {
 		d.Disabled = !*in.Enabled
 	}
 	if err := in.applySecrets(d); err != nil {
 		return err
 	}
-	if in.Signature != nil {
-		d.Signature = *in.Signature
-	}
-	if in.AliasFields != nil {
-		d.AliasFields = *in.AliasFields
-	}
-	if in.TraceContext != nil {
-		d.TraceContext = *in.TraceContext
-	}
+	set(&d.Signature, in.Signature)
+	set(&d.AliasFields, in.AliasFields)
+	set(&d.TraceContext, in.TraceContext)
 	if err := in.applyOrder(d); err != nil {
 		return err
 	}
-	if in.Types != nil {
-		d.Types = *in.Types
-	}
-	if in.Events != nil {
-		d.Events = *in.Events
-	}
-	if in.MaxPerSecond != nil {
-		d.MaxPerSecond = *in.MaxPerSecond
-	}
-	if in.Concurrency != nil {
-		d.Concurrency = *in.Concurrency
-	}
+	set(&d.Types, in.Types)
+	set(&d.Events, in.Events)
+	set(&d.MaxPerSecond, in.MaxPerSecond)
+	set(&d.Concurrency, in.Concurrency)
 	if in.Webhooks != nil {
 		d.Webhooks = engine.RestoreHeaders(*in.Webhooks, d.Webhooks)
 		return engine.StillHidden(d.Webhooks)
@@ -328,9 +310,7 @@ func (in *destinationInput) applyOrder(d *tracking.Destination) error {
 			d.GiveUpAfter, d.OnFailure = 0, ""
 		}
 	}
-	if in.OnFailure != nil {
-		d.OnFailure = *in.OnFailure
-	}
+	set(&d.OnFailure, in.OnFailure)
 	if in.GiveUpAfter == nil {
 		return nil
 	}
@@ -361,9 +341,7 @@ func (in *destinationInput) applySecrets(d *tracking.Destination) error {
 			d.PreviousSecret = ""
 		}
 	}
-	if in.PreviousSecret != nil {
-		d.PreviousSecret = *in.PreviousSecret
-	}
+	set(&d.PreviousSecret, in.PreviousSecret)
 	return nil
 }
 
@@ -376,8 +354,8 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 		return nil, err
 	}
 	in.Type = cmp.Or(in.Type, "track")
-	if !slices.Contains(testTypes, in.Type) {
-		return nil, &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %.40q", in.Type), Hint: "use one of " + strings.Join(testTypes, ", ")}
+	if !slices.Contains(acceptedTypes, in.Type) {
+		return nil, &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %.40q", in.Type), Hint: "use one of " + strings.Join(acceptedTypes, ", ")}
 	}
 	name := r.PathValue("destination")
 	all := a.c.Settings().Destinations
@@ -388,9 +366,6 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 	attempts, err := a.c.SendTest(r.Context(), all[i], in.Type)
 	return map[string]any{"attempts": viewAttempts(attempts)}, err
 }
-
-// testTypes are the types that a test call can have.
-var testTypes = append(slices.Clip(fields.Types), "delete")
 
 // removeDestination forgets a destination. What it has pending is only thrown
 // away where the request says so.

@@ -18,7 +18,7 @@ func (a *admin) addDeletion(r *http.Request) (any, error) {
 		return nil, err
 	}
 	d, err := a.c.Users().DeleteUsers(r.Context(), in)
-	return created{d}, err
+	return created(d), err
 }
 
 func (a *admin) listDeletions(r *http.Request) (any, error) {
@@ -100,5 +100,5 @@ func (a *admin) startSync(r *http.Request, want string, s users.SyncRequest) (an
 	case s.DryRun:
 		return sync, nil
 	}
-	return created{sync}, nil
+	return created(sync), nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
@@ -74,13 +75,27 @@ func otherMembers(c *tracking.Call) []string {
 	return names
 }
 
+// namedValues returns the IDs and names of a call for which clients have a field, by the
+// name that the Go client gives the field.
+func namedValues(c *tracking.Call) (values [][2]string) {
+	for _, v := range [][2]string{
+		{"UserId", c.UserID}, {"AnonymousId", c.AnonymousID}, {"PreviousId", c.PreviousID}, {"GroupId", c.GroupID},
+		{"Event", c.Event}, {"Category", c.Category}, {"Name", c.Name},
+	} {
+		if v[1] != "" && hasField(types[c.Type], v[0]) {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
 // commentOn says in one line of a comment that members are left out.
 func commentOn(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
 	for i, name := range names {
-		names[i] = quoteASCII(name)
+		names[i] = strconv.QuoteToASCII(name)
 	}
 	return "// Left out, as the client has no field for it: " + strings.Join(names, ", ") + "\n"
 }

@@ -2,6 +2,7 @@ package copyas
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracki
 		out.WriteString("# Receivers refuse its Webhook-Signature after five minutes.\n")
 	}
 	fmt.Fprintf(&out, "curl -g %s \\\n", Shell(endpoint.URL))
-	for _, name := range headerNames(header) {
+	for _, name := range slices.Sorted(maps.Keys(header)) {
 		value := header.Get(name)
 		word := Shell(name + ": " + value)
 		switch {
@@ -82,13 +83,4 @@ func variable(header string) string {
 		return "_" + name // $1 is an argument
 	}
 	return name
-}
-
-func headerNames(h http.Header) []string {
-	names := make([]string, 0, len(h))
-	for name := range h {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -129,13 +129,8 @@ func goCall(c *tracking.Call) string {
 	var out bytes.Buffer
 	method := types[c.Type]
 	fmt.Fprintf(&out, "%s(&analytics.%s{\n", method, method)
-	for _, f := range []struct{ name, value string }{
-		{"UserId", c.UserID}, {"AnonymousId", c.AnonymousID}, {"PreviousId", c.PreviousID}, {"GroupId", c.GroupID},
-		{"Event", c.Event}, {"Category", c.Category}, {"Name", c.Name},
-	} {
-		if f.value != "" && hasField(method, f.name) {
-			fmt.Fprintf(&out, "%s: %q,\n", f.name, f.value)
-		}
+	for _, v := range namedValues(c) {
+		fmt.Fprintf(&out, "%s: %q,\n", v[0], v[1])
 	}
 	for _, f := range []struct {
 		name  string

@@ -31,9 +31,6 @@ func Quoted(s string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// quoteASCII writes a text with nothing in it that ends a line or cannot be seen.
-func quoteASCII(s string) string { return strconv.QuoteToASCII(s) }
-
 // goValue writes a JSON value as an expression of Go. Numbers keep their digits.
 func goValue(out *bytes.Buffer, value []byte) {
 	s := jsonscan.New(value)

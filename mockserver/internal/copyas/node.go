@@ -26,16 +26,8 @@ func Node(to Collector, c *tracking.Call) string {
 	}
 	fmt.Fprintf(&out, "analytics.%s({\n", c.Type)
 	method := types[c.Type]
-	for _, f := range []struct {
-		name  string
-		value string
-	}{
-		{"UserId", c.UserID}, {"AnonymousId", c.AnonymousID}, {"PreviousId", c.PreviousID}, {"GroupId", c.GroupID},
-		{"Event", c.Event}, {"Category", c.Category}, {"Name", c.Name},
-	} {
-		if f.value != "" && hasField(method, f.name) {
-			fmt.Fprintf(&out, "  %s: %s,\n", strings.ToLower(f.name[:1])+f.name[1:], Quoted(f.value))
-		}
+	for _, v := range namedValues(c) {
+		fmt.Fprintf(&out, "  %s: %s,\n", strings.ToLower(v[0][:1])+v[0][1:], Quoted(v[1]))
 	}
 	for _, field := range []fields.Field{propertiesMember(method), fields.Context, fields.Integrations} {
 		if value := member(c, field); value != nil && value[0] == '{' && (method != "Alias" || field != fields.Properties) {

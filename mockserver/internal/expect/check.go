@@ -1,5 +1,7 @@
 package expect
 
+import "slices"
+
 // A Status says how expectations stand.
 type Status int
 
@@ -86,20 +88,10 @@ func (c *Checker) Status() Status {
 
 // IsBounded reports whether an expectation of the request can break.
 func (r *Request) IsBounded() bool {
-	for _, e := range r.Expect {
-		if e.isBounded() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Expect, (*Expectation).isBounded)
 }
 
 // WaitsForNone reports whether no call is to come.
 func (r *Request) WaitsForNone() bool {
-	for _, e := range r.Expect {
-		if e.least > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Expect, func(e *Expectation) bool { return e.least > 0 })
 }

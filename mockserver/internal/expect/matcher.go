@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // Names of members that make a matcher of an object.
@@ -77,12 +77,7 @@ func matcherLike(name string) string {
 	if !strings.HasPrefix(name, "$") || len(name) > len(equalsMatcher)+1 {
 		return ""
 	}
-	for _, known := range matcherNames {
-		if editdistance.Of(known, strings.ToLower(name)) <= 1 {
-			return known
-		}
-	}
-	return ""
+	return text.Closest(name, matcherNames, 1)
 }
 
 // matcherOf reads a matcher, whose names are sorted.

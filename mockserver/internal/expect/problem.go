@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A Problem is one thing that is wrong with a document.
@@ -55,11 +55,8 @@ func (ps *problems) unknown(path []any, name string, known []string) {
 
 // hintOf says which of the known names one was perhaps meant to be.
 func hintOf(name string, known []string) string {
-	hint, least := "there are "+strings.Join(known, ", "), 3
-	for _, k := range known {
-		if d := editdistance.Of(strings.ToLower(k), strings.ToLower(name[:min(len(name), 40)])); d < least {
-			hint, least = "did you mean "+k+"?", d
-		}
+	if best := text.Closest(name, known, 2); best != "" {
+		return "did you mean " + best + "?"
 	}
-	return hint
+	return "there are " + strings.Join(known, ", ")
 }

@@ -32,7 +32,7 @@ type signaturePage struct {
 	PastedSign   string
 	Verdicts     []finding
 	Difference   *differenceView
-	Tabs         snippetTabs // code that verifies
+	Tabs         page.Tabs // code that verifies
 	Recent       []rows.Row
 }
 
@@ -98,7 +98,7 @@ func (in *Inspector) showSignatures(r *http.Request) (page.Answer, error) {
 	p := signaturePage{
 		Ref: r.Form.Get("call"), Destination: r.Form.Get("destination"),
 		Pasted: r.Form.Get("body"), PastedSign: strings.TrimSpace(r.Form.Get("signature")),
-		Tabs: snippetTabs{ID: "verify", Label: "Language", Snippets: []snippet{
+		Tabs: page.Tabs{ID: "verify", Label: "Language", Snippets: []page.Snippet{
 			{ID: "go", Name: "Go", Code: fill("verify-go", nil)},
 			{ID: "node", Name: "Node", Code: fill("verify-node", nil)},
 			{ID: "python", Name: "Python", Code: fill("verify-python", nil)},

@@ -19,13 +19,8 @@ type firstRun struct {
 	WriteKey string
 	Source   string // whose write key it is; empty where any is taken
 	NoSource bool   // no write key would be taken
-	Tabs     snippetTabs
+	Tabs     page.Tabs
 }
-
-type (
-	snippetTabs = page.Tabs
-	snippet     = page.Snippet
-)
 
 // firstRun fills the snippets in with this server's address and a write key that
 // it takes.
@@ -37,7 +32,7 @@ func (in *Inspector) firstRun(r *http.Request) *firstRun {
 	case !in.c.TakesAnyWriteKey():
 		f.NoSource, f.WriteKey = true, "WRITE_KEY"
 	}
-	f.Tabs = snippetTabs{ID: "start", Label: "Language", Snippets: []snippet{
+	f.Tabs = page.Tabs{ID: "start", Label: "Language", Snippets: []page.Snippet{
 		{ID: "curl", Name: "curl", Code: fill("start-curl", f)},
 		{ID: "go", Name: "Go", Install: "go get github.com/seed-45eadc4a/analytics-go", Code: fill("start-go", f)},
 		{ID: "node", Name: "Node", Install: "npm install @segment/analytics-node", Code: fill("start-node", f)},
@@ -47,17 +42,17 @@ func (in *Inspector) firstRun(r *http.Request) *firstRun {
 
 // endpointFor returns where calls are sent to, for someone who asked for this page.
 func (in *Inspector) endpointFor(r *http.Request) string {
-	page := url.URL{Scheme: "http", Host: r.Host}
+	own := url.URL{Scheme: "http", Host: r.Host}
 	if r.TLS != nil {
-		page.Scheme = "https"
+		own.Scheme = "https"
 	}
 	endpoint, err := url.Parse(in.endpoint)
 	if err != nil || endpoint.Host == "" {
-		return page.String()
+		return own.String()
 	}
 	// What listens on all addresses is reached by the name that the page has.
 	if ip, err := netip.ParseAddr(endpoint.Hostname()); err == nil && ip.IsUnspecified() {
-		endpoint.Host = net.JoinHostPort(page.Hostname(), endpoint.Port())
+		endpoint.Host = net.JoinHostPort(own.Hostname(), endpoint.Port())
 	}
 	return endpoint.String()
 }

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -110,7 +109,7 @@ func (d *Diff) compare(path string, got, want any) {
 
 // Distance is how many bytes must be edited to turn one text into another, judged by
 // their first hundred.
-func Distance(a, b string) int { return editdistance.Of(a[:min(len(a), 100)], b[:min(len(b), 100)]) }
+func Distance(a, b string) int { return text.EditDistance(a[:min(len(a), 100)], b[:min(len(b), 100)]) }
 
 func (d *Diff) compareObjects(path string, got, want map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {

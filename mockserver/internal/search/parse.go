@@ -9,7 +9,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -175,18 +174,12 @@ func (p *parser) name(t *Term) (bool, error) {
 }
 
 func hintForField(name string) string {
-	best, distance := "", 3
-	for _, f := range Fields {
-		if d := editdistance.Of(strings.ToLower(text.CutBytes(20, name)), f.Name); d < distance {
-			best, distance = f.Name, d
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %s:? To look for the text, put it into quotes", best)
-	}
 	names := make([]string, len(Fields))
 	for i, f := range Fields {
 		names[i] = f.Name
+	}
+	if best := text.Closest(name, names, 2); best != "" {
+		return fmt.Sprintf("did you mean %s:? To look for the text, put it into quotes", best)
 	}
 	return "use one of " + strings.Join(names, ", ") + "; to look for the text, put it into quotes"
 }

@@ -118,40 +118,30 @@ func (t Term) String() string {
 
 // Without returns the query without its i-th term.
 func (q Query) Without(i int) Query {
-	rest := make(Query, 0, len(q)-1)
-	return append(append(rest, q[:i]...), q[i+1:]...)
+	return slices.Delete(slices.Clone(q), i, i+1)
 }
 
 // Drop returns the query without the terms of some fields.
 func (q Query) Drop(fields ...string) Query {
-	var rest Query
-	for _, t := range q {
-		keep := true
-		for _, name := range fields {
-			keep = keep && t.Field != name
-		}
-		if keep {
-			rest = append(rest, t)
-		}
-	}
-	return rest
+	return slices.DeleteFunc(slices.Clone(q), func(t Term) bool { return slices.Contains(fields, t.Field) })
 }
 
 // HasRelativeTime reports whether what the query picks changes as time passes.
 func (q Query) HasRelativeTime() bool {
-	for _, t := range q {
-		if _, relative := readAge(t.Value); relative && (t.Field == "since" || t.Field == "until") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q, Term.isAge)
+}
+
+// isAge reports whether the term is a time relative to now.
+func (t Term) isAge() bool {
+	_, relative := readAge(t.Value)
+	return relative && (t.Field == "since" || t.Field == "until")
 }
 
 // Fixed returns the query with the times that its ages stand for now.
 func (q Query) Fixed(now time.Time) Query {
 	fixed := slices.Clone(q)
 	for i, t := range fixed {
-		if _, relative := readAge(t.Value); relative && (t.Field == "since" || t.Field == "until") {
+		if t.isAge() {
 			fixed[i].Value = t.Time(now).UTC().Format("2006-01-02T15:04:05.000Z")
 		}
 	}

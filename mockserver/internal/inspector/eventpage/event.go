@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
@@ -22,13 +23,6 @@ type eventPage struct {
 	Export     page.Tabs
 }
 
-// Count is how many calls there were, Looked how many of them were looked at, and so on.
-func (p *eventPage) Count() int64   { return int64(p.Event.Calls) }
-func (p *eventPage) Looked() int64  { return int64(p.LookedAt) }
-func (p *eventPage) Against() int64 { return int64(p.Violating) }
-func (p *eventPage) NoRoom() int64  { return int64(p.Others) }
-func (p *eventPage) Partly() int64  { return int64(p.Cut) }
-
 // Sampled reports whether only some calls were looked at.
 func (p *eventPage) Sampled() bool { return p.LookedAt < p.Event.Calls }
 
@@ -43,9 +37,6 @@ type violation struct {
 	Ref string // of the newest call
 }
 
-// Count is how many calls it concerns.
-func (v violation) Count() int64 { return int64(v.Calls) }
-
 // A property is a line of the table.
 type property struct {
 	shapes.Property
@@ -54,19 +45,18 @@ type property struct {
 	Href   string // the calls that have it
 	Types  []share
 	Values []value
-	Rest   int64 // values beside those
+	Rest   uint64 // values beside those
 	Odd    bool
 }
 
 // Percent is in how many of the calls it is; Width is that of a bar of 100.
 func (p property) Percent() string { return shapes.Percent(p.Calls, p.Looks()) }
 func (p property) Width() int      { return max(1, int(100*p.Share)) }
-func (p property) Count() int64    { return int64(p.Calls) }
 
 // A share is a type, or a form of strings, and how many values have it.
 type share struct {
 	Name, Percent, Href string
-	Count               int64
+	Count               uint64
 	Unusual             bool
 }
 
@@ -133,10 +123,10 @@ func callsHref(e *shapes.Event, path, typ, value string) string {
 }
 
 func propertyOf(e *shapes.Event, of *shapes.Property, odd map[string]bool) property {
-	p := property{Property: *of, Name: of.Path, Level: min(of.Depth(), 4), Href: callsHref(e, of.Path, "", ""), Odd: odd[of.Path], Rest: int64(of.OtherCount)}
+	p := property{Property: *of, Name: of.Path, Level: min(of.Depth(), 4), Href: callsHref(e, of.Path, "", ""), Odd: odd[of.Path], Rest: of.OtherCount}
 	p.Types = typesOf(e, of, odd[of.Path])
 	for _, v := range of.Common {
-		p.Values = append(p.Values, value{string(v.JSON), page.KindOf(v.JSON), callsHref(e, of.Path, "", string(v.JSON)), int64(v.Count)})
+		p.Values = append(p.Values, value{string(v.JSON), page.KindOf(v.JSON), callsHref(e, of.Path, "", string(v.JSON)), v.Count})
 	}
 	for _, v := range of.Samples {
 		p.Values = append(p.Values, value{string(v.JSON), page.KindOf(v.JSON), "", 0})
@@ -157,13 +147,13 @@ func typesOf(e *shapes.Event, p *shapes.Property, odd bool) []share {
 		if other := slices.IndexFunc(counts, func(o shapes.Type) bool { return o.Name == "integer" }); t.Name == "number" && other >= 0 {
 			t.Count += counts[other].Count
 		}
-		shares = append(shares, share{t.Name, shapes.Percent(t.Count, p.Values), callsHref(e, p.Path, t.Name, ""), int64(t.Count), odd && len(shares) > 0 && t.Name != "null"})
+		shares = append(shares, share{t.Name, shapes.Percent(t.Count, p.Values), callsHref(e, p.Path, t.Name, ""), t.Count, odd && len(shares) > 0 && t.Name != "null"})
 		for _, f := range t.Forms {
 			name := f.Name
 			if name == "number" {
 				name = "numeric"
 			}
-			shares = append(shares, share{name, shapes.Percent(f.Count, t.Count), "", int64(f.Count), false})
+			shares = append(shares, share{name, shapes.Percent(f.Count, t.Count), "", f.Count, false})
 		}
 	}
 	return shares
@@ -174,14 +164,6 @@ func exportOf(e *shapes.Event) page.Tabs {
 	return page.Tabs{ID: "export", Label: "Export", Snippets: []page.Snippet{
 		{ID: "schema", Name: "JSON Schema", Code: e.Schema().Text()},
 		{ID: "go", Name: "Go test", Code: strings.TrimSpace(e.Like())},
-		{ID: "plan", Name: "Tracking plan", Code: "collector plan infer --collector --source " + shellQuote(e.Source) + " > plan.yaml"},
+		{ID: "plan", Name: "Tracking plan", Code: "collector plan infer --collector --source " + copyas.Shell(e.Source) + " > plan.yaml"},
 	}}
-}
-
-// shellQuote writes a text so that a shell takes it as one word.
-func shellQuote(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

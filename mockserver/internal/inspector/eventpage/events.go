@@ -24,20 +24,11 @@ type eventsPage struct {
 	Sources []string
 }
 
-// OtherCalls is how many calls there was no room for.
-func (p *eventsPage) OtherCalls() int64 { return int64(p.Others) }
-
 // A line is an event in the list.
 type line struct {
 	shapes.Event
 	Href string
 }
-
-// Count is how many calls there were.
-func (l line) Count() int64 { return int64(l.Calls) }
-
-// Against is how many calls were not as planned.
-func (l line) Against() int64 { return int64(l.Violating) }
 
 // More is how many oddities there are beside the first.
 func (l line) More() int { return len(l.Oddities) - 1 }

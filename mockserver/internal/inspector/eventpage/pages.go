@@ -12,7 +12,7 @@ type pages struct{ c *engine.Collector }
 // A value is one that a property had.
 type value struct {
 	Text, Kind, Href string
-	Count            int64
+	Count            uint64
 }
 
 // href returns the address of the page of an event.

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -21,10 +22,8 @@ var pageFuncs = template.FuncMap{
 	"cut":        text.Cut,
 	"iso":        ISOTime,
 	"clock":      func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
-	"count":      text.GroupDigits[int],
-	"count64":    text.GroupDigits[int64],
-	"plural":     text.Plural[int],
-	"plural64":   text.Plural[int64],
+	"count":      func(n any) string { return text.GroupDigits(integer(n)) },
+	"plural":     func(n any, one, many string) string { return text.Plural(integer(n), one, many) },
 	"duration":   ShortDuration,
 	"ago":        func(t time.Time) string { return ShortDuration(max(0, time.Since(t))) },
 	"age":        func(t time.Time) string { return age(time.Since(t)) },
@@ -38,6 +37,14 @@ var pageFuncs = template.FuncMap{
 	"row":        func(name string, s measure.Span) measureRow { return measureRow{name, s} },
 	"latency":    func(l measure.Latency) string { return ShortDuration(time.Duration(l)) },
 	"callTypes":  func() []string { return CallTypes },
+}
+
+// integer returns the value of any integer type.
+func integer(n any) int64 {
+	if v := reflect.ValueOf(n); v.CanUint() {
+		return int64(v.Uint())
+	}
+	return reflect.ValueOf(n).Int()
 }
 
 // CallTypes are the types that people choose from, the commonest first.

@@ -1,4 +1,4 @@
-package causepage
+package inspector
 
 import (
 	"net/http"
@@ -26,21 +26,13 @@ const (
 	shownRuns = 5
 )
 
-// Pages are those of what goes wrong.
-type Pages struct {
-	c *engine.Collector
-}
-
-// New returns the pages of a collector.
-func New(c *engine.Collector) *Pages { return &Pages{c} }
-
-// A list is what the page shows.
-type list struct {
+// A problemsPage shows failures and rejections by cause.
+type problemsPage struct {
 	Since        time.Time
 	Runs         []engine.ReplayRun
-	Kept         []kept
-	Failed       []card
-	Refused      []card
+	Kept         []failedCount
+	Failed       []causeCard
+	Refused      []causeCard
 	MoreFailed   int // groups that are not shown
 	MoreRefused  int
 	OtherFailed  causes.Others
@@ -48,25 +40,25 @@ type list struct {
 }
 
 // Quiet reports whether there is nothing to show.
-func (l *list) Quiet() bool {
+func (l *problemsPage) Quiet() bool {
 	return len(l.Failed)+len(l.Refused)+len(l.Runs)+len(l.Kept) == 0
 }
 
-// A kept is a destination that has failed calls.
-type kept struct {
+// A failedCount is a destination that has failed calls.
+type failedCount struct {
 	Destination string
 	Calls       int64
 }
 
-// A card is a group, with links to some of its calls.
-type card struct {
+// A causeCard is a group, with links to some of its calls.
+type causeCard struct {
 	causes.Group
 	Examples []example
 	Events   []example // the pages of the events of the examples
 }
 
 // Title is what the cases have in common.
-func (c card) Title() string {
+func (c causeCard) Title() string {
 	if c.Cause == "" {
 		return c.Sample.Message
 	}
@@ -74,44 +66,44 @@ func (c card) Title() string {
 }
 
 // Hint says what would be right.
-func (c card) Hint() string { return hints.Of(c.Code) }
+func (c causeCard) Hint() string { return hints.Of(c.Code) }
 
-// Path returns where a card's calls are replayed.
-func (c card) Path() string {
+// Path returns where a causeCard's calls are replayed.
+func (c causeCard) Path() string {
 	return rows.Filter{}.Link("/problems/replay", "destination", c.Destination, "cause", c.Cause)
 }
 
 // An example is a call or a request of a group that the history remembers, or an event.
 type example struct{ Href, Text, Type string }
 
-// Show shows what goes wrong.
-func (p *Pages) Show(r *http.Request) (page.Answer, error) {
-	report := p.c.Problems()
-	l := list{
-		Since: report.Since, Runs: p.runs(),
-		Failed: cards(report.Failed), MoreFailed: max(0, len(report.Failed)-shownGroups), OtherFailed: report.OtherFailed,
-		Refused: cards(report.Refused), MoreRefused: max(0, len(report.Refused)-shownGroups), OtherRefused: report.OtherRefused,
+// showProblems shows failures and rejections by cause.
+func (in *Inspector) showProblems(r *http.Request) (page.Answer, error) {
+	report := in.c.Problems()
+	l := problemsPage{
+		Since: report.Since, Runs: in.replayRuns(),
+		Failed: causeCards(report.Failed), MoreFailed: max(0, len(report.Failed)-shownGroups), OtherFailed: report.OtherFailed,
+		Refused: causeCards(report.Refused), MoreRefused: max(0, len(report.Refused)-shownGroups), OtherRefused: report.OtherRefused,
 	}
-	ledgers, err := p.c.Ledger(r.Context())
+	ledgers, err := in.c.Ledger(r.Context())
 	if err != nil {
 		return page.Answer{}, err
 	}
 	for _, ledger := range ledgers {
 		if ledger.Failed > 0 {
-			l.Kept = append(l.Kept, kept{ledger.Destination, ledger.Failed})
+			l.Kept = append(l.Kept, failedCount{ledger.Destination, ledger.Failed})
 		}
 	}
 	for i := range l.Failed {
-		l.Failed[i].linkCalls(p.c.History(), p.c.Shapes())
+		l.Failed[i].linkCalls(in.c.History(), in.c.Shapes())
 	}
-	linkRefused(p.c.History(), l.Refused)
+	linkRefused(in.c.History(), l.Refused)
 	return page.Answer{Template: "problems", Page: page.Page{Title: "Problems", Nav: "problems", Body: &l}}.OrPart(r, "list"), nil
 }
 
-// runs returns the replays that are shown: those of which something may change still, and
+// replayRuns returns the replays that are shown: those of which something may change still, and
 // then the newest.
-func (p *Pages) runs() []engine.ReplayRun {
-	runs := p.c.ReplayRuns()
+func (in *Inspector) replayRuns() []engine.ReplayRun {
+	runs := in.c.ReplayRuns()
 	slices.SortStableFunc(runs, func(a, b engine.ReplayRun) int {
 		switch {
 		case a.Settled() == b.Settled():
@@ -124,16 +116,16 @@ func (p *Pages) runs() []engine.ReplayRun {
 	return runs[:min(len(runs), shownRuns)]
 }
 
-func cards(groups []causes.Group) []card {
-	shown := make([]card, 0, min(len(groups), shownGroups))
+func causeCards(groups []causes.Group) []causeCard {
+	shown := make([]causeCard, 0, min(len(groups), shownGroups))
 	for _, g := range groups[:cap(shown)] {
-		shown = append(shown, card{Group: g})
+		shown = append(shown, causeCard{Group: g})
 	}
 	return shown
 }
 
 // linkCalls links the newest calls of a group of failures that are remembered.
-func (c *card) linkCalls(h *history.History, known *shapes.Shapes) {
+func (c *causeCard) linkCalls(h *history.History, known *shapes.Shapes) {
 	for _, call := range c.Newest {
 		if i, ok := h.Item(history.RefOfCall(call.Source, call.ID)); ok && len(c.Examples) < shownExamples {
 			c.Examples = append(c.Examples, exampleOf(h, &i))
@@ -143,7 +135,7 @@ func (c *card) linkCalls(h *history.History, known *shapes.Shapes) {
 }
 
 // linkEvent links the event of an example.
-func (c *card) linkEvent(known *shapes.Shapes, call *tracking.Call) {
+func (c *causeCard) linkEvent(known *shapes.Shapes, call *tracking.Call) {
 	name, link := rows.EventOf(known, call)
 	e := example{Href: link, Text: name, Type: call.Type}
 	if link != "" && !slices.Contains(c.Events, e) {
@@ -153,8 +145,8 @@ func (c *card) linkEvent(known *shapes.Shapes, call *tracking.Call) {
 
 // linkRefused links the newest calls and requests of groups of refusals that are
 // remembered.
-func linkRefused(h *history.History, shown []card) {
-	byKey := map[causes.Key]*card{}
+func linkRefused(h *history.History, shown []causeCard) {
+	byKey := map[causes.Key]*causeCard{}
 	for i := range shown {
 		byKey[shown[i].Key] = &shown[i]
 	}
