@@ -80,7 +80,7 @@ func TestOrdersThatAreNoneAreRefused(t *testing.T) {
 	for change, want := range map[string]string{
 		`{"order":"source"}`:                  `order: is "source"`,
 		`{"onFailure":"skip"}`:                `onFailure: is "skip"`,
-		`{"giveUpAfter":"soon"}`:              `giveUpAfter: is "soon": give a time such as 10m`,
+		`{"giveUpAfter":"soon"}`:              `giveUpAfter: is "soon": use a duration such as 10m`,
 		`{"giveUpAfter":"5m"}`:                "giveUpAfter: is set, and no call holds a line",
 		`{"order":"none","giveUpAfter":"5m"}`: "giveUpAfter: is set without an order",
 	} {
@@ -92,5 +92,5 @@ func TestOrdersThatAreNoneAreRefused(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status, "what goes with an order goes with it")
 	res, page := submit(t, srv.URL+"/destinations/save", url.Values{"name": {"crm"}, "new": {"false"}, "url0": {"https://a.example"}, "order": {"user"}, "giveUpAfter": {"soon"}})
 	assert.NotEqual(t, http.StatusSeeOther, res.StatusCode)
-	assert.Contains(t, page, "give a time such as 10m")
+	assert.Contains(t, page, "use a duration such as 10m")
 }

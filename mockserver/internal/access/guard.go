@@ -46,7 +46,7 @@ type guardRules struct {
 }
 
 // ErrNoToken says that a listener that other machines can reach has no token.
-var ErrNoToken = errors.New("mockserver: the admin API needs a token where its listener is not loopback")
+var ErrNoToken = errors.New("mockserver: the admin API needs a token because its listener is not on loopback")
 
 // NewGuard returns a Guard, or ErrNoToken.
 func NewGuard(config GuardConfig) (*Guard, error) {
@@ -102,7 +102,7 @@ func (g *Guard) Check(r *http.Request) *Error {
 	if !rules.knowsHost(r.Host) {
 		// DNS rebinding: a page's own name that resolves to this machine.
 		return Errorf(http.StatusMisdirectedRequest, "host_unknown",
-			"the host %.100q is not one of this server's names; use localhost or its address, or add the name to admin.hosts", r.Host)
+			"unknown host %.100q; use localhost or the server's address, or add the name to admin.hosts", r.Host)
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions {
 		if refused := checkOrigin(r); refused != nil {
@@ -120,14 +120,14 @@ func (g *Guard) CheckToken(r *http.Request, authorization string) *Error {
 		return nil
 	}
 	missing := &Error{Status: http.StatusUnauthorized, Code: "token_missing_or_wrong",
-		Message: "send the admin token as the header Authorization: Bearer <token>"}
+		Message: "missing or invalid admin token; send Authorization: Bearer <token>"}
 	if authorization == "" {
 		return missing
 	}
 	client := networkOf(rules.client(r))
 	if g.throttle.blocks(client) {
 		return &Error{Status: http.StatusTooManyRequests, Code: "too_many_wrong_tokens",
-			Message: "too many wrong tokens came from this address; try again in a minute"}
+			Message: "too many invalid tokens from this address; try again in a minute"}
 	}
 	if !rules.admits(authorization) {
 		g.throttle.wrong(client)
@@ -144,7 +144,7 @@ func checkOrigin(r *http.Request) *Error {
 		return nil
 	}
 	return &Error{Status: http.StatusForbidden, Code: "cross_origin",
-		Message: "the request comes from a page of another site; only this server's own pages and programs may ask this"}
+		Message: "cross-origin request; only pages of this server and programs may send it"}
 }
 
 // SameOrigin passes only those requests to next that no page of another site makes.

@@ -27,7 +27,7 @@ func (b LongBody) Read(p []byte) (int, error) {
 	_ = b.connection.SetReadDeadline(time.Now().Add(readTimeout))
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		err = Errorf(http.StatusBadRequest, "invalid_body", "the body cannot be read: %v", err)
+		err = Errorf(http.StatusBadRequest, "invalid_body", "cannot read the body: %v", err)
 	}
 	return n, err
 }

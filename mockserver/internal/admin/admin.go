@@ -127,8 +127,8 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(allowed) > 0 {
 		methods := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", methods)
-		a.answer(w, nil, access.Errorf(http.StatusMethodNotAllowed, "method_not_allowed", "%s takes %s, not %s", r.URL.Path, methods, r.Method))
+		a.answer(w, nil, access.Errorf(http.StatusMethodNotAllowed, "method_not_allowed", "%s supports %s, not %s", r.URL.Path, methods, r.Method))
 		return
 	}
-	a.answer(w, nil, access.Errorf(http.StatusNotFound, "not_found", "there is no %s here; /api/v1/openapi.yaml describes what there is", r.URL.Path))
+	a.answer(w, nil, access.Errorf(http.StatusNotFound, "not_found", "no resource %s; see /api/v1/openapi.yaml", r.URL.Path))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestEveryRouteIsDocumented is one half of holding the document against the
+// TestEveryRouteIsDocumented is one half of holding document against the
 // server; the other, which needs a reader of OpenAPI, is in the module of the
 // command.
 func TestEveryRouteIsDocumented(t *testing.T) {

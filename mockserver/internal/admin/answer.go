@@ -44,7 +44,7 @@ func (a *admin) beginWait() (end func(), err error) {
 	case a.waiting <- struct{}{}:
 		return func() { <-a.waiting }, nil
 	default:
-		return nil, access.Errorf(http.StatusTooManyRequests, "too_many_waiting", "%d requests wait already; ask again when some have been answered", maxWaiting)
+		return nil, access.Errorf(http.StatusTooManyRequests, "too_many_waiting", "%d requests are already waiting; try again later", maxWaiting)
 	}
 }
 
@@ -53,7 +53,7 @@ func (a *admin) answer(w http.ResponseWriter, body any, err error) {
 	if err != nil {
 		refused := access.ErrorOf(err)
 		if refused.Status >= 500 {
-			a.c.Logger().Error("an admin request failed", "error", err)
+			a.c.Logger().Error("admin request failed", "error", err)
 		}
 		refused.Write(w)
 		return
@@ -87,7 +87,7 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 		return nil, nil
 	}
 	if typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); typ != "application/json" {
-		return nil, access.Errorf(http.StatusUnsupportedMediaType, "not_json", "the Content-Type is %.40q; it must be application/json", typ)
+		return nil, access.Errorf(http.StatusUnsupportedMediaType, "not_json", "Content-Type is %.40q; it must be application/json", typ)
 	}
 	return data, nil
 }
@@ -104,7 +104,7 @@ func readJSONUpTo(r *http.Request, v any, most int64) error {
 		return badJSON(err, v)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "the body goes on after its object; send one object")
+		return access.Errorf(http.StatusBadRequest, "invalid_json", "unexpected data after the object; send one object")
 	}
 	return nil
 }
@@ -116,9 +116,9 @@ func badJSON(err error, v any) error {
 		return access.Errorf(http.StatusBadRequest, "invalid_json", "%s is a %s; it must be a %s", wrongType.Field, wrongType.Value, jsonType(wrongType.Type))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "there is no member %s; the members are %s", name, strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
+		return access.Errorf(http.StatusBadRequest, "invalid_json", "unknown field %s; the fields are %s", name, strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
 	}
-	return access.Errorf(http.StatusBadRequest, "invalid_json", "the body is not the JSON object that it should be: %s", strings.TrimPrefix(err.Error(), "json: "))
+	return access.Errorf(http.StatusBadRequest, "invalid_json", "invalid JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
 // jsonType names a Go type in the words of JSON.

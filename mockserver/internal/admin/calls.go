@@ -169,7 +169,7 @@ func (a *admin) record(r *http.Request) (tracking.Record, error) {
 	source, id := r.PathValue("source"), r.PathValue("messageId")
 	record, ok := a.c.History().Find(source, id)
 	if !ok {
-		return tracking.Record{}, fmt.Errorf("%w: no call %q of source %q is remembered", state.ErrUnknown, id, source)
+		return tracking.Record{}, fmt.Errorf("%w: no call %q of source %q is retained", state.ErrUnknown, id, source)
 	}
 	return record, nil
 }

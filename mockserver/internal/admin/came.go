@@ -202,7 +202,7 @@ func (a *admin) reset(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := resetView{Message: "What came so far is not shown to tests any more. Deliveries that are pending go on."}
+	view := resetView{Message: "Earlier calls are hidden from tests. Pending deliveries continue."}
 	for _, l := range ledgers {
 		view.Pending += l.Pending
 	}
@@ -218,7 +218,7 @@ func (a *admin) reset(r *http.Request) (any, error) {
 		}
 	}
 	if !a.resets.set(source, end.Order) {
-		return nil, access.Errorf(http.StatusTooManyRequests, "too_many_resets", "%d sources were reset by themselves; reset all of them, by POST /reset without a source", maxResets)
+		return nil, access.Errorf(http.StatusTooManyRequests, "too_many_resets", "%d sources were reset individually; reset all sources with POST /reset without a source", maxResets)
 	}
 	return view, nil
 }
@@ -269,6 +269,6 @@ func (q *query) after(end history.Cursor, after *history.Cursor) {
 	given := history.ParseCursor(s)
 	after.Order = given.Order
 	if given.Change = end.Change; given.Order < 0 || given != *after {
-		q.fail("after", s, "use the next of a page of the collector that runs now, or leave it out to begin anew")
+		q.fail("after", s, "use the next value of a page from this collector process, or omit it to start over")
 	}
 }

@@ -50,7 +50,7 @@ func (a *admin) event(r *http.Request) (shapes.Event, error) {
 }
 
 func unknownEvent(r *http.Request) error {
-	return access.Errorf(http.StatusNotFound, "not_found", "there is no event %.40q; /api/v1/events has their ids", r.PathValue("event"))
+	return access.Errorf(http.StatusNotFound, "not_found", "no event %.40q; list IDs with /api/v1/events", r.PathValue("event"))
 }
 
 // getEventSchema answers with an event as a JSON Schema.

@@ -33,7 +33,7 @@ func (a *admin) expect(r *http.Request) (any, error) {
 	if request.WriteKey != "" {
 		var known bool
 		if request.Source, known = a.c.SourceOf(request.WriteKey); !known {
-			return nil, access.Errorf(http.StatusBadRequest, "invalid", "writeKey is that of no source: use the write key of one")
+			return nil, access.Errorf(http.StatusBadRequest, "invalid", "unknown writeKey; use the write key of a source")
 		}
 	}
 	end, err := a.beginWait()
@@ -65,7 +65,7 @@ func readExpectations(r *http.Request) (*expect.Request, error) {
 		return nil, err
 	}
 	if len(body) == 0 {
-		return nil, access.Errorf(http.StatusBadRequest, "invalid_json", `the body is empty: send expectations, such as {"within":"10s","expect":[{"event":"Signed Up"}]}`)
+		return nil, access.Errorf(http.StatusBadRequest, "invalid_json", `the body is empty; send expectations such as {"within":"10s","expect":[{"event":"Signed Up"}]}`)
 	}
 	document, err := jsondiff.Decode(body)
 	if err != nil {
@@ -125,7 +125,7 @@ func (w *waiter) wait(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-w.a.c.Drained():
-			return access.Errorf(http.StatusServiceUnavailable, "unavailable", "the collector is ending")
+			return access.Errorf(http.StatusServiceUnavailable, "unavailable", "the collector is stopping")
 		}
 	}
 }

@@ -35,7 +35,7 @@ type query struct {
 func newQuery(r *http.Request) *query {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "the query cannot be read: %v", err)
+		err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "invalid query: %v", err)
 	}
 	return &query{values: values, err: err}
 }
@@ -47,7 +47,7 @@ func (q *query) take(name string) []string {
 
 func (q *query) fail(name, value, mend string) {
 	if q.err == nil {
-		q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "the parameter %s is %.100q; %s", name, value, mend)
+		q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "parameter %s is %.100q; %s", name, value, mend)
 	}
 }
 
@@ -57,7 +57,7 @@ func (q *query) text(name string, v *string) {
 	case 1:
 		*v = values[0]
 	default:
-		q.fail(name, strings.Join(values, ", "), "give it once")
+		q.fail(name, strings.Join(values, ", "), "use it once")
 	}
 }
 
@@ -104,7 +104,7 @@ func (q *query) page(limit *int, before *int64) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 {
-		q.fail("before", s, "use the next of a page")
+		q.fail("before", s, "use the next value of a page")
 	}
 	*before = n
 }
@@ -172,7 +172,7 @@ func readWhere(conditions []string) (search.Query, error) {
 func (q *query) done() error {
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if !slices.Contains(q.known, name) && q.err == nil {
-			q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "there is no parameter %.100q; the parameters are %s", name, strings.Join(q.known, ", "))
+			q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "unknown parameter %.100q; the parameters are %s", name, strings.Join(q.known, ", "))
 		}
 	}
 	return q.err

@@ -88,7 +88,7 @@ func (a *admin) startReplay(r *http.Request) (any, error) {
 	}
 	name := r.PathValue("destination")
 	if sel.DryRun {
-		return nil, &webhook.FieldError{Field: "dryRun", Problem: "is true", Hint: "to count only, ask /api/v1/destinations/{destination}/replay"}
+		return nil, &webhook.FieldError{Field: "dryRun", Problem: "is true", Hint: "use /api/v1/destinations/{destination}/replay to count calls"}
 	}
 	sel.DryRun = true
 	expected, err := a.c.Replay(r.Context(), name, sel)
@@ -97,7 +97,7 @@ func (a *admin) startReplay(r *http.Request) (any, error) {
 	}
 	id, err := a.c.StartReplay(name, sel, expected)
 	if errors.Is(err, engine.ErrReplaying) {
-		return nil, access.Errorf(http.StatusConflict, "replaying", "calls are being replayed to destination %q; wait until all of them are due again", name)
+		return nil, access.Errorf(http.StatusConflict, "replaying", "a replay to destination %q is in progress; wait until it has queued its calls", name)
 	}
 	if err != nil {
 		return nil, err
@@ -126,12 +126,12 @@ func (a *admin) replayCall(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if in.Destination == "" {
-		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Hint: "name one of /api/v1/destinations"}
+		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Hint: "use a name from /api/v1/destinations"}
 	}
 	source, id := r.PathValue("source"), r.PathValue("messageId")
 	n, err := a.c.ReplayCall(r.Context(), in.Destination, source, id, in.DryRun)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: destination %q has no call %q of source %q that could be replayed", state.ErrUnknown, in.Destination, id, source)
+		err = fmt.Errorf("%w: no call %[3]q of source %[4]q to replay to destination %[2]q", state.ErrUnknown, in.Destination, id, source)
 	}
 	return replayView{in.Destination, n, in.DryRun}, err
 }

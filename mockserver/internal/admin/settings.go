@@ -62,7 +62,7 @@ func (a *admin) source(name string) (tracking.Source, error) {
 	all := a.c.Settings().Sources
 	i := slices.IndexFunc(all, settings.SourceNamed(name))
 	if i < 0 {
-		return tracking.Source{}, fmt.Errorf("%w: there is no source %q", state.ErrUnknown, name)
+		return tracking.Source{}, fmt.Errorf("%w: no source %q", state.ErrUnknown, name)
 	}
 	return all[i], nil
 }
@@ -92,7 +92,7 @@ func (a *admin) changeSource(r *http.Request) (any, error) {
 	}
 	name := r.PathValue("source")
 	if in.Name != nil && *in.Name != name {
-		return nil, access.Errorf(http.StatusUnprocessableEntity, "invalid", "the name of a source cannot be changed; make another one")
+		return nil, access.Errorf(http.StatusUnprocessableEntity, "invalid", "the name of a source cannot be changed; create another source")
 	}
 	var changed tracking.Source
 	err := a.c.ChangeSource(r.Context(), name, func(s *tracking.Source) error {
@@ -112,7 +112,7 @@ func (in *sourceInput) apply(s *tracking.Source) error {
 	set(&s.CallsPerSecond, in.CallsPerSecond)
 	switch {
 	case s.WriteKey == "":
-		return &webhook.FieldError{Field: "writeKey", Problem: "is empty", Hint: "give a write key, or leave it out to have one made"}
+		return &webhook.FieldError{Field: "writeKey", Problem: "is empty", Hint: "set a write key, or omit it to generate one"}
 	case s.CallsPerSecond < 0:
 		return &webhook.FieldError{Field: "callsPerSecond", Problem: fmt.Sprintf("is %d", s.CallsPerSecond), Hint: "use a number above 0, or 0 for the default"}
 	}
@@ -204,7 +204,7 @@ func (a *admin) viewDestination(ctx context.Context, name string) (any, error) {
 	case err != nil:
 		return nil, err
 	case len(views) == 0:
-		return nil, fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, name)
+		return nil, fmt.Errorf("%w: no destination %q", state.ErrUnknown, name)
 	}
 	return views[0], nil
 }
@@ -251,7 +251,7 @@ func (a *admin) changeDestination(r *http.Request) (any, error) {
 	}
 	name := r.PathValue("destination")
 	if in.Name != nil && *in.Name != name {
-		return nil, access.Errorf(http.StatusUnprocessableEntity, "invalid", "the name of a destination cannot be changed; make another one")
+		return nil, access.Errorf(http.StatusUnprocessableEntity, "invalid", "the name of a destination cannot be changed; create another destination")
 	}
 	err := a.c.ChangeDestination(r.Context(), name, func(d *tracking.Destination) error {
 		old := *d
@@ -319,7 +319,7 @@ func (in *destinationInput) applyOrder(d *tracking.Destination) error {
 		d.GiveUpAfter, err = time.ParseDuration(*in.GiveUpAfter)
 	}
 	if err != nil {
-		return &webhook.FieldError{Field: "giveUpAfter", Problem: fmt.Sprintf("is %.40q", *in.GiveUpAfter), Hint: "give a time such as 10m"}
+		return &webhook.FieldError{Field: "giveUpAfter", Problem: fmt.Sprintf("is %.40q", *in.GiveUpAfter), Hint: "use a duration such as 10m"}
 	}
 	return nil
 }
@@ -330,9 +330,9 @@ func (in *destinationInput) applySecrets(d *tracking.Destination) error {
 	if in.Rotate {
 		switch {
 		case d.SharedSecret == "":
-			return &webhook.FieldError{Field: "rotate", Problem: "has no shared secret to replace", Hint: "leave it out"}
+			return &webhook.FieldError{Field: "rotate", Problem: "needs an existing shared secret", Hint: "omit rotate"}
 		case in.SharedSecret == nil || *in.SharedSecret == "" || *in.SharedSecret == d.SharedSecret || in.PreviousSecret != nil:
-			return &webhook.FieldError{Field: "rotate", Problem: "needs a new shared secret, and no previousSecret", Hint: "send the new one as sharedSecret"}
+			return &webhook.FieldError{Field: "rotate", Problem: "needs a new sharedSecret and no previousSecret", Hint: "send the new secret as sharedSecret"}
 		}
 		d.PreviousSecret = d.SharedSecret
 	}
@@ -361,7 +361,7 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 	all := a.c.Settings().Destinations
 	i := slices.IndexFunc(all, settings.DestinationNamed(name))
 	if i < 0 {
-		return nil, fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, name)
+		return nil, fmt.Errorf("%w: no destination %q", state.ErrUnknown, name)
 	}
 	attempts, err := a.c.SendTest(r.Context(), all[i], in.Type)
 	return map[string]any{"attempts": viewAttempts(attempts)}, err
@@ -382,7 +382,7 @@ func (a *admin) removeDestination(r *http.Request) (any, error) {
 	err := a.c.RemoveDrained(r.Context(), name)
 	var pending *engine.PendingCallsError
 	if errors.As(err, &pending) {
-		return nil, access.Errorf(http.StatusConflict, "has_pending", "destination %q has %d pending calls; wait for them, or throw them away with ?discard=true", pending.Destination, pending.Calls)
+		return nil, access.Errorf(http.StatusConflict, "has_pending", "destination %q has %d pending calls; wait for them, or discard them with ?discard=true", pending.Destination, pending.Calls)
 	}
 	return nil, err
 }

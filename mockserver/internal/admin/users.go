@@ -86,7 +86,7 @@ func (a *admin) startSync(r *http.Request, want string, s users.SyncRequest) (an
 	q.bool("full", &s.Full)
 	q.bool("allowEmpty", &s.AllowEmpty)
 	if typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); typ != want {
-		return nil, access.Errorf(http.StatusUnsupportedMediaType, "wrong_type", "the Content-Type is %.40q; the list must be %s, one user a line", typ, want)
+		return nil, access.Errorf(http.StatusUnsupportedMediaType, "wrong_type", "Content-Type is %.40q; it must be %s, one user per line", typ, want)
 	}
 	if err := q.done(); err != nil {
 		return nil, err

@@ -97,5 +97,5 @@ func commentOn(names []string) string {
 	for i, name := range names {
 		names[i] = strconv.QuoteToASCII(name)
 	}
-	return "// Left out, as the client has no field for it: " + strings.Join(names, ", ") + "\n"
+	return "// Omitted, because the client has no field for it: " + strings.Join(names, ", ") + "\n"
 }

@@ -212,7 +212,7 @@ func TestGoTestHoldsForTheCall(t *testing.T) {
 			}
 			call := copyas.Go(copyas.Collector{Endpoint: "x"}, c)
 			call = call[strings.Index(call, "if err :="):strings.Index(call, "if err := client.Close()")]
-			test := strings.Replace(copyas.GoTest(c), "// Here goes what makes the call, by client.", call, 1)
+			test := strings.Replace(copyas.GoTest(c), "// Replace this comment with the code that makes the call with client.", call, 1)
 			test = strings.Replace(strings.ReplaceAll(test, "log.Fatal", "t.Fatal"), `"testing"`, "\"testing\"\n\"encoding/json\"", 1)
 			goTool(t, "test", "copied_test.go", test+"\nvar _ json.Number\n")
 		})

@@ -50,10 +50,10 @@ func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracki
 		static[http.CanonicalHeaderKey(name)] = true
 	}
 	if r.Signature != "" || r.Standard != "" {
-		out.WriteString("# This holds a live signature: keep it to yourself.\n")
+		out.WriteString("# Contains a valid signature. Keep it secret.\n")
 	}
 	if r.Standard != "" {
-		out.WriteString("# Receivers refuse its Webhook-Signature after five minutes.\n")
+		out.WriteString("# Receivers reject its Webhook-Signature after five minutes.\n")
 	}
 	fmt.Fprintf(&out, "curl -g %s \\\n", Shell(endpoint.URL))
 	for _, name := range slices.Sorted(maps.Keys(header)) {

@@ -44,7 +44,7 @@ client.Endpoint = %q
 %sif err := client.%s; err != nil {
 log.Fatal(err)
 }
-if err := client.Close(); err != nil { // sends what is queued
+if err := client.Close(); err != nil { // sends queued calls
 log.Fatal(err)
 }
 }
@@ -77,9 +77,9 @@ srv := mockserver.RunT(t)
 client := analytics.New("any-key")
 client.Endpoint = srv.URL
 
-// Here goes what makes the call, by client.
+// Replace this comment with the code that makes the call with client.
 
-if err := client.Close(); err != nil { // sends what is queued
+if err := client.Close(); err != nil { // sends queued calls
 t.Fatal(err)
 }
 srv.Expect(t, mockserver.Like(%s))

@@ -22,7 +22,7 @@ func Node(to Collector, c *tracking.Call) string {
 	fmt.Fprintf(&out, "import { Analytics } from '@segment/analytics-node'\n\nconst analytics = new Analytics({\n  writeKey: %s,\n  host: %s,\n})\n\n", key, Quoted(to.Endpoint))
 	out.WriteString(commentOn(otherMembers(c)))
 	if losesDigits(c.Body) {
-		out.WriteString("// JavaScript does not hold all digits of a number here.\n")
+		out.WriteString("// A number here has more digits than JavaScript can store.\n")
 	}
 	fmt.Fprintf(&out, "analytics.%s({\n", c.Type)
 	method := types[c.Type]
@@ -37,6 +37,6 @@ func Node(to Collector, c *tracking.Call) string {
 	if value := member(c, fields.Timestamp); value != nil {
 		fmt.Fprintf(&out, "  timestamp: new Date(%s),\n", Quoted(fields.Text(value)))
 	}
-	out.WriteString("})\n\nawait analytics.closeAndFlush() // sends what is queued")
+	out.WriteString("})\n\nawait analytics.closeAndFlush() // sends queued calls")
 	return out.String()
 }

@@ -59,9 +59,9 @@ func (e *Expectation) differences(c *Call) *jsondiff.Diff {
 	d := jsondiff.Compare(c.value(), e.want, true)
 	switch {
 	case e.bad && !c.isBad():
-		d.Lines = append([]string{"it was taken, want one that was not"}, d.Lines...)
+		d.Lines = append([]string{"the call was accepted, want a rejected call"}, d.Lines...)
 	case !e.bad && c.isBad():
-		d.Lines = append([]string{fmt.Sprintf("it was not taken: %s: %s", c.Code, text.CutBytes(200, c.Message))}, d.Lines...)
+		d.Lines = append([]string{fmt.Sprintf("the call was rejected: %s: %s", c.Code, text.CutBytes(200, c.Message))}, d.Lines...)
 	}
 	return d
 }
@@ -70,7 +70,7 @@ func (e *Expectation) differences(c *Call) *jsondiff.Diff {
 func (e *Expectation) title() string {
 	var b strings.Builder
 	if e.bad {
-		b.WriteString("not taken: ")
+		b.WriteString("rejected: ")
 	}
 	typ, ok := e.want["type"].(string)
 	if !ok {

@@ -60,7 +60,7 @@ func (ps *problems) wantOf(path []any, v any) any {
 		object := make(map[string]any, len(v))
 		for _, name := range names {
 			if like := matcherLike(name); like != "" {
-				ps.add(append(path, name), "is no matcher", fmt.Sprintf("did you mean %s? A member of that name is written {%s: {…}}", like, equalsMatcher))
+				ps.add(append(path, name), "is not a matcher", fmt.Sprintf("did you mean %s? To match a field of that name, write {%s: {…}}", like, equalsMatcher))
 			}
 			object[name] = ps.wantOf(append(path, name), v[name])
 		}
@@ -85,7 +85,7 @@ func (ps *problems) matcherOf(path []any, names []string, written map[string]any
 	m := &matcher{written: written, match: func(any, bool) bool { return false }}
 	isRange := !slices.ContainsFunc(names, func(name string) bool { return name != minMatcher && name != maxMatcher })
 	if len(names) > 1 && !isRange {
-		ps.add(path, "has "+strings.Join(names, ", "), fmt.Sprintf("a matcher stands alone, but for %s with %s; an object that has such members is written {%s: {…}}", minMatcher, maxMatcher, equalsMatcher))
+		ps.add(path, "has "+strings.Join(names, ", "), fmt.Sprintf("use one matcher, or %s with %s; to match an object with these fields, write {%s: {…}}", minMatcher, maxMatcher, equalsMatcher))
 		return m
 	}
 	path, value := append(path, names[0]), written[names[0]]
@@ -95,7 +95,7 @@ func (ps *problems) matcherOf(path []any, names []string, written map[string]any
 			ps.add(path, "is "+jsondiff.Text(value, 40), "use true")
 		}
 		wanted := names[0] == anyMatcher
-		m.words = map[bool]string{true: "any value", false: "none"}[wanted]
+		m.words = map[bool]string{true: "any value", false: "no value"}[wanted]
 		m.match = func(_ any, present bool) bool { return present == wanted }
 	case typeMatcher:
 		ps.typeMatcher(m, path, value)
@@ -159,7 +159,7 @@ func (ps *problems) regexpMatcher(m *matcher, path []any, value any) {
 	}
 	expression, err := regexp.Compile(text)
 	if err != nil {
-		ps.add(path, fmt.Sprintf("is %q", text), "mend it: "+strings.TrimPrefix(err.Error(), "error parsing regexp: ")+"; the syntax is that of RE2")
+		ps.add(path, fmt.Sprintf("is %q", text), "correct it: "+strings.TrimPrefix(err.Error(), "error parsing regexp: ")+"; the syntax is RE2")
 		return
 	}
 	m.words = fmt.Sprintf("a string that matches %q", text)

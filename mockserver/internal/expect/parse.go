@@ -75,7 +75,7 @@ func Parse(document any) (*Request, []Problem) {
 		ps.add(nil, "has no expect", `add a list of expectations, such as "expect":[{"event":"Signed Up"}]`)
 	}
 	if r.Source != "" && r.WriteKey != "" {
-		ps.add([]any{"writeKey"}, "stands beside source", "name the source by one of them")
+		ps.add([]any{"writeKey"}, "conflicts with source", "use one of them")
 	}
 	if len(ps) > 0 {
 		return nil, ps
@@ -120,12 +120,12 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 	}
 	ps.bounds(e, path, object)
 	if code, ok := e.want[codeMember]; ok && !e.bad {
-		ps.add(append(path, codeMember), "stands without bad", `only calls that were not taken have one: add "bad":true`)
+		ps.add(append(path, codeMember), "needs bad", `only rejected calls have a code; add "bad":true`)
 	} else if code, ok := code.(string); ok && !slices.Contains(hints.Codes(), code) {
-		ps.add(append(path, codeMember), "is "+jsondiff.Text(code, 40)+", which is no code", hintOf(code, hints.Codes()))
+		ps.add(append(path, codeMember), "is "+jsondiff.Text(code, 40)+", an unknown code", hintOf(code, hints.Codes()))
 	}
 	if typ, ok := e.want["type"].(string); ok && !e.bad && !slices.Contains(fields.Types, typ) { // one that was not taken may have any
-		ps.add(append(path, "type"), "is "+jsondiff.Text(typ, 40)+", which is no type of calls", hintOf(typ, fields.Types))
+		ps.add(append(path, "type"), "is "+jsondiff.Text(typ, 40)+", an unknown type", hintOf(typ, fields.Types))
 	}
 	for name, value := range e.want {
 		if s, ok := value.(string); ok {
@@ -145,7 +145,7 @@ func (ps *problems) bounds(e *Expectation, path []any, object map[string]any) {
 		switch {
 		case !ok:
 		case exactly:
-			ps.add(append(path, name), "stands beside count", "leave one of them out")
+			ps.add(append(path, name), "conflicts with count", "use one of them")
 		case name == "atLeast":
 			ps.count(append(path, name), value, &e.least)
 		default:
@@ -154,7 +154,7 @@ func (ps *problems) bounds(e *Expectation, path []any, object map[string]any) {
 			}
 			ps.count(append(path, name), value, &e.most)
 			if e.most < e.least {
-				ps.add(append(path, name), fmt.Sprintf("is %d", e.most), fmt.Sprintf("use %d, which is atLeast, or more", e.least))
+				ps.add(append(path, name), fmt.Sprintf("is %d", e.most), fmt.Sprintf("use at least %d, the value of atLeast", e.least))
 			}
 		}
 	}
@@ -175,7 +175,7 @@ func (ps *problems) member(path []any, name string, value any) any {
 	switch fields.ByName[name] {
 	case fields.Properties, fields.Traits, fields.Context, fields.Integrations:
 		if _, ok := want.(map[string]any); !ok {
-			ps.add(path, "is "+kindOf(value), "make it an object, of what is to be in it")
+			ps.add(path, "is "+kindOf(value), "make it an object with the expected fields")
 		}
 	default:
 		if _, ok := want.(string); !ok && want != nil {

@@ -34,7 +34,7 @@ func (p Problem) Field() string {
 		}
 	}
 	if b.Len() == 0 {
-		return "the document"
+		return "document"
 	}
 	return b.String()
 }
@@ -50,7 +50,7 @@ func (ps *problems) add(path []any, wrong, hint string) {
 
 // unknown notes a member that is none of those that there are.
 func (ps *problems) unknown(path []any, name string, known []string) {
-	ps.add(append(path[:len(path):len(path)], name), "is no member", hintOf(name, known))
+	ps.add(append(path[:len(path):len(path)], name), "is not a known field", hintOf(name, known))
 }
 
 // hintOf says which of the known names one was perhaps meant to be.
@@ -58,5 +58,5 @@ func hintOf(name string, known []string) string {
 	if best := text.Closest(name, known, 2); best != "" {
 		return "did you mean " + best + "?"
 	}
-	return "there are " + strings.Join(known, ", ")
+	return "use " + strings.Join(known, ", ")
 }

@@ -81,16 +81,16 @@ func (c *Checker) result(i int, newest []*Call) Result {
 	r := Result{Expected: e.title(), Want: e.count(), Got: t.got}
 	switch {
 	case t.got < e.least:
-		r.Problem = fmt.Sprintf("%s came, want %s", countOf(t.got), r.Want)
+		r.Problem = fmt.Sprintf("got %s, want %s", countOf(t.got), r.Want)
 		r.Nearest = e.nearest(newest)
 	case e.isBounded() && t.got > e.most:
-		r.Problem = fmt.Sprintf("%s came, want %s", countOf(t.got), r.Want)
+		r.Problem = fmt.Sprintf("got %s, want %s", countOf(t.got), r.Want)
 		r.Calls = t.first
 	case c.request.Ordered && c.turn == i:
-		r.Problem = fmt.Sprintf("%s came, and %s after those that are to come before; calls count in the order in which they came", countOf(t.got), countOf(t.due))
+		r.Problem = fmt.Sprintf("got %s, but only %s after the preceding expectations; order is by arrival", countOf(t.got), countOf(t.due))
 		r.Calls = t.first
 	case c.request.Ordered && c.turn < i && e.least > 0:
-		r.Problem = "its turn has not come: one before it waits"
+		r.Problem = "waiting for a preceding expectation"
 	}
 	r.OK = r.Problem == ""
 	return r
@@ -141,9 +141,9 @@ func (r *Report) Text(place func(i int) string) string {
 	waited := time.Duration(r.WaitedMS) * time.Millisecond
 	all := text.Plural(len(r.Expectations), "expectation", "expectations")
 	if r.OK {
-		return fmt.Sprintf("%s after %v", text.Plural(len(r.Expectations), "expectation holds", "expectations hold"), waited)
+		return fmt.Sprintf("%s met after %v", all, waited)
 	}
-	fmt.Fprintf(&b, "%s of %s not hold after %v", text.GroupDigits(failed), all+map[bool]string{true: " does", false: " do"}[failed == 1], waited)
+	fmt.Fprintf(&b, "%s of %s not met after %v", text.GroupDigits(failed), all, waited)
 	for i, e := range r.Expectations {
 		if e.OK {
 			continue
@@ -158,19 +158,19 @@ func (r *Report) Text(place func(i int) string) string {
 	}
 	switch {
 	case r.Good+r.Bad == 0 && r.Source != "":
-		fmt.Fprintf(&b, "\nnothing came from source %q: does the program send with its write key, and did it flush?", r.Source)
+		fmt.Fprintf(&b, "\nno calls from source %q: does the program use its write key, and does it flush?", r.Source)
 	case r.Good+r.Bad == 0:
-		b.WriteString("\nnothing came at all: does the program send to this collector, and did it flush?")
+		b.WriteString("\nno calls: does the program send to this collector, and does it flush?")
 	case r.Bad == 0:
-		fmt.Fprintf(&b, "\n%s came", text.Plural(r.Good, "call", "calls"))
+		fmt.Fprintf(&b, "\naccepted %s", text.Plural(r.Good, "call", "calls"))
 	default:
-		fmt.Fprintf(&b, "\n%s came, and %s not taken", text.Plural(r.Good, "call", "calls"), text.Plural(r.Bad, "was", "were"))
+		fmt.Fprintf(&b, "\naccepted %s, rejected %s", text.Plural(r.Good, "call", "calls"), text.GroupDigits(r.Bad))
 	}
 	for _, call := range r.Came {
-		fmt.Fprintf(&b, "\n  came: %s", call)
+		fmt.Fprintf(&b, "\n  accepted: %s", call)
 	}
 	for _, call := range r.NotTaken {
-		fmt.Fprintf(&b, "\n  not taken: %s", call)
+		fmt.Fprintf(&b, "\n  rejected: %s", call)
 	}
 	return b.String()
 }

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	ours     = "is set by the forwarder"
-	hopByHop = "belongs to one connection, not to the request"
+	ours     = "is set by the collector"
+	hopByHop = "applies to one connection, not to the request"
 )
 
 // reserved are the headers that no setting can set, and why, by canonical name.

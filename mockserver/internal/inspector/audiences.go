@@ -99,7 +99,7 @@ func (in *Inspector) takeList(r *http.Request) (page.Answer, error) {
 		form.Counted = &s
 		return in.showSyncForm(r, http.StatusOK, form)
 	}
-	return page.SendTo("/audiences", "The list is stored. Its calls follow.")
+	return page.SendTo("/audiences", "List accepted. Calls are being sent.")
 }
 
 // readSyncForm reads a form up to its file, which comes last and is read as it
@@ -134,7 +134,7 @@ func (f *syncForm) set(part *multipart.Part) error {
 		return err
 	}
 	if len(data) > maxTyped {
-		return access.Errorf(http.StatusRequestEntityTooLarge, "too_large", "the field %.40s has more than %d bytes; give a long list as a file", part.FormName(), maxTyped)
+		return access.Errorf(http.StatusRequestEntityTooLarge, "too_large", "the field %.40s has more than %d bytes; upload a long list as a file", part.FormName(), maxTyped)
 	}
 	value := string(data)
 	switch part.FormName() {
@@ -162,5 +162,5 @@ func (in *Inspector) forgetComputation(r *http.Request) (page.Answer, error) {
 	if err := in.c.Users().ForgetComputation(r.Context(), r.PostForm.Get("id")); err != nil {
 		return page.Answer{}, err
 	}
-	return page.SendTo("/audiences", "It is forgotten: the next list is a first one.")
+	return page.SendTo("/audiences", "List deleted.")
 }

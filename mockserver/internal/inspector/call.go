@@ -188,13 +188,13 @@ func (p *callPanel) addHolds(states []engine.DestinationStatus) {
 			switch {
 			case s.Destination != d.Name:
 			case !s.GoneSince.IsZero():
-				d.Held = "The destination has stopped: its webhooks answered 410."
+				d.Held = "The destination has stopped: its webhooks responded with 410."
 			case s.Paused:
 				d.Held = "The destination is paused."
 			case !s.HeldUntil.IsZero():
-				d.Held = "The receiver asked by Retry-After to be left alone."
+				d.Held = "The receiver sent Retry-After. Delivery is on hold until then."
 			case s.Down:
-				d.Held = "The destination is down: fewer calls are tried, until one succeeds."
+				d.Held = "The destination is down. Calls are retried at a lower rate until one succeeds."
 			}
 		}
 	}
@@ -208,7 +208,7 @@ func (p *callPanel) addSkipped(c *tracking.Call, destinations []engine.AttachedD
 		}
 		deliver, reason := d.Routes(c)
 		if deliver {
-			reason = "the destination was made after the call came"
+			reason = "the destination was added after the call arrived"
 		}
 		p.Destinations = append(p.Destinations, callDestination{Name: d.Name, Look: "apart", Word: rows.LookWord("apart"), Reason: reason})
 	}
@@ -259,25 +259,25 @@ func correctionsOf(r *tracking.Record) []correction {
 	add := func(what, why string, args ...any) { all = append(all, correction{what, fmt.Sprintf(why, args...)}) }
 	switch off := rows.ClockCorrection(c); {
 	case c.OriginalTimestamp.IsZero():
-		add("timestamp is when the call came", "the sender gave none")
+		add("timestamp set to arrival time", "the sender sent none")
 	case c.SentAt.IsZero():
-		add("timestamp is the sender's", "without a sentAt its clock cannot be checked")
+		add("timestamp not checked", "without sentAt the sender's clock is unknown")
 	case off.Abs() >= time.Second:
-		add("timestamp moved by "+rows.Signed(off), "the sender's clock said %s when it sent, and it was %s here", clockTime(c.SentAt), clockTime(c.ReceivedAt))
+		add("timestamp corrected by "+rows.Signed(off), "the sender's clock showed %s at %s", clockTime(c.SentAt), clockTime(c.ReceivedAt))
 	}
 	if strings.HasPrefix(c.ID, madeIDPrefix) {
-		add("messageId was made here", "the sender gave none, so that a repeat cannot be recognised")
+		add("messageId generated", "the sender sent none, so duplicates cannot be detected")
 	}
 	for _, m := range oddMembers(c.Body) {
 		switch {
 		case m.meant != "":
-			add(m.name+" is not read", "names are case sensitive: it would be %s", m.meant)
+			add(m.name+" ignored", "field names are case-sensitive: use %s", m.meant)
 		default:
-			add(m.name+" is read as text", "it came as a number")
+			add(m.name+" converted to a string", "the sender sent a number")
 		}
 	}
 	if r.Repeats > 0 {
-		add(text.Plural(r.Repeats, "repeat", "repeats")+" dropped", "the same messageId came again from this source; the call is stored and delivered once")
+		add(text.Plural(r.Repeats, "duplicate", "duplicates")+" dropped", "the source sent this messageId more than once; the call is stored and delivered once")
 	}
 	return all
 }
@@ -334,13 +334,13 @@ func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.
 func markCorrected(key string) (mark, note string) {
 	switch key {
 	case "receivedAt":
-		return "ours", "when the call came"
+		return "ours", "arrival time"
 	case "timestamp":
-		return "ours", "when it happened, corrected"
+		return "ours", "event time, corrected"
 	case "originalTimestamp":
-		return "ours", "the timestamp as it came"
+		return "ours", "timestamp as received"
 	case "sentAt":
-		return "ours", "when it was sent, in UTC"
+		return "ours", "send time, in UTC"
 	}
 	return "", ""
 }
@@ -360,7 +360,7 @@ func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
 	}
 	for _, m := range oddMembers(r.Body) {
 		if m.meant != "" {
-			p.Hint += fmt.Sprintf(" Its member %q may be meant for %s: names are case sensitive.", m.name, m.meant)
+			p.Hint += fmt.Sprintf(" Did you mean %[2]s instead of %[1]q? Field names are case-sensitive.", m.name, m.meant)
 		}
 	}
 }
@@ -377,7 +377,7 @@ func (p *callPanel) readRefusal(r *event.Refusal) {
 // senderFacts returns what is known of who sent a request.
 func senderFacts(s tracking.Sender) []fact {
 	var facts []fact
-	for _, f := range []fact{{Name: "sent from", Value: s.Address}, {Name: "user agent", Value: s.UserAgent}, {Name: "library", Value: s.Library}} {
+	for _, f := range []fact{{Name: "IP address", Value: s.Address}, {Name: "User agent", Value: s.UserAgent}, {Name: "Library", Value: s.Library}} {
 		if f.Value != "" {
 			facts = append(facts, f)
 		}

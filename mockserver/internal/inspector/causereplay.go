@@ -31,7 +31,7 @@ func (in *Inspector) showCauseReplay(r *http.Request) (page.Answer, error) {
 	all := in.c.Settings().Destinations
 	i := slices.IndexFunc(all, settings.DestinationNamed(q.Destination))
 	if i < 0 {
-		return page.Problem(http.StatusNotFound, "There is no such destination", "It may have been removed meanwhile."), nil
+		return page.Problem(http.StatusNotFound, "Destination not found", "It may have been deleted."), nil
 	}
 	q.Paused = all[i].Paused
 	until := time.Now().UTC()
@@ -54,7 +54,7 @@ func (in *Inspector) replayCause(r *http.Request) (page.Answer, error) {
 	until, err := time.Parse(time.RFC3339Nano, r.PostForm.Get("until"))
 	expected, wrong := strconv.Atoi(r.PostForm.Get(choice))
 	if err != nil || wrong != nil || choice != "hour" && choice != "all" {
-		return page.Answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks its choice, its count or its until; open the page again")
+		return page.Answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks choice, count or until; reload the page")
 	}
 	sel := engine.Selection{Cause: r.PostForm.Get("cause"), FailedUntil: until}
 	if choice == "hour" {
@@ -63,9 +63,9 @@ func (in *Inspector) replayCause(r *http.Request) (page.Answer, error) {
 	_, err = in.c.StartReplay(destination, sel, expected)
 	switch {
 	case errors.Is(err, engine.ErrReplaying):
-		return page.Problem(http.StatusConflict, "A replay goes on", fmt.Sprintf("Calls are being replayed to %s. Wait until all of them are due again.", destination)), nil
+		return page.Problem(http.StatusConflict, "Replay in progress", fmt.Sprintf("Calls are being replayed to %s. Wait until the replay has queued all of them.", destination)), nil
 	case err != nil:
 		return page.Answer{}, err
 	}
-	return page.SendTo("/problems", "A replay of "+text.Plural(expected, "call", "calls")+" to "+destination+" has begun.")
+	return page.SendTo("/problems", "Replaying "+text.Plural(expected, "call", "calls")+" to "+destination+".")
 }

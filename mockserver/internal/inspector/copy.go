@@ -46,7 +46,7 @@ func (in *Inspector) serveCopy(w http.ResponseWriter, r *http.Request) {
 func (in *Inspector) copyOf(r *http.Request, i *history.Item) (string, error) {
 	c := sendable(i)
 	if !copyas.CanSend(&c) {
-		return "", access.Errorf(http.StatusConflict, "not_whole", "the call cannot be sent: the collector made it, or has not kept all of it")
+		return "", access.Errorf(http.StatusConflict, "not_whole", "the call cannot be copied: it is synthetic or incomplete")
 	}
 	to := copyas.Collector{Endpoint: in.endpointFor(r), WriteKey: in.writeKeyOf(c.Source)}
 	code := ""
@@ -62,10 +62,10 @@ func (in *Inspector) copyOf(r *http.Request, i *history.Item) (string, error) {
 	case "signed":
 		return in.signedCopy(r, &c)
 	default:
-		return "", access.Errorf(http.StatusNotFound, "not_found", "there is no form %.40q; use curl, go, node, go-test or signed", form)
+		return "", access.Errorf(http.StatusNotFound, "not_found", "unknown format %.40q; use curl, go, node, go-test or signed", form)
 	}
 	if code == "" {
-		return "", access.Errorf(http.StatusConflict, "no_type", "clients have no call of the type %.40q; copy it as curl", c.Type)
+		return "", access.Errorf(http.StatusConflict, "no_type", "client libraries have no method for type %.40q; copy it as curl", c.Type)
 	}
 	return code, nil
 }
@@ -87,11 +87,11 @@ func (in *Inspector) signedCopy(r *http.Request, c *tracking.Call) (string, erro
 	webhook, err := strconv.Atoi(r.URL.Query().Get("webhook"))
 	switch {
 	case at < 0:
-		return "", access.Errorf(http.StatusNotFound, "not_found", "there is no destination %q", text.Cut(80, name))
+		return "", access.Errorf(http.StatusNotFound, "not_found", "no destination %q", text.Cut(80, name))
 	case err != nil || webhook < 0 || webhook >= len(all[at].Webhooks):
-		return "", access.Errorf(http.StatusNotFound, "not_found", "the destination has %s; webhook counts them from 0", text.Plural(len(all[at].Webhooks), "webhook", "webhooks"))
+		return "", access.Errorf(http.StatusNotFound, "not_found", "the destination has %s; webhook is an index from 0", text.Plural(len(all[at].Webhooks), "webhook", "webhooks"))
 	case all[at].SharedSecret == "":
-		return "", access.Errorf(http.StatusConflict, "no_secret", "the destination has no shared secret to sign with")
+		return "", access.Errorf(http.StatusConflict, "no_secret", "the destination has no shared secret")
 	}
 	code, err := copyas.SignedCurl(&all[at].Settings, all[at].Webhooks[webhook], c, time.Now(), engine.SecretHeader)
 	if err != nil {

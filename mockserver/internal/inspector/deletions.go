@@ -56,7 +56,7 @@ func (in *Inspector) makeDeletion(r *http.Request) (page.Answer, error) {
 		form.Problem = page.Sentence(access.ErrorOf(err).Message)
 		return in.showDeletionForm(r, http.StatusUnprocessableEntity, form)
 	}
-	return page.SendTo(rows.Filter{}.Link("/deletion", "id", d.ID), "The request is stored. The notifications follow.")
+	return page.SendTo(rows.Filter{}.Link("/deletion", "id", d.ID), "Request accepted. Notifications are being sent.")
 }
 
 // A deletionPage is one request, and some of its notifications.

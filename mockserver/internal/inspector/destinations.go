@@ -38,7 +38,7 @@ func (l *destinationLine) Resumable() bool { return l.Status.Paused || !l.Status
 // Label is the state for people.
 func (l *destinationLine) Label() string {
 	if l.Status.State == engine.DestinationIdle {
-		return "Nothing yet"
+		return "Idle"
 	}
 	return page.Capitalize(string(l.Status.State))
 }
@@ -71,10 +71,10 @@ func (in *Inspector) showDestinations(r *http.Request) (page.Answer, error) {
 func (in *Inspector) storeProblems(ctx context.Context) (all []string) {
 	health, err := in.c.Health(ctx)
 	if err != nil {
-		all = append(all, "Calls cannot be stored: "+err.Error())
+		all = append(all, "Cannot store calls: "+err.Error())
 	}
 	for _, d := range health.Scrub.Damage {
-		all = append(all, "Damaged: "+d)
+		all = append(all, "Corrupted: "+d)
 	}
 	for _, r := range health.Replicas {
 		all = append(all, "Replica: "+r.String())
@@ -117,7 +117,7 @@ func (in *Inspector) showDestination(r *http.Request) (page.Answer, error) {
 	name := r.URL.Query().Get("name")
 	i := slices.IndexFunc(in.c.Settings().Destinations, settings.DestinationNamed(name))
 	if i < 0 {
-		return page.Problem(http.StatusNotFound, "There is no such destination", "It may have been removed meanwhile."), nil
+		return page.Problem(http.StatusNotFound, "Destination not found", "It may have been deleted."), nil
 	}
 	return in.showForm(r, http.StatusOK, in.newForm(in.c.Settings().Destinations[i]))
 }
@@ -170,7 +170,7 @@ func (in *Inspector) saveDestination(r *http.Request) (page.Answer, error) {
 		})
 	}
 	if errors.Is(err, state.ErrExists) {
-		form.fail("name", "is taken: give each destination a name of its own")
+		form.fail("name", "is already in use: choose another name")
 	}
 	switch {
 	case len(form.Errors) > 0:
@@ -178,7 +178,7 @@ func (in *Inspector) saveDestination(r *http.Request) (page.Answer, error) {
 	case err != nil:
 		return page.Answer{}, err
 	}
-	return page.SendTo(rows.Filter{}.Link("/destination", "name", form.Name), "The destination is saved.")
+	return page.SendTo(rows.Filter{}.Link("/destination", "name", form.Name), "Destination saved.")
 }
 
 // testDestination sends a test call to the URLs of a form, as it stands and without
@@ -240,9 +240,9 @@ func (in *Inspector) removeDestination(r *http.Request) (page.Answer, error) {
 	var pending *engine.PendingCallsError
 	switch {
 	case errors.As(err, &pending):
-		return page.Problem(http.StatusConflict, "It has pending calls", "Wait for them, or go back and say that they may be thrown away."), nil
+		return page.Problem(http.StatusConflict, "The destination has pending calls", "Wait until they are delivered, or go back and select “Also discard pending calls”."), nil
 	case err != nil:
 		return page.Answer{}, err
 	}
-	return page.SendTo("/destinations", "The destination is removed.")
+	return page.SendTo("/destinations", "Destination deleted.")
 }

@@ -86,12 +86,12 @@ type differenceView struct {
 type excerptView struct{ Before, Mark, After string }
 
 var changeReasons = map[canonical.ChangeKind]string{
-	canonical.ChangePrecision:     "has more digits than a double holds. Send it as a string to keep them.",
-	canonical.ChangeOverflow:      "is larger than a double holds, and JSON.stringify writes null.",
-	canonical.ChangeDuplicate:     "stands under a key that comes again; parsers keep the last value.",
-	canonical.ChangeOrder:         "has keys that look like array indices; JavaScript moves them to the front.",
-	canonical.ChangeInvalidUTF8:   "has bytes that are not UTF-8; they become U+FFFD.",
-	canonical.ChangeLoneSurrogate: "is half a character; many receivers read U+FFFD.",
+	canonical.ChangePrecision:     "More digits than a double-precision number can store. Send it as a string.",
+	canonical.ChangeOverflow:      "Too large for a double-precision number. JSON.stringify writes null.",
+	canonical.ChangeDuplicate:     "Duplicate key. Parsers keep the last value.",
+	canonical.ChangeOrder:         "Keys look like array indices. JavaScript moves them to the front.",
+	canonical.ChangeInvalidUTF8:   "Bytes are not UTF-8. They become U+FFFD.",
+	canonical.ChangeLoneSurrogate: "Half of a surrogate pair. Many receivers read U+FFFD.",
 }
 
 func (in *Inspector) showSignatures(r *http.Request) (page.Answer, error) {
@@ -196,7 +196,7 @@ func (p *signaturePage) checkPasted(body []byte, d *tracking.Destination, sent [
 	add := func(good bool, text string) { p.Verdicts = append(p.Verdicts, finding{Good: good, Text: text}) }
 	if body != nil && len(pasted) > 0 {
 		if p.Difference = viewDifference(body, pasted); p.Difference == nil {
-			add(true, "The receiver's body is the one that was signed, byte for byte.")
+			add(true, "The received body is identical to the signed body.")
 		} else {
 			add(false, bodyProblem(body, pasted))
 		}
@@ -205,7 +205,7 @@ func (p *signaturePage) checkPasted(body []byte, d *tracking.Destination, sent [
 		return
 	}
 	if d.SharedSecret == "" {
-		add(false, "The destination has no shared secret, so that its requests are not signed.")
+		add(false, "The destination has no shared secret. Its requests are not signed.")
 		return
 	}
 	if len(pasted) == 0 {
@@ -220,17 +220,17 @@ func (p *signaturePage) checkPasted(body []byte, d *tracking.Destination, sent [
 func (p *signaturePage) checkSignature(a signcheck.Answer) {
 	switch {
 	case !a.Found && a.Tried == nil:
-		p.Verdicts = append(p.Verdicts, finding{Text: "Choose a call, or paste the body: a signature alone does not say what it was made of."})
+		p.Verdicts = append(p.Verdicts, finding{Text: "Select a call or paste the body. A signature alone cannot be checked."})
 	case !a.Found:
-		p.Verdicts = append(p.Verdicts, finding{Text: "It is not known how this signature was made. The receiver may have another secret, or compute over other bytes.", Tried: a.Tried})
+		p.Verdicts = append(p.Verdicts, finding{Text: "No match found. The receiver may use a different secret or sign different bytes.", Tried: a.Tried})
 	case len(a.Mistakes) > 0:
 		for _, m := range a.Mistakes {
 			p.Verdicts = append(p.Verdicts, finding{Text: m.Text, Mend: m.Mend})
 		}
 	case a.OfPasted && p.Signed == nil:
-		p.Verdicts = append(p.Verdicts, finding{Good: true, Text: "The signature is right for the body that was pasted, with this destination's secret, in " + a.Header + "."})
+		p.Verdicts = append(p.Verdicts, finding{Good: true, Text: "The signature is valid for the pasted body and this destination's secret, in " + a.Header + "."})
 	default:
-		p.Verdicts = append(p.Verdicts, finding{Good: true, Text: "The signature is right for what was signed. It is that of " + a.Header + "."})
+		p.Verdicts = append(p.Verdicts, finding{Good: true, Text: "The signature is valid. It matches " + a.Header + "."})
 	}
 }
 
@@ -247,24 +247,24 @@ func stampsOf(r *tracking.Record, destination string) (stamps []signcheck.Stamp)
 
 // bodyProblem says what probably changed a body.
 func bodyProblem(body, pasted []byte) string {
-	const over = " Verify over the bytes as they came, before they are parsed."
+	const over = " Verify the raw bytes before parsing them."
 	if bytes.Equal(bytes.TrimSpace(pasted), body) {
-		return "The receiver's body has white space around it that was not sent."
+		return "The received body has extra white space around it."
 	}
 	same, err := webhook.Canonical(nil, pasted)
 	switch {
 	case err != nil:
-		return "The receiver's body is not JSON: it was cut, or changed on the way."
+		return "The received body is not valid JSON. It was truncated or modified."
 	case !bytes.Equal(same, body) && !sameValue(same, body):
-		return "The receiver's body says something else than what was signed: it is another call, or it was changed on the way."
+		return "The received body has different content. It belongs to another call or was modified."
 	case bytes.Contains(pasted, []byte(`": `)):
-		return "It is the same JSON with spaces between: it was parsed and written again, as Python's json.dumps does." + over
+		return "Same JSON with extra spaces: it was parsed and re-encoded, for example by Python's json.dumps." + over
 	case bytes.Contains(pasted, []byte(`\u003c`)) || bytes.Contains(pasted, []byte(`\u0026`)) || bytes.Contains(pasted, []byte(`\u003e`)):
-		return "It is the same JSON with <, > or & escaped: it was parsed and written again, as Go's encoding/json does." + over
+		return "Same JSON with <, > or & escaped: it was parsed and re-encoded, for example by Go's encoding/json." + over
 	case !bytes.Equal(same, body):
-		return "It is the same JSON with its keys in another order: it was parsed and written again." + over
+		return "Same JSON with a different key order: it was parsed and re-encoded." + over
 	}
-	return "It is the same JSON written in another way: it was parsed and written again." + over
+	return "Same JSON in a different format: it was parsed and re-encoded." + over
 }
 
 // sameValue reports whether two documents differ in the order of their keys at most.

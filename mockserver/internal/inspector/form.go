@@ -113,8 +113,8 @@ var formFields = func() [][2]string {
 	}
 	return append(fields, [2]string{"signature", "Signature"}, [2]string{"sharedSecret", "Shared secret"},
 		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"}, [2]string{"traceContext", "Trace context"},
-		[2]string{"order", "Order of calls"}, [2]string{"giveUpAfter", "They wait for it, at most"}, [2]string{"onFailure", "When a call of a user fails"},
-		[2]string{"maxPerSecond", "Calls a second"}, [2]string{"concurrency", "Calls at once"})
+		[2]string{"order", "Delivery order"}, [2]string{"giveUpAfter", "Maximum wait"}, [2]string{"onFailure", "If a call fails"},
+		[2]string{"maxPerSecond", "Maximum calls per second"}, [2]string{"concurrency", "Maximum concurrent calls"})
 }()
 
 // A filterField is a field of the form with names of a filter.
@@ -125,10 +125,10 @@ type filterField struct {
 }
 
 var filterFields = [4]filterField{
-	{"typesAllow", "Types it gets", "track", "types.allow", func(d *tracking.Destination) *[]string { return &d.Types.Allow }},
-	{"typesDeny", "Types it does not get", "page", "types.deny", func(d *tracking.Destination) *[]string { return &d.Types.Deny }},
-	{"eventsAllow", "Events it gets", "Order *", "events.allow", func(d *tracking.Destination) *[]string { return &d.Events.Allow }},
-	{"eventsDeny", "Events it does not get", "Order Tested", "events.deny", func(d *tracking.Destination) *[]string { return &d.Events.Deny }},
+	{"typesAllow", "Include types", "track", "types.allow", func(d *tracking.Destination) *[]string { return &d.Types.Allow }},
+	{"typesDeny", "Exclude types", "page", "types.deny", func(d *tracking.Destination) *[]string { return &d.Types.Deny }},
+	{"eventsAllow", "Include events", "Order *", "events.allow", func(d *tracking.Destination) *[]string { return &d.Events.Allow }},
+	{"eventsDeny", "Exclude events", "Order Tested", "events.deny", func(d *tracking.Destination) *[]string { return &d.Events.Deny }},
 }
 
 // FilterFields are the fields of the form with names of filters.
@@ -153,13 +153,13 @@ func (f *destinationForm) readRates(v url.Values) {
 	var err error
 	if f.MaxPerSecond != "" {
 		if f.destination.MaxPerSecond, err = strconv.ParseFloat(f.MaxPerSecond, 64); err != nil {
-			f.fail("maxPerSecond", "is no number: use one such as 50 or 0.5, or leave it empty")
+			f.fail("maxPerSecond", "must be a number such as 50 or 0.5, or empty")
 			f.destination.MaxPerSecond = 0
 		}
 	}
 	if f.Concurrency != "" {
 		if f.destination.Concurrency, err = strconv.Atoi(f.Concurrency); err != nil {
-			f.fail("concurrency", "is no whole number: use one such as 8, or leave it empty")
+			f.fail("concurrency", "must be a whole number such as 8, or empty")
 			f.destination.Concurrency = 0
 		}
 	}
@@ -263,7 +263,7 @@ func (f *destinationForm) readSources(chosen []string) {
 	}
 	f.destination.Sources = chosen
 	if len(chosen) == 0 {
-		f.fail("sources", "are none: choose at least one, or all")
+		f.fail("sources", "are empty: select at least one source, or all sources")
 	}
 }
 
@@ -281,7 +281,7 @@ func (f *destinationForm) readOrder(order, giveUpAfter, onFailure string) {
 	}
 	var err error
 	if f.destination.GiveUpAfter, err = time.ParseDuration(giveUpAfter); err != nil {
-		f.fail("giveUpAfter", fmt.Sprintf("is %.40q: give a time such as 10m", giveUpAfter))
+		f.fail("giveUpAfter", fmt.Sprintf("is %.40q: use a duration such as 10m", giveUpAfter))
 	}
 }
 
@@ -294,7 +294,7 @@ func (f *destinationForm) readSecrets(typed string, forgetPrevious bool) {
 		d.SharedSecret = typed
 	case f.SecretDo == "replace", f.SecretDo == "rotate":
 		if d.SharedSecret = typed; typed == "" {
-			f.fail("sharedSecret", "is empty: type the new one, or keep the one that is saved")
+			f.fail("sharedSecret", "is empty: enter a new secret or keep the current one")
 		}
 		if f.SecretDo == "rotate" {
 			d.PreviousSecret = f.old.SharedSecret
@@ -327,7 +327,7 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 	for n, e := range f.destination.Webhooks {
 		for name, value := range e.Headers {
 			if value == engine.Hidden {
-				f.fail(fmt.Sprintf("headers%d", places[n]), name+" is hidden, and its URL is another one now: type its value again")
+				f.fail(fmt.Sprintf("headers%d", places[n]), name+" is hidden and the URL has changed: enter its value again")
 			}
 		}
 	}
@@ -403,9 +403,9 @@ func readHeaders(text string) (headers map[string]string, problem string) {
 		_, twice := headers[name]
 		switch {
 		case !ok:
-			return headers, fmt.Sprintf("have no colon in line %d: write each as Name: value", n+1)
+			return headers, fmt.Sprintf("have no colon in line %d: use the format Name: value", n+1)
 		case twice:
-			return headers, fmt.Sprintf("have %s twice: keep one of them", name)
+			return headers, fmt.Sprintf("contain %s twice: remove one", name)
 		}
 		headers[name] = value
 	}
@@ -416,7 +416,7 @@ func readHeaders(text string) (headers map[string]string, problem string) {
 func (in *Inspector) sendTest(ctx context.Context, d tracking.Destination, typ string) []attemptLine {
 	attempts, err := in.c.SendTest(ctx, d, typ)
 	if err != nil {
-		in.c.Logger().Error("the test call cannot be sent", "error", err)
+		in.c.Logger().Error("cannot send test call", "error", err)
 	}
 	lines := make([]attemptLine, len(attempts))
 	for i, a := range attempts {

@@ -23,11 +23,11 @@ type list struct {
 func (l list) NothingShown() string {
 	switch {
 	case l.Filter.Problem != nil:
-		return "The search cannot be read, so nothing is looked for."
+		return "The search is invalid."
 	case l.Filter.Empty():
-		return "No calls are remembered. They show up here as they come."
+		return "No calls yet. New calls appear here."
 	}
-	return "No call matches the search. New ones that match will show up here."
+	return "No matching calls. New matches appear here."
 }
 
 // Hidden is how many items the filter hides.

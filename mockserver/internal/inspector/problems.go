@@ -190,9 +190,9 @@ func exampleOf(h *history.History, i *history.Item) example {
 func userOf(c *tracking.Call) string {
 	switch {
 	case c.UserID != "":
-		return "of " + c.UserID
+		return c.UserID
 	case c.AnonymousID != "":
-		return "of " + c.AnonymousID
+		return c.AnonymousID
 	}
-	return "of nobody"
+	return "no user"
 }

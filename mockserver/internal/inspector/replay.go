@@ -152,7 +152,7 @@ func (p picked) selection(choice string, allFailed bool) (destination string, se
 	name, destination, _ := strings.Cut(choice, ":")
 	var state tracking.State
 	if err := state.UnmarshalText([]byte(name)); err != nil || state == tracking.StatePending {
-		return "", sel, access.Errorf(http.StatusBadRequest, "invalid", "there is no state %.40q to replay from", name)
+		return "", sel, access.Errorf(http.StatusBadRequest, "invalid", "unknown state %.40q", name)
 	}
 	sel.State = state
 	if allFailed && state == tracking.StateFailed {
@@ -175,7 +175,7 @@ func (in *Inspector) replayCall(r *http.Request) (page.Answer, error) {
 	case page.IsFragment(r):
 		return in.showPanel(ref, filter, "", nil), nil
 	default:
-		return page.Problem(http.StatusNotFound, "The call is not remembered any more", "Failed calls are kept longer: replay them from the page of their destination."), nil
+		return page.Problem(http.StatusNotFound, "This call has expired", "Failed calls are retained longer: replay them from the destination page."), nil
 	}
 	n, err := in.c.ReplayCall(r.Context(), destination, i.Record.Call.Source, i.Record.Call.ID, false)
 	if err != nil {
@@ -193,7 +193,7 @@ func (in *Inspector) replayCall(r *http.Request) (page.Answer, error) {
 
 func replayedText(n int) string {
 	if n == 1 {
-		return "1 call is being replayed"
+		return "Replaying 1 call"
 	}
-	return text.GroupDigits(n) + " calls are being replayed"
+	return "Replaying " + text.GroupDigits(n) + " calls"
 }

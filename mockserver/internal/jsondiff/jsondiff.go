@@ -59,7 +59,7 @@ func Decode(text []byte) (v any, err error) {
 	}
 	end := decoder.InputOffset()
 	if _, err := decoder.Token(); err != io.EOF {
-		return nil, fmt.Errorf("text after the value, at byte %d", end)
+		return nil, fmt.Errorf("unexpected data after the value at byte %d", end)
 	}
 	return v, nil
 }
@@ -70,7 +70,7 @@ func (d *Diff) add(path, format string, args ...any) {
 		return
 	}
 	if path == "" {
-		path = "the whole"
+		path = "document"
 	}
 	d.Lines = append(d.Lines, strings.TrimPrefix(path, ".")+" "+fmt.Sprintf(format, args...))
 }
@@ -132,7 +132,7 @@ func (d *Diff) compareObjects(path string, got, want map[string]any) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(got)) {
 		if _, ok := want[key]; !ok {
-			d.add(join(path, key), "is %s, want none", Text(got[key], maxShown))
+			d.add(join(path, key), "is %s, want no value", Text(got[key], maxShown))
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (d *Diff) compareArrays(path string, got, want []any) {
 		d.compare(fmt.Sprintf("%s[%d]", path, i), got[i], want[i])
 	}
 	for i := len(want); i < len(got); i++ {
-		d.add(fmt.Sprintf("%s[%d]", path, i), "is %s, want none", Text(got[i], maxShown))
+		d.add(fmt.Sprintf("%s[%d]", path, i), "is %s, want no value", Text(got[i], maxShown))
 	}
 	for i := len(got); i < len(want); i++ {
 		d.add(fmt.Sprintf("%s[%d]", path, i), "is missing, want %s", Text(want[i], maxShown))

@@ -54,20 +54,20 @@ const (
 
 // Fields are the fields that there are, in the order in which they are offered.
 var Fields = []Field{
-	{Name: "event", About: "part of the name of an event, a page or a screen", Example: `event:"Signed Up"`},
-	{Name: "user", About: "part of a userId, an anonymousId, a groupId or a previousId", Example: "user:ada"},
-	{Name: "status", About: "what became of it, or the status of the last answer", Example: "status:failed", kind: statusField,
+	{Name: "event", About: "part of an event, page or screen name", Example: `event:"Signed Up"`},
+	{Name: "user", About: "part of a userId, anonymousId, groupId or previousId", Example: "user:ada"},
+	{Name: "status", About: "delivery status, or the status of the last response", Example: "status:failed", kind: statusField,
 		Values: []string{"delivered", "pending", "failed", "filtered", "unknown", "none", "rejected", "repeated"}},
-	{Name: "type", About: "the type of the call", Example: "type:track", kind: nameField, Values: []string{"track", "identify", "page", "screen", "group", "alias", "delete"}},
-	{Name: "source", About: "where it came from", Example: "source:web", kind: nameField},
-	{Name: "destination", About: "a destination that gets it; status is then that at this one, or at one of several", Example: "destination:crm", kind: nameField},
-	{Name: "prop", About: "a property", Example: "prop.plan:Pro", kind: memberField},
-	{Name: "traits", About: "a trait", Example: "traits.city:Berlin", kind: memberField},
-	{Name: "context", About: "a member of the context", Example: "context.library.name:analytics-go", kind: memberField},
+	{Name: "type", About: "call type", Example: "type:track", kind: nameField, Values: []string{"track", "identify", "page", "screen", "group", "alias", "delete"}},
+	{Name: "source", About: "source name", Example: "source:web", kind: nameField},
+	{Name: "destination", About: "destination name; status then applies to this destination", Example: "destination:crm", kind: nameField},
+	{Name: "prop", About: "property", Example: "prop.plan:Pro", kind: memberField},
+	{Name: "traits", About: "trait", Example: "traits.city:Berlin", kind: memberField},
+	{Name: "context", About: "context field", Example: "context.library.name:analytics-go", kind: memberField},
 	{Name: "id", About: "part of the messageId", Example: "id:order-5512"},
-	{Name: "since", About: "how long ago it came at most, or from when on", Example: "since:1h", kind: timeField},
-	{Name: "until", About: "how long ago it came at least, or until when", Example: "until:2026-01-31T12:00:00Z", kind: timeField},
-	{Name: "is", About: "own for calls that the collector made itself, unplanned for those not as planned", Example: "-is:own", kind: nameField, Values: []string{"own", "unplanned"}},
+	{Name: "since", About: "received after: a time or age", Example: "since:1h", kind: timeField},
+	{Name: "until", About: "received before: a time or age", Example: "until:2026-01-31T12:00:00Z", kind: timeField},
+	{Name: "is", About: "own: synthetic calls; unplanned: plan violations", Example: "-is:own", kind: nameField, Values: []string{"own", "unplanned"}},
 }
 
 // fieldNamed returns the field of a name, or nil.

@@ -19,7 +19,7 @@ func readTime(value string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("search: %.40q is no time", value)
+	return time.Time{}, fmt.Errorf("search: %.40q is not a time", value)
 }
 
 // units are those of an age.

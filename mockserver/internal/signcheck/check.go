@@ -145,11 +145,11 @@ var plainForms = []struct {
 	over string
 	join func(secret string, content []byte) []byte
 }{
-	{"the secret and then the content", func(secret string, content []byte) []byte { return stamped(secret, content) }},
-	{"the content and then the secret", func(secret string, content []byte) []byte {
+	{"the secret followed by the content", func(secret string, content []byte) []byte { return stamped(secret, content) }},
+	{"the content followed by the secret", func(secret string, content []byte) []byte {
 		return append(content[:len(content):len(content)], secret...)
 	}},
-	{"the content alone, without the secret", func(_ string, content []byte) []byte { return content }},
+	{"the content without the secret", func(_ string, content []byte) []byte { return content }},
 }
 
 // tryPrivate tries signatures with a private key: they are always the same for the same
@@ -161,7 +161,7 @@ func (s scheme) tryPrivate(q *Question, r reading, contents []content, try func(
 		}
 		var before []*Mistake
 		if n > 0 {
-			before = []*Mistake{{Text: "It is made with the previous private key."}}
+			before = []*Mistake{{Text: "Signed with the previous private key."}}
 		}
 		of := func(content []byte) []byte { return signPrivate(secret, content) }
 		for _, c := range contents {
@@ -191,28 +191,28 @@ func signPrivate(secret string, content []byte) []byte {
 // tried says what Check tries, for somebody whose signature none of it explains.
 func tried(q *Question) []string {
 	all := []string{
-		"HMAC and plain hashes of SHA-1, SHA-256, SHA-384, SHA-512 and MD5, written in hex of either case or in base64",
-		"the secret as it is, with and without white space and quotes around it, decoded from base64 and from hex, and missing",
+		"HMAC and plain hashes with SHA-1, SHA-256, SHA-384, SHA-512 and MD5, in hex (upper and lower case) and base64",
+		"the secret unchanged, with and without surrounding white space and quotes, decoded from base64 and hex, and missing",
 	}
 	if q.Previous != "" {
-		all = append(all, "the previous secret in the same forms")
+		all = append(all, "the previous secret in the same variants")
 	}
 	switch {
 	case q.Body == nil && q.Pasted == nil:
 		return nil
 	case q.Body == nil:
-		all = append(all, "the pasted body as it is, with a line break, and parsed and written again as JavaScript, Python, Go and PHP do; an empty body")
+		all = append(all, "the pasted body unchanged, with a line break, and re-encoded as in JavaScript, Python, Go and PHP; an empty body")
 	default:
-		all = append(all, "the body as it was sent, with a line break, and parsed and written again as JavaScript, Python, Go and PHP do; an empty body")
+		all = append(all, "the sent body unchanged, with a line break, and re-encoded as in JavaScript, Python, Go and PHP; an empty body")
 	}
 	if q.Pasted != nil && q.Body != nil {
 		all = append(all, "the pasted body")
 	}
 	if q.Scheme == webhook.SignatureStandard || q.Scheme == webhook.SignatureBoth {
 		if len(q.Sent) == 0 {
-			return append(all, "the body alone: no attempt is remembered that was signed as the specification says, and so neither are its id and its timestamp")
+			return append(all, "the body only: no attempt with a Standard Webhooks signature is retained, so the ID and timestamp are unknown")
 		}
-		all = append(all, "with the id and the timestamp, without each, in the other order, and in milliseconds")
+		all = append(all, "with the ID and timestamp, without either, in reverse order, and in milliseconds")
 	}
 	return all
 }

@@ -39,18 +39,18 @@ func serviceReadings(text string) (all []reading) {
 	for _, prefix := range []string{"sha1=", "sha256=", "sha512=", "v1=", "v1,"} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
 			text = rest
-			wrong = append(wrong, &Mistake{Text: "The signature has the prefix " + prefix + "; X-Signature has the digest alone.", Mend: hexLines})
+			wrong = append(wrong, &Mistake{Text: "The signature has the prefix " + prefix + "; X-Signature contains only the digest.", Mend: hexLines})
 			break
 		}
 	}
 	if sum, err := hex.DecodeString(text); err == nil {
 		if strings.ToLower(text) != text {
-			wrong = append(wrong, &Mistake{"The signature is in upper-case hex; X-Signature has lower-case digits, and comparing them as texts fails.", hexLines})
+			wrong = append(wrong, &Mistake{"The signature is upper-case hex. X-Signature is lower case, so a string comparison fails.", hexLines})
 		}
 		return []reading{{sum, wrong}}
 	}
 	if sum, _, ok := decodeBase64(text); ok {
-		return []reading{{sum, append(wrong, &Mistake{"Your receiver writes base64; X-Signature is written in hex.", hexLines})}}
+		return []reading{{sum, append(wrong, &Mistake{"Your receiver writes base64. X-Signature is hex.", hexLines})}}
 	}
 	return nil
 }
@@ -61,14 +61,14 @@ func standardReadings(text string) []reading {
 		text = strings.TrimPrefix(text, "v1a,")
 	}
 	if sum, err := hex.DecodeString(text); err == nil {
-		return []reading{{sum, []*Mistake{{"Your receiver writes hex; webhook-signature is written in base64, behind v1 and a comma.", b64Lines}}}}
+		return []reading{{sum, []*Mistake{{"Your receiver writes hex. webhook-signature is base64 after \"v1,\".", b64Lines}}}}
 	}
 	sum, form, ok := decodeBase64(text)
 	switch {
 	case !ok:
 		return nil
 	case form != "":
-		return []reading{{sum, []*Mistake{{"Your receiver writes " + form + "; webhook-signature has base64 with + and /, and = at its end.", b64Lines}}}}
+		return []reading{{sum, []*Mistake{{"Your receiver writes " + form + ". webhook-signature uses standard base64 with padding.", b64Lines}}}}
 	}
 	return []reading{{sum: sum}}
 }
@@ -79,8 +79,8 @@ func decodeBase64(text string) (sum []byte, form string, ok bool) {
 		of   *base64.Encoding
 		name string
 	}{
-		{base64.StdEncoding, ""}, {base64.URLEncoding, "base64 for URLs, with - and _"},
-		{base64.RawStdEncoding, "base64 without = at its end"}, {base64.RawURLEncoding, "base64 for URLs, without = at its end"},
+		{base64.StdEncoding, ""}, {base64.URLEncoding, "URL-safe base64"},
+		{base64.RawStdEncoding, "base64 without padding"}, {base64.RawURLEncoding, "URL-safe base64 without padding"},
 	} {
 		if sum, err := f.of.DecodeString(text); err == nil {
 			return sum, f.name, len(sum) > 0

@@ -71,7 +71,7 @@ func TestFirstRunByOtherPrograms(t *testing.T) {
 			srv, _ := serve(t, engine.Config{}, "")
 			b := newTab(t, srv.URL)
 			b.open("/")
-			assert.Contains(t, b.text("#first"), "Any write key is taken")
+			assert.Contains(t, b.text("#first"), "Any write key is accepted")
 			program := exec.CommandContext(t.Context(), test.program, test.args...)
 			program.Stdin = strings.NewReader(eval[string](b, `document.querySelector('#code-start-`+test.snippet+` > .code:last-child code').textContent`))
 			out, err := program.CombinedOutput()
@@ -102,10 +102,10 @@ func TestLiveListFiltersAndPauses(t *testing.T) {
 		b.set("#q", search)
 		b.wait(fmt.Sprintf(`document.querySelectorAll('#rows tr').length === %d && new URLSearchParams(location.search).get('q') === %s`, rows, quote(search)))
 		if rows < 3 {
-			b.waitText("#count", fmt.Sprintf("%d hidden by the search", 3-rows))
+			b.waitText("#count", fmt.Sprintf("%d hidden by search", 3-rows))
 		}
 		if rows == 0 {
-			assert.Contains(t, b.text("#nothing"), "No call matches the search", search)
+			assert.Contains(t, b.text("#nothing"), "No matching calls", search)
 		}
 		b.run(`document.activeElement.blur()`) // ways to go on may stand over the link
 		b.click("#clear")
@@ -118,7 +118,7 @@ func TestLiveListFiltersAndPauses(t *testing.T) {
 	post(t, srv.URL, "web", track("m4", "ada", "Order Completed", `{}`), `{"type":"page","userId":"ada","messageId":"m5","name":"Cart"}`)
 	b.waitText(row(1), "Order Completed")
 	b.waitText("#count", "2 of 5 calls match")
-	b.waitText("#count", "3 hidden by the search")
+	b.waitText("#count", "3 hidden by search")
 	assert.Equal(t, 2, b.count("#rows tr"))
 	b.shoot("filter")
 	b.click("#clear")
@@ -163,7 +163,7 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 	panel := b.text("#panel")
 	assert.Contains(t, panel, `"orderId": 12345678901234567890`, "integers keep their digits")
 	assert.Contains(t, panel, `"ratio": 1.10`, "as they came")
-	assert.Contains(t, panel, "timestamp moved by +1h35m")
+	assert.Contains(t, panel, "timestamp corrected by +1h35m")
 	assert.Contains(t, panel, "1 repeat dropped")
 	assert.Contains(t, panel, "the destination is not connected to the source")
 	assert.Contains(t, panel, "404 (Not Found)")
@@ -191,7 +191,7 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 	assert.Contains(t, b.text("#panel h2"), "Order Completed")
 	assert.Equal(t, 1, b.count("#rows .is-open"))
 	b.open("/?call=00112233445566778899aabbccddeeff")
-	assert.Contains(t, b.text("#panel"), "not remembered any more")
+	assert.Contains(t, b.text("#panel"), "has expired")
 }
 
 func TestRejectedCallsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
@@ -210,7 +210,7 @@ func TestRejectedCallsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
 
 	b.click(`#rows tr:has([title*="traits"]) a`)
 	b.waitText("#panel .wrong", "traits_not_object")
-	assert.Contains(t, b.text("#panel .wrong"), "To mend it: Make traits an object, or leave it out.")
+	assert.Contains(t, b.text("#panel .wrong"), "How to fix: Make traits an object or omit it.")
 	assert.Contains(t, b.text("#panel .is-wrong"), `"traits"`)
 	b.shoot("rejected")
 
@@ -240,9 +240,9 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 
 	hook.status.Store(http.StatusOK)
 	b.click("#panel .destination button")
-	b.waitText("#panel .notice", "1 call is being replayed to hook")
+	b.waitText("#panel .notice", "Replaying 1 call to hook")
 	b.waitText("#panel .destination .state", "delivered")
-	assert.Contains(t, b.text("#panel .notice"), "1 call is being replayed to hook", "it stays to be read when the call changes")
+	assert.Contains(t, b.text("#panel .notice"), "Replaying 1 call to hook", "it stays to be read when the call changes")
 	b.wait(`document.querySelector('` + row(1) + ` .chip.is-delivered') !== null`)
 	assert.Equal(t, 2, b.count("#panel .attempt"))
 
@@ -256,7 +256,7 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 	assert.Equal(t, "Replay 4 calls", b.text("main form button"))
 	b.shoot("replay")
 	b.click("main form button")
-	b.waitText(".notice", "4 calls are being replayed.")
+	b.waitText(".notice", "Replaying 4 calls.")
 	b.open("/?notice=4+calls+are+being+replayed.")
 	assert.Zero(t, b.count(".notice"), "it is said once, and no link makes one up")
 	b.open("/")
@@ -302,7 +302,7 @@ func TestAnswerToAReplayMayComeLate(t *testing.T) {
 	close(refuse)
 	b.wait(`document.querySelectorAll('#panel .attempt').length === 2`)
 	b.run(`window.release()`)
-	b.waitText("#panel .notice", "1 call is being replayed to hook")
+	b.waitText("#panel .notice", "Replaying 1 call to hook")
 	assert.Equal(t, 2, b.count("#panel .attempt"), "the answer tells of one")
 
 	replay() // the response is 409
@@ -360,7 +360,7 @@ func TestOwnCallsCanBeHidden(t *testing.T) {
 	assert.Contains(t, b.text(row(11)), "Signed Up", "they have pushed no other out")
 	b.click("#own")
 	b.wait(`document.querySelectorAll('#rows tr').length === 1 && location.search === '?q=-is%3Aown'`)
-	b.waitText("#count", "10 hidden by the search")
+	b.waitText("#count", "10 hidden by search")
 	post(t, srv.URL, "web-key", track("m2", "ada", "Signed In", `{}`))
 	b.waitText(row(1), "Signed In")
 	b.open("/?synthetic=hide")

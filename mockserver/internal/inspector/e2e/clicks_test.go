@@ -34,7 +34,7 @@ func TestClicksToAnAnswer(t *testing.T) {
 	click("#c1 .pick")
 	click("#c2 .pick")
 	click(".compare-bar button")
-	b.waitText("h1", "Two calls compared")
+	b.waitText("h1", "Compare calls")
 	assert.LessOrEqual(t, clicks, 3)
 
 	mended.Store(true)

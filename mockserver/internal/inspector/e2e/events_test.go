@@ -109,7 +109,7 @@ func TestAnEventIsExportedAndForgotten(t *testing.T) {
 	b.wait(`location.pathname === '/events' && document.querySelector('.notice') !== null`)
 	assert.Len(t, collector.Shapes().Events(), 1)
 	b.do(navigate(srv.URL + oddEvent("web shop")))
-	b.wait(`document.body.textContent.includes('This event is not known')`)
+	b.wait(`document.body.textContent.includes('Event not found')`)
 	b.forgive("404")
 }
 
@@ -131,10 +131,10 @@ func TestEventsWithoutScripts(t *testing.T) {
 	postOdd(t, srv.URL, "web-key")
 	for path, wants := range map[string][]string{
 		"/events?odd=true&source=web+shop&find=SHIPPED":         {"Order Shipped", "order_shipped"},
-		"/events?find=none":                                     {"No event matches, of 2 events."},
-		oddEvent("web shop"):                                    {"What is odd", "JSON Schema", "&lt;script&gt;alert(1)"},
+		"/events?find=none":                                     {"No matches among 2 events."},
+		oddEvent("web shop"):                                    {"Anomalies", "JSON Schema", "&lt;script&gt;alert(1)"},
 		oddEvent("web shop") + "&path=currency&value=%22eur%22": {"&#34;eur&#34;", "grace"},
-		oddEvent("web shop") + "&path=none":                     {"What is odd"},
+		oddEvent("web shop") + "&path=none":                     {"Anomalies"},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+path, nil)
 		require.NoError(t, err)

@@ -44,7 +44,7 @@ func TestCallsThatAreNotAsPlannedAreMarked(t *testing.T) {
 	b.open("/")
 	b.wait(`document.querySelectorAll('#rows .row').length === 6`)
 	b.wait(`document.querySelectorAll('#rows .is-filtered').length === 1`)
-	assert.Equal(t, 2, b.count("#rows .m-plan"), "calls that were taken though they are not as planned")
+	assert.Equal(t, 2, b.count("#rows .m-plan"), "calls that were taken though they are Plan violation")
 	for _, source := range []string{"marked", "held", "refused"} {
 		b.open("/?source=" + source + "&user=bad")
 		b.click("#rows .row a")
@@ -67,7 +67,7 @@ func TestThePageOfAnEventSaysWhatIsNotPlanned(t *testing.T) {
 	post(t, srv.URL, "marked", track("1", "good", "Order Completed", `{"orderId":"o-1","currency":"EUR"}`), track("2", "bad", "Order Completed", `{"currency":"<b>eur"}`))
 	b := newTab(t, srv.URL)
 	b.open("/events")
-	b.waitText(".events", "1 call not as planned")
+	b.waitText(".events", "1 call Plan violation")
 	b.click(".events th a")
 	b.waitText("#plan-title", "1 call; plan shop")
 	assert.Contains(t, b.text("[aria-labelledby=plan-title]"), `missing property /properties/orderId is missing; the plan requires a string (line 5) 1 call`)

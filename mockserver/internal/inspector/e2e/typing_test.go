@@ -157,7 +157,7 @@ func TestReplayFormSubmittedTwiceWithoutScripts(t *testing.T) {
 	<-replayed
 	settle(t, collector)
 	b.do(chromedp.MouseClickXY(at[0], at[1]))
-	b.waitText(".notice", "0 calls are being replayed.")
+	b.waitText(".notice", "Replaying 0 calls.")
 	settle(t, collector)
 	bodies, _ := gone.got()
 	assert.Len(t, bodies, 2)

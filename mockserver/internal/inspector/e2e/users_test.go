@@ -31,7 +31,7 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	b.typeInto("#list", "ada\ngrace\nlinus")
 	judge(b, script, "a list that was typed")
 	b.click("[formaction]")
-	b.waitText(".notice.plain", "A list of 3 users: 3 calls")
+	b.waitText(".notice.plain", "3 users: 3 calls")
 	assert.Equal(t, "Big Spenders", eval[string](b, `document.querySelector('#name').value`))
 	judge(b, script, "a list that was counted")
 	b.click(".list-form .primary")

@@ -61,7 +61,7 @@ type share struct {
 }
 
 func unknown() page.Answer {
-	return page.Problem(http.StatusNotFound, "This event is not known", "No call of it has come, or it was forgotten. The list of events has all that are known.")
+	return page.Problem(http.StatusNotFound, "Event not found", "No call of this event has arrived, or its statistics were deleted.")
 }
 
 func (p *pages) showEvent(r *http.Request) (page.Answer, error) {
@@ -107,12 +107,12 @@ func (p *pages) oddityOf(e *shapes.Event, o shapes.Oddity) oddity {
 	switch o.Kind {
 	case shapes.EventsAlike:
 		if other, ok := p.c.Shapes().Event(o.Other); ok {
-			shown.Href, shown.Link = href(&other), "The other event"
+			shown.Href, shown.Link = href(&other), "View other event"
 		}
 	case shapes.PropertyGone:
-		shown.Href, shown.Link = callsHref(e, o.Path, "", ""), "The last calls with it"
+		shown.Href, shown.Link = callsHref(e, o.Path, "", ""), "View last calls"
 	default:
-		shown.Href, shown.Link = callsHref(e, o.Path, o.Type, o.Value), "These calls"
+		shown.Href, shown.Link = callsHref(e, o.Path, o.Type, o.Value), "Show matching calls"
 	}
 	return shown
 }

@@ -21,5 +21,5 @@ func (p *pages) forgetEvent(r *http.Request) (page.Answer, error) {
 	if !p.c.Shapes().Forget(r.PostForm.Get("id")) {
 		return unknown(), nil
 	}
-	return page.SendTo("/events", "It is forgotten: the next call is counted as the first one.")
+	return page.SendTo("/events", "Event statistics deleted.")
 }

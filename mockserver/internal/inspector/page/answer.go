@@ -59,9 +59,9 @@ func (s *Server) Serve(handle Handler) http.HandlerFunc {
 		if err != nil {
 			refused := access.ErrorOf(err)
 			if refused.Status >= http.StatusInternalServerError && !errors.Is(err, state.ErrClosed) {
-				s.Log.Error("the inspector cannot answer", "error", err)
+				s.Log.Error("inspector request failed", "error", err)
 			}
-			a = Problem(refused.Status, "That did not work", Sentence(refused.Message))
+			a = Problem(refused.Status, "Error", Sentence(refused.Message))
 		}
 		s.Write(w, r, a)
 	}
@@ -83,7 +83,7 @@ const maxForm = 1 << 20
 func readForm(w http.ResponseWriter, r *http.Request) bool {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		http.Error(w, "The form cannot be read: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, "Invalid form: "+err.Error(), http.StatusBadRequest)
 		return false
 	}
 	return true
@@ -108,8 +108,8 @@ func (s *Server) Write(w http.ResponseWriter, r *http.Request, a Answer) {
 	var out bytes.Buffer
 	SecureHeaders(w.Header())
 	if err := pages()[a.Template].ExecuteTemplate(&out, block, data); err != nil {
-		s.Log.Error("a page of the inspector cannot be rendered", "page", a.Template, "error", err)
-		http.Error(w, "The page cannot be rendered: "+err.Error(), http.StatusInternalServerError)
+		s.Log.Error("cannot render inspector page", "page", a.Template, "error", err)
+		http.Error(w, "Cannot render the page: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -33,13 +33,13 @@ func (s *Server) Check(r *http.Request) *access.Error {
 }
 
 func refusal(refused *access.Error) Answer {
-	return Problem(refused.Status, "The request was refused", refused.Message)
+	return Problem(refused.Status, "Request refused", refused.Message)
 }
 
 // redirectToLogin sends a browser to the login, which sends it back.
 func (s *Server) redirectToLogin(w http.ResponseWriter, r *http.Request) {
 	if IsFragment(r) || r.Method != http.MethodGet || r.URL.Path == "/stream" {
-		s.Write(w, r, Problem(http.StatusUnauthorized, "You are not logged in", "Log in again; the session has ended."))
+		s.Write(w, r, Problem(http.StatusUnauthorized, "Session expired", "Log in again."))
 		return
 	}
 	target := "/login"

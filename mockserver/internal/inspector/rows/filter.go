@@ -157,7 +157,7 @@ func (f Filter) RangeLabel() string {
 			return r.Label
 		}
 	}
-	return "Some time"
+	return "Custom"
 }
 
 // Timeless is the search without its times.

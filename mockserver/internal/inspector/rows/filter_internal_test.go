@@ -61,14 +61,14 @@ func TestFilterMatches(t *testing.T) {
 		"a search":                  {"q=type:track+-status:failed", []*history.Item{plain}},
 		"a search and a parameter":  {"q=city&status=failed", []*history.Item{failed, answered}},
 		"words in any order":        {"q=PLAN+city", []*history.Item{plain, failed, answered}},
-		"to the letter":             {"q=event:%3DOrder", nil},
+		"exact match":             {"q=event:%3DOrder", nil},
 		"the last answer":           {"q=status:404", []*history.Item{answered}},
 		"an answer before":          {"q=status:503", nil},
 		"a class of answers":        {"q=status:4xx", []*history.Item{refused, answered}},
 		"at a destination":          {"q=destination:hook+status:4xx", []*history.Item{answered}},
 		"at another destination":    {"q=destination:ios", nil},
 		"at no such destination":    {"q=destination:crm+status:none", nil},
-		"no destination by a minus": {"q=-destination:hook", []*history.Item{rejected, refused}},
+		"no destinations by a minus": {"q=-destination:hook", []*history.Item{rejected, refused}},
 		"sent again":                {"q=status:repeated", []*history.Item{answered}},
 		"unplanned":                 {"q=is:unplanned", []*history.Item{answered}},
 		"a messageId":               {"q=id:AUDIENCE", []*history.Item{answered}},
@@ -127,7 +127,7 @@ func TestConditionsAndRangesLeadOn(t *testing.T) {
 	assert.Equal(t, Range{"Any time", "/?q=event%3A%22Signed+Up%22+user%3Aada", false}, f.Ranges()[0])
 	assert.Equal(t, `event:"Signed Up" user:ada`, f.Timeless())
 	assert.Equal(t, "Any time", Filter{}.RangeLabel())
-	assert.Equal(t, "Some time", ReadFilter(url.Values{"q": {"until:1h"}}).RangeLabel())
+	assert.Equal(t, "Custom", ReadFilter(url.Values{"q": {"until:1h"}}).RangeLabel())
 	assert.Equal(t, "/?q=-is%3Aown", Filter{}.HideOwn().Link("/"))
 	assert.True(t, Filter{}.HideOwn().HidesOwn())
 	assert.Equal(t, "/?q=user%3A%3Dada", By("user", "ada").Link("/"))

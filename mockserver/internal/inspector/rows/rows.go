@@ -66,7 +66,7 @@ func New(h *history.History, i *history.Item, filter Filter, destinations []engi
 	case i.Refusal != nil:
 		r.Kind, r.Type, r.Title, r.Anon = "refused", "request", i.Refusal.Method+" "+text.Cut(TextLimit, i.Refusal.Path), false
 		if n := i.Refusal.Count; n > 1 {
-			r.Marks = []Mark{{"repeats", "×" + text.GroupDigits(n), "Requests without a known write key are put together, by what was wrong with them"}}
+			r.Marks = []Mark{{"repeats", "×" + text.GroupDigits(n), "Requests without a known write key are grouped by error"}}
 		}
 		r.Chips = []Chip{{"rejected", string(i.Refusal.Code), i.Refusal.Message}}
 	default:
@@ -161,7 +161,7 @@ func previewOf(typ string, body []byte) string {
 func LookWord(look string) string {
 	switch look {
 	case "unknown":
-		return "not known"
+		return "unknown"
 	case "apart":
 		return "not sent"
 	}
@@ -182,9 +182,9 @@ func (s DeliveryState) words() string {
 	case s.Reason != "":
 		return text.Cut(TextLimit, s.Reason)
 	case s.Unknown:
-		return "what became of it here is not known"
+		return "delivery history has expired"
 	case s.State == tracking.StatePending:
-		return "not tried yet"
+		return "waiting for first attempt"
 	}
 	return s.State.String()
 }
@@ -196,16 +196,16 @@ type Mark struct{ Name, Text, Why string }
 func marksOf(r *tracking.Record) []Mark {
 	var marks []Mark
 	if history.IsSynthetic(&r.Call) {
-		marks = append(marks, Mark{"synthetic", "own", "The collector made this call itself, for an audience, a computed trait or a deletion request"})
+		marks = append(marks, Mark{"synthetic", "synthetic", "Sent by the collector for an audience, a computed trait or a deletion request"})
 	}
 	if v := r.Call.Violations; len(v) > 0 {
-		marks = append(marks, Mark{"plan", "not as planned", text.Cut(TextLimit, v[0].Message)})
+		marks = append(marks, Mark{"plan", "Plan violation", text.Cut(TextLimit, v[0].Message)})
 	}
 	if r.Repeats > 0 {
-		marks = append(marks, Mark{"repeats", fmt.Sprintf("×%d", r.Repeats+1), "It came " + text.Plural(r.Repeats+1, "time", "times") + " and is stored once"})
+		marks = append(marks, Mark{"repeats", fmt.Sprintf("×%d", r.Repeats+1), "Received " + text.Plural(r.Repeats+1, "time", "times") + ", stored once"})
 	}
 	if off := ClockCorrection(&r.Call); off.Abs() >= time.Second {
-		marks = append(marks, Mark{"clock", "clock " + Signed(off), "Its timestamp was corrected"})
+		marks = append(marks, Mark{"clock", "clock " + Signed(off), "Timestamp corrected"})
 	}
 	return marks
 }

@@ -53,10 +53,10 @@ var alwaysDiffer = []string{"messageId", "timestamp", "originalTimestamp", "sent
 func (p Pages) ShowComparison(r *http.Request) (page.Answer, error) {
 	refs := r.URL.Query()["call"]
 	answer := func(c comparePage) (page.Answer, error) {
-		return page.Answer{Template: "compare", Page: page.Page{Title: "Two calls compared", Nav: "calls", Body: c}}, nil
+		return page.Answer{Template: "compare", Page: page.Page{Title: "Compare calls", Nav: "calls", Body: c}}, nil
 	}
 	if len(refs) > 2 {
-		return page.Problem(http.StatusBadRequest, "Too many calls", "Two calls can be compared. Go back, and pick two."), nil
+		return page.Problem(http.StatusBadRequest, "Too many calls", "Go back and select two calls."), nil
 	}
 	var c comparePage
 	destinations := p.c.Attached()
@@ -64,7 +64,7 @@ func (p Pages) ShowComparison(r *http.Request) (page.Answer, error) {
 	for n, ref := range refs {
 		i, ok := p.c.History().Item(ref)
 		if !ok {
-			return page.Problem(http.StatusNotFound, "Not remembered", "One of the calls is not remembered any more: newer ones have taken its place."), nil
+			return page.Problem(http.StatusNotFound, "Call expired", "One of the calls has expired."), nil
 		}
 		call := &comparedCall{Row: rows.New(p.c.History(), &i, rows.Filter{}, destinations), body: bodyOf(&i)}
 		call.At = timeline.Happened(&i)
@@ -77,7 +77,7 @@ func (p Pages) ShowComparison(r *http.Request) (page.Answer, error) {
 	}
 	switch len(items) {
 	case 0:
-		c.Problem = "Pick two calls on the page of a user, or one on the page of calls."
+		c.Problem = "Select two calls on a user page, or one on the Calls page."
 	case 1:
 		c.Choices = p.choicesFor(&items[0], destinations)
 	default:
@@ -90,7 +90,7 @@ func (p Pages) ShowComparison(r *http.Request) (page.Answer, error) {
 func (c *comparePage) compare() {
 	d, err := pathdiff.Compare(c.First.body, c.Second.body)
 	if err != nil {
-		c.Problem = "One of them is not JSON, and so has no paths to compare."
+		c.Problem = "One of the calls is not valid JSON."
 		return
 	}
 	c.Incomplete, c.Total = d.Incomplete, d.Differing

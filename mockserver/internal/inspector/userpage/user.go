@@ -91,7 +91,7 @@ func (p Pages) ShowUser(r *http.Request) (page.Answer, error) {
 	q := r.URL.Query()
 	id := q.Get("id")
 	if id = strings.TrimSpace(id); len(id) > maxID {
-		return page.Problem(http.StatusBadRequest, "That id is too long", "An id of up to "+text.GroupDigits(maxID)+" bytes can be looked for."), nil
+		return page.Problem(http.StatusBadRequest, "ID too long", "Use an ID of at most "+text.GroupDigits(maxID)+" bytes."), nil
 	}
 	if since, err := strconv.ParseInt(q.Get("since"), 10, 64); err == nil && page.IsFragment(r) {
 		n := timeline.CountSince(p.c.History(), id, since)

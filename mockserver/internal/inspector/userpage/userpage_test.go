@@ -89,20 +89,20 @@ func TestUserPagesOfWhatIsNotThere(t *testing.T) {
 		status int
 		part   string
 	}{
-		"/user":                                 {200, "Give the userId or the anonymousId"},
-		"/user?id=+":                            {200, "Give the userId or the anonymousId"},
-		"/user?id=nobody":                       {200, "No call of this user is remembered"},
+		"/user":                                 {200, "Enter a userId or anonymousId"},
+		"/user?id=+":                            {200, "Enter a userId or anonymousId"},
+		"/user?id=nobody":                       {200, "No calls found for this user"},
 		"/user?id=ada&from=x":                   {200, "1 call "},
 		"/user?id=ada&from=-5":                  {200, "1 call "},
 		"/user?id=ada&from=99":                  {200, "Earlier calls"},
-		"/user?id=" + strings.Repeat("x", 1001): {400, "up to 1,000 bytes"},
-		"/compare":                              {200, "Pick two calls"},
-		"/compare?call=" + one:                  {200, "With which call?"},
+		"/user?id=" + strings.Repeat("x", 1001): {400, "at most 1,000 bytes"},
+		"/compare":                              {200, "Select two calls"},
+		"/compare?call=" + one:                  {200, "Compare with"},
 		"/compare?call=" + one + "&call=" + two: {200, "1 difference"},
-		"/compare?call=" + one + "&call=" + one: {200, "They say the same"},
-		"/compare?call=none":                    {404, "not remembered any more"},
-		"/compare?call=" + one + "&call=%3Cx":   {404, "not remembered any more"},
-		"/compare?call=1&call=2&call=3":         {400, "Two calls can be compared"},
+		"/compare?call=" + one + "&call=" + one: {200, "No differences"},
+		"/compare?call=none":                    {404, "has expired"},
+		"/compare?call=" + one + "&call=%3Cx":   {404, "has expired"},
+		"/compare?call=1&call=2&call=3":         {400, "select two calls"},
 	} {
 		w := get(pages, path)
 		assert.Equal(t, want.status, w.Code, path)
@@ -129,7 +129,7 @@ func TestComparisonTellsRejectedCalls(t *testing.T) {
 	epoch, _, _ := strings.Cut(end.String(), ".")
 	w := get(pages, "/compare?call="+one+"&call="+epoch+"-"+ref)
 	assert.Equal(t, http.StatusOK, w.Code)
-	assert.Contains(t, w.Body.String(), "is not JSON")
+	assert.Contains(t, w.Body.String(), "is not valid JSON")
 }
 
 func TestScriptsAreToldOfNewCalls(t *testing.T) {
@@ -153,7 +153,7 @@ func TestWindowsOfATimelineLinkToEachOther(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/user?id=ada":          {"Calls 151 to 250 of 250", "from=50\">Earlier"},
 		"/user?id=ada&from=50":  {"Calls 51 to 150 of 250", "from=0\">Earlier", "from=150\">Later"},
-		"/user?id=ada&from=0":   {"Calls 1 to 100 of 250", "from=100\">Later", ">The newest<"},
+		"/user?id=ada&from=0":   {"Calls 1 to 100 of 250", "from=100\">Later", ">Newest calls<"},
 		"/user?id=ada&from=200": {"Calls 201 to 250 of 250", "from=100\">Earlier"},
 	} {
 		body := get(pages, path).Body.String()

@@ -10,7 +10,7 @@ const bars = span / slot
 const height = 50
 const kinds = ['accepted', 'repeated', 'rejected', 'delivered', 'retried', 'failed', 'filtered']
 const words = {
-  accepted: 'accepted', repeated: 'repeats', rejected: 'rejected',
+  accepted: 'accepted', repeated: 'duplicates', rejected: 'rejected',
   delivered: 'delivered', retried: 'retried', failed: 'failed', filtered: 'filtered',
 }
 
@@ -124,7 +124,7 @@ class Chart {
   // describe says what the chart shows, for those who do not see it.
   describe(most) {
     const sums = this.kinds.map((kind) => `${number(kind.total)} ${words[kind.name]}`).join(', ')
-    this.svg.setAttribute('aria-label', `${this.name}: ${sums}; at most ${this.rate(most)} a second`)
+    this.svg.setAttribute('aria-label', `${this.name}: ${sums}; peak ${this.rate(most)} per second`)
   }
 
   rate(n) {
@@ -148,6 +148,6 @@ class Chart {
     this.cursor.setAttribute('x1', x)
     this.cursor.setAttribute('x2', x)
     const parts = this.kinds.filter(({ index }) => bar.sums[index] > 0).map(({ name, index }) => `${this.rate(bar.sums[index])}/s ${words[name]}`)
-    this.readout.textContent = `${clockTime(new Date(bar.first * 1000), false)}  ${parts.join(', ') || 'nothing'}`
+    this.readout.textContent = `${clockTime(new Date(bar.first * 1000), false)}  ${parts.join(', ') || 'no calls'}`
   }
 }

@@ -44,7 +44,7 @@ document.addEventListener('click', async (event) => {
     await copy('copy' in button.dataset ? button.parentElement.querySelector('code').textContent : await copyOf(button))
     label.textContent = 'Copied'
   } catch {
-    label.textContent = 'Not copied'
+    label.textContent = 'Copy failed'
   }
   setTimeout(() => { label.textContent = label.dataset.name }, 1500)
 })
@@ -74,12 +74,12 @@ if (destination) {
     const button = event.currentTarget
     const result = document.getElementById(button.dataset.result)
     button.disabled = true
-    result.textContent = 'One moment…'
+    result.textContent = 'Sending…'
     try {
       const { content } = await load(button.formAction, { method: 'POST', body: new URLSearchParams(new FormData(destination)) })
       result.replaceChildren(content)
     } catch {
-      result.textContent = 'The collector did not answer.'
+      result.textContent = 'The collector did not respond.'
     }
     button.disabled = false
   }

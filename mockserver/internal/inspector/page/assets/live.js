@@ -53,7 +53,7 @@ function connect() {
     position = event.lastEventId
     apply(JSON.parse(event.data))
   }
-  stream.onerror = () => lost(refused ? 'The collector answers, but has no stream for this page: too many may be open.' : '')
+  stream.onerror = () => lost(refused ? 'The collector has no free stream for this page. Too many pages may be open.' : '')
 }
 
 function say(state, text = { live: 'Live', paused: 'Paused' }[state]) {
@@ -75,13 +75,13 @@ function lost(why = '') {
   stream = null
   lostAt ??= new Date()
   say('lost', 'Not live')
-  const text = why || `The collector has not answered since ${clockTime(lostAt, false)}.`
+  const text = why || `The collector has not responded since ${clockTime(lostAt, false)}.`
   if (goneText.firstChild?.textContent !== text) goneText.replaceChildren(text, document.createElement('span'))
   goneText.lastChild.setAttribute('aria-hidden', 'true') // what counts is not read out each time
   goneText.className = 'gone'
   goneText.hidden = false
   const wait = Math.min(++tries, 5)
-  goneText.lastChild.textContent = ` Trying again every ${plural(wait, 'second', 'seconds')}, ${plural(tries, 'try', 'tries')} so far.`
+  goneText.lastChild.textContent = ` Retrying every ${plural(wait, 'second', 'seconds')} (${plural(tries, 'attempt', 'attempts')}).`
   clearTimeout(retrying)
   retrying = setTimeout(retry, wait * 1000)
 }
@@ -105,7 +105,7 @@ function back() {
   clearTimeout(retrying)
   if (!lostAt) return
   const now = new Date()
-  goneText.replaceChildren(`The collector is back since ${clockTime(now, false)}. It was away for ${age((now - lostAt) / 1000)}.`)
+  goneText.replaceChildren(`The collector responds again since ${clockTime(now, false)}. It was unreachable for ${age((now - lostAt) / 1000)}.`)
   goneText.classList.add('is-back')
   lostAt = null
   setTimeout(() => { if (!lostAt) goneText.hidden = true }, 8000)
@@ -120,7 +120,7 @@ function tell(text) {
   telling = setTimeout(() => { toast.hidden = true }, 4000)
 }
 
-const noAnswer = 'The collector did not answer. Try again when it is back.'
+const noAnswer = 'The collector did not respond. Try again later.'
 
 // A page that nobody sees needs no stream; browsers allow only a few.
 let asleep = null
@@ -170,7 +170,7 @@ function insert(fresh, skipped) {
   begin()
   if (skipped > 0) {
     const gap = document.getElementById('gap').content.firstElementChild.cloneNode(true)
-    gap.firstElementChild.textContent = `${plural(skipped, 'more call', 'more calls')} came faster than this list moves. Pause it to see them.`
+    gap.firstElementChild.textContent = `${plural(skipped, 'more call', 'more calls')} arrived too fast to list. Pause to view them.`
     gap.dataset.order = fresh.length ? Number(fresh.at(-1).dataset.order) - 0.5 : Number.MAX_SAFE_INTEGER
     place(gap)
   }
@@ -218,7 +218,7 @@ function settle() {
 function hold(arrived) {
   held += arrived
   freshButton.hidden = held === 0
-  freshButton.textContent = `${plural(held, 'new call', 'new calls')} – show`
+  freshButton.textContent = `Show ${plural(held, 'new call', 'new calls')}`
 }
 
 function count(matched, total) {
@@ -232,7 +232,7 @@ function count(matched, total) {
   bold.textContent = number(matched)
   const hidden = document.createElement('span')
   hidden.className = 'hidden-count'
-  hidden.textContent = total > matched ? ` · ${number(total - matched)} hidden by the search` : ''
+  hidden.textContent = total > matched ? ` · ${number(total - matched)} hidden by search` : ''
   line.replaceChildren(bold, ` of ${plural(total, 'call', 'calls')} ${matched === 1 ? 'matches' : 'match'}`, hidden)
 }
 
@@ -549,7 +549,7 @@ function step(by) {
 async function chosen() {
   const row = document.activeElement.closest('.row')
   if (row && row.dataset.ref !== open) await select(row.dataset.ref, open === '')
-  if (!open) tell('Choose a call first, by j and k.')
+  if (!open) tell('Select a call first (j, k).')
   return open !== ''
 }
 
@@ -564,7 +564,7 @@ confirmation.addEventListener('keydown', (event) => {
 async function replayChosen() {
   if (!(await chosen())) return
   const form = panel.querySelector('.destination.is-failed [data-panel]')
-  if (!form) return tell('The call has failed at no destination.')
+  if (!form) return tell('This call has not failed at any destination.')
   const ref = open
   const destination = form.elements.destination.value
   document.getElementById('confirm-replay-to').textContent = destination
@@ -575,7 +575,7 @@ async function replayChosen() {
     const forms = [...panel.querySelectorAll('.destination.is-failed [data-panel]')]
     const current = forms.find((f) => f.elements.destination.value === destination)
     if (current) current.requestSubmit()
-    else tell(`The call is no longer failed at ${destination}.`)
+    else tell(`The call has not failed at ${destination} anymore.`)
   }
   confirmation.showModal()
   confirmation.focus()
@@ -584,7 +584,7 @@ async function replayChosen() {
 async function copyChosen() {
   if (!(await chosen())) return
   const link = panel.querySelector('[data-curl]')
-  if (!link) return tell('The call cannot be copied as curl.')
+  if (!link) return tell('This call cannot be copied as curl.')
   try {
     await copy(await copyOf(link))
     tell('Copied as curl.')

@@ -22,7 +22,7 @@ if (timeline) {
   const picked = []
   const show = () => {
     button.disabled = picked.length < 2
-    button.textContent = ['Pick two calls to compare them', 'Pick another call to compare', 'Compare the two calls'][picked.length]
+    button.textContent = ['Select two calls to compare', 'Select another call to compare', 'Compare selected calls'][picked.length]
   }
   const pick = (box) => {
     if (box.checked) picked.push(box)
