@@ -243,7 +243,7 @@ func TestKeysDoWhatTheHelpSays(t *testing.T) {
 	b.press("j")
 	b.waitText("#panel h2", "Pricing")
 	b.press("r")
-	b.waitText("#toast", "failed at no destinations")
+	b.waitText("#toast", "not failed at any destination")
 	b.press(kb.Escape)
 	b.wait(`document.querySelector('#panel').hidden && document.activeElement.closest('tr')?.matches(':nth-child(2)')`)
 

@@ -77,7 +77,7 @@ func TestTimelineIsOneClickFromTheList(t *testing.T) {
 	for _, line := range strings.Split(eval[string](b, `[...document.querySelectorAll('.entry-head .title')].map((e) => e.textContent).join('\n')`), "\n") {
 		titles = append(titles, strings.TrimSpace(line))
 	}
-	assert.Equal(t, []string{"Docs / Pricing", "Product Viewed", "Product Viewed", "traits", "traits", "Order Completed", "ada → ada@example.com", "acme", "no name"}, titles)
+	assert.Equal(t, []string{"Docs / Pricing", "Product Viewed", "Product Viewed", "user traits", "user traits", "Order Completed", "ada → ada@example.com", "acme", "unnamed"}, titles)
 	assert.Equal(t, []string{"2 minutes later", "1 minute later", "3 days later", "59 minutes later", "23 hours later"}, eval[[]string](b, `[...document.querySelectorAll('.between')].map((e) => e.textContent)`))
 	assert.Contains(t, b.text("#c4"), "f3b9c2d4-77aa-4e1b and ada are known to be one user")
 	assert.Contains(t, b.text("#c5 .changes"), `plan "Free" → "Pro"`)
@@ -108,7 +108,7 @@ func TestTimelineTellsOfNewCalls(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/user?id=ada")
 	post(t, srv.URL, "web-key", track("n1", "ada", "Signed Out", `{}`), track("n2", "somebody else", "Signed Out", `{}`))
-	b.waitText("#fresh", "1 new call: show")
+	b.waitText("#fresh", "Show 1 new call")
 	b.click("#fresh a")
 	b.waitText(".entries", "Signed Out")
 	b.waitText(".timeline h2", "10 calls")

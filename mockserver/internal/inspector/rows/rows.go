@@ -3,6 +3,7 @@ package rows
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +45,10 @@ type Chip struct {
 	State string // delivered, pending, retrying, failed, filtered, unknown or rejected
 	Label string
 	Why   string
+	// Total is the number of destinations in this state, for a narrow list. Only the first
+	// chip of a state has it; Again marks the others. Both are zero for a single chip.
+	Total int
+	Again bool
 }
 
 // New makes the row of an item. filter keeps the list as it is when the row is opened.
@@ -62,13 +67,13 @@ func New(h *history.History, i *history.Item, filter Filter, destinations []engi
 	case i.Rejection != nil:
 		r.Kind = "rejected"
 		r.Preview = previewOf(c.Type, i.Rejection.Body)
-		r.Chips = []Chip{{"rejected", string(i.Rejection.Code), i.Rejection.Message}}
+		r.Chips = []Chip{{State: "rejected", Label: string(i.Rejection.Code), Why: i.Rejection.Message}}
 	case i.Refusal != nil:
 		r.Kind, r.Type, r.Title, r.Anon = "refused", "request", i.Refusal.Method+" "+text.Cut(TextLimit, i.Refusal.Path), false
 		if n := i.Refusal.Count; n > 1 {
 			r.Marks = []Mark{{"repeats", "×" + text.GroupDigits(n), "Requests without a known write key are grouped by error"}}
 		}
-		r.Chips = []Chip{{"rejected", string(i.Refusal.Code), i.Refusal.Message}}
+		r.Chips = []Chip{{State: "rejected", Label: string(i.Refusal.Code), Why: i.Refusal.Message}}
 	default:
 		r.Chips = chipsOf(i.Record, destinations)
 		r.Marks = marksOf(i.Record)
@@ -95,8 +100,9 @@ func chipsOf(r *tracking.Record, destinations []engine.AttachedDestination) []Ch
 	if len(states) <= most {
 		chips := make([]Chip, 0, most)
 		for _, s := range states {
-			chips = append(chips, Chip{s.Look(), text.Cut(40, s.Destination) + s.answer(r), s.words()})
+			chips = append(chips, Chip{State: s.Look(), Label: text.Cut(40, s.Destination) + s.answer(r), Why: s.words()})
 		}
+		addTotals(chips)
 		return chips
 	}
 	counts := map[string]int{}
@@ -106,10 +112,22 @@ func chipsOf(r *tracking.Record, destinations []engine.AttachedDestination) []Ch
 	var chips []Chip
 	for _, look := range []string{"failed", "retrying", "pending", "delivered", "filtered", "unknown"} {
 		if n := counts[look]; n > 0 {
-			chips = append(chips, Chip{look, fmt.Sprintf("%d %s", n, LookWord(look)), text.Plural(n, "destination", "destinations")})
+			chips = append(chips, Chip{State: look, Label: fmt.Sprintf("%d %s", n, LookWord(look)), Why: text.Plural(n, "destination", "destinations"), Total: n})
 		}
 	}
 	return chips
+}
+
+// addTotals counts the chips of each state, unless there is only one chip.
+func addTotals(chips []Chip) {
+	if len(chips) == 1 {
+		return
+	}
+	for i := range chips {
+		first := slices.IndexFunc(chips, func(c Chip) bool { return c.State == chips[i].State })
+		chips[first].Total++
+		chips[i].Again = i != first
+	}
 }
 
 // answer is the status of the last answer, with a space before it, where it is no success.

@@ -141,7 +141,7 @@ func TestScriptsAreToldOfNewCalls(t *testing.T) {
 	add(t, h, 2, `"type":"track","event":"A","userId":"bob"`)
 	assert.Empty(t, get(pages, since, "X-Fragment", "1").Body.String())
 	add(t, h, 3, `"type":"track","event":"A","userId":"ada"`)
-	assert.Contains(t, get(pages, since, "X-Fragment", "1").Body.String(), "1 new call: show")
+	assert.Contains(t, get(pages, since, "X-Fragment", "1").Body.String(), "Show 1 new call")
 }
 
 // TestWindowsOfATimelineLinkToEachOther, and say how many calls there are.
