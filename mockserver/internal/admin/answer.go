@@ -21,24 +21,24 @@ type admin struct {
 	version    string
 	mux        *http.ServeMux
 	resets     resets
-	waiting    chan struct{} // holds an element for each request that waits for something to happen
-	explaining sync.Mutex    // lets one report be made at a time
+	waiting    chan struct{} // one element per waiting request
+	explaining sync.Mutex    // limits concurrent reports to one
 }
 
-// withStatus is an answer with another status than 200.
+// withStatus is a response with a status other than 200.
 type withStatus struct {
 	status int
 	body   any
 }
 
-// created returns the answer to a request that created something.
+// created returns a response with status 201.
 func created(body any) withStatus { return withStatus{http.StatusCreated, body} }
 
-// maxWaiting is how many requests may wait for something to happen at once: each looks at
-// every call that comes.
+// maxWaiting limits the waiting requests, because each examines every new call.
 const maxWaiting = 100
 
-// beginWait lets a request wait, until end is called, unless too many do.
+// beginWait reserves a place for a waiting request until end is called. It fails if there
+// are too many.
 func (a *admin) beginWait() (end func(), err error) {
 	select {
 	case a.waiting <- struct{}{}:
@@ -48,7 +48,7 @@ func (a *admin) beginWait() (end func(), err error) {
 	}
 }
 
-// answer writes what a handler returned: nothing, something, or what was wrong.
+// answer writes the result of a handler: nothing, a value or an error.
 func (a *admin) answer(w http.ResponseWriter, body any, err error) {
 	if err != nil {
 		refused := access.ErrorOf(err)
@@ -68,14 +68,14 @@ func (a *admin) answer(w http.ResponseWriter, body any, err error) {
 	}
 }
 
-// maxAdminBody bounds the body of a request to the admin API, in bytes.
+// maxAdminBody limits a request body, in bytes.
 const maxAdminBody = 1 << 20
 
-// readJSON reads the body of a request into v, a pointer to a struct, strictly.
-// An empty body leaves v as it is.
+// readJSON decodes a request body into v, a pointer to a struct, and rejects unknown fields.
+// An empty body leaves v unchanged.
 func readJSON(r *http.Request, v any) error { return readJSONUpTo(r, v, maxAdminBody) }
 
-// readBody reads a body of so many bytes at most, which is to be JSON unless it is empty.
+// readBody reads a JSON body of at most most bytes. The body may be empty.
 func readBody(r *http.Request, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {
@@ -92,7 +92,7 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// readJSONUpTo reads a body of so many bytes at most.
+// readJSONUpTo is readJSON for a body of at most most bytes.
 func readJSONUpTo(r *http.Request, v any, most int64) error {
 	data, err := readBody(r, most)
 	if err != nil || len(data) == 0 {
@@ -109,7 +109,7 @@ func readJSONUpTo(r *http.Request, v any, most int64) error {
 	return nil
 }
 
-// badJSON says what is wrong with a body, and what v could take.
+// badJSON returns an error for a body that v cannot store.
 func badJSON(err error, v any) error {
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) && wrongType.Field != "" {
@@ -121,7 +121,7 @@ func badJSON(err error, v any) error {
 	return access.Errorf(http.StatusBadRequest, "invalid_json", "invalid JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// jsonType names a Go type in the words of JSON.
+// jsonType returns the JSON name of a Go type.
 func jsonType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:

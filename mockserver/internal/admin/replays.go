@@ -16,7 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A replayInput selects calls of a destination; the empty one all that failed.
+// A replayInput selects calls of a destination. The zero value selects all failed calls.
 type replayInput struct {
 	State      string    `json:"state"`
 	MessageIDs []string  `json:"messageIds"`
@@ -36,14 +36,13 @@ type replayInput struct {
 	DryRun bool `json:"dryRun"`
 }
 
-// A replayView says how many calls were replayed, or would be.
+// A replayView reports the number of replayed or matching calls.
 type replayView struct {
 	Destination string `json:"destination"`
 	Calls       int    `json:"calls"`
 	DryRun      bool   `json:"dryRun"`
 }
 
-// readSelection reads which calls are to be replayed.
 func readSelection(r *http.Request) (sel engine.Selection, err error) {
 	var in replayInput
 	if err := readJSON(r, &in); err != nil {
@@ -69,7 +68,7 @@ func readSelection(r *http.Request) (sel engine.Selection, err error) {
 	return sel, nil
 }
 
-// replayDestination replays calls, and answers when they are due again.
+// replayDestination replays calls and responds when they are queued.
 func (a *admin) replayDestination(r *http.Request) (any, error) {
 	sel, err := readSelection(r)
 	if err != nil {
@@ -80,7 +79,7 @@ func (a *admin) replayDestination(r *http.Request) (any, error) {
 	return replayView{name, n, sel.DryRun}, err
 }
 
-// startReplay begins a replay that goes on by itself.
+// startReplay starts a replay in the background.
 func (a *admin) startReplay(r *http.Request) (any, error) {
 	sel, err := readSelection(r)
 	if err != nil {
@@ -106,7 +105,6 @@ func (a *admin) startReplay(r *http.Request) (any, error) {
 	return created(run), err
 }
 
-// listReplays lists the newest replays that go on by themselves.
 func (a *admin) listReplays(r *http.Request) (any, error) {
 	if err := newQuery(r).done(); err != nil {
 		return nil, err

@@ -20,15 +20,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A sourceView is a source as the API shows it.
+// A sourceView is a source in the API.
 type sourceView struct {
 	Name           string `json:"name"`
-	WriteKey       string `json:"writeKey"` // redacted, but in the answer that makes it
+	WriteKey       string `json:"writeKey"` // redacted, except in the response that creates it
 	CallsPerSecond int    `json:"callsPerSecond,omitempty"`
-	ReadOnly       bool   `json:"readOnly"` // the configuration defines it
+	ReadOnly       bool   `json:"readOnly"` // defined in the configuration file
 }
 
-// A sourceInput is a source as the API takes it. What is absent stays as it is.
+// A sourceInput contains the settings to change. Nil fields are unchanged.
 type sourceInput struct {
 	Name           *string `json:"name"`
 	WriteKey       *string `json:"writeKey"`
@@ -67,7 +67,7 @@ func (a *admin) source(name string) (tracking.Source, error) {
 	return all[i], nil
 }
 
-// addSource makes a source. Only its answer shows the write key.
+// addSource creates a source. Only its response contains the write key.
 func (a *admin) addSource(r *http.Request) (any, error) {
 	var in sourceInput
 	if err := readJSON(r, &in); err != nil {
@@ -123,14 +123,14 @@ func (a *admin) removeSource(r *http.Request) (any, error) {
 	return nil, a.c.RemoveSource(r.Context(), r.PathValue("source"))
 }
 
-// A destinationView is a destination as the API shows it.
+// A destinationView is a destination in the API.
 type destinationView struct {
 	Name         string                   `json:"name"`
 	Type         string                   `json:"type"`
-	Sources      []string                 `json:"sources"` // empty: all
+	Sources      []string                 `json:"sources"` // empty means all
 	Enabled      bool                     `json:"enabled"`
-	Signed       bool                     `json:"signed"`   // there is a shared secret, which is not shown
-	Rotating     bool                     `json:"rotating"` // and a previous one
+	Signed       bool                     `json:"signed"`   // there is a shared secret
+	Rotating     bool                     `json:"rotating"` // there is a previous secret
 	Signature    webhook.Signature        `json:"signature"`
 	AliasFields  webhook.AliasFields      `json:"aliasFields"`
 	TraceContext webhook.TraceContext     `json:"traceContext"`
@@ -142,13 +142,12 @@ type destinationView struct {
 	MaxPerSecond float64                  `json:"maxPerSecond,omitempty"`
 	Concurrency  int                      `json:"concurrency,omitempty"`
 	Webhooks     []webhook.Endpoint       `json:"webhooks"`
-	ReadOnly     bool                     `json:"readOnly"` // the configuration defines it
+	ReadOnly     bool                     `json:"readOnly"` // defined in the configuration file
 	Status       engine.DestinationStatus `json:"status"`
 	Ledger       *tracking.Ledger         `json:"ledger,omitempty"`
 }
 
-// A destinationInput is a destination as the API takes it. What is absent stays
-// as it is.
+// A destinationInput contains the settings to change. Nil fields are unchanged.
 type destinationInput struct {
 	Name           *string               `json:"name"`
 	Type           *string               `json:"type"`
@@ -156,7 +155,7 @@ type destinationInput struct {
 	Enabled        *bool                 `json:"enabled"`
 	SharedSecret   *string               `json:"sharedSecret"`
 	PreviousSecret *string               `json:"previousSecret"`
-	Rotate         bool                  `json:"rotate"` // the secret that was is the previous one
+	Rotate         bool                  `json:"rotate"` // the current secret becomes the previous secret
 	Signature      *webhook.Signature    `json:"signature"`
 	AliasFields    *webhook.AliasFields  `json:"aliasFields"`
 	TraceContext   *webhook.TraceContext `json:"traceContext"`
@@ -228,13 +227,13 @@ func (a *admin) addDestination(r *http.Request) (any, error) {
 	return created(view), err
 }
 
-// previewDestination says which of the newest calls a destination would get.
+// previewDestination returns how many recent calls match a destination.
 func (a *admin) previewDestination(r *http.Request) (any, error) {
 	var in destinationInput
 	if err := readJSON(r, &in); err != nil {
 		return nil, err
 	}
-	d := tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}}} // it need not have one yet
+	d := tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}}} // a preview needs no URL
 	if err := in.apply(&d); err != nil {
 		return nil, err
 	}
@@ -266,7 +265,7 @@ func (a *admin) changeDestination(r *http.Request) (any, error) {
 	return a.viewDestination(r.Context(), name)
 }
 
-// set sets a field to the value of a request, if it has one.
+// set sets a field to *value unless value is nil.
 func set[T any](field, value *T) {
 	if value != nil {
 		*field = *value
@@ -302,8 +301,7 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	return nil
 }
 
-// applyOrder changes in which order calls are delivered. Without one, what goes with it is
-// left out.
+// applyOrder changes the delivery order. Without ordered delivery it clears the options.
 func (in *destinationInput) applyOrder(d *tracking.Destination) error {
 	if in.Order != nil {
 		if d.Order = *in.Order; !d.IsOrdered() {
@@ -324,8 +322,7 @@ func (in *destinationInput) applyOrder(d *tracking.Destination) error {
 	return nil
 }
 
-// applySecrets replaces secrets. Where there is no shared secret any more there is no
-// previous one.
+// applySecrets changes the secrets. Without a shared secret there is no previous secret.
 func (in *destinationInput) applySecrets(d *tracking.Destination) error {
 	if in.Rotate {
 		switch {
@@ -345,7 +342,6 @@ func (in *destinationInput) applySecrets(d *tracking.Destination) error {
 	return nil
 }
 
-// testDestination sends a test call to the webhooks of a destination.
 func (a *admin) testDestination(r *http.Request) (any, error) {
 	var in struct {
 		Type string `json:"type"`
@@ -367,8 +363,7 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 	return map[string]any{"attempts": viewAttempts(attempts)}, err
 }
 
-// removeDestination forgets a destination. What it has pending is only thrown
-// away where the request says so.
+// removeDestination deletes a destination. It discards pending calls only on request.
 func (a *admin) removeDestination(r *http.Request) (any, error) {
 	name, discard := r.PathValue("destination"), false
 	q := newQuery(r)
@@ -391,7 +386,7 @@ func (a *admin) pauseDestination(r *http.Request) (any, error) { return a.act(r,
 
 func (a *admin) resumeDestination(r *http.Request) (any, error) { return a.act(r, a.c.Resume) }
 
-// act does something with a destination, and answers how it is then.
+// act performs an action on a destination and returns the destination.
 func (a *admin) act(r *http.Request, do func(ctx context.Context, name string) error) (any, error) {
 	name := r.PathValue("destination")
 	if err := do(r.Context(), name); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Node returns a module that makes the call by the service's library for Node, or "" where
-// that has no method for it.
+// Node returns a module that sends the call with the Node library of the service, or "" if
+// the library has no method for it.
 func Node(to Collector, c *tracking.Call) string {
 	if !IsTyped(c) {
 		return ""

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// Names of members that make a matcher of an object.
+// Field names that define a matcher.
 const (
 	anyMatcher    = "$any"
 	typeMatcher   = "$type"
@@ -26,10 +26,10 @@ const (
 
 var matcherNames = []string{anyMatcher, typeMatcher, regexpMatcher, absentMatcher, minMatcher, maxMatcher, equalsMatcher}
 
-// A matcher is a jsondiff.Matcher as a document writes it.
+// A matcher is a jsondiff.Matcher from a document.
 type matcher struct {
 	written map[string]any
-	words   string // what it takes
+	words   string // description of matching values
 	match   func(got any, present bool) bool
 }
 
@@ -42,8 +42,7 @@ func (m *matcher) String() string { return m.words }
 // MarshalJSON implements json.Marshaler.
 func (m *matcher) MarshalJSON() ([]byte, error) { return json.Marshal(m.written) }
 
-// wantOf returns what a document writes for a value, with matchers in the place of the
-// objects that are written for them.
+// wantOf converts an expected value and replaces matcher objects.
 func (ps *problems) wantOf(path []any, v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -71,8 +70,8 @@ func (ps *problems) wantOf(path []any, v any) any {
 
 func isMatcher(name string) bool { return slices.Contains(matcherNames, name) }
 
-// matcherLike returns the matcher that a name is perhaps meant to be, or "". Properties
-// begin with a dollar too, so it is one letter that may differ.
+// matcherLike returns the matcher that a misspelled name may refer to, or "". It allows one
+// different letter, because property names can begin with a dollar sign.
 func matcherLike(name string) string {
 	if !strings.HasPrefix(name, "$") || len(name) > len(equalsMatcher)+1 {
 		return ""
@@ -80,7 +79,7 @@ func matcherLike(name string) string {
 	return text.Closest(name, matcherNames, 1)
 }
 
-// matcherOf reads a matcher, whose names are sorted.
+// matcherOf parses a matcher. names must be sorted.
 func (ps *problems) matcherOf(path []any, names []string, written map[string]any) *matcher {
 	m := &matcher{written: written, match: func(any, bool) bool { return false }}
 	isRange := !slices.ContainsFunc(names, func(name string) bool { return name != minMatcher && name != maxMatcher })
@@ -112,7 +111,7 @@ func (ps *problems) matcherOf(path []any, names []string, written map[string]any
 	return m
 }
 
-// jsonTypes are the types of values, and how they are spoken of.
+// jsonTypes maps types to their descriptions.
 var jsonTypes = map[string]string{
 	"string": "a string", "number": "a number", "integer": "a whole number", "boolean": "true or false",
 	"object": "an object", "array": "an array", "null": "null",
@@ -148,7 +147,7 @@ func isOfType(v any, name string) bool {
 	return false
 }
 
-// maxRegexp bounds a regular expression, in bytes.
+// maxRegexp limits a regular expression, in bytes.
 const maxRegexp = 1000
 
 func (ps *problems) regexpMatcher(m *matcher, path []any, value any) {

@@ -11,48 +11,48 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// maxNear is how many calls an expectation is compared with: those that have the most literals.
+// maxNear limits the calls that are compared with an expectation.
 const maxNear = 100
 
-// A Report says whether expectations hold, and why not.
+// A Report contains the result of each expectation.
 type Report struct {
 	OK           bool     `json:"ok"`
-	Code         string   `json:"code,omitempty"` // expectations_not_met, unless OK
-	Message      string   `json:"message"`        // the whole in words
+	Code         string   `json:"code,omitempty"` // CodeNotMet unless OK
+	Message      string   `json:"message"`        // the report as text
 	WaitedMS     int64    `json:"waitedMs"`
-	Source       string   `json:"source,omitempty"` // whose calls were looked at; empty: of any
-	Good         int      `json:"good"`             // calls that were looked at
+	Source       string   `json:"source,omitempty"` // the source of the calls; empty for all sources
+	Good         int      `json:"good"`             // number of accepted calls
 	Bad          int      `json:"bad"`
 	Expectations []Result `json:"expectations"`
-	Came         []string `json:"came"`     // the newest calls that were taken, in a line each
-	NotTaken     []string `json:"notTaken"` // the newest that were not
+	Came         []string `json:"came"`     // titles of the newest accepted calls
+	NotTaken     []string `json:"notTaken"` // titles of the newest rejected calls
 }
 
-// CodeNotMet is the Code of a Report that is not OK.
+// CodeNotMet is the code of a Report that is not OK.
 const CodeNotMet = "expectations_not_met"
 
-// A Result is what came of one expectation.
+// A Result is the result of one expectation.
 type Result struct {
 	OK       bool     `json:"ok"`
-	Expected string   `json:"expected"` // in a line
-	Want     string   `json:"want"`     // as in at least 1
+	Expected string   `json:"expected"` // description in one line
+	Want     string   `json:"want"`     // such as "at least 1"
 	Got      int      `json:"got"`
 	Problem  string   `json:"problem,omitempty"`
-	Calls    []string `json:"calls,omitempty"` // the first of those that are too many, in a line each
+	Calls    []string `json:"calls,omitempty"` // titles of the first matching calls
 	Nearest  *Near    `json:"nearest,omitempty"`
 }
 
-// A Near is the call that came nearest to what was expected.
+// A Near is the call nearest to an expectation.
 type Near struct {
-	Call        string   `json:"call"` // in a line
+	Call        string   `json:"call"` // description in one line
 	Source      string   `json:"source"`
 	MessageID   string   `json:"messageId,omitempty"`
 	Bad         bool     `json:"bad"`
 	Differences []string `json:"differences"`
 }
 
-// Report explains how the expectations stand. newest are the newest of the calls that were
-// added, oldest first: the nearest is one of them.
+// Report explains the status. newest are the newest added calls, oldest first, among which it
+// finds the nearest calls.
 func (c *Checker) Report(newest []*Call, waited time.Duration) *Report {
 	r := &Report{OK: c.Status() == Holding, WaitedMS: waited.Milliseconds(), Source: c.request.Source, Good: c.good, Bad: c.bad, Came: []string{}, NotTaken: []string{}}
 	for i := range c.request.Expect {
@@ -73,7 +73,7 @@ func (c *Checker) Report(newest []*Call, waited time.Duration) *Report {
 	return r
 }
 
-// last returns the last of some titles.
+// last returns the last maxTitles titles.
 func last(all []string) []string { return all[max(0, len(all)-maxTitles):] }
 
 func (c *Checker) result(i int, newest []*Call) Result {
@@ -103,20 +103,19 @@ func countOf(n int) string {
 	return text.GroupDigits(n)
 }
 
-// nearest returns the call that an expectation nearly takes: of those that have the most
-// of its literals that with the fewest differences, of those the one whose values are most
-// alike, and of those the newest. It returns nil where there is none.
+// nearest returns the call with the most matching literals, then the fewest differences, then
+// the smallest edit distance, then the newest. It returns nil if there is none.
 func (e *Expectation) nearest(newest []*Call) *Near {
 	candidates := slices.Clone(newest)
 	slices.Reverse(candidates)
 	slices.SortStableFunc(candidates, func(a, b *Call) int { return cmp.Compare(e.misses(a), e.misses(b)) })
 	var near *Near
 	var least *jsondiff.Diff
-	fewest := 0 // misses, of the one with the least differences
+	fewest := 0 // misses of the nearest call
 	for _, c := range candidates[:min(len(candidates), maxNear)] {
 		d := e.differences(c)
 		if len(d.Lines) == 0 {
-			continue // it is taken
+			continue // the call matches
 		}
 		if least != nil && e.misses(c) > fewest {
 			break
@@ -129,7 +128,7 @@ func (e *Expectation) nearest(newest []*Call) *Near {
 	return near
 }
 
-// Text says the whole in lines. place names where an expectation stands.
+// Text formats the report. place returns the location of an expectation.
 func (r *Report) Text(place func(i int) string) string {
 	var b strings.Builder
 	failed := 0

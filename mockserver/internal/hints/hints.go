@@ -1,5 +1,4 @@
-// Package hints says what to do about a call or a request that was not taken, for pages,
-// terminals and the admin API alike.
+// Package hints explains how to fix rejected calls and requests.
 package hints
 
 import (
@@ -8,11 +7,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Of returns what would be right where something was wrong; it is empty where there is
-// nothing to say.
+// Of returns how to fix the problem of a code, or "".
 func Of(c tracking.Code) string { return byCode[c] }
 
-// Codes returns all codes, in the order of the alphabet.
+// Codes returns all codes, sorted.
 func Codes() []string {
 	var codes []string
 	for code := range byCode {

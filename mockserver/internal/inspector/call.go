@@ -26,30 +26,29 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A callPanel is all that is known of one item of the feed.
+// A callPanel is the view of one item of the feed.
 type callPanel struct {
 	rows.Row
-	Back         string // the list without this call
+	Back         string // the list without the panel
 	Change       int64
-	Message      string // of a rejection or a refusal: what is wrong
-	Hint         string // what would be right
-	Status       int    // of a refusal
-	Place        int    // of a rejected call in its request, from 1
+	Message      string // the error of a rejection or refusal
+	Hint         string // how to fix it
+	Status       int    // the response status of a refusal
+	Place        int    // the position of a rejected call in its request, from 1
 	Facts        []fact
 	Corrections  []correction
-	Violations   []tracking.Violation // of the tracking plan of its source
+	Violations   []tracking.Violation // of the tracking plan of the source
 	Destinations []callDestination
 	Body         []page.Line
 	Bytes        int
-	Event        string // the page of its event, else the list of the calls of the same name
-	Listed       bool   // Event is the list
-	Forms        bool   // it can be copied as code
-	Typed        bool   // also as that of clients
+	Event        string // the event page, or the list of calls with the same name
+	Listed       bool   // whether Event is the list
+	Forms        bool   // whether the call can be copied as code
+	Typed        bool   // whether client libraries have a method for the call
 	Notice       string // the result of the last action
 	Problem      string // why the last action failed
 }
 
-// CopyForms are the forms in which the call is copied.
 func (p *callPanel) CopyForms() []copyForm {
 	if !p.Typed {
 		return copyForms[:1]
@@ -57,32 +56,32 @@ func (p *callPanel) CopyForms() []copyForm {
 	return copyForms
 }
 
-// A fact is a name and a value, and where more is found about it.
+// A fact is a name, a value and an optional link.
 type fact struct{ Name, Value, Href string }
 
-// A correction is what the collector did to a call, and why.
+// A correction is a change that the collector made to a call, and the reason.
 type correction struct{ What, Why string }
 
-// A callDestination is what became of a call at one destination, or why it does
-// not go there.
+// A callDestination is the delivery status of a call at one destination, or the reason why
+// the destination does not receive it.
 type callDestination struct {
 	Name     string
-	Look     string // see deliveryState.look; "apart" where the call does not come to it
-	Word     string // the same for people
+	Look     string // see rows.DeliveryState.Look; "apart" if the destination does not receive the call
+	Word     string // Look for people
 	Reason   string
 	RetryAt  time.Time
 	Tries    int
-	Held     string        // why a call that waits is not being tried
-	Replay   bool          // it can be replayed
-	Signed   []int         // the webhooks that the call can be copied for with a signature
-	Attempts []attemptLine // the newest first
-	Older    int           // how many more there were
+	Held     string        // why a pending call is not being attempted
+	Replay   bool          // whether the call can be replayed
+	Signed   []int         // indexes of the webhooks for which a signed copy is available
+	Attempts []attemptLine // newest first
+	Older    int           // number of attempts that are not shown
 }
 
-// shownAttempts is how many attempts a panel shows for each destination.
+// shownAttempts limits the attempts per destination in a panel.
 const shownAttempts = 20
 
-// An attemptLine is one request to a webhook.
+// An attemptLine is a request to a webhook.
 type attemptLine struct {
 	tracking.Attempt
 	OK       bool
@@ -90,10 +89,10 @@ type attemptLine struct {
 	Sent     string
 	Response []fact
 	Received string
-	Cut      bool // more came than is kept
+	Cut      bool // the response body is truncated
 }
 
-// panel makes the panel of what a ref names.
+// panel returns the panel of a ref, and false if the ref is unknown.
 func (in *Inspector) panel(ref string, filter rows.Filter) (*callPanel, bool) {
 	i, ok := in.c.History().Item(ref)
 	if !ok {
@@ -142,12 +141,12 @@ func (p *callPanel) readRecord(r *tracking.Record, destinations []engine.Attache
 	slices.SortStableFunc(p.Destinations, func(a, b callDestination) int { return cmp.Compare(urgency(a.Look), urgency(b.Look)) })
 }
 
-// urgency orders destinations: what went wrong comes first.
+// urgency returns the sort position of a look: problems first.
 func urgency(look string) int {
 	return slices.Index([]string{"failed", "retrying", "pending", "unknown", "delivered", "filtered", "apart"}, look)
 }
 
-// addSigned says for which webhooks the call can be copied with a signature.
+// addSigned sets the webhooks for which a signed copy is available.
 func (p *callPanel) addSigned(destinations []engine.AttachedDestination) {
 	for i := range p.Destinations {
 		d := &p.Destinations[i]
@@ -161,7 +160,7 @@ func (p *callPanel) addSigned(destinations []engine.AttachedDestination) {
 	}
 }
 
-// addAttempts adds those that were made for the destination.
+// addAttempts adds the attempts of the destination.
 func (d *callDestination) addAttempts(all []tracking.Attempt) {
 	var ours []tracking.Attempt
 	for _, a := range all {
@@ -177,7 +176,7 @@ func (d *callDestination) addAttempts(all []tracking.Attempt) {
 	}
 }
 
-// addHolds says why destinations hold the call back.
+// addHolds sets the reasons why destinations do not attempt the call.
 func (p *callPanel) addHolds(states []engine.DestinationStatus) {
 	for i := range p.Destinations {
 		d := &p.Destinations[i]
@@ -200,7 +199,7 @@ func (p *callPanel) addHolds(states []engine.DestinationStatus) {
 	}
 }
 
-// addSkipped adds the destinations that do not get the call, and why.
+// addSkipped adds the destinations that do not receive the call, with the reasons.
 func (p *callPanel) addSkipped(c *tracking.Call, destinations []engine.AttachedDestination) {
 	for _, d := range destinations {
 		if slices.ContainsFunc(p.Destinations, func(known callDestination) bool { return known.Name == d.Name }) {
@@ -252,7 +251,7 @@ func factsOf(c *tracking.Call) []fact {
 	return facts
 }
 
-// correctionsOf returns what the collector changed in a call, and why.
+// correctionsOf returns the changes that the collector made to a call.
 func correctionsOf(r *tracking.Record) []correction {
 	c := &r.Call
 	var all []correction
@@ -282,16 +281,16 @@ func correctionsOf(r *tracking.Record) []correction {
 	return all
 }
 
-// An oddMember is a member of a call whose name is nearly that of a field, or
-// whose value is a number where a text belongs.
+// An oddMember is a field whose name resembles a known field, or whose value is a number
+// instead of a string. meant is the known name; empty for a number.
 type oddMember struct{ name, meant string }
 
-// maxOddMembers is how many of them are shown at most.
+// maxOddMembers limits the odd members of a call.
 const maxOddMembers = 20
 
 func oddMembers(body []byte) (odd []oddMember) {
 	s := jsonscan.New(body)
-	_ = s.Object(func(key []byte) error { // what comes before an error is good to know
+	_ = s.Object(func(key []byte) error { // an error ends the loop; the fields before it are still useful
 		name := string(jsonscan.Unquote(key))
 		value, err := s.Value()
 		if err != nil || len(odd) == maxOddMembers {
@@ -311,12 +310,12 @@ func oddMembers(body []byte) (odd []oddMember) {
 	return odd
 }
 
-// foldName reduces a name to its letters, in lower case.
+// foldName converts a name to lower case without separators.
 func foldName(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
 }
 
-// fieldsByFold finds a field by its folded name.
+// fieldsByFold maps folded names to fields.
 var fieldsByFold = func() map[string]fields.Field {
 	byFold := map[string]fields.Field{}
 	for name, f := range fields.ByName {
@@ -325,12 +324,12 @@ var fieldsByFold = func() map[string]fields.Field {
 	return byFold
 }()
 
-// madeIDPrefix is the prefix of messageIds that the collector makes.
+// madeIDPrefix begins messageIds that the collector generates.
 const madeIDPrefix = "collector-"
 
 func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") }
 
-// markCorrected marks the members that the collector writes.
+// markCorrected returns the mark and note of a field that the collector writes.
 func markCorrected(key string) (mark, note string) {
 	switch key {
 	case "receivedAt":
@@ -365,7 +364,6 @@ func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
 	}
 }
 
-// readRefusal reads a request that was refused.
 func (p *callPanel) readRefusal(r *event.Refusal) {
 	p.Message, p.Hint, p.Status = r.Message, hints.Of(r.Code), r.Status
 	p.Facts = append([]fact{{Name: "request", Value: r.Method + " " + r.Path}}, senderFacts(r.Sender)...)
@@ -374,7 +372,6 @@ func (p *callPanel) readRefusal(r *event.Refusal) {
 	}
 }
 
-// senderFacts returns what is known of who sent a request.
 func senderFacts(s tracking.Sender) []fact {
 	var facts []fact
 	for _, f := range []fact{{Name: "IP address", Value: s.Address}, {Name: "User agent", Value: s.UserAgent}, {Name: "Library", Value: s.Library}} {
@@ -385,8 +382,7 @@ func senderFacts(s tracking.Sender) []fact {
 	return facts
 }
 
-// showCall answers with a call: to a script with the panel, else with the page
-// that has it beside the list.
+// showCall returns the panel for a script, and otherwise redirects to the list with the panel.
 func (in *Inspector) showCall(r *http.Request) (page.Answer, error) {
 	ref, filter := r.PathValue("ref"), rows.ReadFilter(r.URL.Query())
 	if !page.IsFragment(r) {
@@ -395,8 +391,7 @@ func (in *Inspector) showCall(r *http.Request) (page.Answer, error) {
 	return in.showPanel(ref, filter, "", nil), nil
 }
 
-// showPanel returns the panel of a call for a script. It shows a notice, and refused if an
-// action failed.
+// showPanel returns the panel of a call for a script, with a notice or the error of an action.
 func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string, refused *access.Error) page.Answer {
 	p, ok := in.panel(ref, filter)
 	if !ok {
@@ -410,8 +405,7 @@ func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string, re
 	return a
 }
 
-// serveCallBody answers with a call as it is stored, byte for byte, or with what is kept
-// of a request that was refused.
+// serveCallBody serves the stored bytes of a call or of a refused request.
 func (in *Inspector) serveCallBody(w http.ResponseWriter, r *http.Request) {
 	i, ok := in.c.History().Item(r.PathValue("ref"))
 	body, contentType := i.Call().Body, "application/json"
@@ -427,7 +421,7 @@ func (in *Inspector) serveCallBody(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// addMissing adds a line for a member that an object should have, before its end.
+// addMissing inserts a line for a missing field before the end of an object.
 func addMissing(lines []page.Line, key, note string) []page.Line {
 	missing := page.Line{Mark: "missing", Note: note, Parts: []page.LinePart{{Text: "  "}, {Kind: "key", Text: `"` + key + `"`}, {Text: ": …"}}}
 	if len(lines) < 2 {
@@ -436,7 +430,7 @@ func addMissing(lines []page.Line, key, note string) []page.Line {
 	return append(lines[:len(lines)-1:len(lines)-1], missing, lines[len(lines)-1])
 }
 
-// hasMember reports whether an object has a member.
+// hasMember reports whether an object has a field.
 func hasMember(object []byte, name string) (has bool) {
 	s := jsonscan.New(object)
 	_ = s.Object(func(key []byte) error {

@@ -15,17 +15,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A causeReplay asks which calls are to be replayed.
+// A causeReplay is the confirmation page for a replay of failed calls.
 type causeReplay struct {
 	Destination string
-	Cause       string // empty for any
-	Until       string // when they had failed by, as the form sends it
-	Hour        int    // calls that failed in the hour before
-	All         int    // all that are kept
+	Cause       string // empty for any cause
+	Until       string // excludes calls that fail later, in RFC 3339
+	Hour        int    // calls that failed in the last hour
+	All         int    // all failed calls
 	Paused      bool
 }
 
-// showCauseReplay asks which of the calls that failed for a cause are to be replayed.
+// showCauseReplay shows the confirmation page.
 func (in *Inspector) showCauseReplay(r *http.Request) (page.Answer, error) {
 	q := causeReplay{Destination: r.URL.Query().Get("destination"), Cause: r.URL.Query().Get("cause")}
 	all := in.c.Settings().Destinations
@@ -48,7 +48,7 @@ func (in *Inspector) showCauseReplay(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "problemreplay", Page: page.Page{Title: "Replay", Nav: "problems", Body: q}}, nil
 }
 
-// replayCause begins a replay, and does not wait for it.
+// replayCause starts a replay in the background.
 func (in *Inspector) replayCause(r *http.Request) (page.Answer, error) {
 	destination, choice := r.PostForm.Get("destination"), r.PostForm.Get("choice")
 	until, err := time.Parse(time.RFC3339Nano, r.PostForm.Get("until"))

@@ -17,14 +17,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// copyForms are the forms in which a call is copied, and their names for people.
+// copyForms are the formats of a copied call and their labels.
 var copyForms = []copyForm{
 	{"curl", "curl"}, {"go", "Go"}, {"node", "Node"}, {"go-test", "Go test"},
 }
 
 type copyForm struct{ Name, Label string }
 
-// serveCopy answers with a call as code.
+// serveCopy serves a call as code.
 func (in *Inspector) serveCopy(w http.ResponseWriter, r *http.Request) {
 	i, ok := in.c.History().Item(r.PathValue("ref"))
 	if !ok || i.Refusal != nil {
@@ -42,7 +42,7 @@ func (in *Inspector) serveCopy(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(code + "\n"))
 }
 
-// copyOf writes a call in the form that a request asks for.
+// copyOf returns a call in the requested format.
 func (in *Inspector) copyOf(r *http.Request, i *history.Item) (string, error) {
 	c := sendable(i)
 	if !copyas.CanSend(&c) {
@@ -70,7 +70,7 @@ func (in *Inspector) copyOf(r *http.Request, i *history.Item) (string, error) {
 	return code, nil
 }
 
-// sendable returns the call of an item, with all that was kept of it.
+// sendable returns the call of an item with its received body.
 func sendable(i *history.Item) tracking.Call {
 	c := *i.Call()
 	if i.Rejection != nil {
@@ -79,7 +79,7 @@ func sendable(i *history.Item) tracking.Call {
 	return c
 }
 
-// signedCopy writes the request by which a destination gets a call.
+// signedCopy returns the signed request of a destination as a curl command.
 func (in *Inspector) signedCopy(r *http.Request, c *tracking.Call) (string, error) {
 	name := r.URL.Query().Get("destination")
 	all := in.c.Settings().Destinations
@@ -100,7 +100,7 @@ func (in *Inspector) signedCopy(r *http.Request, c *tracking.Call) (string, erro
 	return code, nil
 }
 
-// writeKeyOf returns the write key of a source, or "" where it is not known.
+// writeKeyOf returns the write key of a source, or "" if the source is unknown.
 func (in *Inspector) writeKeyOf(source string) string {
 	for _, s := range in.c.Settings().Sources {
 		if s.Name == source {

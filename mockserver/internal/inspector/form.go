@@ -18,11 +18,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A destinationForm is the form of a destination's settings: what was typed, and
-// what is wrong with it.
+// A destinationForm contains the values of the settings form and their errors.
 type destinationForm struct {
 	New          bool
-	ReadOnly     bool // the configuration defines it
+	ReadOnly     bool // defined in the configuration file
 	Name         string
 	AllSources   bool
 	Sources      []choice
@@ -30,41 +29,40 @@ type destinationForm struct {
 	SecretDo     string
 	TestType     string
 	Errors       []fieldProblem
-	Filters      [4]string // the names of filterFields, one a line
+	Filters      [4]string // the names of filterFields, one per line
 	MaxPerSecond string
 	Concurrency  string
-	giveUpAfter  string               // as it was typed
-	Test         []attemptLine        // what the receivers answered to a test call
-	Preview      *engine.Preview      // which of the newest calls would go, if that was asked
-	destination  tracking.Destination // what the form says
-	old          tracking.Destination // what is saved
+	giveUpAfter  string               // as typed
+	Test         []attemptLine        // responses to a test call
+	Preview      *engine.Preview      // nil unless requested
+	destination  tracking.Destination // the typed settings
+	old          tracking.Destination // the saved settings
 }
 
-// Signed reports whether a shared secret is saved. It is never shown.
+// Signed reports whether a shared secret is saved.
 func (f destinationForm) Signed() bool { return f.old.SharedSecret != "" }
 
-// Rotating reports whether a previous secret signs beside it.
+// Rotating reports whether a previous secret also signs requests.
 func (f destinationForm) Rotating() bool { return f.old.PreviousSecret != "" }
 
-// Signature is how requests are signed.
+// Signature returns the signature scheme.
 func (f destinationForm) Signature() webhook.Signature {
 	return cmp.Or(f.destination.Signature, webhook.SignatureService)
 }
 
-// AliasCamel reports whether alias calls have their identities in camel case.
+// AliasCamel reports whether alias calls use camel-case field names.
 func (f destinationForm) AliasCamel() bool {
 	return f.destination.AliasFields == webhook.AliasCamelCase
 }
 
-// TraceAll and TraceNone report how much of a call's trace is sent, where that is not the
-// default.
+// TraceAll and TraceNone report whether the trace context has that setting.
 func (f destinationForm) TraceAll() bool  { return f.destination.TraceContext == webhook.TraceAll }
 func (f destinationForm) TraceNone() bool { return f.destination.TraceContext == webhook.TraceNone }
 
-// InOrder reports whether the calls of a user are delivered in their order.
+// InOrder reports whether the calls of each user are delivered in order.
 func (f destinationForm) InOrder() bool { return f.destination.IsOrdered() }
 
-// GiveUpAfter is how long a call may hold the line of its user, as it was typed.
+// GiveUpAfter returns the typed or saved time that a call may block its user.
 func (f destinationForm) GiveUpAfter() string {
 	if f.giveUpAfter == "" && f.destination.GiveUpAfter > 0 {
 		return f.destination.GiveUpAfter.String()
@@ -72,7 +70,7 @@ func (f destinationForm) GiveUpAfter() string {
 	return f.giveUpAfter
 }
 
-// Overtake reports whether later calls of a user overtake one that fails.
+// Overtake reports whether later calls of a user overtake a failing call.
 func (f destinationForm) Overtake() bool {
 	return f.destination.OnFailure == tracking.OnFailureOvertake
 }
@@ -80,27 +78,27 @@ func (f destinationForm) Overtake() bool {
 // Enabled reports whether calls are forwarded.
 func (f destinationForm) Enabled() bool { return !f.destination.Disabled }
 
-// A choice is one of several that can be checked.
+// A choice is an option that can be selected.
 type choice struct {
 	Name    string
 	Checked bool
 }
 
-// webhookFields are the fields of one URL.
+// webhookFields are the form fields of one webhook.
 type webhookFields struct {
 	URL     string
-	Headers string // one a line, as in Name: value
+	Headers string // one per line, in the format Name: value
 	Used    bool
 }
 
-// A fieldProblem is what is wrong with a field of the form.
+// A fieldProblem is an error of a form field.
 type fieldProblem struct {
-	Field string // the field's name in the form
+	Field string // the name of the field in the form
 	Label string
 	Text  string
 }
 
-// formFields are the names of the form's fields with their labels, in their order.
+// formFields are the names and labels of the form fields, in order.
 var formFields = func() [][2]string {
 	fields := [][2]string{{"name", "Name"}, {"sources", "Sources"}}
 	for _, f := range filterFields {
@@ -117,10 +115,10 @@ var formFields = func() [][2]string {
 		[2]string{"maxPerSecond", "Maximum calls per second"}, [2]string{"concurrency", "Maximum concurrent calls"})
 }()
 
-// A filterField is a field of the form with names of a filter.
+// A filterField is a form field with the names of a filter.
 type filterField struct {
 	Name, Label, Example string
-	setting              string // without the number of the name
+	setting              string // the path of the setting, without index
 	of                   func(*tracking.Destination) *[]string
 }
 
@@ -131,10 +129,10 @@ var filterFields = [4]filterField{
 	{"eventsDeny", "Exclude events", "Order Tested", "events.deny", func(d *tracking.Destination) *[]string { return &d.Events.Deny }},
 }
 
-// FilterFields are the fields of the form with names of filters.
+// FilterFields returns filterFields for the template.
 func (destinationForm) FilterFields() [4]filterField { return filterFields }
 
-// readFilters reads the filters, which are written one name a line.
+// readFilters reads the filters, with one name per line.
 func (f *destinationForm) readFilters(v url.Values) {
 	for i, field := range filterFields {
 		f.Filters[i] = v.Get(field.Name)
@@ -147,7 +145,7 @@ func (f *destinationForm) readFilters(v url.Values) {
 	}
 }
 
-// readRates reads the two numbers; an empty field is none.
+// readRates reads the two limits. An empty field means no limit.
 func (f *destinationForm) readRates(v url.Values) {
 	f.MaxPerSecond, f.Concurrency = strings.TrimSpace(v.Get("maxPerSecond")), strings.TrimSpace(v.Get("concurrency"))
 	var err error
@@ -165,7 +163,7 @@ func (f *destinationForm) readRates(v url.Values) {
 	}
 }
 
-// writeNumber writes a number, and one that is not set as an empty text.
+// writeNumber formats a number, and 0 as an empty string.
 func writeNumber(n float64) string {
 	if n == 0 {
 		return ""
@@ -173,12 +171,12 @@ func writeNumber(n float64) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-// formIndex returns the place of a field in the form.
+// formIndex returns the position of a field in the form.
 func formIndex(field string) int {
 	return slices.IndexFunc(formFields, func(f [2]string) bool { return f[0] == field })
 }
 
-// Problems returns what is wrong with a field.
+// Problems returns the errors of a field.
 func (f destinationForm) Problems(field string) []fieldProblem {
 	var found []fieldProblem
 	for _, p := range f.Errors {
@@ -189,7 +187,7 @@ func (f destinationForm) Problems(field string) []fieldProblem {
 	return found
 }
 
-// newForm fills a form in.
+// newForm returns a form with the settings of a destination.
 func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 	f := destinationForm{
 		Name: d.Name, AllSources: len(d.Sources) == 0, TestType: "track", old: d, destination: d,
@@ -218,7 +216,7 @@ func (f *destinationForm) chooseSources(known, chosen []string) {
 	}
 }
 
-// readDestinationForm reads what was sent, and checks all of it.
+// readDestinationForm reads and validates a submitted form.
 func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f := destinationForm{
 		New: v.Get("new") == "true", Name: strings.TrimSpace(v.Get("name")), AllSources: v.Get("allSources") != "false",
@@ -267,7 +265,7 @@ func (f *destinationForm) readSources(chosen []string) {
 	}
 }
 
-// readOrder takes the order, and what goes with it.
+// readOrder reads the delivery order and its options.
 func (f *destinationForm) readOrder(order, giveUpAfter, onFailure string) {
 	if order != string(tracking.OrderUser) {
 		return
@@ -285,8 +283,8 @@ func (f *destinationForm) readOrder(order, giveUpAfter, onFailure string) {
 	}
 }
 
-// readSecrets takes the shared secret that was typed, or keeps the one that is saved:
-// the form does not have it.
+// readSecrets reads the typed secret or keeps the saved secret, which the form does not
+// contain.
 func (f *destinationForm) readSecrets(typed string, forgetPrevious bool) {
 	d := &f.destination
 	switch {
@@ -308,8 +306,7 @@ func (f *destinationForm) readSecrets(typed string, forgetPrevious bool) {
 	}
 }
 
-// readWebhooks takes the URLs that were filled in, and returns their places in
-// the form.
+// readWebhooks reads the webhooks and returns their positions in the form.
 func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 	for i := range f.Webhooks {
 		w := webhookFields{URL: strings.TrimSpace(v.Get(fmt.Sprintf("url%d", i))), Headers: v.Get(fmt.Sprintf("headers%d", i))}
@@ -334,8 +331,8 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 	return places
 }
 
-// over returns the destination with what the form says of it: of webhook.Settings and
-// tracking.Ordering everything, so that the form must have each of their fields.
+// over returns d with the settings of the form. It replaces all of webhook.Settings and
+// tracking.Ordering, so the form must have a field for each of theirs.
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
 	d.Sources, d.Disabled, d.Settings, d.Ordering = f.destination.Sources, f.destination.Disabled, f.destination.Settings, f.destination.Ordering
 	d.Types, d.Events = f.destination.Types, f.destination.Events
@@ -343,8 +340,8 @@ func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
 	return d
 }
 
-// addProblems puts each problem beside its field. places are the places in the
-// form of the webhooks that the problems are of.
+// addProblems adds validation errors to their form fields. places are the positions of the
+// webhooks in the form.
 func (f *destinationForm) addProblems(err error, places []int) {
 	for _, p := range settings.FieldErrors(err) {
 		field, problem := p.Field, p.Problem
@@ -370,7 +367,7 @@ func (f *destinationForm) addProblems(err error, places []int) {
 	}
 }
 
-// fail says what is wrong with a field of the form.
+// fail adds an error to a form field.
 func (f *destinationForm) fail(field, text string) {
 	label := field
 	if i := formIndex(field); i >= 0 {
@@ -391,7 +388,7 @@ func writeHeaders(headers map[string]string) string {
 	return out.String()
 }
 
-// readHeaders reads headers that are written one a line.
+// readHeaders parses headers, one per line.
 func readHeaders(text string) (headers map[string]string, problem string) {
 	headers = map[string]string{}
 	for n, line := range strings.Split(text, "\n") {
@@ -412,7 +409,7 @@ func readHeaders(text string) (headers map[string]string, problem string) {
 	return headers, ""
 }
 
-// sendTest sends a call of a type to each URL at once, and returns what they answered.
+// sendTest sends a test call to each URL and returns the attempts.
 func (in *Inspector) sendTest(ctx context.Context, d tracking.Destination, typ string) []attemptLine {
 	attempts, err := in.c.SendTest(ctx, d, typ)
 	if err != nil {

@@ -16,48 +16,47 @@ import (
 )
 
 const (
-	// shownGroups is how many groups of failures, and of refusals, the page shows.
+	// shownGroups limits the groups of failures and of refusals.
 	shownGroups = 50
-	// searched is how many of the newest items examples are looked for among.
+	// searched is the number of recent items that are searched for examples.
 	searched = 2000
-	// shownExamples is how many examples of a group are shown.
+	// shownExamples limits the examples per group.
 	shownExamples = 3
-	// shownRuns is how many replays are shown, those that go on first.
+	// shownRuns limits the replays.
 	shownRuns = 5
 )
 
-// A problemsPage shows failures and rejections by cause.
 type problemsPage struct {
 	Since        time.Time
 	Runs         []engine.ReplayRun
 	Kept         []failedCount
 	Failed       []causeCard
 	Refused      []causeCard
-	MoreFailed   int // groups that are not shown
+	MoreFailed   int // number of groups that are not shown
 	MoreRefused  int
 	OtherFailed  causes.Others
 	OtherRefused causes.Others
 }
 
-// Quiet reports whether there is nothing to show.
+// Quiet reports whether there are no problems.
 func (l *problemsPage) Quiet() bool {
 	return len(l.Failed)+len(l.Refused)+len(l.Runs)+len(l.Kept) == 0
 }
 
-// A failedCount is a destination that has failed calls.
+// A failedCount is a destination and the number of its failed calls.
 type failedCount struct {
 	Destination string
 	Calls       int64
 }
 
-// A causeCard is a group, with links to some of its calls.
+// A causeCard is a group with links to examples.
 type causeCard struct {
 	causes.Group
 	Examples []example
-	Events   []example // the pages of the events of the examples
+	Events   []example // event pages of the examples
 }
 
-// Title is what the cases have in common.
+// Title returns the common text of the cases.
 func (c causeCard) Title() string {
 	if c.Cause == "" {
 		return c.Sample.Message
@@ -65,18 +64,17 @@ func (c causeCard) Title() string {
 	return c.Cause
 }
 
-// Hint says what would be right.
+// Hint returns how to fix the problem.
 func (c causeCard) Hint() string { return hints.Of(c.Code) }
 
-// Path returns where a causeCard's calls are replayed.
+// Path returns the URL of the replay confirmation.
 func (c causeCard) Path() string {
 	return rows.Filter{}.Link("/problems/replay", "destination", c.Destination, "cause", c.Cause)
 }
 
-// An example is a call or a request of a group that the history remembers, or an event.
+// An example links a call, a request or an event.
 type example struct{ Href, Text, Type string }
 
-// showProblems shows failures and rejections by cause.
 func (in *Inspector) showProblems(r *http.Request) (page.Answer, error) {
 	report := in.c.Problems()
 	l := problemsPage{
@@ -100,8 +98,7 @@ func (in *Inspector) showProblems(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "problems", Page: page.Page{Title: "Problems", Nav: "problems", Body: &l}}.OrPart(r, "list"), nil
 }
 
-// replayRuns returns the replays that are shown: those of which something may change still, and
-// then the newest.
+// replayRuns returns the replays to show: unsettled ones first, then the newest.
 func (in *Inspector) replayRuns() []engine.ReplayRun {
 	runs := in.c.ReplayRuns()
 	slices.SortStableFunc(runs, func(a, b engine.ReplayRun) int {
@@ -124,7 +121,7 @@ func causeCards(groups []causes.Group) []causeCard {
 	return shown
 }
 
-// linkCalls links the newest calls of a group of failures that are remembered.
+// linkCalls adds the retained calls of a group of failures as examples.
 func (c *causeCard) linkCalls(h *history.History, known *shapes.Shapes) {
 	for _, call := range c.Newest {
 		if i, ok := h.Item(history.RefOfCall(call.Source, call.ID)); ok && len(c.Examples) < shownExamples {
@@ -134,7 +131,7 @@ func (c *causeCard) linkCalls(h *history.History, known *shapes.Shapes) {
 	}
 }
 
-// linkEvent links the event of an example.
+// linkEvent adds the event page of an example.
 func (c *causeCard) linkEvent(known *shapes.Shapes, call *tracking.Call) {
 	name, link := rows.EventOf(known, call)
 	e := example{Href: link, Text: name, Type: call.Type}
@@ -143,8 +140,7 @@ func (c *causeCard) linkEvent(known *shapes.Shapes, call *tracking.Call) {
 	}
 }
 
-// linkRefused links the newest calls and requests of groups of refusals that are
-// remembered.
+// linkRefused adds retained rejected calls and refused requests as examples.
 func linkRefused(h *history.History, shown []causeCard) {
 	byKey := map[causes.Key]*causeCard{}
 	for i := range shown {

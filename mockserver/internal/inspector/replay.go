@@ -17,27 +17,26 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// replayable are the states from which a call can be replayed.
+// replayable are the states of calls that can be replayed.
 var replayable = []tracking.State{tracking.StateFailed, tracking.StateDelivered, tracking.StateFiltered}
 
-// A replayPage asks which of the calls that a filter picks are to be replayed,
-// and says how many these are.
+// A replayPage is the confirmation page for a replay.
 type replayPage struct {
 	Filter       rows.Filter
-	Back         string // where the page was opened
-	Only         string // the one destination that was asked for, empty for all
-	UpTo         int64  // the order of the newest item that counts
+	Back         string // the page that links here
+	Only         string // the only destination; empty for all
+	UpTo         int64  // the order of the newest item; later items are excluded
 	RenderedAt   string // in RFC 3339
 	Matched      int
 	Destinations []replayChoice
 	Nothing      bool
 }
 
-// A replayChoice is what could be replayed to a destination.
+// A replayChoice lists the replayable calls of a destination.
 type replayChoice struct {
 	Name    string
 	States  []replayState
-	Waiting int // they come anyway
+	Waiting int // pending calls
 }
 
 type replayState struct {
@@ -46,7 +45,7 @@ type replayState struct {
 	Checked bool
 }
 
-// picked are the calls that a filter picks, by where they stand.
+// picked contains the selected calls by standing.
 type picked map[standing]map[event.Key]bool
 
 // A standing is a state at a destination.
@@ -55,7 +54,7 @@ type standing struct {
 	state       tracking.State
 }
 
-// pick looks for the calls up to an order that the filter picks.
+// pick returns the calls up to an order that match the filter.
 func (in *Inspector) pick(filter rows.Filter, upTo int64) (found picked, matched int) {
 	destinations := in.c.Attached()
 	match := filter.Matcher(destinations)
@@ -67,7 +66,7 @@ func (in *Inspector) pick(filter rows.Filter, upTo int64) (found picked, matched
 		matched++
 		for _, s := range rows.StatesOf(i.Record, destinations) {
 			if s.Unknown {
-				continue // the journal alone knows
+				continue // only the journal knows the state
 			}
 			at := standing{s.Destination, s.State}
 			if found[at] == nil {
@@ -80,7 +79,7 @@ func (in *Inspector) pick(filter rows.Filter, upTo int64) (found picked, matched
 	return found, matched
 }
 
-// showReplay asks which calls are to be replayed.
+// showReplay shows the confirmation page.
 func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
 	q, now := r.URL.Query(), time.Now().UTC()
 	end, _ := in.c.History().End()
@@ -99,7 +98,7 @@ func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
 		for _, state := range replayable {
 			n := len(found[standing{d.Name, state}])
 			if p.Only != "" && state == tracking.StateFailed && p.Filter.Empty() {
-				var err error // the journal keeps failed calls longer than the History
+				var err error // the journal retains failed calls longer than the history
 				if n, err = in.c.Replay(r.Context(), d.Name, engine.Selection{State: state, EndedBefore: now, DryRun: true}); err != nil {
 					return page.Answer{}, err
 				}
@@ -116,8 +115,7 @@ func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "replay", Page: page.Page{Title: "Replay", Nav: "calls", Body: p}}, nil
 }
 
-// replayChosen replays what was chosen: each choice is a state and a
-// destination, as in failed:hook.
+// replayChosen replays the selected states and destinations, such as failed:hook.
 func (in *Inspector) replayChosen(r *http.Request) (page.Answer, error) {
 	filter, only := rows.ReadFilter(r.PostForm), r.PostForm.Get("destination")
 	upTo, err := strconv.ParseInt(r.PostForm.Get("upTo"), 10, 64)
@@ -146,8 +144,8 @@ func (in *Inspector) replayChosen(r *http.Request) (page.Answer, error) {
 	return page.SendTo(target, replayedText(replayed)+".")
 }
 
-// selection reads a choice. allFailed takes a destination's failed calls from the
-// journal, which keeps them longer than the History.
+// selection parses a choice. With allFailed, failed calls come from the journal, which
+// retains them longer than the history.
 func (p picked) selection(choice string, allFailed bool) (destination string, sel engine.Selection, err error) {
 	name, destination, _ := strings.Cut(choice, ":")
 	var state tracking.State
@@ -166,7 +164,6 @@ func (p picked) selection(choice string, allFailed bool) (destination string, se
 	return destination, sel, nil
 }
 
-// replayCall replays one call to one destination.
 func (in *Inspector) replayCall(r *http.Request) (page.Answer, error) {
 	ref, filter, destination := r.PathValue("ref"), rows.ReadFilter(r.PostForm), r.PostForm.Get("destination")
 	i, ok := in.c.History().Item(ref)

@@ -70,8 +70,8 @@ func New(c *engine.Collector, config Config) *Inspector {
 	return in
 }
 
-// sendUp sends a browser from the address of a form, where a form that is refused leaves it,
-// to the page above.
+// sendUp redirects a GET request for the path of a form to its parent page. Browsers send
+// such a request if the user reloads a rejected form by its URL.
 func sendUp(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, path.Dir(r.URL.EscapedPath()), http.StatusSeeOther)
 }

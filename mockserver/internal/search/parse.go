@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// MaxBytes bounds a query, in bytes.
+	// MaxBytes limits a query, in bytes.
 	MaxBytes = 2000
-	// MaxTerms bounds the terms of a query.
+	// MaxTerms limits the terms of a query.
 	MaxTerms = 32
 )
 
-// An Error says where a query cannot be read, and what would be right.
+// An Error is a syntax error with a hint.
 type Error struct {
-	At      int // the character at which the part begins that is wrong, from 1
+	At      int // position of the error in characters, from 1
 	Problem string
 	Hint    string
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("character %d: %s: %s", e.At, e.Problem, e.Hint) }
 
-// Parse reads a query. Its errors are of type [*Error].
+// Parse parses a query. Errors are of type [*Error].
 func Parse(s string) (Query, error) {
 	p := parser{text: s}
 	switch {
@@ -51,7 +51,7 @@ func Parse(s string) (Query, error) {
 	return q, nil
 }
 
-// A parser is at a place of a query.
+// A parser parses a query. Its methods advance pos.
 type parser struct {
 	text string
 	pos  int
@@ -67,7 +67,7 @@ func (p *parser) space() {
 	p.pos = len(p.text) - len(strings.TrimLeftFunc(p.rest(), endsWord))
 }
 
-// word passes what comes before the next space.
+// word parses the text before the next space.
 func (p *parser) word() string {
 	rest := p.rest()
 	if end := strings.IndexFunc(rest, endsWord); end >= 0 {
@@ -77,7 +77,7 @@ func (p *parser) word() string {
 	return rest
 }
 
-// quoted passes a text in quotes.
+// quoted parses a quoted string.
 func (p *parser) quoted() (string, error) {
 	start := p.pos
 	var out strings.Builder
@@ -96,7 +96,7 @@ func (p *parser) quoted() (string, error) {
 	return "", p.fail(start, "unclosed quote", `close it with "; write a quote inside it as \"`)
 }
 
-// end checks that a quoted text is followed by the next term.
+// end requires the end of the term after a quoted string.
 func (p *parser) end(what string) error {
 	if next, _ := utf8.DecodeRuneInString(p.rest()); p.rest() != "" && !endsWord(next) {
 		return p.fail(p.pos, "missing space after "+what, "add a space, or quote the whole value")
@@ -104,7 +104,7 @@ func (p *parser) end(what string) error {
 	return nil
 }
 
-// term passes one term.
+// term parses one term.
 func (p *parser) term() (Term, error) {
 	start := p.pos
 	var t Term
@@ -138,8 +138,8 @@ func firstRune(s string) rune {
 	return r
 }
 
-// name passes the name of a field, its path and the colon. It reports false, and stays,
-// where a text comes.
+// name parses a field name, path and colon. It returns false and does not advance if the
+// term is text.
 func (p *parser) name(t *Term) (bool, error) {
 	rest := p.rest()
 	n := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' })
@@ -149,7 +149,7 @@ func (p *parser) name(t *Term) (bool, error) {
 	f := fieldNamed(rest[:n])
 	switch {
 	case f == nil && (rest[n] == '.' || unicode.IsDigit(firstRune(rest))):
-		return false, nil // a host, a number, a time
+		return false, nil // a host, number or time
 	case f == nil:
 		return false, p.fail(p.pos, fmt.Sprintf("unknown field %q", text.Cut(40, rest[:n])), hintForField(rest[:n]))
 	}
@@ -164,7 +164,7 @@ func (p *parser) name(t *Term) (bool, error) {
 	case f.kind != memberField && len(t.Path) > 0:
 		p.pos = start
 		t.Path = nil
-		return false, nil // a text such as id.json
+		return false, nil // text such as id.json
 	case !strings.HasPrefix(p.rest(), ":"):
 		return false, p.fail(start, f.Name+" needs a value", "add a colon and a value, as in "+f.Example+`; to search for the text, quote it`)
 	}
@@ -184,7 +184,7 @@ func hintForField(name string) string {
 	return "use one of " + strings.Join(names, ", ") + "; to search for the text, quote it"
 }
 
-// path passes the members behind a field, each after a point.
+// path parses the names after a field, each after a dot.
 func (p *parser) path(path *[]string) error {
 	for strings.HasPrefix(p.rest(), ".") {
 		p.pos++
@@ -210,7 +210,7 @@ func (p *parser) path(path *[]string) error {
 	return nil
 }
 
-// value passes the sign and the value of a term, and checks that its field can have it.
+// value parses the operator and value of a term and checks them.
 func (p *parser) value(t *Term, start int) error {
 	f := fieldNamed(t.Field)
 	for _, op := range []Op{OpAtLeast, OpAtMost, OpMore, OpLess, OpEqual} {
@@ -244,7 +244,7 @@ func (p *parser) value(t *Term, start int) error {
 	return nil
 }
 
-// check says what is wrong with a term of the field.
+// check returns an error if the field does not support the term.
 func (f *Field) check(t *Term) (problem, hint string) {
 	switch t.Op {
 	case OpExists:

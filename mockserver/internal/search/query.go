@@ -7,52 +7,52 @@ import (
 	"unicode"
 )
 
-// A Query is a list of terms that must all hold. None picks all.
+// A Query is a list of terms that must all match. An empty query matches all calls.
 type Query []Term
 
 // A Term is one condition.
 type Term struct {
 	Not   bool
-	Field string   // the name of one of Fields; empty for a text anywhere in a call
-	Path  []string // of the member below properties, traits or context
+	Field string   // a name in Fields; empty for text anywhere in a call
+	Path  []string // path of a field in properties, traits or context
 	Op    Op
 	Value string
 }
 
-// An Op is how a value is compared.
+// An Op is a comparison.
 type Op string
 
-// Ops. Numbers alone are compared by the last four.
+// Comparisons. The last four apply only to numbers.
 const (
-	OpLike    Op = ""  // it has the value in it, in any case; members, states and names are the value
-	OpEqual   Op = "=" // it is the value to the letter
-	OpExists  Op = "*" // there is one
+	OpLike    Op = ""  // contains the value in any case; exact for fields of the body, states and names
+	OpEqual   Op = "=" // equals the value
+	OpExists  Op = "*" // has any value
 	OpMore    Op = ">"
 	OpAtLeast Op = ">="
 	OpLess    Op = "<"
 	OpAtMost  Op = "<="
 )
 
-// A Field is what a term can be about.
+// A Field is a searchable field.
 type Field struct {
 	Name    string
-	About   string   // what it is, for people who choose one
-	Example string   // a term that has it
-	Values  []string // the values that it can have, where these are all
+	About   string   // description for people
+	Example string   // an example term
+	Values  []string // all valid values, or nil
 	kind    kind
 }
 
 type kind uint8
 
 const (
-	textField   kind = iota // part of a text
+	textField   kind = iota // part of a string
 	nameField               // a whole name
-	statusField             // a state, or the status of an answer
-	timeField               // a time, or how long ago
-	memberField             // a member below an object of the call
+	statusField             // a state or a response status
+	timeField               // a time or an age
+	memberField             // a field of an object in the call
 )
 
-// Fields are the fields that there are, in the order in which they are offered.
+// Fields are the searchable fields in the order of suggestions.
 var Fields = []Field{
 	{Name: "event", About: "part of an event, page or screen name", Example: `event:"Signed Up"`},
 	{Name: "user", About: "part of a userId, anonymousId, groupId or previousId", Example: "user:ada"},
@@ -70,7 +70,6 @@ var Fields = []Field{
 	{Name: "is", About: "own: synthetic calls; unplanned: plan violations", Example: "-is:own", kind: nameField, Values: []string{"own", "unplanned"}},
 }
 
-// fieldNamed returns the field of a name, or nil.
 func fieldNamed(name string) *Field {
 	for i := range Fields {
 		if Fields[i].Name == name {
@@ -80,7 +79,7 @@ func fieldNamed(name string) *Field {
 	return nil
 }
 
-// String writes the query as Parse reads it.
+// String formats the query for Parse.
 func (q Query) String() string {
 	words := make([]string, len(q))
 	for i, t := range q {
@@ -89,7 +88,7 @@ func (q Query) String() string {
 	return strings.Join(words, " ")
 }
 
-// String writes the term as Parse reads it.
+// String formats the term for Parse.
 func (t Term) String() string {
 	var out strings.Builder
 	if t.Not {
@@ -116,17 +115,16 @@ func (t Term) String() string {
 	return out.String()
 }
 
-// Without returns the query without its i-th term.
 func (q Query) Without(i int) Query {
 	return slices.Delete(slices.Clone(q), i, i+1)
 }
 
-// Drop returns the query without the terms of some fields.
+// Drop returns the query without the terms of the given fields.
 func (q Query) Drop(fields ...string) Query {
 	return slices.DeleteFunc(slices.Clone(q), func(t Term) bool { return slices.Contains(fields, t.Field) })
 }
 
-// HasRelativeTime reports whether what the query picks changes as time passes.
+// HasRelativeTime reports whether the matches change as time passes.
 func (q Query) HasRelativeTime() bool {
 	return slices.ContainsFunc(q, Term.isAge)
 }
@@ -137,7 +135,7 @@ func (t Term) isAge() bool {
 	return relative && (t.Field == "since" || t.Field == "until")
 }
 
-// Fixed returns the query with the times that its ages stand for now.
+// Fixed returns the query with relative times replaced by absolute times.
 func (q Query) Fixed(now time.Time) Query {
 	fixed := slices.Clone(q)
 	for i, t := range fixed {
@@ -152,7 +150,7 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// quoteValue quotes a value where it could be read as something else.
+// quoteValue quotes a value if it could be misread.
 func quoteValue(s string) string {
 	if s == "" || strings.ContainsAny(s[:1], "=<>*") || strings.ContainsFunc(s, endsWord) || strings.Contains(s, `"`) {
 		return quote(s)
@@ -160,7 +158,7 @@ func quoteValue(s string) string {
 	return s
 }
 
-// quoteText quotes a text where it could be read as something else than a text.
+// quoteText quotes text if it could be read as a field or operator.
 func quoteText(s string) string {
 	if s == "" || s[0] == '-' || strings.ContainsFunc(s, endsWord) || strings.ContainsAny(s, `".:`) {
 		return quote(s)
@@ -168,16 +166,16 @@ func quoteText(s string) string {
 	return s
 }
 
-// isPlainName reports whether the name of a member needs no quotes.
+// isPlainName reports whether a name needs no quotes.
 func isPlainName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return endsWord(r) || strings.ContainsRune(`".:`, r) })
 }
 
-// endsWord reports whether a character stands between two terms.
+// endsWord reports whether a character separates terms.
 func endsWord(r rune) bool { return unicode.IsSpace(r) }
 
-// Time returns what since and until stand for at a time. Parse has checked that it can be
-// read; of one that cannot it is zero.
+// Time returns the time of a since or until term relative to now. It is zero for an invalid
+// value, which Parse rejects.
 func (t Term) Time(now time.Time) time.Time {
 	at, _ := readTime(t.Value, now)
 	return at

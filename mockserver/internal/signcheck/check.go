@@ -14,19 +14,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// maxStamps is how many attempts are looked at.
+// maxStamps limits the examined attempts.
 const maxStamps = 4
 
-// An Answer says how a signature was made.
+// An Answer explains a signature.
 type Answer struct {
-	Found    bool      // a way to make the signature was found
-	Header   string    // the header that it belongs to
-	OfPasted bool      // it is over the body that was pasted
-	Mistakes []Mistake // what the receiver does otherwise; none where the signature is right
-	Tried    []string  // where none was found: what was tried; nothing without a body
+	Found    bool      // an explanation was found
+	Header   string    // the header with the expected signature
+	OfPasted bool      // the signature covers the pasted body
+	Mistakes []Mistake // empty for a valid signature
+	Tried    []string  // tried variants, if none matched
 }
 
-// Check finds the way with the fewest mistakes to make the signature that was given.
+// Check returns the explanation of a signature with the fewest mistakes.
 func Check(q Question) Answer {
 	q.Sent = q.Sent[:min(len(q.Sent), maxStamps)]
 	var best *way
@@ -47,10 +47,10 @@ func Check(q Question) Answer {
 	return a
 }
 
-// A scheme is one of the two ways in which a destination signs.
+// A scheme is a signature scheme.
 type scheme struct {
-	name webhook.Signature // webhook.SignatureService or webhook.SignatureStandard
-	hash string            // the right one
+	name webhook.Signature // SignatureService or SignatureStandard
+	hash string            // the correct hash
 	hashing
 }
 
@@ -59,8 +59,7 @@ var (
 	standardScheme = scheme{webhook.SignatureStandard, "SHA-256", standardHash}
 )
 
-// schemesOf returns how the destination signs, and then how it does not: a receiver may
-// expect that.
+// schemesOf returns the schemes of a destination.
 func schemesOf(q *Question) []scheme {
 	switch q.Scheme {
 	case webhook.SignatureStandard:
@@ -71,7 +70,7 @@ func schemesOf(q *Question) []scheme {
 	return []scheme{serviceScheme}
 }
 
-// hashes are those that receivers compute.
+// hashes are the tried hash functions.
 var hashes = []struct {
 	name string
 	new  func() hash.Hash
@@ -79,14 +78,14 @@ var hashes = []struct {
 	{"SHA-1", sha1.New}, {"SHA-256", sha256.New}, {"SHA-512", sha512.New}, {"SHA-384", sha512.New384}, {"MD5", md5.New},
 }
 
-// A way is one to make the signature.
+// A way is an explanation of the signature.
 type way struct {
 	scheme   webhook.Signature
 	content  []byte
 	mistakes []*Mistake
 }
 
-// search looks for a way with fewer mistakes than best.
+// search returns an explanation with fewer mistakes than best, or best.
 func (s scheme) search(q *Question, best *way) *way {
 	keys, contents := keysOf(q, s.name), contentsOf(q, s.name)
 	try := func(mac func(content []byte) []byte, sum, content []byte, mistakes ...[]*Mistake) {
@@ -152,8 +151,7 @@ var plainForms = []struct {
 	{"the content without the secret", func(_ string, content []byte) []byte { return content }},
 }
 
-// tryPrivate tries signatures with a private key: they are always the same for the same
-// content.
+// tryPrivate tries private keys, whose signatures are deterministic.
 func (s scheme) tryPrivate(q *Question, r reading, contents []content, try func(mac func([]byte) []byte, sum, content []byte, mistakes ...[]*Mistake)) {
 	for n, secret := range []string{q.Secret, q.Previous} {
 		if len(secret) < len(asymmetricPrefix) || secret[:len(asymmetricPrefix)] != asymmetricPrefix {
@@ -170,7 +168,7 @@ func (s scheme) tryPrivate(q *Question, r reading, contents []content, try func(
 	}
 }
 
-// signPrivate signs a content, of which the id, the timestamp and the dots are a part.
+// signPrivate signs content, which includes the ID and the timestamp.
 func signPrivate(secret string, content []byte) []byte {
 	id, rest, _ := bytes.Cut(content, []byte("."))
 	seconds, body, _ := bytes.Cut(rest, []byte("."))
@@ -188,7 +186,7 @@ func signPrivate(secret string, content []byte) []byte {
 	return nil
 }
 
-// tried says what Check tries, for somebody whose signature none of it explains.
+// tried describes the tried variants.
 func tried(q *Question) []string {
 	all := []string{
 		"HMAC and plain hashes with SHA-1, SHA-256, SHA-384, SHA-512 and MD5, in hex (upper and lower case) and base64",

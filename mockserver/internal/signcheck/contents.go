@@ -6,13 +6,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A content is what a receiver can have signed, and what is wrong with it.
+// A content is a signed byte string with the mistakes that lead to it.
 type content struct {
 	bytes []byte
 	wrong []*Mistake
 }
 
-// contentsOf returns what can have been signed by a scheme: the right one first.
+// contentsOf returns possible signed contents, the correct one first.
 func contentsOf(q *Question, s webhook.Signature) (all []content) {
 	bodies := bodiesOf(q)
 	if s != webhook.SignatureStandard {
@@ -44,7 +44,7 @@ func contentsOf(q *Question, s webhook.Signature) (all []content) {
 	return all
 }
 
-// unstamped are contents with a part of what stands before the body, or with it wrong.
+// unstamped returns contents with a wrong or incomplete prefix.
 func unstamped(at Stamp, b content, older []*Mistake) (all []content) {
 	for _, way := range []struct{ before, says string }{
 		{at.Timestamp + ".", "Your receiver signs the timestamp and the body, without the ID"},
@@ -63,11 +63,10 @@ func stamped(before string, body []byte) []byte {
 	return append(append(make([]byte, 0, len(before)+len(body)), before...), body...)
 }
 
-// smallBody is up to how many bytes a pasted body is also tried as other programs write it.
+// smallBody limits bodies that are also tried re-encoded, in bytes.
 const smallBody = 64 << 10
 
-// bodiesOf returns what a receiver can have taken for the body. The body that was signed
-// comes first, or else the one that was pasted.
+// bodiesOf returns possible bodies. The first is the signed body, or the pasted body.
 func bodiesOf(q *Question) (all []content) {
 	add := func(body []byte, says string) {
 		for _, known := range all {
@@ -110,14 +109,14 @@ func bodiesOf(q *Question) (all []content) {
 	return all
 }
 
-// addWritten adds a body as programs write it that have parsed it.
+// addWritten adds the body as re-encoded by common JSON libraries.
 func addWritten(body []byte, add func(body []byte, says string)) {
 	if len(body) > smallBody {
 		return
 	}
 	plain, err := webhook.Canonical(nil, body)
 	if err != nil {
-		return // not JSON
+		return
 	}
 	again := "Your receiver signs parsed and re-encoded JSON"
 	add(plain, again+", as JSON.stringify does.")

@@ -8,16 +8,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Prefixes of secrets in the Standard Webhooks specification.
+// Prefixes of Standard Webhooks secrets.
 const symmetricPrefix, asymmetricPrefix = "whsec_", "whsk_"
 
-// A key is what a receiver can have made of the secret, and what is wrong with it.
+// A key is a possible key with the mistakes that lead to it.
 type key struct {
 	bytes []byte
 	wrong []*Mistake
 }
 
-// keysOf returns what a receiver can take for the key of a scheme: the right one first.
+// keysOf returns possible keys for a scheme, the correct one first.
 func keysOf(q *Question, s webhook.Signature) (all []key) {
 	for _, secret := range []struct {
 		text  string
@@ -40,7 +40,7 @@ func keysOf(q *Question, s webhook.Signature) (all []key) {
 			all = append(all, key{k.bytes, append(secret.wrong[:len(secret.wrong):len(secret.wrong)], k.wrong...)})
 		}
 	}
-	// What a variable of the environment is where it is not set.
+	// Values of an unset environment variable.
 	for _, unset := range []string{"", "undefined", "None", "null"} {
 		says := "Your receiver's secret is empty: its environment variable is not set."
 		if unset != "" {
@@ -58,7 +58,7 @@ func with(wrong []*Mistake, more *Mistake) []*Mistake {
 	return append(wrong[:len(wrong):len(wrong)], more)
 }
 
-// rightKey is what a secret stands for in the Standard Webhooks specification.
+// rightKey returns the key of a Standard Webhooks secret.
 func rightKey(secret string) []byte {
 	if text, ok := strings.CutPrefix(secret, symmetricPrefix); ok {
 		if b, err := base64.StdEncoding.DecodeString(text); err == nil {
@@ -73,8 +73,7 @@ type textForm struct {
 	wrong *Mistake
 }
 
-// textForms are texts that a secret becomes where it is copied or read with something
-// around it, or without.
+// textForms returns the secret with common copy and file errors.
 func textForms(secret string) []textForm {
 	forms := []textForm{{text: secret}}
 	for _, f := range []struct{ text, has string }{
@@ -94,8 +93,7 @@ func textForms(secret string) []textForm {
 	return forms
 }
 
-// decodedForms are keys that a secret becomes where it is taken for something that stands
-// for others bytes, or is not.
+// decodedForms returns keys from wrongly decoding, or not decoding, the secret.
 func decodedForms(secret string, s webhook.Signature) (all []key) {
 	add := func(k []byte, says string, lines []Line) {
 		all = append(all, key{k, []*Mistake{{says, lines}}})

@@ -8,22 +8,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A reading is a hash that the text of a signature can stand for, and what is wrong with
-// the text.
+// A reading is a possible digest with the mistakes in its encoding.
 type reading struct {
 	sum   []byte
 	wrong []*Mistake
 }
 
-// maxReadings bounds how many signatures of one text are looked at: a webhook-signature
-// can have several.
+// maxReadings limits the signatures in a webhook-signature header.
 const maxReadings = 4
 
-// readingsOf returns what a text can mean as a signature of a scheme.
+// readingsOf returns the possible digests of a signature string.
 func readingsOf(given string, s webhook.Signature) (all []reading) {
 	given = strings.Trim(strings.TrimSpace(given), `"'`)
 	if name, value, ok := strings.Cut(given, ":"); ok && (strings.EqualFold(name, webhook.SignatureHeader) || strings.EqualFold(name, webhook.StandardSignatureHeader)) {
-		given = strings.TrimSpace(value) // a whole line of the header
+		given = strings.TrimSpace(value) // a complete header line
 	}
 	if s == webhook.SignatureStandard {
 		for _, text := range strings.Fields(given)[:min(len(strings.Fields(given)), maxReadings)] {
@@ -73,7 +71,7 @@ func standardReadings(text string) []reading {
 	return []reading{{sum: sum}}
 }
 
-// decodeBase64 decodes any form of base64, and names it where it is not the standard one.
+// decodeBase64 decodes any base64 variant and returns its name, or "" for the standard one.
 func decodeBase64(text string) (sum []byte, form string, ok bool) {
 	for _, f := range []struct {
 		of   *base64.Encoding

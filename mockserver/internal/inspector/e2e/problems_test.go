@@ -87,7 +87,7 @@ func TestCallsOfACauseAreReplayedInThreeClicks(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 30, ledgers[0].Delivered)
 	assert.EqualValues(t, 1, ledgers[0].Failed, "that of the other cause")
-	assert.Contains(t, b.text(".kept"), "crm keeps 1 failed call")
+	assert.Contains(t, b.text(".kept"), "crm: 1 failed call")
 
 	// What was replayed and failed once more is said so, also of any cause.
 	b.click(".kept .button")

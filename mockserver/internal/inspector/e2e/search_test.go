@@ -121,7 +121,7 @@ func TestSearchSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
 	b.set("#q", "evnt:x")
-	b.waitText("#search-problem", `Character 1: there is no field "evnt". Did you mean event:?`)
+	b.waitText("#search-problem", `Character 1: unknown field "evnt". Did you mean event:?`)
 	assert.Equal(t, 4, b.count("#rows tr"), "the list stays")
 	b.set("#q", "event:order")
 	b.waitRows(1)
@@ -273,7 +273,7 @@ func TestCallIsCopiedAsCode(t *testing.T) {
 	b.click(`[data-copy-link]`)
 	b.wait(`window.copied.startsWith(location.origin + '/?call=')`)
 	b.click(`#panel .is-delivered [href*="/as/signed"]`)
-	b.wait(`window.copied.includes('live signature') && window.copied.includes('X-Signature: ')`)
+	b.wait(`window.copied.includes('valid signature') && window.copied.includes('X-Signature: ')`)
 	assert.Zero(t, b.count(`#panel .is-failed [href*="/as/signed"]`), "it has no secret")
 	link := eval[string](b, `document.querySelector('[data-copy-link]').href`)
 	b.do(navigate(link))
@@ -396,7 +396,7 @@ func TestServerThatIsGoneAndBackIsSaidPlainly(t *testing.T) {
 	b.waitText(row(1), "Before")
 	kill()
 	b.waitText("#gone", "The collector has not responded since ")
-	b.waitText("#gone", " tries so far") // a second one, at least
+	b.waitText("#gone", " attempts)") // a second one, at least
 	assert.Contains(t, b.text("#live"), "Not live")
 	b.shoot("gone")
 	b.click(row(1) + " a")

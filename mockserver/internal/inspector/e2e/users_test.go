@@ -35,7 +35,7 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	assert.Equal(t, "Big Spenders", eval[string](b, `document.querySelector('#name').value`))
 	judge(b, script, "a list that was counted")
 	b.click(".list-form .primary")
-	b.waitText(".notice", "The list is stored.")
+	b.waitText(".notice", "List accepted.")
 	b.waitText("#refresh", "big_spenders")
 	b.wait(`document.querySelector('#refresh time') !== null`) // it is done, and the page has noticed
 	judge(b, script, "audiences")

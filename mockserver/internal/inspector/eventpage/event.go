@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 )
 
-// An eventPage is what is known of one event.
+// An eventPage shows one event.
 type eventPage struct {
 	shapes.Event
 	CallsHref  string // the list of its calls
@@ -19,41 +19,41 @@ type eventPage struct {
 	Violations []violation
 	Properties []property
 	Word       string // property or trait
-	Calls      *calls // those that have a property so, where one was asked for
+	Calls      *calls // calls with the selected property, or nil
 	Export     page.Tabs
 }
 
-// Sampled reports whether only some calls were looked at.
+// Sampled reports whether only a part of the calls was examined.
 func (p *eventPage) Sampled() bool { return p.LookedAt < p.Event.Calls }
 
-// An oddity is something odd, and where it leads.
+// An oddity is an anomaly with a link.
 type oddity struct {
 	Text, Href, Link string
 }
 
-// A violation is a way in which calls are not as planned.
+// A violation is a violation of the tracking plan.
 type violation struct {
 	shapes.Violation
 	Ref string // of the newest call
 }
 
-// A property is a line of the table.
+// A property is a row of the table.
 type property struct {
 	shapes.Property
-	Name   string // the path from the property that it stands in
-	Level  int    // how deep it stands, for its indentation
-	Href   string // the calls that have it
+	Name   string // the path relative to its parent
+	Level  int    // nesting level
+	Href   string // the calls with the property
 	Types  []share
 	Values []value
-	Rest   uint64 // values beside those
+	Rest   uint64 // number of other values
 	Odd    bool
 }
 
-// Percent is in how many of the calls it is; Width is that of a bar of 100.
+// Percent returns the share of calls with the property; Width is the same as a bar width.
 func (p property) Percent() string { return shapes.Percent(p.Calls, p.Looks()) }
 func (p property) Width() int      { return max(1, int(100*p.Share)) }
 
-// A share is a type, or a form of strings, and how many values have it.
+// A share is a type or a string format with its number of values.
 type share struct {
 	Name, Percent, Href string
 	Count               uint64
@@ -93,7 +93,7 @@ func (p *pages) showEvent(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "event", Page: page.Page{Title: title(&e), Nav: "events", Body: shown}}.OrPart(r, "known"), nil
 }
 
-// title names an event for people.
+// title returns a name for the event.
 func title(e *shapes.Event) string {
 	if e.Name == "" {
 		return page.Capitalize(e.Type)
@@ -101,7 +101,7 @@ func title(e *shapes.Event) string {
 	return e.Name
 }
 
-// oddityOf leads from what is odd to the calls that have it so, or to the other event.
+// oddityOf links an anomaly to matching calls or to the similar event.
 func (p *pages) oddityOf(e *shapes.Event, o shapes.Oddity) oddity {
 	shown := oddity{Text: o.Text + "."}
 	switch o.Kind {
@@ -117,7 +117,7 @@ func (p *pages) oddityOf(e *shapes.Event, o shapes.Oddity) oddity {
 	return shown
 }
 
-// callsHref leads to the calls that have a property so.
+// callsHref returns the URL of the matching calls.
 func callsHref(e *shapes.Event, path, typ, value string) string {
 	return href(e, "path", path, "has", typ, "value", value) + "#with"
 }
@@ -134,8 +134,8 @@ func propertyOf(e *shapes.Event, of *shapes.Property, odd map[string]bool) prope
 	return p
 }
 
-// typesOf returns the types of a property and the forms of its strings. Integers and other
-// numbers are put together: senders write 3 for 3.0.
+// typesOf returns the types and string formats of a property. It merges integer and number,
+// because senders write 3 for 3.0.
 func typesOf(e *shapes.Event, p *shapes.Property, odd bool) []share {
 	var shares []share
 	counts := p.Types
@@ -159,7 +159,7 @@ func typesOf(e *shapes.Event, p *shapes.Property, odd bool) []share {
 	return shares
 }
 
-// exportOf makes what can be copied.
+// exportOf returns the snippets to copy.
 func exportOf(e *shapes.Event) page.Tabs {
 	return page.Tabs{ID: "export", Label: "Export", Snippets: []page.Snippet{
 		{ID: "schema", Name: "JSON Schema", Code: e.Schema().Text()},

@@ -9,18 +9,18 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 )
 
-// maxLines is how many events the list shows.
+// maxLines limits the listed events.
 const maxLines = 500
 
-// An eventsPage is the list of events.
+// An eventsPage lists events.
 type eventsPage struct {
 	shapes.Summary
 	Lines   []line
-	Hidden  int // events beyond maxLines
-	Total   int // events that there are
+	Hidden  int // number of matching events beyond maxLines
+	Total   int // number of all events
 	Source  string
-	Find    string // a part of the name, in any case
-	Odd     bool   // only those about which something is odd
+	Find    string // part of the name, in any case
+	Odd     bool   // only events with anomalies
 	Sources []string
 }
 
@@ -30,7 +30,7 @@ type line struct {
 	Href string
 }
 
-// More is how many oddities there are beside the first.
+// More returns the number of anomalies after the first.
 func (l line) More() int { return len(l.Oddities) - 1 }
 
 func (p *pages) showEvents(r *http.Request) (page.Answer, error) {

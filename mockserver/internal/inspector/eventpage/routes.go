@@ -7,7 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 )
 
-// Routes returns the handlers of the pages of events by their patterns.
+// Routes returns the handlers by pattern.
 func Routes(c *engine.Collector, s *page.Server) map[string]http.HandlerFunc {
 	p := &pages{c}
 	return map[string]http.HandlerFunc{

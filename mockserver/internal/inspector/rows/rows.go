@@ -17,30 +17,30 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TextLimit is how many characters of a text a row shows.
+// TextLimit limits texts in a row, in characters.
 const TextLimit = 160
 
-// A Row is one line of the list.
+// A Row is a row of the list.
 type Row struct {
 	Order int64
 	Ref   string
-	Href  string // the list with this item beside it
+	Href  string // the list with this item open
 	Kind  string // call, rejected or refused
 	At    time.Time
 	Type  string
-	Title string // the event, the page's name, or what stands for it
+	Title string // the event or page name, or a substitute
 	User  string
 	Anon  bool // User is an anonymousId
-	// UserLink leads to the user's calls; empty where there is no user.
+	// UserLink is the URL of the user page, or empty.
 	UserLink string
 	Source   string
-	// Preview is the beginning of the properties or traits, in one line.
+	// Preview contains the first properties or traits.
 	Preview string
 	Chips   []Chip
-	Marks   []Mark // what else is worth knowing
+	Marks   []Mark // additional information
 }
 
-// A Chip is one state in words and colour.
+// A Chip is a delivery state as text and color.
 type Chip struct {
 	State string // delivered, pending, retrying, failed, filtered, unknown or rejected
 	Label string
@@ -51,7 +51,7 @@ type Chip struct {
 	Again bool
 }
 
-// New makes the row of an item. filter keeps the list as it is when the row is opened.
+// New returns the row of an item. Its link keeps the filter.
 func New(h *history.History, i *history.Item, filter Filter, destinations []engine.AttachedDestination) Row {
 	c := i.Call()
 	r := Row{
@@ -83,8 +83,7 @@ func New(h *history.History, i *history.Item, filter Filter, destinations []engi
 	return r
 }
 
-// UserLink returns the address of the calls of the user with an id, empty where there is
-// none.
+// UserLink returns the URL of a user page, or "" without an ID.
 func UserLink(id string) string {
 	if id == "" {
 		return ""
@@ -92,8 +91,8 @@ func UserLink(id string) string {
 	return "/user?" + url.Values{"id": {id}}.Encode()
 }
 
-// chipsOf returns the states of a call: one for each destination, or totals if there
-// are many.
+// chipsOf returns one chip per destination, or one per state for more than three
+// destinations.
 func chipsOf(r *tracking.Record, destinations []engine.AttachedDestination) []Chip {
 	const most = 3
 	states := StatesOf(r, destinations)
@@ -130,7 +129,7 @@ func addTotals(chips []Chip) {
 	}
 }
 
-// answer is the status of the last answer, with a space before it, where it is no success.
+// answer returns the status of the last response after a space, or "" if it succeeded.
 func (s DeliveryState) answer(r *tracking.Record) string {
 	if look := s.Look(); look != "failed" && look != "retrying" {
 		return ""
@@ -145,7 +144,7 @@ func (s DeliveryState) answer(r *tracking.Record) string {
 	}
 }
 
-// previewOf writes the first properties of a call, or its traits, as far as a row has room.
+// previewOf returns the first properties or traits of a call.
 func previewOf(typ string, body []byte) string {
 	object := fields.Find(body, fields.Describing(typ))
 	const most, longest = 8, 40
@@ -175,7 +174,7 @@ func previewOf(typ string, body []byte) string {
 	return out.String()
 }
 
-// LookWord returns a look in words.
+// LookWord returns a look for people.
 func LookWord(look string) string {
 	switch look {
 	case "unknown":
@@ -186,8 +185,7 @@ func LookWord(look string) string {
 	return look
 }
 
-// Look is the state as it is drawn: pending calls that were tried before are
-// retrying.
+// Look returns the state for display. A pending call after a failed attempt is retrying.
 func (s DeliveryState) Look() string {
 	if s.State == tracking.StatePending && s.Attempt > 0 {
 		return "retrying"
@@ -207,10 +205,9 @@ func (s DeliveryState) words() string {
 	return s.State.String()
 }
 
-// A Mark is a small sign behind a title.
+// A Mark is a label next to a title.
 type Mark struct{ Name, Text, Why string }
 
-// marksOf returns the marks of a call.
 func marksOf(r *tracking.Record) []Mark {
 	var marks []Mark
 	if history.IsSynthetic(&r.Call) {
@@ -228,7 +225,7 @@ func marksOf(r *tracking.Record) []Mark {
 	return marks
 }
 
-// ClockCorrection returns by how much the sender's clock was corrected.
+// ClockCorrection returns the correction of the sender's clock.
 func ClockCorrection(c *tracking.Call) time.Duration {
 	if c.OriginalTimestamp.IsZero() {
 		return 0
@@ -236,7 +233,7 @@ func ClockCorrection(c *tracking.Call) time.Duration {
 	return c.Timestamp.Sub(c.OriginalTimestamp)
 }
 
-// Signed writes a duration with its sign.
+// Signed formats a duration with its sign.
 func Signed(d time.Duration) string {
 	if d > 0 {
 		return "+" + page.ShortDuration(d)

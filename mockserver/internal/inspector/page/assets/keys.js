@@ -1,5 +1,5 @@
-// Single-key shortcuts. This script is synchronous and no module, so that / works before
-// the modules have loaded. Users of speech input can switch the shortcuts off.
+// Single-key shortcuts. This script is synchronous and not a module: / must work before the
+// modules have loaded. Users of speech input can disable the shortcuts.
 
 {
   const name = 'keys'
@@ -16,16 +16,16 @@
     },
   }
 
-  // addKeys adds shortcuts: functions by the key that calls them.
+  // addKeys adds shortcuts: functions by key.
   globalThis.addKeys = (more) => Object.assign(actions, more)
 
-  // addDeliberateKeys adds shortcuts that act only if no other letter is typed within
-  // the pause before and after them, so that typed text does not act.
+  // addDeliberateKeys adds shortcuts that are ignored as part of typed text: no other letter
+  // may be typed within the pause before and after the key.
   const deliberate = {}
   globalThis.addDeliberateKeys = (more) => Object.assign(deliberate, more)
   const pause = 300 // milliseconds
   let typed = -pause
-  let waiting = 0 // the timer of the action that the pause delays
+  let waiting = 0 // timer of the delayed action
 
   const applies = (event) => on && !event.ctrlKey && !event.metaKey && !event.altKey && !event.isComposing &&
     !document.querySelector('dialog[open]') &&
