@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// parse reads a document that is right.
+// parse parses a valid document.
 func parse(t *testing.T, document string) *expect.Request {
 	t.Helper()
 	v, err := jsondiff.Decode([]byte(document))
@@ -29,7 +29,7 @@ func parse(t *testing.T, document string) *expect.Request {
 	return r
 }
 
-// call returns a call whose fields were read of its body, as the collector does.
+// call returns an accepted call.
 func call(t *testing.T, body string) *expect.Call {
 	t.Helper()
 	v, err := jsondiff.Decode([]byte(body))
@@ -44,7 +44,7 @@ func call(t *testing.T, body string) *expect.Call {
 	}}
 }
 
-// bad returns a call that was not taken.
+// bad returns a rejected call.
 func bad(code, body string) *expect.Call {
 	return &expect.Call{Call: tracking.Call{Source: "web", Type: "track", Body: []byte(body)}, Code: tracking.Code(code), Message: "why " + code}
 }
@@ -105,7 +105,7 @@ func TestOneExpectation(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	for document, statuses := range map[string]string{ // after 0, 1, 2, 3 calls
+	for document, statuses := range map[string]string{ // after 0, 1, 2 and 3 calls
 		`{"expect":[{"type":"page"}]}`:                                "WHHH",
 		`{"expect":[{"type":"page","count":2}]}`:                      "WWHB",
 		`{"expect":[{"type":"page","count":0}]}`:                      "HBBB",
@@ -144,8 +144,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func TestCallsThatWereNotTaken(t *testing.T) {
-	parse(t, `{"expect":[{"bad":true,"type":"trakc"}]}`) // of a call that was not taken it can be anything
+func TestRejectedCalls(t *testing.T) {
+	parse(t, `{"expect":[{"bad":true,"type":"trakc"}]}`) // rejected calls can have any type
 	c := expect.NewChecker(parse(t, `{"expect":[{"bad":true,"code":"event_not_defined","userId":"u"},{"type":"track","count":0}]}`))
 	c.Add(bad("event_not_defined", `{"type":"track","userId":"u"}`))
 	assert.Equal(t, expect.Waiting, c.Status(), "userId was not read of it")
@@ -160,7 +160,6 @@ func TestCallsThatWereNotTaken(t *testing.T) {
 	assert.Equal(t, expect.Holding, d.Status(), "what could be read of it counts")
 }
 
-// TestReports are the texts that people read, in testdata.
 func TestReports(t *testing.T) {
 	calls := func(bodies ...string) (all []*expect.Call) {
 		for _, b := range bodies {
@@ -207,7 +206,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-func TestMistakesOfDocuments(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for document, want := range map[string]string{
 		`[]`:                             `document is an empty list: make it an object such as {"within":"10s","expect":[{"event":"Signed Up"}]}`,
 		`{}`:                             `document has no expect: add a list of expectations, such as "expect":[{"event":"Signed Up"}]`,
@@ -255,7 +254,7 @@ func TestMistakesOfDocuments(t *testing.T) {
 	}
 }
 
-func TestManyExpectationsAreTooMany(t *testing.T) {
+func TestTooManyExpectations(t *testing.T) {
 	v, err := jsondiff.Decode([]byte(`{"expect":[{}` + strings.Repeat(`,{}`, 100) + `]}`))
 	require.NoError(t, err)
 	_, problems := expect.Parse(v)
@@ -263,8 +262,8 @@ func TestManyExpectationsAreTooMany(t *testing.T) {
 	assert.Equal(t, "expect is a list of 101: make it a list of 1 to 100 expectations", problems[0].String())
 }
 
-// FuzzExpectations: any document is refused with a place and a mend, or counts any call;
-// and what a call is expected to be, that call is.
+// FuzzExpectations checks that any document is either rejected with a path and hint or counts
+// any call, and that a call matches an expectation of itself.
 func FuzzExpectations(f *testing.F) {
 	f.Add(`{"expect":[{"event":"A","properties":{"a":{"$min":1}}}]}`, order)
 	f.Add(`{"within":"1s","ordered":true,"expect":[{"bad":true,"count":0},{"context":{"a":[{"$any":true}]}}]}`, `{"type":"\u0000"}`)

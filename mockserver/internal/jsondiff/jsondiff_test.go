@@ -53,7 +53,7 @@ func TestManyDifferencesAreCounted(t *testing.T) {
 	assert.Equal(t, "and 10 more differences", lines[20])
 }
 
-func TestDecodeWantsOneValue(t *testing.T) {
+func TestDecodeRequiresOneValue(t *testing.T) {
 	for text, want := range map[string]string{`{} x`: "unexpected data after the value at byte 2", ``: "EOF", `{"a":`: "unexpected EOF", `[1][2]`: "unexpected data after the value at byte 3"} {
 		_, err := jsondiff.Decode([]byte(text))
 		assert.EqualError(t, err, want, text)

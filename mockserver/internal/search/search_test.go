@@ -14,7 +14,7 @@ func TestParse(t *testing.T) {
 	for _, test := range []struct {
 		name, text string
 		want       Query
-		canonical  string // where it is not text
+		canonical  string // defaults to text
 	}{
 		{"nothing", " \t", nil, ""},
 		{"words", "sku  B-17", Query{{Value: "sku"}, {Value: "B-17"}}, "sku B-17"},
@@ -54,7 +54,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseSaysWhatIsWrong(t *testing.T) {
+func TestParseReportsPosition(t *testing.T) {
 	for _, test := range []struct {
 		name, text, problem, hint string
 		at                        int
@@ -194,7 +194,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-func TestFixedHasTheTimesOfNow(t *testing.T) {
+func TestFixedUsesAbsoluteTimes(t *testing.T) {
 	q, err := Parse("a since:1h until:2026-01-31")
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,6 @@ var (
 
 func sha1Hex(key, content string) string { return inHex(mac(sha1.New, key, content)) }
 
-// TestCheckOfXSignature: each mistake of a receiver is told in words.
 func TestCheckOfXSignature(t *testing.T) {
 	for name, c := range map[string]struct {
 		given  string
@@ -138,7 +137,6 @@ func assertMistakes(t *testing.T, want []string, a signcheck.Answer) {
 	}
 }
 
-// TestCheckOfStandardSignatures: those of the Standard Webhooks specification.
 func TestCheckOfStandardSignatures(t *testing.T) {
 	const key, text = "a key of twenty-four byt", "plain text"
 	whsec := "whsec_" + inBase64([]byte(key))
@@ -194,7 +192,6 @@ func TestCheckOfSignaturesWithPrivateKeys(t *testing.T) {
 	assertMistakes(t, []string{"adds a line break"}, signcheck.Check(q))
 }
 
-// TestCheckOfBothSignatures: the header is told that fits with the fewest mistakes.
 func TestCheckOfBothSignatures(t *testing.T) {
 	q := signcheck.Question{Secret: secret, Scheme: webhook.SignatureBoth, Body: []byte(body), Sent: []signcheck.Stamp{{ID: "m1", Timestamp: "1700000000"}}}
 	q.Given = sha1Hex(secret, body)
@@ -205,8 +202,7 @@ func TestCheckOfBothSignatures(t *testing.T) {
 	assertMistakes(t, nil, a)
 }
 
-// TestCheckSaysWhatItTried where it does not know.
-func TestCheckSaysWhatItTried(t *testing.T) {
+func TestCheckReturnsTriedVariants(t *testing.T) {
 	for name, q := range map[string]signcheck.Question{
 		"another secret":     {Given: sha1Hex("another", body), Secret: secret, Body: []byte(body)},
 		"not a signature":    {Given: "hello, world!", Secret: secret, Body: []byte(body)},

@@ -23,10 +23,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// row selects the n-th row of the list, the newest being the first.
+// row returns the selector of the n-th row.
 func row(n int) string { return fmt.Sprintf("#rows > tr:nth-child(%d)", n) }
 
-func TestFirstRunTurnsLiveWithWhatItSaysToPaste(t *testing.T) {
+func TestFirstRunSnippetSendsFirstCall(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "shop", WriteKey: "wk-7f3a"}}}, "")
 	b := newTab(t, srv.URL)
@@ -39,7 +39,7 @@ func TestFirstRunTurnsLiveWithWhatItSaysToPaste(t *testing.T) {
 	b.wait(`document.querySelector('#code-start-node').checkVisibility() && !document.querySelector('#code-start-curl').checkVisibility()`)
 	assert.Contains(t, b.text("#code-start-node"), fmt.Sprintf(`host: "%s"`, srv.URL))
 
-	// What it says to paste is pasted, and nothing else is done to the page.
+	// Run the copied program while the page is open.
 	program := filepath.Join(t.TempDir(), "main.go")
 	require.NoError(t, os.WriteFile(program, []byte(eval[string](b, `document.querySelector('#code-start-go > .code:last-child code').textContent`)), 0o600))
 	out, err := exec.CommandContext(t.Context(), "go", "run", program).CombinedOutput()
@@ -50,12 +50,12 @@ func TestFirstRunTurnsLiveWithWhatItSaysToPaste(t *testing.T) {
 	b.waitText("#count", "1 call")
 }
 
-func TestFirstRunByOtherPrograms(t *testing.T) {
+func TestFirstRunSnippets(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		snippet, program string
 		args             []string
-		npm              string // what the program needs of it
+		npm              string // required npm package
 	}{
 		{"curl", "sh", nil, ""},
 		{"node", "node", []string{"--input-type=module"}, "@segment/analytics-node/package.json"},
@@ -107,12 +107,12 @@ func TestLiveListFiltersAndPauses(t *testing.T) {
 		if rows == 0 {
 			assert.Contains(t, b.text("#nothing"), "No matching calls", search)
 		}
-		b.run(`document.activeElement.blur()`) // ways to go on may stand over the link
+		b.run(`document.activeElement.blur()`) // suggestions may cover the link
 		b.click("#clear")
 		b.wait(`document.querySelectorAll('#rows tr').length === 3 && location.search === ''`)
 	}
 
-	// What comes while a filter is on is counted, and shown if it matches.
+	// Calls that arrive during a search are counted and shown if they match.
 	b.set("#q", "type:track")
 	b.waitText("#count", "1 of 3 calls matches")
 	post(t, srv.URL, "web", track("m4", "ada", "Order Completed", `{}`), `{"type":"page","userId":"ada","messageId":"m5","name":"Cart"}`)
@@ -136,7 +136,7 @@ func TestLiveListFiltersAndPauses(t *testing.T) {
 	b.waitText("#count", "6 calls")
 }
 
-func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
+func TestPanelShowsCallDetails(t *testing.T) {
 	t.Parallel()
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
 	srv, _ := serve(t, engine.Config{
@@ -145,7 +145,7 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 			to("warehouse", good.URL, "s3cret"), to("crm", gone.URL, ""), to("ios only", good.URL, "", "ios"),
 		},
 	}, "")
-	sent := time.Now().Add(-95 * time.Minute).UTC() // it is shown to the minute
+	sent := time.Now().Add(-95 * time.Minute).UTC() // shown to the minute
 	call := fmt.Sprintf(`{"type":"track","messageId":"m1","userId":"ada","event":"Order Completed","timestamp":%q,
 		"properties":{"orderId":12345678901234567890,"ratio":1.10,"list":[1,{"unit price":9.5}]}}`, sent.Format(time.RFC3339Nano))
 	for range 2 {
@@ -173,7 +173,7 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 	assert.Contains(t, b.text("#panel"), `"orderId":12345678901234567000`, "what JSON.stringify leaves of it")
 	b.shoot("call")
 
-	// By keyboard: down and up the list, out of the call, and back by history.
+	// Keyboard: move in the list, close the call, go back in the history.
 	b.do(chromedp.Focus(row(2)+" a"), chromedp.KeyEvent(kb.ArrowUp))
 	b.waitText("#panel h2", "Only CRM")
 	assert.Contains(t, b.text("#panel"), "integrations.All is false and Webhooks is not enabled by name")
@@ -184,7 +184,7 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 	b.do(chromedp.NavigateBack())
 	b.wait(`document.querySelector('#panel').hidden`)
 
-	// The address of a call leads to it.
+	// The URL of a call opens it.
 	b.click(row(2) + " a")
 	b.wait(`location.search.startsWith('?call=')`)
 	b.open(strings.TrimPrefix(eval[string](b, `location.href`), srv.URL))
@@ -194,7 +194,7 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 	assert.Contains(t, b.text("#panel"), "has expired")
 }
 
-func TestRejectedCallsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
+func TestRejectedCallShowsErrorAndFix(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}}, "")
 	post(t, srv.URL, "web-key",
@@ -246,7 +246,7 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 	b.wait(`document.querySelector('` + row(1) + ` .chip.is-delivered') !== null`)
 	assert.Equal(t, 2, b.count("#panel .attempt"))
 
-	// The others at once, with a word before on how many they are.
+	// Replay the others after a confirmation with their number.
 	b.set("#q", "status:failed")
 	b.wait(`document.querySelectorAll('#rows tr').length === 4`)
 	b.click("#replay-all")
@@ -265,8 +265,8 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 	assert.Len(t, bodies, 10)
 }
 
-// TestAnswerToAReplayMayComeLate: what the page knows meanwhile stays.
-func TestAnswerToAReplayMayComeLate(t *testing.T) {
+// TestLateReplayResponseKeepsNewerUpdates checks that a late response does not undo newer updates.
+func TestLateReplayResponseKeepsNewerUpdates(t *testing.T) {
 	t.Parallel()
 	var tries atomic.Int32
 	refuse := make(chan struct{})
@@ -314,7 +314,7 @@ func TestAnswerToAReplayMayComeLate(t *testing.T) {
 	assert.True(t, eval[bool](b, `document.querySelector('#panel').hidden`), "a call that was closed stays so")
 }
 
-func TestScannersAreOneRowAndTheirMethodIsShown(t *testing.T) {
+func TestScannerRequestsAreGrouped(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}}, "")
 	post(t, srv.URL, "web-key", track("m1", "ada", "Signed Up", `{}`))
@@ -331,13 +331,13 @@ func TestScannersAreOneRowAndTheirMethodIsShown(t *testing.T) {
 	b.waitText("#panel .wrong", "not_found")
 	assert.Contains(t, b.text("#panel h2"), "GET /v1/wp-29.php")
 
-	// A single call's type is that of its path, also where the call was rejected.
+	// A single call has the type of its path, also if it is rejected.
 	require.Equal(t, http.StatusOK, postTo(t, srv.URL+"/v1/track", "web-key", `{"userId":"ada"}`))
 	b.waitText(row(1)+" .type", "track")
 	b.waitText(row(1), "event_not_defined")
 }
 
-func TestOwnCallsCanBeHidden(t *testing.T) {
+func TestSyntheticCallsCanBeHidden(t *testing.T) {
 	t.Parallel()
 	good := newReceiver(t, http.StatusOK)
 	srv, collector := serve(t, engine.Config{
@@ -371,7 +371,7 @@ func TestOwnCallsCanBeHidden(t *testing.T) {
 	b.wait(`document.querySelectorAll('#rows tr').length === 12 && document.querySelector('#own') !== null`)
 }
 
-func TestStreamGoesOnWhereItWasCut(t *testing.T) {
+func TestStreamContinuesAfterDisconnect(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{}, "")
 	post(t, srv.URL, "web", track("m1", "ada", "Before", `{}`))
@@ -408,7 +408,7 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/")
 	assert.Equal(t, len(hostile)+1, b.count("#rows tr"))
-	// Once more, by the stream.
+	// Repeat with the stream.
 	for i, text := range hostile {
 		post(t, srv.URL, "web", fmt.Sprintf(`{"type":"identify","messageId":"i%d","userId":%s,"traits":{"a":%s}}`, i, quote(text), quote(text)))
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
+func TestDestinationIsCreatedTestedAndChanged(t *testing.T) {
 	t.Parallel()
 	hook := newReceiver(t, http.StatusOK)
 	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}}}, "")
@@ -37,7 +37,7 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 	b.click("[data-add-webhook]")
 	b.typeInto("#url1", hook.URL+"/second")
 
-	// Before it is saved, the receivers say what they think of it.
+	// Test before saving.
 	b.click("[data-result=test]")
 	b.waitText("#test", "Accepted: 200")
 	assert.Equal(t, 2, b.count("#test .answer"))
@@ -53,7 +53,7 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 	hook.status.Store(http.StatusOK)
 	assert.Empty(t, collector.Settings().Destinations, "nothing is saved by a test")
 
-	b.click(`[name="enabled"]`) // not yet
+	b.click(`[name="enabled"]`) // disable
 	b.click(".save .primary")
 	b.waitText(".notice", "Destination saved.")
 	b.waitText(".figures", "Receives no calls.")
@@ -65,7 +65,7 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 		}, SharedSecret: "s3cret",
 	}}, d)
 
-	// What is secret is not shown again, and stays when the form is saved once more.
+	// Secrets are not shown and are kept by another save.
 	for _, secret := range []string{"s3cret", "t0ken"} {
 		assert.NotContains(t, eval[string](b, `fetch(location.href).then((r) => r.text())`), secret)
 	}
@@ -94,7 +94,7 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 	assert.Empty(t, collector.Settings().Destinations)
 }
 
-func TestDestinationFormPutsEachProblemBesideItsField(t *testing.T) {
+func TestDestinationFormShowsErrorsAtFields(t *testing.T) {
 	t.Parallel()
 	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}}, "")
 	require.NoError(t, collector.AddDestination(t.Context(), tracking.Destination{
@@ -104,7 +104,7 @@ func TestDestinationFormPutsEachProblemBesideItsField(t *testing.T) {
 	cases := []struct {
 		name   string
 		fields map[string]string
-		want   map[string]string // by the ID of what stands beside the field
+		want   map[string]string // text by element ID
 	}{
 		{"nothing", nil, map[string]string{"name": "Name is empty", "url0": "URL 1 is empty: give"}},
 		{"taken", map[string]string{"#name": "taken", "#url0": "https://example.com"}, map[string]string{"name": "Name is taken"}},
@@ -155,7 +155,7 @@ func TestDestinationFormPutsEachProblemBesideItsField(t *testing.T) {
 	assert.Contains(t, b.text("#sharedSecret-problem"), "Shared secret is empty: type the new one")
 	assert.Len(t, collector.Settings().Destinations, 1)
 	assert.Equal(t, "old", collector.Settings().Destinations[0].SharedSecret)
-	b.forgive("422") // the browser tells of each answer that is no success
+	b.forgive("422") // the browser logs error responses
 }
 
 func TestConfiguredDestinationsAreReadOnly(t *testing.T) {
@@ -252,7 +252,7 @@ func TestLogin(t *testing.T) {
 	judge(b, script, "a login that failed")
 	b.typeInto("#token", adminToken)
 	b.click("main button")
-	b.waitText("h1", "hook") // where it was going
+	b.waitText("h1", "hook") // the requested page
 	b.ready()
 	assert.Empty(t, eval[string](b, `document.cookie`), "no script can read the cookie")
 	for _, c := range b.cookies() {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// postOdd sends ten calls of an event, of which one is odd, and one of another name.
+// postOdd sends ten calls of an event, one with an anomaly, and a call of another event.
 func postOdd(t *testing.T, base, writeKey string) {
 	t.Helper()
 	var calls []string
@@ -28,14 +28,13 @@ func postOdd(t *testing.T, base, writeKey string) {
 	post(t, base, writeKey, calls...)
 }
 
-// oddEvent returns the path of the page of that event.
+// oddEvent returns the path of its page.
 func oddEvent(source string) string {
 	return "/event?" + url.Values{"source": {source}, "type": {"track"}, "name": {"Order Shipped"}}.Encode()
 }
 
-// TestFromAnOddPropertyToTheCallThatHasItSo goes from the list of events to the one call in
-// three clicks.
-func TestFromAnOddPropertyToTheCallThatHasItSo(t *testing.T) {
+// TestAnomalyLinksToCall opens the call with an anomaly in three clicks.
+func TestAnomalyLinksToCall(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
@@ -68,8 +67,7 @@ func TestFromAnOddPropertyToTheCallThatHasItSo(t *testing.T) {
 	assert.Contains(t, eval[string](b, `document.querySelector('#panel').textContent`), `"o-9"`)
 }
 
-// TestAnEventByTheKeyboardAlone goes the same way without a mouse.
-func TestAnEventByTheKeyboardAlone(t *testing.T) {
+func TestEventPageByKeyboard(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
@@ -90,7 +88,7 @@ func TestAnEventByTheKeyboardAlone(t *testing.T) {
 	b.wait(`document.querySelector('#panel-title')?.textContent === 'Order Shipped'`)
 }
 
-func TestAnEventIsExportedAndForgotten(t *testing.T) {
+func TestEventExportAndReset(t *testing.T) {
 	t.Parallel()
 	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
@@ -113,8 +111,7 @@ func TestAnEventIsExportedAndForgotten(t *testing.T) {
 	b.forgive("404")
 }
 
-// TestThePageOfAnEventKeepsUpWithTheCalls: while it is open, and nobody is at work in it.
-func TestThePageOfAnEventKeepsUpWithTheCalls(t *testing.T) {
+func TestEventPageIsLive(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
@@ -124,7 +121,6 @@ func TestThePageOfAnEventKeepsUpWithTheCalls(t *testing.T) {
 	b.wait(`document.querySelector('.properties').textContent.includes('later')`)
 }
 
-// TestEventsWithoutScripts reads the pages as a browser without scripts gets them.
 func TestEventsWithoutScripts(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
@@ -151,8 +147,7 @@ func TestEventsWithoutScripts(t *testing.T) {
 	}
 }
 
-// TestPicturesOfEvents are those of the pages of events alone, which take no minutes. One
-// of them, event-light, is docs/event.png.
+// TestPicturesOfEvents takes screenshots of the event pages. event-light is docs/event.png.
 func TestPicturesOfEvents(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("SCREENSHOTS") == "" {
@@ -178,7 +173,7 @@ func TestPicturesOfEvents(t *testing.T) {
 	}
 }
 
-// postShipments sends calls as a shop of which one release is wrong.
+// postShipments sends calls with anomalies.
 func postShipments(t *testing.T, base, writeKey string, n int) {
 	t.Helper()
 	var calls []string

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// failingShop serves a collector whose crm refuses the orders until it is mended, with
-// orders that failed, and calls and requests that were not taken.
+// failingShop serves a collector with failed orders, rejected calls and refused requests. crm
+// accepts orders after mended is set.
 func failingShop(t *testing.T, orders int) (b *tab, url string, collector *engine.Collector, mended *atomic.Bool) {
 	t.Helper()
 	mended = &atomic.Bool{}
@@ -55,7 +55,7 @@ func failingShop(t *testing.T, orders int) (b *tab, url string, collector *engin
 	return newTab(t, srv.URL), srv.URL, collector, mended
 }
 
-func TestCallsOfACauseAreReplayedInThreeClicks(t *testing.T) {
+func TestReplayCauseInThreeClicks(t *testing.T) {
 	t.Parallel()
 	b, _, collector, mended := failingShop(t, 30)
 	clicks := 0
@@ -89,7 +89,7 @@ func TestCallsOfACauseAreReplayedInThreeClicks(t *testing.T) {
 	assert.EqualValues(t, 1, ledgers[0].Failed, "that of the other cause")
 	assert.Contains(t, b.text(".kept"), "crm: 1 failed call")
 
-	// What was replayed and failed once more is said so, also of any cause.
+	// Failed replays are reported, also for any cause.
 	b.click(".kept .button")
 	b.waitText("main", "with any cause")
 	b.ready()
@@ -97,7 +97,7 @@ func TestCallsOfACauseAreReplayedInThreeClicks(t *testing.T) {
 	b.waitText(".run", "1 failed again")
 }
 
-func TestCallsOfACauseAreReplayedByKeysAlone(t *testing.T) {
+func TestReplayCauseByKeyboard(t *testing.T) {
 	t.Parallel()
 	b, _, _, mended := failingShop(t, 2)
 	mended.Store(true)
@@ -115,7 +115,7 @@ func TestCallsOfACauseAreReplayedByKeysAlone(t *testing.T) {
 	b.waitText(".run", "2 delivered")
 }
 
-func TestSenderOfABadCallIsFoundInTwoClicks(t *testing.T) {
+func TestFindSenderOfRejectedCallInTwoClicks(t *testing.T) {
 	t.Parallel()
 	b, _, _, _ := failingShop(t, 1)
 	b.open("/")
@@ -127,14 +127,14 @@ func TestSenderOfABadCallIsFoundInTwoClicks(t *testing.T) {
 	assert.Contains(t, rejected, "Go-http-client")
 	assert.Contains(t, rejected, "shop-scripts 7")
 
-	// The request has its body, and its sender, without the write key.
+	// The request shows its body and sender without the write key.
 	b.run(`[...document.querySelectorAll('.cause.is-rejected')].find((c) => c.textContent.includes('invalid_json')).querySelector('.examples a').click()`)
 	b.waitText("#panel .facts", "127.0.0.1")
 	assert.Contains(t, b.text("#panel .facts"), "POST /v1/batch")
 	assert.Equal(t, `{"writeKey":"*******","batch":[}`, strings.TrimSpace(b.text("#panel .json")))
 }
 
-func TestReplayIsRefusedWhereOneGoesOnOrTheFormIsBroken(t *testing.T) {
+func TestReplayCauseErrors(t *testing.T) {
 	t.Parallel()
 	b, url, _, _ := failingShop(t, 1)
 	b.open("/problems/replay?destination=nobody")
@@ -148,7 +148,7 @@ func TestReplayIsRefusedWhereOneGoesOnOrTheFormIsBroken(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
 }
 
-func TestDestinationSaysHowItsAttemptsWent(t *testing.T) {
+func TestDestinationShowsMeasures(t *testing.T) {
 	t.Parallel()
 	b, _, collector, _ := failingShop(t, 3)
 	b.open("/destinations")
@@ -164,7 +164,7 @@ func TestDestinationSaysHowItsAttemptsWent(t *testing.T) {
 	assert.True(t, ok)
 }
 
-func TestProblemsStartCalm(t *testing.T) {
+func TestNoProblems(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{}, "")
 	b := newTab(t, srv.URL)

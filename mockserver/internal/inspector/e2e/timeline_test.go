@@ -17,8 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// journey serves a collector to which somebody came, and came back: anonymous at first,
-// then as ada.
+// journey serves a collector with the calls of a user who was anonymous first.
 func journey(t *testing.T) *httptest.Server {
 	t.Helper()
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
@@ -47,7 +46,7 @@ func journey(t *testing.T) *httptest.Server {
 	return srv
 }
 
-// settleBoth waits until both destinations are done with as many calls.
+// settleBoth waits until both destinations have finished the calls.
 func settleBoth(t *testing.T, collector *engine.Collector, calls int) {
 	t.Helper()
 	for {
@@ -64,7 +63,6 @@ func settleBoth(t *testing.T, collector *engine.Collector, calls int) {
 	}
 }
 
-// TestTimelineIsOneClickFromTheList, and from the call beside it.
 func TestTimelineIsOneClickFromTheList(t *testing.T) {
 	t.Parallel()
 	srv := journey(t)
@@ -101,8 +99,7 @@ func TestTimelineIsOneClickFromTheList(t *testing.T) {
 	assert.Equal(t, 9, b.count(".entry"), "by any of the ids")
 }
 
-// TestTimelineTellsOfNewCalls without a reload.
-func TestTimelineTellsOfNewCalls(t *testing.T) {
+func TestTimelineReportsNewCalls(t *testing.T) {
 	t.Parallel()
 	srv := journey(t)
 	b := newTab(t, srv.URL)
@@ -114,7 +111,6 @@ func TestTimelineTellsOfNewCalls(t *testing.T) {
 	b.waitText(".timeline h2", "10 calls")
 }
 
-// TestTwoCallsAreComparedInThreeClicks: two are picked, and compared.
 func TestTwoCallsAreComparedInThreeClicks(t *testing.T) {
 	t.Parallel()
 	srv := journey(t)
@@ -123,7 +119,7 @@ func TestTwoCallsAreComparedInThreeClicks(t *testing.T) {
 	assert.True(t, eval[bool](b, `document.querySelector('.compare-bar button').disabled`))
 	b.click("#c6 .pick")
 	b.click("#c2 .pick")
-	b.click("#c3 .pick") // and lets go of the first
+	b.click("#c3 .pick") // deselects the first
 	assert.False(t, eval[bool](b, `document.querySelector('#c6 input').checked`))
 	b.click(".compare-bar button")
 	b.waitText("h1", "Compare calls")
@@ -136,7 +132,7 @@ func TestTwoCallsAreComparedInThreeClicks(t *testing.T) {
 	assert.False(t, eval[bool](b, `document.querySelector('details').open`), "what is the same is folded")
 	b.shoot("compare")
 
-	b.open("/user?id=ada") // one click for the call before of the same event
+	b.open("/user?id=ada") // one click compares with the previous call of the event
 	b.click(`#c3 .more > a[href^="/compare"]`)
 	b.waitText("h1", "Compare calls")
 	assert.Equal(t, "4 differences", b.text(".card:not(.compared) h2"))
@@ -149,7 +145,7 @@ func TestTwoCallsAreComparedInThreeClicks(t *testing.T) {
 	b.waitText(".card:not(.compared)", "No other calls of this event.")
 }
 
-func TestTimelineByTheKeyboardAlone(t *testing.T) {
+func TestTimelineByKeyboard(t *testing.T) {
 	t.Parallel()
 	srv := journey(t)
 	b := newTab(t, srv.URL)
@@ -165,7 +161,7 @@ func TestTimelineByTheKeyboardAlone(t *testing.T) {
 	b.wait(`document.querySelector('#c2 details').open`)
 	b.tabTo("#c3 input")
 	b.press(" ")
-	b.press(kb.Enter) // of a box: the form is sent
+	b.press(kb.Enter) // submits the form
 	b.waitText("h1", "Compare calls")
 	b.ready()
 	b.tabTo("details summary")
@@ -173,7 +169,7 @@ func TestTimelineByTheKeyboardAlone(t *testing.T) {
 	b.wait(`document.querySelector('details').open`)
 }
 
-// userPaths are those of the pages about users, of a journey.
+// userPaths returns the paths of the user pages.
 func userPaths(b *tab) []string {
 	b.open("/user?id=ada")
 	refs := eval[[]string](b, `[...document.querySelectorAll('[name=call]')].map((e) => e.value)`)
@@ -207,8 +203,8 @@ func TestUserPagesAreAccessible(t *testing.T) {
 	}
 }
 
-// TestPicturesOfAUser shows the pages about users as they look. One of them, user-2-light,
-// is docs/timeline.png.
+// TestPicturesOfAUser takes screenshots of the user pages. user-2-light is
+// docs/timeline.png.
 func TestPicturesOfAUser(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("SCREENSHOTS") == "" {

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestTypingWhileScriptsLoadSearches types a search into a failed call's page before the
-// page's modules have loaded.
+// TestTypingWhileScriptsLoadSearches types a search before the modules of the page have
+// loaded.
 func TestTypingWhileScriptsLoadSearches(t *testing.T) {
 	t.Parallel()
 	gone := newReceiver(t, http.StatusNotFound)
@@ -63,7 +63,7 @@ func TestTypingWhileScriptsLoadSearches(t *testing.T) {
 	assert.Equal(t, text, b.search())
 }
 
-// TestQuickLettersDoNotReplay types text that contains shortcut letters outside any field.
+// TestQuickLettersDoNotReplay types text with shortcut letters outside a field.
 func TestQuickLettersDoNotReplay(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
@@ -79,7 +79,7 @@ func TestQuickLettersDoNotReplay(t *testing.T) {
 	b.wait(`document.querySelector('#confirm-replay').open`)
 }
 
-// TestKeysAreLoadedBeforeFirstPaint holds back keys.js: a visible page must obey keys.
+// TestKeysAreLoadedBeforeFirstPaint delays keys.js: a visible page must handle keys.
 func TestKeysAreLoadedBeforeFirstPaint(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{}, "")
@@ -94,13 +94,13 @@ func TestKeysAreLoadedBeforeFirstPaint(t *testing.T) {
 	t.Cleanup(func() { close(release) })
 	command(b, page.Navigate, page.NavigateParams{URL: b.base + "/"})
 	poll[chromedp.Void](b, `performance.getEntriesByType('resource').some((e) => e.name.endsWith('/calls.css') && e.responseEnd > 0)`)
-	b.run(`new Promise((done) => setTimeout(done, 500))`) // time in which a page that may be painted is
+	b.run(`new Promise((done) => setTimeout(done, 500))`) // enough time to paint
 	assert.Zero(t, eval[int](b, `performance.getEntriesByType('paint').length`))
 	release <- struct{}{}
 	b.wait(`performance.getEntriesByType('paint').length > 0`)
 }
 
-// TestSecondReplayIsRefusedInThePanel presses the button of a call again right after a replay.
+// TestSecondReplayIsRefusedInThePanel presses Replay twice.
 func TestSecondReplayIsRefusedInThePanel(t *testing.T) {
 	t.Parallel()
 	gone := newReceiver(t, http.StatusNotFound)
@@ -123,8 +123,8 @@ func TestSecondReplayIsRefusedInThePanel(t *testing.T) {
 	b.forgive("409")
 }
 
-// TestReplayFormSubmittedTwiceWithoutScripts presses the button of a form again while the
-// first response is awaited.
+// TestReplayFormSubmittedTwiceWithoutScripts submits a form again before the first response
+// arrives.
 func TestReplayFormSubmittedTwiceWithoutScripts(t *testing.T) {
 	t.Parallel()
 	gone := newReceiver(t, http.StatusNotFound)
@@ -138,7 +138,7 @@ func TestReplayFormSubmittedTwiceWithoutScripts(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, ".js"):
 			w.Header().Set("Content-Type", "text/javascript")
 			return true
-		case r.Method == http.MethodPost && submits.Add(1) == 1: // its response never arrives
+		case r.Method == http.MethodPost && submits.Add(1) == 1: // the browser never receives its response
 			assert.NoError(t, r.ParseForm())
 			res, err := http.PostForm(srv.URL+r.URL.Path, r.PostForm) //nolint:noctx // ends with the test's server
 			if assert.NoError(t, err) {
@@ -163,8 +163,7 @@ func TestReplayFormSubmittedTwiceWithoutScripts(t *testing.T) {
 	assert.Len(t, bodies, 2)
 }
 
-// front starts a proxy before a server. It does not forward requests that intercept answers,
-// for which intercept returns true.
+// front starts a proxy for a server. It does not forward a request if intercept returns true.
 func front(t *testing.T, base string, intercept func(http.ResponseWriter, *http.Request) bool) (url string) {
 	t.Helper()
 	target, err := neturl.Parse(base)
@@ -188,13 +187,13 @@ func front(t *testing.T, base string, intercept func(http.ResponseWriter, *http.
 	return srv.URL
 }
 
-// pauseTyping waits until the next letter is not part of typed text.
+// pauseTyping waits until the next letter does not count as typed text.
 func (b *tab) pauseTyping() {
 	b.t.Helper()
-	b.run(`new Promise((done) => setTimeout(done, 400))`) // keys.js demands 300 ms
+	b.run(`new Promise((done) => setTimeout(done, 400))`) // keys.js requires 300 ms
 }
 
-// typeKeys presses the keys of a text one after the other.
+// typeKeys presses the keys of a text.
 func (b *tab) typeKeys(text string) {
 	b.t.Helper()
 	for _, r := range text {

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// serve returns the pages of a collector, and its history.
+// serve returns the pages and the history of a collector.
 func serve(t testing.TB) (http.Handler, *history.History) {
 	t.Helper()
 	c, err := engine.New(engine.Config{AnyWriteKey: true})
@@ -38,7 +38,7 @@ func serve(t testing.TB) (http.Handler, *history.History) {
 
 var start = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// add files a call of source web, with a messageId that counts.
+// add adds a call of source web with a numbered messageId.
 func add(t testing.TB, h *history.History, n int, members string) (ref string) {
 	t.Helper()
 	at := start.Add(time.Duration(n) * time.Second).Format(time.RFC3339)
@@ -59,8 +59,7 @@ func get(pages http.Handler, path string, header ...string) *httptest.ResponseRe
 	return w
 }
 
-// TestHostileIDsAreTexts: in the page, and in its links.
-func TestHostileIDsAreTexts(t *testing.T) {
+func TestHostileIDsAreEscaped(t *testing.T) {
 	pages, h := serve(t)
 	for n, id := range []string{
 		`<script>alert(1)</script>`, `"><img src=x>`, `javascript:alert(1)`, `a&b=c#d`, `../../etc`, "a\u202eb", "a b+c%20d", "\u0000", strings.Repeat("x", 900),
@@ -80,7 +79,7 @@ func TestHostileIDsAreTexts(t *testing.T) {
 	}
 }
 
-func TestUserPagesOfWhatIsNotThere(t *testing.T) {
+func TestUserPageErrors(t *testing.T) {
 	pages, h := serve(t)
 	one := add(t, h, 1, `"type":"track","event":"A","userId":"ada"`)
 	two := add(t, h, 2, `"type":"track","event":"A","userId":"bob"`)
@@ -112,8 +111,7 @@ func TestUserPagesOfWhatIsNotThere(t *testing.T) {
 	assert.Contains(t, choices, "/compare?call="+one+"&amp;call="+two, "the older one first")
 }
 
-// TestComparisonTellsRejectedCalls: their bodies may be anything.
-func TestComparisonTellsRejectedCalls(t *testing.T) {
+func TestCompareRejectedCalls(t *testing.T) {
 	pages, h := serve(t)
 	one := add(t, h, 1, `"type":"track","event":"A","userId":"ada"`)
 	h.Observe(tracking.Rejection{Source: "web", ReceivedAt: start, Body: []byte(`{"type":`), Code: tracking.CodeNoEvent})
@@ -132,7 +130,7 @@ func TestComparisonTellsRejectedCalls(t *testing.T) {
 	assert.Contains(t, w.Body.String(), "is not valid JSON")
 }
 
-func TestScriptsAreToldOfNewCalls(t *testing.T) {
+func TestTimelineFragmentCountsNewCalls(t *testing.T) {
 	pages, h := serve(t)
 	add(t, h, 1, `"type":"track","event":"A","userId":"ada"`)
 	end, _ := h.End()
@@ -144,8 +142,7 @@ func TestScriptsAreToldOfNewCalls(t *testing.T) {
 	assert.Contains(t, get(pages, since, "X-Fragment", "1").Body.String(), "Show 1 new call")
 }
 
-// TestWindowsOfATimelineLinkToEachOther, and say how many calls there are.
-func TestWindowsOfATimelineLinkToEachOther(t *testing.T) {
+func TestTimelinePages(t *testing.T) {
 	pages, h := serve(t)
 	for n := range 250 {
 		add(t, h, n, `"type":"track","event":"A","userId":"ada"`)
