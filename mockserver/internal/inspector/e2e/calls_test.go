@@ -164,7 +164,7 @@ func TestPanelShowsCallDetails(t *testing.T) {
 	assert.Contains(t, panel, `"orderId": 12345678901234567890`, "integers keep their digits")
 	assert.Contains(t, panel, `"ratio": 1.10`, "as they came")
 	assert.Contains(t, panel, "timestamp corrected by +1h35m")
-	assert.Contains(t, panel, "1 repeat dropped")
+	assert.Contains(t, panel, "1 duplicate dropped")
 	assert.Contains(t, panel, "the destination is not connected to the source")
 	assert.Contains(t, panel, "404 (Not Found)")
 	b.run(`document.querySelectorAll('#panel details').forEach((d) => { d.open = true })`)
@@ -220,7 +220,7 @@ func TestRejectedCallShowsErrorAndFix(t *testing.T) {
 
 	b.click(`#rows tr.k-refused a`)
 	b.waitText("#panel .wrong", "unknown_write_key")
-	assert.Contains(t, b.text("#panel"), "answered 401")
+	assert.Contains(t, b.text("#panel"), "status 401")
 	assert.NotContains(t, eval[string](b, `document.documentElement.outerHTML`), "wrong-key")
 }
 
@@ -356,7 +356,7 @@ func TestSyntheticCallsCanBeHidden(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/")
 	b.waitText("#count", "11 calls")
-	assert.Contains(t, b.text(row(1)), "own")
+	assert.Contains(t, b.text(row(1)), "synthetic")
 	assert.Contains(t, b.text(row(11)), "Signed Up", "they have pushed no other out")
 	b.click("#own")
 	b.wait(`document.querySelectorAll('#rows tr').length === 1 && location.search === '?q=-is%3Aown'`)

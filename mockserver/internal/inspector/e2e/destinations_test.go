@@ -107,7 +107,7 @@ func TestDestinationFormShowsErrorsAtFields(t *testing.T) {
 		want   map[string]string // text by element ID
 	}{
 		{"nothing", nil, map[string]string{"name": "Name is empty", "url0": "URL 1 is empty: give"}},
-		{"taken", map[string]string{"#name": "taken", "#url0": "https://example.com"}, map[string]string{"name": "Name is taken"}},
+		{"taken", map[string]string{"#name": "taken", "#url0": "https://example.com"}, map[string]string{"name": "Name is already in use"}},
 		{"unseen", map[string]string{"#name": "a\u200Bb", "#url0": "ftp://example.com"}, map[string]string{
 			"name": "Name has a character that cannot be seen", "url0": `URL 1 has the protocol "ftp": start it with`,
 		}},
@@ -121,7 +121,7 @@ func TestDestinationFormShowsErrorsAtFields(t *testing.T) {
 			"headers0": `Headers of URL 1 "Host" is set by the collector: remove it`, "headers1": "have no colon in line 1: use the format Name: value", "headers2": "contain A twice",
 			"headers3": `"Bad Name" is no header name`, "headers4": `"X-Signature" is set by the collector`,
 		}},
-		{"sources", map[string]string{"#name": "n", "#url0": "https://a.example", `[name="allSources"][value="false"]`: "click"}, map[string]string{"sources": "Sources are none: choose at least one"}},
+		{"sources", map[string]string{"#name": "n", "#url0": "https://a.example", `[name="allSources"][value="false"]`: "click"}, map[string]string{"sources": "Sources are empty: select at least one"}},
 	}
 	for _, c := range cases {
 		b.open("/destinations/new")
@@ -152,7 +152,7 @@ func TestDestinationFormShowsErrorsAtFields(t *testing.T) {
 	b.click(`[name="secretDo"][value="replace"]`)
 	b.click(".save .primary")
 	b.wait(`document.activeElement?.id === 'summary'`)
-	assert.Contains(t, b.text("#sharedSecret-problem"), "Shared secret is empty: type the new one")
+	assert.Contains(t, b.text("#sharedSecret-problem"), "Shared secret is empty: enter a new secret")
 	assert.Len(t, collector.Settings().Destinations, 1)
 	assert.Equal(t, "old", collector.Settings().Destinations[0].SharedSecret)
 	b.forgive("422") // the browser logs error responses
@@ -212,21 +212,21 @@ func TestSignatureDoctor(t *testing.T) {
 	assert.Contains(t, good, "The received body is identical to the signed body.")
 	assert.Contains(t, good, "The signature is valid.")
 	spaced := check(eval[string](b, fmt.Sprintf(`JSON.stringify(JSON.parse(%s), null, 1).replace(/\n\s*/g, ' ')`, quote(signed))), webhook.Sign("other", []byte(signed)))
-	assert.Contains(t, spaced, "as Python's json.dumps does")
+	assert.Contains(t, spaced, "for example by Python's json.dumps")
 	assert.Contains(t, spaced, "First difference at byte 1")
 	assert.Contains(t, spaced, "The receiver may use a different secret")
 	b.shoot("doctor-difference")
 	mac := hmac.New(sha256.New, []byte("s3cret\n"))
 	mac.Write([]byte(signed))
 	other := check("", hex.EncodeToString(mac.Sum(nil)))
-	assert.Contains(t, other, "Your receiver uses SHA-256; X-Signature uses HMAC-SHA1.")
+	assert.Contains(t, other, "Your receiver uses SHA-256. X-Signature uses HMAC-SHA1.")
 	assert.Contains(t, other, "createHmac('sha1', secret)")
-	assert.Contains(t, other, "Your receiver's secret has a line break at its end")
+	assert.Contains(t, other, "Your receiver's secret ends with a line break")
 	b.run(`document.querySelector('#check .findings').scrollIntoView({ block: 'center' })`)
 	b.shoot("doctor-mistakes")
 	judge(b, axe(t), "what a receiver does otherwise")
 	unknown := check("", "sha1=5baa61e4c9b93f3f0682250b6cf8331b7ee68fd8")
-	assert.Contains(t, unknown, "It is unknown how this signature was made.")
+	assert.Contains(t, unknown, "No match found.")
 	assert.Contains(t, unknown, "with and without surrounding white space and quotes")
 	b.run(`document.querySelector('#check .findings').scrollIntoView({ block: 'center' })`)
 	b.shoot("doctor-unknown")
