@@ -1,4 +1,4 @@
-# `make` lists what there is to do.
+# `make` lists all targets.
 .DEFAULT_GOAL := help
 .PHONY: help tools test race lint api fmt quickstart fuzz account bench figures chart model spool durable damage simulate formats nemesis load e2e pictures terminal cross modules ci
 
@@ -18,33 +18,33 @@ tools:
 	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools install tool ./...
 	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools/actionlint install tool
 
-lint: tools ## run the linters, and look for code that nothing reaches
+lint: tools ## run the linters, and check for unreachable code and API changes
 	@$(TOOL_BIN)/actionlint -color=false
 	@$(TOOL_BIN)/actionlint -color=false examples/node/workflow.yml examples/playwright/workflow.yml
 	@for module in $(MODULES); do \
 		echo "golangci-lint $$module"; \
 		(cd $$module && $(CURDIR)/$(TOOL_BIN)/golangci-lint run --allow-parallel-runners ./...) || exit 1; \
 	done
-	@go vet $$(git grep -l '^// Code generated' -- '*.go' | xargs dirname | sort -u | sed 's|^|./|') # which the linters pass over
+	@go vet $$(git grep -l '^// Code generated' -- '*.go' | xargs dirname | sort -u | sed 's|^|./|') # the linters skip generated code
 	@cd .tools && GOWORK=off go vet ./... && GOWORK=off go test ./...
-	@! $(TOOL_BIN)/deadcode -test $(addsuffix /...,$(MODULES)) | grep . || { echo "nothing reaches these functions, not even a test"; exit 1; }
+	@! $(TOOL_BIN)/deadcode -test $(addsuffix /...,$(MODULES)) | grep . || { echo "these functions are unreachable, even from tests: delete them"; exit 1; }
 	@{ $(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - && $(TOOL_BIN)/api $(COMPAT) | diff -u $(COMPAT)/api.txt -; } || \
-		{ echo "the public API changed: if that is meant, run make api"; exit 1; }
+		{ echo "the public API changed: if this is intended, run make api"; exit 1; }
 
 API_PACKAGES = . ./typed ./mockserver ./mockserver/tracking ./mockserver/webhook ./otelanalytics
 COMPAT = ./compat/v3
-api: tools ## write the public API to api.txt, and that of programs for version 3 to compat/v3/api.txt
+api: tools ## write the public API to api.txt and compat/v3/api.txt
 	$(TOOL_BIN)/api $(API_PACKAGES) > api.txt
 	$(TOOL_BIN)/api $(COMPAT) > $(COMPAT)/api.txt
 
 fmt: ## format the code
 	gofmt -w .
 
-quickstart: ## see a call of every kind reach a signed webhook
+quickstart: ## send one call of each type to a signed webhook
 	go run ./examples/quickstart
 
 FUZZTIME ?= 30s
-fuzz: ## run every fuzz target for FUZZTIME (30s)
+fuzz: ## run each fuzz target for FUZZTIME (30s)
 	@for package in $$(go list ./...); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "== $$package $$target"; \
@@ -52,89 +52,89 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 		done; \
 	done
 
-bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
+bench: ## measure the client and other libraries: 15 minutes, or one with BENCH=-quick
 	go run ./bench $(BENCH)
 
-figures: ## write bench/figures.json into the documents; make bench BENCH='-record bench/figures.json' measures it
+figures: ## write bench/figures.json into the documents; update it with make bench BENCH='-record bench/figures.json'
 	go run ./bench -render .
-	go run ./bench -draw README.md
+	go run ./bench -draw docs/performance.md
 
-chart: ## draw the table of costs in the README
-	go run ./bench -draw README.md
+chart: ## draw the table in docs/performance.md as a chart
+	go run ./bench -draw docs/performance.md
 
 ACCOUNT_SEEDS ?= 3000
-account: ## run the client's random test at full length
+account: ## run the client's randomized accounting test with ACCOUNT_SEEDS (3000) seeds
 	ACCOUNT_SEEDS=$(ACCOUNT_SEEDS) go test -count=1 -timeout 30m -run AccountHolds .
 
 MODEL_STEPS ?= 5000
-model: ## run the random and the large tests of audiences at full length
+model: ## run the randomized and large tests of audiences at full length
 	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ go test -v -timeout 30m -run 'WhateverHappens' ./mockserver/internal/users
 	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'KilledCollectors|LargeAudience' ./mockserver/collector/e2e
 
 SPOOL_KILLS ?= 50
 SPOOL_MEGABYTES ?= 10240
-spool: ## kill a process with a spool 50 times, and send a backlog of 10 GB
+spool: ## kill a process with a spool SPOOL_KILLS (50) times, and send a backlog of 10 GB
 	ANALYTICS_TEST_KILLS=$(SPOOL_KILLS) go test -count=1 -v -timeout 10m -run '^TestSpoolSurvivesKill$$' .
 	ANALYTICS_TEST_BACKLOG_MB=$(SPOOL_MEGABYTES) go test -count=1 -v -timeout 20m -run '^TestSpoolBacklog$$' ./internal/pipeline
 
 COLLECTOR = ./mockserver/collector
-durable: ## kill the collector, its cluster and the power, and send it what it cannot deliver, at full length
+durable: ## test crashes, power cuts, clusters and undeliverable calls at full length
 	JOURNAL_KILLS=20 JOURNAL_CUTS=10 JOURNAL_CLUSTER_KILLS=6 go test -count=1 -v -timeout 30m -run 'Kill|PowerCut|Cluster' $(COLLECTOR)/internal/jetstream
 	COLLECTOR_KILLS=20 COLLECTOR_CLUSTER_KILLS=6 COLLECTOR_RETRY_AFTER_KILLS=10 COLLECTOR_BAD_CALLS=10000 go test -count=1 -v -timeout 30m -run 'Kill|Cluster|Disk|ReadOnly|BadCalls' $(COLLECTOR)/e2e
 
 JOURNAL_FLIPS ?= 100
 LIST_FLIPS ?= 200
-damage: ## flip JOURNAL_FLIPS (100) bits of each file of a queue and LIST_FLIPS (200) of lists of users, and lead it through a long random life
+damage: ## flip JOURNAL_FLIPS (100) bits in each queue file and LIST_FLIPS (200) in lists of users; run a long random test
 	JOURNAL_SEED=$$$$ JOURNAL_FLIPS=$(JOURNAL_FLIPS) JOURNAL_STEPS=5000 go test -count=1 -v -timeout 120m -run 'FlippedBit|DamagedRecord|MissingBlocks|RandomLife' $(COLLECTOR)/internal/jetstream
 	JOURNAL_SEED=$$$$ LIST_FLIPS=$(LIST_FLIPS) go test -count=1 -v -timeout 60m -run '^TestLostListRecords$$' $(COLLECTOR)/internal/service
 
 SEEDS ?= 10000
-simulate: ## lead a queue through crashes between any two steps, in SEEDS (10000) ways, or from SEED to SEEDS
+simulate: ## simulate crashes between any two steps of a queue, with SEEDS (10000) seeds, or from SEED to SEEDS
 	SEEDS=$(SEEDS) go test -count=1 -timeout 120m -run '^TestSimulation$$' $(COLLECTOR)/internal/jetstream
 
 ORDER_SEEDS ?= 5000
 HOLD_SEEDS ?= 500
-order: ## lead the order of each user's calls through failures, pauses and kills, in ORDER_SEEDS (5000) ways, and through take-overs in HOLD_SEEDS (500)
+order: ## test ordered delivery under failures, pauses and kills (ORDER_SEEDS, 5000) and takeovers (HOLD_SEEDS, 500)
 	ORDER_SEEDS=$(ORDER_SEEDS) go test -count=1 -timeout 60m -run '^TestOrderModel$$' ./mockserver/internal/delivery
 	HOLD_SEEDS=$(HOLD_SEEDS) go test -count=1 -timeout 60m -run '^TestHoldModel$$' $(COLLECTOR)/internal/jetstream
 	COLLECTOR_KILLS=20 go test -count=1 -v -timeout 30m -run '^TestKillsKeepTheOrder$$' $(COLLECTOR)/e2e
 
-formats: ## keep what this version leaves on a disk, for the tests of the versions to come
+formats: ## store the data formats of this version, for the tests of later versions
 	FORMATS=1 go test -count=1 -run '^TestSpoolFormatIsLeft$$' .
 	FORMATS=testdata/formats go test -count=1 -run '^TestFormatIsLeft$$' $(COLLECTOR)/e2e
 
 NEMESIS_ROUNDS ?= 10
 NEMESIS_SEED ?= $(shell date +%s)
-nemesis: ## attack the collector by disks, clocks and networks, NEMESIS_ROUNDS (10) times in each way; as root
-	@echo "NEMESIS_SEED=$(NEMESIS_SEED); nemesis.log has all"
+nemesis: ## run the fault injection suite, NEMESIS_ROUNDS (10) rounds of each scenario; needs root
+	@echo "NEMESIS_SEED=$(NEMESIS_SEED); the full log is nemesis.log"
 	@NEMESIS_ROUNDS=$(NEMESIS_ROUNDS) NEMESIS_SEED=$(NEMESIS_SEED) NEMESIS_REPORT=$(CURDIR)/nemesis.md \
 		go test -count=1 -v -timeout 2h ./nemesis/... > nemesis.log 2>&1; status=$$?; \
 		grep -E '^ *--- FAIL|^(ok|FAIL)' nemesis.log; cat nemesis.md; exit $$status
 
-load: ## measure the collector: ingest, deliveries, a dead destination, start-up, the proof
-	@for what in ingest deliver dead start verify; do echo "== $$what"; go run $(COLLECTOR)/loadtest $$what || exit 1; done
+load: ## measure the collector; two minutes with BENCH=-quick
+	go run ./bench $(BENCH) collector
 
 E2E = ./mockserver/internal/inspector/e2e
 LOAD ?= 30s
-e2e: ## run the inspector's tests in a browser, with LOAD (30s) of 1,000 calls a second
+e2e: ## run the inspector's browser tests, with 1,000 calls per second for LOAD (30s)
 	REQUIRE_CHROMIUM=1 LOAD=$(LOAD) go test -count=1 -v -timeout 20m $(E2E)
 
 PICTURES ?= $(CURDIR)/mockserver/internal/inspector/e2e/screenshots
-pictures: ## take pictures of every page of the inspector into PICTURES
+pictures: ## take screenshots of each page of the inspector, in the directory PICTURES
 	SCREENSHOTS=$(PICTURES) REQUIRE_CHROMIUM=1 go test -count=1 -run Pictures $(E2E)
 
-terminal: ## draw what collector dev shows on a terminal, for the README
-	go run ./mockserver/collector/picture docs
+terminal: ## draw collector dev in a terminal, for docs/inspector.md
+	PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestPictures$$' $(COLLECTOR)/internal/cli
 
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
-cross: ## build every module for every platform, which takes a while the first time
+cross: ## build each module for each platform; slow the first time
 	@for platform in $(PLATFORMS); do \
 		echo $$platform; \
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build $(addsuffix /...,$(MODULES)) || exit 1; \
 	done
 
-modules: ## type-check each module alone for every platform, and install the command as users will
+modules: ## type-check each module alone for each platform, and install the command as users do
 	bash .ci/modules
 
-ci: ## run the gate, as CI does
+ci: ## run all checks, as CI does
 	bash .ci/run

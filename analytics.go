@@ -15,24 +15,23 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 )
 
-// Client records calls and sends them in batches in the background. Make one
-// with New or NewWithConfig, share it among goroutines, and Close it before the
-// program ends.
+// Client records calls and sends them in batches in the background. Create one with New or
+// NewWithConfig, and Close it before the program exits. Its methods are safe for
+// concurrent use.
 //
-// The exported fields may be set before the first use of the client, and not later;
-// new programs set a Config instead. A client starts with its first use: a call or,
-// with a spool, also Flush, Stats, Shutdown or Close.
+// A client starts at its first call or, with a spool, at the first use of Flush, Stats,
+// Shutdown or Close. The exported fields may be set only before that. New programs use
+// Config instead.
 type Client struct {
 	// Endpoint is Config.Endpoint.
 	Endpoint string
 
-	// FlushAt is Config.FlushAt, and Size an older name of it. The one that is
-	// not at its default of 20 counts; if neither is, the smaller one does.
+	// FlushAt is Config.FlushAt, and Size is another name for it. The field that
+	// differs from the default of 20 applies; if both differ, the smaller one.
 	FlushAt, Size int
 
-	// FlushAfter is Config.FlushAfter, and Interval an older name of it. The
-	// one that is not at its default of 5 seconds counts; if neither is, the
-	// smaller one does.
+	// FlushAfter is Config.FlushAfter, and Interval is another name for it. The field
+	// that differs from the default of 5 seconds applies; if both differ, the smaller one.
 	FlushAfter, Interval time.Duration
 
 	// Logger is Config.Logger.
@@ -44,34 +43,34 @@ type Client struct {
 	// Spool is Config.Spool.
 	Spool string
 
-	// Client is what Config.HTTPClient points to.
+	// Client is a copy of Config.HTTPClient.
 	Client http.Client
 
 	writeKey string
-	config   Config   // the options that have no field of their own here
-	defaults defaults // its middle only if Config.Context was given
-	version2 bool     // made by New
+	config   Config   // the options without a field in Client
+	defaults defaults // middle is set only if Config.Context is
+	version2 bool     // created by New
 
-	running atomic.Pointer[pipeline.Pipeline] // nil until it has started
+	running atomic.Pointer[pipeline.Pipeline] // nil before the start
 
-	mu       sync.Mutex    // guards what follows
-	reading  chan struct{} // closed when the configuration has been read; nil if no call reads it
-	starting *starting     // nil before the first use, and after a start that failed
+	mu       sync.Mutex    // guards the following fields
+	reading  chan struct{} // closed when the configuration has been read; nil if it is not being read
+	starting *starting     // nil before the first use and after a failed start
 	closed   bool
 	rejected Rejects
 }
 
-// New returns a client for the source of the write key. It never fails and starts
-// nothing: a wrong write key, or a wrong field of the client, is an error of the first
-// call. It is for programs written for version 2, and for tests.
+// New returns a client for the source with the write key. It never fails and starts no
+// goroutine: an invalid write key or field is an error of the first call. New is for
+// programs written for version 2, and for tests.
 func New(writeKey string) *Client {
 	c := newClient(writeKey, Config{MaxAttempts: retry.DefaultAttempts})
 	c.version2 = true
 	return c
 }
 
-// NewWithConfig returns a client with a configuration, or an error that lists all that
-// is wrong with it. It starts nothing: see Client for what does.
+// NewWithConfig returns a client. The error lists all problems of the write key and the
+// configuration. The client starts at its first use.
 func NewWithConfig(writeKey string, config Config) (*Client, error) {
 	defaults, err := config.check(writeKey)
 	if err != nil {
@@ -111,12 +110,11 @@ func newClient(writeKey string, config Config) *Client {
 	return c
 }
 
-// Identify queues an identify call. It returns once the call is accepted; the
-// message can be changed and used again at once.
+// Identify queues an identify call. When it returns, the caller may change and reuse the
+// message.
 //
-// The error is a *FieldError, a *TooLargeError, ErrQueueFull, ErrClosed, an
-// ErrSpool, or says what cannot be used of the client's configuration. So it is with
-// the other calls.
+// The error is a *FieldError, a *TooLargeError, ErrQueueFull, ErrClosed, an error that
+// wraps ErrSpool, or a problem of the configuration. The same applies to the other calls.
 func (c *Client) Identify(m *Identify) error {
 	if err := m.check(); err != nil {
 		return c.reject(err, &c.rejected.Invalid)
@@ -125,7 +123,7 @@ func (c *Client) Identify(m *Identify) error {
 	return c.enqueue(context.Background(), &k)
 }
 
-// Track queues a track call, as Identify does.
+// Track queues a track call. It is otherwise like Identify.
 func (c *Client) Track(m *Track) error {
 	if err := m.check(); err != nil {
 		return c.reject(err, &c.rejected.Invalid)
@@ -134,7 +132,7 @@ func (c *Client) Track(m *Track) error {
 	return c.enqueue(context.Background(), &k)
 }
 
-// Page queues a page call, as Identify does.
+// Page queues a page call. It is otherwise like Identify.
 func (c *Client) Page(m *Page) error {
 	if err := m.check(); err != nil {
 		return c.reject(err, &c.rejected.Invalid)
@@ -143,7 +141,7 @@ func (c *Client) Page(m *Page) error {
 	return c.enqueue(context.Background(), &k)
 }
 
-// Screen queues a screen call, as Identify does.
+// Screen queues a screen call. It is otherwise like Identify.
 func (c *Client) Screen(m *Screen) error {
 	if err := m.check(); err != nil {
 		return c.reject(err, &c.rejected.Invalid)
@@ -152,7 +150,7 @@ func (c *Client) Screen(m *Screen) error {
 	return c.enqueue(context.Background(), &k)
 }
 
-// Group queues a group call, as Identify does.
+// Group queues a group call. It is otherwise like Identify.
 func (c *Client) Group(m *Group) error {
 	if err := m.check(); err != nil {
 		return c.reject(err, &c.rejected.Invalid)
@@ -161,7 +159,7 @@ func (c *Client) Group(m *Group) error {
 	return c.enqueue(context.Background(), &k)
 }
 
-// Alias queues an alias call, as Identify does.
+// Alias queues an alias call. It is otherwise like Identify.
 func (c *Client) Alias(m *Alias) error {
 	if err := m.check(); err != nil {
 		return c.reject(err, &c.rejected.Invalid)
@@ -170,15 +168,15 @@ func (c *Client) Alias(m *Alias) error {
 	return c.enqueue(context.Background(), &k)
 }
 
-// Enqueue queues a call of any kind, as Identify does. It returns the error of ctx if
-// ctx ends while Enqueue waits: for room under Block, for Config.Spool to be opened (a
-// second if ctx had ended before), or for files in it to be removed to make room for the
-// call. Whether the call is delivered does not depend on ctx. Config.Value, if set, takes
-// from ctx what is kept beside the call.
+// Enqueue queues a call of any kind. It is otherwise like Identify, with a limit for the
+// time that it waits: for room under Block, for Config.Spool to open, and for files in
+// Config.Spool to be removed. If ctx ends first, Enqueue returns its error. If ctx had
+// already ended, Enqueue still waits up to a second for Config.Spool to open. Ctx does not
+// affect the delivery of an accepted call. Config.Value receives ctx.
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	var k call
 	var err error
-	switch m := m.(type) { // not by the interface's methods, with which each message would be on the heap
+	switch m := m.(type) { // calling the methods of the interface would move each message to the heap
 	case *Identify:
 		if err = m.check(); err == nil {
 			k = m.wire()
@@ -212,7 +210,7 @@ func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	return c.enqueue(ctx, &k)
 }
 
-// enqueue encodes a valid call, and accepts it.
+// enqueue encodes and accepts a valid call.
 func (c *Client) enqueue(ctx context.Context, k *call) error {
 	p, err := c.pipeline(ctx)
 	if err != nil {
@@ -239,7 +237,7 @@ func (c *Client) enqueue(ctx context.Context, k *call) error {
 	return err
 }
 
-// callID returns the id of a call that has been encoded.
+// callID returns the ID of an encoded call.
 func (c *Client) callID(ctx context.Context, k *call, encoded []byte) pipeline.CallID {
 	id := pipeline.CallID{Kind: k.kind.String()}
 	if c.config.Callback != nil {
@@ -251,8 +249,8 @@ func (c *Client) callID(ctx context.Context, k *call, encoded []byte) pipeline.C
 	return id
 }
 
-// reject counts a call that is not accepted, by the kind of its error, or as otherwise
-// if the error does not show it. It returns the error.
+// reject counts a call that is not accepted, by the type of its error, and returns the
+// error. Otherwise is the counter for all other errors.
 func (c *Client) reject(err error, otherwise *int64) error {
 	kind := otherwise
 	switch {
@@ -269,20 +267,19 @@ func (c *Client) reject(err error, otherwise *int64) error {
 	return err
 }
 
-// starting is the start of the pipeline of a client, which may wait for the disk. The
-// other fields are set before done is closed.
+// starting is the start of a client's pipeline, which may wait for the disk. The other
+// fields are set before done is closed.
 type starting struct {
 	done     chan struct{}
-	pipeline *pipeline.Pipeline // nil if it failed
+	pipeline *pipeline.Pipeline // nil if the start failed
 	err      error
 }
 
-// openGrace is how long Stats, and methods whose context had ended before, wait for a
-// spool to be opened. They do not wait for a collector or for room, but find a spool
-// that opens fast.
+// openGrace limits how long Stats, and methods whose context has already ended, wait for
+// the spool to open.
 const openGrace = time.Second
 
-// wait waits for the pipeline until ctx ends.
+// wait returns the pipeline, or an error when ctx ends.
 func (s *starting) wait(ctx context.Context) (*pipeline.Pipeline, error) {
 	end := ctx.Done()
 	if ctx.Err() != nil {
@@ -298,8 +295,8 @@ func (s *starting) wait(ctx context.Context) (*pipeline.Pipeline, error) {
 	}
 }
 
-// pipeline returns the running pipeline. The first use of the client starts it with the
-// configuration of that time. After a start that failed, each use tries again.
+// pipeline returns the running pipeline. The first use of the client starts it. After a
+// failed start, the next use tries again.
 func (c *Client) pipeline(ctx context.Context) (*pipeline.Pipeline, error) {
 	if p := c.running.Load(); p != nil {
 		return p, nil
@@ -311,12 +308,13 @@ func (c *Client) pipeline(ctx context.Context) (*pipeline.Pipeline, error) {
 	return s.wait(ctx)
 }
 
-// start reads the configuration and starts the pipeline, unless that was done. If closing,
-// it marks the client as closed, and returns nil if there is nothing to wait for.
+// start reads the configuration and starts the pipeline, if it is not running. If closing
+// is set, it marks the client as closed, and returns nil if there is no pipeline to wait
+// for.
 //
-// The configuration is read without the lock, since it calls the caller's code:
-// WrapTransport and each MarshalJSON of DefaultContext. If that code uses the client, it
-// gets an error after openGrace.
+// The configuration is read without the mutex, because this calls the caller's code:
+// WrapTransport, and MarshalJSON of values in DefaultContext. If that code uses the client,
+// it gets an error after openGrace.
 func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
 	for {
 		c.mu.Lock()
@@ -342,15 +340,10 @@ func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
 			return nil, errors.New("analytics: the configuration is still being read; perhaps a MarshalJSON of DefaultContext, or WrapTransport, uses the client")
 		}
 	}
-	reading := make(chan struct{})
-	c.reading = reading
+	c.reading = make(chan struct{})
 	c.mu.Unlock()
-	config, err := c.settings()
-
-	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reading = nil
-	close(reading)
+	config, err := c.read()
 	if err != nil {
 		return nil, err
 	}
@@ -359,8 +352,19 @@ func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
 	return c.starting, nil
 }
 
-// open makes the pipeline, opens the spool if there is one, and ends a start. A client
-// that was closed meanwhile accepts no call.
+// read reads the configuration and locks mu before it returns, even if the caller's code
+// calls runtime.Goexit.
+func (c *Client) read() (pipeline.Config, error) {
+	defer func() {
+		c.mu.Lock()
+		close(c.reading)
+		c.reading = nil
+	}()
+	return c.settings()
+}
+
+// open creates the pipeline, opens its spool, and completes a start. If the client has been
+// closed, the pipeline accepts no calls.
 func (c *Client) open(s *starting, config pipeline.Config) {
 	p, err := pipeline.Open(config)
 	c.mu.Lock()
@@ -378,14 +382,13 @@ func (c *Client) open(s *starting, config pipeline.Config) {
 	p.Start()
 }
 
-// Flush sends what is queued and waits until each call accepted before it is
-// delivered or dropped, or ctx ends. Calls can be made meanwhile. Calls that an earlier
-// process left in Config.Spool are sent as well, even if no call has been made.
+// Flush sends the queued calls and waits until each of them is delivered or dropped, or ctx
+// ends. With a spool, this includes the calls of a previous process, even if this client
+// has not been used.
 //
-// The error is an *UndeliveredError that says how many calls were not
-// delivered: those still queued, and all that were dropped since an earlier
-// Flush returned, if there was one. If no call has been made and Config.Spool
-// cannot be used, it says why, as the first call would.
+// If calls were not delivered, the error is an *UndeliveredError. It counts the calls that
+// are still queued, and all calls that were dropped since the previous Flush. If
+// Config.Spool cannot be opened, Flush returns the same error as a call.
 func (c *Client) Flush(ctx context.Context) error {
 	p := c.running.Load()
 	if p == nil && c.Spool != "" {
@@ -402,18 +405,18 @@ func (c *Client) Flush(ctx context.Context) error {
 	return undelivered(p.Flush(ctx))
 }
 
-// Shutdown sends what is queued, and waits until each call is delivered or
-// dropped. When ctx ends first, requests are cut off, for which Shutdown waits
-// two seconds at most, and all that is left is dropped or stays in Config.Spool.
-// Calls made after Shutdown began return ErrClosed. Calls that an earlier process left
-// in Config.Spool are sent as well, even if the client has not been used.
+// Shutdown sends the queued calls and waits until each of them is delivered or dropped.
+// With a spool, this includes the calls of a previous process, even if this client has not
+// been used. Calls after Shutdown return ErrClosed.
 //
-// The error is an *UndeliveredError that says how many calls were not
-// delivered, as Flush does; a call that was being sent when ctx ended is among
-// them, though the collector may have taken it. Shutdown can be called often
-// and at the same time: each call waits for the same end and returns the same
-// error, and the first context to end cuts it short. If the client has not been
-// used and Config.Spool cannot be opened, in time or at all, the error says why.
+// If ctx ends first, Shutdown cancels the requests and waits at most two more seconds for
+// them. The remaining calls are dropped, or stay in Config.Spool.
+//
+// If calls were not delivered, the error is an *UndeliveredError. It includes calls that
+// were being sent when ctx ended, although the collector may have accepted them. Shutdown
+// may be called several times, and concurrently: all calls wait for the same end and
+// return the same error, and the first context to end applies to all. If Config.Spool
+// cannot be opened, the error contains the reason.
 func (c *Client) Shutdown(ctx context.Context) error {
 	s, err := c.start(ctx, true)
 	if s == nil {
@@ -424,7 +427,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	case p != nil:
 		left, err := p.Shutdown(ctx)
 		return cmp.Or(undelivered(left), err)
-	case ctx.Err() != nil: // ended, so that there is no other wait
+	case ctx.Err() != nil: // no other caller waits
 		go func() {
 			if p, _ := s.wait(context.Background()); p != nil {
 				_, _ = p.Shutdown(ctx)
@@ -434,22 +437,21 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close is Shutdown with Config.CloseTimeout, 20 seconds unless set.
+// Close calls Shutdown with a timeout of Config.CloseTimeout, by default 20 seconds.
 func (c *Client) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), orDefault(c.config.CloseTimeout, defaultCloseTimeout))
 	defer cancel()
 	return c.Shutdown(ctx)
 }
 
-// Stats counts what became of the calls made so far, and of those that an earlier
-// process left in Config.Spool. It opens the spool if nothing has, and waits for that no
-// longer than a second.
+// Stats counts the calls of this client and, with a spool, of previous processes. It opens
+// Config.Spool if necessary, and waits at most a second for that.
 func (c *Client) Stats() Stats {
 	var s Stats
 	p := c.running.Load()
 	if p == nil && c.Spool != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), openGrace)
-		p, _ = c.pipeline(ctx) // if it cannot be opened, a call says why
+		p, _ = c.pipeline(ctx) // a call returns the error
 		cancel()
 	}
 	if p != nil {
@@ -461,7 +463,7 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-// settings parses the fields of the client.
+// settings converts the configuration of the client.
 func (c *Client) settings() (pipeline.Config, error) {
 	if err := checkKey(c.writeKey); err != nil {
 		return pipeline.Config{}, err
@@ -514,12 +516,10 @@ func (c *Client) settings() (pipeline.Config, error) {
 
 		Callback: passTo(c.config.Callback),
 		Values:   c.config.Value != nil,
-
-		Errors: pipeline.Errors{ErrClosed: ErrClosed, ErrQueueFull: ErrQueueFull, ErrSpool: ErrSpool},
 	}, err
 }
 
-// backoff returns how long failed batches wait.
+// backoff returns the function for pauses between attempts.
 func (c *Client) backoff() func(retries int) time.Duration {
 	switch {
 	case c.config.Backoff != nil:
@@ -546,7 +546,7 @@ func passTo(callback func(Result)) func(pipeline.CallID, *pipeline.Drop) {
 	}
 }
 
-// undelivered returns the error of a flush; nil means that every call was delivered.
+// undelivered returns the error of a flush, or nil if all calls were delivered.
 func undelivered(left *pipeline.Undelivered) error {
 	if left == nil {
 		return nil
@@ -556,7 +556,7 @@ func undelivered(left *pipeline.Undelivered) error {
 	}
 }
 
-// statsOf converts the counts of a pipeline. It leaves Rejected zero.
+// statsOf converts the counts of a pipeline, without Rejected.
 func statsOf(s pipeline.Stats) Stats {
 	return Stats{
 		Accepted: s.Accepted, Delivered: s.Delivered, Dropped: Drops(s.Dropped), Pending: s.Pending, Recovered: s.Recovered,

@@ -3,12 +3,13 @@ package analytics
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/pipeline"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// Version of the client.
+// Version is the version of the client.
 const Version = "0.2.0"
 
 // Limits of the service.
@@ -17,9 +18,10 @@ const (
 	MaxBatchBytes = 512000 // of one request's body, before compression
 )
 
-// DefaultContext is the context of every batch, which applies to each of its calls. It
-// is read at the first call of a client. If it has no entry for library, the client adds
-// its own on the wire. A MarshalJSON in it must not use a client: the client waits for it.
+// DefaultContext is the context of all batches unless Config.Context is set. Collectors
+// merge it into each call. A client reads it at its first call, and adds an entry for
+// library if it is missing. A MarshalJSON in it must not use a client: the client waits
+// for it.
 var DefaultContext = map[string]interface{}{
 	"library": map[string]interface{}{
 		"name":    "analytics-go",
@@ -27,27 +29,23 @@ var DefaultContext = map[string]interface{}{
 	},
 }
 
-// These compile only if the pipeline has the same limits.
+// Assert that the pipeline has the same limits.
 var (
 	_ = [1]int{}[MaxCallBytes-pipeline.MaxCallBytes]
 	_ = [1]int{}[MaxBatchBytes-pipeline.MaxBatchBytes]
 )
 
-// maxContextBytes bounds the batch context, which collectors merge into
-// each call.
+// maxContextBytes limits the batch context, which collectors merge into each call.
 const maxContextBytes = MaxCallBytes
 
-// appendMiddle appends the part of a body between the last call and the message id of
-// the batch.
+// appendMiddle appends the part of a body between the last call and the batch ID.
 func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
 	if context == nil {
 		context = DefaultContext
 	}
 	if _, ok := context["library"]; !ok {
 		with := map[string]interface{}{"library": map[string]interface{}{"name": "analytics-go", "version": Version}}
-		for k, v := range context {
-			with[k] = v
-		}
+		maps.Copy(with, context)
 		context = with
 	}
 	dst = append(dst, `],"context":`...)
@@ -62,8 +60,8 @@ func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
 	return dst, nil
 }
 
-// RequestValues returns what Config.Value returned for each call of the batch in a
-// request, in the order of the calls, given the request's context. It is for an
-// http.RoundTripper, such as one of Config.WrapTransport. It returns nil if Config.Value
-// is not set, or the request is not of a client.
+// RequestValues returns the values of Config.Value for the calls of a request, in their
+// order. Ctx is the context of the request. RequestValues is for an http.RoundTripper, such
+// as that of Config.WrapTransport. It returns nil if Config.Value is not set, or if the
+// request is not from a client.
 func RequestValues(ctx context.Context) []interface{} { return pipeline.RequestValues(ctx) }

@@ -140,7 +140,7 @@ func TestClose(t *testing.T) {
 			start := time.Now()
 			err := client.Close()
 			require.Equal(t, 20*time.Second, time.Since(start))
-			require.ErrorContains(t, err, "20 calls not delivered: context deadline exceeded: the latest failure: the collector answered 503")
+			require.ErrorContains(t, err, "20 calls not delivered: context deadline exceeded: the latest failure: the collector responded with 503")
 		})
 	})
 }
@@ -252,7 +252,7 @@ func TestFlush(t *testing.T) {
 				require.Zero(t, client.Stats().Pending)
 			}
 			err := client.Flush(t.Context())
-			require.ErrorContains(t, err, "20 calls not delivered: the latest failure: the collector answered 401")
+			require.ErrorContains(t, err, "20 calls not delivered: the latest failure: the collector responded with 401")
 			require.NoError(t, client.Flush(t.Context()))
 		}
 

@@ -112,7 +112,10 @@ func TestConfigRefused(t *testing.T) {
 		{"key ", Config{}, "the write key ends with white space"},
 		{"\tkey", Config{}, "the write key begins with white space"},
 		{"\xff", Config{}, "the write key is not UTF-8"},
-		{"a\x00b", Config{}, "the write key contains a control character"},
+		{"a\x00b", Config{}, "the write key contains U+0000, which is not printable"},
+		{"\ufeffkey", Config{}, "the write key contains U+FEFF, which is not printable"},
+		{"key\u200b", Config{}, "the write key contains U+200B"},
+		{"user:key", Config{}, "the write key contains a colon"},
 		{"k", Config{Endpoint: "localhost"}, `Endpoint "localhost" is not an http or https URL with a host`},
 		{"k", Config{Endpoint: "127.0.0.1:8765"}, `Endpoint "127.0.0.1:8765" is not a URL: first path segment in URL cannot contain colon`},
 		{"k", Config{Endpoint: "http://localhost:99999"}, "Endpoint has the port 99999; a port is from 1 to 65535"},
@@ -145,7 +148,7 @@ func TestConfigRefused(t *testing.T) {
 }
 
 func TestNewReportsAnInvalidWriteKeyAtTheFirstCall(t *testing.T) {
-	for _, key := range []string{"", "\xff", "key\n", "\x00"} {
+	for _, key := range []string{"", "\xff", "key\n", "\x00", "\ufeffkey"} {
 		c := New(key)
 		c.Logger = log.New(io.Discard, "", 0)
 		require.ErrorContains(t, c.Track(&Track{Event: "e", UserId: "u"}), "the write key", "%q", key)
@@ -218,10 +221,10 @@ func TestSettingsURL(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, u)
 	for endpoint, want := range map[string]string{
-		"cdn.example":               "SettingsEndpoint is not an http or https URL with a host",
-		"ftp://cdn.example":         "SettingsEndpoint is not an http or https URL with a host",
-		"https://":                  "SettingsEndpoint is not an http or https URL with a host",
-		"https://%zz":               "SettingsEndpoint is not an http or https URL with a host",
+		"cdn.example":               "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
+		"ftp://cdn.example":         "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
+		"https://":                  "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
+		"https://%zz":               `SettingsEndpoint "https://%zz" is not a URL: invalid URL escape "%zz"`,
 		"https://cdn.example:99999": "SettingsEndpoint has the port 99999; a port is from 1 to 65535",
 	} {
 		_, err := NewWithConfig("k", Config{SettingsEndpoint: endpoint})

@@ -1,5 +1,5 @@
-// Package analytics records what users do and sends it, in batches and in the
-// background, to a collector that speaks the tracking API.
+// Package analytics is a client for the tracking API. It records calls about users, and
+// sends them to a collector in batches, in the background.
 //
 //	client, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{})
 //	if err != nil {
@@ -13,41 +13,39 @@
 //		Properties: map[string]interface{}{"artist": "Dwele"},
 //	})
 //
-// There are six calls: [Client.Identify] ties a user to traits, [Client.Track]
-// records an event, [Client.Page] and [Client.Screen] what was looked at,
-// [Client.Group] whom a user belongs to, and [Client.Alias] that two ids are one
-// user. One client serves a whole program; all its methods may be called from
-// many goroutines at once.
+// There are six kinds of calls:
 //
-// # Coming from version 2
+//   - [Client.Identify] sets the traits of a user.
+//   - [Client.Track] records an event.
+//   - [Client.Page] and [Client.Screen] record a page view and a screen view.
+//   - [Client.Group] adds a user to a group, such as a company.
+//   - [Client.Alias] links two IDs of one user.
 //
-// A program written for version 2 of the service's library compiles with its
-// import path changed, and the fields of [Client] that it sets after [New] mean
-// what they did. New programs use [NewWithConfig], which says at once what is
-// wrong with its [Config]. In tests, whose configuration is not wrong, New is shorter.
+// A program needs one client. Its methods are safe for concurrent use.
 //
-// # The path of a call
+// # Migrating from version 2
 //
-// A call is checked and encoded as JSON by the goroutine that makes it, before
-// the method returns. Nothing is written to the message, and nothing of it is
-// read later: it may be changed, and used again, at once. What cannot be encoded
-// is an error of that call, a [FieldError] that names the value, and touches no
-// other call.
+// A program written for version 2 of the service's library compiles after its import path
+// is changed. The fields of [Client] that it sets after [New] keep their meaning. New
+// programs use [NewWithConfig], which reports an invalid [Config] immediately.
 //
-// # Values
+// # Encoding
 //
-// Properties, traits, contexts and integrations hold what encoding/json can
-// write, and are written as it writes them, keys sorted, but with '<', '>' and
-// '&' as they are. Strings, bools, numbers, times, maps with string keys and
-// slices of these are the fast ones: they take no allocation.
-// Bytes that are not UTF-8 become U+FFFD. NaN, the infinities, channels,
-// functions, cycles and more than 990 levels are errors.
+// A method checks the call and encodes it as JSON before it returns. The client does not
+// write to the message and does not read it later, so the caller may change and reuse it.
+// If a value cannot be encoded, the method returns a [FieldError] with the path of the
+// value. Other calls are not affected.
+//
+// Properties, traits, contexts and integrations may contain any value that encoding/json
+// accepts. The JSON is that of encoding/json with sorted keys, except that '<', '>' and
+// '&' are not escaped. Strings, bools, numbers, times, maps with string keys, and slices
+// of these do not allocate. Invalid UTF-8 becomes U+FFFD. NaN, infinities, channels,
+// functions, cycles, and more than 990 levels are errors.
 //
 // # Attributes
 //
-// Traits and properties may also be attributes of log/slog, in the field Attrs of a
-// message. Such a call is as short as a line of a log, takes less than half of the time
-// that building and writing a map takes, and allocates nothing:
+// The field Attrs of a message accepts traits and properties as attributes of log/slog.
+// Attributes take less than half the time of a map, and do not allocate:
 //
 //	err = client.Track(&analytics.Track{
 //		UserId: "019mr8mf4r",
@@ -55,129 +53,113 @@
 //		Attrs:  []slog.Attr{slog.String("orderId", id), slog.Float64("total", total)},
 //	})
 //
-// They are written in their order, as values of maps are, but for times, which are written
-// in UTC with milliseconds. A Duration is a number of nanoseconds. Groups are objects; a
-// group without a key is part of what it is in, one without attributes is left out. A
-// LogValuer is asked for its value: a panic in LogValue, and one that never comes to an
-// end after 1,000 steps, is a [FieldError].
+// Attributes keep their order. Their values are encoded as those of maps, with these
+// rules:
 //
-// Of attributes with the same key the last counts. A message can have a map as well, with
-// what many calls share: an attribute takes the place of the map's value with its key.
+//   - A time is written in UTC with milliseconds.
+//   - A Duration is a number of nanoseconds.
+//   - A group is an object. A group without a key is merged into its parent, and a group
+//     without attributes is omitted.
+//   - A LogValuer is resolved. A panic in LogValue, or more than 1,000 steps, is a
+//     [FieldError].
+//   - The last of several attributes with the same key wins.
+//
+// A message may also have a map, such as one that many calls share. An attribute replaces
+// the map's value with the same key.
 //
 // # Batches
 //
-// The encoded call is copied into the open batch. The batch is sealed when it
-// holds Config.FlushAt calls, when the next call would take its body over
-// [MaxBatchBytes], or Config.FlushAfter after the last flush. From then on its
-// bytes do not change; a retry sends the same, message ids included, but for
-// sentAt, by which collectors correct a wrong clock.
+// Calls are collected in a batch. The client sends the batch when it contains
+// Config.FlushAt calls, when the next call would make it larger than [MaxBatchBytes], or
+// Config.FlushAfter after the previous batch. A retry sends the same bytes, including the
+// message IDs, except for sentAt, which collectors use to correct the sender's clock.
 //
-// One goroutine, which the client's first use starts, hands sealed batches to at most
-// Config.MaxInFlight senders and decides what to do with each answer:
+// At most Config.MaxInFlight batches are sent at the same time. The response decides the
+// next step:
 //
 //   - 2xx: the calls are delivered.
-//   - No answer, 408, 410, 429, 460 and 5xx but 501, 505 and 511: the batch is
-//     sent again after a pause that doubles, from half a second to a minute, and
-//     X-Retry-Count says how many attempts came before. Config.MaxAttempts and
-//     Config.MaxTotalBackoffDuration say when it is given up.
-//   - Retry-After with one of those, or X-RateLimit-Reset with 429: nothing at all
-//     is sent until then, from a second to 5 minutes, and the attempt does not count;
-//     Config.MaxRateLimitDuration bounds that.
-//   - 413 and 400: the batch is sent as two halves, then each half that is
-//     refused, and so on, so that a bad call does not sink its neighbours. To
-//     find k bad calls among n takes about 2·k·log2(n) requests, and at most
-//     256; parts that are refused after those are dropped. While no part of the
-//     batch has been accepted, single calls are tried: when eight of them are
-//     refused as well, the whole batch is dropped.
-//   - Anything else, a redirect included: the batch is dropped.
+//   - No response, 408, 410, 429, 460, or 5xx except 501, 505 and 511: the client retries
+//     the batch. The pause doubles from half a second to a minute. The header
+//     X-Retry-Count contains the number of previous attempts. Config.MaxAttempts and
+//     Config.MaxTotalBackoffDuration limit the retries.
+//   - Retry-After with one of these, or X-RateLimit-Reset with 429: the client sends
+//     nothing for that time, from 1 second to 5 minutes. The attempt does not count.
+//     Config.MaxRateLimitDuration limits the total.
+//   - 400 or 413: the client splits the batch in halves, and splits each half that is
+//     refused, so that one bad call does not affect the others. Finding k bad calls among
+//     n takes about 2·k·log2(n) requests, and at most 256; the parts that are refused
+//     after that are dropped. Until a part is accepted, the client tries single calls. If
+//     eight of these are refused, it drops the whole batch.
+//   - Any other response, including a redirect: the batch is dropped.
 //
-// # What is promised
+// # Delivery
 //
-// Every call that returned nil ends in exactly one of three: delivered, dropped
-// with a [DropReason], or still pending. [Client.Stats] counts them, and the sum
-// holds at any time; Config.Callback is told the end of each call; a batch that
-// is lost is one line in the log, or one error in Config.Slog. A collector that cannot be reached for twenty
-// seconds costs no call; one that is away for longer costs none within twelve hours
-// for which there is room: in the memory of Config.MaxBytes, unless Config.MaxAttempts
-// is set, or in a spool. A client made by New, which makes ten attempts as version 2
-// did, gives calls up after half a minute unless it has a spool.
+// A call whose method returned nil is delivered, dropped with a [DropReason], or pending.
+// [Client.Stats] counts the calls in each state. Config.Callback receives the result of
+// each call. The log has one entry for each lost batch.
 //
-// With Config.MaxInFlight of 1, batches arrive in the order in which the calls
-// were made, except for parts of a batch that was refused, and batches that have used
-// up Config.MaxAttempts and start over. Otherwise a batch may overtake another; calls
-// within a batch keep their order.
+// If the collector cannot be reached, calls wait for up to 12 hours, as long as there is
+// room: in memory, up to Config.MaxBytes, unless Config.MaxAttempts is set; or in a spool.
+// A client made by [New] makes ten attempts, as version 2 did. Without a spool, it drops
+// calls after half a minute.
 //
-// # What can be watched
+// If Config.MaxInFlight is 1, batches arrive in the order of the calls. There are two
+// exceptions: parts of a refused batch, and batches that start over after
+// Config.MaxAttempts. Otherwise a batch may overtake another one. Calls within a batch
+// always keep their order.
 //
-// [Client.Stats] are counts for metrics. Config.Logger is told of calls that are lost;
-// Config.Slog also of outages and refusals before they cost a call. Config.Callback is told
-// the end of each call, and Config.Value keeps a request or trace id beside it until then:
-// a batch has calls of many requests of the program, and is sent after they have ended. An
-// http.RoundTripper learns these values by [RequestValues]. The module otelanalytics, in a
-// directory of that name beside this package, makes metrics and spans for OpenTelemetry of
-// it all.
+// # Monitoring
 //
-// # What may block
+// [Client.Stats] returns counts for metrics. Config.Logger receives lost batches.
+// Config.Slog also receives outages and refusals before they cost a call. Config.Callback
+// receives the result of each call, and Config.Value attaches a request ID or trace ID to
+// it. An http.RoundTripper reads these values with [RequestValues]. The module
+// otelanalytics, in the directory of that name, exports metrics and spans to
+// OpenTelemetry.
 //
-// The six calls never wait for the network. When Config.MaxBytes of memory are
-// taken, or with a spool Config.SpoolMaxBytes of disk, they return [ErrQueueFull];
-// with Config.WhenFull they drop the oldest calls instead, or wait, and
-// [Client.Enqueue] bounds that wait by a context.
+// # Blocking
 //
-// [Client.Flush], [Client.Shutdown] and [Client.Close] wait for answers, until
-// their context or Config.CloseTimeout ends, and say how many calls were not
-// delivered. Close the client before the program ends: without a spool, what is
-// queued is in memory and nowhere else.
+// The six calls do not wait for the network. If Config.MaxBytes of memory is in use, or
+// with a spool Config.SpoolMaxBytes of disk space, they return [ErrQueueFull].
+// Config.WhenFull can make them wait or drop the oldest calls instead. [Client.Enqueue]
+// limits the wait with a context.
 //
-// A callback, a transport and the writer of a log may use the client that calls them,
-// but must not wait for their own return: Config.Callback, Config.HTTPClient and
-// Config.Logger say what does.
+// [Client.Flush], [Client.Shutdown] and [Client.Close] wait for responses until their
+// context or Config.CloseTimeout ends. The error contains the number of calls that were
+// not delivered. Close the client before the program exits: without a spool, queued calls
+// exist only in memory.
 //
-// # The spool
+// Callbacks, transports and log handlers may use the client that calls them. They must
+// not call a method that waits for them; see Config.Callback, Config.HTTPClient and
+// Config.Logger.
 //
-// With Config.Spool, a directory, a call is in a file before it is accepted. Calls
-// that the process has not delivered when it dies, by kill -9 or without memory, or
-// when Close runs out of time, are delivered by the next process that opens the
-// directory, with their ids and timestamps. Calls that were being sent come twice
-// then, with the same id, by which collectors drop repeats. No call needs to be made
-// for that: the first use of Flush, Stats, Shutdown or Close opens the directory as
-// well. New does not, since the client's fields may be set after it. A program that
-// may have no call to make for a long time calls Stats when it starts.
+// # Spool
 //
-// A process needs a directory of its own, and so does each client in it: the first
-// holds a lock, and the others get an error that names it. Any client with the same
-// write key can take over the directory of a process that is gone, by setting it as
-// its Config.Spool. The example of many processes does that without a person.
+// Config.Spool is a directory. With it, a call is written to a file before it is accepted.
+// If the process is killed, or Close times out, the next process that opens the directory
+// delivers the remaining calls with their IDs and timestamps. Calls that were being sent
+// arrive twice, with the same ID, which collectors use to remove duplicates. The first
+// call opens the directory, and so does the first use of Flush, Stats, Shutdown or Close.
+// A program that may not make a call for a long time should call Stats when it starts.
 //
-// A call is in the cache of the system, which a loss of power empties;
-// Config.SpoolSync makes each call wait for the medium. Calls made at the same time
-// share a write. When Config.MaxBytes of memory are used, calls are on the disk alone
-// and are read back in their order, after those of an earlier process, as others are
-// delivered.
+// Each client needs its own directory. It holds a lock on the directory, and other clients
+// that try to use it return an error that names the owner. After the process has ended,
+// any client with the same write key can use its directory as Config.Spool. The example
+// for multiple processes automates this.
 //
-// A damaged record costs its call and no other. Calls that are known to be lost are
-// counted in Drops.Damaged, and a line in the log names the file and the place; the
-// callback does not get them, since their ids are not known. A call that cannot be
-// written is not accepted: it returns an [ErrSpool], and the next one tries again. That
-// is so if the disk is full or read-only, if permission is missing, or if the directory
-// was removed and cannot be made again. The client does not silently keep such calls in
-// memory.
+// A spool survives the end of the process but not a loss of power, unless
+// Config.SpoolSync is set: then each call waits for the storage medium. Concurrent calls
+// share one write. If Config.MaxBytes of memory is in use, new calls are kept only on the
+// disk, and are read back in order when memory is available.
+//
+// A corrupted record affects only its own call. Lost calls are counted in Drops.Damaged,
+// and the log names the file and the position. The callback does not receive them, because
+// their IDs are unknown. A call that cannot be written, for example because the disk is
+// full or read-only, is not accepted: it returns an error that wraps [ErrSpool], and the
+// next call tries again. The client never keeps such calls in memory instead.
 //
 // # Testing
 //
-// The package mockserver beside this one is a collector for tests: its RunT starts
-// one, whose URL is the client's Endpoint.
-//
-// # Files
-//
-// For those who read the source. Each file uses only those after it; the path of a call
-// through them is in ARCHITECTURE.md.
-//
-//  1. analytics.go: the client, its start, and its use of internal/pipeline
-//  2. message.go: the six calls, and their JSON
-//  3. config.go: configuration
-//  4. errors.go: errors, and the kinds of calls that they name
-//  5. integrations.go: destinations of calls
-//  6. stats.go: counts and results
-//  7. batch.go: limits and context of batches
+// The package mockserver is a collector for tests. Its function RunT starts one, and the
+// client uses its URL as Config.Endpoint.
 package analytics

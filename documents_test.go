@@ -23,26 +23,28 @@ import (
 
 const modulePath = "github.com/seed-45eadc4a/analytics-go"
 
-// Every block of code in the documents compiles, runs, or says why it does not:
+// TestDocumentedCode checks each code block of the documents by its language:
 //
-//	go, diff  compiled; a diff is what it leads to. A fragment stands in a function
-//	          of its own, after <!-- given: NAME TYPE; … --> what it takes for
-//	          granted; or it is part of a file, <!-- from FILE -->, that is tested
-//	sh        its programs, packages, flags and targets exist; what the command
-//	          collector is given is tested in its own module
-//	yaml      is a configuration of the collector: tested in its module
-//	js, python part of a file, <!-- from FILE -->, that is tested, as sh and yaml may be
-//	text      is no code
-func TestDocumentsAreRight(t *testing.T) {
+//	go, diff    is compiled; for a diff, the result. A fragment is compiled in a function, with
+//	            the variables that the comment <!-- given: NAME TYPE; … --> before it declares.
+//	sh          must name programs, packages, flags and make targets that exist. The arguments of
+//	            the command collector are tested in its module.
+//	yaml        must be a valid configuration of the collector; tested in its module.
+//	js, python  must be part of a file.
+//	text        is not checked.
+//
+// After the comment <!-- from FILE --> a block of any language must be part of that file. After
+// the comment <!-- unchecked: REASON --> it is not checked.
+func TestDocumentedCode(t *testing.T) {
 	needsRepository(t)
 	blocks, err := documents.All(".")
 	require.NoError(t, err)
 	require.NotEmpty(t, blocks)
-	sources := map[string]string{} // of Go files, by the block
+	sources := map[string]string{} // Go files, by block
 	for _, b := range blocks {
 		t.Run(b.String(), func(t *testing.T) {
 			if reason, ok := strings.CutPrefix(b.Comment, "unchecked: "); ok {
-				require.Greater(t, len(strings.Fields(reason)), 2, "give a reason")
+				require.Greater(t, len(strings.Fields(reason)), 2, "the reason is too short")
 				return
 			}
 			if file, ok := strings.CutPrefix(b.Comment, "from "); ok {
@@ -51,7 +53,7 @@ func TestDocumentsAreRight(t *testing.T) {
 			}
 			switch b.Language {
 			case "go", "diff", "js", "python":
-				require.Contains(t, []string{"go", "diff"}, b.Language, "say from which file it is")
+				require.Contains(t, []string{"go", "diff"}, b.Language, "add the comment <!-- from FILE -->")
 				sources[b.String()] = wholeFile(t, b)
 			case "sh":
 				commands, err := documents.Commands(b.Text)
@@ -61,30 +63,30 @@ func TestDocumentsAreRight(t *testing.T) {
 				}
 			case "yaml", "text":
 			default:
-				t.Errorf("there is no check for the language %q", b.Language)
+				t.Errorf("unknown language %q", b.Language)
 			}
 		})
 	}
 	build(t, sources)
 }
 
-// needsRepository skips a test where the root module is by itself, as those who
-// download it have it.
+// needsRepository skips a test if the other modules are missing, as in a download of the root
+// module.
 func needsRepository(t *testing.T) {
 	if _, err := os.Stat("mockserver/collector/go.mod"); err != nil {
-		t.Skip("the documents are about all modules of the repository, and only the root module is here")
+		t.Skip("the other modules of the repository are missing")
 	}
 }
 
-// isPartOf checks that code is in a file, be it further to the right.
+// isPartOf checks that a file contains code. Indentation may differ.
 func isPartOf(t *testing.T, code, file string) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	flat := func(s string) string { return regexp.MustCompile(`(?m)^\s+`).ReplaceAllString(s, "") }
-	assert.Contains(t, flat(string(text)), flat(code), "%s does not have it", file)
+	assert.Contains(t, flat(string(text)), flat(code), "%s does not contain the code", file)
 }
 
-// imported are the packages that fragments may use without an import.
+// imported contains the packages that fragments can use without an import.
 var imported = map[string]string{
 	"analytics":     modulePath,
 	"mockserver":    modulePath + "/mockserver",
@@ -102,7 +104,8 @@ var imported = map[string]string{
 	"time":          "time",
 }
 
-// wholeFile makes a Go file of a block, in which positions are the document's.
+// wholeFile returns a Go file with the code of a block. Compiler errors refer to lines of the
+// document.
 func wholeFile(t *testing.T, b documents.Block) string {
 	code := b.Text
 	if b.Language == "diff" {
@@ -122,7 +125,7 @@ func wholeFile(t *testing.T, b documents.Block) string {
 		}
 	}
 	if b.Comment != "" {
-		require.NotEqual(t, b.Comment, given, "the comment before the block is not understood")
+		require.NotEqual(t, b.Comment, given, "unknown comment before the block")
 		for declaration := range strings.SplitSeq(given, ";") {
 			fmt.Fprintf(&file, "var %s\n", strings.TrimSpace(declaration))
 		}
@@ -133,8 +136,7 @@ func wholeFile(t *testing.T, b documents.Block) string {
 	return file.String() + "func _() {\n" + at + code + "}\n"
 }
 
-// build compiles files as packages of this module, all at once. They are never
-// written into it.
+// build compiles files as packages of this module, with an overlay.
 func build(t *testing.T, sources map[string]string) {
 	root, err := os.Getwd()
 	require.NoError(t, err)
@@ -154,7 +156,7 @@ func build(t *testing.T, sources map[string]string) {
 	assert.NoError(t, err, "%s", out)
 }
 
-// exists checks that what a command names is there.
+// exists checks that the files, packages and targets of a command exist.
 func exists(t *testing.T, b documents.Block, c documents.Command) {
 	switch program, args := c.Args[0], c.Args[1:]; program {
 	case "go":
@@ -171,12 +173,12 @@ func exists(t *testing.T, b documents.Block, c documents.Command) {
 		}
 	case "collector": // see mockserver/collector/internal/cli
 	default:
-		t.Errorf("there is no check for the program %s", program)
+		t.Errorf("unknown program %s", program)
 	}
 }
 
-// goCommand checks that the packages a go command names exist, and the flags of the
-// program that it runs.
+// goCommand checks that the packages of a go command, and the flags of the program that it runs,
+// exist.
 func goCommand(t *testing.T, module, verb string, args []string) {
 	if verb == "mod" && slices.Equal(args, []string{"tidy"}) {
 		return
@@ -191,17 +193,17 @@ func goCommand(t *testing.T, module, verb string, args []string) {
 	case "get", "install":
 		path, _, _ := strings.Cut(name, "@")
 		name, _ = strings.CutPrefix(path, modulePath)
-		require.NotEqual(t, path, name, "it is not of this project")
+		require.NotEqual(t, path, name, "the package is not part of this project")
 		module, name = "", "."+name
 	case "build", "run", "test", "work", "vet":
 	default:
-		t.Fatalf("there is no check for go %s", verb)
+		t.Fatalf("unknown command go %s", verb)
 	}
 	dir := filepath.Join(module, strings.TrimSuffix(name, "/..."))
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	require.NoError(t, err)
-	require.NotEmpty(t, files, "%s holds no package", dir)
-	if verb != "run" || name == "./mockserver/collector" { // whose flags are tested in its own module
+	require.NotEmpty(t, files, "%s does not contain a package", dir)
+	if verb != "run" || name == "./mockserver/collector" { // its flags are tested in its module
 		return
 	}
 	var source []byte
@@ -212,13 +214,13 @@ func goCommand(t *testing.T, module, verb string, args []string) {
 	}
 	for _, arg := range args[1:] {
 		if flag, ok := strings.CutPrefix(arg, "-"); ok {
-			assert.Regexp(t, `\bflag\.\w+\((&\w+, )?"`+flag+`", `, string(source), "go run %s has no flag %s", name, arg)
+			assert.Regexp(t, `\bflag\.\w+\((&[\w.]+, )?"`+flag+`", `, string(source), "go run %s has no flag %s", name, arg)
 		}
 	}
 }
 
-// Inline code in the documents names what exists, too.
-func TestDocumentsNameWhatExists(t *testing.T) {
+// TestDocumentedNames checks that names of the API in the documents exist.
+func TestDocumentedNames(t *testing.T) {
 	api, err := os.ReadFile("api.txt")
 	require.NoError(t, err)
 	compat, err := os.ReadFile("compat/v3/api.txt")
@@ -232,7 +234,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
 		for n, line := range bytes.Split(text, []byte("\n")) {
-			switch { // what is replaced has names of other libraries
+			switch { // skip names of other libraries
 			case document == "MIGRATING.md" && bytes.HasPrefix(line, []byte("| ")):
 				line = line[bytes.LastIndexByte(bytes.TrimRight(line, "| "), '|'):]
 			case bytes.HasPrefix(line, []byte("-\t")):
@@ -244,7 +246,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 					want = `(field|method) ` + receiver + `\.` + string(match[2]) + `\b`
 				}
 				if !regexp.MustCompile(want).Match(api) {
-					t.Errorf("%s:%d: there is no %s", document, n+1, match[0])
+					t.Errorf("%s:%d: %s does not exist", document, n+1, match[0])
 				}
 			}
 		}
@@ -256,26 +258,25 @@ var (
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 )
 
-// Links in the documents lead to files, and to headings, that are there. Addresses
-// elsewhere are not looked at.
-func TestDocumentsLinkToWhatExists(t *testing.T) {
+// TestDocumentedLinks checks that links to files and headings have a target. It does not check URLs.
+func TestDocumentedLinks(t *testing.T) {
 	needsRepository(t)
 	files, err := documents.Markdown(".")
 	require.NoError(t, err)
 	require.Contains(t, files, "README.md")
-	for _, document := range files {
+	for _, document := range append(files, "llms.txt") {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
 		for _, match := range link.FindAllSubmatch(text, -1) {
 			if target := string(match[1]); !strings.Contains(target, "://") {
-				assert.NoError(t, leads(document, target), "%s: %s", document, target)
+				assert.NoError(t, checkLink(document, target), "%s: %s", document, target)
 			}
 		}
 	}
 }
 
-// leads reports whether a link in a document leads somewhere.
-func leads(document, target string) error {
+// checkLink returns an error if the target of a link in a document does not exist.
+func checkLink(document, target string) error {
 	name, anchor, _ := strings.Cut(target, "#")
 	path := document
 	if name != "" {
@@ -294,17 +295,17 @@ func leads(document, target string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s has no heading of that name", path)
+	return fmt.Errorf("%s does not have the heading %s", path, anchor)
 }
 
-// anchorOf is how a heading is linked to.
+// anchorOf returns the anchor of a heading on GitHub.
 func anchorOf(heading string) string {
 	text := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(heading), "")
 	return strings.ReplaceAll(text, " ", "-")
 }
 
-// ARCHITECTURE.md names only Go files that exist. Names are relative to the directory in
-// the heading above them.
+// TestArchitectureNamesFilesThatExist checks the Go files named in ARCHITECTURE.md. Names are
+// relative to the directory in the heading above them.
 func TestArchitectureNamesFilesThatExist(t *testing.T) {
 	needsRepository(t)
 	text, err := os.ReadFile("ARCHITECTURE.md")

@@ -10,47 +10,44 @@ import (
 )
 
 var (
-	// ErrClosed is returned by every call after Close or Shutdown began.
-	ErrClosed = errors.New("analytics: the client is closed")
+	// ErrClosed is returned by calls after Close or Shutdown.
+	ErrClosed = pipeline.ErrClosed
 
-	// ErrQueueFull is returned by a call that would exceed Config.MaxBytes or,
-	// with a spool, Config.SpoolMaxBytes. The call was not accepted.
-	ErrQueueFull = errors.New("analytics: the queue is full: the collector does not keep up, or cannot be reached")
+	// ErrQueueFull is returned by a call that would exceed Config.MaxBytes or, with a
+	// spool, Config.SpoolMaxBytes. The call was not accepted.
+	ErrQueueFull = pipeline.ErrQueueFull
 )
 
-// ErrSpool is what errors.Is finds in the error of a call that could not be
-// written to Config.Spool, or of a spool that cannot be opened. The call was not
-// accepted. The error says what the file system said, and errors.Is finds that
-// too.
-var ErrSpool = errors.New("analytics: spool")
+// ErrSpool is wrapped by the error of a call that could not be written to Config.Spool,
+// and by the error of a spool that cannot be opened. The call was not accepted. The error
+// also wraps the error of the file system.
+var ErrSpool = pipeline.ErrSpool
 
-var errWriteAlone = errors.New("a message with Write has no map and no Attrs")
+var errWriteAlone = errors.New("Write cannot be combined with a map or Attrs")
 
-// The Field of a FieldError that is not about one field.
+// Values of FieldError.Field that do not name one field.
 const (
-	fieldMessage = "message" // the message itself is nil
+	fieldMessage = "message" // the message is nil
 	fieldIDs     = "anonymousId or userId"
 )
 
-// FieldError says that a call lacks a field, or that a field holds what cannot
-// be sent. The call was not accepted.
+// FieldError reports a call with a missing or invalid field. The call was not accepted.
 //
-// errors.Is matches a *FieldError target whose fields, where not empty, are
-// the same.
+// With errors.Is, it matches a target *FieldError whose Kind and Field are equal or empty.
 type FieldError struct {
 	// Kind is the kind of the call, such as "track".
 	Kind string
-	// Field is the field as it is named on the wire, such as "event", or the
-	// path of a value in it, such as "properties.cart.total".
+	// Field is the name of the field on the wire, such as "event", or the path of a value
+	// in it, such as "properties.cart.total".
 	Field string
-	// Err says what is wrong with the value; it is nil for a missing one.
+	// Err is the problem of the value. It is nil if the field is missing.
 	Err error
 }
 
 func missing(kind kind, field string) error { return &FieldError{Kind: kind.String(), Field: field} }
 
-// valueFieldError returns the error of a call with a value, in the map called key, that
-// cannot be encoded.
+// valueFieldError returns the error of a value in the map called key that cannot be
+// encoded.
 func valueFieldError(kind kind, key string, err error) error {
 	if errors.Is(err, wire.ErrTooLarge) {
 		return &TooLargeError{Kind: kind.String(), Field: key, Size: wire.MaxText + 1, Limit: MaxCallBytes}
@@ -61,7 +58,7 @@ func valueFieldError(kind kind, key string, err error) error {
 	return &FieldError{Kind: kind.String(), Field: key, Err: err}
 }
 
-// Error returns the text that version 2 had.
+// Error returns the same text as version 2 for a missing field.
 func (e *FieldError) Error() string {
 	switch {
 	case e.Err != nil:
@@ -79,20 +76,18 @@ func (e *FieldError) Error() string {
 // Unwrap returns Err.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// Is reports whether target is a *FieldError of the same kind and field; an
-// empty one in target matches any.
+// Is reports whether target is a *FieldError whose Kind and Field are equal or empty.
 func (e *FieldError) Is(target error) bool {
 	t, ok := target.(*FieldError)
 	return ok && (t.Kind == "" || t.Kind == e.Kind) && (t.Field == "" || t.Field == e.Field)
 }
 
-// TooLargeError says that one call is larger than the service takes. The call
-// was not accepted.
+// TooLargeError reports a call that exceeds MaxCallBytes. The call was not accepted.
 type TooLargeError struct {
 	Kind  string // the kind of the call, such as "track"
-	Field string // the largest one, as it is named on the wire, such as "properties"
-	Size  int    // bytes of the call as JSON; one of more than 16 MB is not encoded further
-	Limit int    // bytes allowed: MaxCallBytes
+	Field string // the name of the largest field on the wire, such as "properties"
+	Size  int    // the size as JSON in bytes; encoding stops after 16 MB
+	Limit int    // MaxCallBytes
 }
 
 func (e *TooLargeError) Error() string {
@@ -103,11 +98,11 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("analytics: %s: the call is %s bytes as JSON, over the limit of %d; its largest field is %s", e.Kind, size, e.Limit, e.Field)
 }
 
-// tooLarge returns the error of a call that has been encoded.
+// tooLarge returns the error of an encoded call.
 func tooLarge(kind kind, encoded []byte) error {
 	e := &TooLargeError{Kind: kind.String(), Size: len(encoded), Limit: MaxCallBytes}
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(encoded, &fields) // the client wrote it
+	_ = json.Unmarshal(encoded, &fields) // the client wrote it, so it is valid
 	most := 0
 	for name, value := range fields {
 		if len(value) > most {
@@ -117,18 +112,18 @@ func tooLarge(kind kind, encoded []byte) error {
 	return e
 }
 
-// UndeliveredError is returned by Flush, Shutdown and Close when calls were not
-// delivered. errors.Is and errors.As look into Err and Cause.
+// UndeliveredError is returned by Flush, Shutdown and Close if calls were not delivered.
+// It wraps Err and Cause.
 type UndeliveredError struct {
-	Dropped Drops // calls given up since an earlier Flush returned, by reason
-	Pending int64 // calls still queued when the context ended, or left in Config.Spool
-	Err     error // of the context, if it ended the wait
-	Cause   error // of the latest attempt that failed; nil if none did
+	Dropped Drops // dropped calls that no previous Flush has reported
+	Pending int64 // calls that were queued when the context ended, or remain in Config.Spool
+	Err     error // the error of the context, if it ended the wait
+	Cause   error // the error of the latest failed attempt, or nil
 
 	spooled bool // Pending are in Config.Spool
 }
 
-// Calls is the number of calls that were not delivered.
+// Calls returns the number of calls that were not delivered.
 func (e *UndeliveredError) Calls() int64 { return e.Dropped.Total() + e.Pending }
 
 func (e *UndeliveredError) Error() string {
@@ -148,7 +143,7 @@ func (e *UndeliveredError) Error() string {
 	return s
 }
 
-// Unwrap returns Err and Cause, where they are not nil.
+// Unwrap returns Err and Cause, without nil.
 func (e *UndeliveredError) Unwrap() (errs []error) {
 	for _, err := range []error{e.Err, e.Cause} {
 		if err != nil {
@@ -158,12 +153,12 @@ func (e *UndeliveredError) Unwrap() (errs []error) {
 	return errs
 }
 
-// DropError is a Result's error: why an accepted call was given up.
+// DropError is the error of a Result for a dropped call.
 type DropError struct {
 	Reason   DropReason
-	Attempts int   // requests made with the call in its last batch
-	Status   int   // the last answer's HTTP status, 0 if there was none
-	Err      error // of the last attempt, or of the spool, or nil
+	Attempts int   // requests with the last batch of the call
+	Status   int   // the last HTTP status, or 0 without a response
+	Err      error // of the last attempt or of the spool, or nil
 }
 
 func (e *DropError) Error() string {
@@ -173,12 +168,12 @@ func (e *DropError) Error() string {
 // Unwrap returns Err.
 func (e *DropError) Unwrap() error { return e.Err }
 
-// A kind is that of a call. It is a number, and no string, so that what keeps it does not
-// keep the message, as far as the compiler's escape analysis knows.
+// kind is the kind of a call. It is a number so that storing it does not make the message
+// escape to the heap.
 type kind uint8
 
 const (
-	kindNone kind = iota // of a call that is nil
+	kindNone kind = iota // of a nil call
 	kindAlias
 	kindGroup
 	kindIdentify
@@ -189,5 +184,5 @@ const (
 
 var kindNames = [...]string{"call", "alias", "group", "identify", "page", "screen", "track"}
 
-// String returns k as it is on the wire.
+// String returns the kind on the wire.
 func (k kind) String() string { return kindNames[k] }

@@ -329,7 +329,7 @@ func ExampleConfig_slog() {
 	}
 	_ = client.Track(&analytics.Track{Event: "Song Played", UserId: "u"})
 	_ = client.Close()
-	// Output: level=ERROR msg="calls lost" component=analytics calls=1 reason=refused attempts=1 status=401 error="the collector answered 401 Unauthorized: unknown write key"
+	// Output: level=ERROR msg="calls lost" component=analytics calls=1 reason=refused attempts=1 status=401 error="the collector responded with 401 Unauthorized: unknown write key"
 }
 
 // A callback that learns for which request of the program a call was made.

@@ -9,55 +9,54 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// Integrations says which destinations a call goes to: a destination's name,
-// as the service writes it and case sensitive, mapped to true, false or an
-// object of settings. It can be assigned to the Integrations field of every
-// message. Without it a call goes to every destination.
+// Integrations selects the destinations of a call. A key is the name of a destination, as
+// the service writes it, and case sensitive. The value is true, false, or an object with
+// settings. Assign it to the Integrations field of a message. A call without integrations
+// is sent to all destinations.
 //
-// Each method changes the map, which must not be nil, and returns it, so that
-// calls can be chained:
+// Each method changes the map, which must not be nil, and returns it:
 //
 //	analytics.Integrations{}.DisableAll().Enable("Webhooks")
 type Integrations map[string]interface{}
 
-// allIntegrations is the key that stands for every destination not named.
+// allIntegrations is the key for all destinations that are not named.
 const allIntegrations = "All"
 
-// NewIntegrations returns an empty set of choices.
+// NewIntegrations returns an empty map.
 func NewIntegrations() Integrations { return Integrations{} }
 
-// EnableAll sends the call to every destination that is not disabled by name.
+// EnableAll selects all destinations that are not disabled by name.
 func (i Integrations) EnableAll() Integrations { return i.Enable(allIntegrations) }
 
-// DisableAll sends the call to no destination but those enabled by name.
+// DisableAll selects only destinations that are enabled by name.
 func (i Integrations) DisableAll() Integrations { return i.Disable(allIntegrations) }
 
-// Enable sends the call to the named destination.
+// Enable selects a destination.
 func (i Integrations) Enable(name string) Integrations { return i.Set(name, true) }
 
-// Disable keeps the call from the named destination.
+// Disable excludes a destination.
 func (i Integrations) Disable(name string) Integrations { return i.Set(name, false) }
 
-// Set maps the named destination to value: true, false, or an object of
-// settings for it, which also enables it.
+// Set sets the value of a destination: true, false, or an object with settings, which also
+// enables it.
 func (i Integrations) Set(name string, value interface{}) Integrations {
 	i[name] = value
 	return i
 }
 
-// defaultIntegrations are Config.Integrations, encoded. A nil one is none.
+// defaultIntegrations is Config.Integrations as JSON.
 type defaultIntegrations struct {
-	field   []byte // of a call that has no integrations: the name, the object and a comma
+	field   []byte // for a call without integrations: the name, the object and a comma
 	members []member
 }
 
-// member is a member of an object, as JSON.
+// member is a field of a JSON object.
 type member struct {
 	key  string
 	text []byte // the key, a colon and the value
 }
 
-// encodeIntegrations encodes Config.Integrations. It returns nil if there are none.
+// encodeIntegrations encodes Config.Integrations. It returns nil if the map is empty.
 func encodeIntegrations(m Integrations) (*defaultIntegrations, error) {
 	if len(m) == 0 {
 		return nil, nil
@@ -78,8 +77,8 @@ func encodeIntegrations(m Integrations) (*defaultIntegrations, error) {
 	return d, nil
 }
 
-// complete appends the members that a call does not have itself to its integrations,
-// own, which have just been written to dst.
+// complete appends the integrations that own, which was just written to dst, does not
+// contain.
 func (d *defaultIntegrations) complete(dst []byte, own map[string]interface{}) []byte {
 	if len(own) == 0 {
 		return append(dst, d.field...)

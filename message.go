@@ -8,29 +8,27 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/typed"
 )
 
-// Message holds the fields that every call has. It is embedded last in each
-// message struct; leave it zero and the client fills in what belongs there.
+// Message contains the fields that all calls have. The client sets the fields that are
+// empty.
 type Message struct {
-	// Type is the kind of the call on the wire. The client sets it by the
-	// method that was called; a value given here is ignored.
+	// Type is the kind of the call on the wire. The client sets it and ignores its value.
 	Type string `json:"type,omitempty"`
 
-	// MessageId names the call for good: every retry carries it, and the
-	// collector drops repeats by it. Defaults to a fresh UUID, version 7.
+	// MessageId identifies the call. Retries keep it, and collectors remove duplicates by
+	// it. Defaults to a new UUID, version 7.
 	MessageId string `json:"messageId,omitempty"`
 
-	// Timestamp is when the event happened, as an ISO 8601 time. It goes on
-	// the wire in UTC with milliseconds; finer digits are cut off, and a time
-	// without an offset is taken as UTC. Defaults to the moment of the call.
+	// Timestamp is the time of the event in ISO 8601. The client sends it in UTC and
+	// truncates it to milliseconds. A time without an offset is UTC. Defaults to the time
+	// of the call.
 	Timestamp string `json:"timestamp,omitempty"`
 
-	// SentAt is best left empty: the client stamps each batch at every
-	// attempt to send it, and a value given here, an ISO 8601 time, takes
-	// precedence over that stamp at the collector.
+	// SentAt is usually empty: the client sets a sentAt for the batch in each attempt. A
+	// value of the call, in ISO 8601, takes precedence at the collector.
 	SentAt string `json:"sentAt,omitempty"`
 }
 
-// Identify ties a user to traits. It needs a UserId or an AnonymousId.
+// Identify sets the traits of a user. UserId or AnonymousId is required.
 type Identify struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -38,16 +36,16 @@ type Identify struct {
 	AnonymousId  string                 `json:"anonymousId,omitempty"`
 	UserId       string                 `json:"userId,omitempty"`
 
-	// Attrs are traits too, without a map: see Attributes in the package's documentation.
+	// Attrs are traits as attributes; see Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the traits of a generated event. It is an error beside a map or Attrs.
+	// Write writes the traits of a generated event. It excludes a map and Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
-// Group ties a user to a group: a company, an account, a team. It needs a
-// GroupId, and a UserId or an AnonymousId.
+// Group adds a user to a group, such as a company or a team. GroupId is required, and
+// UserId or AnonymousId.
 type Group struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -56,16 +54,15 @@ type Group struct {
 	UserId       string                 `json:"userId,omitempty"`
 	GroupId      string                 `json:"groupId"`
 
-	// Attrs are traits too, without a map: see Attributes in the package's documentation.
+	// Attrs are traits as attributes; see Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the traits of a generated event. It is an error beside a map or Attrs.
+	// Write writes the traits of a generated event. It excludes a map and Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
-// Track records something that a user did. It needs an Event, and a UserId or
-// an AnonymousId.
+// Track records an event of a user. Event is required, and UserId or AnonymousId.
 type Track struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -74,17 +71,16 @@ type Track struct {
 	UserId       string                 `json:"userId,omitempty"`
 	Event        string                 `json:"event"`
 
-	// Attrs are properties too, without a map: see Attributes in the package's documentation.
+	// Attrs are properties as attributes; see Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the properties of a generated event. It is an error beside a map or Attrs.
+	// Write writes the properties of a generated event. It excludes a map and Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
-// Page records that a user saw a page of a website. It needs a UserId or an
-// AnonymousId. Traits go on the wire as properties; url, title, referrer and
-// path are those that destinations know.
+// Page records a view of a page of a website. UserId or AnonymousId is required. Traits are
+// sent as properties; destinations know url, title, referrer and path.
 type Page struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -94,16 +90,15 @@ type Page struct {
 	Category     string                 `json:"category,omitempty"`
 	Name         string                 `json:"name,omitempty"`
 
-	// Attrs are traits too, without a map: see Attributes in the package's documentation.
+	// Attrs are traits as attributes; see Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the traits of a generated event. It is an error beside a map or Attrs.
+	// Write writes the traits of a generated event. It excludes a map and Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
-// Screen records that a user saw a screen of an app. It needs a UserId or an
-// AnonymousId.
+// Screen records a view of a screen of an app. UserId or AnonymousId is required.
 type Screen struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -113,16 +108,15 @@ type Screen struct {
 	Category     string                 `json:"category,omitempty"`
 	Name         string                 `json:"name,omitempty"`
 
-	// Attrs are properties too, without a map: see Attributes in the package's documentation.
+	// Attrs are properties as attributes; see Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the properties of a generated event. It is an error beside a map or Attrs.
+	// Write writes the properties of a generated event. It excludes a map and Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
-// Alias says that the user known as PreviousId is now known as UserId. It
-// needs both.
+// Alias links PreviousId to UserId, the new ID of the same user. Both are required.
 type Alias struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -132,25 +126,25 @@ type Alias struct {
 	Message
 }
 
-// Batch is the form of the request body: what a collector, or a test of one,
-// decodes. The client itself does not build it.
+// Batch is the format of a request body, for collectors and tests that decode it. The
+// client does not use it.
 type Batch struct {
 	Context  map[string]interface{} `json:"context,omitempty"`
 	Messages []interface{}          `json:"batch"`
 	Message
 }
 
-// Call is one of *Identify, *Track, *Page, *Screen, *Group and *Alias.
+// Call is a *Identify, *Track, *Page, *Screen, *Group or *Alias.
 type Call interface {
-	// check returns why the call is invalid. It is safe on a nil pointer.
+	// check returns the error of an invalid call. The receiver may be nil.
 	check() error
 
-	// wire returns the common form of a call that is valid.
+	// wire returns the common format of a valid call.
 	wire() call
 }
 
-// call is the common form of the six message structs, validated. It refers to the
-// caller's maps until the method returns, and no longer.
+// call is the common format of the six message structs. It refers to the caller's maps, so
+// it must not be used after the method has returned.
 type call struct {
 	kind         kind
 	context      map[string]interface{}
@@ -159,19 +153,19 @@ type call struct {
 	attrs        []slog.Attr
 	write        func(*typed.Object)
 	bagName      *mapName // traitsName or propertiesName
-	sort         string   // the event or name: calls that share it tend to share the keys of the bag
+	sort         string   // the event or name: calls with the same one usually have the same keys in bag
 	anonymousID  string
 	userID       string
 	extra        [2]extra
-	idAt         int                  // where append wrote a fresh message id
-	defaults     *defaultIntegrations // nil if there are none
+	idAt         int                  // position of a generated message ID, set by append
+	defaults     *defaultIntegrations // nil if not configured
 	Message
 }
 
-// mapName is the name of one of the maps of a call, with what is computed once.
+// mapName is the name of a map field, with precomputed values.
 type mapName struct {
 	name string
-	key  string // as JSON, with its colon
+	key  string // as JSON, with the colon
 	at   wire.PathHash
 }
 
@@ -186,8 +180,7 @@ var (
 	propertiesName   = newMapName("properties")
 )
 
-// extra is a string field that only some kinds have. Its key is as JSON, with
-// its colon.
+// extra is a string field of some kinds of calls. The key is JSON with the colon.
 type extra struct{ key, value string }
 
 func (m *Identify) check() error {
@@ -302,8 +295,8 @@ func checkIDs(kind kind, anonymousID, userID string) error {
 	return nil
 }
 
-// append writes the call as one JSON object, without the fields that are empty. Milli is
-// the time of the call in milliseconds since 1970.
+// append appends the call as one JSON object without its empty fields. Milli is the time of
+// the call in milliseconds since 1970.
 func (k *call) append(dst []byte, milli int64) ([]byte, error) {
 	var err error
 	dst = append(dst, '{')
@@ -327,7 +320,7 @@ func (k *call) append(dst []byte, milli int64) ([]byte, error) {
 	return k.appendMessage(dst, milli)
 }
 
-// appendMap writes a map field and its comma, or nothing if it is empty.
+// appendMap appends a map field and a comma, or nothing if the map is empty.
 func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]interface{}) ([]byte, error) {
 	if len(m) == 0 {
 		return dst, nil
@@ -339,7 +332,7 @@ func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]inter
 	return append(dst, ','), nil
 }
 
-// appendBag writes the traits or properties, of whichever form they are, as appendMap does.
+// appendBag appends the traits or properties and a comma, or nothing if there are no values.
 func (k *call) appendBag(dst []byte) (out []byte, err error) {
 	n := k.bagName
 	switch {
@@ -361,7 +354,7 @@ func (k *call) appendBag(dst []byte) (out []byte, err error) {
 	return append(out, ','), nil
 }
 
-// messageHeads is what comes before the message id of a call, by its kind.
+// messageHeads contains the JSON before the message ID, by the kind of the call.
 var messageHeads = func() (heads [len(kindNames)]string) {
 	for i, name := range kindNames {
 		heads[i] = `"type":"` + name + `","messageId":`
@@ -369,8 +362,7 @@ var messageHeads = func() (heads [len(kindNames)]string) {
 	return heads
 }()
 
-// appendMessage writes the fields of the embedded Message, which end the call, and
-// remembers where the message id is.
+// appendMessage appends the fields of Message, which end the call, and sets idAt.
 func (k *call) appendMessage(dst []byte, milli int64) ([]byte, error) {
 	var err error
 	dst = append(dst, messageHeads[k.kind]...)
@@ -390,7 +382,7 @@ func (k *call) appendMessage(dst []byte, milli int64) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// appendStamp is wire.AppendStamp for a call with an id or a time of its own.
+// appendStamp is wire.AppendStamp for a call that sets its MessageId or Timestamp.
 func (k *call) appendStamp(dst []byte, milli int64) ([]byte, error) {
 	if k.MessageId != "" {
 		dst = wire.AppendString(dst, k.MessageId)
@@ -408,16 +400,16 @@ func (k *call) appendStamp(dst []byte, milli int64) ([]byte, error) {
 	return append(dst, '"'), nil
 }
 
-// id returns the message id of a call that append has written to encoded.
+// id returns the message ID of a call that append has written to encoded.
 func (k *call) id(encoded []byte) string {
 	if k.MessageId != "" {
-		return strings.Clone(k.MessageId) // it may be a part of a larger string
+		return strings.Clone(k.MessageId) // it may be part of a larger string
 	}
 	return string(encoded[k.idAt : k.idAt+wire.IDLen])
 }
 
-// appendField writes a string field and its comma, or nothing if it is empty.
-// The key is as JSON, with its colon.
+// appendField appends a string field and a comma, or nothing if it is empty. The key is
+// JSON with the colon.
 func appendField(dst []byte, key, value string) []byte {
 	if value == "" {
 		return dst

@@ -72,7 +72,7 @@ func TestRefusalIsLoggedAsItsMessage(t *testing.T) {
 			client := newClient(t, c, analytics.Config{Logger: log.New(&out, "", 0)})
 			track(t, client, "e", 1)
 			require.Error(t, client.Close())
-			require.Equal(t, "lost 1 call: refused, attempt 1: the collector answered 403 Forbidden"+want+"\n", out.String())
+			require.Equal(t, "lost 1 call: refused, attempt 1: the collector responded with 403 Forbidden"+want+"\n", out.String())
 		})
 	}
 }

@@ -432,8 +432,9 @@ func TestSettingsEndpoint(t *testing.T) {
 		"a status dropped": {[]answer{httpConfig(`{"backoffConfig":{"statusCodeOverrides":{"500":"drop"}}}`)}, 1, 1, ""},
 		"nothing of ours":  {[]answer{{body: strings.NewReader(`{}`)}}, 1, 5, ""},
 		"tried again":      {[]answer{{status: 500}, {err: errRefusedConn}, httpConfig(`{"backoffConfig":{"maxRetryCount":0}}`)}, 3, 1, ""},
-		"not found":        {[]answer{{status: 404}}, 1, 5, "the settings of the source cannot be read, so that the client's own stay: the collector answered 404"},
+		"not found":        {[]answer{{status: 404}}, 1, 5, "the settings of the source cannot be read; the client keeps its configuration: the collector responded with 404"},
 		"not JSON":         {[]answer{{body: strings.NewReader("<html>")}}, 1, 5, "cannot be read"},
+		"a long number":    {[]answer{httpConfig(`{"backoffConfig":{"maxRetryCount":1` + strings.Repeat("0", 50_000) + `}}`)}, 1, 5, "cannot be read"},
 		"never":            {[]answer{{status: 503}}, 5, 5, "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -452,6 +453,7 @@ func TestSettingsEndpoint(t *testing.T) {
 				require.Empty(t, s.asked[0].Header.Get("Authorization"))
 				require.Len(t, s.all(), 1+tt.requests)
 				require.Contains(t, log.String(), tt.logged)
+				require.Less(t, len(log.String()), 2000)
 			})
 		})
 	}

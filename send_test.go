@@ -94,7 +94,7 @@ func TestTenAttempts(t *testing.T) {
 				case a.err != nil:
 					require.ErrorIs(t, drop, errRefusedConn)
 				case a.hang:
-					require.ErrorContains(t, drop, "no answer within 10s")
+					require.ErrorContains(t, drop, "no response within 10s")
 				}
 			})
 		})
@@ -115,7 +115,7 @@ func TestRefusedForGood(t *testing.T) {
 			require.Len(t, c.all(), 1)
 			require.Equal(t, analytics.Drops{Refused: 20}, client.Stats().Dropped)
 			require.Equal(t, 1, log.count(), "a lost batch is one line")
-			require.Contains(t, log.String(), fmt.Sprintf("lost 20 calls: refused, attempt 1: the collector answered %d", status))
+			require.Contains(t, log.String(), fmt.Sprintf("lost 20 calls: refused, attempt 1: the collector responded with %d", status))
 			require.Contains(t, log.String(), `"why: 100%d\n%s"`)
 		})
 	}

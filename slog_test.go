@@ -76,7 +76,7 @@ func (r *records) each(t *testing.T) (all []map[string]any) {
 // attributes.
 func TestSlogLevelsAndAttributes(t *testing.T) {
 	type record = map[string]any
-	refused := "the collector answered 400 Bad Request: no such plan"
+	refused := "the collector responded with 400 Bad Request: no such plan"
 	for _, tt := range []struct {
 		name    string
 		decide  func(i int, p post) answer
@@ -89,7 +89,7 @@ func TestSlogLevelsAndAttributes(t *testing.T) {
 			name: "rejected for good", calls: 2,
 			decide: func(int, post) answer { return answer{status: 401} },
 			want: []record{
-				{"level": "ERROR", "msg": "calls lost", "calls": 2., "reason": "refused", "attempts": 1., "status": 401., "error": "the collector answered 401 Unauthorized: {\"success\":true}"},
+				{"level": "ERROR", "msg": "calls lost", "calls": 2., "reason": "refused", "attempts": 1., "status": 401., "error": "the collector responded with 401 Unauthorized: {\"success\":true}"},
 			},
 		},
 		{
@@ -130,8 +130,8 @@ func TestSlogLevelsAndAttributes(t *testing.T) {
 			},
 			want: []record{
 				{"level": "DEBUG", "msg": "call queued", "type": "track", "trace": "t-1"},
-				{"level": "DEBUG", "msg": "attempt failed", "status": 503., "error": "the collector answered 503 Service Unavailable"},
-				{"level": "WARN", "msg": "collector is not taking calls", "status": 503., "error": "the collector answered 503 Service Unavailable"},
+				{"level": "DEBUG", "msg": "attempt failed", "status": 503., "error": "the collector responded with 503 Service Unavailable"},
+				{"level": "WARN", "msg": "collector is not taking calls", "status": 503., "error": "the collector responded with 503 Service Unavailable"},
 				{"level": "DEBUG", "msg": "batch delivered", "status": 200.},
 				{"level": "INFO", "msg": "collector is taking calls again"},
 			},
@@ -214,6 +214,6 @@ func TestSlogSpool(t *testing.T) {
 	track(t, client, "e", 1)
 	require.NoError(t, client.Close())
 	require.Equal(t, []map[string]any{{
-		"level": "WARN", "msg": "files of another write key or of a newer version are left in the spool", "files": 1., "dir": dir,
+		"level": "WARN", "msg": "the spool contains files of another write key or a newer version", "files": 1., "dir": dir,
 	}}, log.each(t))
 }

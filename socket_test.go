@@ -247,7 +247,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		})
 		client := socketClient(t, s, analytics.Config{})
 		track(t, client, "e", 1)
-		require.ErrorContains(t, client.Close(), "redirects are not followed")
+		require.ErrorContains(t, client.Close(), "the client does not follow redirects")
 		require.Zero(t, elsewhere.conns.Load())
 		require.EqualValues(t, 1, client.Stats().Dropped.Refused)
 	}
@@ -258,7 +258,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	})
 	client := socketClient(t, s, analytics.Config{})
 	track(t, client, "e", 1)
-	require.ErrorContains(t, client.Close(), "redirects are not followed", "nor read")
+	require.ErrorContains(t, client.Close(), "the client does not follow redirects", "nor read")
 	require.EqualValues(t, 1, client.Stats().Attempts)
 }
 
@@ -278,7 +278,7 @@ func TestSwitchingProtocolsIsRefused(t *testing.T) {
 	})
 	client := socketClient(t, s, analytics.Config{})
 	track(t, client, "e", 1)
-	require.ErrorContains(t, client.Close(), "the collector answered 101")
+	require.ErrorContains(t, client.Close(), "the collector responded with 101")
 	require.EqualValues(t, 1, client.Stats().Dropped.Refused)
 }
 

@@ -38,10 +38,11 @@ func testSpoolOnAFullDisk(t *testing.T, max int64) {
 	dir := filepath.Join(disk, "spool")
 	client := newClient(t, newDownCollector(), analytics.Config{Spool: dir, SpoolMaxBytes: max, FlushAt: 10})
 	m := &analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"text": strings.Repeat("x", 3000)}}
-	accepted, refused := 0, 0
+	accepted, refused, mapped := 0, 0, false
 	for range 200 {
 		if err := client.Track(m); err == nil {
 			accepted++
+			mapped = mapped || mappedFiles(t, dir) > 0
 		} else {
 			require.ErrorIs(t, err, analytics.ErrSpool)
 			require.ErrorIs(t, err, syscall.ENOSPC)
@@ -53,7 +54,7 @@ func testSpoolOnAFullDisk(t *testing.T, max int64) {
 	require.Greater(t, accepted, 30)
 	require.Equal(t, int64(refused), client.Stats().Rejected.Spool)
 	requireSum(t, client.Stats())
-	require.Equal(t, max > 0, mappedFiles(t, dir) > 0)
+	require.Equal(t, max > 0, mapped)
 	require.Error(t, client.Shutdown(endedContext()))
 
 	// All that was accepted is there, and as it is sent there is room again.

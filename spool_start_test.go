@@ -2,6 +2,8 @@ package analytics_test
 
 import (
 	"context"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -114,4 +116,15 @@ func recovered(t *testing.T, dir string) int64 {
 	require.NoError(t, client.Close())
 	require.Zero(t, client.Stats().Dropped.Total())
 	return client.Stats().Delivered
+}
+
+// The error of a path that is too long has its start and the reason.
+func TestSpoolPathIsTooLong(t *testing.T) {
+	for _, dir := range []string{filepath.Join(t.TempDir(), strings.Repeat("é", 50_000)), t.TempDir() + strings.Repeat("/dir", 2000)} {
+		client := newClient(t, &collector{}, analytics.Config{Spool: dir})
+		err := client.Track(&analytics.Track{Event: "e", UserId: "u"})
+		require.ErrorIs(t, err, analytics.ErrSpool)
+		require.ErrorContains(t, err, "too long")
+		require.Less(t, len(err.Error()), 300)
+	}
 }

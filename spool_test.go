@@ -289,6 +289,8 @@ func TestSpoolIsLocked(t *testing.T) {
 	err = second.Flush(context.Background())
 	require.ErrorIs(t, err, analytics.ErrSpool)
 	require.ErrorContains(t, err, "in use by process 7 on web-1 (shop)")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "lock"), []byte("\x00"+strings.Repeat("x", 1000)), 0o600))
+	require.ErrorContains(t, second.Flush(context.Background()), "in use by another process;")
 	require.Equal(t, int64(1), second.Stats().Rejected.Spool)
 	third := newClient(t, &collector{}, analytics.Config{Spool: dir})
 	require.Zero(t, third.Stats())

@@ -1,28 +1,26 @@
 package analytics
 
-// Stats is what became of the calls made so far. The sum
+// Stats counts the calls of a client. In each Stats,
 //
 //	Accepted == Delivered + Dropped.Total() + Pending
-//
-// holds in every Stats, taken at any time.
 type Stats struct {
-	Accepted  int64 // calls that returned nil, and Recovered ones
-	Delivered int64 // calls in batches answered with a 2xx status
-	Dropped   Drops // accepted calls that were given up
-	Pending   int64 // accepted calls still queued, being sent or to be sent again
+	Accepted  int64 // calls that returned nil, and Recovered
+	Delivered int64 // calls in batches with a 2xx response
+	Dropped   Drops // accepted calls that were dropped
+	Pending   int64 // accepted calls that are queued, being sent, or waiting for a retry
 
-	Recovered int64 // calls that were in Config.Spool as it was opened, left by an earlier process
+	Recovered int64 // calls of a previous process that were found in Config.Spool
 
-	Rejected Rejects // calls that returned an error, and were not accepted
+	Rejected Rejects // calls that returned an error
 
-	Batches  int64 // batches made, halves of refused ones included
-	Attempts int64 // requests made
-	Bytes    int64 // memory charged to Config.MaxBytes now
+	Batches  int64 // batches, including halves of refused ones
+	Attempts int64 // requests
+	Bytes    int64 // memory in use, limited by Config.MaxBytes
 
-	SpoolBytes int64 // disk space charged to Config.SpoolMaxBytes now
+	SpoolBytes int64 // disk space in use, limited by Config.SpoolMaxBytes
 }
 
-// Drops counts accepted calls that were given up, by reason.
+// Drops counts dropped calls by reason.
 type Drops struct {
 	Refused  int64 // DropRefused
 	Attempts int64 // DropAttempts
@@ -32,49 +30,49 @@ type Drops struct {
 	Damaged  int64 // DropDamaged
 }
 
-// Total is the number of calls dropped for any reason.
+// Total returns the number of dropped calls.
 func (d Drops) Total() int64 {
 	return d.Refused + d.Attempts + d.Expired + d.Overflow + d.Shutdown + d.Damaged
 }
 
-// Rejects counts calls that returned an error, by its kind.
+// Rejects counts calls that returned an error, by the kind of error.
 type Rejects struct {
-	Invalid   int64 // a *FieldError, or a configuration that cannot be used
+	Invalid   int64 // a *FieldError, or an invalid configuration
 	TooLarge  int64 // a *TooLargeError
-	QueueFull int64 // ErrQueueFull, or a context that ended while the call waited for room
+	QueueFull int64 // ErrQueueFull, or a context that ended during the wait for room
 	Spool     int64 // ErrSpool
 	Closed    int64 // ErrClosed
 }
 
-// Total is the number of calls rejected for any reason.
+// Total returns the number of rejected calls.
 func (r Rejects) Total() int64 { return r.Invalid + r.TooLarge + r.QueueFull + r.Spool + r.Closed }
 
-// Result is the end of one accepted call.
+// Result is the result of an accepted call.
 type Result struct {
-	MessageId string // the call's id, given or made
+	MessageId string // the message ID, set by the caller or generated
 	Type      string // the kind of the call, such as "track"
-	Err       error  // nil if the call was delivered, else a *DropError
+	Err       error  // nil if the call was delivered, otherwise a *DropError
 
-	Value interface{} // what Config.Value returned for the call, else nil
+	Value interface{} // the value of Config.Value, or nil
 }
 
-// DropReason says why an accepted call was given up.
+// DropReason is the reason for dropping an accepted call.
 type DropReason string
 
-// The reasons for which accepted calls are dropped.
+// Reasons for dropping accepted calls.
 const (
-	// DropRefused: the collector answered that it will not take the call.
+	// DropRefused means that the collector refused the call permanently.
 	DropRefused DropReason = "refused"
-	// DropAttempts: Config.MaxAttempts attempts failed.
+	// DropAttempts means that Config.MaxAttempts attempts failed.
 	DropAttempts DropReason = "attempts"
-	// DropExpired: attempts failed for Config.MaxTotalBackoffDuration, or the
-	// collector asked to wait for Config.MaxRateLimitDuration.
+	// DropExpired means that attempts failed for Config.MaxTotalBackoffDuration, or the
+	// collector delayed the call for Config.MaxRateLimitDuration.
 	DropExpired DropReason = "expired"
-	// DropOverflow: under DropOldest, newer calls needed the memory, or the
-	// room in Config.Spool.
+	// DropOverflow means that newer calls needed the memory, or the space in Config.Spool,
+	// under DropOldest.
 	DropOverflow DropReason = "overflow"
-	// DropShutdown: Close or Shutdown ran out of time.
+	// DropShutdown means that Close or Shutdown timed out.
 	DropShutdown DropReason = "shutdown"
-	// DropDamaged: the call could not be read back from the spool.
+	// DropDamaged means that the call could not be read from the spool.
 	DropDamaged DropReason = "damaged"
 )

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go"
-	"github.com/seed-45eadc4a/analytics-go/internal/wire/unsupported"
 )
 
 // The error of a value that is no JSON is that of encoding/json, wherever the value is.
@@ -18,20 +17,12 @@ func TestUnsupportedValuesAreErrorsOfEncodingJSON(t *testing.T) {
 	enqueue := func(v interface{}) error {
 		return client.Enqueue(t.Context(), &analytics.Track{UserId: "u", Event: "e", Properties: map[string]interface{}{"v": v}})
 	}
-	for title, v := range unsupported.Values() {
-		t.Run(title, func(t *testing.T) {
-			err := enqueue(v)
-			require.ErrorAs(t, err, new(*analytics.FieldError))
-			require.ErrorAs(t, err, new(*json.UnsupportedValueError))
-		})
-	}
-	for title, v := range unsupported.Types() {
-		t.Run(title, func(t *testing.T) {
-			err := enqueue(v)
-			require.ErrorAs(t, err, new(*analytics.FieldError))
-			require.ErrorAs(t, err, new(*json.UnsupportedTypeError))
-		})
-	}
+	err := enqueue([]interface{}{math.NaN()})
+	require.ErrorAs(t, err, new(*analytics.FieldError))
+	require.ErrorAs(t, err, new(*json.UnsupportedValueError))
+	err = enqueue(func() {})
+	require.ErrorAs(t, err, new(*analytics.FieldError))
+	require.ErrorAs(t, err, new(*json.UnsupportedTypeError))
 	for title, a := range map[string]slog.Attr{
 		"float":    slog.Float64("v", math.NaN()),
 		"in group": slog.Group("g", slog.Float64("v", math.Inf(1))),

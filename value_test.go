@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -264,4 +265,39 @@ func TestWrapTransportMustReturnOne(t *testing.T) {
 	client := newClient(t, &collector{}, analytics.Config{WrapTransport: func(http.RoundTripper) http.RoundTripper { return nil }})
 	require.ErrorContains(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}), "Config.WrapTransport returned nil")
 	require.NoError(t, client.Close())
+}
+
+// A call returns the panic of WrapTransport as its error, and the next call tries again.
+func TestWrapTransportThatPanics(t *testing.T) {
+	panics := true
+	client := newClient(t, &collector{}, analytics.Config{WrapTransport: func(base http.RoundTripper) http.RoundTripper {
+		if panics {
+			panic("no certificate " + strings.Repeat("x", 1000))
+		}
+		return base
+	}})
+	err := client.Track(&analytics.Track{Event: "e", UserId: "u"})
+	require.ErrorContains(t, err, "Config.WrapTransport panicked: no certificate")
+	require.Less(t, len(err.Error()), 300)
+	panics = false
+	track(t, client, "e", 1)
+	require.NoError(t, client.Close())
+}
+
+// The FailNow of a test in WrapTransport ends the goroutine of the call, and no other.
+func TestWrapTransportThatExits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exits := true
+		client := newClient(t, &collector{}, analytics.Config{WrapTransport: func(base http.RoundTripper) http.RoundTripper {
+			if exits {
+				runtime.Goexit()
+			}
+			return base
+		}})
+		go func() { _ = client.Track(&analytics.Track{Event: "e", UserId: "u"}) }()
+		synctest.Wait()
+		exits = false
+		track(t, client, "e", 1)
+		require.NoError(t, client.Close())
+	})
 }

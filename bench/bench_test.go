@@ -4,7 +4,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 )
@@ -17,8 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Every call of every client must be counted at the collector, or else nothing
-// that is measured means anything.
+// The receiver must count every call of every client, or the measurements are wrong.
 func TestEveryCallIsCounted(t *testing.T) {
 	for _, name := range clientNames {
 		for _, j := range []job{
@@ -29,7 +31,7 @@ func TestEveryCallIsCounted(t *testing.T) {
 		} {
 			j.Client, j.Duration = name, 100*time.Millisecond
 			t.Run(fmt.Sprintf("%s %+v", name, j), func(t *testing.T) {
-				s, err := new(options).measure(0, j, nil)
+				s, err := measure(j, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -41,29 +43,75 @@ func TestEveryCallIsCounted(t *testing.T) {
 	}
 }
 
-func TestNothingIsLostWhileTheCollectorIsAway(t *testing.T) {
-	for _, command := range []string{"refuse", "hang"} {
-		t.Run(command, func(t *testing.T) {
+func TestNothingIsLostInAnOutage(t *testing.T) {
+	for name, begin := range map[string]func(*receiver){"refuse": (*receiver).refuse, "hang": (*receiver).hang} {
+		t.Run(name, func(t *testing.T) {
 			j := job{Client: "ours", Large: true, Batch: 20, Gzip: true, Rate: 8000, Duration: 300 * time.Millisecond}
-			s, err := new(options).measure(0, j, func(c *process) error {
-				for { // until calls arrive
-					if seen, err := c.tell("tally"); err != nil || seen.Requests > 0 {
-						break
-					}
+			s, err := measure(j, func(r *receiver) error {
+				for r.tally().Requests == 0 {
+					runtime.Gosched()
 				}
-				for _, line := range []string{command, "serve"} {
-					if _, err := c.tell(line); err != nil {
-						return err
-					}
-				}
-				return nil
+				begin(r)
+				return r.serve()
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.Made == 0 || s.lost() > 0 {
+			if s.lost() > 0 {
 				t.Errorf("%+v", s)
 			}
 		})
+	}
+}
+
+// Contestants take turns, and a table records the figures of its rows.
+func TestTablesRecordFigures(t *testing.T) {
+	b := &bench{measured: map[string]string{}}
+	var order []string
+	runner := func(name string, cpu time.Duration) contestant {
+		return contestant{name, func() (s sample, err error) {
+			order = append(order, name)
+			s.Calls, s.CPU = 1000, cpu*time.Duration(len(order))
+			return s, nil
+		}}
+	}
+	all, err := inTurns(2, runner("a", time.Millisecond), runner("b", 10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.table("", all, column{"", relativeCPU, "cpu"}, column{"", of(cpuPerCall, fixed(1)), ""})
+	want := map[string]string{"cpu/a": "4.00 µs", "cpu/b": "8–20 ×"} // a: 1 and 4 µs; b: 20 and 30 µs
+	if strings.Join(order, "") != "abba" || !maps.Equal(b.measured, want) {
+		t.Errorf("order %v, figures %v, want %v", order, b.measured, want)
+	}
+}
+
+func TestEachContestantRunsItsClient(t *testing.T) {
+	all := new(bench).contestants([]string{"append", "unknown"}, job{Duration: time.Millisecond}, nil)
+	if _, err := all[0].run(); err != nil {
+		t.Error(err)
+	}
+	if _, err := all[1].run(); err == nil || !strings.Contains(err.Error(), "unknown") {
+		t.Errorf("unknown client: error %v", err)
+	}
+}
+
+// A short measurement of a real collector counts every delivery.
+func TestQuietMeasuresTheCollector(t *testing.T) {
+	if runtime.GOOS != "linux" || testing.Short() {
+		t.Skip("needs /proc and builds the collector")
+	}
+	b := &bench{ctx: t.Context(), dir: t.TempDir(), calls: callShape{8, 100, 800, false}, measured: map[string]string{}}
+	for _, run := range []quietRun{
+		{rate: 100, senders: 1, batch: 1, relay: true},
+		{rate: 100, senders: 1, batch: 1, beside: true, backlog: 1000},
+	} {
+		s, err := b.runQuiet(run, 200*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Calls == 0 || s.PeakRSS == 0 || s.Response.P50 <= 0 || s.Delivery.P50 < s.Response.P50/2 || s.Delivery.Max > 10*time.Second {
+			t.Errorf("%+v: %+v", run, s)
+		}
 	}
 }

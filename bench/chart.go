@@ -11,24 +11,24 @@ import (
 	"strings"
 )
 
-// A chart is the table of costs in the README, as bars: of each workload what a call takes
-// of each client.
+// A chart is the table of costs in docs/performance.md as bars: the cost of a call for each
+// workload and client.
 type chart struct {
 	clients   []string // the first is the one the others are compared with
 	workloads []bars
 }
 
-// bars are those of one workload, in the order of the clients.
+// bars are the bars of one workload, in the order of the clients.
 type bars struct {
 	name   string
 	cpu    []float64 // in microseconds a call
-	labels []string  // as they are in the table
+	labels []string  // the cells of the table
 }
 
-var errNoTable = errors.New("it has no table whose first cell is empty, with rows of a time in µs and ratios with ×")
+var errNoTable = errors.New("no table of costs: its first cell must be empty, and its rows must contain a time in µs and ratios with ×")
 
-// readChart finds the table in a text of Markdown. The first client has times, in µs, and
-// the others ratios to them, with ×, of which a range is drawn to its middle. Rows of anything else are not drawn.
+// readChart finds the table in a Markdown text. The cells of the first client are times in
+// µs, and the others are ratios with ×. A range is drawn to its middle. Other rows are ignored.
 func readChart(markdown string) (c chart, err error) {
 	for line := range strings.Lines(markdown) {
 		cells := cellsOf(line)
@@ -49,7 +49,7 @@ func readChart(markdown string) (c chart, err error) {
 	return c, nil
 }
 
-// cellsOf returns the cells of a row, or nothing where there is none.
+// cellsOf returns the cells of a row, or nil if the line is not a row.
 func cellsOf(line string) (cells []string) {
 	line = strings.TrimSpace(line)
 	if len(line) < 2 || line[0] != '|' || line[len(line)-1] != '|' {
@@ -85,23 +85,23 @@ func readBars(cells []string) (b bars, ok bool) {
 	return b, true
 }
 
-// A palette is the colours of a picture: of text, of text that matters less, and of the
-// bars of the first client and of the others in turns.
+// A palette contains the colors of a picture: text, secondary text, the bars of the first
+// client, and the bars of the others, which alternate.
 type palette struct {
 	text, muted, first string
 	others             []string
 }
 
-// palettes are of pages that are light and dark: a picture has no background of its own.
+// palettes are for light and dark pages. A picture has a transparent background.
 var palettes = map[string]palette{
 	"light": {"#1f2328", "#59636e", "#1a7f37", []string{"#818b98", "#b1bac4"}},
 	"dark":  {"#f0f6fc", "#9198a1", "#3fb950", []string{"#6e7681", "#484f58"}},
 }
 
-// Measures of a picture, in pixels.
+// Sizes in pixels.
 const (
 	chartWidth = 760
-	chartLeft  = 165 // where bars begin
+	chartLeft  = 165 // left end of the bars
 	chartMost  = 480 // the longest bar
 	chartTop   = 44  // of the first workload
 	barHeight  = 14
@@ -109,7 +109,7 @@ const (
 	groupGap   = 30
 )
 
-// svg draws the chart. The same chart gives the same bytes.
+// svg draws the chart. The result is deterministic.
 func (c chart) svg(p palette) []byte {
 	most := 0.0
 	for _, b := range c.workloads {
@@ -122,21 +122,21 @@ func (c chart) svg(p palette) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" role="img" font-family="system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" font-size="12">`+"\n", chartWidth, height)
 	fmt.Fprintf(&out, "<title>%s</title>\n", html.EscapeString(c.describe()))
-	label := func(x, y int, colour, attributes, text string) {
-		fmt.Fprintf(&out, `<text x="%d" y="%d" fill="%s"%s>%s</text>`+"\n", x, y, colour, attributes, html.EscapeString(text))
+	label := func(x, y int, color, attributes, text string) {
+		fmt.Fprintf(&out, `<text x="%d" y="%d" fill="%s"%s>%s</text>`+"\n", x, y, color, attributes, html.EscapeString(text))
 	}
 	label(0, 16, p.text, ` font-size="14" font-weight="600"`, "CPU for each call: shorter is better")
 	for i, b := range c.workloads {
 		y := chartTop + i*group
 		label(0, y+1, p.text, ` font-weight="600"`, b.name)
 		for k, cpu := range b.cpu {
-			top, colour, weight := y+8+k*barStep, p.first, ` font-weight="600"`
+			top, color, weight := y+8+k*barStep, p.first, ` font-weight="600"`
 			if k > 0 {
-				colour, weight = p.others[(k-1)%len(p.others)], ""
+				color, weight = p.others[(k-1)%len(p.others)], ""
 			}
 			width := max(1, cpu/most*chartMost)
 			label(chartLeft-8, top+11, p.muted, ` text-anchor="end"`, c.clients[k])
-			fmt.Fprintf(&out, `<rect x="%d" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/>`+"\n", chartLeft, top, width, barHeight, colour)
+			fmt.Fprintf(&out, `<rect x="%d" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/>`+"\n", chartLeft, top, width, barHeight, color)
 			label(chartLeft+int(width)+8, top+11, p.text, weight, b.labels[k])
 		}
 	}
@@ -144,7 +144,7 @@ func (c chart) svg(p palette) []byte {
 	return out.Bytes()
 }
 
-// describe says in words what is drawn.
+// describe returns the content of the chart as text.
 func (c chart) describe() string {
 	var all []string
 	for _, b := range c.workloads {
@@ -157,8 +157,8 @@ func (c chart) describe() string {
 	return "CPU for each call. " + strings.Join(all, "; ")
 }
 
-// draw writes the pictures of the table in a file of Markdown into a directory:
-// bench-light.svg and bench-dark.svg.
+// draw writes bench-light.svg and bench-dark.svg, the pictures of the table in a Markdown
+// file, into a directory.
 func draw(markdown, dir string) error {
 	text, err := os.ReadFile(markdown)
 	if err != nil {

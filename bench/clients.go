@@ -14,19 +14,19 @@ import (
 	compat "github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
-// A client is a library under test. Calls may be made by many goroutines.
+// A client is a measured library. Several goroutines can make calls.
 type client struct {
-	// producer returns what makes the i-th call of one goroutine.
+	// producer returns the function that makes the i-th call of one goroutine.
 	producer func(large bool) func(i int) error
 	close    func() error
-	// lost says, after close, how many calls the library knows it lost; nil if
-	// it cannot say.
+	// lost returns the number of calls that the library reports as lost, after close. It
+	// is nil if the library reports nothing.
 	lost func() int64
 }
 
-// clients are the libraries by their names in the report, each with the
-// settings its documentation gives for a batch size.
-var clients = map[string]func(endpoint string, o setup) (*client, error){
+// clients are the libraries by their names in the tables. Each has the settings that its
+// documentation recommends.
+var clients = map[string]func(job) (*client, error){
 	"ours":    newOurs,
 	"spool":   newSpool,
 	"v3":      newV3,
@@ -34,50 +34,48 @@ var clients = map[string]func(endpoint string, o setup) (*client, error){
 	"posthog": newPosthog,
 	"append":  newAppender,
 	"copy":    newCopier,
+	"post":    newPoster,
 }
 
-// clientNames is the order of clients in the report. What it leaves out is
-// measured if asked for.
+// clientNames are the clients that are measured by default, in the order of the tables.
 var clientNames = []string{"ours", "v3", "posthog"}
 
-// referenceNames are no clients, but what each has to do at the least: their cost shows
-// how fast the machine is. They send nothing.
+// referenceNames are programs that do the least possible work for a call and send nothing.
+// Their cost shows the speed of the machine.
 var referenceNames = []string{"append", "copy"}
 
-// A setup is what a run asks of a client.
-type setup struct {
-	batch int
-	// patient clients hold the caller when they are full, as the peers do;
-	// others refuse the call.
-	patient bool
-	roomy   bool // with the default budget of memory, if patient
-	gzip    bool
-}
-
-func (o setup) config(endpoint string) analytics.Config {
-	config := analytics.Config{Endpoint: endpoint, FlushAt: o.batch, Gzip: o.gzip, Logger: log.New(io.Discard, "", 0)}
-	if o.patient {
+// config returns the settings of this repository's client. A patient client blocks the
+// caller when it is full, as other libraries do; its memory budget is 4 MiB unless it is
+// roomy. Other clients refuse the call.
+func (j job) config() analytics.Config {
+	config := analytics.Config{Endpoint: j.Endpoint, FlushAt: j.Batch, Spool: j.Spool, Gzip: j.Gzip, Logger: log.New(io.Discard, "", 0)}
+	if j.Patient {
 		config.WhenFull = analytics.Block
-		if !o.roomy {
+		if !j.Roomy {
 			config.MaxBytes = 4 << 20
 		}
 	}
 	return config
 }
 
-func newOurs(endpoint string, o setup) (*client, error) {
-	return open(o.config(endpoint))
+func newOurs(j job) (*client, error) {
+	return open(j.config(), func(c *analytics.Client, large bool) func(i int) error {
+		var tracks [variety]*analytics.Track
+		for i := range tracks {
+			tracks[i] = ourTrack(large, i)
+		}
+		return func(i int) error { return c.Track(tracks[i%variety]) }
+	})
 }
 
 // newSpool is ours with a spool.
-func newSpool(endpoint string, o setup) (*client, error) {
+func newSpool(j job) (*client, error) {
 	dir, err := os.MkdirTemp("", "bench-spool-")
 	if err != nil {
 		return nil, err
 	}
-	config := o.config(endpoint)
-	config.Spool = dir
-	c, err := open(config)
+	j.Spool = dir
+	c, err := newOurs(j)
 	if err != nil {
 		return nil, err
 	}
@@ -86,20 +84,15 @@ func newSpool(endpoint string, o setup) (*client, error) {
 	return c, nil
 }
 
-func open(config analytics.Config) (*client, error) {
+// open opens this repository's client. producer returns the function that makes its calls.
+func open(config analytics.Config, producer func(c *analytics.Client, large bool) func(i int) error) (*client, error) {
 	c, err := analytics.NewWithConfig("bench-write-key", config)
 	if err != nil {
 		return nil, err
 	}
 	return &client{
-		producer: func(large bool) func(int) error {
-			var tracks [variety]*analytics.Track
-			for i := range tracks {
-				tracks[i] = ourTrack(large, i)
-			}
-			return func(i int) error { return c.Track(tracks[i%variety]) }
-		},
-		close: c.Close,
+		producer: func(large bool) func(int) error { return producer(c, large) },
+		close:    c.Close,
 		lost: func() int64 {
 			s := c.Stats()
 			return s.Dropped.Total() + s.Pending + s.Rejected.Total()
@@ -114,8 +107,8 @@ func (silent) Debugf(string, ...interface{}) {}
 func (silent) Warnf(string, ...interface{})  {}
 func (silent) Errorf(string, ...interface{}) {}
 
-func newV3(endpoint string, o setup) (*client, error) {
-	c, err := v3.NewWithConfig("bench-write-key", v3.Config{Endpoint: endpoint, BatchSize: o.batch, Logger: silent{}})
+func newV3(j job) (*client, error) {
+	c, err := v3.NewWithConfig("bench-write-key", v3.Config{Endpoint: j.Endpoint, BatchSize: j.Batch, Logger: silent{}})
 	if err != nil {
 		return nil, err
 	}
@@ -131,10 +124,10 @@ func newV3(endpoint string, o setup) (*client, error) {
 	}, nil
 }
 
-// newCompat is the API of version 3 on ours. When it is full, which version 3 never is, a
-// producer waits.
-func newCompat(endpoint string, o setup) (*client, error) {
-	c, err := compat.NewWithConfig("bench-write-key", compat.Config{Endpoint: endpoint, BatchSize: o.batch, Logger: silent{}})
+// newCompat opens the API of version 3 on this repository's client. A producer waits while
+// the client is full; version 3 itself is never full.
+func newCompat(j job) (*client, error) {
+	c, err := compat.NewWithConfig("bench-write-key", compat.Config{Endpoint: j.Endpoint, BatchSize: j.Batch, Logger: silent{}})
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +139,7 @@ func newCompat(endpoint string, o setup) (*client, error) {
 			}
 			return func(i int) error {
 				err := c.Enqueue(tracks[i%variety])
-				for o.patient && errors.Is(err, compat.ErrTooManyRequests) {
+				for j.Patient && errors.Is(err, compat.ErrTooManyRequests) {
 					time.Sleep(time.Millisecond)
 					err = c.Enqueue(tracks[i%variety])
 				}
@@ -157,8 +150,8 @@ func newCompat(endpoint string, o setup) (*client, error) {
 	}, nil
 }
 
-func newPosthog(endpoint string, o setup) (*client, error) {
-	c, err := posthog.NewWithConfig("bench-write-key", posthog.Config{Endpoint: endpoint, BatchSize: o.batch, Logger: silent{}})
+func newPosthog(j job) (*client, error) {
+	c, err := posthog.NewWithConfig("bench-write-key", posthog.Config{Endpoint: j.Endpoint, BatchSize: j.Batch, Logger: silent{}})
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +163,7 @@ func newPosthog(endpoint string, o setup) (*client, error) {
 			}
 			return func(i int) error {
 				err := c.Enqueue(captures[i%variety])
-				for o.patient && errors.Is(err, posthog.ErrQueueFull) { // what its documentation says to do
+				for j.Patient && errors.Is(err, posthog.ErrQueueFull) { // as its documentation recommends
 					time.Sleep(time.Millisecond)
 					err = c.Enqueue(captures[i%variety])
 				}

@@ -1,214 +1,616 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"io/fs"
+	"net/http"
 	"os"
-	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
+	"path/filepath"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// tally is what a collector was sent.
-type tally struct {
-	Calls    int64 // in requests that were answered
-	Requests int64 // answered
-	Bytes    int64 // read, headers included
-	Conns    int64 // accepted
+// A callShape describes the requests to a collector.
+type callShape struct {
+	senders, batch, size int
+	noise                bool // calls that do not compress
 }
 
-// A collector reads requests, counts the calls in them and answers 200. It
-// speaks just enough HTTP to cost as little as possible beside the client.
-type collector struct {
-	addr string
-
-	calls, requests, bytes, conns atomic.Int64
-
-	mu       sync.Mutex // guards all below
-	listener net.Listener
-	open     map[net.Conn]bool
-	up       chan struct{} // closed while requests are answered
+func (c callShape) load(url string) *harness.Load {
+	return &harness.Load{URLs: []string{url}, WriteKey: "load", Senders: c.senders, Batch: c.batch, CallSize: c.size, Noise: c.noise}
 }
 
-// runCollector serves on a port of its choice, which it prints, and does what
-// the lines on standard input say until they end.
-//
-//	refuse   nothing listens
-//	hang     connections are accepted and requests read, and nothing is answered
-//	serve    requests are answered, as they are at the start
-//	tally    print the counts
-func runCollector() error {
-	c := &collector{addr: "127.0.0.1:0", open: map[net.Conn]bool{}}
-	if err := c.serve(); err != nil {
-		return err
+// secret signs deliveries.
+const secret = "s3cret"
+
+// hook returns the configuration of a destination.
+func hook(name, url string) string {
+	return fmt.Sprintf("- {name: %s, sharedSecret: %s, webhooks: [{url: '%s'}]}\n", name, secret, url)
+}
+
+// collector starts a collector with the rest of a configuration. Its data directory is
+// empty, or the one of the previous collector.
+func (b *bench) collector(config string, again bool) (*harness.Collector, error) {
+	data := filepath.Join(b.dir, "data")
+	if !again {
+		if err := os.RemoveAll(data); err != nil {
+			return nil, err
+		}
 	}
-	fmt.Println(c.addr)
-	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		var err error
-		switch lines.Text() {
-		case "refuse":
-			c.cut()
-		case "hang":
-			c.hang()
-		case "serve":
-			err = c.serve()
-		case "tally":
-		}
-		if err != nil {
-			return err
-		}
-		text, err := json.Marshal(tally{c.calls.Load(), c.requests.Load(), c.bytes.Load(), c.conns.Load()})
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%s\n", text)
-	}
-	return nil
+	return b.serve("data: " + data + "\nsources: [{name: web, writeKey: load}, {name: other, writeKey: backlog}]\n" + config)
 }
 
-// serve ends an outage: connections that hang are cut, new ones answered.
-func (c *collector) serve() error {
-	c.cut()
-	listener, err := net.Listen("tcp", c.addr)
+// serve starts a collector, which it builds the first time.
+func (b *bench) serve(config string) (*harness.Collector, error) {
+	address, err := harness.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	if b.binary == "" {
+		if b.binary, err = harness.Build(b.ctx, b.dir); err != nil {
+			return nil, err
+		}
+	}
+	file := filepath.Join(b.dir, "collector.yaml")
+	config = fmt.Sprintf("listen: %s\nlog: {level: warn}\negress: {allow: [127.0.0.0/8]}\n%s", address, config)
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	return harness.Serve(b.binary, file, address, nil)
+}
+
+// observe measures a process while do runs, and writes a profile of a collector if there
+// is a directory for it. do returns the number of calls.
+func (b *bench) observe(p *harness.Process, url string, d time.Duration, do func() (calls int64, err error)) (s sample, err error) {
+	before, err := p.Usage()
+	if err != nil {
+		return s, err
+	}
+	profile := make(chan error, 1)
+	go func() {
+		defer close(profile)
+		if b.profile != "" && url != "" {
+			profile <- download(fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", url, max(1, int(d.Seconds()))), filepath.Join(b.profile, "collector.cpu"))
+		}
+	}()
+	begin := time.Now()
+	s.Calls, err = do()
+	s.Wall = time.Since(begin)
+	if err := errors.Join(err, <-profile); err != nil {
+		return s, err
+	}
+	after, err := p.Usage()
+	s.Made, s.CPU, s.PeakRSS, s.RSS = s.Calls, after.CPU-before.CPU, after.PeakRSS, after.RSS
+	s.Writes, s.Written = after.Writes-before.Writes, after.Written-before.Written
+	if s.Calls == 0 {
+		err = errors.Join(err, errors.New("no call was counted"))
+	}
+	return s, err
+}
+
+func download(url, path string) error {
+	res, err := http.Get(url)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.addr = listener.Addr().String()
-	c.listener = listener
-	c.up = make(chan struct{})
-	close(c.up)
-	go c.accept(listener)
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, res.Status)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, res.Body)
+	return errors.Join(err, f.Close())
+}
+
+// sendFor sends calls for a duration, and returns the number of accepted calls.
+func (b *bench) sendFor(l *harness.Load, d time.Duration) (int64, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, d)
+	defer cancel()
+	l.Do(ctx, time.Minute)
+	if n := l.Errors.Load(); n > 0 {
+		return 0, fmt.Errorf("%d requests failed", n)
+	}
+	return l.Sent.Load(), b.ctx.Err()
+}
+
+// A ledger is the account of a destination. Holds and Problems are results of verifying it.
+type ledger struct {
+	tracking.Ledger
+	Holds    bool
+	Problems []string
+}
+
+// readLedger returns the ledger of a collector's only destination.
+func (b *bench) readLedger(c *harness.Collector, query string) (l ledger, err error) {
+	var response struct{ Destinations []ledger }
+	if err := c.Ask(b.ctx, http.MethodGet, "/ledger"+query, nil, &response); err != nil {
+		return l, err
+	}
+	if len(response.Destinations) != 1 {
+		return l, fmt.Errorf("the ledger has %d destinations instead of one", len(response.Destinations))
+	}
+	return response.Destinations[0], nil
+}
+
+// awaitDelivered waits until no call is pending.
+func (b *bench) awaitDelivered(c *harness.Collector) error {
+	for {
+		if l, err := b.readLedger(c, ""); err != nil || l.Pending == 0 {
+			return err
+		}
+		if err := wait(b.ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func (b *bench) ingest() error {
+	d := b.length(5 * time.Second)
+	send := func(p *harness.Process, url, profiled string) (sample, error) {
+		defer p.Kill()
+		return b.observe(p, profiled, d, func() (int64, error) { return b.sendFor(b.calls.load(url), d) })
+	}
+	collector := func(config string) func() (sample, error) {
+		return func() (sample, error) {
+			c, err := b.collector(config, false)
+			if err != nil {
+				return sample{}, err
+			}
+			return send(c.Process, c.URL, c.URL)
+		}
+	}
+	all, err := inTurns(b.times(3), contestant{"bare handler", func() (sample, error) {
+		p, url, err := startRelay()
+		if err != nil {
+			return sample{}, err
+		}
+		return send(p, url, "")
+	}}, contestant{"collector, sync: always", collector("")}, contestant{"collector, sync: 1s", collector("sync: 1s\n")})
+	if err != nil {
+		return err
+	}
+	b.table(fmt.Sprintf("Accepted calls: %d senders, %d calls of %d bytes in a request, %v", b.calls.senders, b.calls.batch, b.calls.size, d), all, rateColumn, cpuColumn, memoryColumn)
+	b.measured["load/ingest-bare"], b.measured["load/ingest"] = rateColumn.cell(all[0].samples, nil), rateColumn.cell(all[1].samples, nil)
 	return nil
 }
 
-// cut stops listening and closes all connections.
-func (c *collector) cut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.listener != nil {
-		_ = c.listener.Close()
-		c.listener = nil
+func (b *bench) deliver() error {
+	const concurrency = 64
+	d := b.length(5 * time.Second)
+	all, err := inTurns(b.times(3),
+		contestant{"loop of http.Client", func() (sample, error) {
+			return measure(job{Client: "post", Producers: concurrency, Duration: d}, nil)
+		}},
+		contestant{"collector", func() (sample, error) { return b.deliverBacklog(d, concurrency) }})
+	if err != nil {
+		return err
 	}
-	for conn := range c.open {
-		_ = conn.Close()
-	}
+	b.table(fmt.Sprintf("Deliveries, %d concurrent requests, %v", concurrency, d), all, rateColumn, cpuColumn)
+	share := fmt.Sprintf("%.0f %%", 100*median(all[1].samples, callsPerSecond)/median(all[0].samples, callsPerSecond))
+	fmt.Printf("\ncollector: %s of the loop\n", share)
+	b.measured["load/deliver-share"] = share
+	return nil
 }
 
-// hang lets the requests that follow wait for an answer for good.
-func (c *collector) hang() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.up = make(chan struct{})
-}
-
-func (c *collector) accept(listener net.Listener) {
-	for {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		c.conns.Add(1)
-		c.mu.Lock()
-		c.open[conn] = true
-		c.mu.Unlock()
-		go c.answer(conn)
+// deliverBacklog fills the queue of a paused destination, and resumes it.
+func (b *bench) deliverBacklog(d time.Duration, concurrency int) (s sample, err error) {
+	r, err := newReceiver()
+	if err != nil {
+		return s, err
 	}
-}
-
-func (c *collector) answer(conn net.Conn) {
-	defer func() {
-		_ = conn.Close()
-		c.mu.Lock()
-		delete(c.open, conn)
-		c.mu.Unlock()
-	}()
-	const answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n{\"success\": true}"
-	in := bufio.NewReaderSize(conn, 256<<10)
-	for {
-		calls, err := c.read(in)
-		if err != nil {
-			return
-		}
-		c.mu.Lock()
-		up := c.up
-		c.mu.Unlock()
-		select {
-		case <-up:
-		default:
-			_, _ = in.Peek(1) // until the client, or cut, closes the connection
-			return
-		}
-		c.calls.Add(calls)
-		c.requests.Add(1)
-		if _, err := io.WriteString(conn, answer); err != nil {
-			return
-		}
+	defer r.refuse()
+	c, err := b.collector(fmt.Sprintf("limits: {concurrency: %d}\ndestinations:\n%s", concurrency, hook("hook", r.url())), false)
+	if err != nil {
+		return s, err
 	}
-}
-
-var errRequest = errors.New("not a request a client under test makes")
-
-// read reads one request and returns the number of calls in it.
-func (c *collector) read(in *bufio.Reader) (calls int64, err error) {
-	length, zipped := -1, false
-	for {
-		line, err := in.ReadSlice('\n')
-		if err != nil {
+	defer c.Kill()
+	if err := c.Ask(b.ctx, http.MethodPost, "/destinations/hook/pause", nil, nil); err != nil {
+		return s, err
+	}
+	backlog := b.calls.load(c.URL)
+	backlog.Calls = int64(d.Seconds() * 50_000)
+	if _, err := b.sendFor(backlog, time.Minute); err != nil {
+		return s, err
+	}
+	if err := c.Ask(b.ctx, http.MethodPost, "/destinations/hook/resume", nil, nil); err != nil {
+		return s, err
+	}
+	if err := wait(b.ctx, d/5); err != nil { // warm up
+		return s, err
+	}
+	before, err := b.readLedger(c, "")
+	if err != nil {
+		return s, err
+	}
+	return b.observe(c.Process, c.URL, d, func() (int64, error) {
+		if err := wait(b.ctx, d); err != nil {
 			return 0, err
 		}
-		c.bytes.Add(int64(len(line)))
-		if len(line) <= len("\r\n") {
-			break
+		after, err := b.readLedger(c, "")
+		if err == nil && after.Pending == 0 {
+			err = fmt.Errorf("the queue was empty before %v had passed", d)
 		}
-		name, value, _ := strings.Cut(strings.TrimSpace(string(line)), ":")
-		switch strings.ToLower(name) {
-		case "content-length":
-			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil {
-				return 0, err
-			}
-		case "content-encoding":
-			zipped = strings.TrimSpace(value) == "gzip"
+		return after.Delivered - before.Delivered, err
+	})
+}
+
+// A quietRun sends calls at a rate far below the limit.
+type quietRun struct {
+	rate, senders, batch int
+	relay                bool   // a bare relay instead of a collector
+	beside               bool   // a second destination, which fails
+	status               int    // its responses; 0: it never responds
+	backlog              int    // calls that wait for it
+	other                string // its URL
+}
+
+func (b *bench) dead() error {
+	d, backlog := b.length(8*time.Second), b.many(b.backlog)
+	run := quietRun{rate: b.rates(300)[0], senders: 2, batch: 5}
+	failing := run
+	failing.beside, failing.status, failing.backlog = true, b.failing, backlog
+	all, err := inTurns(b.times(2), b.contestant("alone", run, d), b.contestant("next to a failing one", failing, d))
+	if err != nil {
+		return err
+	}
+	b.table(fmt.Sprintf("A destination next to a failing one with %s waiting calls, %d calls/s", grouped(int64(backlog)), run.rate), all,
+		append(spreadColumns("request to webhook, ", func(s sample) spread { return s.Delivery }), memoryColumn)...)
+	p50 := func(s sample) time.Duration { return s.Delivery.P50 }
+	b.measured["load/dead-delay"] = fixed(2)(float64(median(all[1].samples, p50)) / float64(median(all[0].samples, p50)))
+	b.measured["load/dead-memory"] = memoryColumn.cell(all[1].samples, nil)
+	return nil
+}
+
+func (b *bench) quiet() error {
+	d := b.length(10 * time.Second)
+	for _, rate := range b.rates(30, 100, 500) {
+		all, err := inTurns(b.times(3),
+			b.contestant("bare relay", quietRun{rate: rate, senders: 4, batch: 1, relay: true}, d),
+			b.contestant("collector", quietRun{rate: rate, senders: 4, batch: 1}, d),
+			b.contestant("… next to a destination that hangs", quietRun{rate: rate, senders: 4, batch: 1, beside: true}, d))
+		if err != nil {
+			return err
+		}
+		get := func(s sample) spread { return s.Response }
+		b.table(fmt.Sprintf("Single calls at %d/s", rate), all, append(append([]column{cpuColumn,
+			{"writes a call", of(func(s sample) float64 { return s.each(float64(s.Writes)) }, fixed(1)), ""},
+			{"kB to disk", of(func(s sample) float64 { return s.each(float64(s.Written)) / 1e3 }, fixed(1)), ""},
+		}, spreadColumns("response, ", get)[:2]...), spreadColumns("then delivery, ", func(s sample) spread { return s.Arrival })[:2]...)...)
+		if rate == 30 {
+			p50 := of(func(s sample) time.Duration { return s.Arrival.P50 }, short)
+			b.measured["compare/delay/collector"], b.measured["compare/isolation/collector"] = p50(all[1].samples, nil), p50(all[2].samples, nil)
 		}
 	}
-	if length < 0 {
-		return 0, errRequest
+	return nil
+}
+
+func (b *bench) contestant(name string, run quietRun, d time.Duration) contestant {
+	return contestant{name, func() (sample, error) { return b.runQuiet(run, d) }}
+}
+
+// runQuiet starts a program, fills the backlog, and measures it at a rate.
+func (b *bench) runQuiet(run quietRun, d time.Duration) (s sample, err error) {
+	r := harness.NewReceiver()
+	defer r.Close()
+	if run.beside {
+		failing := harness.NewReceiver()
+		defer failing.Close()
+		failing.Answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(run.status) })
+		run.other = failing.URL
 	}
-	c.bytes.Add(int64(length))
-	if zipped {
-		return countZipped(io.LimitReader(in, int64(length)))
-	}
-	for length > 0 {
-		if in.Buffered() == 0 {
-			if _, err := in.Peek(1); err != nil {
-				return 0, err
-			}
+	if run.beside && run.status == 0 {
+		address, closePort, err := harness.DeadPort()
+		if err != nil {
+			return s, err
 		}
-		part, _ := in.Peek(min(length, in.Buffered()))
-		calls += int64(bytes.Count(part, []byte{mark}))
-		length -= len(part)
-		_, _ = in.Discard(len(part))
+		defer func() { _ = closePort() }()
+		run.other = "http://" + address
+	}
+	p, url, err := b.startQuiet(run, r)
+	if err != nil {
+		return s, err
+	}
+	defer p.Kill()
+	if run.backlog > 0 {
+		fill := b.calls.load(url)
+		fill.WriteKey, fill.Run, fill.Calls = "backlog", 2, int64(run.backlog)
+		if _, err := b.sendFor(fill, time.Minute); err != nil {
+			return s, err
+		}
+	}
+	if _, err := b.sendQuiet(run, 1, url, r, min(d, 2*time.Second)); err != nil { // open connections; the failing one is detected
+		return s, err
+	}
+	var calls *harness.Load
+	profiled := url
+	if run.relay {
+		profiled = ""
+	}
+	s, err = b.observe(p, profiled, d, func() (n int64, err error) {
+		calls, err = b.sendQuiet(run, 0, url, r, d)
+		return calls.Sent.Load(), err
+	})
+	if err != nil {
+		return s, err
+	}
+	var response, arrival, delivery []time.Duration
+	for c := range calls.All {
+		at := r.At(c.ID)
+		response = append(response, c.Answered.Sub(c.Begun))
+		arrival = append(arrival, max(0, at.Sub(c.Answered))) // it can arrive before the response
+		delivery = append(delivery, at.Sub(c.Begun))
+	}
+	s.Response, s.Arrival, s.Delivery = spreadOf(response), spreadOf(arrival), spreadOf(delivery)
+	return s, nil
+}
+
+func (b *bench) startQuiet(run quietRun, r *harness.Receiver) (*harness.Process, string, error) {
+	if run.relay {
+		return startRelay(r.URL, filepath.Join(b.dir, "relayed"))
+	}
+	r.Config.Handler = webhook.Handler(secret, r) // before the first request
+	config := fmt.Sprintf("destinations:\n- {name: hook, sources: [web], sharedSecret: %s, webhooks: [{url: '%s'}]}\n", secret, r.URL)
+	if run.other != "" {
+		config += hook("failing", run.other)
+	}
+	c, err := b.collector(config, false)
+	if err != nil {
+		return nil, "", err
+	}
+	return c.Process, c.URL, nil
+}
+
+// sendQuiet sends calls at a rate, and waits until they have arrived.
+func (b *bench) sendQuiet(run quietRun, id byte, url string, r *harness.Receiver, d time.Duration) (*harness.Load, error) {
+	calls := callShape{senders: run.senders, batch: run.batch, size: b.calls.size}.load(url)
+	calls.Rate, calls.Run = run.rate, id
+	if _, err := b.sendFor(calls, d); err != nil {
+		return calls, err
+	}
+	for deadline := time.Now().Add(10 * time.Second); r.Missing(calls) > 0; {
+		if time.Now().After(deadline) {
+			return calls, fmt.Errorf("%d calls did not arrive within 10 s", r.Missing(calls))
+		}
+		if err := wait(b.ctx, 10*time.Millisecond); err != nil {
+			return calls, err
+		}
 	}
 	return calls, nil
 }
 
-func countZipped(body io.Reader) (int64, error) {
-	z, err := gzip.NewReader(body)
+func (b *bench) single() error {
+	d := b.length(10 * time.Second)
+	shape := callShape{senders: max(32, b.calls.senders), batch: 1, size: b.calls.size}
+	all, err := inTurns(b.times(3), contestant{"collector", func() (s sample, err error) {
+		r := harness.NewReceiver()
+		defer r.Close()
+		p, url, err := b.startQuiet(quietRun{}, r)
+		if err != nil {
+			return s, err
+		}
+		defer p.Kill()
+		calls := shape.load(url)
+		return b.observe(p, url, d, func() (int64, error) {
+			sent, err := b.sendFor(calls, d)
+			for err == nil && r.Distinct() < sent {
+				err = wait(b.ctx, 10*time.Millisecond)
+			}
+			return sent, err
+		})
+	}})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	text, err := io.ReadAll(z)
+	b.table(fmt.Sprintf("Single calls, stored and delivered, %d senders", shape.senders), all, rateColumn, cpuColumn, memoryColumn)
+	b.measured["compare/rate/collector"] = rateColumn.cell(all[0].samples, nil)
+	b.measured["compare/cpu/collector"] = fixed(0)(median(all[0].samples, cpuPerCall)) + " s"
+	return nil
+}
+
+// A state describes the calls in a data directory.
+type state struct {
+	calls     int
+	delivered bool // otherwise pending
+}
+
+func (s state) String() string {
+	switch {
+	case s.calls == 0:
+		return "empty"
+	case s.delivered:
+		return grouped(int64(s.calls)) + " calls delivered"
+	}
+	return grouped(int64(s.calls)) + " calls pending"
+}
+
+func (b *bench) start() error {
+	var all []runs
+	for _, s := range []state{{}, {b.many(b.pending), false}, {b.many(b.delivered), true}} {
+		r, err := b.restart(s, b.times(5), false)
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	ready := column{"ready after", of(func(s sample) time.Duration { return s.Wall }, short), ""}
+	cpu := column{"CPU", of(func(s sample) time.Duration { return s.CPU }, short), ""}
+	idle := column{"idle RSS", of(func(s sample) int64 { return s.RSS }, megabytes), ""}
+	b.table("Start of a collector, after kill -9", all, ready, cpu, idle, memoryColumn)
+	b.measured["load/start-empty"], b.measured["load/start-million"] = ready.cell(all[0].samples, nil), ready.cell(all[1].samples, nil)
+	b.measured["idle-memory"], b.measured["compare/memory/collector"] = idle.cell(all[0].samples, nil), idle.cell(all[0].samples, nil)
+	b.measured["load/kept-cpu"], b.measured["load/kept-memory"] = cpu.cell(all[2].samples, nil), idle.cell(all[2].samples, nil)
+	b.measured["load/kept-peak"] = memoryColumn.cell(all[2].samples, nil)
+	return nil
+}
+
+func (b *bench) verify() error {
+	var all []runs
+	for _, s := range []state{{b.many(b.pending), false}, {b.many(b.delivered), true}} {
+		r, err := b.restart(s, b.times(1), true)
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	b.table("Verification of the ledger", all, column{"duration", of(func(s sample) time.Duration { return s.Wall }, short), ""},
+		column{"idle RSS", of(func(s sample) int64 { return s.RSS }, megabytes), ""}, memoryColumn)
+	return nil
+}
+
+// restart fills a data directory, and restarts the collector in each round. It measures
+// the start, or the verification of the ledger.
+func (b *bench) restart(st state, rounds int, verify bool) (all runs, err error) {
+	all.name = st.String()
+	r, err := newReceiver()
 	if err != nil {
-		return 0, err
+		return all, err
 	}
-	_, err = io.Copy(io.Discard, body)
-	return int64(bytes.Count(text, []byte{mark})), err
+	defer r.refuse()
+	if !st.delivered {
+		r.hang()
+	}
+	config := "destinations:\n" + hook("hook", r.url())
+	c, err := b.collector(config, false)
+	if err != nil {
+		return all, err
+	}
+	defer func() { c.Kill() }()
+	if st.calls > 0 {
+		fill := b.calls.load(c.URL)
+		fill.Calls = int64(st.calls)
+		if _, err := b.sendFor(fill, 10*time.Minute); err != nil {
+			return all, err
+		}
+	}
+	if st.delivered {
+		if err := b.awaitDelivered(c); err != nil {
+			return all, err
+		}
+	}
+	for range rounds {
+		c.Kill()
+		next, err := b.collector(config, true)
+		if err != nil {
+			return all, err
+		}
+		c = next
+		s, err := b.rest(c)
+		if err == nil && verify {
+			err = b.prove(c, st, &s)
+		}
+		if err != nil {
+			return all, err
+		}
+		all.samples = append(all.samples, s)
+	}
+	return all, nil
+}
+
+// rest measures a started collector after five idle seconds.
+func (b *bench) rest(c *harness.Collector) (s sample, err error) {
+	if err := wait(b.ctx, 5*time.Second); err != nil {
+		return s, err
+	}
+	usage, err := c.Usage()
+	s.Wall, s.CPU, s.RSS, s.PeakRSS = c.Startup, c.StartupCPU, usage.RSS, usage.PeakRSS
+	return s, err
+}
+
+// prove verifies the ledger.
+func (b *bench) prove(c *harness.Collector, st state, s *sample) error {
+	if err := c.ForgetPeak(); err != nil {
+		return err
+	}
+	begin := time.Now()
+	l, err := b.readLedger(c, "?verify=true")
+	if err != nil {
+		return err
+	}
+	s.Wall = time.Since(begin)
+	if l.Accepted < int64(st.calls) || !l.Holds {
+		return fmt.Errorf("%d calls were accepted, but the ledger contains %+v", st.calls, l)
+	}
+	usage, err := c.Usage()
+	s.PeakRSS = usage.PeakRSS
+	return err
+}
+
+// churn prints the memory and the disk space of a collector that delivers calls as they
+// arrive.
+func (b *bench) churn() error {
+	d := b.length(30 * time.Minute)
+	r, err := newReceiver()
+	if err != nil {
+		return err
+	}
+	defer r.refuse()
+	c, err := b.collector("limits: {queue: 64MB}\ndestinations:\n"+hook("hook", r.url()), false)
+	if err != nil {
+		return err
+	}
+	defer c.Kill()
+	calls := callShape{senders: 4, batch: 20, size: b.calls.size}.load(c.URL)
+	calls.Rate = b.rates(2000)[0]
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.sendFor(calls, d)
+		ended <- err
+	}()
+	fmt.Printf("\nMemory and disk at %d calls/s, a queue of 64 MB\n\n| after | delivered | RSS | heap | data |\n|--:|--:|--:|--:|--:|\n", calls.Rate)
+	begin := time.Now()
+	ticker := time.NewTicker(d / 30)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case err := <-ended:
+			return err
+		}
+		l, err := b.readLedger(c, "")
+		if err != nil {
+			return err
+		}
+		usage, err := c.Usage()
+		if err != nil {
+			return err
+		}
+		metrics, err := c.Metrics(b.ctx)
+		if err != nil {
+			return err
+		}
+		disk, err := sizeOf(filepath.Join(b.dir, "data"))
+		if err != nil {
+			return err
+		}
+		after := time.Since(begin).Round(time.Second)
+		fmt.Printf("| %v | %s | %s | %s | %s |\n", after, grouped(l.Delivered), megabytes(usage.RSS), megabytes(int64(metrics["go_memstats_heap_inuse_bytes"])), megabytes(disk))
+		minutes := fmt.Sprintf("-%.0fm", after.Minutes())
+		b.measured["load/memory"+minutes], b.measured["load/disk"+minutes] = megabytes(usage.RSS), megabytes(disk)
+	}
+}
+
+// sizeOf returns the total size of the files in a directory. Files may disappear.
+func sizeOf(dir string) (bytes int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		var info fs.FileInfo
+		if err == nil && !entry.IsDir() {
+			if info, err = entry.Info(); err == nil {
+				bytes += info.Size()
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	return bytes, err
 }

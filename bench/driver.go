@@ -12,49 +12,49 @@ import (
 	"time"
 )
 
-// A job is what a driver's process is told to do, with one client.
+// A job is the task of a driver: a process that makes calls with one client.
 type job struct {
-	Client   string
-	Endpoint string
-	Large    bool
-	Batch    int
-	Patient  bool
-	Roomy    bool
-	Gzip     bool
-	Rate     int           // calls a second of all producers; 0 for as many as the client takes
-	Duration time.Duration // how long calls are made
-	Profile  string        // the start of the names of the profiles to write, if any
+	Client    string
+	Endpoint  string
+	Large     bool
+	Batch     int
+	Patient   bool
+	Roomy     bool
+	Gzip      bool
+	Spool     string        // the directory of a spool; set by the client "spool"
+	Producers int           // 8 by default
+	Rate      int           // calls per second of all producers; 0 for as many as the client accepts
+	Duration  time.Duration // of the calls
+	Profile   string        // a prefix for the files of profiles, if any
 }
 
-// A result is what the driver measured.
+// A result is the measurement of a process.
 type result struct {
-	Made   int64 // calls made
-	Failed int64 // those that returned an error
-	Lost   int64 // calls that the client says it lost; -1 if it cannot say
+	Made   int64 // calls
+	Failed int64 // calls that returned an error
+	Lost   int64 // calls that the client reports as lost; -1 if it reports nothing
 
-	CPU   time.Duration // user and system, from the first call to the end of Close
-	Wall  time.Duration // likewise
-	Close time.Duration // how long Close took
+	CPU   time.Duration // user and system; of a driver from the first call to the end of Close
+	Wall  time.Duration
+	Close time.Duration // duration of Close
 
 	Mallocs, AllocBytes uint64
-	PeakRSS             int64 // bytes, of the process
+	PeakRSS             int64 // bytes
 
-	P50, P99, P999, Max time.Duration // of a call, where Rate is set
+	Call spread // of one call, if Rate is set
 }
 
-const producers = 8
-
-// runDriver does the job on standard input and prints its result.
-func runDriver() error {
+// runDriver does a job, which is JSON, and prints its result.
+func runDriver(text string) error {
 	var j job
-	if err := json.NewDecoder(os.Stdin).Decode(&j); err != nil {
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
 	open, ok := clients[j.Client]
 	if !ok {
 		return errUnknownClient
 	}
-	c, err := open(j.Endpoint, setup{batch: j.Batch, patient: j.Patient, roomy: j.Roomy, gzip: j.Gzip})
+	c, err := open(j)
 	if err != nil {
 		return err
 	}
@@ -72,12 +72,12 @@ func runDriver() error {
 func (j job) measure(c *client) (result, error) {
 	var (
 		r         result
-		made      [producers]int64
-		latencies [producers][]time.Duration
+		made      = make([]int64, j.Producers)
+		latencies = make([][]time.Duration, j.Producers)
 		failed    atomic.Int64
 		group     sync.WaitGroup
 		memory    [2]runtime.MemStats
-		calls     [producers]func(int) error
+		calls     = make([]func(int) error, j.Producers)
 	)
 	for p := range calls {
 		calls[p] = c.producer(j.Large)
@@ -90,7 +90,7 @@ func (j job) measure(c *client) (result, error) {
 	}
 	start := time.Now()
 	deadline := start.Add(j.Duration)
-	for p := range producers {
+	for p := range j.Producers {
 		group.Go(func() {
 			call := func(i int) {
 				if calls[p](i) != nil {
@@ -100,13 +100,13 @@ func (j job) measure(c *client) (result, error) {
 			if j.Rate == 0 {
 				made[p] = flood(call, deadline)
 			} else {
-				made[p], latencies[p] = pace(call, start, deadline, j.Rate/producers)
+				made[p], latencies[p] = pace(call, start, deadline, j.Rate/j.Producers)
 			}
 		})
 	}
 	group.Wait()
 	closing := time.Now()
-	_ = c.close() // what it did not deliver is counted below
+	_ = c.close() // lost calls are counted below
 	r.Wall, r.Close = time.Since(start), time.Since(closing)
 	after, peak, err := usage()
 	r.CPU, r.PeakRSS = after-before, peak
@@ -120,12 +120,11 @@ func (j job) measure(c *client) (result, error) {
 	if c.lost != nil {
 		r.Lost = c.lost()
 	}
-	r.quantiles(slices.Concat(latencies[:]...))
+	r.Call = spreadOf(slices.Concat(latencies...))
 	return r, err
 }
 
-// flood makes calls until the deadline, looking at the clock now and then. It makes some in
-// any case.
+// flood makes calls until the deadline, and at least 64. It reads the clock every 64 calls.
 func flood(call func(int), deadline time.Time) (made int64) {
 	for {
 		for range 64 {
@@ -138,8 +137,8 @@ func flood(call func(int), deadline time.Time) (made int64) {
 	}
 }
 
-// pace makes rate calls a second until the deadline and takes the time of
-// each. After a call that took long it catches up.
+// pace makes rate calls per second until the deadline and measures the duration of each.
+// It catches up after a slow call.
 func pace(call func(int), start, deadline time.Time, rate int) (made int64, taken []time.Duration) {
 	taken = make([]time.Duration, 0, int(deadline.Sub(start).Seconds()*float64(rate))+rate)
 	for {
@@ -156,16 +155,7 @@ func pace(call func(int), start, deadline time.Time, rate int) (made int64, take
 	}
 }
 
-func (r *result) quantiles(taken []time.Duration) {
-	if len(taken) == 0 {
-		return
-	}
-	slices.Sort(taken)
-	at := func(q float64) time.Duration { return taken[int(q*float64(len(taken)-1))] }
-	r.P50, r.P99, r.P999, r.Max = at(0.5), at(0.99), at(0.999), at(1)
-}
-
-// startProfile begins the profiles, if they are asked for; stop ends them.
+// startProfile starts the profiles, if the job has any; stop ends them.
 func (j job) startProfile() (stop func() error, err error) {
 	if j.Profile == "" {
 		return func() error { return nil }, nil

@@ -16,7 +16,7 @@ import (
 type takeAll struct{}
 
 func (takeAll) RoundTrip(r *http.Request) (*http.Response, error) {
-	httptrace.ContextClientTrace(r.Context()).WroteRequest(httptrace.WroteRequestInfo{}) // the body is not read any more
+	httptrace.ContextClientTrace(r.Context()).WroteRequest(httptrace.WroteRequestInfo{}) // the body is no longer read
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}, nil
 }
 

@@ -1,18 +1,21 @@
 package main
 
 import (
+	"io"
+	"net/http"
 	"strconv"
+	"strings"
 
 	analytics "github.com/seed-45eadc4a/analytics-go"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// batchRoom is the size of the buffers that references write to, that of a large batch.
+// batchRoom is the size of the references' buffers: a large batch.
 const batchRoom = 400 << 10
 
-// newAppender is a reference: it appends each call to a batch as JSON, in the shortest way
-// that needs no knowledge of the maps in it. It checks and escapes nothing, sorts no keys,
-// makes no ids and takes no time.
-func newAppender(string, setup) (*client, error) {
+// newAppender returns a reference that appends each call to a batch as JSON. It does not
+// validate or escape strings, sort keys, or generate IDs and times.
+func newAppender(job) (*client, error) {
 	return reference(func(large bool) func(int) error {
 		var tracks [variety]*analytics.Track
 		for i := range tracks {
@@ -29,8 +32,8 @@ func newAppender(string, setup) (*client, error) {
 	}), nil
 }
 
-// newCopier is a reference: it copies the bytes of each call to a batch.
-func newCopier(string, setup) (*client, error) {
+// newCopier returns a reference that copies the bytes of each call to a batch.
+func newCopier(job) (*client, error) {
 	return reference(func(large bool) func(int) error {
 		var calls [variety][]byte
 		for i := range calls {
@@ -52,7 +55,7 @@ func reference(producer func(large bool) func(int) error) *client {
 	return &client{producer: producer, close: func() error { return nil }, lost: func() int64 { return 0 }}
 }
 
-// The id and the time of a call have the length that those of the clients have.
+// rest has an ID and a time of the same length as the calls of the clients.
 const rest = `"messageId":"01990f0a-5c1e-7c11-b6b1-2c4e0f3d9a55","timestamp":"2026-11-22T18:00:00.000Z","type":"track"},`
 
 func appendTrack(dst []byte, t *analytics.Track) []byte {
@@ -97,4 +100,22 @@ func appendAny(dst []byte, v interface{}) []byte {
 func appendText(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	return append(append(dst, s...), '"')
+}
+
+// newPoster returns a reference that posts the same payload in each call, as a webhook
+// delivery, and waits for the response.
+func newPoster(j job) (*client, error) {
+	payload := `{"version":1,"type":"track","userId":"user-12345","event":"` + largeEvent + `","properties":{"revenue":129.9` +
+		strings.Repeat(`,"property":"value 7919 of 12"`, 18) + `},"timestamp":"2026-01-02T03:04:05.678Z"}`
+	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: j.Producers}, Timeout: webhook.Timeout}
+	return reference(func(bool) func(int) error {
+		return func(int) error {
+			res, err := c.Post(j.Endpoint, "application/json", strings.NewReader(payload))
+			if err != nil {
+				return err
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			return res.Body.Close()
+		}
+	}), nil
 }

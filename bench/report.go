@@ -11,6 +11,114 @@ import (
 	"time"
 )
 
+// A sample is one run of one contestant.
+type sample struct {
+	result
+	tally
+	RSS             int64  // bytes, at the end
+	Writes, Written int64  // system calls; bytes to a disk
+	Response        spread // from the request to its response
+	Arrival         spread // from the response to the receiver
+	Delivery        spread // from the request to the receiver
+}
+
+// lost returns the number of calls that did not reach the receiver.
+func (s sample) lost() int64 { return s.Made - s.Calls }
+
+func (s sample) each(total float64) float64 { return total / float64(max(s.Calls, 1)) }
+
+// cpuPerCall returns the CPU time for each delivered call, in microseconds.
+func cpuPerCall(s sample) float64 { return s.each(float64(s.CPU.Nanoseconds())) / 1e3 }
+
+func callsPerSecond(s sample) float64 { return float64(s.Calls) / s.Wall.Seconds() }
+
+func allocations(s sample) float64 { return s.each(float64(s.Mallocs)) }
+
+func peakRSS(s sample) int64 { return s.PeakRSS }
+
+// A spread is the distribution of durations.
+type spread struct{ P50, P99, P999, Max time.Duration }
+
+func spreadOf(all []time.Duration) spread {
+	if len(all) == 0 {
+		return spread{}
+	}
+	slices.Sort(all)
+	at := func(q float64) time.Duration { return all[int(q*float64(len(all)-1))] }
+	return spread{at(0.5), at(0.99), at(0.999), at(1)}
+}
+
+func median[T cmp.Ordered](samples []sample, value func(sample) T) T {
+	var values []T
+	for _, s := range samples {
+		values = append(values, value(s))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// A column is a column of a table. If it has a figure, its cells are the figures in
+// figures.json with this name, a slash and the name of the row.
+type column struct {
+	head   string
+	cell   func(samples, first []sample) string
+	figure string
+}
+
+// of returns the cells of a column of medians.
+func of[T cmp.Ordered](value func(sample) T, format func(T) string) func(samples, first []sample) string {
+	return func(samples, _ []sample) string { return format(median(samples, value)) }
+}
+
+var (
+	cpuColumn    = column{"CPU a call, µs", of(cpuPerCall, fixed(2)), ""}
+	rateColumn   = column{"calls/s", of(callsPerSecond, func(x float64) string { return grouped(int64(x)) }), ""}
+	memoryColumn = column{"peak RSS", of(peakRSS, megabytes), ""}
+	lostColumn   = column{"lost", of(sample.lost, grouped), ""}
+)
+
+func spreadColumns(prefix string, get func(sample) spread) []column {
+	return []column{
+		{prefix + "p50", of(func(s sample) time.Duration { return get(s).P50 }, short), ""},
+		{"p99", of(func(s sample) time.Duration { return get(s).P99 }, short), ""},
+		{"p99.9", of(func(s sample) time.Duration { return get(s).P999 }, short), ""},
+		{"longest", of(func(s sample) time.Duration { return get(s).Max }, short), ""},
+	}
+}
+
+// relativeCPU returns the CPU time of the first row, and of other rows the range of their
+// multiples of it, round by round.
+func relativeCPU(samples, first []sample) string {
+	if &samples[0] == &first[0] {
+		return fixed(2)(median(samples, cpuPerCall)) + " µs"
+	}
+	var values []float64
+	for i, s := range samples {
+		values = append(values, cpuPerCall(s)/cpuPerCall(first[i]))
+	}
+	return span(ratio(slices.Min(values)), ratio(slices.Max(values))) + " ×"
+}
+
+// table prints a table, and records its figures.
+func (b *bench) table(title string, all []runs, columns ...column) {
+	fmt.Printf("\n%s\n\n|", title)
+	for _, c := range columns {
+		fmt.Printf(" | %s", c.head)
+	}
+	fmt.Println(" |\n|---" + strings.Repeat("|--:", len(columns)) + "|")
+	for _, r := range all {
+		fmt.Print("| ", r.name)
+		for _, c := range columns {
+			text := c.cell(r.samples, all[0].samples)
+			fmt.Print(" | ", text)
+			if c.figure != "" {
+				b.measured[c.figure+"/"+r.name] = text
+			}
+		}
+		fmt.Println(" |")
+	}
+}
+
 func printMachine() {
 	fmt.Printf("%s, %d cores, %s, %s/%s\n", cpuModel(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -23,7 +131,7 @@ func printMachine() {
 }
 
 func cpuModel() string {
-	info, _ := os.ReadFile("/proc/cpuinfo") // where there is one
+	info, _ := os.ReadFile("/proc/cpuinfo") // Linux only
 	for line := range strings.Lines(string(info)) {
 		if name, model, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(model)
@@ -32,67 +140,11 @@ func cpuModel() string {
 	return "unknown processor"
 }
 
-// median is that of what of makes of the samples.
-func median[T cmp.Ordered](samples []sample, of func(sample) T) T {
-	var values []T
-	for _, s := range samples {
-		values = append(values, of(s))
-	}
-	slices.Sort(values)
-	return values[len(values)/2]
+func fixed(digits int) func(float64) string {
+	return func(x float64) string { return fmt.Sprintf("%.*f", digits, x) }
 }
 
-func (s sample) each(total float64) float64 { return total / float64(max(s.Calls, 1)) }
-
-// cpuPerCall is in microseconds, for each call that was delivered.
-func cpuPerCall(s sample) float64 { return s.each(float64(s.CPU.Nanoseconds())) / 1e3 }
-
-func callsPerSecond(s sample) float64 { return float64(s.Calls) / s.Wall.Seconds() }
-
-func row(cells ...any) {
-	fmt.Print("|")
-	for _, c := range cells {
-		fmt.Printf(" %v |", c)
-	}
-	fmt.Println()
-}
-
-func head(title string, cells ...any) {
-	fmt.Printf("\n%s\n\n", title)
-	row(cells...)
-	fmt.Println("|---" + strings.Repeat("|--:", len(cells)-1) + "|")
-}
-
-func (o *options) printCost(samples map[string]map[string][]sample) {
-	base := o.clients[0]
-	head("As many calls as the client takes, 8 producers", "workload", "client", "CPU µs a call", "of "+base,
-		"calls/s", "allocations a call", "bytes allocated", "bytes on the wire", "connections", "peak RSS", "lost")
-	for _, w := range o.workloads() {
-		for _, name := range append(slices.Clone(o.clients), referenceNames...) {
-			list := samples[w.Name][name]
-			o.recordCost(w.key(), name, list, samples[w.Name][base])
-			row(w.Name, name, fmt.Sprintf("%.3f", median(list, cpuPerCall)), ratios(list, samples[w.Name][base]),
-				fmt.Sprintf("%.0fk", median(list, callsPerSecond)/1e3),
-				fmt.Sprintf("%.3f", median(list, func(s sample) float64 { return s.each(float64(s.Mallocs)) })),
-				fmt.Sprintf("%.0f", median(list, func(s sample) float64 { return s.each(float64(s.AllocBytes)) })),
-				fmt.Sprintf("%.0f", median(list, func(s sample) float64 { return s.each(float64(s.Bytes)) })),
-				median(list, func(s sample) int64 { return s.Conns }),
-				megabytes(median(list, func(s sample) int64 { return s.PeakRSS })),
-				median(list, sample.lost))
-		}
-	}
-}
-
-// ratios returns the range of the client's CPU as a multiple of the base's, round by round.
-func ratios(list, base []sample) string {
-	var values []float64
-	for i, s := range list {
-		values = append(values, cpuPerCall(s)/cpuPerCall(base[i]))
-	}
-	return span(ratio(slices.Min(values)), ratio(slices.Max(values))) + " ×"
-}
-
-// ratio has two digits or so.
+// ratio formats x with about two digits.
 func ratio(x float64) string {
 	switch {
 	case x < 1:
@@ -103,10 +155,10 @@ func ratio(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// span returns low–high, or one of them if they are equal.
+// span returns low–high, or high if high contains the same value.
 func span(low, high string) string {
-	if low == high {
-		return low
+	if value, _, _ := strings.Cut(high, " "); value == low {
+		return high
 	}
 	return low + "–" + high
 }
@@ -114,99 +166,15 @@ func span(low, high string) string {
 // grouped returns n with a comma between thousands.
 func grouped(n int64) string {
 	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
 }
 
-// recordCost records the figures of one client and workload.
-func (o *options) recordCost(key, name string, list, base []sample) {
-	cpu := fmt.Sprintf("%.2f µs", median(list, cpuPerCall))
-	if name != o.clients[0] {
-		cpu = ratios(list, base)
-	}
-	allocs := median(list, func(s sample) float64 { return s.each(float64(s.Mallocs)) })
-	o.measured["cpu/"+key+"/"+name] = cpu
-	o.measured["allocs/"+key+"/"+name] = ratio(allocs)
-	o.measured["connections/"+key+"/"+name] = grouped(median(list, func(s sample) int64 { return s.Conns }))
-}
-
-// recordMemory records the range of the clients' peak memory over the workloads.
-func (o *options) recordMemory(samples map[string]map[string][]sample) {
-	for _, name := range o.clients {
-		var peaks []int64
-		for _, byClient := range samples {
-			peaks = append(peaks, median(byClient[name], func(s sample) int64 { return s.PeakRSS }))
-		}
-		low, _, _ := strings.Cut(megabytes(slices.Min(peaks)), " ")
-		high, _, _ := strings.Cut(megabytes(slices.Max(peaks)), " ")
-		o.measured["memory/"+name] = span(low, high) + " MB"
-	}
-}
-
-// recordOutage records the figures of one client in an outage.
-func (o *options) recordOutage(key, name string, s sample) {
-	made := grouped(s.Made)
-	if float64(s.Made) >= 0.999*outageRate*2*o.outage.Seconds() {
-		made = "all"
-	}
-	o.measured[key+"/made/"+name] = made
-	o.measured[key+"/lost/"+name] = grouped(max(0, s.lost()))
-	o.measured[key+"/memory/"+name] = megabytes(s.PeakRSS)
-}
-
-func (o *options) printMemory(samples map[string]map[string][]sample) {
-	o.recordMemory(samples)
-	rss := func(s sample) int64 { return s.PeakRSS }
-	head("As many calls as the client takes, 8 producers, ours with a budget of 64 MiB", "workload", "client", "calls/s", "CPU µs a call", "peak RSS", "largest", "lost")
-	for _, w := range o.workloads() {
-		for _, name := range o.clients {
-			list := samples[w.Name][name]
-			largest := slices.MaxFunc(list, func(a, b sample) int { return cmp.Compare(a.PeakRSS, b.PeakRSS) })
-			row(w.Name, name, fmt.Sprintf("%.0fk", median(list, callsPerSecond)/1e3), fmt.Sprintf("%.2f", median(list, cpuPerCall)),
-				megabytes(median(list, rss)), megabytes(largest.PeakRSS), median(list, sample.lost))
-		}
-	}
-}
-
-func (o *options) printLatency(samples map[string][]sample) {
-	head(fmt.Sprintf("The time of one call at %d calls/s, L, batch 100", o.rate), "client", "cpu", "p50", "p99", "p99.9", "longest", "peak RSS", "lost")
-	for _, name := range o.clients {
-		list := samples[name]
-		p50 := short(median(list, func(s sample) time.Duration { return s.P50 }))
-		p99 := short(median(list, func(s sample) time.Duration { return s.P99 }))
-		p999 := short(median(list, func(s sample) time.Duration { return s.P999 }))
-		o.measured["p50/"+name], o.measured["p99/"+name], o.measured["p99.9/"+name] = p50, p99, p999
-		row(name, fmt.Sprintf("%.2f", median(list, cpuPerCall)), p50, p99, p999,
-			short(median(list, func(s sample) time.Duration { return s.Max })),
-			megabytes(median(list, func(s sample) int64 { return s.PeakRSS })),
-			median(list, sample.lost))
-	}
-}
-
-func (o *options) printOutage(kind, key string, samples map[string][]sample) {
-	head(fmt.Sprintf("%v without a collector (%s), %d calls/s, L, batch 100", o.outage, kind, outageRate),
-		"client", "calls", "lost", "p99.9 of a call", "longest", "Close took", "peak RSS", "connections")
-	for _, name := range o.clients {
-		s := samples[name][0]
-		o.recordOutage(key, name, s)
-		row(name, s.Made, lostOrRepeated(s), short(s.P999), short(s.Max), short(s.Close), megabytes(s.PeakRSS), s.Conns)
-	}
-}
-
-// lostOrRepeated shows more calls at the collector than were made as what they
-// are: batches that were sent again although they had been taken.
-func lostOrRepeated(s sample) string {
-	if n := s.lost(); n < 0 {
-		return fmt.Sprintf("0, %d repeated", -n)
-	}
-	return fmt.Sprint(s.lost())
-}
-
 func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+1<<19)>>20) }
 
-// short rounds d to two digits or so.
+// short formats d with about two digits.
 func short(d time.Duration) string {
 	switch {
 	case d < 10*time.Microsecond:

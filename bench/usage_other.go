@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// usage is what the measurements are about, and only unix tells it in one call.
+// usage is not supported here.
 func usage() (cpu time.Duration, peak int64, err error) {
-	return 0, 0, errors.New("the CPU time and memory of a process are read by getrusage: run the benchmark on a unix system")
+	return 0, 0, errors.New("measuring CPU time and memory needs getrusage: run the benchmark on a Unix system")
 }

@@ -11,18 +11,18 @@ import (
 	compat "github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
-// mark is in the event's name and nowhere else, so that the collector can
-// count calls without parsing them.
+// mark occurs only in the event's name, so that the receiver can count calls without
+// parsing them.
 const mark = '~'
 
-// A workload is a kind of call and how many make a batch.
+// A workload is a kind of call and a batch size.
 type workload struct {
 	Name  string
 	Large bool
 	Batch int
 }
 
-// key is the workload's name in figures.json, such as L20.
+// key returns the workload's name in figures.json, such as L20.
 func (w workload) key() string { return fmt.Sprintf("%c%d", w.Name[0], w.Batch) }
 
 var workloads = []workload{
@@ -32,12 +32,11 @@ var workloads = []workload{
 	{"S, batch 100", false, 100},
 }
 
-// variety is how many messages a producer has and makes its calls with in
-// turn. They are built beforehand: what is measured is the call.
+// variety is the number of messages of a producer. They are built before the measurement.
 const variety = 16
 
-// The i-th message of the small workload is some 210 bytes on the wire, that
-// of the large one some 640.
+// A message of the small workload has about 210 bytes on the wire, and one of the large
+// workload about 640.
 
 func smallProperties(i int) map[string]interface{} {
 	return map[string]interface{}{"plan": "team", "seats": 3 + i, "trial": false}
@@ -88,7 +87,7 @@ func ourTrack(large bool, i int) *analytics.Track {
 	}
 }
 
-// v3Track has the same context in the type that library has for it.
+// v3Track returns the same call in the types of version 3.
 func v3Track(large bool, i int) v3.Track {
 	if !large {
 		return v3.Track{UserId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
@@ -106,7 +105,7 @@ func v3Track(large bool, i int) v3.Track {
 	}
 }
 
-// compatTrack is v3Track in the types of compat/v3.
+// compatTrack returns the same call in the types of compat/v3.
 func compatTrack(large bool, i int) compat.Track {
 	if !large {
 		return compat.Track{UserId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
@@ -124,8 +123,8 @@ func compatTrack(large bool, i int) compat.Track {
 	}
 }
 
-// posthogCapture has what else belongs to the call among its properties, the
-// one place that library has for it.
+// posthogCapture returns the same call. Its context and integrations are properties, because
+// this library has no other fields for them.
 func posthogCapture(large bool, i int) posthog.Capture {
 	c := posthog.Capture{DistinctId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
 	if large {

@@ -21,14 +21,14 @@ import (
 
 const collectorPackage = "github.com/seed-45eadc4a/analytics-go/mockserver/collector"
 
-// built is where the program is, once it has been built.
+// built caches the path of the built command.
 var built struct {
 	once sync.Once
 	dir  string
 	err  error
 }
 
-// repository is the directory of all modules.
+// repository is the root directory of the repository.
 var repository string
 
 func TestMain(m *testing.M) {
@@ -44,13 +44,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// version is that of the program in these tests.
+// version is the version of the command in these tests.
 const version = "v0.0.1"
 
-// program returns the path of the command collector, linked statically. Only linking
-// differs from other builds, whose packages are in the cache: a release, which is built
-// without cgo, would take a minute here. Without a C library to link with, it is built
-// as a release is.
+// program returns the path of the statically linked command collector. Only linking differs
+// from other builds, so its packages come from the build cache. Building without cgo, as for a
+// release, would take a minute here; program does this only if there is no static C library.
 func program(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() {
@@ -72,7 +71,7 @@ func program(t *testing.T) string {
 	return filepath.Join(built.dir, "collector")
 }
 
-// needs skips a test without a program, or fails where a variable requires it.
+// needs skips a test if a program is missing. If the variable is set, the test fails instead.
 func needs(t *testing.T, program, variable string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -83,27 +82,27 @@ func needs(t *testing.T, program, variable string) {
 	}
 }
 
-// needsRoot skips a test for another user than root.
+// needsRoot skips a test unless it runs as root.
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("it is for root")
+		t.Skip("the test needs root")
 	}
 }
 
-// needsMounts skips a test where root may not mount, as in most containers.
+// needsMounts skips a test if root cannot mount, as in most containers.
 func needsMounts(t *testing.T) {
 	t.Helper()
 	needsRoot(t)
 	dir := t.TempDir()
 	mount := exec.CommandContext(t.Context(), "mount", "--bind", dir, dir)
-	mount.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // it is gone with the process
+	mount.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // the mount ends with the process
 	if out, err := mount.CombinedOutput(); err != nil {
-		t.Skipf("root may not mount here: %v: %s", err, out)
+		t.Skipf("root cannot mount here: %v: %s", err, out)
 	}
 }
 
-// do runs a program and returns what it prints.
+// do runs a program and returns its output.
 func do(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -127,7 +126,7 @@ func await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// isReady reports whether a collector says so.
+// isReady reports whether a collector is ready.
 func isReady(t *testing.T, url string) bool {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/ready", nil)
 	require.NoError(t, err)
@@ -139,7 +138,7 @@ func isReady(t *testing.T, url string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// send sends a call, and reports whether it was answered 200.
+// send sends a call, and reports whether the response was 200.
 func send(t *testing.T, url, writeKey, id string) bool {
 	t.Helper()
 	body := fmt.Sprintf(`{"event":"Signed Up","userId":"u1","messageId":%q}`, id)
@@ -154,12 +153,12 @@ func send(t *testing.T, url, writeKey, id string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// A webhook takes calls.
+// webhook receives calls.
 type webhook struct {
 	url string
 
 	mu    sync.Mutex      // guards the rest
-	taken map[string]bool // message ids
+	taken map[string]bool // messageIds
 }
 
 func newWebhook(t *testing.T) *webhook {
@@ -176,7 +175,7 @@ func (h *webhook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	h.taken[r.Header.Get("X-Message-Id")] = true
 }
 
-// Has reports whether it has taken all of these calls.
+// Has reports whether h has received all calls.
 func (h *webhook) Has(ids []string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -188,7 +187,7 @@ func (h *webhook) Has(ids []string) bool {
 	return true
 }
 
-// A proof is what collector verify --json prints.
+// proof is the output of collector verify --json.
 type proof struct {
 	Holds        bool
 	Destinations []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readCompose reads compose.yaml as Docker does, and checks it against its schema.
+// readCompose reads compose.yaml like Docker, and checks it against its schema.
 func readCompose(t *testing.T, profile string) *types.Project {
 	t.Helper()
 	file, err := filepath.Abs("compose.yaml")
@@ -27,7 +27,7 @@ func readCompose(t *testing.T, profile string) *types.Project {
 	return p
 }
 
-func TestComposeIsRight(t *testing.T) {
+func TestComposeIsValid(t *testing.T) {
 	t.Parallel()
 	for profile, want := range map[string][]string{
 		"dev":     {"dev", "receiver"},
@@ -50,8 +50,8 @@ func TestComposeIsRight(t *testing.T) {
 	}
 }
 
-// understands checks that the command collector has the flags that it is given: with a
-// further, wrong one it names no other.
+// understands checks that the command collector has the flags. It adds an unknown flag, which
+// must be the only one in the error.
 func understands(t *testing.T, command []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), program(t), append(command, "--no-such-flag")...).CombinedOutput()
@@ -59,9 +59,9 @@ func understands(t *testing.T, command []string) {
 	assert.Contains(t, string(out), "unknown flag: --no-such-flag")
 }
 
-// Every configuration of a collector is one that the command takes. Secrets are files of
-// a container, or variables.
-func TestConfigurationsAreRight(t *testing.T) {
+// The collector must accept every configuration. Secrets are files of a container, or
+// environment variables.
+func TestConfigurationsAreValid(t *testing.T) {
 	t.Setenv("WEB_WRITE_KEY", "3f1c9a4b7d")
 	t.Setenv("ADMIN_TOKEN", "8e02d5c78e02d5c7")
 	for _, name := range []string{"compose/collector.yaml", "kubernetes/single/collector.yaml", "kubernetes/cluster/collector.yaml"} {
@@ -79,7 +79,7 @@ func TestConfigurationsAreRight(t *testing.T) {
 	}
 }
 
-// What servers are configured with in compose.yaml is what a collector wants of them.
+// The NATS servers in compose.yaml must have the settings that a collector requires.
 func TestServersSyncAlways(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("compose/nats.conf")
@@ -87,7 +87,7 @@ func TestServersSyncAlways(t *testing.T) {
 	dir := t.TempDir()
 	server := filepath.Join(dir, "nats-server")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", server, "github.com/nats-io/nats-server/v2")
-	build.Dir = filepath.Join("..", "mockserver", "collector") // whose go.mod has its version
+	build.Dir = filepath.Join("..", "mockserver", "collector") // its go.mod contains the version
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	conf := filepath.Join(dir, "nats.conf")

@@ -1,13 +1,13 @@
-// Package deploy holds what brings the command collector to those who run it, and the
-// tests of that.
+// Package deploy contains the deployment of the command collector, and its tests.
 //
-//   - Dockerfile, the image; compose.yaml, with it on one machine, and kubernetes, on a
-//     cluster
-//   - packages, what a deb and an rpm have beside the program; ../.goreleaser.yaml says how
-//     they and the archives are made, and the tests make the deb of what it says
+//   - Dockerfile builds the image. compose.yaml runs it on one machine, and kubernetes on a
+//     cluster.
+//   - packages contains the additional files of the deb and rpm packages. ../.goreleaser.yaml
+//     builds the packages and archives.
 //
-// Tests that need programs which are not on every machine (buildah, dpkg, systemd-analyze,
-// node) are skipped without them, and fail without them where REQUIRE_BUILDAH, REQUIRE_DPKG,
-// REQUIRE_SYSTEMD or REQUIRE_NODE is set, and so on for the programs of ../examples. Images need a root who may mount; a deb is
-// installed only where REQUIRE_DPKG asks for it. They are for Linux alone.
+// Tests are skipped if a program that they need (buildah, dpkg, systemd-analyze, node, or a
+// program of ../examples) is missing. They fail instead if the variable REQUIRE_BUILDAH,
+// REQUIRE_DPKG, REQUIRE_SYSTEMD, REQUIRE_NODE, or that of another program, is set. Image tests
+// need root with permission to mount. A deb package is installed only if REQUIRE_DPKG is set.
+// The tests run only on Linux.
 package deploy

@@ -16,24 +16,24 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// example is the directory of a program that is tested beside a collector.
+// example returns the directory of an example program.
 func example(name string) string { return filepath.Join(repository, "examples", name) }
 
-// The tests of the Node program pass beside a collector that was started as its workflow
-// starts the image's: as what the Dockerfile says, with the environment of the workflow.
-func TestNodeProgramIsTested(t *testing.T) {
+// The tests of the Node program run with a collector that is started as in its workflow: with
+// the command of the Dockerfile and the environment of the workflow.
+func TestNodeExample(t *testing.T) {
 	t.Parallel()
 	needs(t, "node", "REQUIRE_NODE")
 	if err := exec.CommandContext(t.Context(), "node", "--eval", "require('node:test'), fetch").Run(); err != nil {
-		t.Skip("node is older than 18, and has neither tests nor fetch")
+		t.Skip("node is older than 18, without node:test and fetch")
 	}
 	dir := example("node")
 	out := test(t, dir, workflowEnv(t, dir), "node", "--test")
 	assert.Contains(t, out, "pass 3")
 }
 
-// The tests of the page pass in Chromium, with what npm installs anew.
-func TestPageIsTested(t *testing.T) {
+// The tests of the page run in Chromium, with newly installed npm packages.
+func TestPlaywrightExample(t *testing.T) {
 	t.Parallel()
 	needs(t, "node", "REQUIRE_NODE")
 	needs(t, "npm", "REQUIRE_NPM")
@@ -49,7 +49,7 @@ func TestPageIsTested(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(page, name), text, 0o600))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // it fetches from the registry
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // npm downloads packages
 	defer cancel()
 	install := exec.CommandContext(ctx, "npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--fetch-retries=5")
 	install.Dir = page
@@ -62,14 +62,14 @@ func TestPageIsTested(t *testing.T) {
 	assert.Contains(t, out, "pass 2")
 }
 
-func TestPythonProgramIsTested(t *testing.T) {
+func TestPythonExample(t *testing.T) {
 	t.Parallel()
 	needs(t, "python3", "REQUIRE_PYTHON")
 	out := test(t, example("python"), []string{"PYTHONDONTWRITEBYTECODE=1"}, "python3", "-m", "unittest", "--verbose")
 	assert.Contains(t, out, "Ran 2 tests")
 }
 
-func TestShellProgramIsTested(t *testing.T) {
+func TestShellExample(t *testing.T) {
 	t.Parallel()
 	needs(t, "curl", "REQUIRE_CURL")
 	path := "PATH=" + filepath.Dir(program(t)) + string(os.PathListSeparator) + os.Getenv("PATH")
@@ -77,7 +77,7 @@ func TestShellProgramIsTested(t *testing.T) {
 	assert.Contains(t, out, "2 expectations hold after")
 }
 
-// workflowEnv is the environment that a workflow gives its tests.
+// workflowEnv returns the environment that a workflow gives its tests.
 func workflowEnv(t *testing.T, dir string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "workflow.yml"))
@@ -96,8 +96,8 @@ func workflowEnv(t *testing.T, dir string) []string {
 	return []string{"COLLECTOR_TOKEN=" + token}
 }
 
-// test runs the tests of a program beside a collector, and returns what they print. The
-// environment is that of both.
+// test starts a collector, runs the tests of a program, and returns their output. Both have
+// the environment env.
 func test(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	address, err := harness.FreeAddress()

@@ -21,8 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// A builder is buildah with a store of images of its own. It needs no daemon, no
-// network, and no other image.
+// builder runs buildah with its own image store. It needs no daemon, network or base image.
 type builder struct {
 	t    *testing.T
 	args []string
@@ -40,7 +39,7 @@ func (b *builder) do(args ...string) string {
 	return strings.TrimSpace(do(b.t, "buildah", slices.Concat(b.args, args)...))
 }
 
-// image builds the image of a program that is built already.
+// image builds the image from an existing binary.
 func (b *builder) image() string {
 	t := b.t
 	t.Helper()
@@ -59,7 +58,7 @@ func (b *builder) image() string {
 	return "localhost/collector"
 }
 
-// A dockerImage is what an image says of itself.
+// dockerImage is the configuration of an image.
 type dockerImage struct {
 	Config struct {
 		User            string
@@ -78,7 +77,7 @@ func (b *builder) inspect(image string) (said dockerImage) {
 	return about.Docker
 }
 
-// A container runs an image as Docker would, with a directory as its volume.
+// container runs an image like Docker, with a directory as its volume.
 type container struct {
 	b      *builder
 	name   string
@@ -104,7 +103,7 @@ func (c *container) command(args ...string) []string {
 	return slices.Concat(run, []string{c.name, "--"}, args)
 }
 
-// start runs the image's program with arguments.
+// start runs the image's entrypoint with arguments.
 func (c *container) start(args ...string) *harness.Process {
 	c.b.t.Helper()
 	p, err := harness.Start("buildah", c.command(slices.Concat(c.said.Config.Entrypoint, args)...), nil)
@@ -118,8 +117,7 @@ func (c *container) start(args ...string) *harness.Process {
 	return p
 }
 
-// programOf returns the process that runs the program of the image, of those that
-// descend from another, or 0.
+// programOf returns the descendant of pid that runs the image's program, or 0.
 func programOf(pid int) int {
 	if path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && filepath.Base(path) == "collector" {
 		return pid
@@ -137,8 +135,8 @@ func programOf(pid int) int {
 	return 0
 }
 
-// awaitProgram waits until a process runs the program of the image, and returns which. While
-// some of its children end, the system may leave out others.
+// awaitProgram waits until a process runs the image's program, and returns its PID. It repeats
+// the search, because the system can omit processes while others end.
 func awaitProgram(t *testing.T, p *harness.Process) (pid int) {
 	t.Helper()
 	await(t, "the program runs", func() bool {
@@ -148,9 +146,9 @@ func awaitProgram(t *testing.T, p *harness.Process) (pid int) {
 	return pid
 }
 
-// An image that is killed with calls pending, and started again with the same volume,
-// has lost none.
-func TestImageKeepsCallsOverAKill(t *testing.T) {
+// An image that is killed with pending calls, and started again with the same volume, loses no
+// calls.
+func TestImageKeepsCallsAfterKill(t *testing.T) {
 	t.Parallel()
 	b := newBuilder(t)
 	image := b.image()
@@ -171,8 +169,8 @@ func TestImageKeepsCallsOverAKill(t *testing.T) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)
 	assert.Contains(t, string(status), "\nUid:\t65532\t65532\t65532\t65532\n")
-	// Calls stay pending until it is resumed: by no schedule of retries, which a slow
-	// machine would make long.
+	// Calls stay pending until the destination is resumed. A retry schedule would make the
+	// test slow on a busy machine.
 	do(t, "buildah", c.command("/collector", "pause", "dev")...)
 	var ids []string
 	for i := range 200 {
@@ -190,13 +188,13 @@ func TestImageKeepsCallsOverAKill(t *testing.T) {
 		return string(out), err
 	}
 	out, err := health()
-	require.Error(t, err, "it is dead")
+	require.Error(t, err, "the collector was killed")
 	assert.Contains(t, out, "nothing listens at "+url)
 
 	second := c.start(args...)
 	await(t, "the second collector is ready", func() bool { return second.Ended() || isReady(t, url) })
 	require.False(t, second.Ended(), second.Log())
-	// Docker asks again, too, where the answer takes longer than the command waits.
+	// Docker also retries if the command times out.
 	await(t, "it is healthy", func() bool {
 		out, err = health()
 		return err == nil
@@ -212,7 +210,7 @@ func TestImageKeepsCallsOverAKill(t *testing.T) {
 	do(t, "buildah", c.command("/collector", "resume", "dev")...)
 	await(t, "all calls have arrived", func() bool { return hook.Has(ids) })
 	var after proof
-	await(t, "none is pending", func() bool {
+	await(t, "no call is pending", func() bool {
 		after = verify()
 		return after.Destinations[0].Pending == 0
 	})
@@ -224,7 +222,7 @@ func TestImageKeepsCallsOverAKill(t *testing.T) {
 	require.NoError(t, second.Wait(), second.Log())
 }
 
-func TestImageSaysWhatItIs(t *testing.T) {
+func TestImageMetadata(t *testing.T) {
 	t.Parallel()
 	b := newBuilder(t)
 	image := b.image()
@@ -254,11 +252,11 @@ func TestImageSaysWhatItIs(t *testing.T) {
 		assert.Equal(t, 65532, files[name].Uid, name)
 	}
 	assert.Equal(t, int64(0o755), files["collector"].Mode&0o777)
-	assert.Zero(t, files["collector"].Uid, "who runs it cannot change it")
+	assert.Zero(t, files["collector"].Uid, "the user of the image must not be able to change the program")
 	assert.Contains(t, files, "etc/ssl/certs/ca-certificates.crt")
 }
 
-// layer returns the files of a blob, none where it is no layer.
+// layer returns the files of a blob, or nil if it is not a layer.
 func layer(t *testing.T, name string) (files []*tar.Header) {
 	f, err := os.Open(name)
 	require.NoError(t, err)
@@ -279,7 +277,7 @@ func layer(t *testing.T, name string) (files []*tar.Header) {
 	}
 }
 
-// compressed returns the size of a file when a registry has it.
+// compressed returns the size of a file in a registry.
 func compressed(t *testing.T, name string) int64 {
 	f, err := os.Open(name)
 	require.NoError(t, err)

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// What kustomize makes of each directory is held against the schema of Kubernetes that
-// it contains: no field is unknown, missing or of another type. Nothing is downloaded.
-func TestManifestsAreRight(t *testing.T) {
+// The output of kustomize for each directory must match the Kubernetes schema that kustomize
+// contains: no unknown or missing fields, and no wrong types. Nothing is downloaded.
+func TestManifestsAreValid(t *testing.T) {
 	for dir, want := range map[string][]string{
 		"single":  {"ConfigMap", "Service", "StatefulSet"},
 		"cluster": {"ConfigMap", "Deployment", "PodDisruptionBudget", "Service"},
@@ -37,7 +37,7 @@ func TestManifestsAreRight(t *testing.T) {
 	}
 }
 
-// checkPod checks what a schema does not ask for.
+// checkPod checks rules that the schema does not contain.
 func checkPod(t *testing.T, kind, text string) {
 	object := map[string]any{}
 	require.NoError(t, yaml.Unmarshal([]byte(text), &object))
@@ -56,7 +56,7 @@ func checkPod(t *testing.T, kind, text string) {
 		assert.Equal(t, true, value, "%s: %s", kind, what)
 	}
 	assert.Equal(t, []any{"ALL"}, at(container, "securityContext", "capabilities", "drop"), kind)
-	// Each mount has its volume.
+	// Each mount has a volume.
 	volumes := map[any]bool{}
 	for _, list := range []any{at(template, "volumes"), at(object, "spec", "volumeClaimTemplates")} {
 		all, _ := list.([]any)
@@ -73,7 +73,7 @@ func checkPod(t *testing.T, kind, text string) {
 	}
 }
 
-// at returns the member of a value at a path, or nil.
+// at returns the value at a path, or nil.
 func at(value any, path ...string) any {
 	for _, name := range path {
 		members, _ := value.(map[string]any)
@@ -90,7 +90,7 @@ func stringsOf(value any) (all []string) {
 	return all
 }
 
-// The check finds what is wrong, so that it means something when it finds nothing.
+// TestSchemaFindsMistakes shows that the check finds errors.
 func TestSchemaFindsMistakes(t *testing.T) {
 	const right = `apiVersion: apps/v1
 kind: Deployment
@@ -117,7 +117,7 @@ spec:
 	}
 }
 
-// wrongIn returns what is wrong with an object by the schema of its kind.
+// wrongIn returns the errors of an object by the schema of its kind.
 func wrongIn(t *testing.T, text string) []string {
 	t.Helper()
 	var object map[string]any
@@ -130,8 +130,8 @@ func wrongIn(t *testing.T, text string) []string {
 	return wrongValue(schema, "", object)
 }
 
-// wrongValue holds a value against a schema. The schema's own references are resolved by
-// kyaml; nil is one of a part that says nothing.
+// wrongValue returns the errors of a value. kyaml resolves the schema's references; a nil
+// schema accepts any value.
 func wrongValue(schema *openapi.ResourceSchema, path string, value any) (wrong []string) {
 	kind, members, items := typeOf(value)
 	want := "object"
@@ -165,7 +165,7 @@ func wrongValue(schema *openapi.ResourceSchema, path string, value any) (wrong [
 	return wrong
 }
 
-// typeOf returns the type of a value in the words of a schema, and what it consists of.
+// typeOf returns the schema type of a value, and its fields or elements.
 func typeOf(value any) (kind string, members map[string]any, items []any) {
 	switch v := value.(type) {
 	case map[string]any:

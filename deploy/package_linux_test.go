@@ -26,8 +26,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// A packaging is a part of the section nfpms of .goreleaser.yaml. What it does not know
-// fails the test: it would be in no package that is tested.
+// packaging is a part of the section nfpms of .goreleaser.yaml. Unknown fields fail the test,
+// because the tested packages would not include them.
 type packaging struct {
 	ID               string
 	PackageName      string   `yaml:"package_name"`
@@ -45,8 +45,8 @@ type packaging struct {
 	Overrides        map[string]struct{ Dependencies, Recommends []string }
 }
 
-// readPackaging reads .goreleaser.yaml, in the working directory, with what manual
-// writes in another directory than there.
+// readPackaging reads .goreleaser.yaml in the working directory. It replaces the directory of
+// the manual.
 func readPackaging(t *testing.T, manual string) (p packaging) {
 	t.Helper()
 	text, err := os.ReadFile(".goreleaser.yaml")
@@ -65,12 +65,12 @@ func readPackaging(t *testing.T, manual string) (p packaging) {
 	return p
 }
 
-// pack makes packages of the command, of all formats if none is named, and returns their
-// files by format. Those that are named are not compressed, which takes long.
+// pack builds packages of the command in the given formats, or in all formats by default. It
+// returns their paths by format. If formats are given, packages are not compressed, to save time.
 func pack(t *testing.T, version string, formats ...string) map[string]string {
 	t.Helper()
 	binary, dir := program(t), t.TempDir()
-	t.Chdir(repository) // names in the configuration are relative to it
+	t.Chdir(repository) // paths in the configuration are relative to it
 	manual := filepath.Join(filepath.Dir(binary), "manual")
 	if _, err := os.Stat(manual); err != nil {
 		do(t, "go", "run", collectorPackage+"/manual", manual)
@@ -107,7 +107,7 @@ func pack(t *testing.T, version string, formats ...string) map[string]string {
 	return made
 }
 
-// What every package has, whatever it has besides.
+// inEveryPackage lists the files that each package must contain.
 var inEveryPackage = []string{
 	"/usr/bin/collector",
 	"/usr/lib/systemd/system/collector.service",
@@ -120,7 +120,7 @@ var inEveryPackage = []string{
 	"/usr/share/doc/collector/copyright",
 }
 
-func TestPackagesHaveWhatTheyShould(t *testing.T) {
+func TestPackageContents(t *testing.T) {
 	made := pack(t, "0.0.1")
 	list := map[string][]string{"deb": {"dpkg-deb", "--contents"}, "rpm": {"rpm", "--query", "--list", "--package"}}
 	for format, name := range made {
@@ -141,12 +141,12 @@ func TestPackagesHaveWhatTheyShould(t *testing.T) {
 	assert.Len(t, made, 2)
 }
 
-func TestUnitIsRight(t *testing.T) {
+func TestUnitIsValid(t *testing.T) {
 	needs(t, "systemd-analyze", "REQUIRE_SYSTEMD")
 	if help := do(t, "systemd-analyze", "--help"); !strings.Contains(help, "--offline") {
-		t.Skip("systemd is older than 250, and verifies no unit without a running system")
+		t.Skip("systemd is older than 250, and cannot verify units offline")
 	}
-	// It is to name a program that is there: where the deb puts it, nothing is.
+	// systemd-analyze requires an existing program.
 	text, err := os.ReadFile(filepath.Join("packages", "collector.service"))
 	require.NoError(t, err)
 	text = bytes.ReplaceAll(text, []byte("/usr/bin/collector"), []byte(program(t)))
@@ -154,24 +154,24 @@ func TestUnitIsRight(t *testing.T) {
 	require.NoError(t, os.WriteFile(unit, text, 0o644))
 	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", unit).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	assert.NotContains(t, string(out), "collector.service:", "it says what it does not know")
-	// How much of the system the service could reach, of 10.
+	assert.NotContains(t, string(out), "collector.service:", "the unit has unknown settings")
+	// The limit of the exposure level, 2.0 of 10.
 	out, err = exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=yes", "--threshold=20", unit).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
 
-// A deb is installed, runs as its unit says, is replaced by a newer one, and removed. On
-// this machine: only where REQUIRE_DPKG asks for it, and nothing of it is there yet.
-func TestDebComesAndGoes(t *testing.T) {
+// A deb package can be installed, upgraded and removed, and its service runs. The test changes
+// this machine, so it runs only with REQUIRE_DPKG, and only if the package is not installed.
+func TestInstallAndRemoveDeb(t *testing.T) {
 	if os.Getenv("REQUIRE_DPKG") == "" {
-		t.Skip("it installs a package on this machine: set REQUIRE_DPKG=1")
+		t.Skip("the test installs a package on this machine: set REQUIRE_DPKG=1")
 	}
 	needs(t, "dpkg", "REQUIRE_DPKG")
 	needsRoot(t)
 	const configuration, data = "/etc/collector/collector.yaml", "/var/lib/collector"
 	for _, name := range append([]string{data}, inEveryPackage...) {
 		if _, err := os.Lstat(name); err == nil {
-			t.Skipf("%s is there: a collector is installed on this machine", name)
+			t.Skipf("%s exists: a collector is installed on this machine", name)
 		}
 	}
 	older, newer := pack(t, "0.0.1", "deb")["deb"], pack(t, "0.0.2", "deb")["deb"]
@@ -187,10 +187,10 @@ func TestDebComesAndGoes(t *testing.T) {
 	assert.Equal(t, "collector", owner(t, data))
 	about, err := os.Stat(configuration)
 	require.NoError(t, err)
-	assert.Equal(t, os.FileMode(0o640), about.Mode(), "it may hold secrets")
+	assert.Equal(t, os.FileMode(0o640), about.Mode(), "the configuration can contain secrets")
 	t.Run("the first call", firstCall)
 
-	// The configuration that comes with it wants a write key, and works then.
+	// The packaged configuration needs a write key, and is valid with one.
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	hook := newWebhook(t)
@@ -214,7 +214,7 @@ func TestDebComesAndGoes(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, changed, string(kept))
 	dpkg(t, "--remove", "collector")
-	assert.FileExists(t, configuration, "it is removed with --purge alone")
+	assert.FileExists(t, configuration, "only --purge removes the configuration")
 	dpkg(t, "--purge", "collector")
 	for _, name := range installed {
 		if strings.Contains(name, "collector") {
@@ -223,28 +223,27 @@ func TestDebComesAndGoes(t *testing.T) {
 		}
 	}
 	assert.NoDirExists(t, "/etc/collector")
-	assert.Equal(t, "root", owner(t, data), "its user is gone")
+	assert.Equal(t, "root", owner(t, data), "the user was removed")
 	_, err = user.Lookup("collector")
 	require.Error(t, err)
 
-	// Its data is there, and is that of the next installation.
+	// The data remains for the next installation.
 	dpkg(t, "--install", newer)
 	require.NoError(t, os.WriteFile(configuration, []byte(changed), 0o640))
 	p = asItsUnitSays(t, url)
 	do(t, "collector", "resume", "crm", "--url", url)
-	await(t, "the call from before has arrived", func() bool { return hook.Has([]string{"before"}) })
+	await(t, "the pending call has arrived", func() bool { return hook.Has([]string{"before"}) })
 	require.NoError(t, p.Stop())
 }
 
-// dpkg changes which packages are installed, without what takes long: syncing each file,
-// and an index of all manual pages each time.
+// dpkg changes the installed packages. It skips slow steps: syncing each file and indexing
+// manual pages.
 func dpkg(t *testing.T, args ...string) {
 	t.Helper()
 	do(t, "dpkg", append([]string{"--force-unsafe-io", "--no-triggers"}, args...)...)
 }
 
-// firstCall does what README says to see a first call, with nothing but what is
-// installed.
+// firstCall runs the first commands of docs/operating.md with only the installed package.
 func firstCall(t *testing.T) {
 	t.Setenv("PATH", "/usr/bin:/bin")
 	address, err := harness.FreeAddress()
@@ -269,7 +268,7 @@ func firstCall(t *testing.T) {
 	t.Logf("the page shows the first call after %v", time.Since(start).Round(time.Millisecond))
 }
 
-// owner returns the name of the user who owns a file.
+// owner returns the owner of a file.
 func owner(t *testing.T, name string) string {
 	t.Helper()
 	about, err := os.Stat(name)
@@ -279,8 +278,7 @@ func owner(t *testing.T, name string) string {
 	return u.Username
 }
 
-// asItsUnitSays starts the command that the installed unit names, as its user, and with
-// nothing else of this environment.
+// asItsUnitSays starts the command of the installed unit as its user, in an empty environment.
 func asItsUnitSays(t *testing.T, url string) *harness.Process {
 	t.Helper()
 	unit, err := os.ReadFile("/usr/lib/systemd/system/collector.service")

@@ -23,10 +23,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// object is JSON as a test looks at it.
+// object is a JSON object.
 type object = map[string]any
 
-// askAdmin asks the admin API of a server and returns the status and the answer.
+// askAdmin calls the admin API and returns the status and the response.
 func askAdmin(t *testing.T, srv *mockserver.Server, method, path, body string) (int, object) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+"/api/v1"+path, strings.NewReader(body))
@@ -46,18 +46,22 @@ func askAdmin(t *testing.T, srv *mockserver.Server, method, path, body string) (
 	return res.StatusCode, answer
 }
 
-// delivered waits until a destination has delivered n calls in all.
+// delivered waits until a destination has delivered n calls.
 func delivered(t *testing.T, srv *mockserver.Server, destination string, n int) {
 	t.Helper()
 	_, err := srv.Wait(within(t), n, mockserver.DeliveredTo(destination))
 	require.NoError(t, err)
 }
 
-func TestAdminMakesSourcesAndDestinations(t *testing.T) {
+func TestAdminCreatesSourcesAndDestinations(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}}})
 
-	status, made := askAdmin(t, srv, "POST", "/sources", `{"name":"app"}`)
+	status, made := askAdmin(t, srv, "POST", "/sources", `{"name":"app","writeKey":"app-key-12345\n"}`)
+	require.Equal(t, http.StatusUnprocessableEntity, status, made)
+	require.Contains(t, fmt.Sprint(made), "begins or ends with white space")
+	require.NotContains(t, fmt.Sprint(made), "app-key-12345")
+	status, made = askAdmin(t, srv, "POST", "/sources", `{"name":"app"}`)
 	require.Equal(t, http.StatusCreated, status, made)
 	key := made["writeKey"].(string)
 	require.NotEmpty(t, key)
@@ -132,7 +136,7 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 	})
 }
 
-func TestAdminSaysWhatIsWrong(t *testing.T) {
+func TestAdminErrors(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{
 		Sources:      []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}},
 		Destinations: []tracking.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}},
@@ -146,15 +150,15 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 		{"PUT", "/sources", "", 405, "method_not_allowed", "/api/v1/sources supports GET, POST, not PUT"},
 		{"GET", "/sources/none", "", 404, "not_found", `unknown name: no source "none"`},
 		{"POST", "/sources", `{"name":"site"}`, 409, "exists", `the name is taken: there is a source "site"`},
-		{"POST", "/sources", `{"name":" x"}`, 422, "invalid", "name: has a character that cannot be seen: use 1 to 100 printable characters"},
+		{"POST", "/sources", `{"name":" x"}`, 422, "invalid", "name: contains an invisible character: use 1 to 100 printable characters"},
 		{"POST", "/sources", `{"name":"x","key":"y"}`, 400, "invalid_json", `unknown field "key"; the fields are name, writeKey, callsPerSecond`},
 		{"POST", "/sources", `{"name":7}`, 400, "invalid_json", "name is a number; it must be a string"},
 		{"POST", "/sources", `{"name":`, 400, "invalid_json", "invalid JSON: unexpected EOF"},
 		{"POST", "/sources", `{"name":"x"} {}`, 400, "invalid_json", "unexpected data after the object; send one object"},
 		{"POST", "/destinations", `{"name":"x","type":"mail"}`, 422, "invalid", `type: is "mail": use "webhooks"`},
 		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"ftp://a"}]}`, 422, "invalid", `webhooks[0].url: has the protocol "ftp": start it with https:// or http://`},
-		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://localhost"},{"url":"http://10.0.0.1"}]}`, 422, "invalid", `webhooks[1].url: leads to 10.0.0.1, and nothing is sent there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
-		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://metadata.google.internal"}]}`, 422, "invalid", `webhooks[0].url: leads to 169.254.169.254, and nothing is sent there: cloud metadata service 169.254.169.254/32: no setting allows it; use the address of a receiver`},
+		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://localhost"},{"url":"http://10.0.0.1"}]}`, 422, "invalid", `webhooks[1].url: points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
+		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://metadata.google.internal"}]}`, 422, "invalid", `webhooks[0].url: points to 169.254.169.254, which is not allowed: cloud metadata service 169.254.169.254/32: no setting allows it; use a different address`},
 		{"GET", "/calls?limit=0", "", 400, "invalid_parameter", `parameter limit is "0"; use a number from 1 to 500`},
 		{"GET", "/calls?since=noon", "", 400, "invalid_parameter", `parameter since is "noon"; use a time such as 2026-01-31T12:00:00Z`},
 		{"GET", "/calls?state=lost", "", 400, "invalid_parameter", `parameter state is "lost"; use pending, delivered, failed or filtered`},
@@ -289,7 +293,7 @@ func TestAdminPausesAndRemoves(t *testing.T) {
 	assert.Empty(t, list["destinations"])
 }
 
-func TestAdminListsWhatWasRejected(t *testing.T) {
+func TestAdminListsRejections(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}}})
 	post(t, srv.URL+"/v1/track", "site-key-12345", `{"userId":"u"}`)
 	post(t, srv.URL+"/v1/track", "wrong", `{"userId":"u","event":"E"}`)
@@ -337,9 +341,9 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 	assert.Equal(t, "paused", state("hook"))
 }
 
-// TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken: it is no secret there. What is
-// configured keeps its name, and what cannot be a name is cut.
-func TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken(t *testing.T) {
+// With AnyWriteKey a write key is not a secret and becomes the source's name, shortened
+// if necessary. Configured sources keep their names.
+func TestAnyWriteKeyNamesItsSource(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true, Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}})
 	for _, key := range []string{"ios-app", "web-key", "web", strings.Repeat("x", 101), "a\tb"} {
 		post(t, srv.URL+"/v1/batch", key, track("m", 1))
@@ -357,8 +361,8 @@ func TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken(t *testing.T) {
 	assert.Contains(t, page, "ios-app")
 }
 
-// TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown: as after a restart.
-func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
+// After a restart, the outcome of earlier calls is unknown.
+func TestOutcomeBeforeRestartIsUnknown(t *testing.T) {
 	history := history.New(0)
 	history.RecordUnknown(func(*tracking.Call) {})
 	srv := mockserver.RunEngine(t, engine.Config{
@@ -418,7 +422,6 @@ func TestRejectionsCanBeFilteredByAnUnknownType(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status, "%v", response)
 }
 
-// TestHistoryOfRemovedNames lists the history of a source and a destination that were removed.
 func TestHistoryOfRemovedNames(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t)

@@ -25,7 +25,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// sendList sends a list of an audience as it comes.
+// sendList uploads an audience list, streamed.
 func sendList(t *testing.T, client *http.Client, url string, list io.Reader) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/audiences/Big%20Spenders/syncs", list)
@@ -39,7 +39,7 @@ func sendList(t *testing.T, client *http.Client, url string, list io.Reader) (in
 	return res.StatusCode, string(answer)
 }
 
-func TestAdminTakesAListForAsLongAsItComes(t *testing.T) {
+func TestAdminAcceptsASlowList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"), Sender: webhook.SenderConfig{
 			Transport: mockserver.NewTransport(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})),
@@ -59,7 +59,7 @@ func TestAdminTakesAListForAsLongAsItComes(t *testing.T) {
 		defer r.Close()
 		go func() {
 			for i := range 10 {
-				time.Sleep(15 * time.Second) // the sender is slow
+				time.Sleep(15 * time.Second) // a slow sender
 				fmt.Fprintf(w, "u%d\n", i)
 			}
 			w.Close()
@@ -69,7 +69,7 @@ func TestAdminTakesAListForAsLongAsItComes(t *testing.T) {
 	})
 }
 
-func TestAdminTakesNoListThatBreaksOff(t *testing.T) {
+func TestAdminRefusesATruncatedList(t *testing.T) {
 	srv := run(t, "crm")
 	status, answer := sendList(t, http.DefaultClient, srv.URL, strings.NewReader("u1\nu2\nu3\n"))
 	assert.Equal(t, http.StatusCreated, status, answer)
@@ -80,7 +80,7 @@ func TestAdminTakesNoListThatBreaksOff(t *testing.T) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(srv.URL, "http://"))
 	require.NoError(t, err)
 	fmt.Fprintf(conn, "POST /api/v1/audiences/Big%%20Spenders/syncs HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nu1\n\r\n")
-	require.NoError(t, conn.(*net.TCPConn).CloseWrite()) // the sender was killed
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite()) // as if the sender was killed
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
 	defer res.Body.Close()
@@ -91,7 +91,7 @@ func TestAdminTakesNoListThatBreaksOff(t *testing.T) {
 	assert.EqualValues(t, 3, all[0].Users)
 }
 
-func TestAdminSaysWhatIsWrongWithALongList(t *testing.T) {
+func TestAdminErrorsInALongList(t *testing.T) {
 	srv := run(t, "crm")
 	long := strings.Repeat("user-0000000001\n", 1<<18)
 	status, answer := sendList(t, http.DefaultClient, srv.URL, strings.NewReader(long[:len(long)/2]+"\xff\n"+long))

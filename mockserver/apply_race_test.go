@@ -17,9 +17,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestPagesAndAPIDuringApplyConcurrentSafe asks for every page and every resource,
-// with a stream open, while destinations change their sources, are paused, removed
-// and made again, and while calls come and are delivered.
+// Every page and resource is requested, with an open stream, while destinations are
+// changed, paused, removed and recreated, and calls are delivered.
 func TestPagesAndAPIDuringApplyConcurrentSafe(t *testing.T) {
 	srv := run(t, "stays", "changes")
 	ctx := within(t)

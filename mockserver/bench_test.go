@@ -18,14 +18,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// discard is a journal that keeps nothing.
+// discard is a journal that stores nothing.
 type discard struct{ journal.Journal }
 
 func (discard) Append(context.Context, event.Batch) error { return nil }
 func (discard) Close() error                              { return nil }
 
-// realisticBatch makes a body of n track calls of about 800 bytes each. Their
-// messageIds hold the mark, which can be replaced to make them new.
+// realisticBatch returns a body with n track calls of about 800 bytes. Replacing mark in
+// the body makes all messageIds new.
 func realisticBatch(n int, mark string) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"batch":[`)
@@ -40,8 +40,8 @@ func realisticBatch(n int, mark string) []byte {
 	return b.Bytes()
 }
 
-// BenchmarkIngest measures the collector without the network and without a
-// journal: the time is for a batch of 100 calls of 800 bytes.
+// BenchmarkIngest measures the collector without network and journal. An iteration is a
+// batch of 100 calls of 800 bytes.
 func BenchmarkIngest(b *testing.B) {
 	c, err := engine.New(engine.Config{Journal: discard{}, Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}})
 	if err != nil {
@@ -64,9 +64,9 @@ func BenchmarkIngest(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/call")
 }
 
-// BenchmarkDeliver measures the forwarder with a receiver on a socket, in batches
-// of 100 of 1,000 users, side by side and in order, and beside it a bare client that has
-// the same number of requests under way.
+// BenchmarkDeliver measures delivery to a receiver on a socket, in batches of 100 calls
+// of 1,000 users, in parallel and ordered, and a plain client with the same number of
+// requests in flight.
 func BenchmarkDeliver(b *testing.B) {
 	arrived := make(chan struct{}, 1000)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -88,7 +88,7 @@ func BenchmarkDeliver(b *testing.B) {
 		ahead := 0
 		for i := 0; b.Loop(); i++ {
 			fresh := bytes.ReplaceAll(body, []byte(`"messageId":"m-`), fmt.Appendf(nil, `"messageId":"%d-`, i))
-			fresh = bytes.ReplaceAll(fresh, []byte(`"userId":"user-`), fmt.Appendf(nil, `"userId":"user-%d`, i%10)) // of 1,000
+			fresh = bytes.ReplaceAll(fresh, []byte(`"userId":"user-`), fmt.Appendf(nil, `"userId":"user-%d`, i%10)) // 1,000 users
 			if res := serve(srv.Engine(), http.MethodPost, "/v1/batch", string(fresh)); res.Code != http.StatusOK {
 				b.Fatal(res.Body)
 			}

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 )
 
-// came is an answer of /good, /bad or /all.
+// came is a response of /good, /bad or /all.
 type came struct {
 	Calls []struct {
 		Good    bool
@@ -45,7 +45,7 @@ type came struct {
 	Next string
 }
 
-// titles are the types and names of calls, or codes.
+// titles returns the types and names of calls, or the codes of rejections.
 func (c *came) titles() (all []string) {
 	for _, call := range c.Calls {
 		all = append(all, strings.TrimSpace(call.Call.Type+" "+call.Call.Event+call.Call.Name+" "+call.Code))
@@ -68,7 +68,7 @@ const someCalls = `{"batch":[
 	{"type":"page","name":"Home","anonymousId":"a1","messageId":"m2"},
 	17]}`
 
-func TestWhatCameIsListedInOrderAndNotDrained(t *testing.T) {
+func TestReceivedCallsAreListedInOrder(t *testing.T) {
 	srv := mockserver.RunT(t)
 	assert.Empty(t, list(t, srv, "/all").Calls)
 	post(t, srv.URL+"/v1/batch", "web", someCalls)
@@ -93,7 +93,7 @@ func TestWhatCameIsListedInOrderAndNotDrained(t *testing.T) {
 	assert.Len(t, list(t, srv, "/good").Calls, 3)
 }
 
-func TestWhatCameIsFiltered(t *testing.T) {
+func TestReceivedCallsAreFiltered(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/batch", "web", someCalls)
 	post(t, srv.URL+"/v1/batch", "ios", `{"batch":[{"type":"identify","userId":"u2","traits":{"email":"a@b.c"},"context":{"app":{"version":"1.0"}}}]}`)
@@ -142,7 +142,7 @@ func TestWhatCameIsFiltered(t *testing.T) {
 	}
 }
 
-func TestPagesOfWhatCame(t *testing.T) {
+func TestReceivedCallsArePaged(t *testing.T) {
 	srv := mockserver.RunT(t)
 	var want []string
 	for i := range 700 {
@@ -207,8 +207,8 @@ func TestResetOfOneSource(t *testing.T) {
 	assert.Empty(t, list(t, srv, "/all").Calls)
 }
 
-// TestResetSeparatesRequestsWithoutAKey, which are put together for a minute otherwise.
-func TestResetSeparatesRequestsWithoutAKey(t *testing.T) {
+// Requests without a key are otherwise grouped for a minute.
+func TestResetSplitsGroupOfRequestsWithoutAKey(t *testing.T) {
 	srv := mockserver.RunT(t)
 	for range 2 {
 		for range 3 {
@@ -222,7 +222,6 @@ func TestResetSeparatesRequestsWithoutAKey(t *testing.T) {
 	}
 }
 
-// TestResetsOfManySourcesAreBounded: what is remembered of each does not grow for ever.
 func TestResetsOfManySourcesAreBounded(t *testing.T) {
 	api := admin.New(newCollector(t, engine.Config{Messages: true}), "")
 	status := func(path string) int { return serve(api, http.MethodPost, path, "").Code }
@@ -235,7 +234,7 @@ func TestResetsOfManySourcesAreBounded(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status("/reset?source=another"))
 }
 
-func TestCallsOfAnEarlierCollectorDidNotCome(t *testing.T) {
+func TestCallsOfAPreviousRunAreNotListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		history := history.New(0)
 		c := newCollector(t, engine.Config{Messages: true, History: history})
@@ -249,7 +248,6 @@ func TestCallsOfAnEarlierCollectorDidNotCome(t *testing.T) {
 	})
 }
 
-// expected posts expectations.
 func expected(client *http.Client, url, body string) (int, *expect.Report, error) {
 	res, err := client.Post(url+"/expect", "application/json", strings.NewReader(body))
 	if err != nil {
@@ -260,15 +258,14 @@ func expected(client *http.Client, url, body string) (int, *expect.Report, error
 	return res.StatusCode, &report, json.NewDecoder(res.Body).Decode(&report)
 }
 
-// TestExpectationsAreWaitedFor on a clock that stands still while anything runs, so that
-// times are exact.
-func TestExpectationsAreWaitedFor(t *testing.T) {
+// Runs under synctest, so times are exact.
+func TestExpectWaitsForCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		document string
 		ok       bool
 		waited   time.Duration
 		message  string
-	}{ // calls come after 1 s, 2 s and 3 s
+	}{ // calls arrive after 1 s, 2 s and 3 s
 		"one that comes":                 {`{"expect":[{"event":"E2"}]}`, true, 2 * time.Second, "1 expectation met after 2s"},
 		"one that came":                  {`{"expect":[{"event":"E0"}]}`, true, 0, "1 expectation met after 0s"},
 		"one that does not come":         {`{"within":"10s","expect":[{"event":"E4"}]}`, false, 10 * time.Second, "got none, want at least 1"},
@@ -315,13 +312,13 @@ func TestExpectationsAreWaitedFor(t *testing.T) {
 				assert.Equal(t, c.ok, report.OK)
 				assert.Contains(t, report.Message, c.message)
 				assert.Equal(t, c.waited, time.Since(began))
-				time.Sleep(10 * time.Second) // the calls that were not waited for
+				time.Sleep(10 * time.Second) // the remaining calls arrive
 			})
 		})
 	}
 }
 
-func TestExpectationsThatAreWrong(t *testing.T) {
+func TestInvalidExpectations(t *testing.T) {
 	srv := mockserver.RunT(t)
 	for body, want := range map[string]string{
 		``:                            "the body is empty",
@@ -345,9 +342,9 @@ func TestExpectationsThatAreWrong(t *testing.T) {
 	assert.Contains(t, text, "unknown parameter")
 }
 
-// TestManyRequestsForExpectationsAreBounded: of 1,000 that wait at once, 100 are answered
-// when the call comes, and the others at once, that they are too many.
-func TestManyRequestsForExpectationsAreBounded(t *testing.T) {
+// Of 1,000 concurrent requests 100 wait for the call. The others are refused
+// immediately.
+func TestWaitingExpectationsAreLimited(t *testing.T) {
 	const all, most = 1000, 100
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	statuses := make(chan int, all)
@@ -380,8 +377,8 @@ func TestManyRequestsForExpectationsAreBounded(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status, "there is room again")
 }
 
-// TestWhoeverGoesWaitsNoLonger: there is room for others when clients have gone.
-func TestWhoeverGoesWaitsNoLonger(t *testing.T) {
+// Closed connections make room for other requests.
+func TestClosedConnectionsStopWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 		ctx, leave := context.WithCancel(t.Context())
@@ -407,8 +404,8 @@ func TestWhoeverGoesWaitsNoLonger(t *testing.T) {
 	})
 }
 
-// TestWhoeverWaitsIsLetGo when the collector ends.
-func TestWhoeverWaitsIsLetGo(t *testing.T) {
+// Waiting requests end when the collector closes.
+func TestCloseEndsWaitingExpectations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 		answered := make(chan int)
@@ -423,9 +420,8 @@ func TestWhoeverWaitsIsLetGo(t *testing.T) {
 	})
 }
 
-// TestStrangersAskNothingOfTests: neither a page of another site nor one whose name leads
-// to this machine.
-func TestStrangersAskNothingOfTests(t *testing.T) {
+// Requests by pages of other sites and requests with foreign host names are refused.
+func TestTestAPIRefusesForeignSites(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/batch", "k", track("m", 1))
 	for _, request := range []string{"GET /good", "GET /bad", "GET /all", "POST /reset", "POST /expect"} {
@@ -442,7 +438,7 @@ func TestStrangersAskNothingOfTests(t *testing.T) {
 	assert.Len(t, list(t, srv, "/good").Calls, 1, "nothing was reset")
 }
 
-func TestWhatTestsAskIsForTestsAlone(t *testing.T) {
+func TestTestAPIIsOnlyServedInTests(t *testing.T) {
 	api := admin.New(newCollector(t, engine.Config{}), "")
 	for _, path := range admin.TestPaths {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {

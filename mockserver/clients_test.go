@@ -16,11 +16,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// clients is the directory of the client libraries from npm.
+// clients is the directory of the npm client libraries.
 const clients = "testdata/clients"
 
-// needClients skips the test unless the client libraries are there. With
-// REQUIRE_NODE=1, as in CI, it installs them, and fails where it cannot.
+// needClients skips the test if the client libraries are not installed. With
+// REQUIRE_NODE=1 it installs them, and fails if it cannot.
 func needClients(t *testing.T) {
 	t.Helper()
 	required := os.Getenv("REQUIRE_NODE") == "1"
@@ -45,8 +45,8 @@ func needClients(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	// Not npm ci: it refuses a lock file without addresses that has packages for
-	// other platforms.
+	// npm ci refuses a lock file without addresses that contains packages for other
+	// platforms.
 	install := exec.CommandContext(ctx, "npm", "install", "--fetch-retries=5")
 	install.Dir = clients
 	if out, err := install.CombinedOutput(); err != nil {
@@ -56,8 +56,7 @@ func needClients(t *testing.T) {
 	require.NoError(t, os.Chtimes(filepath.Join(clients, "node_modules", ".package-lock.json"), now, now))
 }
 
-// TestClientLibraries lets real client libraries send one call of each type, and
-// follows the calls to a webhook.
+// Real client libraries send one call of each type, and a webhook receives them.
 func TestClientLibraries(t *testing.T) {
 	t.Parallel()
 	needClients(t)
@@ -68,7 +67,7 @@ func TestClientLibraries(t *testing.T) {
 			d := hook("hook", rec.URL)
 			d.SharedSecret = "s3cret"
 			srv := mockserver.RunT(t, mockserver.Config{
-				Strict:       true, // a call that is not taken fails the library's own promise
+				Strict:       true, // makes the library report rejected calls
 				Sources:      []tracking.Source{{Name: "shop", WriteKey: "key-of-the-shop"}},
 				Destinations: []tracking.Destination{d},
 			})

@@ -21,14 +21,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// post sends a body with a write key and returns the answer.
+// post sends a body with a write key.
 func post(t *testing.T, url, writeKey, body string) (int, map[string]any) {
 	t.Helper()
 	res, answer := postFull(t, url, writeKey, body)
 	return res.StatusCode, answer
 }
 
-// postFull is post with the whole response, whose body is read.
+// postFull is like post and returns the whole response. Its body is already read.
 func postFull(t *testing.T, url, writeKey, body string) (*http.Response, map[string]any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -42,7 +42,7 @@ func postFull(t *testing.T, url, writeKey, body string) (*http.Response, map[str
 	return res, answer
 }
 
-// track makes the body of a batch of n track calls.
+// track returns the body of a batch of n track calls.
 func track(prefix string, n int) string {
 	var calls []string
 	for i := range n {
@@ -51,14 +51,14 @@ func track(prefix string, n int) string {
 	return `{"batch":[` + strings.Join(calls, ",") + `]}`
 }
 
-// within is how long a test waits for what must come.
+// within returns a context with the test's time limit.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// receiver is a webhook that counts what it got, and answers as it is told.
+// receiver is a webhook with a configurable response that counts requests.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -125,7 +125,7 @@ func TestCallReachesASignedWebhook(t *testing.T) {
 	assert.Error(t, srv.Ready(t.Context()), "it is closed")
 }
 
-func TestASenderThatRepeatsItselfIsStoredOnce(t *testing.T) {
+func TestDuplicateCallsAreStoredOnce(t *testing.T) {
 	srv := mockserver.RunT(t)
 	var wg sync.WaitGroup
 	var answered atomic.Int32
@@ -148,7 +148,7 @@ func TestASenderThatRepeatsItselfIsStoredOnce(t *testing.T) {
 	assert.Len(t, srv.Calls(), 20)
 }
 
-func TestBadCallsDoNotSinkTheirBatch(t *testing.T) {
+func TestInvalidCallsDoNotRejectTheirBatch(t *testing.T) {
 	const body = `{"batch":[{"type":"track","userId":"u","event":"E"},{"type":"track","userId":"u"},{"type":"nonsense","userId":"u"},
 		{"type":"identify"},{"type":"group","userId":"u"},{"type":"alias","userId":"u"},{"type":"page","userId":"u","properties":[]},
 		{"type":"identify","userId":"u","traits":1},{"type":"page","userId":"u","timestamp":"yesterday"},7,
@@ -158,7 +158,7 @@ func TestBadCallsDoNotSinkTheirBatch(t *testing.T) {
 		tracking.CodeNoPrevious, tracking.CodeBadProperties, tracking.CodeBadTraits, tracking.CodeBadTimestamp,
 		tracking.CodeNotObject, tracking.CodeCallTooLarge}
 	codes := func(srv *mockserver.Server) (codes []tracking.Code) {
-		for i, r := range srv.Engine().History().Rejections() {
+		for i, r := range srv.Rejections() {
 			assert.Equal(t, i+1, r.Index)
 			codes = append(codes, r.Code)
 		}

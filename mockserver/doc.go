@@ -1,30 +1,29 @@
-// Package mockserver is a collector for analytics calls in tests: it takes what client
-// libraries send, shows it, and forwards each call to webhooks.
+// Package mockserver is an analytics collector for tests: it accepts calls from client
+// libraries, shows them, and forwards each call to webhooks.
 //
 // # In a test
 //
-// [RunT] starts a server that a client can send to in place of the service:
+// [RunT] starts a server that replaces the service:
 //
 //	srv := mockserver.RunT(t)
 //	client := analytics.New("any-key")
 //	client.Endpoint = srv.URL
-//	SignUp(client, "user-123", "Pro") // what is tested
-//	client.Close()                    // sends what is queued
+//	SignUp(client, "user-123", "Pro") // the code under test
+//	client.Close()                    // sends queued calls
 //	srv.Expect(t, mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Pro"}}`))
 //
-// The server is a [View] of all calls that came:
+// The server is a [View] of all calls it has received:
 //
-//   - [View.Expect], [View.ExpectN] and [View.ExpectNone] end the test if the calls
-//     that every [Match] picks are not there, and tell what came instead and what
-//     is wrong with the nearest. [View.Wait] returns that as an error.
-//   - [View.Golden] holds all calls against a file.
-//   - [View.Source] gives tests that share a server a view of their own.
-//   - [View.Fail] and [View.FailDeliveries] let things go wrong, once or for good,
-//     see [Fault].
+//   - [View.Expect], [View.ExpectN] and [View.ExpectNone] fail the test unless the
+//     expected calls arrive. The failure lists the received calls and explains how
+//     the closest one differs. [View.Wait] returns the same text as an error.
+//   - [View.Golden] compares all calls with a file.
+//   - [View.Source] gives each test its own view of a shared server.
+//   - [View.Fail] and [View.FailDeliveries] inject a [Fault], once or permanently.
 //
-// Time in tests is that of a bubble of testing/synctest, in which the four hours of
-// retries pass in milliseconds. Nothing in a bubble may wait for the network:
-// Config.InProcess, [Server.Client] and [NewTransport] stand in for it.
+// Under testing/synctest, the four hours of retries pass in milliseconds. Code in a
+// bubble must not wait for the network; use Config.InProcess, [Server.Client] and
+// [NewTransport] instead.
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		srv := mockserver.RunT(t, mockserver.Config{
@@ -43,32 +42,18 @@
 //
 // # In production
 //
-// This package is for tests and development alone: what runs in production does not
-// import it. The command of the module mockserver/collector is the same collector, with
-// a journal that survives, a configuration and metrics. Receivers import package
-// webhook, and what a [Record] consists of is documented in package tracking.
+// This package is for tests and development only. In production, run the command
+// collector of module mockserver/collector: the same collector with a durable journal,
+// a configuration file and metrics. Receivers import package webhook. Package tracking
+// documents the fields of a [Record].
 //
-// # What is in front of the collector, and behind
+// # Structure
 //
-// A [Server] is an engine (package internal/engine, whose stages follow a call from its
-// request to the webhooks) with nothing in it for tests. Faults are put around it: as a
-// handler before the tracking API, and as a RoundTripper before the webhooks. A View
-// reads the history, which is told of everything after the fact; so a test that waits
-// for a call never holds one up.
+// A [Server] wraps an engine (package internal/engine) that contains no test code. Faults
+// are added around the engine: by an http.Handler in front of the tracking API, and by an
+// http.RoundTripper in front of the webhooks. A View reads the history, which receives
+// events after they have happened, so a waiting test never delays a call.
 //
-// A [Fault]'s Match and a [Match] run on the caller's goroutine, or on that of the
-// request that they are asked about, without a lock held.
-//
-// # Files
-//
-//  1. server.go: a server begins and ends
-//  2. view.go: the calls that came
-//  3. goldendiff.go: how they differ from a file
-//  4. golden.go: what the file holds
-//  5. fault_delivery.go, fault_request.go: what goes wrong, behind and in front
-//  6. config.go: what can be configured
-//  7. fault.go: what a fault is, and which requests it befalls
-//  8. names.go: what tests look at
-//  9. match.go: which calls are meant
-//  10. transport.go: requests without a network
+// The Match of a [Fault] runs on the goroutine that handles the request; a [Match] runs
+// on the caller's. No lock is held.
 package mockserver

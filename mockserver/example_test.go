@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// trackSignUp sends a call as a client library would.
+// trackSignUp sends a call as a client library does.
 func trackSignUp(client *http.Client, url, writeKey, plan string) {
 	body := fmt.Sprintf(`{"batch":[{"type":"track","event":"Signed Up","userId":"u1","messageId":"m1","properties":{"plan":%q}}]}`, plan)
 	req, _ := http.NewRequest(http.MethodPost, url+"/v1/batch", strings.NewReader(body))
@@ -25,8 +25,8 @@ func trackSignUp(client *http.Client, url, writeKey, plan string) {
 	fmt.Println(res.StatusCode)
 }
 
-// printingT stands for the *testing.T of a test in these examples. It prints what would
-// end the test, and ends no server.
+// printingT replaces *testing.T in examples. It prints failures and ignores cleanup
+// functions.
 type printingT struct{}
 
 func (printingT) Helper()        {}
@@ -36,7 +36,7 @@ func (printingT) Fatalf(format string, args ...any) { fmt.Printf(format+"\n", ar
 
 var t printingT
 
-// In a test, RunT(t) starts and ends the server.
+// In a test, use RunT(t), which closes the server when the test ends.
 func ExampleRun() {
 	srv, err := mockserver.Run(mockserver.Config{})
 	if err != nil {
@@ -66,7 +66,7 @@ func ExampleView_Expect() {
 	// Pro
 }
 
-// The file was written with Golden.Update, when the plan was another one.
+// The file was written by Golden.Update when the plan was different.
 func ExampleView_Golden() {
 	srv := mockserver.RunT(t)
 	trackSignUp(http.DefaultClient, srv.URL, "any-key", "Free")
@@ -74,12 +74,12 @@ func ExampleView_Golden() {
 	srv.Golden(t, "testdata/golden/signup.json", mockserver.Golden{})
 	// Output:
 	// 200
-	// mockserver: the calls differ from the golden file testdata/golden/signup.json; if that is meant, run the test once with Golden.Update:
+	// mockserver: the calls differ from golden file testdata/golden/signup.json; to accept them, run the test once with Golden.Update:
 	//   differs: track "Signed Up" userId="u1"
 	//     properties.plan is "Free", want "Pro"
 }
 
-// The error of a wait tells what came, and what is wrong with the nearest.
+// The error of Wait lists the received calls and explains how the closest one differs.
 func ExampleView_Wait() {
 	srv := mockserver.RunT(t)
 	trackSignUp(http.DefaultClient, srv.URL, "any-key", "Free")
@@ -90,13 +90,13 @@ func ExampleView_Wait() {
 	fmt.Println(err)
 	// Output:
 	// 200
-	// mockserver: waited for 1 call, got 0 that match of 1 in all
+	// mockserver: waited for 1 call; received 0 matching of 1
 	//   nearest: track "Signed Up" userId="u1" messageId="m1"
 	//     properties.plan is "Free", want "Pro"
-	//   came: track "Signed Up" userId="u1" messageId="m1"
+	//   received: track "Signed Up" userId="u1" messageId="m1"
 }
 
-// Tests that run in parallel share a server, each with a write key of its own.
+// Parallel tests can share a server if each uses its own write key.
 func ExampleView_Source() {
 	server := mockserver.RunT(t)
 
@@ -108,15 +108,15 @@ func ExampleView_Source() {
 	// 1 0
 }
 
-// Faults befall one request each, in turn, or stand until ClearFaults.
+// Each fault affects one request, in order, unless Times says otherwise.
 func ExampleView_Fail() {
 	srv := mockserver.RunT(t)
 
 	srv.Fail(
 		mockserver.Fault{Status: 429, Header: http.Header{"Retry-After": {"1"}}, Times: 2},
-		mockserver.Fault{AnswerOnly: true, Status: 503}, // stored, but the sender is not told
+		mockserver.Fault{AnswerOnly: true, Status: 503}, // stored, but the response is lost
 	)
-	for range 4 { // a client that retries
+	for range 4 { // a client with retries
 		trackSignUp(http.DefaultClient, srv.URL, "any-key", "Pro")
 	}
 	fmt.Println("stored:", len(srv.Calls()))
@@ -128,7 +128,7 @@ func ExampleView_Fail() {
 	// stored: 1
 }
 
-// Without a network, a whole pipeline can run under testing/synctest, see the package's
+// Under testing/synctest a whole pipeline runs without a network; see the package
 // documentation.
 func ExampleServer_Transport() {
 	receiver := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

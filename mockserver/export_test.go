@@ -6,19 +6,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 )
 
-// Handler returns what serves the server's requests.
+// Handler returns the server's HTTP handler.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Engine returns the collector that the server is made of.
+// Engine returns the server's engine.
 func (s *Server) Engine() *engine.Collector { return s.engine }
 
-// RunEngine is RunT for what a Config does not have.
+// RunEngine is like RunT with an engine configuration.
 func RunEngine(t TB, config engine.Config) *Server {
 	t.Helper()
 	return runEngine(t, config, false)
 }
 
-// RunEngineInProcess is RunEngine with Config.InProcess.
+// RunEngineInProcess is like RunEngine without a listener.
 func RunEngineInProcess(t TB, config engine.Config) *Server {
 	t.Helper()
 	return runEngine(t, config, true)

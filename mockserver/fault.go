@@ -10,46 +10,44 @@ import (
 	"time"
 )
 
-// A Fault is something that goes wrong on purpose with requests to the collector,
-// see [View.Fail], or with its requests to webhooks, see [View.FailDeliveries].
-// Its fields can be combined: they take effect in the order in which they stand
-// here. One with a Delay alone lets the request go on after it.
+// A Fault disturbs requests to the collector (see [View.Fail]) or requests to webhooks
+// (see [View.FailDeliveries]). Its fields can be combined and take effect in the order
+// in which they are declared. After a Fault with only a Delay, the request continues
+// normally.
 type Fault struct {
-	// Times is how many requests it befalls. Defaults to 1; Always is all there are
-	// until ClearFaults.
+	// Times is the number of requests affected. Defaults to 1. With Always, all
+	// requests are affected until ClearFaults.
 	Times int
-	// Match picks the requests. It must not read their bodies. It may be called by
-	// many goroutines at once, and may use the View, but not wait for the request
-	// that it is asked about, as Close does. Defaults to the requests that bring
-	// calls, and to all deliveries.
+	// Match selects requests. It must not read their bodies. It may be called
+	// concurrently, and may use the View, but must not wait for the request it was
+	// called for (as Close does). Defaults to requests with calls, and to all
+	// deliveries.
 	Match func(*http.Request) bool
-	// Destination picks deliveries to one destination. Defaults to all.
+	// Destination selects deliveries to one destination. Defaults to all.
 	Destination string
 
-	// Delay is how long nothing happens. A delivery is given up after the Sender's
-	// time-out.
+	// Delay is the time before anything else happens. A delivery fails after the
+	// Sender's timeout.
 	Delay time.Duration
-	// AnswerOnly lets the request be handled as always, so that only its answer is
-	// lost: the calls are stored, or the webhook has taken the delivery.
+	// AnswerOnly handles the request normally and discards only the response: the
+	// calls are stored, or the webhook has received the delivery.
 	AnswerOnly bool
-	// Hang never answers: the sender has to give up. A delivery is given up after
-	// the Sender's time-out.
+	// Hang never responds. A delivery fails after the Sender's timeout.
 	Hang bool
-	// Status is that of the answer. Defaults to 200 where there is a Body or a
-	// Header.
+	// Status is the response status. Defaults to 200 if there is a Body or a Header.
 	Status int
-	// Header is sent with the answer, as in {"Retry-After": {"1"}}.
+	// Header is added to the response, for example {"Retry-After": {"1"}}.
 	Header http.Header
-	// Body is that of the answer, as it stands: it need not be JSON. Defaults to an
-	// error in the form of the tracking API, and to none for deliveries.
+	// Body is the response body, sent unchanged; it need not be JSON. Defaults to an
+	// error in the tracking API's format, and for deliveries to an empty body.
 	Body string
-	// Reset breaks the connection, after the Body if there is one.
+	// Reset closes the connection with a reset, after sending the Body if there is one.
 	Reset bool
 
-	source string // the View's; empty: any
+	source string // the View's source; empty for all
 }
 
-// Always is the Times of a Fault that stands until ClearFaults.
+// Always is the value of Times for a Fault that remains until ClearFaults.
 const Always = -1
 
 // answers reports whether the fault ends the request.
@@ -57,7 +55,7 @@ func (f *Fault) answers() bool {
 	return f.Hang || f.Status != 0 || f.Header != nil || f.Body != "" || f.Reset
 }
 
-// status of the answer; 0 where the connection breaks without one.
+// status returns the response status, or 0 if the connection is reset first.
 func (f *Fault) status() int {
 	switch {
 	case f.Status != 0:
@@ -68,7 +66,7 @@ func (f *Fault) status() int {
 	return 0
 }
 
-// answer writes the fault's answer with a body, or breaks the connection without one.
+// answer writes the response, or resets the connection.
 func (f *Fault) answer(w http.ResponseWriter, body string) {
 	if f.status() == 0 {
 		panic(http.ErrAbortHandler)
@@ -85,11 +83,11 @@ func (f *Fault) answer(w http.ResponseWriter, body string) {
 	}
 }
 
-// faults are those that wait for requests of one kind, in order.
+// faults is a queue of faults for requests of one kind.
 type faults struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting []*Fault
-	met     map[string]int // requests that faults of a source befell; of "": those of any
+	met     map[string]int // number of affected requests by source; "" counts faults for all sources
 }
 
 func (fs *faults) add(source string, add []Fault) {
@@ -105,18 +103,18 @@ func (fs *faults) add(source string, add []Fault) {
 	}
 }
 
-// isOf reports whether the fault is of a view: of one source, or of all.
+// isOf reports whether the fault belongs to the view of source.
 func (f *Fault) isOf(source string) bool { return source == "" || f.source == source }
 
-// clear drops the faults of a view.
+// clear removes the faults of a view.
 func (fs *faults) clear(source string) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.waiting = slices.DeleteFunc(fs.waiting, func(f *Fault) bool { return f.isOf(source) })
 }
 
-// left counts the requests that faults of a view still wait for, without those that
-// stand.
+// left returns the number of requests that the faults of a view still wait for,
+// without permanent faults.
 func (fs *faults) left(source string) (n int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -128,8 +126,8 @@ func (fs *faults) left(source string) (n int) {
 	return n
 }
 
-// take returns the first fault that befalls a request, or nil. The lock is not held
-// while befalls asks a Match, which may use the View.
+// take returns the first fault that applies to a request, or nil. No lock is held while
+// befalls calls a Match, because a Match may use the View.
 func (fs *faults) take(befalls func(*Fault) bool) *Fault {
 	fs.mu.Lock()
 	waiting := slices.Clone(fs.waiting)
@@ -142,8 +140,8 @@ func (fs *faults) take(befalls func(*Fault) bool) *Fault {
 	return nil
 }
 
-// claim counts one of a fault's requests. It is false if there is none left, since
-// others were quicker, or if the fault was dropped meanwhile.
+// claim counts a request against f. It reports false if f has affected its last request
+// or was removed in the meantime.
 func (fs *faults) claim(f *Fault) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -163,8 +161,8 @@ func (fs *faults) claim(f *Fault) bool {
 	return true
 }
 
-// metBy returns how many requests faults befell that may have been of a source, and for
-// how many more such faults wait.
+// metBy returns the number of affected requests that may belong to a source, and the
+// number that such faults still wait for.
 func (fs *faults) metBy(source string) (met, left int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -182,7 +180,7 @@ func (fs *faults) metBy(source string) (met, left int) {
 	return met, left
 }
 
-// forgetMet counts from zero again the requests that faults of a source befell, or any.
+// forgetMet resets the count of affected requests of a source.
 func (fs *faults) forgetMet(source string) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 )
 
-// before returns an engine.Config.WrapTransport that lets faults befall deliveries, with
-// another around it if that is not nil.
+// before returns an engine.Config.WrapTransport that applies faults to deliveries. If
+// outer is not nil, it wraps the result.
 func (fs *faults) before(outer func(http.RoundTripper) http.RoundTripper) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		next = &faultyTransport{fs, next}
@@ -21,13 +21,12 @@ func (fs *faults) before(outer func(http.RoundTripper) http.RoundTripper) func(h
 	}
 }
 
-// A faultyTransport stands before the webhooks and lets faults befall deliveries.
+// A faultyTransport applies faults to requests to webhooks.
 type faultyTransport struct {
 	faults *faults
 	next   http.RoundTripper
 }
 
-// RoundTrip implements http.RoundTripper.
 func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	delivery, ok := delivery.FromContext(r.Context())
 	if !ok {
@@ -55,7 +54,7 @@ func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	if f.Hang {
-		<-r.Context().Done() // the Sender gives up
+		<-r.Context().Done() // the Sender's timeout
 		return nil, r.Context().Err()
 	}
 	return NewTransport(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { f.answer(w, f.Body) })).RoundTrip(r)

@@ -10,15 +10,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// A faultyHandler stands before the tracking API and lets faults befall its requests.
+// A faultyHandler applies faults to requests to the tracking API.
 type faultyHandler struct {
 	faults   *faults
 	sourceOf func(writeKey string) (name string, known bool)
-	life     context.Context // ends what hangs
+	life     context.Context // canceling it ends hanging requests
 	next     http.Handler
 }
 
-// ServeHTTP implements http.Handler.
 func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := h.faults.take(func(f *Fault) bool { return h.befalls(f, r) })
 	if f == nil {
@@ -39,7 +38,7 @@ func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(&discardResponse{header: http.Header{}}, r)
 	}
 	ingest.AllowOrigin(w, r)
-	_, _ = io.Copy(io.Discard, r.Body) // net/http notices that a sender hangs up only once its body is read
+	_, _ = io.Copy(io.Discard, r.Body) // net/http detects a closed connection only after the body is read
 	if f.Hang {
 		<-ctx.Done()
 		panic(http.ErrAbortHandler)
@@ -47,12 +46,12 @@ func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	body := f.Body
 	if body == "" && f.Status >= 400 {
-		body = `{"success":false,"code":"fault","message":"a fault of the test","error":"a fault of the test"}` + "\n"
+		body = `{"success":false,"code":"fault","message":"injected fault","error":"injected fault"}` + "\n"
 	}
 	f.answer(w, body)
 }
 
-// befalls reports whether a fault may befall a request.
+// befalls reports whether a fault applies to a request.
 func (h *faultyHandler) befalls(f *Fault, r *http.Request) bool {
 	e := ingest.FindEndpoint(r.URL.Path)
 	if e.Kind == ingest.NoEndpoint {
@@ -70,7 +69,7 @@ func (h *faultyHandler) befalls(f *Fault, r *http.Request) bool {
 	return r.Method == http.MethodPost && (e.Kind == ingest.BatchEndpoint || e.Kind == ingest.CallEndpoint)
 }
 
-// discardResponse takes an answer that nobody gets.
+// discardResponse discards a response.
 type discardResponse struct{ header http.Header }
 
 func (d *discardResponse) Header() http.Header         { return d.header }

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// try posts a batch of one call and returns what a sender sees.
+// try posts a batch with one call and returns the sender's view of the response.
 func try(ctx context.Context, client *http.Client, url, id string) (status int, body string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/batch", strings.NewReader(track(id, 1)))
 	if err != nil {
@@ -38,8 +38,8 @@ func try(ctx context.Context, client *http.Client, url, id string) (status int, 
 	return res.StatusCode, string(text), err
 }
 
-// TestFaultsOfTheCollector runs each fault in process and on a real socket.
-func TestFaultsOfTheCollector(t *testing.T) {
+// Every fault is tested in-process and on a real socket.
+func TestCollectorFaults(t *testing.T) {
 	for _, inProcess := range []bool{true, false} {
 		srv := mockserver.RunT(t, mockserver.Config{InProcess: inProcess})
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -49,7 +49,7 @@ func TestFaultsOfTheCollector(t *testing.T) {
 		for _, test := range []struct {
 			name   string
 			fault  mockserver.Fault
-			status int // 0: an error
+			status int // 0 for a connection error
 			body   string
 			stored bool
 		}{
@@ -98,7 +98,7 @@ func TestFaultsOfTheCollector(t *testing.T) {
 	}
 }
 
-func TestFaultsComeInTurnAndAreComposed(t *testing.T) {
+func TestFaultsApplyInOrderAndCombine(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	statuses := func(n int) (all []int) {
 		for range n {
@@ -115,7 +115,7 @@ func TestFaultsComeInTurnAndAreComposed(t *testing.T) {
 	assert.Equal(t, []int{500, 500, -1, 429, 200}, statuses(5))
 
 	srv.Fail(mockserver.Fault{Status: 503, Times: mockserver.Always})
-	srv.Fail(mockserver.Fault{Status: 500}) // never comes up behind one that stands
+	srv.Fail(mockserver.Fault{Status: 500}) // never reached after a permanent fault
 	assert.Equal(t, []int{503, 503, 503}, statuses(3))
 	srv.ClearFaults()
 	assert.Equal(t, []int{200}, statuses(1))
@@ -132,7 +132,7 @@ func TestFaultsComeInTurnAndAreComposed(t *testing.T) {
 	assert.Equal(t, 200, res.StatusCode, "faults befall requests that bring calls")
 }
 
-func TestFaultsOfDeliveries(t *testing.T) {
+func TestDeliveryFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1"), hook("other", "http://h/2")},
 			Jitter: func() float64 { return 0 }})
@@ -167,7 +167,7 @@ func TestFaultsOfDeliveries(t *testing.T) {
 	})
 }
 
-func TestDelaysPassInABubble(t *testing.T) {
+func TestFaultDelayUnderSynctest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 		srv.Fail(mockserver.Fault{Delay: time.Hour})
@@ -183,12 +183,12 @@ func TestDelaysPassInABubble(t *testing.T) {
 	})
 }
 
-// through is a client of a handler in this process.
+// through returns a client of an in-process handler.
 func through(h http.HandlerFunc) *http.Client {
 	return &http.Client{Transport: mockserver.NewTransport(h)}
 }
 
-// readAll returns the body of an answer, and what reading it ends with.
+// readAll returns the response body and the error of reading it.
 func readAll(t *testing.T, res *http.Response, err error) (string, error) {
 	t.Helper()
 	require.NoError(t, err)
@@ -197,7 +197,7 @@ func readAll(t *testing.T, res *http.Response, err error) (string, error) {
 	return string(body), err
 }
 
-func TestTransportHandsOnTheRequest(t *testing.T) {
+func TestTransportPassesTheRequest(t *testing.T) {
 	c := through(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
@@ -215,7 +215,7 @@ func TestTransportHandsOnTheRequest(t *testing.T) {
 	assert.Equal(t, []any{201, "1", "", "made"}, []any{res.StatusCode, res.Header.Get("X-A"), res.Header.Get("X-B"), body})
 }
 
-func TestTransportStreamsTheAnswer(t *testing.T) {
+func TestTransportStreamsTheResponse(t *testing.T) {
 	next := make(chan struct{})
 	res, err := through(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "one")
@@ -232,7 +232,7 @@ func TestTransportStreamsTheAnswer(t *testing.T) {
 	assert.Equal(t, "onetwo", string(first)+rest)
 }
 
-func TestTransportOfEmptyAnswers(t *testing.T) {
+func TestTransportWithEmptyResponses(t *testing.T) {
 	res, err := through(func(http.ResponseWriter, *http.Request) {}).Get("http://h/")
 	body, err := readAll(t, res, err)
 	require.NoError(t, err)
@@ -244,7 +244,7 @@ func TestTransportOfEmptyAnswers(t *testing.T) {
 	assert.Empty(t, body)
 }
 
-func TestTransportOfAHandlerThatAborts(t *testing.T) {
+func TestTransportWithAnAbortingHandler(t *testing.T) {
 	_, err := through(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }).Get("http://h/")
 	assert.ErrorContains(t, err, "connection reset")
 	res, err := through(func(w http.ResponseWriter, _ *http.Request) {
@@ -256,7 +256,7 @@ func TestTransportOfAHandlerThatAborts(t *testing.T) {
 	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
-func TestTransportOfASenderThatGivesUp(t *testing.T) {
+func TestTransportWithACanceledRequest(t *testing.T) {
 	ended := make(chan struct{}, 2)
 	c := through(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/answer" {
@@ -275,7 +275,7 @@ func TestTransportOfASenderThatGivesUp(t *testing.T) {
 	<-ended
 }
 
-func TestTransportOfBodiesWithoutALength(t *testing.T) {
+func TestTransportWithUnknownContentLength(t *testing.T) {
 	c := through(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -298,7 +298,7 @@ type failingReader struct{}
 
 func (failingReader) Read([]byte) (int, error) { return 0, errors.New("broken") }
 
-func TestAServerWithoutANetwork(t *testing.T) {
+func TestInProcessServer(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	assert.Equal(t, "http://mockserver.invalid", srv.URL)
 	status, body, err := try(t.Context(), srv.Client(), srv.URL, "m")
@@ -308,7 +308,7 @@ func TestAServerWithoutANetwork(t *testing.T) {
 	srv.Expect(t, mockserver.WithID("m-0"))
 	for url, want := range map[string]int{
 		srv.URL + "/api/v1/ledger": 200, srv.URL + "/": 200, srv.URL + "/health": 200,
-		"http://evil.example/api/v1/ledger": 421, // another name is refused here too
+		"http://evil.example/api/v1/ledger": 421, // foreign host names are refused here as well
 	} {
 		res, err := srv.Client().Get(url)
 		require.NoError(t, err)
@@ -317,9 +317,9 @@ func TestAServerWithoutANetwork(t *testing.T) {
 	}
 }
 
-// TestTransportEndsWithTheContext: a handler that hangs with half an answer written,
-// and does not look at its context, must not hold who reads it.
-func TestTransportEndsWithTheContext(t *testing.T) {
+// A handler that ignores its context and hangs after a partial response must not block
+// the reader.
+func TestTransportReturnsWhenTheContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
@@ -337,8 +337,7 @@ func TestTransportEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// TestAMatchMayUseTheView: it is called without a lock.
-func TestAMatchMayUseTheView(t *testing.T) {
+func TestMatchMayUseTheView(t *testing.T) {
 	srv, _ := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}, Jitter: func() float64 { return 0 }})
 	srv.Fail(mockserver.Fault{Status: 500, Times: mockserver.Always, Match: func(*http.Request) bool {
 		assert.Zero(t, srv.FaultsLeft())
@@ -346,7 +345,7 @@ func TestAMatchMayUseTheView(t *testing.T) {
 		srv.Fail(mockserver.Fault{Status: 418})
 		return true
 	}})
-	for _, want := range []int{200, 418, 200} { // the first request heals its own fault
+	for _, want := range []int{200, 418, 200} { // the match of the first request clears the fault
 		status, _, err := try(t.Context(), srv.Client(), srv.URL, "m")
 		require.NoError(t, err)
 		assert.Equal(t, want, status)
@@ -363,7 +362,7 @@ func TestAMatchMayUseTheView(t *testing.T) {
 	assert.Zero(t, srv.FaultsLeft())
 }
 
-func TestFaultsBefallTheirNumberOfRequestsConcurrentSafe(t *testing.T) {
+func TestFaultTimesConcurrentSafe(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	all := func(*http.Request) bool { return true }
 	srv.Fail(mockserver.Fault{Status: 500, Times: 10, Match: all}, mockserver.Fault{Status: 503, Times: 5, Match: all})

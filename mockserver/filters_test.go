@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// shop is a batch with calls for each rule of the filters that are set below.
+// shop is a batch with calls for each filter rule below.
 const shop = `{"batch":[
 	{"type":"track","userId":"u","event":"Order Completed","messageId":"sent 1"},
 	{"type":"track","userId":"u","event":"Order Tested","messageId":"denied event"},
@@ -22,8 +22,8 @@ const shop = `{"batch":[
 	{"type":"identify","userId":"u","messageId":"sent 2"},
 	{"type":"page","userId":"u","name":"Home","messageId":"denied type"}]}`
 
-// Filters that are set in Go, by the API and by the form keep the same calls out, which the
-// account counts and each call says why.
+// Filters set in Go, by the API and by the form have the same effect: the account counts
+// filtered calls, and each call has the reason.
 func TestFiltersOfADestination(t *testing.T) {
 	filters := tracking.Destination{
 		Types:  tracking.Filter{Deny: []string{"page"}},
@@ -104,7 +104,7 @@ func TestPreviewOfFilters(t *testing.T) {
 	assert.Empty(t, srv.Engine().Settings().Destinations)
 }
 
-func TestFiltersThatCannotBeUsed(t *testing.T) {
+func TestInvalidFilters(t *testing.T) {
 	err := tracking.Destination{
 		Types:    tracking.Filter{Allow: []string{"track", "tracks"}, Deny: []string{""}},
 		Events:   tracking.Filter{Allow: []string{"A", "*", " "}, Deny: []string{"*A", "A**"}},

@@ -16,39 +16,38 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Golden says how calls are written to a file, to be held against those of
-// later runs.
+// A Golden configures the format of a golden file, which [View.Golden] compares with the
+// received calls.
 type Golden struct {
-	// Update writes the file instead of comparing. Tests usually take it from a
-	// flag of theirs:
+	// Update writes the file instead of comparing. Tests usually set it from a flag:
 	//
 	//	var update = flag.Bool("update", false, "write the golden files")
 	Update bool
-	// KeepIDs keeps the messageIds and anonymousIds. Defaults to false: a messageId
-	// is replaced by <messageId>, and anonymousIds by <anonymousId 1>, <anonymousId 2>
-	// and so on, the same one by the same.
+	// KeepIDs keeps messageIds and anonymousIds. By default each messageId is
+	// replaced by <messageId>, and anonymousIds by <anonymousId 1>, <anonymousId 2>
+	// and so on; equal IDs get equal numbers.
 	KeepIDs bool
-	// KeepTimes keeps the times that the collector and the sender put on a call.
-	// Defaults to false: they are replaced by <time>.
+	// KeepTimes keeps the times that the collector and the sender add to a call.
+	// By default they are replaced by <time>.
 	KeepTimes bool
-	// KeepOrder keeps the order in which the calls came. Defaults to false: they
-	// are sorted, since two requests may come in any order.
+	// KeepOrder keeps the order of arrival. By default calls are sorted, because
+	// concurrent requests may arrive in any order.
 	KeepOrder bool
-	// Without leaves out what differs for other reasons, by the path to it, such
-	// as context.library.version. An array on the way stands for all its elements.
+	// Without lists paths of fields to leave out, such as context.library.version.
+	// A path through an array applies to all its elements.
 	Without []string
 }
 
-// A goldenCall is a call as it stands in a golden file.
+// A goldenCall is a call in the format of a golden file.
 type goldenCall map[string]any
 
-// text returns a member that is a string, or "".
+// text returns a string field, or "".
 func (c goldenCall) text(f fields.Field) string {
 	s, _ := c[fields.Names[f]].(string)
 	return s
 }
 
-// list returns calls as they stand in a file, and in its order, but with their IDs.
+// list converts calls to the format and order of a golden file. It keeps IDs.
 func (g Golden) list(calls []tracking.Call) ([]goldenCall, error) {
 	list := make([]goldenCall, len(calls))
 	for i := range calls {
@@ -78,7 +77,7 @@ func (g Golden) list(calls []tracking.Call) ([]goldenCall, error) {
 	return sorted, nil
 }
 
-// encode writes calls as an indented array, with the members of objects sorted.
+// encode writes calls as an indented JSON array with sorted keys.
 func (g Golden) encode(list []goldenCall) []byte {
 	if !g.KeepIDs {
 		hideIDs(list)
@@ -88,18 +87,18 @@ func (g Golden) encode(list []goldenCall) []byte {
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(list) // what was decoded can be encoded
+	_ = encoder.Encode(list) // cannot fail: the value was decoded from JSON
 	return b.Bytes()
 }
 
 func decodeGolden(text []byte) (list []goldenCall, err error) {
 	v, err := jsondiff.Decode(text)
 	if err != nil {
-		return nil, fmt.Errorf("it is not JSON: %w", err)
+		return nil, fmt.Errorf("not valid JSON: %w", err)
 	}
 	array, ok := v.([]any)
 	if !ok {
-		return nil, errors.New("it is not an array of calls")
+		return nil, errors.New("not an array of calls")
 	}
 	for i := range array {
 		call, ok := array[i].(map[string]any)
@@ -111,9 +110,8 @@ func decodeGolden(text []byte) (list []goldenCall, err error) {
 	return list, nil
 }
 
-// keys returns for each call what tells it from others in every run: its text
-// without IDs, and what tells its visitor from others, so that the calls of two do
-// not mix.
+// keys returns a sort key for each call that is equal in every run: its text without
+// IDs, followed by a key of its visitor, so that calls of different visitors do not mix.
 func (g Golden) keys(list []goldenCall) []string {
 	keys := make([]string, len(list))
 	for i, c := range list {
@@ -130,8 +128,8 @@ func (g Golden) keys(list []goldenCall) []string {
 	return keys
 }
 
-// visitorsOf returns for each anonymousId a sum of the texts of its calls, and a
-// number that tells it from others with the same.
+// visitorsOf maps each anonymousId to a checksum of its calls, and a number that
+// distinguishes equal checksums.
 func visitorsOf(list []goldenCall, texts []string) map[string]string {
 	theirs := map[string][]string{}
 	for i, c := range list {
@@ -152,7 +150,7 @@ func visitorsOf(list []goldenCall, texts []string) map[string]string {
 	return visitors
 }
 
-// comparable returns a call without the IDs that differ from run to run.
+// comparable returns a copy of a call without the IDs that differ between runs.
 func (g Golden) comparable(c goldenCall) goldenCall {
 	if g.KeepIDs {
 		return c
@@ -163,7 +161,7 @@ func (g Golden) comparable(c goldenCall) goldenCall {
 	return c
 }
 
-// remove takes out what a path leads to.
+// remove deletes the field at a path.
 func remove(from any, path []string) {
 	switch from := from.(type) {
 	case []any:
@@ -190,8 +188,8 @@ func (g Golden) replaceTimes(c goldenCall) {
 	}
 }
 
-// hideIDs replaces the messageIds. They have no numbers: one more call would change
-// those of all that follow.
+// hideIDs replaces messageIds. They are not numbered, because an additional call would
+// change all later numbers.
 func hideIDs(list []goldenCall) {
 	for _, c := range list {
 		if c.text(fields.MessageID) != "" {
@@ -200,7 +198,7 @@ func hideIDs(list []goldenCall) {
 	}
 }
 
-// numberVisitors replaces the anonymousIds by their numbers, as they first come.
+// numberVisitors numbers anonymousIds in order of appearance.
 func numberVisitors(list []goldenCall) {
 	names := map[string]string{}
 	for _, c := range list {

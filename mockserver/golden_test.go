@@ -15,9 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// TestGoldenTellsWhichCallsDiffer: one call more, less or changed is told as that,
-// whatever place the others have in the file.
-func TestGoldenTellsWhichCallsDiffer(t *testing.T) {
+// The diff names exactly the added, removed or changed call.
+func TestGoldenNamesDifferingCalls(t *testing.T) {
 	file := []string{
 		`{"type":"page","name":"Home","anonymousId":"%1"}`,
 		`{"type":"page","name":"Pricing","anonymousId":"%1"}`,
@@ -38,25 +37,25 @@ func TestGoldenTellsWhichCallsDiffer(t *testing.T) {
 		name   string
 		golden mockserver.Golden
 		calls  []string
-		want   []string // none where they are the same
+		want   []string // nil if equal
 	}{
 		{"the same", mockserver.Golden{}, file, nil},
 		{"another order", mockserver.Golden{}, moved, nil},
 		{"the same order", mockserver.Golden{KeepOrder: true}, file, nil},
 		{"an order that is to be kept", mockserver.Golden{KeepOrder: true}, []string{file[0], file[1], file[2], file[4], file[3], file[5], file[6]}, []string{
-			`came before one that precedes it in the file: track "Bought" userId="u"`,
+			`arrived out of order: track "Bought" userId="u"`,
 		}},
 		{"one of a kind is missing", mockserver.Golden{}, without(1), []string{
-			`6 calls came, want 7`, `did not come: page "Pricing" anonymousId="<anonymousId 1>"`,
+			`received 6 calls, want 7`, `missing: page "Pricing" anonymousId="<anonymousId 1>"`,
 		}},
 		{"one of two of a kind is missing", mockserver.Golden{}, without(4), []string{
-			`6 calls came, want 7`, `did not come: track "Bought" userId="u"`,
+			`received 6 calls, want 7`, `missing: track "Bought" userId="u"`,
 		}},
 		{"the first in its order is missing", mockserver.Golden{KeepOrder: true}, without(0), []string{
-			`6 calls came, want 7`, `did not come: page "Home" anonymousId="<anonymousId 1>"`,
+			`received 6 calls, want 7`, `missing: page "Home" anonymousId="<anonymousId 1>"`,
 		}},
 		{"one more", mockserver.Golden{}, append([]string{`{"type":"alias","userId":"u","previousId":"p"}`}, file...), []string{
-			`8 calls came, want 7`, `is not in the file: alias userId="u" previousId="p"`,
+			`received 8 calls, want 7`, `unexpected: alias userId="u" previousId="p"`,
 			`  {"messageId":"<messageId>","previousId":"p","receivedAt":"<time>","timestamp":"<time>","type":"alias","userId":"u"}`,
 		}},
 		{"a property", mockserver.Golden{}, with(5, `"total":9`, `"total":10`), []string{
@@ -66,7 +65,7 @@ func TestGoldenTellsWhichCallsDiffer(t *testing.T) {
 			`differs: track "Bought" userId="u"`, `  properties.items[0].n is 7, want 1`,
 		}},
 		{"an event of another name", mockserver.Golden{}, with(6, `"identify"`, `"group","groupId":"g"`), []string{
-			`did not come: identify userId="u"`, `is not in the file: group userId="u" groupId="g"`,
+			`missing: identify userId="u"`, `unexpected: group userId="u" groupId="g"`,
 			`  {"groupId":"g","messageId":"<messageId>","receivedAt":"<time>","timestamp":"<time>","type":"group","userId":"u"}`,
 		}},
 		{"what differs in an array", mockserver.Golden{Without: []string{"properties.items.id", "properties.total.not", "userId.not"}}, with(5, "x2", "x3"), nil},
@@ -103,9 +102,8 @@ func TestGoldenTellsWhichCallsDiffer(t *testing.T) {
 	}
 }
 
-// TestGoldenKeepsVisitorsApart: that two calls are of one visitor is held against the
-// file, whatever the visitor's ID.
-func TestGoldenKeepsVisitorsApart(t *testing.T) {
+// The assignment of calls to visitors is compared, whatever the visitors' IDs.
+func TestGoldenDistinguishesVisitors(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	run := func(visitors ...string) {
 		srv.Clear()
@@ -123,8 +121,8 @@ func TestGoldenKeepsVisitorsApart(t *testing.T) {
 	assert.Contains(t, failure, `differs: page "1" anonymousId="<anonymousId 1>"`+"\n    "+`anonymousId is "<anonymousId 2>", want "<anonymousId 1>"`)
 }
 
-// TestGoldenOfVisitorsWhoDoTheSame: whose call comes first differs from run to run.
-func TestGoldenOfVisitorsWhoDoTheSame(t *testing.T) {
+// The order of arrival of equal visitors' calls varies between runs.
+func TestGoldenWithEqualVisitors(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	run := func(visits string) {
 		srv.Clear()
@@ -147,10 +145,10 @@ func TestGoldenOfVisitorsWhoDoTheSame(t *testing.T) {
 	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, path, mockserver.Golden{}) }), "differs: page \"Home\"")
 }
 
-func TestGoldenFilesThatAreNone(t *testing.T) {
+func TestInvalidGoldenFiles(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	path := filepath.Join(t.TempDir(), "calls.json")
-	for text, want := range map[string]string{"{": "it is not JSON", "{}": "it is not an array of calls", `[{},1]`: "element 1 is not a call"} {
+	for text, want := range map[string]string{"{": "not valid JSON", "{}": "not an array of calls", `[{},1]`: "element 1 is not a call"} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		failure := judge(func(t mockserver.TB) { srv.Golden(t, path, mockserver.Golden{}) })
 		assert.Contains(t, failure, "calls.json: "+want)

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// diff returns how the calls that came differ from those of a golden file, in
-// lines; nothing if they do not. It changes the IDs in them.
+// diff returns the differences between the received calls and a golden file as lines, or
+// nil. It replaces the IDs in got and want.
 func (g Golden) diff(got, want []goldenCall) (lines []string) {
 	pairs := g.pair(got, want)
 	if !g.KeepIDs {
@@ -22,17 +22,17 @@ func (g Golden) diff(got, want []goldenCall) (lines []string) {
 		hideIDs(want)
 	}
 	if len(got) != len(want) {
-		lines = append(lines, fmt.Sprintf("%s came, want %d", text.Plural(len(got), "call", "calls"), len(want)))
+		lines = append(lines, fmt.Sprintf("received %s, want %d", text.Plural(len(got), "call", "calls"), len(want)))
 	}
 	latest, paired := -1, map[int]bool{}
 	for i, at := range pairs {
 		if at < 0 {
-			lines = append(lines, "did not come: "+g.summary(want[i]))
+			lines = append(lines, "missing: "+g.summary(want[i]))
 			continue
 		}
 		paired[at] = true
 		if g.KeepOrder && at < latest {
-			lines = append(lines, "came before one that precedes it in the file: "+g.summary(want[i]))
+			lines = append(lines, "arrived out of order: "+g.summary(want[i]))
 		}
 		latest = max(latest, at)
 		if why := jsondiff.Compare(map[string]any(got[at]), map[string]any(want[i]), false).Lines; len(why) > 0 {
@@ -41,7 +41,7 @@ func (g Golden) diff(got, want []goldenCall) (lines []string) {
 	}
 	for i := range got {
 		if !paired[i] {
-			lines = append(lines, "is not in the file: "+g.summary(got[i])+"\n    "+jsondiff.Text(got[i], maxBodyShown))
+			lines = append(lines, "unexpected: "+g.summary(got[i])+"\n    "+jsondiff.Text(got[i], maxBodyShown))
 		}
 	}
 	if more := len(lines) - maxListed; more > 0 {
@@ -50,9 +50,8 @@ func (g Golden) diff(got, want []goldenCall) (lines []string) {
 	return lines
 }
 
-// pair returns for each call of a file which of those that came it is: the same
-// one, or else of those of its kind that are left the one that differs least; -1
-// where there is none.
+// pair returns the index of the matching received call for each call of a file: an equal
+// one, otherwise the most similar unmatched call of the same kind, or -1.
 func (g Golden) pair(got, want []goldenCall) []int {
 	same, left := map[string][]int{}, map[string][]int{} // by key, and by kind
 	for i, key := range g.keys(got) {
@@ -84,10 +83,10 @@ func (g Golden) pair(got, want []goldenCall) []int {
 	return pairs
 }
 
-// maxCompared is with how many calls one is compared to find the nearest.
+// maxCompared limits the number of comparisons per call.
 const maxCompared = 50
 
-// nearest returns which of some calls differs least from one of a file, or -1.
+// nearest returns the index of the call most similar to want, or -1.
 func (g Golden) nearest(want goldenCall, got []goldenCall, of []int) int {
 	nearest := -1
 	var least *jsondiff.Diff
@@ -100,8 +99,8 @@ func (g Golden) nearest(want goldenCall, got []goldenCall, of []int) int {
 	return nearest
 }
 
-// nameVisitors gives the anonymousIds of the calls that came the names that they have
-// in the file, as the calls that were paired tell, and others to those that it lacks.
+// nameVisitors gives the anonymousIds of matched calls their names from the file, and
+// new names to the others.
 func nameVisitors(pairs []int, got, want []goldenCall) {
 	names, taken := map[string]string{}, map[string]bool{"": true}
 	for i, at := range pairs {
@@ -132,12 +131,12 @@ func nameVisitors(pairs []int, got, want []goldenCall) {
 	}
 }
 
-// kind is what calls have in common that may be the same one.
+// kind returns a key that is equal for calls that may match.
 func (c goldenCall) kind() string {
 	return c.text(fields.Type) + " " + cmp.Or(c.text(fields.Event), c.text(fields.Name))
 }
 
-// summary names a call in a line.
+// summary describes a call in one line.
 func (g Golden) summary(c goldenCall) string {
 	var call tracking.Call
 	for f := range fields.Names {
@@ -148,5 +147,5 @@ func (g Golden) summary(c goldenCall) string {
 	return summary(&call)
 }
 
-// maxListed is how many calls an error lists.
+// maxListed limits the number of calls in an error.
 const maxListed = 20

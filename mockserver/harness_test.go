@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// serve asks a handler without a network, with the write key "key".
+// serve calls a handler in-process with the write key "key".
 func serve(h http.Handler, method, path, body string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
 	req.SetBasicAuth("key", "")
@@ -23,7 +23,7 @@ func serve(h http.Handler, method, path, body string) *httptest.ResponseRecorder
 	return res
 }
 
-// hook is a destination with webhooks.
+// hook returns a destination with webhooks.
 func hook(name string, urls ...string) tracking.Destination {
 	d := tracking.Destination{Name: name}
 	for _, url := range urls {
@@ -32,7 +32,7 @@ func hook(name string, urls ...string) tracking.Destination {
 	return d
 }
 
-// newCollector makes a collector for a test, with no network.
+// newCollector returns a collector without a listener.
 func newCollector(t *testing.T, config engine.Config) *engine.Collector {
 	t.Helper()
 	config.AnyWriteKey = true
@@ -42,7 +42,7 @@ func newCollector(t *testing.T, config engine.Config) *engine.Collector {
 	return c
 }
 
-// run starts a server with the source "web" and destinations that take everything.
+// run starts a server with the source "web" and destinations that accept every call.
 func run(t *testing.T, destinations ...string) *mockserver.Server {
 	return mockserver.RunT(t, mockserver.Config{
 		Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}},
@@ -51,7 +51,7 @@ func run(t *testing.T, destinations ...string) *mockserver.Server {
 	})
 }
 
-// hooks makes a destination for each name, whose host is the name.
+// hooks returns a destination for each name, with the name as the host of its URL.
 func hooks(names ...string) []tracking.Destination {
 	var all []tracking.Destination
 	for _, name := range names {

@@ -25,12 +25,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestSlowSendersAreCutOff runs the HTTP server over pipes, on a clock of its own.
-func TestSlowSendersAreCutOff(t *testing.T) {
+// Runs the HTTP server over pipes under synctest.
+func TestSlowSendersAreDisconnected(t *testing.T) {
 	for name, test := range map[string]struct {
-		send   string        // at once
-		drip   string        // a byte of it each second
-		within time.Duration // until the server has hung up
+		send   string        // sent immediately
+		drip   string        // sent one byte per second
+		within time.Duration // limit until the server closes the connection
 	}{
 		"nothing at all":           {"", "", 6 * time.Second},
 		"half a request line":      {"POST /v1/ba", "", 6 * time.Second},
@@ -59,7 +59,7 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 						}
 					}
 				})
-				_, _ = io.Copy(io.Discard, conn) // ends when the server hangs up
+				_, _ = io.Copy(io.Discard, conn) // returns when the server closes the connection
 				assert.LessOrEqual(t, time.Since(start), test.within)
 				_ = conn.Close()
 				sending.Wait()
@@ -68,9 +68,8 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 	}
 }
 
-// TestSendersThatDoNotReadAreCutOff: they send one request after the other and read
-// no answer, until the server can write no more.
-func TestSendersThatDoNotReadAreCutOff(t *testing.T) {
+// The client sends requests without reading responses until the server cannot write.
+func TestSendersThatDoNotReadAreDisconnected(t *testing.T) {
 	for name, request := range map[string]string{
 		"calls":           "POST /v1/track HTTP/1.1\r\nHost: x\r\nAuthorization: Basic azo=\r\nContent-Length: 2\r\n\r\n{}",
 		"what is refused": "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx",
@@ -94,8 +93,8 @@ func TestSendersThatDoNotReadAreCutOff(t *testing.T) {
 	}
 }
 
-// dialPipe returns a connection to a server for a handler, through a pipe. The server
-// ends with the test.
+// dialPipe returns a connection to a server for a handler. The server stops when the
+// test ends.
 func dialPipe(t *testing.T, handler http.Handler) net.Conn {
 	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	srv := access.NewHTTPServer(handler)
@@ -106,8 +105,8 @@ func dialPipe(t *testing.T, handler http.Handler) net.Conn {
 	return conn
 }
 
-// TestTheConnectionEndsWhereTheLengthOfABodyIsInDoubt: what follows is no request.
-func TestTheConnectionEndsWhereTheLengthOfABodyIsInDoubt(t *testing.T) {
+// Bytes after an ambiguous body must not be parsed as a request.
+func TestAmbiguousBodyLengthClosesTheConnection(t *testing.T) {
 	srv := mockserver.RunT(t)
 	for name, length := range map[string]string{"chunked": "", "chunked and a length": "Content-Length: 5\r\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +119,7 @@ func TestTheConnectionEndsWhereTheLengthOfABodyIsInDoubt(t *testing.T) {
 			require.NoError(t, err)
 			all, err := io.ReadAll(conn)
 			if err != nil {
-				require.ErrorIs(t, err, syscall.ECONNRESET) // what was not read
+				require.ErrorIs(t, err, syscall.ECONNRESET) // unread data was discarded
 			}
 			assert.Contains(t, string(all), "Connection: close")
 			assert.Equal(t, 1, strings.Count(string(all), "HTTP/1.1 "), "%s", all)
@@ -128,7 +127,7 @@ func TestTheConnectionEndsWhereTheLengthOfABodyIsInDoubt(t *testing.T) {
 	}
 }
 
-// pipeListener accepts the connections that it is given.
+// pipeListener accepts the connections sent to it.
 type pipeListener struct {
 	conns  chan net.Conn // never closed
 	closed chan struct{} // closed by Close
@@ -154,9 +153,8 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestHostileRequestsNeverBreakIt sends what no HTTP client would, and then asks
-// whether the server still lives.
-func TestHostileRequestsNeverBreakIt(t *testing.T) {
+// Invalid requests do not crash the server.
+func TestHostileRequestsDoNotCrashTheServer(t *testing.T) {
 	srv := mockserver.RunT(t)
 	address := strings.TrimPrefix(srv.URL, "http://")
 	for name, request := range map[string]string{
@@ -186,7 +184,7 @@ func TestHostileRequestsNeverBreakIt(t *testing.T) {
 		conn, err := net.Dial("tcp", address)
 		require.NoError(t, err)
 		require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-		go func() { // the server may hang up before all is written
+		go func() { // the server may close the connection early
 			_, _ = io.WriteString(conn, request)
 			_ = conn.(*net.TCPConn).CloseWrite()
 		}()
@@ -201,9 +199,9 @@ func TestHostileRequestsNeverBreakIt(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status)
 }
 
-// TestSmallCallsKeepNoLargeRequest: a call that is kept must not keep the memory of
-// all that came with it. Anyone who knows a write key could fill the memory so.
-func TestSmallCallsKeepNoLargeRequest(t *testing.T) {
+// A retained call must not keep the whole request in memory: anyone with a write key
+// could otherwise exhaust it.
+func TestRetainedCallsDoNotPinTheirRequest(t *testing.T) {
 	const requests, size = 20, 200_000
 	good := func(i int) string {
 		return fmt.Sprintf(`{"type":"track","event":"e","userId":"u","messageId":"small-%d"}`, i)
@@ -238,10 +236,10 @@ func TestSmallCallsKeepNoLargeRequest(t *testing.T) {
 	}
 }
 
-// heap is how many bytes are in use.
+// heap returns the number of heap bytes in use.
 func heap() uint64 {
 	runtime.GC()
-	runtime.GC() // what waits in pools goes with the second
+	runtime.GC() // the second run frees pooled objects
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc

@@ -33,26 +33,26 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// get returns the answer to a request for a page, and its body.
+// get requests a page and returns the response and its body.
 func get(t *testing.T, url string, header ...string) (*http.Response, string) {
 	t.Helper()
 	return request(t, newBrowser(t), http.MethodGet, url, nil, header...)
 }
 
-// send posts a form.
+// submit posts a form.
 func submit(t *testing.T, url string, form url.Values, header ...string) (*http.Response, string) {
 	t.Helper()
 	return request(t, newBrowser(t), http.MethodPost, url, form, header...)
 }
 
-// newBrowser returns a client that keeps cookies.
+// newBrowser returns a client with a cookie jar.
 func newBrowser(t *testing.T) *http.Client {
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
 	return &http.Client{Jar: jar}
 }
 
-// request sends a request. header holds names and values in turn.
+// request sends a request. header contains alternating names and values.
 func request(t *testing.T, client *http.Client, method, url string, form url.Values, header ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(form.Encode()))
@@ -72,7 +72,7 @@ func request(t *testing.T, client *http.Client, method, url string, form url.Val
 	return res, string(body)
 }
 
-// newPages returns the inspector of a collector, and who guards it.
+// newPages returns a collector's inspector and its guard.
 func newPages(t *testing.T, c *engine.Collector, config access.GuardConfig) (*inspector.Inspector, *access.Guard) {
 	t.Helper()
 	guard, err := access.NewGuard(config)
@@ -80,7 +80,7 @@ func newPages(t *testing.T, c *engine.Collector, config access.GuardConfig) (*in
 	return inspector.New(c, inspector.Config{Guard: guard}), guard
 }
 
-// find returns what the first group of a pattern matches.
+// find returns the first group of a pattern's first match.
 func find(t *testing.T, text, pattern string) string {
 	t.Helper()
 	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
@@ -88,7 +88,7 @@ func find(t *testing.T, text, pattern string) string {
 	return found[1]
 }
 
-// A frame is what a stream sends.
+// A frame is an event of the stream.
 type frame struct {
 	Reset bool
 	Rows  []struct {
@@ -105,13 +105,13 @@ type frame struct {
 
 type counts struct{ Matched, Total int }
 
-// A stream reads the frames that a page gets.
+// A stream reads the frames of a page's event stream.
 type stream struct {
 	t      *testing.T
 	body   io.ReadCloser
 	lines  *bufio.Scanner
 	status int
-	counts counts // the last ones that came
+	counts counts // the most recent counts
 }
 
 func openStream(t *testing.T, url string, header ...string) *stream {
@@ -129,7 +129,7 @@ func openStream(t *testing.T, url string, header ...string) *stream {
 	return s
 }
 
-// next returns the next frame, or false at the end of the stream.
+// next returns the next frame; ok is false at the end of the stream.
 func (s *stream) next() (f frame, ok bool) {
 	for s.lines.Scan() {
 		line := s.lines.Text()
@@ -148,7 +148,7 @@ func (s *stream) next() (f frame, ok bool) {
 	return f, false
 }
 
-// until reads frames until one is as it should be.
+// until reads frames until good reports true.
 func (s *stream) until(good func(frame) bool) frame {
 	s.t.Helper()
 	for {
@@ -172,13 +172,13 @@ func shows(part string) func(frame) bool {
 	return func(f frame) bool { return strings.Contains(f.html(), part) }
 }
 
-// position is where the list of a page stands.
+// position returns the position of a page's list.
 func position(t *testing.T, srv *mockserver.Server) string {
 	_, body := get(t, srv.URL+"/")
 	return find(t, body, `data-from="([^"]+)"`)
 }
 
-func TestInspectorServesItsPagesAndNothingOfOthers(t *testing.T) {
+func TestInspectorServesOnlyItsPages(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u","messageId":"m"}`)
@@ -213,7 +213,7 @@ func TestInspectorServesItsPagesAndNothingOfOthers(t *testing.T) {
 	assert.JSONEq(t, `"not_found"`, find(t, body, `"code":\s*("[^"]*")`), "the tracking API answers for all else")
 }
 
-func TestStreamBringsWhatIsNewAndWhatChanged(t *testing.T) {
+func TestStreamSendsNewAndChangedCalls(t *testing.T) {
 	var hold sync.WaitGroup
 	hold.Add(1)
 	rec := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { hold.Wait() })
@@ -225,7 +225,7 @@ func TestStreamBringsWhatIsNewAndWhatChanged(t *testing.T) {
 
 	post(t, srv.URL+"/v1/batch", "key", `{"batch":[{"type":"track","event":"One","userId":"u","messageId":"m1"},{"type":"track","userId":"u"}]}`)
 	arrived := s.until(func(f frame) bool { return len(f.Rows) > 0 })
-	for arrived.Arrived < 2 { // they may come in two frames
+	for arrived.Arrived < 2 { // the calls may arrive in two frames
 		more := s.until(func(f frame) bool { return f.Arrived > 0 })
 		arrived.Rows, arrived.Arrived = append(arrived.Rows, more.Rows...), arrived.Arrived+more.Arrived
 	}
@@ -244,7 +244,7 @@ func TestStreamBringsWhatIsNewAndWhatChanged(t *testing.T) {
 	s.until(shows("Two"))
 }
 
-func TestStreamGoesOnFromItsPosition(t *testing.T) {
+func TestStreamResumesFromItsPosition(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/track", "key", `{"event":"Before","userId":"u"}`)
 	at := position(t, srv)
@@ -278,7 +278,7 @@ func TestStreamFilters(t *testing.T) {
 	pages := openStream(t, srv.URL+"/stream?type=page&from="+position(t, srv))
 	post(t, srv.URL+"/v1/batch", "key", `{"batch":[{"type":"track","event":"Gone","userId":"u","messageId":"m1"},{"type":"page","name":"Docs","userId":"u"}]}`)
 	shown := ""
-	f := failed.until(func(f frame) bool { // both have failed, in whichever order
+	f := failed.until(func(f frame) bool { // both calls failed, in any order
 		shown += f.html()
 		return strings.Contains(shown, "Gone") && strings.Contains(shown, "Docs")
 	})
@@ -289,7 +289,7 @@ func TestStreamFilters(t *testing.T) {
 	}
 	assert.Equal(t, 1, pages.counts.Matched)
 
-	// A call that no longer matches goes.
+	// A call that no longer matches is removed.
 	down.Delete("down")
 	n, err := srv.Engine().Replay(t.Context(), "hook", engine.Selection{})
 	require.NoError(t, err)
@@ -303,7 +303,7 @@ func TestStreamFilters(t *testing.T) {
 	assert.True(t, gone[f.Rows[0].Order])
 }
 
-func TestSlowBrowserIsToldHowManyItMissed(t *testing.T) {
+func TestSlowBrowserReceivesTheMissedCount(t *testing.T) {
 	srv := mockserver.RunT(t)
 	s := openStream(t, srv.URL+"/stream?from="+position(t, srv))
 	_, _ = s.next()
@@ -322,7 +322,7 @@ func TestSlowBrowserIsToldHowManyItMissed(t *testing.T) {
 	assert.Equal(t, arrived, skipped+rows)
 }
 
-func TestStreamsAreBoundedAndEnd(t *testing.T) {
+func TestStreamsAreLimitedAndEnd(t *testing.T) {
 	inspector, _ := newPages(t, newCollector(t, engine.Config{}), access.GuardConfig{Loopback: true})
 	srv := httptest.NewServer(inspector)
 	defer srv.Close()
@@ -377,7 +377,7 @@ func TestListPagesAndCounts(t *testing.T) {
 	assert.Regexp(t, `<b>1</b> of 500 calls matches.* 499 hidden by search`, body)
 }
 
-func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
+func TestReplayOfAFilterReplaysTheCountedCalls(t *testing.T) {
 	var mu sync.Mutex
 	status := http.StatusNotFound
 	rec := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
@@ -406,7 +406,7 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(page, `data-calls="7"`))
 	upTo := find(t, page, `name="upTo" value="(\d+)"`)
 	renderedAt := html.UnescapeString(find(t, page, `name="renderedAt" value="([^"]+)"`))
-	post(t, srv.URL+"/v1/batch", "key", track("later", 1)) // it was not counted, and is not replayed
+	post(t, srv.URL+"/v1/batch", "key", track("later", 1)) // was not counted and is not replayed
 	browser := newBrowser(t)
 	res, page := request(t, browser, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "renderedAt": {renderedAt}, "pick": {"failed:hook"}})
 	assert.Equal(t, "/?q=event%3Atested", res.Request.URL.RequestURI())
@@ -420,7 +420,7 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	_, page = get(t, srv.URL+"/?notice=0+calls+are+being+replayed.")
 	assert.NotContains(t, page, "Replaying", "no link makes one up")
 
-	// What a destination has failed is replayed as a whole.
+	// All failed calls of a destination are replayed.
 	_, page = get(t, srv.URL+"/destination?name=other")
 	assert.Contains(t, page, "answered 404 (Not Found)")
 	_, page = get(t, srv.URL+"/replay?destination=other")
@@ -439,7 +439,7 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	}
 }
 
-func TestInspectorAsksForTheTokenAndKeepsTheLoginInACookie(t *testing.T) {
+func TestInspectorLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const token = "the-admin-token"
 		inspector, guard := newPages(t, newCollector(t, engine.Config{}), access.GuardConfig{Token: token, Hosts: []string{"collector.example"}})
@@ -511,9 +511,9 @@ func TestInspectorAsksForTheTokenAndKeepsTheLoginInACookie(t *testing.T) {
 	})
 }
 
-// TestLogOutEndsTheSessionEverywhere: its cookie is good no more, here or at another
-// collector that shares the state, and other sessions go on.
-func TestLogOutEndsTheSessionEverywhere(t *testing.T) {
+// The session's cookie becomes invalid at every collector that shares the state. Other
+// sessions continue.
+func TestLogoutEndsTheSessionOnEveryCollector(t *testing.T) {
 	state := state.NewMemory()
 	var pages [2]http.Handler
 	for i := range pages {
@@ -542,7 +542,7 @@ func TestLogOutEndsTheSessionEverywhere(t *testing.T) {
 	}
 }
 
-func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {
+func TestHiddenHeaderValuesAreNotSentToANewURL(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t)
 	require.NoError(t, srv.Engine().AddDestination(t.Context(), tracking.Destination{Name: "d", Settings: webhook.Settings{
@@ -576,7 +576,7 @@ func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {
 	assert.Empty(t, srv.Engine().Settings().Destinations[0].SharedSecret)
 }
 
-// A failingStore is a journal whose store has problems.
+// A failingStore is a journal with an unhealthy store.
 type failingStore struct{ journal.Journal }
 
 func (failingStore) Health(context.Context) (journal.Health, error) {
@@ -586,7 +586,7 @@ func (failingStore) Health(context.Context) (journal.Health, error) {
 	}, errors.New("the cluster has no leader")
 }
 
-func TestDestinationsPageShowsProblemsOfTheStore(t *testing.T) {
+func TestDestinationsPageShowsStoreProblems(t *testing.T) {
 	srv := mockserver.RunEngine(t, engine.Config{Journal: failingStore{journal.NewMemory(0)}, Destinations: hooks("crm")})
 	_, page := get(t, srv.URL+"/destinations", "X-Fragment", "1")
 	for _, want := range []string{
@@ -599,7 +599,7 @@ func TestDestinationsPageShowsProblemsOfTheStore(t *testing.T) {
 	assert.NotContains(t, page, "Storage problems")
 }
 
-func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
+func TestConfiguredDestinationsAreReadOnlyInForms(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("fixed", "https://a.example")}})
 	res, _ := submit(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"false"}, "url0": {"https://b.example"}})
 	assert.Equal(t, http.StatusConflict, res.StatusCode)
@@ -623,9 +623,8 @@ func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
 	assert.Len(t, srv.Engine().Settings().Destinations, 1)
 }
 
-// TestTheAddressOfAFormLeadsToAPage: a browser is left at it where the form is refused, and
-// asks for it when the page is opened again.
-func TestTheAddressOfAFormLeadsToAPage(t *testing.T) {
+// After an invalid form the browser shows the form's URL, so a GET of it must work.
+func TestFormURLsServeAPage(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("a & b", "https://a.example")}})
 	still := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for path, want := range map[string]string{
@@ -654,7 +653,7 @@ func TestInspectorIsConcurrentSafe(t *testing.T) {
 			for i := range 10 {
 				post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprintf("%d-%d", n, i), 20))
 				post(t, srv.URL+"/v1/batch", "key", `{"batch":[`+strings.Repeat(`{"type":"track","userId":"u"},`, 200)+`{}]}`)
-				srv.Clear() // links of rejected calls name the feed
+				srv.Clear() // links to rejected calls contain the feed's name
 			}
 		})
 	}
@@ -682,8 +681,8 @@ func TestInspectorIsConcurrentSafe(t *testing.T) {
 	s.until(func(f frame) bool { return f.Reset })
 }
 
-// TestAStreamEndsWithTheRightToSeeIt: its page then asks again, and is led to the login.
-func TestAStreamEndsWithTheRightToSeeIt(t *testing.T) {
+// The page then reconnects and is redirected to the login page.
+func TestStreamEndsWithItsSession(t *testing.T) {
 	collector := newCollector(t, engine.Config{})
 	inspector, guard := newPages(t, collector, access.GuardConfig{Token: "one-token"})
 	srv := httptest.NewServer(inspector)
@@ -699,9 +698,9 @@ func TestAStreamEndsWithTheRightToSeeIt(t *testing.T) {
 	}
 }
 
-// TestIDsThatAreNumbersReachWebhooksWhole: as strings, which lose no digit, while
-// the numbers of the properties do, and the doctor tells of those alone.
-func TestIDsThatAreNumbersReachWebhooksWhole(t *testing.T) {
+// Numeric IDs become strings and keep all digits. Numeric properties lose digits, and
+// the doctor reports only those.
+func TestNumericIDsKeepTheirDigits(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":90071992547409931,"properties":{"n":90071992547409933}}`)
@@ -715,8 +714,8 @@ func TestIDsThatAreNumbersReachWebhooksWhole(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(doctor, "More digits than a double-precision number"))
 }
 
-// TestTheLoginReadsLittle: anyone may ask for it.
-func TestTheLoginReadsLittle(t *testing.T) {
+// The login page is public, so it must read little of a request.
+func TestLoginReadsLimitedInput(t *testing.T) {
 	inspector, _ := newPages(t, newCollector(t, engine.Config{}), access.GuardConfig{Token: "the-admin-token"})
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for contentType, start := range map[string]string{
@@ -732,7 +731,7 @@ func TestTheLoginReadsLittle(t *testing.T) {
 	}
 }
 
-// letters reads as the letter a for ever.
+// letters is an endless stream of the letter a.
 type letters struct{}
 
 func (letters) Read(p []byte) (int, error) {
@@ -742,7 +741,7 @@ func (letters) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// counted counts the bytes that are written to it.
+// counted counts the bytes written to it.
 type counted int
 
 func (c *counted) Write(p []byte) (int, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// submitList posts the form of a list as a browser does: the file comes last.
+// submitList posts a list form like a browser, with the file last.
 func submitList(t *testing.T, url, file string, fields ...string) (*http.Response, string) {
 	t.Helper()
 	var body bytes.Buffer
@@ -42,7 +42,7 @@ func submitList(t *testing.T, url, file string, fields ...string) (*http.Respons
 	return res, string(page)
 }
 
-func TestInspectorTakesLists(t *testing.T) {
+func TestInspectorAcceptsLists(t *testing.T) {
 	srv := run(t, "crm", "ads")
 	_, page := get(t, srv.URL+"/audiences")
 	assert.Contains(t, page, "No audiences yet")
@@ -90,7 +90,7 @@ func TestInspectorTakesLists(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, res.StatusCode)
 }
 
-func TestInspectorTakesALongList(t *testing.T) {
+func TestInspectorAcceptsALongList(t *testing.T) {
 	srv := run(t, "crm")
 	long := strings.Repeat("user-0000000001\n", 1<<17)
 	res, page := submitList(t, srv.URL+"/audiences/sync?dryRun=true", long, "kind", "audience", "name", "x")
@@ -121,7 +121,7 @@ func TestDeletionFormSubmittedTwiceIsOneRequest(t *testing.T) {
 	assert.Len(t, all, 2, "each form is one request")
 }
 
-func TestInspectorMakesDeletionRequests(t *testing.T) {
+func TestInspectorCreatesDeletionRequests(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{
 		Sources:      []tracking.Source{{Name: "web", WriteKey: "w"}, {Name: "ios", WriteKey: "i"}},
 		Destinations: hooks("crm", "ads"),

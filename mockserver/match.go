@@ -15,27 +15,27 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Match picks calls by what is known of them. Tests may write their own, which can
-// say by [tracking.Record.Missf] why they do not pick one. A record is shown to it whenever
-// something has become of it, by the goroutine that looks or waits.
+// A Match reports whether it selects a call. Tests may define their own; a Match can
+// explain a mismatch with [tracking.Record.Missf]. A Match runs on the goroutine that
+// reads or waits, once per change of a record.
 type Match func(*tracking.Record) bool
 
-// is compares one field of a record with what is wanted.
+// is compares one field of a record with the wanted value.
 func is(r *tracking.Record, field, got, want string) bool {
 	return got == want || r.Missf("%s is %v", field, unlike{got, want})
 }
 
-// Of several records that matches miss alike, the nearest is shown: arguments of Missf
-// that are distant say how far what a record has is from what is wanted.
+// An argument of Missf that implements distant measures how far the record's value is
+// from the wanted one. If several records match equally well, the closest one is shown.
 type distant interface{ distance() int }
 
-// unlike is a text and the one that is wanted instead.
+// unlike is a string and the wanted string.
 type unlike struct{ got, want string }
 
 func (u unlike) String() string { return fmt.Sprintf("%q, want %q", u.got, u.want) }
 func (u unlike) distance() int  { return jsondiff.Distance(u.got, u.want) }
 
-// distantLine is a line about what is as far from what is wanted as by says.
+// distantLine is a line with a distance.
 type distantLine struct {
 	text string
 	by   int
@@ -44,51 +44,51 @@ type distantLine struct {
 func (l distantLine) String() string { return l.text }
 func (l distantLine) distance() int  { return l.by }
 
-// OfType picks the calls of a type: "track", "identify" and so on.
+// OfType selects calls of a type, such as "track" or "identify".
 func OfType(typ string) Match {
 	return func(r *tracking.Record) bool { return is(r, "type", r.Call.Type, typ) }
 }
 
-// OfEvent picks the track calls of an event.
+// OfEvent selects track calls of an event.
 func OfEvent(event string) Match {
 	return func(r *tracking.Record) bool {
 		track := is(r, "type", r.Call.Type, "track")
-		return is(r, "event", r.Call.Event, event) && track // a call that is neither is further away
+		return is(r, "event", r.Call.Event, event) && track // evaluates both: a call that mismatches in both is further away
 	}
 }
 
-// OfUser picks the calls of a user, by userId.
+// OfUser selects calls with a userId.
 func OfUser(userID string) Match {
 	return func(r *tracking.Record) bool { return is(r, "userId", r.Call.UserID, userID) }
 }
 
-// OfSource picks the calls of a source, by its name. One that was made for a write
-// key has a name that does not tell the key: [View.Source] finds its calls.
+// OfSource selects calls of a source by its name. The name of a source that was created
+// for a write key does not reveal the key; use [View.Source] to find its calls.
 func OfSource(name string) Match {
 	return func(r *tracking.Record) bool { return is(r, "source", r.Call.Source, name) }
 }
 
-// WithID picks the call with a messageId.
+// WithID selects the call with a messageId.
 func WithID(messageID string) Match {
 	return func(r *tracking.Record) bool { return is(r, "messageId", r.Call.ID, messageID) }
 }
 
-// Like picks the calls that hold what a JSON object holds, and perhaps more:
+// Like selects calls that contain a JSON object:
 //
 //	mockserver.Like(`{"event":"Signed Up","properties":{"plan":"Pro"}}`)
 //
-// Objects may hold more wherever they stand, but arrays have as many elements. Of
-// numbers the value counts: 3 is 3.0. With what is not JSON it picks nothing, and the
-// methods of a View that have a [TB] end the test at once.
+// Objects may contain additional fields at any depth. Arrays must have the same length.
+// Numbers are compared by value: 3 equals 3.0. If want is not JSON, Like selects nothing,
+// and methods of View that take a [TB] fail the test immediately.
 func Like(want string) Match {
 	wanted, err := jsondiff.Decode([]byte(want))
 	if err != nil {
-		return (&unusable{fmt.Errorf("mockserver: Like needs JSON, and %q is none: %w", want, err)}).match
+		return (&unusable{fmt.Errorf("mockserver: Like requires JSON, got %q: %w", want, err)}).match
 	}
 	return func(r *tracking.Record) bool {
 		got, err := jsondiff.Decode(r.Call.Body)
 		if err != nil {
-			return r.Missf("it is not JSON: %v", err)
+			return r.Missf("the call is not valid JSON: %v", err)
 		}
 		d := jsondiff.Compare(got, wanted, true)
 		if len(d.Lines) == 0 {
@@ -102,13 +102,13 @@ func Like(want string) Match {
 	}
 }
 
-// An unusable match was made from what it cannot be made from.
+// unusable is a Match built from invalid arguments.
 type unusable struct{ err error }
 
 func (u *unusable) match(r *tracking.Record) bool { return r.Missf("%v", u.err) }
 
-// checkUsable returns the error of the first match that is unusable. A Match is a
-// function, which can only be told by its code.
+// checkUsable returns the error of the first unusable match. Functions cannot be
+// compared, so it identifies them by their code pointer.
 func checkUsable(match []Match) error {
 	code := reflect.ValueOf((&unusable{}).match).Pointer()
 	for _, m := range match {
@@ -119,17 +119,16 @@ func checkUsable(match []Match) error {
 	return nil
 }
 
-// Retried picks the calls whose sender had made n requests with them before the newest one,
-// as it says by X-Retry-Count: see [tracking.Record.RetryCount]. Retried(0) picks first
-// attempts.
+// Retried selects calls whose sender reported n earlier requests with them in
+// X-Retry-Count; see [tracking.Record.RetryCount]. Retried(0) selects first attempts.
 func Retried(n int) Match {
 	return func(r *tracking.Record) bool {
-		return r.RetryCount == n || r.Missf("its X-Retry-Count is %d, want %d", r.RetryCount, n)
+		return r.RetryCount == n || r.Missf("X-Retry-Count is %d, want %d", r.RetryCount, n)
 	}
 }
 
-// InState picks the calls that are in a state at a destination, see [tracking.Record.State]:
-// with StatePending those that were tried and are to be tried again.
+// InState selects calls by their state at a destination; see [tracking.Record.State].
+// StatePending selects calls that were attempted and have a retry scheduled.
 func InState(destination string, state tracking.State) Match {
 	return func(r *tracking.Record) bool {
 		o, ok := r.State(destination)
@@ -137,15 +136,15 @@ func InState(destination string, state tracking.State) Match {
 		case ok && o.State == state:
 			return true
 		case !ok:
-			return r.Missf("destination %q has not tried it%s, want %s", destination, triedBy(r), state)
+			return r.Missf("destination %q has not attempted the call%s, want %s", destination, triedBy(r), state)
 		case o.Reason != "":
-			return r.Missf("at destination %q it is %s (%s), want %s", destination, o.State, o.Reason, state)
+			return r.Missf("state at destination %q is %s (%s), want %s", destination, o.State, o.Reason, state)
 		}
-		return r.Missf("at destination %q it is %s, want %s", destination, o.State, state)
+		return r.Missf("state at destination %q is %s, want %s", destination, o.State, state)
 	}
 }
 
-// triedBy names the destinations that have tried a call, for one whose name is wrong.
+// triedBy lists the destinations that attempted a call, in case the name is wrong.
 func triedBy(r *tracking.Record) string {
 	var names []string
 	for i := range r.Ends {
@@ -155,14 +154,13 @@ func triedBy(r *tracking.Record) string {
 		return ""
 	}
 	slices.Sort(names)
-	return " (those that have: " + strings.Join(slices.Compact(names), ", ") + ")"
+	return " (attempted by: " + strings.Join(slices.Compact(names), ", ") + ")"
 }
 
-// DeliveredTo picks the calls that a webhook of a destination has taken.
+// DeliveredTo selects calls that were delivered to a destination.
 func DeliveredTo(destination string) Match { return InState(destination, tracking.StateDelivered) }
 
-// Attempted picks the calls for which at least n requests to the webhooks of a
-// destination have ended.
+// Attempted selects calls with at least n completed requests to a destination's webhooks.
 func Attempted(destination string, n int) Match {
 	return func(r *tracking.Record) bool {
 		got := 0
@@ -171,7 +169,7 @@ func Attempted(destination string, n int) Match {
 				got++
 			}
 		}
-		return got >= n || r.Missf("%d requests were made for it to destination %q, want %d", got, destination, n)
+		return got >= n || r.Missf("destination %[2]q has received %[1]d requests, want %[3]d", got, destination, n)
 	}
 }
 
@@ -186,18 +184,18 @@ func every(match []Match) func(*tracking.Record) bool {
 	}
 }
 
-// misses are why matches do not pick a record.
+// misses explains why matches do not select a record.
 type misses struct {
-	failed   int      // matches
-	lines    []string // reasons
-	distance int      // between what the record has and what is wanted, in bytes to edit
+	failed   int      // number of mismatches
+	lines    []string // explanations
+	distance int      // edit distance in bytes between the actual and the wanted values
 }
 
 func (m *misses) compare(other *misses) int {
 	return cmp.Or(cmp.Compare(m.failed, other.failed), cmp.Compare(len(m.lines), len(other.lines)), cmp.Compare(m.distance, other.distance))
 }
 
-// missesOf returns why matches do not pick a record.
+// missesOf returns the reasons why matches do not select a record.
 func missesOf(r tracking.Record, match []Match) *misses {
 	all := &misses{}
 	for i, m := range match {
@@ -214,7 +212,7 @@ func missesOf(r tracking.Record, match []Match) *misses {
 			continue
 		}
 		if len(why.lines) == 0 {
-			why.lines = []string{fmt.Sprintf("match %d of %d does not pick it: %s", i+1, len(match), excerpt(&r.Call))}
+			why.lines = []string{fmt.Sprintf("match %d of %d reports false: %s", i+1, len(match), excerpt(&r.Call))}
 		}
 		all.failed++
 		all.lines = append(all.lines, why.lines...)
@@ -223,9 +221,8 @@ func missesOf(r tracking.Record, match []Match) *misses {
 	return all
 }
 
-// nearest returns the record that the fewest matches do not pick, and why they do
-// not; of several that with the fewest reasons, of those that whose values are most
-// alike, and of those the newest.
+// nearest returns the record with the fewest mismatches, and the reasons. Ties are
+// resolved by the number of reasons, then by distance, then by age: the newest wins.
 func nearest(records []tracking.Record, match []Match) (record tracking.Record, lines []string) {
 	least := &misses{}
 	for _, r := range slices.Backward(records) {
@@ -236,11 +233,11 @@ func nearest(records []tracking.Record, match []Match) (record tracking.Record, 
 	return record, least.lines
 }
 
-// maxBodyShown is how much is shown of a call, in bytes.
+// maxBodyShown limits the bytes of a call that an error shows.
 const maxBodyShown = 2000
 
-// excerpt returns the call's body, or its first bytes.
+// excerpt returns the beginning of the call's body.
 func excerpt(c *tracking.Call) string { return text.CutBytes(maxBodyShown, string(c.Body)) }
 
-// summary names a call in a line.
+// summary describes a call in one line.
 func summary(c *tracking.Call) string { return expect.Title(c) }

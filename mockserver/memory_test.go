@@ -15,9 +15,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestTheLimitOfAMemoryJournalIsOneOfMemory: calls that are tiny, alone in their
-// request, or between much white space take no more than others.
-func TestTheLimitOfAMemoryJournalIsOneOfMemory(t *testing.T) {
+// Tiny calls, calls in single requests and calls surrounded by white space do not exceed
+// the limit.
+func TestMemoryJournalLimitCountsMemory(t *testing.T) {
 	const limit = 2 << 20
 	for name, test := range map[string]struct {
 		calls, space int

@@ -22,8 +22,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// ask sends a request whose header is given as lines of "Name: value", and
-// returns the response with its body read.
+// ask sends a request with header lines such as "Name: value". The response body is
+// already read.
 func ask(t *testing.T, method, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -42,7 +42,7 @@ func ask(t *testing.T, method, url, body string, header ...string) (*http.Respon
 	return res, string(text)
 }
 
-// answer decodes the JSON of an answer.
+// answer decodes a JSON response.
 func answer(t *testing.T, body string) map[string]any {
 	t.Helper()
 	var got map[string]any
@@ -52,7 +52,7 @@ func answer(t *testing.T, body string) map[string]any {
 
 const ok = `{"success": true}`
 
-func TestLibrariesLearnWhereToSend(t *testing.T) {
+func TestSettingsEndpointNamesTheHost(t *testing.T) {
 	hook := webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1/"}}}
 	srv := mockserver.RunT(t, mockserver.Config{
 		Sources: []tracking.Source{{Name: "web", WriteKey: "k1"}, {Name: "ios", WriteKey: "k2"}},
@@ -81,7 +81,7 @@ func TestLibrariesLearnWhereToSend(t *testing.T) {
 	assert.Equal(t, "unknown_write_key", answer(t, text)["code"])
 }
 
-func TestSettingsSayHowToTryAgain(t *testing.T) {
+func TestSettingsEndpointHasRetrySettings(t *testing.T) {
 	for config, want := range map[string]any{
 		``:   nil,
 		`{}`: map[string]any{},
@@ -129,7 +129,7 @@ func TestRetryCountIsRecorded(t *testing.T) {
 		require.True(t, ok)
 		assert.Equal(t, want, record.RetryCount, id)
 	}
-	post("none", "X-Retry-Count: 2") // whose first answer was lost
+	post("none", "X-Retry-Count: 2") // the first response was lost
 	record, _ := srv.Call("none")
 	assert.Equal(t, 2, record.RetryCount)
 	assert.Equal(t, 1, record.Repeats)
@@ -137,7 +137,7 @@ func TestRetryCountIsRecorded(t *testing.T) {
 	srv.ExpectN(t, 4, mockserver.Retried(0))
 	_, err := srv.Within(time.Nanosecond).Wait(t.Context(), 1, mockserver.Retried(1))
 	require.Error(t, err)
-	assert.Regexp(t, `its X-Retry-Count is [023], want 1`, err.Error())
+	assert.Regexp(t, `X-Retry-Count is [023], want 1`, err.Error())
 	_, text := ask(t, http.MethodGet, srv.URL+"/api/v1/calls/k/none", "")
 	assert.Regexp(t, `"retryCount": ?2\b`, text)
 	key := event.KeyOf(record.Call.Source, "none")
@@ -145,7 +145,7 @@ func TestRetryCountIsRecorded(t *testing.T) {
 	assert.Contains(t, page, "X-Retry-Count")
 }
 
-func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {
+func TestMessagesAreDrainedWithoutVaryingFields(t *testing.T) {
 	srv := mockserver.RunT(t)
 	messages := func() []map[string]any {
 		_, text := ask(t, http.MethodPost, srv.URL+"/messages", "")
@@ -169,7 +169,7 @@ func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {
 	assert.Equal(t, []map[string]any{{"type": "page", "userId": "u", "name": "Home"}}, messages())
 }
 
-func TestMessagesOfAnEarlierCollectorAreNotNew(t *testing.T) {
+func TestMessagesOfAPreviousRunAreNotNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		history := history.New(0)
 		c := newCollector(t, engine.Config{Messages: true, History: history})
@@ -182,7 +182,7 @@ func TestMessagesOfAnEarlierCollectorAreNotNew(t *testing.T) {
 	})
 }
 
-func TestMessagesAreForTestsAlone(t *testing.T) {
+func TestMessagesAreOnlyServedInTests(t *testing.T) {
 	res := serve(admin.New(newCollector(t, engine.Config{}), ""), http.MethodGet, "/messages", "")
 	assert.Equal(t, http.StatusNotFound, res.Code)
 }
@@ -202,7 +202,7 @@ func TestHealthAndReadiness(t *testing.T) {
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 }
 
-func TestReadingMessagesDrainsNone(t *testing.T) {
+func TestReadingMessagesDoesNotDrain(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/batch", "k", track("m", 1))
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodGet} {
@@ -215,9 +215,8 @@ func TestReadingMessagesDrainsNone(t *testing.T) {
 	assert.Equal(t, "[]\n", text)
 }
 
-// TestStrangersReadNoMessages: a page of another site that a browser on this machine
-// shows, and one whose name leads to this machine.
-func TestStrangersReadNoMessages(t *testing.T) {
+// Requests by pages of other sites and requests with foreign host names are refused.
+func TestMessagesRefuseForeignSites(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/batch", "k", track("m", 1))
 	for _, request := range []string{"GET /messages?drain", "POST /messages?drain"} {

@@ -2,7 +2,7 @@ package mockserver
 
 import "github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 
-// What tests look at and set up, by short names; package tracking documents it.
+// Aliases for the types of package tracking that tests use most.
 type (
 	Source      = tracking.Source
 	Destination = tracking.Destination
@@ -18,13 +18,13 @@ type (
 
 // States of a call at a destination.
 const (
-	StatePending   = tracking.StatePending   // not yet tried, being tried, or waiting for its next attempt
-	StateDelivered = tracking.StateDelivered // a webhook took it
-	StateFailed    = tracking.StateFailed    // given up, for a reason; kept for replay
-	StateFiltered  = tracking.StateFiltered  // not meant for this destination
+	StatePending   = tracking.StatePending   // not attempted, in flight, or waiting for a retry
+	StateDelivered = tracking.StateDelivered // accepted by a webhook
+	StateFailed    = tracking.StateFailed    // failed permanently; kept for replay
+	StateFiltered  = tracking.StateFiltered  // not intended for this destination
 )
 
-// A TB is what is needed here of a *testing.T, *testing.B or *testing.F.
+// TB is the subset of testing.TB that this package uses.
 type TB interface {
 	Helper()
 	Cleanup(func())

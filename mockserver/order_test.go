@@ -18,8 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// The calls of a user come in their order, to a destination that is set so by the API or
-// the form while it gets calls.
+// The API or the form enables ordering while a destination receives calls.
 func TestOrderIsSetByAPIAndForm(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, srv *mockserver.Server, hook string){
 		"by the API": func(t *testing.T, srv *mockserver.Server, _ string) {
@@ -73,7 +72,7 @@ func TestOrderIsSetByAPIAndForm(t *testing.T) {
 	}
 }
 
-func TestOrdersThatAreNoneAreRefused(t *testing.T) {
+func TestInvalidOrderIsRefused(t *testing.T) {
 	srv := mockserver.RunT(t)
 	status, _ := askAdmin(t, srv, "POST", "/destinations", `{"name":"crm","order":"user","onFailure":"overtake","webhooks":[{"url":"https://a.example"}]}`)
 	require.Equal(t, http.StatusCreated, status)

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// randomFaults makes faults of all kinds at random.
+// randomFaults returns random faults of all kinds.
 func randomFaults(random *rand.Rand, destination string) []mockserver.Fault {
 	var faults []mockserver.Fault
 	for range 5 + random.IntN(20) {
@@ -39,19 +39,18 @@ func randomFaults(random *rand.Rand, destination string) []mockserver.Fault {
 		case 3:
 			f.Hang = true
 		case 4:
-			f.Status, f.Body, f.Reset, f.AnswerOnly = http.StatusOK, `{"succ`, true, true // a 200 is no lie
+			f.Status, f.Body, f.Reset, f.AnswerOnly = http.StatusOK, `{"succ`, true, true // a 200 must be truthful
 		case 5:
 			f.Status = http.StatusInternalServerError
-		} // else a delay alone, or nothing
+		} // otherwise only a delay, or nothing
 		faults = append(faults, f)
 	}
 	return faults
 }
 
-// TestPipelineLosesNothingUnderRandomFaults runs a client, the collector and a receiver
-// on one clock, while requests of both kinds meet with faults at random. Each
-// call that the client counts as delivered must be stored once, and reach the
-// receiver, signed, with its content.
+// A client, the collector and a receiver run under synctest with random faults between
+// them. Every call that the client counts as delivered must be stored exactly once and
+// reach the receiver unchanged with a valid signature.
 func TestPipelineLosesNothingUnderRandomFaults(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -63,7 +62,7 @@ func TestPipelineLosesNothingUnderRandomFaults(t *testing.T) {
 func runPipeline(t *testing.T, random *rand.Rand) {
 	const secret = "s3cret"
 	var mu sync.Mutex
-	got := map[string]int{} // deliveries by event
+	got := map[string]int{} // number of deliveries by event
 	receiver := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		var call struct {
@@ -98,7 +97,7 @@ func runPipeline(t *testing.T, random *rand.Rand) {
 			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
 		}
 	}
-	_ = client.Close() // what it could not deliver is in Stats
+	_ = client.Close() // Stats counts undelivered calls
 	stats := client.Stats()
 	time.Sleep(5 * time.Hour)
 	synctest.Wait()

@@ -36,7 +36,7 @@ func TestMaxPerSecond(t *testing.T) {
 			assert.GreaterOrEqual(t, times[i+10]-times[i], 980*time.Millisecond, "no more than ten in any second")
 		}
 
-		// Another rate holds for calls that wait already.
+		// A new rate applies to waiting calls.
 		start = time.Now()
 		send(t, srv, track("n", 100))
 		time.Sleep(time.Second)
@@ -48,7 +48,7 @@ func TestMaxPerSecond(t *testing.T) {
 	})
 }
 
-// reset returns how many were under way at most since it was called last.
+// reset returns the peak since the previous reset.
 func (p *peak) reset() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,8 +81,8 @@ func TestConcurrencyOfADestination(t *testing.T) {
 	})
 }
 
-// A receiver that asks by Retry-After to be left alone gets no call of any entry until then.
-func TestRetryAfterHoldsTheDestination(t *testing.T) {
+// After a Retry-After, no call of any entry is sent before the requested time.
+func TestRetryAfterPausesTheDestination(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int
 		retryAfter string
@@ -191,8 +191,8 @@ func TestRetryAfterAppliesToAllCollectors(t *testing.T) {
 	})
 }
 
-// Other URLs end a hold: it was asked for by those before.
-func TestAHoldEndsWithOtherURLs(t *testing.T) {
+// The pause applied to the previous URLs.
+func TestChangedURLsEndTheRetryAfterPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(w http.ResponseWriter, _ *http.Request) {
@@ -210,8 +210,8 @@ func TestAHoldEndsWithOtherURLs(t *testing.T) {
 	})
 }
 
-// Where one of several URLs takes the call, what another asks for holds nothing up.
-func TestOneURLThatTakesTheCallIsNotHeld(t *testing.T) {
+// If one URL accepts the call, another URL's Retry-After is ignored.
+func TestSuccessfulURLIgnoresRetryAfterOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1", "http://h/2")}})
 		h.answer("/1", func(w http.ResponseWriter, _ *http.Request) {
@@ -227,9 +227,9 @@ func TestOneURLThatTakesTheCallIsNotHeld(t *testing.T) {
 	})
 }
 
-// A destination whose webhook answers 410 stops, also across restarts, and fails what comes;
-// it goes on when it is resumed, is disabled for a while, or has another URL.
-func TestADestinationIsGone(t *testing.T) {
+// A 410 stops the destination, also after restarts, and fails new calls. It continues
+// after Resume, after being disabled and enabled, or with another URL.
+func TestGoneStopsTheDestination(t *testing.T) {
 	for name, again := range map[string]func(*testing.T, *mockserver.Server){
 		"resumed": func(t *testing.T, srv *mockserver.Server) {
 			require.NoError(t, srv.Engine().Resume(t.Context(), "d"))
@@ -291,8 +291,8 @@ func TestADestinationIsGone(t *testing.T) {
 	}
 }
 
-// One URL that may yet take a call, or has taken it, keeps the destination going.
-func TestADestinationIsGoneByAllOfItsURLsAlone(t *testing.T) {
+// The destination continues while one URL accepts calls or may still accept them.
+func TestGoneRequiresAllURLs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1", "http://h/2")}})
 		h.answer("/1", status(http.StatusGone))
@@ -309,8 +309,8 @@ func TestADestinationIsGoneByAllOfItsURLsAlone(t *testing.T) {
 	})
 }
 
-// Rates that are set by the API and by the form are kept, and shown; the page has what a
-// destination that is gone is resumed by.
+// Rates set by the API and by the form are saved and displayed. The page can resume a
+// destination that responded with 410.
 func TestRatesByAPIAndForm(t *testing.T) {
 	srv := mockserver.RunT(t)
 	receiver := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// newVerifier is a receiver that counts the requests that each secret verifies, and, by the
-// empty secret, all.
+// newVerifier returns a receiver that counts the requests verified by each secret. The
+// empty secret counts all requests.
 func newVerifier(t *testing.T, secrets ...string) (address string, count func(secret string) int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -42,9 +42,8 @@ func newVerifier(t *testing.T, secrets ...string) (address string, count func(se
 	}
 }
 
-// A secret is replaced in steps: requests have two signatures until the receiver has the
-// new secret.
-func TestSecretsAreReplacedStepByStep(t *testing.T) {
+// During rotation requests have two signatures until the receiver has the new secret.
+func TestSecretRotation(t *testing.T) {
 	const before, after = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 	byAPI := func(t *testing.T, srv *mockserver.Server, change string, _ url.Values) {
 		status, answer := askAdmin(t, srv, "PATCH", "/destinations/crm", change)
@@ -90,7 +89,7 @@ func TestSecretsAreReplacedStepByStep(t *testing.T) {
 	}
 }
 
-func TestRotationsThatAreNoneAreRefused(t *testing.T) {
+func TestInvalidRotationIsRefused(t *testing.T) {
 	srv := mockserver.RunT(t)
 	status, _ := askAdmin(t, srv, "POST", "/destinations", `{"name":"crm","webhooks":[{"url":"https://a.example"}]}`)
 	require.Equal(t, http.StatusCreated, status)

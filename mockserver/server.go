@@ -17,31 +17,31 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Server is a collector for tests and development. It listens on a port of the
-// loopback interface, and serves the tracking API, the admin API under /api/v1,
-// and at / the inspector. Its View shows the calls of all sources.
+// A Server is a collector for tests and development. It listens on the loopback
+// interface and serves the tracking API, the admin API under /api/v1, and the inspector
+// at /. Its View shows the calls of all sources.
 type Server struct {
-	// URL is where it listens, such as http://127.0.0.1:40123, without a slash at
-	// its end. Give it to a client as its Endpoint.
+	// URL is the server's base URL, such as http://127.0.0.1:40123, without a
+	// trailing slash. Use it as a client's Endpoint.
 	URL string
 
 	View
 	handler http.Handler
 	http    *http.Server       // nil without a listener
-	end     context.CancelFunc // ends the requests that a fault holds
+	end     context.CancelFunc // ends requests held by a fault
 }
 
-// inProcessHost is that of a server without a listener. The top-level domain
-// invalid is reserved, so that no request to it gets out of the process.
+// inProcessHost is the host name of a server without a listener. The top-level domain
+// invalid is reserved, so no request to it leaves the process.
 const inProcessHost = "mockserver.invalid"
 
-// Run starts a server. Its webhooks may be on the loopback interface, and any
-// write key is taken where config names no source. Close ends it.
+// Run starts a server. Webhooks on the loopback interface are allowed, and any write key
+// is accepted if config lists no sources. Call Close to stop it.
 func Run(config Config) (*Server, error) {
 	return run(config.engine(), config.InProcess)
 }
 
-// run starts a server around an engine that it makes.
+// run starts a server with a new engine.
 func run(config engine.Config, inProcess bool) (*Server, error) {
 	requests, deliveries := &faults{}, &faults{}
 	config.WrapTransport = deliveries.before(config.WrapTransport)
@@ -72,8 +72,8 @@ func run(config engine.Config, inProcess bool) (*Server, error) {
 	return s, nil
 }
 
-// handlerOf puts the admin API, and what tests ask, beside the pages, which have the
-// tracking API behind them.
+// handlerOf routes requests to the admin API and the test API; pages receives all
+// others and passes tracking requests on.
 func handlerOf(api, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") || slices.Contains(admin.TestPaths, r.URL.Path) {
@@ -84,16 +84,16 @@ func handlerOf(api, pages http.Handler) http.Handler {
 	})
 }
 
-// Transport returns an http.RoundTripper that reaches the server without a
-// network, whatever the host of a request, see [NewTransport].
+// Transport returns an http.RoundTripper that calls the server's handler in-process,
+// whatever the request's host. See [NewTransport].
 func (s *Server) Transport() http.RoundTripper { return NewTransport(s.handler) }
 
-// Client returns an http.Client that uses Transport. A client whose Endpoint is
-// the server's URL reaches it through this one also where nothing listens.
+// Client returns an http.Client that uses Transport. With it, a client whose Endpoint is
+// the server's URL works even without a listener.
 func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
 
-// Close stops listening, breaks off what is under way, and stops deliveries.
-// It may be called again.
+// Close closes the listener, aborts requests in flight and stops deliveries. It is
+// idempotent.
 func (s *Server) Close() error {
 	var err error
 	if s.http != nil {
@@ -103,26 +103,26 @@ func (s *Server) Close() error {
 	return errors.Join(err, s.engine.Close())
 }
 
-// Ready returns nil if the server takes calls, otherwise why not.
+// Ready returns nil if the server accepts calls, and the reason otherwise.
 func (s *Server) Ready(ctx context.Context) error { return s.engine.Ready(ctx) }
 
-// Pause stops attempts to a destination until Resume: its calls wait, and their four
-// hours go on. Its error says that there is no such destination.
+// Pause stops attempts to a destination until Resume. Its calls wait, and their
+// four-hour retry window continues. It fails if the destination does not exist.
 func (s *Server) Pause(ctx context.Context, destination string) error {
 	return s.engine.Pause(ctx, destination)
 }
 
-// Resume ends a Pause. Its error is as that of Pause.
+// Resume ends a Pause. It fails if the destination does not exist.
 func (s *Server) Resume(ctx context.Context, destination string) error {
 	return s.engine.Resume(ctx, destination)
 }
 
-// Ledger returns the account of every destination: how many calls it was to get, and
-// what became of them.
+// Ledger returns every destination's totals: accepted, delivered, failed, filtered,
+// pending and lost calls.
 func (s *Server) Ledger(ctx context.Context) ([]tracking.Ledger, error) { return s.engine.Ledger(ctx) }
 
-// RunT starts a server for a test, with at most one Config, and closes it when
-// the test ends.
+// RunT starts a server for a test and closes it when the test ends. It takes at most one
+// Config.
 func RunT(t TB, config ...Config) *Server {
 	t.Helper()
 	var c Config
@@ -131,7 +131,7 @@ func RunT(t TB, config ...Config) *Server {
 	case 1:
 		c = config[0]
 	default:
-		t.Fatalf("mockserver: RunT takes one Config, not %d", len(config))
+		t.Fatalf("mockserver: RunT accepts at most one Config, got %d", len(config))
 	}
 	s, err := Run(c)
 	if err != nil {

@@ -23,9 +23,9 @@ const (
 	tracestate  = "vendor=1,other=2"
 )
 
-// tracedHooks are webhooks that note the trace of each request, by their host.
+// tracedHooks records the trace headers of requests by host.
 type tracedHooks struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	got  map[string][][2]string
 	fail bool
 }
@@ -39,14 +39,14 @@ func (th *tracedHooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer has requests from now on answered 503, or 200.
+// answer sets the response of later requests to 503 or 200.
 func (th *tracedHooks) answer(fail bool) {
 	th.mu.Lock()
 	defer th.mu.Unlock()
 	th.fail = fail
 }
 
-// take returns what came since.
+// take returns and clears the recorded headers.
 func (th *tracedHooks) take() map[string][][2]string {
 	th.mu.Lock()
 	defer th.mu.Unlock()
@@ -102,7 +102,7 @@ func traceHeader() http.Header {
 	return http.Header{"Traceparent": {traceparent}, "Tracestate": {tracestate}}
 }
 
-func TestTraceOfARequestGoesToWebhooks(t *testing.T) {
+func TestTraceContextReachesWebhooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, th := newTraced(t)
 		sendTraced(t, c, traceHeader(), "a", "b")
@@ -126,9 +126,9 @@ func TestTraceSurvivesRetriesAndReplays(t *testing.T) {
 		sendTraced(t, c, traceHeader(), "a")
 		synctest.Wait()
 		th.take()
-		time.Sleep(time.Second) // the second attempt
+		time.Sleep(time.Second) // longer than the first backoff
 		assert.Equal(t, wantTraced(1), th.take())
-		time.Sleep(5 * time.Hour) // until they are given up
+		time.Sleep(5 * time.Hour) // longer than the retry window
 		th.take()
 		th.answer(false)
 		for _, name := range []string{"default", "all"} {

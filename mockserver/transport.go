@@ -10,20 +10,19 @@ import (
 	"syscall"
 )
 
-// NewTransport returns an http.RoundTripper that hands each request to a handler
-// in the same process, without a network: for tests under testing/synctest, whose
-// clock stands still while anything waits for the network. The handler runs in a
-// goroutine of its own and its answer is streamed. A request whose context ends
-// ends the handler's, and the reading of its answer. If the handler panics with
-// http.ErrAbortHandler, the sender sees a connection that was reset.
+// NewTransport returns an http.RoundTripper that passes each request to a handler in the
+// same process. Use it under testing/synctest, where time does not advance while a
+// goroutine waits for the network. The handler runs on its own goroutine, and its
+// response is streamed. Canceling a request cancels the handler's context and ends
+// reading of the response. If the handler panics with http.ErrAbortHandler, the sender
+// sees a connection reset.
 //
-// A webhook receiver is reached through it by [webhook.SenderConfig].Transport,
-// and a collector by [Server.Transport].
+// Set [webhook.SenderConfig].Transport to reach a webhook receiver this way. Use
+// [Server.Transport] to reach a collector.
 func NewTransport(h http.Handler) http.RoundTripper { return handlerTransport{h} }
 
 type handlerTransport struct{ handler http.Handler }
 
-// RoundTrip implements http.RoundTripper.
 func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	body, end := io.Pipe()
@@ -58,7 +57,7 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.response(r, &pipedBody{body, cancel, forget}), nil
 }
 
-// received returns a request as a server sees it.
+// received returns a request as a server would receive it.
 func received(r *http.Request, ctx context.Context) *http.Request {
 	in := r.Clone(ctx)
 	in.RequestURI, in.RemoteAddr = r.URL.RequestURI(), "127.0.0.1:0"
@@ -77,22 +76,20 @@ func received(r *http.Request, ctx context.Context) *http.Request {
 	return in
 }
 
-// A pipedResponse is the handler's end of an answer. A write waits until the sender has
-// read it, or has closed the body.
+// A pipedResponse is the handler's side of a response. Write blocks until the sender has
+// read the data or closed the body.
 type pipedResponse struct {
 	header  http.Header
-	head    bool // the answer has no body
+	head    bool // response to a HEAD request, without a body
 	body    *io.PipeWriter
 	once    sync.Once     // closes started
-	started chan struct{} // closed when the status and the header are there, or none will be
-	status  int           // before started is closed; 0 if the handler ended without an answer
-	sent    http.Header   // likewise
+	started chan struct{} // closed when status and header are set, or the handler has ended
+	status  int           // set before started is closed; 0 if the handler wrote no response
+	sent    http.Header   // set before started is closed
 }
 
-// Header implements http.ResponseWriter.
 func (w *pipedResponse) Header() http.Header { return w.header }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *pipedResponse) WriteHeader(status int) {
 	if status < 200 {
 		return
@@ -103,7 +100,6 @@ func (w *pipedResponse) WriteHeader(status int) {
 	})
 }
 
-// Write implements http.ResponseWriter.
 func (w *pipedResponse) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	if w.head {
@@ -112,10 +108,9 @@ func (w *pipedResponse) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// Flush implements http.Flusher.
 func (w *pipedResponse) Flush() { w.WriteHeader(http.StatusOK) }
 
-// finish ends the answer when the handler has returned.
+// finish ends the response after the handler has returned.
 func (w *pipedResponse) finish(aborted bool) {
 	if aborted {
 		w.once.Do(func() { close(w.started) })
@@ -138,14 +133,13 @@ func (w *pipedResponse) response(r *http.Request, body io.ReadCloser) *http.Resp
 	}
 }
 
-// A pipedBody is the sender's end.
+// A pipedBody is the sender's side of a response.
 type pipedBody struct {
 	*io.PipeReader
-	cancel context.CancelFunc // ends the handler's context
-	forget func() bool        // makes the end of the sender's context do nothing
+	cancel context.CancelFunc // cancels the handler's context
+	forget func() bool        // stops watching the sender's context
 }
 
-// Close implements io.Closer.
 func (b *pipedBody) Close() error {
 	b.forget()
 	b.cancel()

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A judged TB notes the failure of the test that it stands for.
+// judged is a TB that records a failure.
 type judged struct {
 	failure  string
 	cleanups []func()
@@ -33,7 +33,7 @@ func (j *judged) Fatalf(format string, args ...any) {
 	panic(j)
 }
 
-// judge runs what may end its test and returns with what.
+// judge runs an assertion and returns its failure.
 func judge(run func(t mockserver.TB)) (failure string) {
 	j := &judged{}
 	defer func() {
@@ -46,7 +46,7 @@ func judge(run func(t mockserver.TB)) (failure string) {
 	return ""
 }
 
-func TestRunTEndsTheTestThatItCannotServe(t *testing.T) {
+func TestRunTFailsOnInvalidConfig(t *testing.T) {
 	failure := judge(func(t mockserver.TB) { mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{}}}) })
 	assert.Contains(t, failure, "sources[0].name")
 	failure = judge(func(t mockserver.TB) { mockserver.RunT(t, mockserver.Config{}, mockserver.Config{}) })
@@ -98,7 +98,7 @@ func TestCallsAreFound(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func TestWaitReturnsAsSoonAsItCan(t *testing.T) {
+func TestWaitReturnsImmediately(t *testing.T) {
 	srv := mockserver.RunT(t)
 	got := make(chan []tracking.Call)
 	go func() {
@@ -115,7 +115,7 @@ func TestWaitReturnsAsSoonAsItCan(t *testing.T) {
 	assert.Len(t, calls, 3, "all that are there by then")
 }
 
-func TestWaitTellsWhatCameInstead(t *testing.T) {
+func TestWaitErrorListsReceivedCalls(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/batch", "key", `{"batch":[
 		{"type":"track","event":"Signed In","userId":"u1","messageId":"m1","properties":{"plan":"Free"}},
@@ -128,15 +128,15 @@ func TestWaitTellsWhatCameInstead(t *testing.T) {
 	calls, err := srv.Wait(ctx, 1, mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Pro","seats":1,"trial":true}}`))
 	assert.Empty(t, calls)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Equal(t, `mockserver: waited for 1 call, got 0 that match of 3 in all
+	assert.Equal(t, `mockserver: waited for 1 call; received 0 matching of 3
   nearest: track "Signed Up" userId="u2" messageId="m2"
     properties.plan is "Free", want "Pro"
     properties.trial is missing, want true
-  came: track "Signed In" userId="u1" messageId="m1"
-  came: track "Signed Up" userId="u2" messageId="m2"
-  came: identify userId="u1" messageId="m3"
-  not taken: event_not_defined: a track call needs the name of its event: {"type":"track","userId":"u1"}
-  refused: POST /v1/batch answered 400: invalid_json: invalid JSON at byte 9: the text ends where a value should stand`, err.Error())
+  received: track "Signed In" userId="u1" messageId="m1"
+  received: track "Signed Up" userId="u2" messageId="m2"
+  received: identify userId="u1" messageId="m3"
+  rejected: event_not_defined: a track call needs the name of its event: {"type":"track","userId":"u1"}
+  refused: POST /v1/batch with status 400: invalid_json: invalid JSON at byte 9: unexpected end of text`, err.Error())
 
 	ctx, cancel = context.WithTimeout(t.Context(), 0)
 	defer cancel()
@@ -145,7 +145,7 @@ func TestWaitTellsWhatCameInstead(t *testing.T) {
 	},
 		mockserver.DeliveredTo("hook"), func(*tracking.Record) bool { return false })
 	require.Error(t, err)
-	assert.Contains(t, err.Error(), "it has no context.ip\n    destination \"hook\" has not tried it, want delivered\n    match 3 of 3 does not pick it: {")
+	assert.Contains(t, err.Error(), "it has no context.ip\n    destination \"hook\" has not attempted the call, want delivered\n    match 3 of 3 reports false: {")
 }
 
 func TestExpect(t *testing.T) {
@@ -159,17 +159,17 @@ func TestExpect(t *testing.T) {
 
 	failure := judge(func(t mockserver.TB) { srv.ExpectNone(t, mockserver.OfUser("u1")) })
 	record, _ := srv.Call("m-1")
-	assert.Equal(t, `mockserver: want 0 calls, got 1 that match
-  too many: track "Tested" userId="u1" messageId="m-1"
-  the first that is too many: `+string(record.Call.Body), failure)
+	assert.Equal(t, `mockserver: want 0 calls, received 1 matching
+  unexpected: track "Tested" userId="u1" messageId="m-1"
+  first unexpected call: `+string(record.Call.Body), failure)
 	failure = judge(func(t mockserver.TB) { srv.ExpectN(t, 1) })
-	assert.Equal(t, `mockserver: want 1 call, got 3 that match
-  too many: track "Tested" userId="u1" messageId="m-1"
-  too many: track "Tested" userId="u2" messageId="m-2"
-  the first that is too many: `+string(record.Call.Body), failure)
+	assert.Equal(t, `mockserver: want 1 call, received 3 matching
+  unexpected: track "Tested" userId="u1" messageId="m-1"
+  unexpected: track "Tested" userId="u2" messageId="m-2"
+  first unexpected call: `+string(record.Call.Body), failure)
 }
 
-// TestExpectWaits runs on the clock of the bubble: in vain takes WaitTimeout.
+// Runs under synctest: an unsuccessful Expect takes exactly WaitTimeout.
 func TestExpectWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := inProcess(t, engine.Config{})
@@ -180,13 +180,13 @@ func TestExpectWaits(t *testing.T) {
 		assert.Len(t, srv.ExpectN(t, 2), 2)
 		assert.Equal(t, mockserver.WaitTimeout/2, time.Since(start))
 		failure := judge(func(t mockserver.TB) { srv.ExpectN(t, 3, mockserver.OfEvent("Tested")) })
-		assert.Contains(t, failure, "waited for 3 calls, got 2 that match of 2 in all\n  came: ")
+		assert.Contains(t, failure, "waited for 3 calls; received 2 matching of 2\n  received: ")
 		assert.Equal(t, 3*mockserver.WaitTimeout/2, time.Since(start))
 	})
 }
 
-// TestWaitTellsWhyNothingCame: each time something else is wrong.
-func TestWaitTellsWhyNothingCame(t *testing.T) {
+// Each case has a different cause.
+func TestWaitErrorExplainsMissingCalls(t *testing.T) {
 	server := mockserver.RunT(t)
 	ended, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
@@ -195,31 +195,31 @@ func TestWaitTellsWhyNothingCame(t *testing.T) {
 		require.Error(t, err)
 		return err.Error()
 	}
-	assert.Equal(t, `mockserver: waited for 1 call, and none came
-  nor did anything else: was the client flushed or closed, and does it send to this server's URL?`, tell(ended, server.View))
+	assert.Equal(t, `mockserver: waited for 1 call; received none
+  received nothing else either: was the client flushed or closed, and is its Endpoint this server's URL?`, tell(ended, server.View))
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.Contains(t, tell(canceled, server.View), "mockserver: waited for 1 call until context canceled, and none came\n")
+	assert.Contains(t, tell(canceled, server.View), "mockserver: waited for 1 call until context canceled; received none\n")
 
 	post(t, server.URL+"/v1/batch", "key", track("m", 2))
 	srv := server.Source("kee")
-	assert.Equal(t, `mockserver: waited for 1 call, and none came
-  2 calls came with other write keys than this view's`, tell(ended, srv))
+	assert.Equal(t, `mockserver: waited for 1 call; received none
+  received 2 calls with other write keys`, tell(ended, srv))
 
 	srv = server.Source("key")
 	srv.Clear()
 	srv.Fail(mockserver.Fault{Status: 400, Times: 3})
 	post(t, server.URL+"/v1/batch", "key", track("m", 1))
-	assert.Equal(t, `mockserver: waited for 1 call, and none came
-  faults befell 1 request to the collector, and wait for 2 more`, tell(ended, srv))
-	assert.Contains(t, tell(ended, server.View), "faults befell 1 request")
+	assert.Equal(t, `mockserver: waited for 1 call; received none
+  faults affected 1 request to the collector and wait for 2 more`, tell(ended, srv))
+	assert.Contains(t, tell(ended, server.View), "faults affected 1 request")
 	assert.NotContains(t, tell(ended, server.Source("other")), "fault")
 	srv.ClearFaults()
 	srv.Clear()
 	assert.NotContains(t, tell(ended, srv), "fault")
 }
 
-func TestMatchesTellWhatIsNearest(t *testing.T) {
+func TestWaitErrorExplainsTheClosestCall(t *testing.T) {
 	srv, _ := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("crm", "http://h/1")}})
 	send(t, srv, track("m", 1))
 	send(t, srv, `{"batch":[{"type":"page","name":"Home","userId":"u","messageId":"p"}]}`)
@@ -233,11 +233,11 @@ func TestMatchesTellWhatIsNearest(t *testing.T) {
 	}
 	assert.Contains(t, tell(mockserver.OfEvent("Teste")), "nearest: track \"Tested\" userId=\"u0\" messageId=\"m-0\"\n    event is \"Tested\", want \"Teste\"",
 		"though the page came later")
-	assert.Contains(t, tell(mockserver.DeliveredTo("crmm")), `destination "crmm" has not tried it (those that have: "crm"), want delivered`)
-	assert.Contains(t, tell(func(*tracking.Record) bool { return false }), `match 1 of 1 does not pick it: {"type":"page","name":"Home"`)
+	assert.Contains(t, tell(mockserver.DeliveredTo("crmm")), `destination "crmm" has not attempted the call (attempted by: "crm"), want delivered`)
+	assert.Contains(t, tell(func(*tracking.Record) bool { return false }), `match 1 of 1 reports false: {"type":"page","name":"Home"`)
 }
 
-func TestTestsThatShareAServerDoNotSeeEachOther(t *testing.T) {
+func TestSourceViewsAreIsolated(t *testing.T) {
 	server := mockserver.RunT(t)
 	var tests sync.WaitGroup
 	for i := range 8 {
@@ -276,7 +276,7 @@ func TestGoldenFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "testdata", "signup.json")
 	options := mockserver.Golden{Without: []string{"context.library.version", "context.nothing.there", "nothing"}}
 	send("1", "one", "Pro")
-	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), "there is no golden file")
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), "does not exist")
 	update := options
 	update.Update = true
 	srv.Golden(t, file, update)
@@ -318,13 +318,13 @@ func TestGoldenFiles(t *testing.T) {
 
 	srv.Clear()
 	send("2", "two", "Pro")
-	srv.Golden(t, file, options) // the same but for what differs each time
+	srv.Golden(t, file, options) // equal except for values that vary
 	srv.Clear()
 	send("3", "three", "Free")
 	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), "differs: track \"Signed Up\" anonymousId=\"<anonymousId 1>\"\n    properties.plan is \"Free\", want \"Pro\"")
-	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options, mockserver.OfType("page")) }), "1 call came, want 2")
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options, mockserver.OfType("page")) }), "received 1 call, want 2")
 	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
-	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), "not JSON")
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), "not valid JSON")
 
 	kept := mockserver.Golden{Update: true, KeepIDs: true, KeepTimes: true, KeepOrder: true}
 	srv.Golden(t, file, kept)
@@ -352,9 +352,8 @@ func TestWaitingIsNotQuadratic(t *testing.T) {
 	assert.LessOrEqual(t, looks, 2*3_000, "each call is looked at when it changes, and at the end")
 }
 
-// TestExpectReturnsWhatItSaw: the call can have changed, or be cleared, before Expect
-// returns it.
-func TestExpectReturnsWhatItSaw(t *testing.T) {
+// The call may change or be cleared before Expect returns.
+func TestExpectReturnsTheMatchedState(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/batch", "key", track("m", 2))
 	looks := 0
@@ -372,7 +371,7 @@ func TestExpectReturnsWhatItSaw(t *testing.T) {
 	assert.Equal(t, "m-1", calls[0].ID)
 }
 
-func TestClearingASourceForgetsItsRejections(t *testing.T) {
+func TestClearDiscardsRejectionsOfASource(t *testing.T) {
 	server := mockserver.RunT(t)
 	bad := `{"batch":[{"type":"track","userId":"u"}]}`
 	one, two := server.Source("key-one"), server.Source("key-two")
@@ -393,7 +392,7 @@ func TestClearingASourceForgetsItsRejections(t *testing.T) {
 	assert.Len(t, one.Rejections(), 1)
 }
 
-func TestLikeOfBadJSONFailsItsTestAtOnce(t *testing.T) {
+func TestLikeWithInvalidJSONFailsTheTest(t *testing.T) {
 	srv := mockserver.RunT(t)
 	for _, want := range []string{`{"a":1}}`, `{"a":1}]`, `{"a":1} 2`, `{`, ``} {
 		match := mockserver.Like(want)
@@ -402,16 +401,16 @@ func TestLikeOfBadJSONFailsItsTestAtOnce(t *testing.T) {
 			"ExpectN":    func(t mockserver.TB) { srv.ExpectN(t, 1, match) },
 			"ExpectNone": func(t mockserver.TB) { srv.ExpectNone(t, match) },
 		} {
-			assert.Contains(t, judge(expect), fmt.Sprintf("mockserver: Like needs JSON, and %q is none: ", want), name)
+			assert.Contains(t, judge(expect), fmt.Sprintf("mockserver: Like requires JSON, got %q: ", want), name)
 		}
 		_, err := srv.Wait(t.Context(), 1, match)
-		assert.ErrorContains(t, err, "Like needs JSON")
+		assert.ErrorContains(t, err, "Like requires JSON")
 	}
 	post(t, srv.URL+"/v1/batch", "key", track("m", 1))
 	assert.Empty(t, srv.Calls(mockserver.Like(`{`)))
 }
 
-func TestNearestIsTheCallWhoseValuesAreMostAlike(t *testing.T) {
+func TestClosestCallHasTheMostSimilarValues(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/batch", "key", `{"batch":[
 		{"type":"track","event":"Order Completed","userId":"u","messageId":"m1","properties":{"plan":"Enterprise"}},
@@ -425,7 +424,7 @@ func TestNearestIsTheCallWhoseValuesAreMostAlike(t *testing.T) {
 	}
 }
 
-func TestWithinBoundsTheWait(t *testing.T) {
+func TestWithinLimitsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 		start := time.Now()
@@ -440,7 +439,7 @@ func TestWithinBoundsTheWait(t *testing.T) {
 	})
 }
 
-func TestClearBesideAWait(t *testing.T) {
+func TestClearDuringAWait(t *testing.T) {
 	server := mockserver.RunT(t)
 	for name, srv := range map[string]mockserver.View{"all": server.View, "a source": server.Source("key")} {
 		t.Run(name, func(t *testing.T) {

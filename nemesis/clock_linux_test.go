@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The clock of a process cannot be set alone, so the collector is built with another
-// package time: Now subtracts a number of seconds, which it reads from a file every 20 ms. Only the wall clock steps; the monotonic one, by which timers
-// run, goes on, as when ntpd or an operator sets the clock of a machine.
+// The clock of a single process cannot be set, so the collector is built with a modified package
+// time: Now subtracts a number of seconds, which it reads from a file every 20 ms. Only the wall
+// clock steps. The monotonic clock of timers continues, as when the clock of a machine is set.
 const (
 	now        = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	steppedNow = now + "\tsec += nemesisStep.Load()\n"
@@ -61,7 +61,7 @@ func nemesisRead(path string) {
 }
 `
 
-// withClock is the command with a clock that can be stepped.
+// withClock returns the path of a command whose clock can be stepped.
 func (p *programs) withClock(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,11 +81,11 @@ func (p *programs) withClock(t *testing.T) string {
 	return p.build(t, "collector-with-clock", "-overlay", overlay, collectorPackage)
 }
 
-// steps are those of the clock, by seed.
+// steps are the steps of the clock, chosen by the seed.
 var steps = []time.Duration{time.Hour, 24 * time.Hour, 2 * 365 * 24 * time.Hour}
 
-// clockBack steps the clock back while calls wait for their next attempt, with the
-// collector running or stopped. They are delivered as soon as without.
+// clockBack steps the clock back while calls wait for their next attempt, with the collector
+// running or stopped. They must be delivered as early as without the step.
 func clockBack(r *rig) {
 	r.binary = binaries.withClock(r.T)
 	clock := filepath.Join(r.dir, "clock")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -19,29 +20,28 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/nemesis/network"
 )
 
-// A cluster is three NATS servers that bring each message to the disk before they
-// answer, and collectors that share them, each on a machine of its own. The rig asks
-// the first collector.
+// cluster is three NATS servers that sync each message before they acknowledge it, and collectors
+// that share them, each on its own machine. The rig queries the first collector.
 type cluster struct {
 	*rig
-	lazy       []string // servers that have not brought a message to the disk when they answer
-	onDisks    bool     // each server has a disk of its own
+	lazy       []string // servers that acknowledge messages before they sync them
+	onDisks    bool     // whether each server has its own disk
 	net        *network.Network
 	nodes      []*machine
 	collectors []*machine
 }
 
-// A machine is a host on which one program runs.
+// machine is a host that runs one program.
 type machine struct {
 	*network.Host
 	dir     string
-	disk    *disk.Disk // that the directory is on; nil where it cannot fail
+	disk    *disk.Disk // the disk of the directory; nil if it cannot fail
 	command []string
 	env     []string
 	process *harness.Process
 }
 
-// collector is the one that runs on the machine.
+// collector returns the collector on the machine.
 func (m *machine) collector() *harness.Collector {
 	c := collectorAt(m.Address + ":8765")
 	c.Process = m.process
@@ -53,7 +53,10 @@ func (m *machine) start() (err error) {
 	return err
 }
 
-// powerCut kills the program with its disk, and mounts what is left.
+// signal sends a signal to the program.
+func (m *machine) signal(s syscall.Signal) error { return syscall.Kill(m.process.Pid(), s) }
+
+// powerCut kills the program, cuts the power of its disk, and mounts the remaining data.
 func (m *machine) powerCut() error {
 	m.disk.Unplug()
 	m.process.Kill()
@@ -69,7 +72,7 @@ func newClusterWith(c *cluster, collectors int) *cluster {
 	r := c.rig
 	r.Helper()
 	require.NoError(r, network.Possible())
-	r.mayStoreTwice = true // a collector cannot know what another one has just taken
+	r.mayStoreTwice = true // a collector cannot know what another one has just stored
 	names := []string{"n1", "n2", "n3"}
 	for i := range collectors {
 		names = append(names, fmt.Sprint("c", i+1))
@@ -127,8 +130,8 @@ func (c *cluster) configureNode(m *machine) {
 	for _, peer := range []string{"n1", "n2", "n3"} {
 		routes = append(routes, fmt.Sprintf("nats://%s:6222", c.net.Host(peer).Address))
 	}
-	// One route to each peer: of several that are made from both ends at once the
-	// servers may close one too many, and do not hear each other for minutes then.
+	// One route to each peer: if both ends create several routes at the same time, the servers
+	// can close one too many, and lose contact for minutes.
 	store := m.dir
 	if m.disk != nil {
 		store = filepath.Join(m.disk.Path(), "store")
@@ -152,13 +155,13 @@ func (c *cluster) configureCollector(m *machine) {
 		urls = append(urls, "nats://"+n.Address+":4222")
 		monitors = append(monitors, "http://"+n.Address+":8222")
 	}
-	// The rig writes the configuration of the collector that it is told of last.
+	// The rig writes the configuration of the last collector.
 	c.address, c.dir = m.Address+":8765", m.dir
 	c.settings = fmt.Sprintf("nats: {url: %q, monitor: %q}\nlimits: {queue: 1GB}", strings.Join(urls, ","), strings.Join(monitors, ","))
 	m.command = []string{c.binary, "serve", "--config", c.configure()}
 }
 
-// startAll starts the collectors at once, and has the load use all of them.
+// startAll starts the collectors simultaneously, and distributes the load to all of them.
 func (c *cluster) startAll() {
 	c.Helper()
 	var starting sync.WaitGroup
@@ -179,7 +182,7 @@ func (c *cluster) awaitReady(m *machine) {
 	require.NoError(c, m.collector().AwaitReady(patience), "%s: %s", m.Name, tail(m.process.Log(), 3000))
 }
 
-// loadedCluster has collectors on a new cluster take calls.
+// loadedCluster starts a cluster with collectors and load.
 func loadedCluster(r *rig, collectors int) *cluster {
 	c := newClusterOf(r, collectors)
 	c.startAll()
@@ -187,7 +190,8 @@ func loadedCluster(r *rig, collectors int) *cluster {
 	return c
 }
 
-// leader returns the server that leads a stream, or "" the cluster, if there is one.
+// leader returns the server that leads a stream, or the cluster if stream is empty. It returns nil
+// if there is no leader.
 func (c *cluster) leader(stream string) *machine {
 	for _, n := range c.nodes {
 		var answer struct {
@@ -238,13 +242,13 @@ func getJSON(url string, answer any) error {
 	return json.NewDecoder(res.Body).Decode(answer)
 }
 
-// handed counts the calls that a collector has delivered itself; 0 where it does not say.
+// handed returns the number of calls that a collector has delivered itself; 0 if it is unknown.
 func (c *cluster) handed(m *machine) float64 {
 	metrics, _ := m.collector().Metrics(c.Context())
 	return metrics[`collector_deliveries_total{destination="hook",result="delivered"}`]
 }
 
-// shared waits until every collector delivers, and notes how long that took.
+// shared waits until every collector delivers calls, and records the time this took.
 func (c *cluster) shared() {
 	c.Helper()
 	begin := time.Now()
@@ -255,7 +259,7 @@ func (c *cluster) shared() {
 	c.result.note("the work was shared after %v", time.Since(begin).Round(100*time.Millisecond))
 }
 
-// end finishes, and has each collector prove the same.
+// end finishes the round, and verifies the ledger with each collector.
 func (c *cluster) end() {
 	c.Helper()
 	c.finish()
@@ -265,7 +269,7 @@ func (c *cluster) end() {
 	}
 }
 
-// leaderKilled kills the server that leads the calls.
+// leaderKilled kills the server that leads CALLS.
 func leaderKilled(r *rig) {
 	c := loadedCluster(r, 2)
 	for range 2 {
@@ -280,7 +284,7 @@ func leaderKilled(r *rig) {
 	c.end()
 }
 
-// clusterPowerCuts cuts the power of one server, and then of all at once.
+// clusterPowerCuts cuts the power of one server, and then of all simultaneously.
 func clusterPowerCuts(r *rig) {
 	c := newClusterWith(&cluster{rig: r, onDisks: true}, 2)
 	c.startAll()
@@ -302,7 +306,119 @@ func clusterPowerCuts(r *rig) {
 	c.end()
 }
 
-// nodeCutOff cuts a server off from all others, or only what it hears or says.
+// replicatedFiles are patterns of the files that a server of a cluster stores: the streams, and
+// the Raft logs and snapshots of their replicas and of the cluster.
+var replicatedFiles = append([]string{
+	"$SYS/_js_/*/msgs/*.blk",
+	"$SYS/_js_/*/snapshots/*",
+	"$SYS/_js_/*/*.idx",
+	"$SYS/_js_/_meta_/*/*",
+}, storeFiles[:len(storeFiles)-1]...)
+
+// stored returns the non-empty files of a server's store that match a pattern of storeFiles or
+// replicatedFiles.
+func (m *machine) stored(r *rig, pattern string) []string {
+	r.Helper()
+	pattern = strings.TrimPrefix(pattern, "jetstream/")
+	return regularFiles(r, filepath.Join(m.disk.Path(), "store", "jetstream", pattern))
+}
+
+// damage changes one bit of a server's files, or truncates one. The server must not run.
+func (c *cluster) damage(m *machine, truncate bool) {
+	c.Helper()
+	var files []string
+	for i := 0; len(files) == 0; i++ {
+		files = m.stored(c.rig, replicatedFiles[(int(c.seed)+i)%len(replicatedFiles)])
+	}
+	path := files[c.random.IntN(len(files))]
+	b, err := os.ReadFile(path)
+	require.NoError(c, err)
+	at := c.random.IntN(len(b))
+	kind := "bit changed"
+	if truncate {
+		kind, b = "cut off", b[:at]
+	} else {
+		b[at] ^= 1 << c.random.IntN(8)
+	}
+	require.NoError(c, os.WriteFile(path, b, 0o600))
+	name, err := filepath.Rel(filepath.Join(m.disk.Path(), "store", "jetstream"), path)
+	require.NoError(c, err)
+	c.result.note("%s %s: %s at byte %d", m.Name, name, kind, at)
+}
+
+// minorityDamaged damages a file of a stopped server. Then it pauses the other two servers in turn,
+// so that every majority includes the damaged server, and cuts the power of all. Every call must be
+// delivered before the damaged server is replaced. If verify fails before that, it must name the
+// damage.
+func minorityDamaged(truncate bool) func(r *rig) {
+	return func(r *rig) {
+		c := newClusterWith(&cluster{rig: r, onDisks: true}, 2)
+		c.startAll()
+		require.NoError(c, c.ask(http.MethodPost, "/destinations/hook/pause", nil, nil))
+		c.begin(600)
+		bad := c.nodes[c.random.IntN(3)]
+		if c.random.IntN(2) == 0 {
+			require.NoError(c, bad.powerCut())
+		} else {
+			require.NoError(c, bad.process.Stop()) // the server writes its snapshots when it stops
+		}
+		c.damage(bad, truncate)
+		require.NoError(c, bad.start())
+		c.progress(300)
+		for _, m := range c.nodes {
+			if m == bad {
+				continue
+			}
+			require.NoError(c, m.signal(syscall.SIGSTOP))
+			c.sleep(3*time.Second, 6*time.Second)
+			require.NoError(c, m.signal(syscall.SIGCONT))
+			c.progress(300)
+		}
+		var cutting sync.WaitGroup
+		for _, m := range c.nodes {
+			cutting.Go(func() { assert.NoError(c, m.powerCut()) })
+		}
+		cutting.Wait()
+		for _, m := range c.nodes {
+			require.NoError(c, m.start())
+		}
+		c.progress(300)
+		c.await("the destination is resumed", func() bool { return c.ask(http.MethodPost, "/destinations/hook/resume", nil, nil) == nil })
+		c.stopLoad(patience)
+		c.settle(0)
+		for _, m := range c.collectors { // each reads the copy of one server, chosen by the cluster
+			if out, err := c.verifyAt(m.Address + ":8765"); err != nil {
+				require.Contains(c, out, "cannot be read")
+				c.result.note("verify: %s", strings.TrimSpace(out))
+			}
+		}
+		c.replace(bad)
+		c.end()
+	}
+}
+
+// replace starts a server with an empty directory, as docs/cluster.md describes, and waits until it
+// has copied all data from the others.
+func (c *cluster) replace(m *machine) {
+	c.Helper()
+	m.process.Kill()
+	require.NoError(c, os.RemoveAll(filepath.Join(m.disk.Path(), "store")))
+	require.NoError(c, m.start())
+	c.await("all replicas are up to date", func() bool { return c.upToDate(m) })
+}
+
+// upToDate reports whether a server is up to date in every stream.
+func (c *cluster) upToDate(m *machine) bool {
+	client := http.Client{Timeout: 5 * time.Second}
+	res, err := client.Get("http://" + m.Address + ":8222/healthz")
+	if err != nil {
+		return false
+	}
+	defer func() { _ = res.Body.Close() }()
+	return res.StatusCode == http.StatusOK
+}
+
+// nodeCutOff cuts a server off from all others, in one or both directions.
 func nodeCutOff(r *rig) {
 	c := loadedCluster(r, 2)
 	node := c.nodes[c.random.IntN(len(c.nodes))]
@@ -330,8 +446,8 @@ func nodeCutOff(r *rig) {
 	c.end()
 }
 
-// collectorCutOff cuts a collector off from the servers. It says so to those who
-// send to it, and the other one takes over.
+// collectorCutOff cuts a collector off from the servers. It must refuse calls, and another collector
+// must take over.
 func collectorCutOff(r *rig) {
 	c := loadedCluster(r, 2)
 	lonely := c.collectors[c.random.IntN(2)]
@@ -342,7 +458,7 @@ func collectorCutOff(r *rig) {
 		return harness.Post(c.Context(), client, lonely.collector().URL+"/v1/track", "load", []byte(`{"event":"probe","userId":"u","messageId":"probe"}`)) == http.StatusServiceUnavailable
 	})
 	assert.Less(c, time.Since(begin), 5*time.Second)
-	c.own++ // it may be stored after all
+	c.own++ // the refused call can be stored
 	c.result.note("answered 503 after %v", time.Since(begin).Round(100*time.Millisecond))
 	c.sleep(time.Second, 4*time.Second)
 	c.progress(300)
@@ -352,15 +468,15 @@ func collectorCutOff(r *rig) {
 	c.end()
 }
 
-// startedTogether starts three collectors at once on a cluster that is new.
+// startedTogether starts three collectors simultaneously on a new cluster.
 func startedTogether(r *rig) {
 	c := loadedCluster(r, 3)
 	c.shared()
 	c.end()
 }
 
-// lazyRefused has a server that answers before a message is on its disk: a collector
-// starts only if it is told to accept that.
+// lazyRefused runs a server that acknowledges messages before it syncs them. A collector must start
+// only with --accept-lazy-sync.
 func lazyRefused(r *rig) {
 	lazy := []string{"n1", "n2", "n3"}[r.random.IntN(3)]
 	c := newClusterOf(r, 1, lazy)

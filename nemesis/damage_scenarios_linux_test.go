@@ -12,10 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fillStore has the collector store something of every kind, and ends it by kill or
-// in good order: calls that wait for hook, which is paused; calls that made, a
-// destination made by the API, has had, or has given up; a deletion request.
-// It rests for a time before that.
+// fillStore makes the collector store data of every kind: calls pending for the paused
+// destination hook; calls that a destination made by the API has delivered or failed; and a
+// deletion request. Then it rests for a time, and kills or stops the collector.
 func (r *rig) fillStore(rest time.Duration) {
 	r.Helper()
 	r.onDisk("")
@@ -28,7 +27,7 @@ func (r *rig) fillStore(rest time.Duration) {
 	r.progress(400)
 	r.receiver.answer.Store(0)
 	require.NoError(r, r.ask(http.MethodPost, "/deletions", map[string]any{"id": "forget-me", "userIds": []string{"u1"}}, nil))
-	r.own = 1 // it is told of as a call
+	r.own = 1 // the notification of the deletion is a call
 	r.progress(400)
 	r.stopLoad(patience)
 	time.Sleep(rest)
@@ -39,11 +38,16 @@ func (r *rig) fillStore(rest time.Duration) {
 	}
 }
 
-// files are those of the store that match a pattern, beneath the collector's
-// directory, and are not empty.
-func (r *rig) files(pattern string) (found []string) {
+// files returns the non-empty files of the collector's directory that match a pattern.
+func (r *rig) files(pattern string) []string {
 	r.Helper()
-	all, err := filepath.Glob(filepath.Join(r.data(), pattern))
+	return regularFiles(r, filepath.Join(r.data(), pattern))
+}
+
+// regularFiles returns the non-empty regular files that match a pattern.
+func regularFiles(r *rig, pattern string) (found []string) {
+	r.Helper()
+	all, err := filepath.Glob(pattern)
 	require.NoError(r, err)
 	for _, path := range all {
 		info, err := os.Stat(path)
@@ -56,7 +60,7 @@ func (r *rig) files(pattern string) (found []string) {
 	return found
 }
 
-// change writes a file of the store anew.
+// change rewrites a file of the store.
 func (r *rig) change(path string, how func([]byte) []byte) {
 	r.Helper()
 	text, err := os.ReadFile(path)
@@ -67,7 +71,7 @@ func (r *rig) change(path string, how func([]byte) []byte) {
 	r.result.note("%s (%d bytes)", strings.TrimPrefix(name, "jetstream/$G/streams/"), len(text))
 }
 
-// storeFiles are patterns of the files in which something is stored.
+// storeFiles are patterns of the files with stored data.
 var storeFiles = []string{
 	"jetstream/$G/streams/*-CALLS/msgs/*.blk",
 	"jetstream/$G/streams/*-OUTCOMES/msgs/*.blk",
@@ -83,9 +87,9 @@ var storeFiles = []string{
 	"journal.json",
 }
 
-// bitFlip changes one bit of one file, of each kind in turn. The collector either
-// starts and has lost nothing, or refuses to; with --accept-loss it starts, and has
-// lost what it says, which is no more than the calls of one record.
+// bitFlip changes one bit of one file, of each kind in turn. The collector either starts without
+// a loss, or does not start. With --accept-loss it starts, and has lost exactly what it reports:
+// at most the calls of one record.
 func bitFlip(r *rig) {
 	r.fillStore(0)
 	var files []string
@@ -102,8 +106,8 @@ func bitFlip(r *rig) {
 	r.goOnWithDamage(file)
 }
 
-// firstBlock changes a bit at the beginning of what is stored of calls, where it is
-// said which destinations there are.
+// firstBlock changes a bit at the beginning of the stored calls, where records attach the
+// destinations.
 func firstBlock(r *rig) {
 	r.fillStore(0)
 	file := r.files(storeFiles[0])[0]
@@ -135,14 +139,13 @@ func (r *rig) goOnWithDamage(file string) {
 		assert.NoError(r, r.ask(http.MethodGet, "/deletions/forget-me", nil, nil))
 	}
 	r.stop()
-	r.start() // what was accepted once is not asked again
+	r.start() // an accepted loss is not refused again
 	r.verify()
 }
 
-// vanished empties or deletes a file in which calls, settings or state are stored.
-// The collector refuses to start; with the directory restored from a backup it goes on.
-// What it says of settings and state it knows from notes that it makes every second,
-// or less often where that takes long.
+// vanished truncates or deletes a file of calls, settings or state. The collector does not start.
+// With the directory restored from a backup it continues. It detects the loss of settings and
+// state from notes that it stores every second, or less often if this takes long.
 func vanished(r *rig) {
 	r.fillStore(10 * time.Second)
 	files := append(r.files("jetstream/$G/streams/KV_*/msgs/*.blk"), r.files("jetstream/$G/streams/*-CALLS/msgs/*.blk")...)
@@ -168,9 +171,8 @@ func vanished(r *rig) {
 	assert.NoError(r, r.ask(http.MethodGet, "/deletions/forget-me", nil, nil))
 }
 
-// torn leaves a part of a record, or bytes that are none, at the end of a file, as a
-// power cut in the middle of a write does. Nobody was told that it was stored: it is
-// cut off without asking.
+// torn adds a part of a record, or garbage, to the end of a file, like a power cut during a write.
+// Such a record was never acknowledged, so it is removed without asking.
 func torn(r *rig) {
 	r.loaded(500)
 	r.kill()
@@ -179,9 +181,9 @@ func torn(r *rig) {
 	r.change(files[int(r.seed)%len(files)], func(b []byte) []byte {
 		n := 1 + r.random.IntN(min(len(b)/2, 5000))
 		switch r.random.IntN(3) {
-		case 0: // as a record begins
+		case 0: // the beginning of a record
 			return append(b, b[:n]...)
-		case 1: // a page of which nothing was written
+		case 1: // a page of zeros
 			return append(b, make([]byte, n)...)
 		}
 		for range n {
@@ -193,8 +195,8 @@ func torn(r *rig) {
 	r.finish()
 }
 
-// oldDamage changes a bit of what was stored seconds ago under sync: 1s, which
-// forgives only what the last second can have torn.
+// oldDamage changes a bit of data that was stored seconds ago, with sync: 1s. Only damage of the
+// last second is accepted.
 func oldDamage(r *rig) {
 	r.settings = "sync: 1s"
 	r.onDisk("")
@@ -202,7 +204,7 @@ func oldDamage(r *rig) {
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/pause", nil, nil))
 	r.begin(1000)
 	r.stopLoad(patience)
-	time.Sleep(4 * time.Second) // until all is on the disk
+	time.Sleep(4 * time.Second) // until all data is on disk
 	r.powerCut()
 	file := r.files(storeFiles[0])[0]
 	text, err := os.ReadFile(file)
@@ -222,8 +224,7 @@ func oldDamage(r *rig) {
 	r.finish()
 }
 
-// lazyPowerCut cuts the power under sync: 1s, which may lose the last second and
-// nothing that is older.
+// lazyPowerCut cuts the power with sync: 1s. Only calls of the last second can be lost.
 func lazyPowerCut(r *rig) {
 	r.settings = "sync: 1s"
 	r.onDisk("")
@@ -231,7 +232,7 @@ func lazyPowerCut(r *rig) {
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/pause", nil, nil))
 	r.begin(1000)
 	r.sleep(2*time.Second, 4*time.Second)
-	r.mayLose = time.Now().Add(-2500 * time.Millisecond) // a second, and what a busy machine is late
+	r.mayLose = time.Now().Add(-2500 * time.Millisecond) // a second, and the delay of a busy machine
 	r.powerCut()
 	r.mayLoseUntil = time.Now()
 	r.start()
@@ -240,9 +241,8 @@ func lazyPowerCut(r *rig) {
 	r.finish()
 }
 
-// replays kills the collector while calls that failed are replayed, and has them
-// replayed again at once. Each is counted once, and none is listed that was
-// delivered.
+// replays kills the collector during a replay of failed calls, and replays them again at once.
+// Each call must be counted once, and delivered calls must not be listed as failed.
 func replays(r *rig) {
 	r.onDisk("")
 	r.receiver.answer.Store(http.StatusBadRequest)
@@ -271,8 +271,7 @@ func replays(r *rig) {
 	r.finish()
 }
 
-// queueLimit kills the collector whose queue is full. What is stored counts from the
-// first moment after a start.
+// queueLimit kills a collector with a full queue. Stored data must count from the start on.
 func queueLimit(r *rig) {
 	const limit = 8 << 20
 	r.settings = "limits: {queue: 8MiB}"
@@ -285,7 +284,7 @@ func queueLimit(r *rig) {
 		refused := r.load.Refused.Load()
 		r.await("calls are refused", func() bool { return r.load.Refused.Load() > refused+100 })
 		r.kill()
-		r.launch() // one whose queue is full does not become ready
+		r.launch() // with a full queue it does not become ready
 		r.await("it answers", func() bool { return r.ask(http.MethodGet, "/ledger", nil, nil) == nil })
 		time.Sleep(2 * time.Second)
 	}

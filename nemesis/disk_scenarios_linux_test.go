@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/nemesis/disk"
 )
 
-// kills kills the collector at moments that nobody chose.
+// kills kills the collector at random moments.
 func kills(r *rig) {
 	r.loaded(0)
 	for range 3 {
@@ -22,8 +22,8 @@ func kills(r *rig) {
 	r.finish()
 }
 
-// powerCuts cuts the power: what the kernel and the disk had only in their caches
-// is gone.
+// powerCuts cuts the power, so that unflushed data in the caches of the kernel and the disk is
+// lost.
 func powerCuts(r *rig) {
 	r.loaded(0)
 	for range 2 {
@@ -35,8 +35,8 @@ func powerCuts(r *rig) {
 	r.finish()
 }
 
-// pauses kills the collector or cuts its power while the receiver has it paused by
-// Retry-After. The next start makes no request before the pause ends.
+// pauses kills the collector or cuts its power during a pause requested with Retry-After. The
+// next start makes no request before the pause ends.
 func pauses(r *rig) {
 	const seconds = 8
 	r.receiver.pause.Store(seconds)
@@ -64,9 +64,9 @@ func pauses(r *rig) {
 	r.finish()
 }
 
-// failed makes one to three writes or flushes fail. Then the disk is well; the
-// collector takes calls again. What it took must be on the medium, not only in the
-// kernel's cache, which knows nothing of what failed.
+// failed makes one to three writes or flushes fail. The disk recovers, and the collector accepts
+// calls again. These must be on the medium, and not only in the kernel's cache, where the failed
+// pages are marked clean.
 func failed(op disk.Op, orderly bool) func(r *rig) {
 	return func(r *rig) {
 		r.mayStoreTwice = true
@@ -77,7 +77,7 @@ func failed(op disk.Op, orderly bool) func(r *rig) {
 		r.await("operations have failed", func() bool { return r.disk.Stats().Failed > 0 })
 		if op == disk.Write {
 			r.progress(100)
-		} // after a failed flush a file system may do nothing more until it is mounted again
+		} // after a failed flush a file system may need to be mounted again
 		r.sleep(0, 500*time.Millisecond)
 		if orderly {
 			r.stop()
@@ -90,8 +90,8 @@ func failed(op disk.Op, orderly bool) func(r *rig) {
 	}
 }
 
-// fullDisk takes all room from under a collector that delivers. While outcomes can
-// not be stored nothing may be delivered again and again, and the queue drains.
+// fullDisk fills the disk of a collector that delivers. While outcomes cannot be stored,
+// deliveries must not repeat, and the queue must drain.
 func fullDisk(r *rig) {
 	r.mayStoreTwice = true
 	r.onDisk("")
@@ -99,32 +99,32 @@ func fullDisk(r *rig) {
 	r.start()
 	r.begin(0)
 	r.delivers(5000)
-	r.receiver.delay.Store(int64(100 * time.Millisecond)) // more comes than goes
+	r.receiver.delay.Store(int64(100 * time.Millisecond)) // calls arrive faster than they are delivered
 	r.progress(3000)
 	require.NoError(r, r.disk.Fill(0))
 	r.await("calls are refused", func() bool { return r.load.Refused.Load() > 5 })
 	r.receiver.delay.Store(0)
 	r.sleep(3*time.Second, 6*time.Second)
-	r.settle(100) // on a full disk; some calls may be taken still
+	r.settle(100) // the disk is still full; some calls may be accepted
 	require.NoError(r, r.disk.Empty())
 	r.progress(200)
 	r.finish()
 	r.fewRepeats()
 }
 
-// atWork is how many calls may have been delivered whose outcome could not be stored
-// any more: at most four entries of 128 calls are at work for a destination.
+// atWork is the maximum number of delivered calls whose outcome could not be stored: for each
+// destination, at most four entries of 128 calls are in progress.
 const atWork = 4 * 128
 
-// fewRepeats asserts that under one call in a hundred came again, beside those that
-// were at work when the fault came.
+// fewRepeats asserts that less than 1 % of the calls were repeated, in addition to those in
+// progress when the fault occurred.
 func (r *rig) fewRepeats() {
 	r.Helper()
 	assert.Less(r, r.receiver.repeats(), r.receiver.total()/100+atWork, "repeats of calls")
 }
 
-// readOnlyDisk has the file system take no more writes, as it does itself after
-// errors, until the machine starts again.
+// readOnlyDisk makes the file system read-only until the machine restarts, as file systems do
+// after errors.
 func readOnlyDisk(r *rig) {
 	r.mayStoreTwice = true
 	r.onDisk("ext4")

@@ -1,22 +1,21 @@
-// Command nemesis attacks the collector as disks, kernels, clocks and networks do,
-// and counts what becomes of each call that was answered 200.
+// Command nemesis tests the collector with faults of disks, kernels, clocks and networks, and
+// accounts for each call that was answered with 200. The scenarios are tests.
 //
-// It needs root and Linux. The package disk makes disks that fail; to have one by
-// hand:
+// It needs root and Linux. Package disk creates faulty disks. To use one manually:
 //
 //	go build -o /tmp/nemesis .
 //
-//	/tmp/nemesis disk serve /tmp/bad              # stays; mounts /tmp/bad/mnt
+//	/tmp/nemesis disk serve /tmp/bad              # keeps running; mounts /tmp/bad/mnt
 //	/tmp/nemesis disk serve -fs xfs -seed 7 /tmp/bad
 //
-// and, elsewhere, meanwhile:
+// Control it from another terminal:
 //
 //	/tmp/nemesis disk tell /tmp/bad fail write data count=3
 //	/tmp/nemesis disk tell /tmp/bad fail sync     # until heal
 //	/tmp/nemesis disk tell /tmp/bad heal
-//	/tmp/nemesis disk tell /tmp/bad unplug        # all fails; kill the programs now
-//	/tmp/nemesis disk tell /tmp/bad cut           # the power: mounts what is left
+//	/tmp/nemesis disk tell /tmp/bad unplug        # everything fails; kill the programs now
+//	/tmp/nemesis disk tell /tmp/bad cut           # power cut; mounts the remaining data
 //	/tmp/nemesis disk tell /tmp/bad help          # all commands
 //
-// It unmounts and removes the disk when it is told to close, is interrupted or dies.
+// The disk is unmounted and removed after the command close, an interrupt, or a crash.
 package main

@@ -40,7 +40,7 @@ func command(args []string) error {
 	return errors.New(usage)
 }
 
-// serveDisk makes a disk and lets others command it until one closes it.
+// serveDisk creates a disk and executes commands for it until one closes it.
 func serveDisk(args []string) error {
 	flags := flag.NewFlagSet("disk serve", flag.ExitOnError)
 	fs := flags.String("fs", "ext4", "ext4 or xfs")

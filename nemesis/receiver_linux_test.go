@@ -1,8 +1,12 @@
 package main
 
 import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -16,35 +20,105 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A receiver is the webhooks of all destinations, one a path. It counts how often
-// each call came and was answered 200.
+// receiver serves the webhooks of all destinations, one per path. It counts how often each call
+// arrived and was answered with 200.
 type receiver struct {
 	url    string
-	answer atomic.Int64 // the status of each answer; 0: 200
-	delay  atomic.Int64 // of each answer, a time.Duration
-	pause  atomic.Int64 // the seconds of Retry-After in each answer, which is 429; 0: none
+	answer atomic.Int64 // the status of each response; 0: 200
+	delay  atomic.Int64 // of each response, a time.Duration
+	pause  atomic.Int64 // respond with 429 and Retry-After of this number of seconds; 0: do not
+	bad    atomic.Int64 // the percentage of requests that fail with 503
+	failed atomic.Int64 // requests that failed because of bad or answer
+	order  bool         // check the order of calls, which come from a Load with ManyUsers
 
-	mu      sync.Mutex                // guards what follows
+	server  *http.Server              // nil while connections are refused
+	mu      sync.Mutex                // guards the fields below
+	last    map[string]int            // with order, the number of the last delivered call of each user
+	busy    map[string]bool           // users with a request in progress
+	wrong   []string                  // violations of the order
 	got     map[string]map[string]int // by destination and call
-	refused []time.Time               // when requests were answered with a pause
+	refused []time.Time               // the times of responses with a pause
 }
 
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
-	l, err := net.Listen("tcp", ":0")
-	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	r := &receiver{url: "http://127.0.0.1:" + port, got: map[string]map[string]int{}}
-	server := &http.Server{Handler: r}
-	go func() { _ = server.Serve(l) }()
-	t.Cleanup(func() { _ = server.Close() })
+	r := &receiver{got: map[string]map[string]int{}, last: map[string]int{}, busy: map[string]bool{}}
+	port := r.listen(t, "0")
+	r.url = "http://127.0.0.1:" + port
+	t.Cleanup(func() { r.refuse() })
 	return r
+}
+
+// listen accepts connections on a port and returns it; 0 selects a free port.
+func (r *receiver) listen(t *testing.T, port string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", ":"+port)
+	require.NoError(t, err)
+	_, port, err = net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	r.server = &http.Server{Handler: r}
+	go func(s *http.Server) { _ = s.Serve(l) }(r.server)
+	return port
+}
+
+// refuse refuses connections until listen is called.
+func (r *receiver) refuse() {
+	if r.server != nil {
+		_ = r.server.Close()
+		r.server = nil
+	}
+}
+
+// begin records the start of a request for a call, and returns a function that records its end.
+// The calls of a user must arrive one at a time. Each must be the successor of the previous one,
+// or repeat an earlier one.
+func (r *receiver) begin(id string) (end func(delivered bool)) {
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != 12 {
+		return func(bool) {}
+	}
+	user, n := fmt.Sprintf("%d.%d", raw[1], binary.BigEndian.Uint16(raw[10:])), int(binary.BigEndian.Uint64(raw[2:]))+1
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy[user] {
+		r.wrong = append(r.wrong, fmt.Sprintf("call %d of user %s came while another was not answered", n, user))
+	}
+	if n > r.last[user]+1 {
+		r.wrong = append(r.wrong, fmt.Sprintf("call %d of user %s came after call %d", n, user, r.last[user]))
+	}
+	r.busy[user] = true
+	return func(delivered bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.busy, user)
+		if delivered {
+			r.last[user] = n
+		}
+	}
+}
+
+// disorder returns the violations of the order.
+func (r *receiver) disorder() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.wrong)
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if _, err := io.Copy(io.Discard, req.Body); err != nil {
 		return
+	}
+	if r.order {
+		end := r.begin(req.Header.Get("X-Message-Id"))
+		delivered := false
+		defer func() { end(delivered) }()
+		if r.answer.Load() == 0 && rand.Int64N(100) >= r.bad.Load() {
+			delivered = true
+		} else {
+			r.failed.Add(1)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
 	}
 	time.Sleep(time.Duration(r.delay.Load()))
 	if seconds := r.pause.Load(); seconds > 0 {
@@ -68,21 +142,21 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.got[name][id]++
 }
 
-// refusals returns when requests were answered with a pause.
+// refusals returns the times of responses with a pause.
 func (r *receiver) refusals() []time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.refused)
 }
 
-// times returns how often a call came to a destination.
+// times returns how often a call arrived at a destination.
 func (r *receiver) times(destination, id string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.got[destination][id]
 }
 
-// distinct counts the calls that came to a destination.
+// distinct returns the number of different calls that arrived at a destination.
 func (r *receiver) distinct(destination string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +169,7 @@ func (r *receiver) all(destination string) map[string]int {
 	return maps.Clone(r.got[destination])
 }
 
-// total counts the deliveries, and repeats those of calls that had come before.
+// total returns the number of deliveries; repeats returns the number of repeated ones.
 func (r *receiver) total() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,18 +22,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/nemesis/disk"
 )
 
-// A rig is what is attacked: a collector on a disk of its own, those who send calls
-// to it and those who get them, and what is known about each call.
+// rig is the setup of a round: a collector on its own disk, senders, receivers, and the state of
+// each call.
 type rig struct {
 	*testing.T
 	seed     uint64
 	random   *rand.Rand
 	disk     *disk.Disk // nil on a cluster
-	dir      string     // of the configuration
+	dir      string     // the directory of the configuration
 	binary   string
-	env      []string // of the collector, beside our own
+	env      []string // additional environment of the collector
 	address  string
-	settings string // further lines of the configuration
+	settings string // additional lines of the configuration
+	hook     string // additional settings of the destination, each followed by a comma
 
 	collector *harness.Collector // nil before the first start
 	load      *harness.Load
@@ -41,15 +42,14 @@ type rig struct {
 	receiver  *receiver
 	result    result
 
-	// mayStoreTwice is set where the collector cannot know whether a call that it
-	// refused is stored after all.
+	// mayStoreTwice is true if a call can be stored although the collector refused it.
 	mayStoreTwice bool
 	own           int // calls that the collector makes itself
-	// Calls that were answered between these times may be lost.
+	// Calls that were answered in this period can be lost.
 	mayLose, mayLoseUntil time.Time
 }
 
-// newRig makes a disk, a receiver and a configuration. Nothing is started.
+// newRig creates a receiver and a configuration, and starts nothing.
 func newRig(t *testing.T, seed uint64) *rig {
 	t.Helper()
 	r := &rig{T: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), binary: binaries.collector(t), receiver: newReceiver(t)}
@@ -60,7 +60,7 @@ func newRig(t *testing.T, seed uint64) *rig {
 		URLs: []string{"http://" + r.address}, WriteKey: "load", Run: byte(seed),
 		Senders: 4, Batch: 20, Singly: true, CallSize: 600, Noise: true, Rate: 1000,
 	}
-	r.stopLoad = func(time.Duration) {} // it was not begun
+	r.stopLoad = func(time.Duration) {} // no load was started
 	t.Cleanup(func() {
 		r.kill()
 		if t.Failed() && r.collector != nil {
@@ -70,7 +70,7 @@ func newRig(t *testing.T, seed uint64) *rig {
 	return r
 }
 
-// onDisk gives the rig a disk, ext4 or xfs by seed where fs is "".
+// onDisk creates a disk for the rig. If fs is empty, the seed chooses ext4 or xfs.
 func (r *rig) onDisk(fs string) {
 	r.Helper()
 	if fs == "" {
@@ -87,10 +87,10 @@ func (r *rig) onDisk(fs string) {
 	})
 }
 
-// data is the collector's directory.
+// data returns the collector's data directory.
 func (r *rig) data() string { return filepath.Join(r.disk.Path(), "data") }
 
-// configure writes the configuration, with one destination, hook.
+// configure writes the configuration, with one destination named hook.
 func (r *rig) configure() string {
 	r.Helper()
 	path := filepath.Join(r.dir, "collector.yaml")
@@ -98,16 +98,15 @@ func (r *rig) configure() string {
 	if r.disk != nil {
 		data = "data: " + r.data()
 	}
-	text := fmt.Sprintf("listen: %s\n%s\n%s\nadmin: {token: %s}\negress: {allow: [127.0.0.0/8, 10.0.0.0/8]}\nsources: [{name: web, writeKey: load}]\ndestinations:\n- {name: hook, webhooks: [{url: '%s/hook'}]}\n",
-		r.address, data, r.settings, adminToken, r.receiver.url)
+	text := fmt.Sprintf("listen: %s\n%s\n%s\nadmin: {token: %s}\negress: {allow: [127.0.0.0/8, 10.0.0.0/8]}\nsources: [{name: web, writeKey: load}]\ndestinations:\n- {name: hook, %s webhooks: [{url: '%s/hook'}]}\n",
+		r.address, data, r.settings, adminToken, r.hook, r.receiver.url)
 	require.NoError(r, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
 const adminToken = "the-token-of-this-test-and-of-no-other"
 
-// patience is how long something may take that is to happen soon, on a machine that
-// is busy with much else.
+// patience limits waits for events that must happen soon, on a busy machine.
 const patience = time.Minute
 
 // start starts the collector and waits until it is ready.
@@ -116,8 +115,7 @@ func (r *rig) start(flags ...string) {
 	require.NoError(r, r.tryStart(flags...))
 }
 
-// tryStart starts the collector, and returns why it ended if it did so before it
-// was ready.
+// tryStart starts the collector. If it ends before it is ready, tryStart returns the reason.
 func (r *rig) tryStart(flags ...string) error {
 	r.Helper()
 	c := r.launch(flags...)
@@ -127,7 +125,7 @@ func (r *rig) tryStart(flags ...string) error {
 	return nil
 }
 
-// launch starts the collector and waits for nothing.
+// launch starts the collector without waiting.
 func (r *rig) launch(flags ...string) *harness.Collector {
 	r.Helper()
 	p, err := startProcess(append([]string{r.binary, "serve", "--config", r.configure()}, flags...), r.env)
@@ -137,7 +135,7 @@ func (r *rig) launch(flags ...string) *harness.Collector {
 	return r.collector
 }
 
-// collectorAt is a collector that others can ask.
+// collectorAt returns a collector that listens at an address.
 func collectorAt(address string) *harness.Collector {
 	return &harness.Collector{URL: "http://" + address, Token: adminToken}
 }
@@ -146,14 +144,14 @@ func startProcess(command, env []string) (*harness.Process, error) {
 	return harness.Start(command[0], command[1:], func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), env...) })
 }
 
-// kill ends the collector as kill -9 does.
+// kill ends the collector with SIGKILL.
 func (r *rig) kill() {
 	if r.collector != nil {
 		r.collector.Kill()
 	}
 }
 
-// stop ends the collector in good order.
+// stop ends the collector with SIGTERM.
 func (r *rig) stop() {
 	r.Helper()
 	stopped := make(chan struct{})
@@ -168,14 +166,14 @@ func (r *rig) stop() {
 	}
 }
 
-// begin begins the load, and waits until so many calls are taken.
+// begin starts the load, and waits until a number of calls are accepted.
 func (r *rig) begin(calls int) {
 	r.Helper()
 	r.stopLoad = r.load.Start()
 	r.progress(calls)
 }
 
-// loaded has a collector on a disk of its own take so many calls.
+// loaded starts a collector on its own disk, and waits until it has accepted a number of calls.
 func (r *rig) loaded(calls int) {
 	r.Helper()
 	r.onDisk("")
@@ -183,7 +181,7 @@ func (r *rig) loaded(calls int) {
 	r.begin(calls)
 }
 
-// powerCut kills the collector with its disk, and mounts what is left.
+// powerCut kills the collector, cuts the power of its disk, and mounts the remaining data.
 func (r *rig) powerCut() {
 	r.Helper()
 	r.disk.Unplug()
@@ -191,7 +189,7 @@ func (r *rig) powerCut() {
 	require.NoError(r, r.disk.PowerCut(disk.LoseSeeded))
 }
 
-// sleep waits for a time that the seed chooses, between least and most.
+// sleep waits for a time between least and most, chosen by the seed.
 func (r *rig) sleep(least, most time.Duration) {
 	time.Sleep(least + time.Duration(r.random.Int64N(int64(most-least)+1)))
 }
@@ -206,7 +204,7 @@ func (r *rig) await(what string, holds func() bool) {
 	}
 }
 
-// rises waits until a count has risen to a value, as long as it rises.
+// rises waits until a count reaches a value, as long as it increases.
 func (r *rig) rises(what string, count func() int, until int) {
 	r.Helper()
 	for have := math.MinInt; have < until; {
@@ -215,21 +213,21 @@ func (r *rig) rises(what string, count func() int, until int) {
 	}
 }
 
-// progress waits until so many more calls are taken.
+// progress waits until a number of further calls are accepted.
 func (r *rig) progress(calls int) {
 	r.Helper()
 	taken := func() int { return int(r.load.Sent.Load()) }
 	r.rises("more calls are taken", taken, taken()+calls)
 }
 
-// delivers waits until so many more calls are delivered.
+// delivers waits until a number of further calls are delivered.
 func (r *rig) delivers(calls int) {
 	r.Helper()
 	delivered := func() int { return r.receiver.distinct("hook") }
 	r.rises("more calls are delivered", delivered, delivered()+calls)
 }
 
-// A ledger is the account of a destination.
+// ledger is the ledger of a destination.
 type ledger struct {
 	Destination                                          string
 	Accepted, Delivered, Failed, Filtered, Pending, Lost int
@@ -242,19 +240,17 @@ func (r *rig) ledgers() (all []ledger, err error) {
 	return answer.Destinations, err
 }
 
-// ask asks the admin API.
+// ask sends a request to the admin API.
 func (r *rig) ask(method, path string, body, answer any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return collectorAt(r.address).Ask(ctx, method, path, body, answer)
 }
 
-// verify has the collector prove its account.
+// verify runs collector verify, which must succeed.
 func (r *rig) verify() {
 	r.Helper()
-	cmd := exec.Command(r.binary, "verify", "--url", "http://"+r.address)
-	cmd.Env = append(os.Environ(), "COLLECTOR_TOKEN="+adminToken)
-	out, err := cmd.CombinedOutput()
+	out, err := r.verifyAt(r.address)
 	assert.NoError(r, err, "collector verify: %s", out)
 	if err == nil {
 		all, err := r.ledgers()
@@ -265,7 +261,15 @@ func (r *rig) verify() {
 	}
 }
 
-// settle waits until no more than some calls are pending.
+// verifyAt returns the output of collector verify at an address.
+func (r *rig) verifyAt(address string) (string, error) {
+	cmd := exec.Command(r.binary, "verify", "--url", "http://"+address)
+	cmd.Env = append(os.Environ(), "COLLECTOR_TOKEN="+adminToken)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// settle waits until at most a number of calls are pending.
 func (r *rig) settle(most int) (all []ledger) {
 	r.Helper()
 	r.rises("less is pending", func() int {
@@ -283,9 +287,9 @@ func (r *rig) settle(most int) (all []ledger) {
 	return all
 }
 
-// finish ends the load, waits until all is delivered, and judges: every call that
-// was answered 200 came to each destination, or is listed as failed, or is one of
-// those that the collector names as lost; and its own proof agrees.
+// finish ends the load, waits until all calls are delivered, and checks the result: each call that
+// was answered with 200 arrived at each destination, is listed as failed, or is reported as
+// lost. The collector's own verification must agree.
 func (r *rig) finish() {
 	r.Helper()
 	r.stopLoad(patience)
@@ -303,7 +307,7 @@ func (r *rig) judge(l ledger) {
 	r.Helper()
 	var missing []string
 	sent := map[string]bool{}
-	acked, fresh, expected := 0, 0, 0 // calls that were answered, those of them that may be lost, and those that are
+	acked, fresh, expected := 0, 0, 0 // answered calls; those that can be lost; those that are lost
 	for c := range r.load.All {
 		id, at := hex.EncodeToString(c.ID[:]), c.Answered
 		sent[id] = true
@@ -345,7 +349,7 @@ func (r *rig) judge(l ledger) {
 	assert.LessOrEqual(r, len(foreign), r.own, "%s got calls that nobody sent: %v", l.Destination, foreign)
 }
 
-// notFailed returns those of the calls that the destination does not list as failed.
+// notFailed returns the calls that the destination does not list as failed.
 func (r *rig) notFailed(destination string, ids []string) (others []string) {
 	r.Helper()
 	for len(ids) > 0 {
@@ -367,8 +371,7 @@ func (r *rig) notFailed(destination string, ids []string) (others []string) {
 	return others
 }
 
-// withoutRefusals leaves out what a log says of each batch that was refused, which
-// hides why.
+// withoutRefusals removes the log entries of refused batches, which hide the cause.
 func withoutRefusals(log string) string {
 	var b strings.Builder
 	for line := range strings.Lines(log) {
@@ -379,7 +382,7 @@ func withoutRefusals(log string) string {
 	return b.String()
 }
 
-// tail is the end of a program's output, or where it crashed.
+// tail returns the end of a program's output, or the place of its crash.
 func tail(text string, n int) string {
 	for _, crash := range []string{"\npanic: ", "\nfatal error: "} {
 		if at := strings.Index(text, crash); at >= 0 {

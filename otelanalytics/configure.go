@@ -9,14 +9,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// Configure returns cfg with what reports requests: its WrapTransport, which wraps what
-// cfg.WrapTransport returns, if that is set, and its Value.
+// Configure returns cfg with instrumentation: a WrapTransport that measures and traces
+// requests, around the result of cfg.WrapTransport if it is set, and a Value that links
+// spans.
 //
-// If cfg.Value is set it stays, and decides which links there are: where it returns a
-// trace.SpanContext, a trace.Span, or a context. Otherwise Value is SpanContext, and
-// Result.Value of the callback is what that returns.
+// Configure does not replace cfg.Value. Requests are linked to spans if that function
+// returns a trace.SpanContext, a trace.Span or a context. The default Value is
+// SpanContext; Result.Value then contains its result.
 //
-// The error is that of the meter provider.
+// The error comes from the meter provider.
 func Configure(cfg analytics.Config, opts ...Option) (analytics.Config, error) {
 	o := newOptions(opts)
 	durations, err := newDurations(o.meter())
@@ -29,7 +30,7 @@ func Configure(cfg analytics.Config, opts ...Option) (analytics.Config, error) {
 			base = wrap(base)
 		}
 		if base == nil {
-			return nil // which the client reports
+			return nil // NewWithConfig reports the error
 		}
 		return &transport{
 			base: base, tracer: o.tracer(), propagator: o.propagator,
@@ -42,8 +43,8 @@ func Configure(cfg analytics.Config, opts ...Option) (analytics.Config, error) {
 	return cfg, nil
 }
 
-// SpanContext is an analytics.Config.Value: the trace.SpanContext of the span in ctx, or
-// nil if there is none or it is not sampled.
+// SpanContext is a function for analytics.Config.Value. It returns the trace.SpanContext
+// of the span in ctx, or nil without a sampled span.
 func SpanContext(ctx context.Context) interface{} {
 	if s := trace.SpanContextFromContext(ctx); s.IsSampled() && s.IsValid() {
 		return s
@@ -51,7 +52,7 @@ func SpanContext(ctx context.Context) interface{} {
 	return nil
 }
 
-// links returns a link to each of the sampled spans that values have, once.
+// links returns one link per sampled span in values.
 func links(values []interface{}) (list []trace.Link) {
 	type id struct {
 		trace trace.TraceID
@@ -70,7 +71,7 @@ func links(values []interface{}) (list []trace.Link) {
 	return list
 }
 
-// spanContextOf returns the span of a value that a call carries.
+// spanContextOf returns the span context in a call's value, if any.
 func spanContextOf(value interface{}) trace.SpanContext {
 	switch v := value.(type) {
 	case trace.SpanContext:

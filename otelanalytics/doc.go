@@ -1,6 +1,6 @@
-// Package otelanalytics has the client of package analytics report to OpenTelemetry:
-// what became of calls as metrics, how long requests take, and a span for each request
-// that is linked to the spans in which its calls were made.
+// Package otelanalytics connects package analytics to OpenTelemetry. It reports the
+// client's counters and request durations as metrics, and creates a span for each request
+// with links to the spans that made its calls.
 //
 //	cfg, err := otelanalytics.Configure(analytics.Config{})
 //	if err != nil {
@@ -12,11 +12,11 @@
 //	}
 //	metrics, err := otelanalytics.Observe(client)
 //
-// It is a module of its own: programs that do not use it do not depend on OpenTelemetry.
+// It is a separate module, so programs without it do not depend on OpenTelemetry.
 //
 // # Metrics
 //
-// [Observe] reports [analytics.Stats] whenever a reader collects:
+// [Observe] reports [analytics.Stats] at each collection:
 //
 //	name                            kind             unit
 //	analytics.client.call.accepted  counter          {call}
@@ -30,33 +30,23 @@
 //	analytics.client.memory.usage   up-down counter  By
 //	analytics.client.spool.usage    up-down counter  By
 //
-// At each collection accepted = delivered + dropped + pending. Alert on dropped and
-// rejected, and on pending that grows.
+// At each collection, accepted = delivered + dropped + pending. Create alerts for dropped
+// and rejected calls, and for a growing number of pending calls.
 //
-// [Configure] adds http.client.request.duration, a histogram in seconds, of the semantic
-// conventions: of each request, retries included, until the header of its answer. Its
-// attributes are http.request.method, server.address, server.port, url.scheme,
-// http.response.status_code and, of a request that failed, error.type.
+// [Configure] adds http.client.request.duration of the semantic conventions, a histogram
+// in seconds. It measures each request, including retries, until the response header
+// arrives. Its attributes are http.request.method, server.address, server.port,
+// url.scheme, http.response.status_code and, for failed requests, error.type.
 //
 // # Spans
 //
-// A call is in a batch with calls of other requests of the program, and is sent after the
-// method that made it has returned. So the span of a request to the collector, of kind
-// client, is the root of a trace of its own, with a link to each sampled span in which
-// calls of the batch were made. For that, make calls by [analytics.Client.Enqueue] with the
-// context of the span; Track and its kin have no context. An SDK keeps a bounded number of
-// links, 128 by default.
+// A batch contains calls from many requests to the program, and the client sends it after
+// the methods that made the calls have returned. So each request to the collector starts a
+// new trace. Its span, of kind client, has a link to each sampled span that made one of the
+// batch's calls. Links require [analytics.Client.Enqueue] with the span's context; methods
+// such as Track take no context. An SDK limits the number of links, to 128 by default.
 //
-// A failed request is a span with status Error, and so is an answer that is no 2xx. The
-// span has http.request.resend_count if the client says how often the batch was sent
-// before, and messaging.batch.message_count, the number of calls.
-//
-// # Files
-//
-// Each file uses only those after it.
-//
-//  1. configure.go: the options of a client, and its links
-//  2. transport.go: requests
-//  3. stats.go: what became of calls
-//  4. options.go: where it is reported to
+// The span of a failed request, or of a response other than 2xx, has the status Error. A
+// span has http.request.resend_count if the client sent the batch before, and
+// messaging.batch.message_count, the number of calls.
 package otelanalytics

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/otelanalytics"
 )
 
-// A program has providers that export to its backend; these are for the example.
+// A real program exports metrics and spans to its backend.
 func Example() {
 	srv, err := mockserver.Run(mockserver.Config{})
 	if err != nil {
@@ -25,7 +25,7 @@ func Example() {
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 	options := []otelanalytics.Option{
-		otelanalytics.WithTracerProvider(tracers), // without these two, those of package otel
+		otelanalytics.WithTracerProvider(tracers), // the default is the global provider
 		otelanalytics.WithMeterProvider(meters),
 	}
 

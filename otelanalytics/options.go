@@ -13,7 +13,7 @@ import (
 // scope is the name of the instrumentation scope.
 const scope = "github.com/seed-45eadc4a/analytics-go/otelanalytics"
 
-// Option says where Configure and Observe report to.
+// An Option configures Configure and Observe.
 type Option func(*options)
 
 type options struct {
@@ -23,23 +23,20 @@ type options struct {
 	attributes []attribute.KeyValue
 }
 
-// WithMeterProvider sets what metrics are reported to. Defaults to
-// otel.GetMeterProvider().
+// WithMeterProvider sets the meter provider. Defaults to otel.GetMeterProvider().
 func WithMeterProvider(p metric.MeterProvider) Option { return func(o *options) { o.meters = p } }
 
-// WithTracerProvider sets what spans are reported to. Defaults to
-// otel.GetTracerProvider().
+// WithTracerProvider sets the tracer provider. Defaults to otel.GetTracerProvider().
 func WithTracerProvider(p trace.TracerProvider) Option { return func(o *options) { o.tracers = p } }
 
-// WithPropagator sets how a request tells the collector of its span, in its header.
-// Defaults to otel.GetTextMapPropagator(), which adds nothing unless the program has set
-// another.
+// WithPropagator sets the propagator that adds the span context to request headers.
+// Defaults to otel.GetTextMapPropagator(), which adds nothing unless the program sets one.
 func WithPropagator(p propagation.TextMapPropagator) Option {
 	return func(o *options) { o.propagator = p }
 }
 
-// WithAttributes adds attributes to all metrics and spans: the name of a source, for
-// example, in a program that has several clients. Defaults to none.
+// WithAttributes adds attributes to all metrics and spans, for example the source's name
+// in a program with several clients.
 func WithAttributes(attributes ...attribute.KeyValue) Option {
 	return func(o *options) { o.attributes = append(o.attributes, attributes...) }
 }

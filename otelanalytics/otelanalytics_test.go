@@ -27,7 +27,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// telemetry is what a client reports to, in memory.
+// telemetry collects metrics and spans in memory.
 type telemetry struct {
 	reader  *sdkmetric.ManualReader
 	meters  *sdkmetric.MeterProvider
@@ -50,7 +50,7 @@ func (o *telemetry) options(more ...Option) []Option {
 	return append([]Option{WithMeterProvider(o.meters), WithTracerProvider(o.tracers), WithPropagator(propagation.TraceContext{})}, more...)
 }
 
-// client makes a client that reports to o.
+// client returns a client that reports to o.
 func (o *telemetry) client(t testing.TB, cfg analytics.Config, more ...Option) *analytics.Client {
 	cfg, err := Configure(cfg, o.options(more...)...)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func (o *telemetry) client(t testing.TB, cfg analytics.Config, more ...Option) *
 	return client
 }
 
-// requests are the ended spans of kind client.
+// requests returns the ended spans of kind client.
 func (o *telemetry) requests() (requests []tracetest.SpanStub) {
 	for _, s := range o.spans.GetSpans() {
 		if s.SpanKind == trace.SpanKindClient {
@@ -70,7 +70,7 @@ func (o *telemetry) requests() (requests []tracetest.SpanStub) {
 	return requests
 }
 
-// collect returns the sums, by name and error.type, and what else there is by name.
+// collect returns the sums by name and error.type, and all metrics by name.
 func (o *telemetry) collect(t testing.TB) (sums map[string]int64, all map[string]metricdata.Metrics) {
 	var data metricdata.ResourceMetrics
 	require.NoError(t, o.reader.Collect(t.Context(), &data))
@@ -91,13 +91,13 @@ func (o *telemetry) collect(t testing.TB) (sums map[string]int64, all map[string
 	return sums, all
 }
 
-// roundTrip is a function as a transport.
+// roundTrip is an http.RoundTripper.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answering is a client of a collector that answers with these statuses, and then with
-// 200. Status 0 is an error.
+// answering returns a client whose responses have the given statuses, and then 200.
+// Status 0 is an error.
 func answering(statuses ...int) *http.Client {
 	var mu sync.Mutex
 	return &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -119,9 +119,9 @@ func track(t testing.TB, ctx context.Context, client *analytics.Client) {
 	require.NoError(t, client.Enqueue(ctx, &analytics.Track{Event: "e", UserId: "u"}))
 }
 
-// The span of a request is linked to each span in which its calls were made, once, and is
-// the root of a trace of its own, which the collector is told.
-func TestRequestIsLinkedToCalls(t *testing.T) {
+// A request's span starts a new trace, has one link per span that made a call, and is
+// propagated to the collector.
+func TestRequestSpanLinksCalls(t *testing.T) {
 	var parents []string
 	srv := mockserver.RunT(t)
 	o := newTelemetry(t)
@@ -172,12 +172,12 @@ func TestRequestIsLinkedToCalls(t *testing.T) {
 	require.False(t, set.HasValue("error.type"))
 }
 
-// Each attempt is a span and is measured, whatever becomes of it.
+// Each attempt has a span and a duration.
 func TestFailedRequests(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		statuses []int
-		kinds    []string // error.type, "" for none
+		kinds    []string // error.type; "" for none
 	}{
 		{"taken", nil, []string{""}},
 		{"retried", []int{503, 0}, []string{"503", "*errors.errorString", ""}},
@@ -213,14 +213,14 @@ func TestFailedRequests(t *testing.T) {
 				require.Equal(t, buckets, p.Bounds)
 				kind, _ := p.Attributes.Value("error.type")
 				kinds = append(kinds, kind.AsString())
-				require.False(t, p.Attributes.HasValue("url.full"), "it would have a series for each")
+				require.False(t, p.Attributes.HasValue("url.full"), "each URL would be a series")
 			}
 			require.ElementsMatch(t, tt.kinds, kinds)
 		})
 	}
 }
 
-// A request says how often its batch was sent before, if the client does.
+// The resend count comes from the client's header.
 func TestResendCount(t *testing.T) {
 	for header, want := range map[string]int64{"": 0, "0": 0, "3": 3, "x": 0} {
 		r, err := http.NewRequest(http.MethodPost, "http://collector/v1/batch", nil)
@@ -235,7 +235,7 @@ func TestResendCount(t *testing.T) {
 	}
 }
 
-// Configure leaves the caller's Value, from which links are taken where it has a span.
+// Configure keeps a Value and links the spans that it returns.
 func TestConfigureKeepsValue(t *testing.T) {
 	s := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled})
 	ctx := trace.ContextWithSpanContext(t.Context(), s)
@@ -258,19 +258,19 @@ func TestConfigureKeepsValue(t *testing.T) {
 	}
 }
 
-func TestConfigureReportsANilTransport(t *testing.T) {
+func TestConfigureNilTransport(t *testing.T) {
 	o := newTelemetry(t)
 	client := o.client(t, analytics.Config{WrapTransport: func(http.RoundTripper) http.RoundTripper { return nil }})
 	require.ErrorContains(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}), "Config.WrapTransport returned nil")
 }
 
-// counted is a client with given counts.
+// counted is a StatsSource with constant counts.
 type counted analytics.Stats
 
 func (c *counted) Stats() analytics.Stats { return analytics.Stats(*c) }
 
-// Every number of Stats is a metric.
-func TestObserveHasAllStats(t *testing.T) {
+// Each field of Stats is a metric.
+func TestObserveReportsAllStats(t *testing.T) {
 	var c counted
 	var next int64
 	var fill func(v reflect.Value)
@@ -313,8 +313,8 @@ func TestObserveHasAllStats(t *testing.T) {
 	require.Empty(t, sums)
 }
 
-// The account holds at each collection, while many make calls, and no goroutine is left
-// after the end. Run it under the race detector.
+// The counts add up at each collection during concurrent calls, and no goroutine is left
+// at the end.
 func TestClientConcurrentSafe(t *testing.T) {
 	srv := mockserver.RunT(t)
 	leaks.Check(t)
@@ -354,12 +354,12 @@ func TestClientConcurrentSafe(t *testing.T) {
 	for _, request := range o.requests() {
 		links += len(request.Links)
 	}
-	require.Equal(t, callers*calls, links, "each call was made in a span of its own")
+	require.Equal(t, callers*calls, links, "each call has its own span")
 	require.Len(t, o.requests(), int(sums["analytics.client.request.made"]))
 }
 
-// A client that is cut off leaves no more than one that is closed.
-func TestShutdownLeavesNothing(t *testing.T) {
+// Shutdown with an expired context leaves no goroutines or connections.
+func TestShutdownReleasesResources(t *testing.T) {
 	srv := mockserver.RunT(t)
 	leaks.Check(t)
 	o := newTelemetry(t)
@@ -381,7 +381,7 @@ func TestShutdownLeavesNothing(t *testing.T) {
 	require.NoError(t, registration.Unregister())
 }
 
-// requireAccount collects, and checks the sum.
+// requireAccount collects metrics and checks that the counts add up.
 func requireAccount(t testing.TB, o *telemetry) map[string]int64 {
 	sums, _ := o.collect(t)
 	var dropped int64
@@ -394,8 +394,8 @@ func requireAccount(t testing.TB, o *telemetry) map[string]int64 {
 	return sums
 }
 
-// What the meter provider refuses is the error of Configure and Observe.
-func TestErrorsOfTheMeterProvider(t *testing.T) {
+// Configure and Observe return the errors of the meter provider.
+func TestMeterProviderErrors(t *testing.T) {
 	_, err := Observe(&counted{}, WithMeterProvider(refusing{}))
 	require.ErrorIs(t, err, errRefused)
 	_, err = Configure(analytics.Config{}, WithMeterProvider(refusing{}))

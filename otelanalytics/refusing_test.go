@@ -5,7 +5,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// refusing is a meter provider that makes no instrument.
+// refusing is a meter provider that fails to create instruments.
 type refusing struct{ noop.MeterProvider }
 
 type refusingMeter struct{ noop.Meter }

@@ -11,18 +11,18 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// StatsSource is what Observe reports: an *analytics.Client.
+// A StatsSource provides the counts for Observe; *analytics.Client is one.
 type StatsSource interface {
 	Stats() analytics.Stats
 }
 
-// Observe reports the counts of a client, as the package comment lists them, whenever a
-// reader of the meter provider collects. It goes on after the client is closed, so that the
-// last counts are not missed, and keeps the client in memory: a program that makes clients
-// time and again ends it by Unregister. Like Stats, it opens the Spool of the client, if
-// it has one.
+// Observe reports a client's counts at each collection of the meter provider; the package
+// documentation lists the metrics. It continues after the client is closed, so that the
+// final counts are collected, and keeps the client in memory. Programs that create many
+// clients must call Unregister. Like Stats, Observe opens the client's spool, if it has
+// one.
 //
-// The error is that of the meter provider.
+// The error comes from the meter provider.
 func Observe(client StatsSource, opts ...Option) (metric.Registration, error) {
 	o := newOptions(opts)
 	m := o.meter()
@@ -53,21 +53,21 @@ func Observe(client StatsSource, opts ...Option) (metric.Registration, error) {
 	}, instruments...)
 }
 
-// value is one number that is observed.
+// value is one observed number.
 type value struct {
 	instrument metric.Int64Observable
 	attributes metric.MeasurementOption
 	get        func(*analytics.Stats) int64
 }
 
-// gauge is a metric that is read from Stats.
+// gauge is a metric that comes from Stats.
 type gauge struct {
 	name, unit, description string
-	falls                   bool // the number can fall
+	falls                   bool // the number can decrease
 	values                  []reading
 }
 
-// reading is a number of a gauge: the only one, or that of an error.type.
+// reading is one number of a gauge, with an optional error.type.
 type reading struct {
 	errorType string
 	get       func(*analytics.Stats) int64
@@ -80,22 +80,22 @@ func (g *gauge) instrument(m metric.Meter) (metric.Int64Observable, error) {
 	return m.Int64ObservableCounter(g.name, metric.WithUnit(g.unit), metric.WithDescription(g.description))
 }
 
-// only is the readings of a gauge that has one.
+// only returns the single reading of a gauge.
 func only(get func(*analytics.Stats) int64) []reading { return []reading{{"", get}} }
 
-// gauges are the metrics of a client. Together they have every number of Stats.
+// gauges cover every field of Stats.
 var gauges = []gauge{
 	{
 		name: "analytics.client.call.accepted", unit: "{call}",
-		description: "Calls that were accepted, those of an earlier process in the spool included.",
+		description: "Accepted calls, including those recovered from the spool.",
 		values:      only(func(s *analytics.Stats) int64 { return s.Accepted }),
 	}, {
 		name: "analytics.client.call.delivered", unit: "{call}",
-		description: "Accepted calls that the collector has taken.",
+		description: "Accepted calls that were delivered to the collector.",
 		values:      only(func(s *analytics.Stats) int64 { return s.Delivered }),
 	}, {
 		name: "analytics.client.call.dropped", unit: "{call}",
-		description: "Accepted calls that were given up, by reason.",
+		description: "Accepted calls that were dropped, by reason.",
 		values: []reading{
 			{string(analytics.DropRefused), func(s *analytics.Stats) int64 { return s.Dropped.Refused }},
 			{string(analytics.DropAttempts), func(s *analytics.Stats) int64 { return s.Dropped.Attempts }},
@@ -106,7 +106,7 @@ var gauges = []gauge{
 		},
 	}, {
 		name: "analytics.client.call.rejected", unit: "{call}",
-		description: "Calls that returned an error and were not accepted, by its kind.",
+		description: "Calls that were not accepted, by error type.",
 		values: []reading{
 			{"invalid", func(s *analytics.Stats) int64 { return s.Rejected.Invalid }},
 			{"too_large", func(s *analytics.Stats) int64 { return s.Rejected.TooLarge }},
@@ -116,27 +116,27 @@ var gauges = []gauge{
 		},
 	}, {
 		name: "analytics.client.call.recovered", unit: "{call}",
-		description: "Accepted calls that an earlier process left in the spool.",
+		description: "Accepted calls that a previous process left in the spool.",
 		values:      only(func(s *analytics.Stats) int64 { return s.Recovered }),
 	}, {
 		name: "analytics.client.call.pending", unit: "{call}", falls: true,
-		description: "Accepted calls that are queued, being sent or to be sent again.",
+		description: "Accepted calls that are queued, in flight or waiting for a retry.",
 		values:      only(func(s *analytics.Stats) int64 { return s.Pending }),
 	}, {
 		name: "analytics.client.batch.made", unit: "{batch}",
-		description: "Batches that were made, parts of refused ones included.",
+		description: "Batches created, including the parts of split batches.",
 		values:      only(func(s *analytics.Stats) int64 { return s.Batches }),
 	}, {
 		name: "analytics.client.request.made", unit: "{request}",
-		description: "Requests that were made and have ended.",
+		description: "Completed requests.",
 		values:      only(func(s *analytics.Stats) int64 { return s.Attempts }),
 	}, {
 		name: "analytics.client.memory.usage", unit: "By", falls: true,
-		description: "Memory that counts towards Config.MaxBytes.",
+		description: "Memory that counts toward Config.MaxBytes.",
 		values:      only(func(s *analytics.Stats) int64 { return s.Bytes }),
 	}, {
 		name: "analytics.client.spool.usage", unit: "By", falls: true,
-		description: "Space on the disk that counts towards Config.SpoolMaxBytes.",
+		description: "Disk space that counts toward Config.SpoolMaxBytes.",
 		values:      only(func(s *analytics.Stats) int64 { return s.SpoolBytes }),
 	},
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// The span of a request of the client is the parent at the webhook that gets its calls, and
-// links to the span in which a call was made.
-func TestOneTraceFromTheClientToTheWebhook(t *testing.T) {
+// The request's span is the parent of the span at the webhook, and links to the span that
+// made the call.
+func TestTraceFromClientToWebhook(t *testing.T) {
 	parents := make(chan string, 1)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { parents <- r.Header.Get("traceparent") }))
 	t.Cleanup(hook.Close)

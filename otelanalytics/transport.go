@@ -1,7 +1,6 @@
 package otelanalytics
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -18,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// transport makes a span of each request, and measures it.
+// transport creates a span for each request and records its duration.
 type transport struct {
 	base       http.RoundTripper
 	tracer     trace.Tracer
@@ -27,16 +26,16 @@ type transport struct {
 	attributes []attribute.KeyValue
 }
 
-// buckets are those that the semantic conventions advise, in seconds.
+// buckets are the boundaries, in seconds, that the semantic conventions recommend.
 var buckets = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
 
-// newDurations makes the histogram of request durations.
+// newDurations creates the histogram of request durations.
 func newDurations(m metric.Meter) (metric.Float64Histogram, error) {
 	h, err := httpconv.NewClientRequestDuration(m, metric.WithExplicitBucketBoundaries(buckets...))
 	return h.Inst(), err
 }
 
-// RoundTrip makes a request of the client.
+// RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	common := append(requestAttributes(r.URL), t.attributes...)
 	values := analytics.RequestValues(r.Context())
@@ -50,27 +49,19 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	started := time.Now()
 	res, err := t.base.RoundTrip(r)
-	t.record(ctx, span, time.Since(started), common, outcomeAttributes(res, err), err)
+	took := time.Since(started)
+	outcome := outcomeAttributes(res, err)
+	span.SetAttributes(outcome...)
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	} else if failed(res) {
+		span.SetStatus(codes.Error, "")
+	}
+	t.durations.Record(ctx, took.Seconds(), metric.WithAttributeSet(attribute.NewSet(append(common, outcome...)...)))
 	return res, err
 }
 
-// record reports the end of a request.
-func (t *transport) record(ctx context.Context, span trace.Span, took time.Duration, common, outcome []attribute.KeyValue, err error) {
-	span.SetAttributes(outcome...)
-	for _, a := range outcome {
-		if a.Key != semconv.ErrorTypeKey {
-			continue
-		}
-		description := ""
-		if err != nil {
-			description = err.Error()
-		}
-		span.SetStatus(codes.Error, description)
-	}
-	t.durations.Record(ctx, took.Seconds(), metric.WithAttributeSet(attribute.NewSet(append(common, outcome...)...)))
-}
-
-// requestAttributes are those that metrics and spans have of a request to u.
+// requestAttributes returns the common attributes of metrics and spans.
 func requestAttributes(u *url.URL) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{
 		semconv.HTTPRequestMethodPost,
@@ -88,7 +79,8 @@ func requestAttributes(u *url.URL) []attribute.KeyValue {
 	return append(attributes, semconv.ServerPort(port))
 }
 
-// spanAttributes are those that only a span has. User and query of the URL may be secret.
+// spanAttributes returns the attributes of spans only. The URL's user and query may be
+// secret, so url.full omits them.
 func spanAttributes(r *http.Request, calls int) []attribute.KeyValue {
 	full := url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host, Path: r.URL.Path, RawPath: r.URL.RawPath}
 	attributes := []attribute.KeyValue{semconv.URLFull(full.String())}
@@ -104,15 +96,17 @@ func spanAttributes(r *http.Request, calls int) []attribute.KeyValue {
 	return attributes
 }
 
-// outcomeAttributes are those of an answer, or of an error. With any answer but 2xx the
-// client has to send the calls again, or has lost them.
+// outcomeAttributes returns the attributes of a response or an error. Any status other than
+// 2xx is an error, because the client retries or drops the batch.
 func outcomeAttributes(res *http.Response, err error) []attribute.KeyValue {
 	if err != nil {
 		return []attribute.KeyValue{semconv.ErrorType(err)}
 	}
 	attributes := []attribute.KeyValue{semconv.HTTPResponseStatusCode(res.StatusCode)}
-	if res.StatusCode < 200 || res.StatusCode > 299 {
+	if failed(res) {
 		attributes = append(attributes, semconv.ErrorTypeKey.String(strconv.Itoa(res.StatusCode)))
 	}
 	return attributes
 }
+
+func failed(res *http.Response) bool { return res.StatusCode < 200 || res.StatusCode > 299 }

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// BenchmarkJudge holds a call of 8 properties against a plan of 50 events.
+// BenchmarkJudge checks a call with 8 properties against a plan of 50 events.
 func BenchmarkJudge(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("plan: bench\ntrack:\n")
@@ -39,7 +39,7 @@ func BenchmarkJudge(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if !p.Accepts("track", "Event 49", planned, member) {
-				b.Fatal("it is not accepted")
+				b.Fatal("not accepted")
 			}
 		}
 	})

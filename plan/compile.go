@@ -17,38 +17,37 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/formats"
 )
 
-// The drafts of JSON Schema that are read.
+// The supported drafts of JSON Schema.
 const (
 	draft2020 = "https://json-schema.org/draft/2020-12/schema"
 	draft7    = "http://json-schema.org/draft-07/schema"
 )
 
-// Limits of a schema, so that whatever a file says ends soon.
+// Limits that bound the time to compile a schema and to check a call.
 const (
-	maxSchemas      = 3000 // in an entry
+	maxSchemas      = 3000 // per entry
 	maxPatternBytes = 4096
 	maxPatternSize  = 5000    // instructions of the compiled expression
-	maxNumberDigits = 1000    // of a number, with the zeros that its exponent stands for
-	maxSteps        = 1 << 16 // of judging a call, and two more for each of its bytes
+	maxNumberDigits = 1000    // per number, including the zeros of its exponent
+	maxSteps        = 1 << 16 // per call, plus two for each of its bytes
 )
 
-// A rule is a compiled schema, and what of a call it holds for.
+// A rule is a compiled schema and the part of a call that it applies to.
 type rule struct {
-	entry  string // for problems
+	entry  string // name of the entry in problems
 	line   int
-	root   *node    // the schema
-	member *node    // in root, the schema of properties or traits
-	base   []string // where in a call the schema begins
-	draft  string   // unless $schema says otherwise
+	root   *node    // the whole schema
+	member *node    // the schema of properties or traits, within root
+	base   []string // path in a call to the value that root describes
+	draft  string   // default if $schema is missing
 
-	matcher *matcher // accepts what surely is as the schema says
+	matcher *matcher // the fast path
 
 	mu     sync.Mutex
 	schema *jsonschema.Schema
-	steps  int // that the validation under way may still take; guarded by mu
+	steps  int // left for the current validation; guarded by mu
 }
 
-// compile compiles the schemas of all entries.
 func (r *reader) compile(p *Plan) {
 	for i, e := range p.events {
 		r.compileRule(e.rule, i)
@@ -69,7 +68,7 @@ func (r *reader) compileRule(rule *rule, number int) {
 		return
 	}
 	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(refusal{})
+	compiler.UseLoader(remoteLoader{})
 	compiler.UseRegexpEngine(rule.pattern)
 	compiler.AssertFormat()
 	for _, f := range rule.formats() {
@@ -85,13 +84,12 @@ func (r *reader) compileRule(rule *rule, number int) {
 		rule.schema, err = compiler.Compile(url)
 	}
 	if err != nil {
-		r.refused(rule, err)
+		r.compileError(rule, err)
 		return
 	}
 	rule.matcher = newMatcher(rule.schema)
 }
 
-// draftOf returns the draft of a schema.
 func (r *reader) draftOf(rule *rule) string {
 	text := rule.root.str("$schema")
 	switch strings.TrimSuffix(text, "#") {
@@ -102,32 +100,31 @@ func (r *reader) draftOf(rule *rule) string {
 	case draft7, "https://json-schema.org/draft-07/schema":
 		return draft7
 	}
-	r.wrong(rule.root.get("$schema").line, rule.entry, fmt.Sprintf("has the $schema %q", text), "plans know "+draft2020+" and "+draft7+"#")
+	r.problem(rule.root.get("$schema").line, rule.entry, fmt.Sprintf("has the unsupported $schema %q", text), "use "+draft2020+" or "+draft7+"#")
 	return rule.draft
 }
 
-// checkSchema finds what would take too long, or is likely a mistake.
+// checkSchema reports broken references and exceeded limits.
 func (r *reader) checkSchema(rule *rule) {
 	count := 0
-	var visit func(n *node)
-	visit = func(n *node) {
-		if count++; count == maxSchemas+1 {
-			r.wrong(rule.line, rule.entry, fmt.Sprintf("has more than %d schemas", maxSchemas), "")
-		}
-		if count > maxSchemas {
-			return
+	for n := range rule.root.schemas() {
+		if count++; count > maxSchemas {
+			r.problem(rule.line, rule.entry, fmt.Sprintf("has more than %d schemas", maxSchemas), "")
+			break
 		}
 		if ref := n.get("$ref"); ref != nil {
 			r.checkRef(rule, ref)
 		}
-		eachSubschema(n, visit)
 	}
-	visit(rule.root)
-	r.checkNumbers(rule, rule.root)
+	for n := range rule.root.all() {
+		if n.kind == numberNode && outOfRange(n.text) {
+			r.problem(n.line, rule.entry, fmt.Sprintf("the number %s is out of range", shorten(n.text)), fmt.Sprintf("numbers can have at most %d digits", maxNumberDigits))
+		}
+	}
 }
 
-// checkRef refuses references to what is not in the file, and says what there is. Those
-// to an $id are left to the compiler.
+// checkRef reports a reference to a definition that does not exist. The compiler checks
+// references to an $id.
 func (r *reader) checkRef(rule *rule, ref *node) {
 	if ref.kind != stringNode || !strings.HasPrefix(ref.text, "#/") || hasID(rule.root) {
 		return
@@ -141,42 +138,29 @@ func (r *reader) checkRef(rule *rule, ref *node) {
 		if !ok {
 			continue
 		}
-		hint = "there is no " + key
+		hint = "the plan has no " + key
 		if defs := rule.root.get(key); defs != nil && defs.kind == objectNode {
 			var names []string
-			for _, m := range defs.members {
+			for _, m := range defs.fields {
 				names = append(names, m.key)
 			}
 			hint = hintFor(name, names)
 		}
 	}
-	r.wrong(ref.line, rule.entry, fmt.Sprintf("$ref %q leads to nothing", ref.text), hint)
+	r.problem(ref.line, rule.entry, fmt.Sprintf("$ref %q does not exist", ref.text), hint)
 }
 
-func hasID(n *node) bool {
-	if n.get("$id") != nil {
-		return true
+func hasID(schema *node) bool {
+	for n := range schema.schemas() {
+		if n.get("$id") != nil {
+			return true
+		}
 	}
-	found := false
-	eachSubschema(n, func(sub *node) { found = found || hasID(sub) })
-	return found
+	return false
 }
 
-// checkNumbers refuses numbers that take long to reckon with.
-func (r *reader) checkNumbers(rule *rule, n *node) {
-	if n.kind == numberNode && outOfRange(n.text) {
-		r.wrong(n.line, rule.entry, fmt.Sprintf("the number %s is out of range", shorten(n.text)), fmt.Sprintf("numbers have at most %d digits", maxNumberDigits))
-	}
-	for _, item := range n.items {
-		r.checkNumbers(rule, item)
-	}
-	for i := range n.members {
-		r.checkNumbers(rule, n.members[i].value)
-	}
-}
-
-// outOfRange reports whether a number has so many digits, written out, that exact
-// arithmetic with it takes long.
+// outOfRange reports whether a number, written without an exponent, has more than
+// maxNumberDigits digits. Exact arithmetic with such numbers is slow.
 func outOfRange(text string) bool {
 	if len(text) > maxNumberDigits {
 		return true
@@ -189,38 +173,31 @@ func outOfRange(text string) bool {
 	return err != nil || math.Abs(float64(e)) > maxNumberDigits
 }
 
-// refused reports what the compiler has against a schema.
-func (r *reader) refused(rule *rule, err error) {
-	var invalid *jsonschema.SchemaValidationError
-	var remote *jsonschema.LoadURLError
-	var pattern *jsonschema.InvalidRegexError
-	switch {
-	case errors.As(err, &invalid):
-		var cause *jsonschema.ValidationError
-		if errors.As(invalid.Err, &cause) {
-			r.notSchema(rule, cause)
+// compileError reports the compiler's error.
+func (r *reader) compileError(rule *rule, err error) {
+	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		if cause, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
+			r.metaschemaError(rule, cause)
 			return
 		}
-	case errors.As(err, &remote):
+	}
+	if remote, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		line, text := rule.line, remote.URL
 		if at := findRef(rule.root, remote.URL); at != nil {
 			line, text = at.line, at.text
 		}
-		r.wrong(line, rule.entry, fmt.Sprintf("refers to %s, which is not in this file", shorten(text)), "nothing is fetched; copy the schema into $defs")
-		return
-	case errors.As(err, &pattern):
-		line := rule.line
-		if at := findText(rule.root, pattern.Regex); at != nil {
-			line = at.line
-		}
-		r.wrong(line, rule.entry, fmt.Sprintf("the pattern %q is not one of package regexp: %v", shorten(pattern.Regex), pattern.Err), "RE2 has no look-around and no references")
+		r.problem(line, rule.entry, fmt.Sprintf("refers to %s, which is not in this file", shorten(text)), "remote schemas are not supported; copy the schema into $defs")
 		return
 	}
-	r.wrong(rule.line, rule.entry, "has a schema that is wrong: "+err.Error(), "")
+	if pattern, ok := errors.AsType[*jsonschema.InvalidRegexError](err); ok {
+		r.problem(rule.lineOf(pattern.Regex), rule.entry, fmt.Sprintf("has the invalid pattern %q: %v", shorten(pattern.Regex), pattern.Err), "patterns use RE2 syntax, without look-around and backreferences")
+		return
+	}
+	r.problem(rule.line, rule.entry, "has an invalid schema: "+err.Error(), "")
 }
 
-// notSchema reports where a schema is not as its metaschema says.
-func (r *reader) notSchema(rule *rule, err *jsonschema.ValidationError) {
+// metaschemaError reports the first violation of the metaschema, preferring nested values.
+func (r *reader) metaschemaError(rule *rule, err *jsonschema.ValidationError) {
 	leaf, depth := err, 0
 	var look func(e *jsonschema.ValidationError)
 	look = func(e *jsonschema.ValidationError) {
@@ -234,90 +211,75 @@ func (r *reader) notSchema(rule *rule, err *jsonschema.ValidationError) {
 	look(err)
 	at := pointerTo(leaf.InstanceLocation...)
 	text := leaf.ErrorKind.LocalizedString(english)
-	r.wrong(rule.lineAt(leaf.InstanceLocation), rule.entry, fmt.Sprintf("%s is not JSON Schema: %s", strings.TrimPrefix(at, "/"), text), "")
+	r.problem(rule.lineAt(leaf.InstanceLocation), rule.entry, fmt.Sprintf("%s is not valid JSON Schema: %s", strings.TrimPrefix(at, "/"), text), "")
 }
 
-// english writes what the library says of its errors.
+// english formats the library's messages.
 var english = message.NewPrinter(language.English)
 
-// lineAt returns the line of what a pointer into the schema leads to: that of its key
-// where it has one.
+// lineAt returns the line of the value that a JSON pointer selects in the schema, or of
+// its key if it has one.
 func (rule *rule) lineAt(tokens []string) int {
-	n := rule.root
-	line := rule.line
+	n, line := rule.root, rule.line
 	for _, token := range tokens {
-		next := n.at([]string{token})
-		if next == n {
+		next, nextLine := n.child(token)
+		if next == nil {
 			break
 		}
-		line = next.line
-		for i := range n.members {
-			if n.members[i].key == token {
-				line = n.members[i].line
-			}
-		}
-		n = next
+		n, line = next, nextLine
 	}
 	return line
 }
 
-// findRef returns the $ref that led to a URL.
-func findRef(n *node, url string) *node {
-	var found *node
-	if ref := n.get("$ref"); ref != nil && ref.kind == stringNode {
+// findRef returns the $ref that resolves to url, or nil.
+func findRef(schema *node, url string) *node {
+	for n := range schema.schemas() {
+		ref := n.get("$ref")
+		if ref == nil || ref.kind != stringNode {
+			continue
+		}
 		text, _, _ := strings.Cut(ref.text, "#")
 		if text != "" && strings.HasSuffix(url, strings.TrimLeft(text, "./")) {
 			return ref
 		}
 	}
-	eachSubschema(n, func(sub *node) {
-		if found == nil {
-			found = findRef(sub, url)
-		}
-	})
-	return found
-}
-
-// findText returns a string, or the key of a member, with a text.
-func findText(n *node, text string) *node {
-	if n.kind == stringNode && n.text == text {
-		return n
-	}
-	for _, item := range n.items {
-		if found := findText(item, text); found != nil {
-			return found
-		}
-	}
-	for i := range n.members {
-		if n.members[i].key == text {
-			return &node{line: n.members[i].line}
-		}
-		if found := findText(n.members[i].value, text); found != nil {
-			return found
-		}
-	}
 	return nil
 }
 
-// refusal loads nothing: a plan is complete in its file.
-type refusal struct{}
-
-func (refusal) Load(url string) (any, error) {
-	return nil, errors.New("nothing is fetched")
+// lineOf returns the line of the first string or key equal to text.
+func (rule *rule) lineOf(text string) int {
+	for n := range rule.root.all() {
+		if n.kind == stringNode && n.text == text {
+			return n.line
+		}
+		for _, m := range n.fields {
+			if m.key == text {
+				return m.line
+			}
+		}
+	}
+	return rule.line
 }
 
-// pattern compiles an expression whose size is bounded.
+// A remoteLoader is a loader that refuses every URL.
+type remoteLoader struct{}
+
+func (remoteLoader) Load(url string) (any, error) {
+	return nil, errors.New("remote schemas are not supported")
+}
+
+// pattern compiles a regular expression of bounded size.
 func (rule *rule) pattern(text string) (jsonschema.Regexp, error) {
 	e, size, err := compilePattern(text)
 	if err != nil {
 		return nil, err
 	}
-	return &steppingPattern{e, size, rule}, nil
+	return &countedPattern{e, size, rule}, nil
 }
 
 func compilePattern(text string) (*regexp.Regexp, int, error) {
 	if len(text) > maxPatternBytes {
-		return nil, 0, fmt.Errorf("it has more than %d bytes", maxPatternBytes)
+		return nil, 0, fmt.Errorf("longer than %d bytes", maxPatternBytes)
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -328,43 +290,43 @@ func compilePattern(text string) (*regexp.Regexp, int, error) {
 		return nil, 0, err
 	}
 	if len(program.Inst) > maxPatternSize {
-		return nil, 0, fmt.Errorf("it is too large: %d instructions, of at most %d", len(program.Inst), maxPatternSize)
+		return nil, 0, fmt.Errorf("too complex: %d instructions; the limit is %d", len(program.Inst), maxPatternSize)
 	}
 	e, err := regexp.Compile(text)
 	return e, len(program.Inst), err
 }
 
-// A steppingPattern takes steps for the text that it looks at.
-type steppingPattern struct {
+// A countedPattern is a regular expression that counts the steps of its matches.
+type countedPattern struct {
 	*regexp.Regexp
 	size int
 	rule *rule
 }
 
-func (p *steppingPattern) MatchString(s string) bool {
+func (p *countedPattern) MatchString(s string) bool {
 	p.rule.step(1 + p.size*len(s)/256)
 	return p.Regexp.MatchString(s)
 }
 
-// stepFormat is the format of schemas that have none: the library asks for it first, so
-// that it counts the schemas that it comes by.
+// The library checks a schema's format first, so every schema without a format gets
+// stepFormat, which counts the schema as a step.
 const (
 	stepFormat  = "plan-step"
-	regexFormat = "plan-regex" // stands for regex, which the library does not let others define
+	regexFormat = "plan-regex" // replaces regex, which the library reserves
 )
 
-// errTooManySteps is what a validation that takes too long panics with, and is recovered
-// from where it began: the library cannot be interrupted.
-var errTooManySteps = errors.New("the schema takes too long to judge")
+// errTooManySteps is the panic value that interrupts the library after too many steps.
+// validate recovers it.
+var errTooManySteps = errors.New("too many steps")
 
-// step counts what a validation does.
+// step takes n steps. It panics if too few are left.
 func (rule *rule) step(n int) {
 	if rule.steps -= n; rule.steps < 0 {
 		panic(errTooManySteps)
 	}
 }
 
-// formats returns all formats, so that they count steps.
+// formats returns all formats. Each check takes one step.
 func (rule *rule) formats() []*jsonschema.Format {
 	counting := []*jsonschema.Format{
 		{Name: stepFormat, Validate: func(any) error { rule.step(1); return nil }},
@@ -383,45 +345,21 @@ func (rule *rule) formats() []*jsonschema.Format {
 	return counting
 }
 
-// librarySchema returns a schema for the library, in which every schema has a format.
-func librarySchema(n *node) any {
-	if n.kind != objectNode || len(n.members) == 0 {
-		return n.value()
+// librarySchema returns the schema that the library compiles: root with a format in
+// every subschema.
+func librarySchema(root *node) any {
+	schemas := map[*node]bool{}
+	for n := range root.schemas() {
+		schemas[n] = len(n.fields) > 0
 	}
-	object := make(map[string]any, len(n.members)+1)
-	for i := range n.members {
-		m := &n.members[i]
-		object[m.key] = libraryKeyword(m.key, m.value)
-	}
-	switch format, ok := object["format"].(string); {
-	case ok && format == "regex":
-		object["format"] = regexFormat
-	case !ok && object["format"] == nil || ok && formats.All()[format] == nil:
-		object["format"] = stepFormat
-	}
-	return object
-}
-
-func libraryKeyword(key string, n *node) any {
-	kind := keywords[key]
-	if kind == unknownKeyword && n.kind == objectNode {
-		kind = schemaKeyword
-	}
-	switch {
-	case (kind == schemaKeyword || kind == schemasKeyword) && n.kind == arrayNode:
-		list := make([]any, len(n.items))
-		for i, item := range n.items {
-			list[i] = librarySchema(item)
+	return root.valueWith(func(n *node, object map[string]any) {
+		format, isText := object["format"].(string)
+		switch {
+		case !schemas[n]:
+		case isText && format == "regex":
+			object["format"] = regexFormat
+		case !isText && object["format"] == nil || isText && formats.All()[format] == nil:
+			object["format"] = stepFormat
 		}
-		return list
-	case kind == schemaKeyword:
-		return librarySchema(n)
-	case kind == schemaMapKeyword && n.kind == objectNode:
-		object := make(map[string]any, len(n.members))
-		for i := range n.members {
-			object[n.members[i].key] = librarySchema(n.members[i].value)
-		}
-		return object
-	}
-	return n.value()
+	})
 }

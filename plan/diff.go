@@ -9,28 +9,28 @@ import (
 	"strings"
 )
 
-// A Change is one difference between two plans, and whom it breaks.
+// A Change is one difference between two plans.
 type Change struct {
-	Type    string `json:"type"`            // of the calls
-	Event   string `json:"event,omitempty"` // their name
-	Pointer string `json:"pointer"`         // into the call; * stands for each item, and for each other property
-	Text    string `json:"text"`            // what changed, as in: is now required
+	Type    string `json:"type"`            // the calls' type
+	Event   string `json:"event,omitempty"` // the calls' name
+	Pointer string `json:"pointer"`         // JSON pointer into the call; * stands for any item or any other property
+	Text    string `json:"text"`            // for example: is now required
 
-	// BreaksSenders reports that calls that were as planned may not be any more, and
-	// programs that send them have to change. A property that was not planned is taken
-	// not to have been sent.
+	// BreaksSenders reports that calls that matched the old plan can violate the new
+	// one, so programs that send them must change. Diff assumes that programs do not
+	// send properties that the old plan does not list.
 	BreaksSenders bool `json:"breaksSenders"`
 
-	// BreaksReceivers reports that what receivers could rely on does not hold any more:
-	// a property or an event may be missing, or have values that it could not have
-	// before. Receivers are taken to ignore what they do not know.
+	// BreaksReceivers reports that receivers can get calls that the old plan ruled out:
+	// a property or an event can be missing, or have new values. Diff assumes that
+	// receivers ignore properties they do not know.
 	BreaksReceivers bool `json:"breaksReceivers"`
 
-	OldLine int `json:"oldLine,omitempty"` // in the old file, from 1; 0 where it has no place there
-	NewLine int `json:"newLine,omitempty"` // in the new one
+	OldLine int `json:"oldLine,omitempty"` // line in the old file, from 1; 0 if missing
+	NewLine int `json:"newLine,omitempty"` // line in the new file
 }
 
-// String returns the change in one line, as in
+// String returns the change in one line:
 //
 //	track "Order Completed": /properties/total is now required (breaks senders)
 func (c Change) String() string {
@@ -53,63 +53,64 @@ func (c Change) String() string {
 	return at + c.Text + " (breaks " + strings.Join(breaks, " and ") + ")"
 }
 
-// Diff returns how a new plan differs from an old one, in the order of the old file, and
-// then what only the new one has. Titles, descriptions and examples are no differences.
+// Diff returns the changes from the plan old to the plan new: first the changes of the
+// events in old, in file order, then the events that only new has. It ignores titles,
+// descriptions and examples.
 //
-// It compares types, required and other properties, lists of values, formats, patterns
-// and bounds, also of items and of what $ref leads to. A difference in any other keyword is
-// told as one, and counts as breaking both, since whom it breaks is not known.
+// Diff compares types, required and additional properties, enums, formats, patterns and
+// bounds, also in items and $ref targets. A change to any other keyword is
+// one Change that breaks both senders and receivers.
 func Diff(old, new *Plan) []Change {
 	d := &differ{}
 	for _, before := range old.events {
 		d.event = before
 		after := new.index[eventKey{before.Type, before.Name}]
 		if after == nil {
-			d.gone(before, new)
+			d.removed(before, new)
 			continue
 		}
-		d.schemas(before, after)
+		d.compared = map[[2]*Schema]bool{}
+		d.schema("/"+before.Member, before.Schema, after.Schema)
 	}
 	for _, after := range new.events {
 		if old.index[eventKey{after.Type, after.Name}] == nil {
 			d.event = after
-			d.add(nil, &after.Line, "", "is new", !old.Judges(after.Type), false)
+			d.add(0, after.Line, "", "was added", !old.Judges(after.Type), false)
 		}
 	}
 	d.common(old, new)
 	return d.changes
 }
 
-// A differ compares the schemas of one event.
+// A differ collects the changes between two plans.
 type differ struct {
 	event    *Event
 	changes  []Change
-	compared map[[2]*Schema]bool // a pair is told of once: schemas may refer to themselves
+	compared map[[2]*Schema]bool // pairs already compared; schemas can be recursive
 }
 
-func (d *differ) add(oldLine, newLine *int, pointer, text string, senders, receivers bool) {
-	c := Change{Type: d.event.Type, Event: d.event.Name, Pointer: pointer, Text: text, BreaksSenders: senders, BreaksReceivers: receivers}
-	if oldLine != nil {
-		c.OldLine = *oldLine
-	}
-	if newLine != nil {
-		c.NewLine = *newLine
-	}
-	d.changes = append(d.changes, c)
+func (d *differ) add(oldLine, newLine int, pointer, text string, senders, receivers bool) {
+	d.changes = append(d.changes, Change{
+		Type: d.event.Type, Event: d.event.Name, Pointer: pointer, Text: text,
+		BreaksSenders: senders, BreaksReceivers: receivers, OldLine: oldLine, NewLine: newLine,
+	})
 }
 
-// gone tells of an event that the new plan does not have: whoever sends it is refused,
-// unless there is an entry for any name, and whoever waits for it gets nothing.
-func (d *differ) gone(before *Event, new *Plan) {
-	text := "is not planned any more"
+// removed adds the change of an event that is missing in the new plan. It breaks senders
+// unless the new plan has an entry for any name.
+func (d *differ) removed(before *Event, new *Plan) {
+	text := "was removed"
 	senders := new.Judges(before.Type) && new.Find(before.Type, before.Name) == nil
 	if !new.Judges(before.Type) {
-		text += ", and neither are other calls of its type: they pass"
+		text += "; the plan no longer checks " + before.Type + " calls"
 	}
-	d.add(&before.Line, nil, "", text, senders, true)
+	d.add(before.Line, 0, "", text, senders, true)
 }
 
-// common compares what holds for every call.
+// everyCall is the type of a Change of the common rule.
+const everyCall = "every call"
+
+// common compares the schemas that apply to every call.
 func (d *differ) common(old, new *Plan) {
 	text := func(p *Plan) string {
 		if p.common == nil {
@@ -118,18 +119,10 @@ func (d *differ) common(old, new *Plan) {
 		return string(p.common.root.appendJSON(nil))
 	}
 	if text(old) != text(new) {
-		d.event = &Event{Type: "common"}
-		d.changes = append(d.changes, Change{Type: "every call", Text: "what holds for every call is another", BreaksSenders: true, BreaksReceivers: true})
+		d.changes = append(d.changes, Change{Type: everyCall, Text: "has a different common rule", BreaksSenders: true, BreaksReceivers: true})
 	}
 }
 
-// schemas compares the entries of one event.
-func (d *differ) schemas(before, after *Event) {
-	d.compared = map[[2]*Schema]bool{}
-	d.schema("/"+before.Member, before.Schema, after.Schema)
-}
-
-// schema compares the schemas of one value.
 func (d *differ) schema(pointer string, before, after *Schema) {
 	before, after = before.Resolve(), after.Resolve()
 	pair := [2]*Schema{before, after}
@@ -139,23 +132,16 @@ func (d *differ) schema(pointer string, before, after *Schema) {
 	d.compared[pair] = true
 	d.types(pointer, before, after)
 	d.values(pointer, before, after)
-	d.bounds(pointer, before, after)
+	d.limits(pointer, before, after)
 	d.properties(pointer, before, after)
-	switch {
-	case before.Items != nil && after.Items != nil:
-		d.schema(pointer+"/*", before.Items, after.Items)
-	case after.Items != nil:
-		d.add(&before.Line, &after.Items.Line, pointer+"/*", "is now described", true, false)
-	case before.Items != nil:
-		d.add(&before.Items.Line, &after.Line, pointer+"/*", "is not described any more", false, true)
-	}
+	d.part(pointer+"/*", before, after, before.Items, after.Items)
 	d.others(pointer, before, after)
 }
 
-// allTypes are those of a schema that does not say.
+// allTypes are the types of a schema without a type keyword.
 var allTypes = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// typeSet returns the types of a schema; number has integer in it.
+// typeSet returns the types of a schema; number includes integer.
 func typeSet(s *Schema) map[string]bool {
 	types := s.Types
 	if len(types) == 0 {
@@ -179,36 +165,36 @@ func (d *differ) types(pointer string, before, after *Schema) {
 		receivers = receivers || new[t] && !old[t]
 	}
 	if senders || receivers {
-		d.add(&before.Line, &after.Line, pointer, fmt.Sprintf("was %s, and is now %s", typesText(before), typesText(after)), senders, receivers)
+		d.add(before.Line, after.Line, pointer, fmt.Sprintf("changed from %s to %s", typesText(before), typesText(after)), senders, receivers)
 	}
 }
 
 func typesText(s *Schema) string {
 	if len(s.Types) == 0 {
-		return "of any type"
+		return "any type"
 	}
 	return describeTypes(s.Types)
 }
 
-// values compares lists of values.
+// values compares enums.
 func (d *differ) values(pointer string, before, after *Schema) {
 	switch {
 	case before.Enum == nil && after.Enum == nil:
 	case before.Enum == nil:
-		d.add(&before.Line, &after.Line, pointer, "must now be "+describeValues(after.Enum), true, false)
+		d.add(before.Line, after.Line, pointer, "must now be "+describeValues(after.Enum), true, false)
 	case after.Enum == nil:
-		d.add(&before.Line, &after.Line, pointer, "need not be "+describeValues(before.Enum)+" any more", false, true)
+		d.add(before.Line, after.Line, pointer, "no longer has to be "+describeValues(before.Enum), false, true)
 	default:
 		if gone := without(before.Enum, after.Enum); len(gone) > 0 {
-			d.add(&before.Line, &after.Line, pointer, "may not be "+listValues(gone)+" any more", true, false)
+			d.add(before.Line, after.Line, pointer, "no longer allows "+listValues(gone), true, false)
 		}
 		if added := without(after.Enum, before.Enum); len(added) > 0 {
-			d.add(&before.Line, &after.Line, pointer, "may now be "+listValues(added), false, true)
+			d.add(before.Line, after.Line, pointer, "now allows "+listValues(added), false, true)
 		}
 	}
 }
 
-// without returns the values of a list that others do not have.
+// without returns the values of list that are not in others.
 func without(list, others []any) []any {
 	have := map[string]bool{}
 	for _, v := range others {
@@ -217,7 +203,7 @@ func without(list, others []any) []any {
 	return slices.DeleteFunc(slices.Clone(list), func(v any) bool { return have[canonical(v)] })
 }
 
-// canonical returns the JSON of a value, the same for numbers that are equal.
+// canonical returns a value as JSON; equal numbers have the same text.
 func canonical(v any) string {
 	if n, ok := v.(json.Number); ok {
 		if r, ok := new(big.Rat).SetString(string(n)); ok {
@@ -239,33 +225,37 @@ func listValues(values []any) string {
 	return strings.Join(texts, " or ")
 }
 
-// bounds are the keywords that bound a value from below or from above.
-var bounds = []struct {
-	keyword string
-	upper   bool
+// limits are the keywords that restrict a value: lower bounds, upper bounds, and others,
+// whose values cannot be ordered.
+var limits = []struct {
+	keyword      string
+	lower, upper bool
 }{
-	{"minimum", false}, {"exclusiveMinimum", false}, {"minLength", false}, {"minItems", false}, {"minProperties", false},
-	{"maximum", true}, {"exclusiveMaximum", true}, {"maxLength", true}, {"maxItems", true}, {"maxProperties", true},
+	{"minimum", true, false}, {"exclusiveMinimum", true, false}, {"minLength", true, false}, {"minItems", true, false}, {"minProperties", true, false},
+	{"maximum", false, true}, {"exclusiveMaximum", false, true}, {"maxLength", false, true}, {"maxItems", false, true}, {"maxProperties", false, true},
+	{"format", false, false}, {"pattern", false, false}, {"multipleOf", false, false}, {"uniqueItems", false, false},
 }
 
-func (d *differ) bounds(pointer string, before, after *Schema) {
-	for _, b := range bounds {
-		old, new := before.node.get(b.keyword), after.node.get(b.keyword)
+func (d *differ) limits(pointer string, before, after *Schema) {
+	for _, l := range limits {
+		old, new := before.node.get(l.keyword), after.node.get(l.keyword)
 		switch {
 		case old == nil && new == nil:
 		case old == nil:
-			d.add(&before.Line, &new.line, pointer, fmt.Sprintf("has now %s %s", b.keyword, new.text), true, false)
+			d.add(before.Line, new.line, pointer, fmt.Sprintf("now has %s %s", l.keyword, new.text), true, false)
 		case new == nil:
-			d.add(&old.line, &after.Line, pointer, fmt.Sprintf("has no %s any more, which was %s", b.keyword, old.text), false, true)
+			d.add(old.line, after.Line, pointer, fmt.Sprintf("no longer has %s %s", l.keyword, old.text), false, true)
 		default:
-			if c := compareNumbers(old.text, new.text); c != 0 {
-				narrower := (c < 0) != b.upper
-				d.add(&old.line, &new.line, pointer, fmt.Sprintf("had %s %s, and has now %s", b.keyword, old.text, new.text), narrower, !narrower)
+			compare := cmp.Compare[string]
+			if l.lower || l.upper {
+				compare = compareNumbers
+			}
+			if c := compare(old.text, new.text); c != 0 {
+				narrower := c < 0 && !l.upper || c > 0 && !l.lower
+				wider := c > 0 && !l.upper || c < 0 && !l.lower
+				d.add(old.line, new.line, pointer, fmt.Sprintf("changed %s from %s to %s", l.keyword, old.text, new.text), narrower, wider)
 			}
 		}
-	}
-	for _, keyword := range []string{"format", "pattern", "multipleOf", "uniqueItems"} {
-		d.keyword(pointer, keyword, before, after)
 	}
 }
 
@@ -278,35 +268,21 @@ func compareNumbers(a, b string) int {
 	return x.Cmp(y)
 }
 
-// keyword compares a keyword that narrows what is allowed wherever it stands.
-func (d *differ) keyword(pointer, keyword string, before, after *Schema) {
-	old, new := before.node.get(keyword), after.node.get(keyword)
-	switch {
-	case old == nil && new == nil:
-	case old == nil:
-		d.add(&before.Line, &new.line, pointer, fmt.Sprintf("has now %s %s", keyword, new.text), true, false)
-	case new == nil:
-		d.add(&old.line, &after.Line, pointer, fmt.Sprintf("has no %s any more, which was %s", keyword, old.text), false, true)
-	case old.text != new.text:
-		d.add(&old.line, &new.line, pointer, fmt.Sprintf("had %s %s, and has now %s", keyword, old.text, new.text), true, true)
-	}
-}
-
-// properties compares those of objects.
+// properties compares the properties of objects.
 func (d *differ) properties(pointer string, before, after *Schema) {
 	for _, old := range before.Properties {
 		at := pointer + pointerTo(old.Name)
 		new, ok := after.Property(old.Name)
 		if !ok {
-			d.add(&old.Line, &after.Line, at, "is not planned any more", after.Closed, true)
+			d.add(old.Line, after.Line, at, "was removed", after.Closed, true)
 			continue
 		}
 		if new.Required != old.Required {
 			text := "is now required"
 			if old.Required {
-				text = "is not required any more"
+				text = "is no longer required"
 			}
-			d.add(&old.Line, &new.Line, at, text, new.Required, old.Required)
+			d.add(old.Line, new.Line, at, text, new.Required, old.Required)
 		}
 		d.schema(at, old.Schema, new.Schema)
 	}
@@ -314,33 +290,40 @@ func (d *differ) properties(pointer string, before, after *Schema) {
 		if _, ok := before.Property(new.Name); ok {
 			continue
 		}
-		text := "is new"
+		text := "was added"
 		if new.Required {
-			text = "is new, and required"
+			text = "was added and is required"
 		}
-		d.add(&before.Line, &new.Line, pointer+pointerTo(new.Name), text, new.Required, false)
+		d.add(before.Line, new.Line, pointer+pointerTo(new.Name), text, new.Required, false)
 	}
 	d.additional(pointer, before, after)
 }
 
 func (d *differ) additional(pointer string, before, after *Schema) {
-	at := pointer + "/*"
 	switch {
 	case before.Closed && after.Closed:
 	case after.Closed:
-		d.add(&before.Line, &after.Line, pointer, "may not have other properties any more", true, false)
+		d.add(before.Line, after.Line, pointer, "no longer allows other properties", true, false)
 	case before.Closed:
-		d.add(&before.Line, &after.Line, pointer, "may now have other properties", false, false)
-	case before.Additional != nil && after.Additional != nil:
-		d.schema(at, before.Additional, after.Additional)
-	case after.Additional != nil:
-		d.add(&before.Line, &after.Additional.Line, at, "is now described", true, false)
-	case before.Additional != nil:
-		d.add(&before.Additional.Line, &after.Line, at, "is not described any more", false, true)
+		d.add(before.Line, after.Line, pointer, "now allows other properties", false, false)
+	default:
+		d.part(pointer+"/*", before, after, before.Additional, after.Additional)
 	}
 }
 
-// comparedKeywords are the keywords that are compared one by one, and those that do not count.
+// part compares the schemas of items or of additional properties, which may be nil.
+func (d *differ) part(pointer string, before, after, old, new *Schema) {
+	switch {
+	case old != nil && new != nil:
+		d.schema(pointer, old, new)
+	case new != nil:
+		d.add(before.Line, new.Line, pointer, "now has a schema", true, false)
+	case old != nil:
+		d.add(old.Line, after.Line, pointer, "no longer has a schema", false, true)
+	}
+}
+
+// comparedKeywords are the keywords that have their own comparison or are ignored.
 var comparedKeywords = map[string]bool{
 	"title": true, "description": true, "examples": true, "default": true, "deprecated": true, "$comment": true, "readOnly": true, "writeOnly": true,
 	"$schema": true, "$id": true, "$defs": true, "definitions": true, "type": true, "enum": true, "const": true, "format": true, "pattern": true,
@@ -349,11 +332,11 @@ var comparedKeywords = map[string]bool{
 	"maximum": true, "exclusiveMaximum": true, "maxLength": true, "maxItems": true, "maxProperties": true,
 }
 
-// others tells of the keywords whose changes are not weighed, such as anyOf.
+// others compares all other keywords, such as anyOf, as a whole.
 func (d *differ) others(pointer string, before, after *Schema) {
 	var keys []string
 	for _, n := range []*node{before.node, after.node} {
-		for _, m := range n.members {
+		for _, m := range n.fields {
 			if !comparedKeywords[m.key] && keywords[m.key] != unknownKeyword && !slices.Contains(keys, m.key) {
 				keys = append(keys, m.key)
 			}
@@ -362,15 +345,15 @@ func (d *differ) others(pointer string, before, after *Schema) {
 	for _, key := range keys {
 		old, new := before.node.get(key), after.node.get(key)
 		if jsonOf(old) != jsonOf(new) {
-			d.add(&before.Line, &after.Line, pointer, key+" is another", true, true)
+			d.add(before.Line, after.Line, pointer, "has a different "+key, true, true)
 		}
 	}
 	if before.Ref == nil && after.Ref == nil && before.RefName != after.RefName {
-		d.add(&before.Line, &after.Line, pointer, "$ref is another", true, true)
+		d.add(before.Line, after.Line, pointer, "has a different $ref", true, true)
 	}
 }
 
-// jsonOf returns the JSON of a node, without regard to the order of members.
+// jsonOf returns a node as JSON with sorted keys.
 func jsonOf(n *node) string {
 	if n == nil {
 		return ""

@@ -1,9 +1,9 @@
-// Package plan reads tracking plans, which say what calls a program makes and what each
-// of them has, and holds calls against them.
+// Package plan reads tracking plans and checks calls against them. A tracking plan lists
+// the calls that a program makes, with the properties of each.
 //
-// # The file
+// # Plan files
 //
-// A plan is a file, in YAML or JSON, that people read and review beside the code:
+// A plan is a YAML or JSON file, usually kept in the program's repository:
 //
 //	plan: shop
 //	track:
@@ -20,72 +20,58 @@
 //	    email: {type: string, format: email}
 //	page:
 //	  Docs: {properties: {path: {type: string}}}
-//	  "": {} # pages of any other name
+//	  "": {} # pages with any other name
 //	$defs:
 //	  item: {type: object, properties: {sku: {type: string}, quantity: {type: integer}}}
 //
-// There are track, page and screen, by name, and identify and group, which have traits
-// in place of properties. A plan says nothing of calls of a type that it does not have,
-// nor of alias calls: they pass. Where it has a type, a call of a name that it does not
-// have is an [UnplannedEvent].
+// The sections track, page and screen contain one entry per name. The sections identify
+// and group are single entries with traits instead of properties. Calls of other types,
+// and alias calls, pass unchecked. If a section exists but has no entry for a call's name,
+// the call is an [UnplannedEvent].
 //
-// Each entry is JSON Schema 2020-12 of the call's properties or traits: type object,
-// unless it says otherwise. What is short for more:
+// Each entry is a JSON Schema (2020-12) of the call's properties or traits, with the
+// default type object and three short forms:
 //
-//   - required: true beside a property puts its name into the list of its object.
-//   - $defs of the plan are those of each entry.
-//   - schema: in place of all else is a whole schema, of 2020-12, or of draft-07 if its
-//     $schema says so.
+//   - required: true in a property adds its name to the required list of its object.
+//   - The plan's $defs are available in every entry.
+//   - schema: contains a complete schema instead. It can be draft-07 if its $schema says
+//     so.
 //
-// The service's Protocols exports plans in two forms, as the API of today has them
-// (rules with key, type and jsonSchema) and as the one before (rules.events[].rules).
-// Both are read as they are. Their schemas are draft-07, and describe whole calls; the one
-// of type COMMON, or global, holds for every call of a planned type. Of several versions
-// of an event the newest counts.
+// # Imported plans
 //
-// RudderStack's tracking plans have the second form, with an eventType for each event. A
-// track event needs a name. A page or screen without a name describes every page or screen.
+// [Parse] also reads these files:
 //
-// The plan.json that Typewriter 8 and later save has the first form, and each jsonSchema
-// describes the event's properties.
+//   - Exports of the service's Protocols, in the current format (rules with key, type and
+//     jsonSchema) and the previous one (rules.events[].rules). Their schemas are draft-07
+//     and describe whole calls. The rule of type COMMON, or global, applies to every call
+//     of a planned type. If an event has several versions, the newest counts.
+//   - RudderStack tracking plans, which use the previous format with an eventType per
+//     event. A track event needs a name. A page or screen without a name describes all
+//     pages or screens.
+//   - The plan.json of Typewriter 8 and later, which uses the current format; each
+//     jsonSchema describes the event's properties.
 //
-// [Plan.Warnings] lists the rules that constrain no field of a call.
+// [Plan.Warnings] lists the rules that restrict no field of a call.
 //
-// # What JSON Schema is here
+// # JSON Schema support
 //
-// format is always checked, also where JSON Schema 2020-12 leaves it a note. pattern
-// is RE2, as package regexp has it. A plan is complete in its file: $ref to anything else
-// is refused, and nothing is fetched. Keywords that do not exist are refused, since a
-// misspelled one would check nothing, but for those that begin with x-, those below
-// schema, and those of Protocols.
+// The format keyword is always checked. Patterns use the RE2 syntax of package regexp. A
+// $ref must point into the same file; Parse fetches nothing. Parse refuses unknown
+// keywords, because a misspelled one would check nothing. It allows keywords that begin
+// with x-, and unknown ones below schema: and in imported plans.
 //
-// Whatever a file or a call says ends soon: there are limits of size, depth and of the
-// steps that one call may take to be judged. What takes more is an [InvalidValue] that
-// says so. Numbers are exact to 1000 digits.
+// Limits on size, nesting and the steps per call bound the time to read a plan and to
+// check a call. A call that exceeds them has an [InvalidValue] violation. Numbers are
+// exact to 1000 digits.
 //
-// # Where it is used
+// # Use
 //
-// Tests call [Expect], and [Unused] when all are done. The command collector has
-// plan check, for calls of programs in any language, plan infer, which is package infer, and
-// plan diff, which is [Diff]. [Plan.Judge] holds one call against a plan, and a [Report]
-// gathers what comes of many. A collector has plans at its sources: [Plan.Accepts] takes
-// what surely is as planned without decoding it, and only the rest is judged.
+// Tests call [Expect], and [Unused] at the end. [Plan.Judge] checks one call, and a
+// [Report] summarizes many. [Diff] compares two plans. The collector's commands plan
+// check, plan infer and plan diff do the same for programs in any language. A collector
+// also checks calls on arrival: [Plan.Accepts] accepts most calls without decoding them,
+// and Judge explains the others.
 //
-// # Files
-//
-//  1. expect.go: a test expects what a plan says
-//  2. report.go: what came of many calls
-//  3. judge.go: one call is held against the plan
-//  4. explain.go: what the library found becomes violations
-//  5. diff.go: two plans are compared
-//  6. plan.go: a file is read, and what a plan has
-//  7. protocols.go, native.go: the two forms of a file
-//  8. compile.go: schemas are checked, and compiled
-//  9. matcher.go: a call is accepted by its bytes, where that is sure
-//  10. schema.go: a schema as those see it who generate code
-//  11. keywords.go: the short forms of a schema
-//  12. violation.go, problem.go: what is wrong with a call, and with a file
-//  13. yaml.go, json.go: a file becomes nodes
-//  14. node.go: values with their lines
-//  15. near.go: what was perhaps meant
+// Start reading at plan.go and judge.go. native.go and protocols.go read files, compile.go
+// compiles schemas, matcher.go is the fast path, and explain.go creates violations.
 package plan

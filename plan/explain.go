@@ -10,18 +10,18 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// An explainer turns the errors of the library into violations.
+// An explainer converts the library's errors to violations.
 type explainer struct {
 	rule       *rule
-	subject    any       // the value that was judged
-	frame      Violation // what all of them have
+	subject    any       // the checked value
+	frame      Violation // the fields that all violations share
 	violations []Violation
 }
 
-// maxViolations is how many violations of one call are told.
+// maxViolations is the maximum number of violations per call.
 const maxViolations = 100
 
-// add adds a violation of the value at tokens.
+// add adds a violation for the value at the path tokens.
 func (x *explainer) add(k Kind, tokens []string, line int, expected, near string) {
 	if len(x.violations) >= maxViolations {
 		return
@@ -35,7 +35,7 @@ func (x *explainer) add(k Kind, tokens []string, line int, expected, near string
 	x.violations = append(x.violations, v)
 }
 
-// valueAt returns the value that a pointer leads to.
+// valueAt returns the value at the path tokens, if it exists.
 func valueAt(value any, tokens []string) (any, bool) {
 	for _, token := range tokens {
 		switch v := value.(type) {
@@ -58,13 +58,13 @@ func valueAt(value any, tokens []string) (any, bool) {
 	return value, true
 }
 
-// schemaOf returns the pointer of the schema that an error is about.
+// schemaOf returns the path of the schema that caused an error.
 func schemaOf(err *jsonschema.ValidationError) []string {
 	_, fragment, _ := strings.Cut(err.SchemaURL, "#")
 	return pointerTokens(unescapeFragment(fragment))
 }
 
-// walk adds the violations that an error and its causes are.
+// walk adds the violations for an error and its causes.
 func (x *explainer) walk(err *jsonschema.ValidationError) {
 	at, schema := err.InstanceLocation, schemaOf(err)
 	n := x.rule.root.at(schema)
@@ -73,9 +73,9 @@ func (x *explainer) walk(err *jsonschema.ValidationError) {
 	case *kind.Required:
 		x.missing(at, k.Missing, schema, line, "")
 	case *kind.DependentRequired:
-		x.missing(at, k.Missing, schema, line, " beside "+k.Prop)
+		x.missing(at, k.Missing, schema, line, k.Prop)
 	case *kind.Dependency:
-		x.missing(at, k.Missing, schema, line, " beside "+k.Prop)
+		x.missing(at, k.Missing, schema, line, k.Prop)
 	case *kind.AdditionalProperties:
 		for _, name := range slices.Sorted(slices.Values(k.Properties)) {
 			x.unplannedProperty(append(slices.Clone(at), name), n, line)
@@ -84,7 +84,7 @@ func (x *explainer) walk(err *jsonschema.ValidationError) {
 		if len(at) > 0 {
 			x.unplannedProperty(at, x.rule.root.at(parentSchema(schema)), line)
 		} else {
-			x.add(InvalidValue, at, line, "nothing at all", "")
+			x.add(InvalidValue, at, line, "no value", "")
 		}
 	case *kind.Type:
 		x.add(WrongType, at, line, describeTypes(k.Want), "")
@@ -96,14 +96,14 @@ func (x *explainer) walk(err *jsonschema.ValidationError) {
 		x.alternatives(err, at, line)
 	case *kind.OneOf:
 		if len(k.Subschemas) > 0 {
-			x.add(InvalidValue, at, line, fmt.Sprintf("exactly one of its alternatives, and it is as numbers %d and %d say", k.Subschemas[0]+1, k.Subschemas[1]+1), "")
+			x.add(InvalidValue, at, line, fmt.Sprintf("exactly one of the alternatives, but %d and %d match", k.Subschemas[0]+1, k.Subschemas[1]+1), "")
 		} else {
 			x.alternatives(err, at, line)
 		}
 	case *kind.Contains, *kind.MinContains, *kind.MaxContains:
 		x.add(InvalidValue, at, line, describeBound(k, n), "")
 	case *kind.PropertyNames:
-		x.add(UnplannedProperty, append(slices.Clone(at), k.Property), line, "names as propertyNames says", "")
+		x.add(UnplannedProperty, append(slices.Clone(at), k.Property), line, `a name that matches "propertyNames"`, "")
 	default:
 		if len(err.Causes) == 0 {
 			x.add(InvalidValue, at, line, describeBound(err.ErrorKind, n), "")
@@ -114,36 +114,39 @@ func (x *explainer) walk(err *jsonschema.ValidationError) {
 	}
 }
 
-// missing adds required properties that are not there.
-func (x *explainer) missing(at, names, schema []string, line int, beside string) {
-	n := x.rule.root.at(schema)
+// missing adds a violation for each missing required property.
+func (x *explainer) missing(at, names, schema []string, line int, with string) {
+	n, reason := x.rule.root.at(schema), ""
+	if with != "" {
+		reason = " because " + with + " is present"
+	}
 	for _, name := range names {
-		expected, line := "it", line
+		expected, line := "a value", line
 		if property := n.get("properties").get(name); property != nil {
 			expected = describe(property)
 			line = x.rule.lineAt(append(slices.Clone(schema), "properties", name))
 		}
-		x.add(MissingProperty, append(slices.Clone(at), name), line, expected+beside, "")
+		x.add(MissingProperty, append(slices.Clone(at), name), line, expected+reason, "")
 	}
 }
 
-// unplannedProperty adds a property that the schema n does not allow.
+// unplannedProperty adds a violation for a property that the schema n does not allow.
 func (x *explainer) unplannedProperty(at []string, n *node, line int) {
 	parent, _ := valueAt(x.subject, at[:len(at)-1])
 	has, _ := parent.(map[string]any)
 	var candidates []string
 	if properties := n.get("properties"); properties != nil {
-		for i := range properties.members {
-			if _, there := has[properties.members[i].key]; !there {
-				candidates = append(candidates, properties.members[i].key)
+		for i := range properties.fields {
+			if _, there := has[properties.fields[i].key]; !there {
+				candidates = append(candidates, properties.fields[i].key)
 			}
 		}
 	}
 	x.add(UnplannedProperty, at, line, "no such property", nearest(at[len(at)-1], candidates))
 }
 
-// parentSchema returns the pointer of the schema in which one below properties or
-// unevaluatedProperties stands.
+// parentSchema returns the path of the schema that contains a properties or
+// unevaluatedProperties keyword with the given schema.
 func parentSchema(schema []string) []string {
 	if n := len(schema); n >= 2 && schema[n-2] == "properties" {
 		return schema[:n-2]
@@ -151,8 +154,7 @@ func parentSchema(schema []string) []string {
 	return schema[:max(0, len(schema)-1)]
 }
 
-// alternatives adds what keeps a value from the alternative that is nearest: that which
-// is right for the longest way into the value.
+// alternatives adds the violations of the alternative with the fewest violations.
 func (x *explainer) alternatives(err *jsonschema.ValidationError, at []string, line int) {
 	var types []string
 	var best []Violation
@@ -173,17 +175,10 @@ func (x *explainer) alternatives(err *jsonschema.ValidationError, at []string, l
 		x.add(WrongType, at, line, strings.Join(slices.Compact(types), " or "), "")
 		return
 	}
-	for _, v := range best {
-		if len(err.Causes) > 1 && len(x.violations) < maxViolations {
-			x.violations = append(x.violations, v)
-		}
-	}
-	if len(err.Causes) == 1 {
-		x.violations = append(x.violations, best...)
-	}
+	x.violations = append(x.violations, best[:min(len(best), maxViolations-len(x.violations))]...)
 }
 
-// describe says what a schema allows, in a few words.
+// describe returns a short description of the values that a schema allows.
 func describe(n *node) string {
 	if list := n.get("enum"); list != nil && list.kind == arrayNode {
 		return describeValues(list.value().([]any))
@@ -191,16 +186,9 @@ func describe(n *node) string {
 	if value := n.get("const"); value != nil {
 		return string(value.appendJSON(nil))
 	}
-	var types []string
-	switch t := n.get("type"); {
-	case t == nil:
-		return "it"
-	case t.kind == stringNode:
-		types = []string{t.text}
-	default:
-		for _, item := range t.items {
-			types = append(types, item.text)
-		}
+	types := n.get("type").stringValues()
+	if types == nil {
+		return "a value"
 	}
 	text := describeTypes(types)
 	if format := n.str("format"); format != "" {
@@ -217,7 +205,7 @@ func describeTypes(types []string) string {
 	return strings.Join(words, " or ")
 }
 
-// describeValues lists values, the first twenty of them.
+// describeValues lists the first twenty values.
 func describeValues(values []any) string {
 	if len(values) == 1 {
 		return excerpt(values[0])
@@ -237,7 +225,7 @@ func describeValues(values []any) string {
 	return b.String()
 }
 
-// nearValue returns the planned value that was perhaps meant.
+// nearValue returns the allowed value with the closest spelling, or "".
 func nearValue(got any, want []any) string {
 	word, ok := got.(string)
 	if !ok {
@@ -255,14 +243,14 @@ func nearValue(got any, want []any) string {
 	return ""
 }
 
-// describeBound says what a keyword wants that a value of the right type does not hold.
-// Numbers are those of the file, with its digits.
+// describeBound describes the requirement of a keyword that a value of the right type
+// does not meet. It quotes numbers as the plan writes them.
 func describeBound(k jsonschema.ErrorKind, n *node) string {
 	text := func(key string) string {
 		if v := n.get(key); v != nil {
 			return v.text
 		}
-		return "what " + key + " says"
+		return "the value of " + key
 	}
 	switch k := k.(type) {
 	case *kind.Format:
@@ -273,21 +261,21 @@ func describeBound(k jsonschema.ErrorKind, n *node) string {
 	case *kind.Pattern:
 		return "a string that matches " + k.Want
 	case *kind.MinLength:
-		return "at least " + plural(k.Want, "character")
+		return "at least " + count(k.Want, "character", "characters")
 	case *kind.MaxLength:
-		return "at most " + plural(k.Want, "character")
+		return "at most " + count(k.Want, "character", "characters")
 	case *kind.MinItems:
-		return "at least " + plural(k.Want, "item")
+		return "at least " + count(k.Want, "item", "items")
 	case *kind.MaxItems:
-		return "at most " + plural(k.Want, "item")
+		return "at most " + count(k.Want, "item", "items")
 	case *kind.AdditionalItems:
-		return fmt.Sprintf("%s less", plural(k.Count, "item"))
+		return fmt.Sprintf("%s fewer", count(k.Count, "item", "items"))
 	case *kind.MinProperties:
-		return "at least " + properties(k.Want)
+		return "at least " + count(k.Want, "property", "properties")
 	case *kind.MaxProperties:
-		return "at most " + properties(k.Want)
+		return "at most " + count(k.Want, "property", "properties")
 	case *kind.UniqueItems:
-		return fmt.Sprintf("items that differ, and numbers %d and %d do not", k.Duplicates[0]+1, k.Duplicates[1]+1)
+		return fmt.Sprintf("unique items, but items %d and %d are equal", k.Duplicates[0]+1, k.Duplicates[1]+1)
 	case *kind.Minimum:
 		return "at least " + text("minimum")
 	case *kind.Maximum:
@@ -299,25 +287,18 @@ func describeBound(k jsonschema.ErrorKind, n *node) string {
 	case *kind.MultipleOf:
 		return "a multiple of " + text("multipleOf")
 	case *kind.Not:
-		return "what its not excludes must not be"
+		return `a value that does not match the "not" schema`
 	case *kind.RefCycle:
-		return "a schema that refers to itself without an end"
+		return "a schema without an endless $ref cycle"
 	case *kind.Contains:
-		return "an item as contains says"
+		return `an item that matches "contains"`
 	}
 	return k.LocalizedString(english)
 }
 
-func plural(n int, word string) string {
+func count(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + word
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
-
-func properties(n int) string {
-	if n == 1 {
-		return "1 property"
-	}
-	return fmt.Sprintf("%d properties", n)
+	return fmt.Sprintf("%d %s", n, many)
 }

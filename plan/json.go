@@ -11,9 +11,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// Limits of a plan's file.
+// Limits of a plan file.
 const (
-	// MaxFileBytes is how large the file of a plan may be.
+	// MaxFileBytes is the maximum size of a plan file.
 	MaxFileBytes = 8 << 20
 
 	maxNodes = 400_000
@@ -21,8 +21,8 @@ const (
 )
 
 var (
-	errTooManyNodes = fmt.Errorf("has more than %d values, those that aliases repeat counted", maxNodes)
-	errTooDeep      = fmt.Errorf("is nested more than %d deep", maxDepth)
+	errTooManyNodes = fmt.Errorf("has more than %d values, including values that aliases repeat", maxNodes)
+	errTooDeep      = fmt.Errorf("has more than %d nested levels", maxDepth)
 )
 
 // A lineError is an error with its line.
@@ -34,7 +34,7 @@ type lineError struct {
 func (e *lineError) Error() string { return e.err.Error() }
 func (e *lineError) Unwrap() error { return e.err }
 
-// isJSON reports whether a file is JSON rather than other YAML.
+// isJSON reports whether a file is JSON; otherwise it is YAML.
 func isJSON(file string, text []byte) bool {
 	if strings.HasSuffix(strings.ToLower(file), ".json") {
 		return true
@@ -42,7 +42,7 @@ func isJSON(file string, text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) && json.Valid(text)
 }
 
-// A jsonReader turns JSON into nodes.
+// A jsonReader converts JSON to nodes.
 type jsonReader struct {
 	*jsonscan.Scanner
 	text   []byte
@@ -51,7 +51,7 @@ type jsonReader struct {
 	offset int
 }
 
-// parseJSON returns the one value of a JSON text.
+// parseJSON parses a JSON text with one value.
 func parseJSON(text []byte, nodes *int) (*node, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("is not UTF-8")
@@ -61,14 +61,13 @@ func parseJSON(text []byte, nodes *int) (*node, error) {
 	if err == nil {
 		err = r.End()
 	}
-	var syntax *jsonscan.SyntaxError
-	if errors.As(err, &syntax) {
-		err = &lineError{r.lineAt(syntax.Offset), fmt.Errorf("is not JSON: %s", syntax.Problem)}
+	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
+		err = &lineError{r.lineAt(syntax.Offset), fmt.Errorf("is not valid JSON: %s", syntax.Problem)}
 	}
 	return n, err
 }
 
-// lineAt returns the line of an offset, which is not before that of the last call.
+// lineAt returns the line of an offset. Offsets must not decrease between calls.
 func (r *jsonReader) lineAt(offset int) int {
 	r.line += bytes.Count(r.text[r.offset:offset], []byte("\n"))
 	r.offset = offset
@@ -116,11 +115,11 @@ func (r *jsonReader) object(n *node, depth int) error {
 	return r.Object(func(quoted []byte) error {
 		key, line := string(jsonscan.Unquote(quoted)), r.lineAt(r.KeyOffset())
 		if seen[key] {
-			return &lineError{line, fmt.Errorf("has the key %q twice", key)}
+			return &lineError{line, fmt.Errorf("has the duplicate key %q", key)}
 		}
 		seen[key] = true
 		value, err := r.value(depth + 1)
-		n.members = append(n.members, member{key, line, value})
+		n.fields = append(n.fields, field{key, line, value})
 		return err
 	})
 }

@@ -15,18 +15,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
 )
 
-// Judge holds one call, a JSON object as it is sent or as the collector stores it,
-// against the plan, and returns how it is not as planned: nil if it is, or if the plan
-// says nothing of calls of its type. Violations are in the order of their pointers.
+// Judge checks one call, a JSON object as sent or as stored by the collector. It returns
+// the violations sorted by pointer, or nil if the call matches the plan or the plan has
+// no section for its type.
 //
-// A call without properties or traits has none, and so has one where they are null.
-// Where a member of an object comes twice, the last one counts.
+// Null properties or traits count as empty. If a field occurs twice, the last one counts.
 func (p *Plan) Judge(call []byte) []Violation {
 	_, violations := p.judge(call)
 	return violations
 }
 
-// EventOf returns the entry that a call is held against, or nil if there is none.
+// EventOf returns the entry for a call, or nil.
 func (p *Plan) EventOf(call []byte) *Event {
 	h, _ := calls.Read(call)
 	return p.Find(h.Type, h.Title())
@@ -44,22 +43,26 @@ func (p *Plan) judge(call []byte) (*Event, []Violation) {
 	if e == nil {
 		return nil, []Violation{p.unplanned(&h)}
 	}
+	member := h.Object(e.Member)
 	var violations []Violation
 	for _, rule := range [...]*rule{e.rule, p.common} {
-		if rule == nil || rule.accepts(call, rule.subject(call, &h)) {
-			continue
+		if rule != nil && !rule.accepts(call, member) {
+			violations = append(violations, rule.explain(p, &h, rule.subject(call, member))...)
 		}
-		violations = append(violations, rule.explain(p, &h, rule.subject(call, &h))...)
 	}
 	return e, violations
 }
 
-// subject returns what of a call the schema describes.
-func (rule *rule) subject(call []byte, h *calls.Head) []byte {
-	if len(rule.base) == 0 {
+// subject returns the part of a call that the schema describes. member is the value of
+// the call's properties or traits, or nil.
+func (rule *rule) subject(call, member []byte) []byte {
+	switch {
+	case len(rule.base) == 0:
 		return call
+	case member == nil || member[0] == 'n':
+		return emptyObject
 	}
-	return h.Object(rule.base[0])
+	return member
 }
 
 func (p *Plan) malformed(call []byte, isObject bool) Violation {
@@ -68,11 +71,11 @@ func (p *Plan) malformed(call []byte, isObject bool) Violation {
 		v.Pointer, v.Expected = "/type", "one of track, identify, group, page, screen, alias"
 		return v
 	}
-	v.Found, v.Expected = shorten(string(bytes.TrimSpace(call))), fmt.Sprintf("one JSON object, nested at most %d deep", calls.MaxDepth)
+	v.Found, v.Expected = shorten(string(bytes.TrimSpace(call))), fmt.Sprintf("one JSON object with at most %d nested levels", calls.MaxDepth)
 	return v
 }
 
-// unplanned says that the plan has no such event.
+// unplanned returns the violation of a call without an entry.
 func (p *Plan) unplanned(h *calls.Head) Violation {
 	var names []string
 	for _, e := range p.events {
@@ -96,13 +99,13 @@ func (p *Plan) unplanned(h *calls.Head) Violation {
 	return v
 }
 
-// explain judges a part of a call by the library, and says what it found.
+// explain validates a part of a call with the library and returns its violations.
 func (rule *rule) explain(p *Plan, h *calls.Head, subject []byte) []Violation {
 	decoder := json.NewDecoder(bytes.NewReader(subject))
 	decoder.UseNumber()
 	var value any
 	if decoder.Decode(&value) != nil {
-		return nil // never: the call has been read before
+		return nil // impossible: the call was read before
 	}
 	err := rule.validate(clamped(value), maxSteps+2*len(subject))
 	if err == nil {
@@ -111,11 +114,10 @@ func (rule *rule) explain(p *Plan, h *calls.Head, subject []byte) []Violation {
 	x := explainer{rule: rule, subject: value, frame: Violation{
 		Type: h.Type, Event: h.Title(), MessageID: h.MessageID, File: p.file,
 	}}
-	var invalid *jsonschema.ValidationError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		x.walk(invalid)
 	} else {
-		x.add(InvalidValue, nil, rule.line, "what is judged sooner: "+err.Error(), "")
+		x.add(InvalidValue, nil, rule.line, "a value that takes fewer steps to check", "")
 	}
 	slices.SortStableFunc(x.violations, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(slices.Index(Kinds, a.Kind), slices.Index(Kinds, b.Kind)), cmp.Compare(a.Expected, b.Expected))
@@ -123,7 +125,7 @@ func (rule *rule) explain(p *Plan, h *calls.Head, subject []byte) []Violation {
 	return slices.Compact(x.violations)
 }
 
-// validate runs the library, for a bounded number of steps.
+// validate validates a value in at most the given number of steps.
 func (rule *rule) validate(value any, steps int) (err error) {
 	rule.mu.Lock()
 	defer rule.mu.Unlock()
@@ -138,8 +140,8 @@ func (rule *rule) validate(value any, steps int) (err error) {
 	return rule.schema.Validate(value)
 }
 
-// clamped replaces numbers with which exact arithmetic would take long by others that are
-// as good as they: beyond 10^1000 all are alike, and so are digits after the thousandth.
+// clamped replaces numbers that are slow in exact arithmetic: it limits their magnitude
+// to 10^1000 and their precision to 1000 digits.
 func clamped(value any) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -148,23 +150,14 @@ func clamped(value any) any {
 		}
 	case []any:
 		for i := range v {
-			if c := clamped(v[i]); isNumber(v[i]) {
-				v[i] = c
-			}
+			v[i] = clamped(v[i])
 		}
 	case map[string]any:
 		for key, member := range v {
-			if c := clamped(member); isNumber(member) {
-				v[key] = c
-			}
+			v[key] = clamped(member)
 		}
 	}
 	return value
-}
-
-func isNumber(value any) bool {
-	_, ok := value.(json.Number)
-	return ok
 }
 
 func clampNumber(text string) json.Number {
@@ -186,7 +179,7 @@ func clampNumber(text string) json.Number {
 	case err != nil:
 		e = 1 << 40
 	}
-	magnitude := e + len(whole) - (len(whole) + len(fraction) - len(digits)) // it is 0.DIGITS × 10^magnitude
+	magnitude := e + len(whole) - (len(whole) + len(fraction) - len(digits)) // the number is 0.DIGITS × 10^magnitude
 	switch {
 	case magnitude > maxNumberDigits:
 		return json.Number(sign + "1e" + strconv.Itoa(maxNumberDigits))

@@ -2,23 +2,24 @@ package plan
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
 )
 
-// What the value of a keyword is.
+// A keywordKind is the kind of a keyword's value.
 type keywordKind byte
 
 const (
 	unknownKeyword   keywordKind = iota
-	valueKeyword                 // whatever it is, no schema
+	valueKeyword                 // any value that is not a schema
 	schemaKeyword                // a schema, or a list of schemas
-	schemasKeyword               // a list of schemas
 	schemaMapKeyword             // a mapping from names to schemas
 )
 
-// keywords are those of JSON Schema 2020-12 and draft-07.
+// keywords are the keywords of JSON Schema 2020-12 and draft-07.
 var keywords = map[string]keywordKind{
 	"$schema": valueKeyword, "$id": valueKeyword, "$ref": valueKeyword, "$anchor": valueKeyword,
 	"$dynamicRef": valueKeyword, "$dynamicAnchor": valueKeyword, "$vocabulary": valueKeyword, "$comment": valueKeyword,
@@ -32,64 +33,72 @@ var keywords = map[string]keywordKind{
 	"contentEncoding": valueKeyword, "contentMediaType": valueKeyword, "contentSchema": schemaKeyword,
 	"maxItems": valueKeyword, "minItems": valueKeyword, "uniqueItems": valueKeyword,
 	"maxContains": valueKeyword, "minContains": valueKeyword,
-	"items": schemaKeyword, "prefixItems": schemasKeyword, "additionalItems": schemaKeyword,
+	"items": schemaKeyword, "prefixItems": schemaKeyword, "additionalItems": schemaKeyword,
 	"contains": schemaKeyword, "unevaluatedItems": schemaKeyword,
 	"maxProperties": valueKeyword, "minProperties": valueKeyword, "required": valueKeyword, "dependentRequired": valueKeyword,
 	"properties": schemaMapKeyword, "patternProperties": schemaMapKeyword, "additionalProperties": schemaKeyword,
 	"propertyNames": schemaKeyword, "unevaluatedProperties": schemaKeyword,
 	"dependentSchemas": schemaMapKeyword, "dependencies": schemaMapKeyword,
-	"allOf": schemasKeyword, "anyOf": schemasKeyword, "oneOf": schemasKeyword, "not": schemaKeyword,
+	"allOf": schemaKeyword, "anyOf": schemaKeyword, "oneOf": schemaKeyword, "not": schemaKeyword,
 	"if": schemaKeyword, "then": schemaKeyword, "else": schemaKeyword,
 }
 
-// eachSubschema calls f for each value of a schema that may be a schema itself, also
-// below keywords that are not known: $ref can lead there.
-func eachSubschema(n *node, f func(*node)) {
-	if n.kind != objectNode {
-		return
-	}
-	for i := range n.members {
-		value := n.members[i].value
-		kind := keywords[n.members[i].key]
-		if kind == unknownKeyword && value.kind == objectNode {
-			kind = schemaKeyword
-		}
-		switch kind {
-		case schemaKeyword, schemasKeyword:
-			if value.kind == arrayNode {
-				for _, item := range value.items {
-					f(item)
-				}
-			} else {
-				f(value)
-			}
-		case schemaMapKeyword:
-			for j := range value.members {
-				f(value.members[j].value)
-			}
-		}
-	}
+// schemas yields n and its subschemas, including those below unknown keywords, which a
+// $ref can reach.
+func (n *node) schemas() iter.Seq[*node] {
+	return func(yield func(*node) bool) { n.eachSchema(yield) }
 }
 
-// annotations are the keywords that refuse no value.
+func (n *node) eachSchema(yield func(*node) bool) bool {
+	if !yield(n) {
+		return false
+	}
+	for _, m := range n.fields {
+		for _, sub := range m.subschemas() {
+			if !sub.eachSchema(yield) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// subschemas returns the schemas in a keyword's value.
+func (m field) subschemas() []*node {
+	switch kind := keywords[m.key]; {
+	case kind == schemaMapKeyword:
+		var subs []*node
+		for _, sub := range m.value.fields {
+			subs = append(subs, sub.value)
+		}
+		return subs
+	case kind == schemaKeyword && m.value.kind == arrayNode:
+		return m.value.items
+	case kind == schemaKeyword, kind == unknownKeyword && m.value.kind == objectNode:
+		return []*node{m.value}
+	}
+	return nil
+}
+
+// annotations are the keywords that never make a value invalid.
 var annotations = []string{
 	"$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment", "$defs", "definitions",
 	"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
 	"contentEncoding", "contentMediaType", "contentSchema",
 }
 
-// constrains reports whether the rule of a call's properties or traits, member, can refuse
-// a call.
+// constrains reports whether the rule can refuse a call that has the field member,
+// properties or traits.
 func (rule *rule) constrains(member string) bool {
 	if len(rule.base) > 0 {
 		return refuses(rule.root)
 	}
 	// The schema describes a whole call.
-	for _, m := range rule.root.members {
+	for _, m := range rule.root.fields {
 		switch m.key {
-		case "type": // a call is an object
+		case "type": // every call is an object
 		case "properties":
-			for _, field := range m.value.members {
+			for _, field := range m.value.fields {
 				if isCallField(field.key, member) && refuses(field.value) {
 					return true
 				}
@@ -103,8 +112,8 @@ func (rule *rule) constrains(member string) bool {
 	return false
 }
 
-// isCallField reports whether calls that have member, properties or traits, can have a
-// field.
+// isCallField reports whether calls with the field member, properties or traits, can
+// have field.
 func isCallField(field, member string) bool {
 	if field == "properties" || field == "traits" {
 		return field == member
@@ -112,20 +121,20 @@ func isCallField(field, member string) bool {
 	return slices.Contains(callFields, field)
 }
 
-// refuses reports whether a schema has a keyword that can refuse a value.
+// refuses reports whether a schema can refuse a value.
 func refuses(n *node) bool {
 	if n.kind == boolNode {
 		return !n.isTrue()
 	}
-	return slices.ContainsFunc(n.members, keywordRefuses)
+	return slices.ContainsFunc(n.fields, keywordRefuses)
 }
 
-func keywordRefuses(m member) bool {
+func keywordRefuses(m field) bool {
 	switch m.key {
 	case "required":
 		return len(m.value.items) > 0
 	case "properties", "patternProperties", "dependentSchemas":
-		return slices.ContainsFunc(m.value.members, func(m member) bool { return refuses(m.value) })
+		return slices.ContainsFunc(m.value.fields, func(m field) bool { return refuses(m.value) })
 	case "additionalProperties", "unevaluatedProperties", "propertyNames", "additionalItems", "unevaluatedItems":
 		return refuses(m.value)
 	case "items":
@@ -134,37 +143,42 @@ func keywordRefuses(m member) bool {
 	return keywords[m.key] != unknownKeyword && !slices.Contains(annotations, m.key)
 }
 
-// expand turns the short forms of a schema into what they stand for: required beside a
-// property, and a property of which nothing is said. With strict, keywords that do not
-// exist are problems: a misspelled one would check nothing.
-func (r *reader) expand(n *node, entry string, strict bool) {
+// expand replaces the short forms in a schema: required in a property, and empty
+// properties. If strict is set, unknown keywords are problems, because a misspelled one
+// checks nothing.
+func (r *reader) expand(schema *node, entry string, strict bool) {
+	for n := range schema.schemas() {
+		r.expandOne(n, entry, strict)
+	}
+}
+
+func (r *reader) expandOne(n *node, entry string, strict bool) {
 	if n.kind == nullNode {
 		n.kind = objectNode
 	}
 	if strict && n.kind != objectNode && n.kind != boolNode {
-		r.wrong(n.line, entry, "is "+n.kind.String()+" in place of a schema", "write {type: …}")
+		r.problem(n.line, entry, "must be a schema, not "+n.kind.String(), "for example {type: string}")
 		return
 	}
 	if strict {
-		for i := range n.members {
-			if m := &n.members[i]; keywords[m.key] == unknownKeyword && !strings.HasPrefix(m.key, "x-") {
-				r.wrong(m.line, entry, fmt.Sprintf("%q is no keyword of JSON Schema", m.key), hintFor(m.key, keysOf(keywords)))
+		for i := range n.fields {
+			if m := &n.fields[i]; keywords[m.key] == unknownKeyword && !strings.HasPrefix(m.key, "x-") {
+				r.problem(m.line, entry, fmt.Sprintf("unknown JSON Schema keyword %q", m.key), hintFor(m.key, slices.Sorted(maps.Keys(keywords))))
 			}
 		}
 	}
 	r.expandRequired(n, entry)
-	eachSubschema(n, func(sub *node) { r.expand(sub, entry, strict) })
 }
 
-// expandRequired gathers what stands beside the properties of an object.
+// expandRequired moves required: true in properties to the required list of n.
 func (r *reader) expandRequired(n *node, entry string) {
 	properties := n.get("properties")
 	if properties == nil || properties.kind != objectNode {
 		return
 	}
 	required := n.get("required")
-	for i := range properties.members {
-		m := &properties.members[i]
+	for i := range properties.fields {
+		m := &properties.fields[i]
 		flag := m.value.get("required")
 		if flag == nil || flag.kind != boolNode {
 			continue
@@ -175,36 +189,18 @@ func (r *reader) expandRequired(n *node, entry string) {
 		}
 		if required == nil || required.kind != arrayNode {
 			if required != nil && required.kind != boolNode {
-				r.wrong(required.line, entry, "required is "+required.kind.String(), "write a list of names")
+				r.problem(required.line, entry, "required must be a list of names, not "+required.kind.String(), "")
 			}
 			required = &node{kind: arrayNode, line: flag.line}
 			n.set("required", required)
 		}
-		if !required.hasText(m.key) {
+		if !slices.Contains(required.stringValues(), m.key) {
 			required.items = append(required.items, &node{kind: stringNode, line: m.line, text: m.key})
 		}
 	}
 }
 
-func (n *node) remove(key string) {
-	for i := range n.members {
-		if n.members[i].key == key {
-			n.members = append(n.members[:i:i], n.members[i+1:]...)
-			return
-		}
-	}
-}
-
-func (n *node) hasText(text string) bool {
-	for _, item := range n.items {
-		if item.kind == stringNode && item.text == text {
-			return true
-		}
-	}
-	return false
-}
-
-// unescapeFragment decodes what a fragment of a URL escapes.
+// unescapeFragment decodes the percent-encoding of a URL fragment.
 func unescapeFragment(s string) string {
 	if text, err := url.PathUnescape(s); err == nil {
 		return text

@@ -15,14 +15,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/formats"
 )
 
-// Accepts reports whether a call is surely as planned. It decodes nothing, and takes about
-// a hundredth of the time of the library, so it is for whoever judges many calls: where it
-// is false, [Plan.Judge] decides, and says what is wrong. For what is rare in plans
-// (allOf, anyOf, patternProperties, and so on) it is always false.
+// Accepts reports whether a call matches the plan, if it can tell without decoding the
+// call. False means that [Plan.Judge] must decide. Accepts takes about a hundredth of
+// Judge's time. It is always false for entries with rare keywords, such as allOf, anyOf
+// and patternProperties.
 //
-// name is the event of a track call, or the name of a page or screen. member is what the
-// call has as its properties, or its traits if it is an identify or group call; nil if it
-// has none. call and member must be JSON.
+// name is the event of a track call, or the name of a page or screen. member is the value
+// of the call's properties, or of its traits if it is an identify or group call, or nil.
+// call and member must be valid JSON.
 func (p *Plan) Accepts(callType, name string, call, member []byte) bool {
 	e := p.Find(callType, name)
 	if e == nil {
@@ -31,14 +31,9 @@ func (p *Plan) Accepts(callType, name string, call, member []byte) bool {
 	return e.rule.accepts(call, member) && (p.common == nil || p.common.accepts(call, member))
 }
 
-// accepts reports whether a rule surely accepts a call.
+// accepts reports whether the rule accepts a call, if the matcher can tell.
 func (rule *rule) accepts(call, member []byte) bool {
-	subject := call
-	if len(rule.base) > 0 {
-		if subject = member; subject == nil || subject[0] == 'n' {
-			subject = noMember
-		}
-	}
+	subject := rule.subject(call, member)
 	if len(subject) > maxMatched {
 		return false
 	}
@@ -46,93 +41,94 @@ func (rule *rule) accepts(call, member []byte) bool {
 	return end > 0 && nextByte(subject, end) == len(subject)
 }
 
-// noMember is the member of a call without it.
-var noMember = []byte("{}")
+// emptyObject replaces missing properties or traits.
+var emptyObject = []byte("{}")
 
 const (
-	// maxMatched bounds what is matched, in bytes, so that the library would not take too
-	// many steps for it, which is a violation.
+	// maxMatched is the maximum number of bytes to match. The library may need too many
+	// steps for larger values, which is a violation.
 	maxMatched = 64 << 10
-	// maxMatchedPattern bounds the patterns that are matched, in instructions, likewise.
+	// maxMatchedPattern is the maximum size of a pattern, in instructions, for the same
+	// reason.
 	maxMatchedPattern = 256
-	// maxMatchedRefs bounds how many $ref lead on from one to the next, likewise.
+	// maxMatchedRefs is the maximum length of a chain of $ref, for the same reason.
 	maxMatchedRefs = 2
-	// maxRequired is how many names can be required.
+	// maxRequired is the maximum number of required names.
 	maxRequired = 64
-	// exactDigits is how many digits a number may have to be compared as a float64.
+	// exactDigits is the maximum number of digits that a float64 always represents.
 	exactDigits = 15
 )
 
-// A matcher is what a schema comes to: a check of the bytes of a value, which accepts
-// nothing that the library refuses. What is hard to be sure of it does not accept. A nil
-// matcher accepts every value.
+// A matcher checks the bytes of a JSON value against a schema. It accepts no value that
+// the library refuses, but does not accept every valid value. A nil matcher accepts
+// every value.
 type matcher struct {
-	unsure bool      // it accepts no value
-	types  valueType // that are accepted; 0 for all
-	enum   []string  // the JSON of values that are accepted; nil for all
+	unsure bool      // accepts no value
+	types  valueType // accepted types; 0 for all
+	enum   []string  // JSON of the accepted values; nil for all
 
-	pattern              *steppingPattern       // nil for any text
-	quick                func(text []byte) bool // nil where it has no quick format
-	format               func(text string) bool // nil where it has a quick one, or none
+	pattern              *countedPattern        // nil for any string
+	quick                func(text []byte) bool // set if the format has a quick check
+	format               func(text string) bool // set if the format has no quick check
 	minLength, maxLength int                    // in characters
-	anyText              bool                   // none of these holds
+	anyString            bool                   // no check above applies
 	bounds               []bound
 
 	minItems, maxItems int
 	items              *matcher
 
-	members  []memberMatcher // by name
-	places   map[string]int  // of members, if they are many
-	required uint64          // the bits of members
-	others   *matcher        // for members of other names
+	fields    []fieldMatcher // sorted by name
+	positions map[string]int // positions in fields by name, used if there are many
+	required  uint64         // bits of the required fields
+	others    *matcher       // for fields with other names
 }
 
-type memberMatcher struct {
+type fieldMatcher struct {
 	name  string
 	value *matcher
-	bit   uint64 // of one that is required, else 0
+	bit   uint64 // set if the field is required
 }
 
-// fewMembers is how many are looked through; more are looked up.
-const fewMembers = 16
+// maxLinearSearch is the maximum number of fields for a linear search.
+const maxLinearSearch = 16
 
-// place returns the place of a member, or how many there are if it is not among them. It
-// looks from a place on where it is likely.
-func (m *matcher) place(name []byte, from int) int {
-	if len(m.members) > fewMembers {
-		if place, known := m.places[string(name)]; known {
-			return place
+// position returns the position of a field, or len(m.fields). It searches from the likely
+// position from.
+func (m *matcher) position(name []byte, from int) int {
+	if len(m.fields) > maxLinearSearch {
+		if position, known := m.positions[string(name)]; known {
+			return position
 		}
-		return len(m.members)
+		return len(m.fields)
 	}
-	for i := from; i < len(m.members); i++ {
-		if m.members[i].name == string(name) {
+	for i := from; i < len(m.fields); i++ {
+		if m.fields[i].name == string(name) {
 			return i
 		}
 	}
-	for i := range m.members[:min(from, len(m.members))] {
-		if m.members[i].name == string(name) {
+	for i := range m.fields[:min(from, len(m.fields))] {
+		if m.fields[i].name == string(name) {
 			return i
 		}
 	}
-	return len(m.members)
+	return len(m.fields)
 }
 
-// A bound is a minimum, or a maximum.
+// A bound is a minimum or a maximum.
 type bound struct {
 	value     float64
-	exact     bool // value is what the plan says, and an integer
+	exact     bool // value is an integer and exactly the plan's number
 	exclusive bool
 	maximum   bool
 }
 
-// A valueType is a set of types of JSON values.
+// A valueType is a set of JSON types.
 type valueType uint8
 
 const (
 	nullValue valueType = 1 << iota
 	boolValue
-	integerValue // a number without a fraction and an exponent
+	integerValue // a number without fraction and exponent
 	numberValue
 	stringValue
 	arrayValue
@@ -144,10 +140,10 @@ var valueTypes = map[string]valueType{
 	"string": stringValue, "array": arrayValue, "object": objectValue,
 }
 
-// unsure is the matcher of schemas that are left to the library.
+// unsure is the matcher of schemas that only the library can check.
 var unsure = &matcher{unsure: true}
 
-// match returns the end of the value that begins at i, or -1 if it may not be accepted.
+// match returns the end of the value that begins at i, or -1 if it is not accepted.
 func (m *matcher) match(b []byte, i int) int {
 	if m == nil {
 		return skipValue(b, i)
@@ -158,36 +154,36 @@ func (m *matcher) match(b []byte, i int) int {
 	end := -1
 	switch b[i] {
 	case '{':
-		if m.takes(objectValue) {
+		if m.allows(objectValue) {
 			end = m.matchObject(b, i)
 		}
 	case '[':
-		if m.takes(arrayValue) {
+		if m.allows(arrayValue) {
 			end = m.matchArray(b, i)
 		}
 	case '"':
-		if m.takes(stringValue) {
+		if m.allows(stringValue) {
 			end = m.matchString(b, i)
 		}
 	case 't', 'f':
-		if m.takes(boolValue) {
+		if m.allows(boolValue) {
 			end = skipValue(b, i)
 		}
 	case 'n':
-		if m.takes(nullValue) {
+		if m.allows(nullValue) {
 			end = skipValue(b, i)
 		}
 	default:
 		end = m.matchNumber(b, i)
 	}
-	if end < 0 || m.enum != nil && !m.lists(b[i:end]) {
+	if end < 0 || m.enum != nil && !m.inEnum(b[i:end]) {
 		return -1
 	}
 	return end
 }
 
-// lists reports whether a value is in enum.
-func (m *matcher) lists(value []byte) bool {
+// inEnum reports whether a value is in enum.
+func (m *matcher) inEnum(value []byte) bool {
 	for _, listed := range m.enum {
 		if listed == string(value) {
 			return true
@@ -196,10 +192,10 @@ func (m *matcher) lists(value []byte) bool {
 	return false
 }
 
-func (m *matcher) takes(t valueType) bool { return m.types == 0 || m.types&t != 0 }
+func (m *matcher) allows(t valueType) bool { return m.types == 0 || m.types&t != 0 }
 
 func (m *matcher) matchObject(b []byte, i int) int {
-	missing, next := m.required, 0 // most senders write members in one order
+	missing, next := m.required, 0 // most senders use a fixed order of fields
 	if i = nextByte(b, i+1); i < len(b) && b[i] == '}' {
 		return ended(i+1, missing == 0)
 	}
@@ -213,15 +209,15 @@ func (m *matcher) matchObject(b []byte, i int) int {
 			return -1
 		}
 		value := m.others
-		if next >= len(m.members) || m.members[next].name != string(name) {
-			next = m.place(name, next)
+		if next >= len(m.fields) || m.fields[next].name != string(name) {
+			next = m.position(name, next)
 		}
-		if next < len(m.members) {
-			member := &m.members[next]
+		if next < len(m.fields) {
+			member := &m.fields[next]
 			value, next = member.value, next+1
 			missing &^= member.bit
 		} else if !utf8.Valid(name) {
-			return -1 // it stands for another name
+			return -1 // invalid UTF-8 decodes to another name
 		}
 		if i = value.match(b, nextByte(b, i+1)); i < 0 {
 			return -1
@@ -272,11 +268,11 @@ func (m *matcher) matchArray(b []byte, i int) int {
 
 func (m *matcher) matchString(b []byte, i int) int {
 	end, plain := skipString(b, i)
-	if end < 0 || m.anyText {
+	if end < 0 || m.anyString {
 		return end
 	}
 	text := b[i+1 : end-1]
-	// A character is a byte at least.
+	// A string has at most one character per byte.
 	if !plain || m.minLength > 0 && utf8.RuneCount(text) < m.minLength || len(text) > m.maxLength && utf8.RuneCount(text) > m.maxLength {
 		return -1
 	}
@@ -291,7 +287,7 @@ func (m *matcher) matchString(b []byte, i int) int {
 
 func (m *matcher) matchNumber(b []byte, i int) int {
 	end, t := skipNumber(b, i)
-	if end < 0 || !m.takes(t) {
+	if end < 0 || !m.allows(t) {
 		return -1
 	}
 	if len(m.bounds) == 0 {
@@ -302,16 +298,16 @@ func (m *matcher) matchNumber(b []byte, i int) int {
 		return -1
 	}
 	for _, limit := range m.bounds {
-		if !limit.holds(value, t == integerValue) {
+		if !limit.allows(value, t == integerValue) {
 			return -1
 		}
 	}
 	return end
 }
 
-// holds reports whether a number surely keeps the bound. Both have been rounded, if they
-// are not exact: so if one is the greater by then, it was so before.
-func (l bound) holds(value float64, exact bool) bool {
+// allows reports whether a number is certainly within the bound. Rounding keeps order, so
+// a strict comparison of rounded values is correct.
+func (l bound) allows(value float64, exact bool) bool {
 	switch {
 	case value == l.value:
 		return exact && l.exact && !l.exclusive
@@ -321,8 +317,8 @@ func (l bound) holds(value float64, exact bool) bool {
 	return value > l.value
 }
 
-// skipString returns the end of the string that begins at i, or -1, and whether its text
-// is as it stands there, without escapes.
+// skipString returns the end of the string that begins at i, or -1. plain reports whether
+// the string has no escapes.
 func skipString(b []byte, i int) (end int, plain bool) {
 	plain = true
 	for i++; i < len(b); i++ {
@@ -336,7 +332,7 @@ func skipString(b []byte, i int) (end int, plain bool) {
 	return -1, false
 }
 
-// nextByte returns where the next byte is that is no white space. Mostly there is none.
+// nextByte returns the index of the next byte that is not white space.
 func nextByte(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
@@ -360,8 +356,8 @@ func skipNumber(b []byte, i int) (end int, t valueType) {
 	return ended(i, i > start), t
 }
 
-// shortNumber returns a number of at most exactDigits digits without an exponent. Its
-// digits and the power of ten are exact, so that it is rounded once.
+// shortNumber parses a number of at most exactDigits digits without an exponent. It
+// rounds once, in the division, because both operands are exact.
 func shortNumber(text []byte) (value float64, ok bool) {
 	digits, n, power, scale := int64(0), 0, 1.0, 1.0
 	sign := 1.0
@@ -383,8 +379,7 @@ func shortNumber(text []byte) (value float64, ok bool) {
 	return sign * float64(digits) / power, n > 0
 }
 
-// skipValue returns the end of the value that begins at i, or -1. It trusts that it is
-// JSON.
+// skipValue returns the end of the value that begins at i, or -1. b must be valid JSON.
 func skipValue(b []byte, i int) int {
 	if i >= len(b) {
 		return -1
@@ -424,18 +419,17 @@ func skipNested(b []byte, i int) int {
 	return -1
 }
 
-// A matcherCompiler makes matchers of the library's schemas, which may refer to each other
-// in a circle.
+// A matcherCompiler caches the matchers of schemas, which may be recursive.
 type matcherCompiler map[*jsonschema.Schema]*matcher
 
 func newMatcher(s *jsonschema.Schema) *matcher { return matcherCompiler{}.compile(s, 0) }
 
-// compile returns the matcher of a schema to which so many $ref have led from another.
+// compile returns the matcher of a schema at the end of a chain of refs $ref keywords.
 func (c matcherCompiler) compile(s *jsonschema.Schema, refs int) *matcher {
 	switch {
 	case s == nil || s.Bool != nil && *s.Bool:
 		return nil
-	case s.Bool != nil || isRare(s) || refs > maxMatchedRefs:
+	case s.Bool != nil || unsupported(s) || refs > maxMatchedRefs:
 		return unsure
 	case s.Ref != nil:
 		return c.reference(s, refs)
@@ -445,15 +439,15 @@ func (c matcherCompiler) compile(s *jsonschema.Schema, refs int) *matcher {
 	}
 	m := &matcher{maxLength: math.MaxInt, maxItems: math.MaxInt}
 	c[s] = m
-	ok := m.addTypes(s) && m.addEnum(s) && m.addTexts(s) && m.addBounds(s) && c.addItems(m, s) && c.addMembers(m, s)
+	ok := m.addTypes(s) && m.addEnum(s) && m.addStrings(s) && m.addBounds(s) && c.addItems(m, s) && c.addMembers(m, s)
 	if !ok {
 		*m = *unsure
 	}
 	return m
 }
 
-// isRare reports whether a schema has a keyword that is left to the library.
-func isRare(s *jsonschema.Schema) bool {
+// unsupported reports whether a schema has a keyword that matchers do not support.
+func unsupported(s *jsonschema.Schema) bool {
 	return s.RecursiveRef != nil || s.DynamicRef != nil || s.Not != nil || s.AllOf != nil || s.AnyOf != nil || s.OneOf != nil ||
 		s.If != nil || s.MaxProperties != nil || s.MinProperties != nil || s.PropertyNames != nil || s.PatternProperties != nil ||
 		s.Dependencies != nil || s.DependentRequired != nil || s.DependentSchemas != nil || s.UnevaluatedProperties != nil ||
@@ -461,12 +455,12 @@ func isRare(s *jsonschema.Schema) bool {
 		s.ContentEncoding != nil || s.ContentMediaType != nil || s.ContentSchema != nil || s.MultipleOf != nil || len(s.Extensions) > 0
 }
 
-// reference returns the matcher of what a schema refers to, if it says nothing beside.
+// reference returns the matcher of a $ref target if $ref is the only keyword.
 func (c matcherCompiler) reference(s *jsonschema.Schema, refs int) *matcher {
 	alone := s.DraftVersion < 2019 || s.Enum == nil && s.Const == nil && s.Properties == nil && s.Required == nil && s.AdditionalProperties == nil &&
 		s.MinItems == nil && s.MaxItems == nil && s.Items == nil && s.Items2020 == nil && s.MinLength == nil && s.MaxLength == nil && s.Pattern == nil &&
 		s.Maximum == nil && s.Minimum == nil && s.ExclusiveMaximum == nil && s.ExclusiveMinimum == nil
-	// These hold beside $ref in any draft.
+	// These keywords apply next to $ref in every draft.
 	if !alone || s.Types != nil && !s.Types.IsEmpty() || s.Enum != nil || s.Const != nil || s.Format != nil && s.Format.Name != stepFormat {
 		return unsure
 	}
@@ -487,7 +481,7 @@ func (m *matcher) addTypes(s *jsonschema.Schema) bool {
 	return true
 }
 
-// addEnum takes values whose JSON is what senders write, too: texts without escapes,
+// addEnum adds the values that have one common JSON text: strings without escapes,
 // numbers, booleans and null.
 func (m *matcher) addEnum(s *jsonschema.Schema) bool {
 	var values []any
@@ -519,8 +513,8 @@ func (m *matcher) addEnum(s *jsonschema.Schema) bool {
 	return true
 }
 
-func (m *matcher) addTexts(s *jsonschema.Schema) bool {
-	m.anyText = s.MinLength == nil && s.MaxLength == nil && s.Pattern == nil && (s.Format == nil || s.Format.Name == stepFormat)
+func (m *matcher) addStrings(s *jsonschema.Schema) bool {
+	m.anyString = s.MinLength == nil && s.MaxLength == nil && s.Pattern == nil && (s.Format == nil || s.Format.Name == stepFormat)
 	if s.MinLength != nil {
 		m.minLength = *s.MinLength
 	}
@@ -528,7 +522,7 @@ func (m *matcher) addTexts(s *jsonschema.Schema) bool {
 		m.maxLength = *s.MaxLength
 	}
 	if s.Pattern != nil {
-		pattern, ok := s.Pattern.(*steppingPattern)
+		pattern, ok := s.Pattern.(*countedPattern)
 		if !ok || pattern.size > maxMatchedPattern {
 			return false
 		}
@@ -595,9 +589,9 @@ func (c matcherCompiler) addMembers(m *matcher, s *jsonschema.Schema) bool {
 	}
 	names := slices.AppendSeq(slices.Clone(s.Required), maps.Keys(s.Properties))
 	slices.Sort(names)
-	m.places = map[string]int{}
+	m.positions = map[string]int{}
 	for i, name := range slices.Compact(names) {
-		member := memberMatcher{name: name, value: m.others}
+		member := fieldMatcher{name: name, value: m.others}
 		if of, planned := s.Properties[name]; planned {
 			member.value = c.compile(of, 0)
 		}
@@ -605,7 +599,7 @@ func (c matcherCompiler) addMembers(m *matcher, s *jsonschema.Schema) bool {
 			member.bit = m.required + 1
 			m.required |= member.bit
 		}
-		m.members, m.places[name] = append(m.members, member), i
+		m.fields, m.positions[name] = append(m.fields, member), i
 	}
 	return true
 }

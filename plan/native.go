@@ -9,10 +9,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
 )
 
-// topLevel are the members of a plan's file.
+// topLevel are the top-level keys of a plan file.
 var topLevel = []string{"plan", "description", "version", "$defs", "track", "identify", "group", "page", "screen"}
 
-// plan reads a file of either form.
 func (r *reader) plan(root *node) *Plan {
 	p := &Plan{file: r.file, index: map[eventKey]*Event{}, types: map[string]bool{}}
 	if isExport(root) {
@@ -26,16 +25,16 @@ func (r *reader) plan(root *node) *Plan {
 	return p
 }
 
-// native reads a plan in the package's own form.
+// native reads a plan in this package's own format.
 func (r *reader) native(p *Plan, root *node) {
 	if root.kind != objectNode {
-		r.wrong(root.line, "", "is "+root.kind.String()+" in place of a plan", "begin with plan: and a name")
+		r.problem(root.line, "", "must be a mapping, not "+root.kind.String(), "start with plan: NAME")
 		return
 	}
 	p.name, p.description = r.text(root, "plan"), r.text(root, "description")
 	defs := r.defs(root.get("$defs"))
-	for i := range root.members {
-		m := &root.members[i]
+	for i := range root.fields {
+		m := &root.fields[i]
 		switch member := calls.Member(m.key); {
 		case member == "properties":
 			r.named(p, m.key, m.value, defs)
@@ -43,58 +42,58 @@ func (r *reader) native(p *Plan, root *node) {
 			p.types[m.key] = true
 			r.entry(p, &Event{Type: m.key, Line: m.line}, m.value, defs)
 		case !slices.Contains(topLevel, m.key) && !strings.HasPrefix(m.key, "x-"):
-			r.wrong(m.line, "", fmt.Sprintf("%q is no member of a plan", m.key), hintFor(m.key, topLevel))
+			r.problem(m.line, "", fmt.Sprintf("unknown key %q", m.key), hintFor(m.key, topLevel))
 		}
 	}
 	if len(p.types) == 0 && len(r.problems) == 0 {
-		r.wrong(root.line, "", "has no calls", "there are track, identify, group, page and screen")
+		r.problem(root.line, "", "describes no calls", "add track, identify, group, page or screen")
 	}
 }
 
-// text returns a member that must be a string.
+// text returns the string at key, or "" if it is missing.
 func (r *reader) text(n *node, key string) string {
 	v := n.get(key)
 	if v == nil || v.kind == nullNode {
 		return ""
 	}
 	if v.kind != stringNode {
-		r.wrong(v.line, "", fmt.Sprintf("%s is %s in place of a string", key, v.kind), "")
+		r.problem(v.line, "", fmt.Sprintf("%s must be a string, not %s", key, v.kind), "")
 	}
 	return v.text
 }
 
-// defs reads what entries may refer to with #/$defs/NAME.
+// defs reads the plan's $defs.
 func (r *reader) defs(defs *node) *node {
 	if defs == nil {
 		return nil
 	}
 	if defs.kind != objectNode {
-		r.wrong(defs.line, "$defs", "is "+defs.kind.String(), "write a mapping from names to schemas")
+		r.problem(defs.line, "$defs", "must be a mapping from names to schemas, not "+defs.kind.String(), "")
 		return nil
 	}
-	for i := range defs.members {
-		r.expand(defs.members[i].value, "$defs "+strconv.Quote(defs.members[i].key), true)
+	for i := range defs.fields {
+		r.expand(defs.fields[i].value, "$defs "+strconv.Quote(defs.fields[i].key), true)
 	}
 	return defs
 }
 
-// named reads the entries of track, page or screen.
+// named reads the section track, page or screen.
 func (r *reader) named(p *Plan, callType string, section, defs *node) {
 	p.types[callType] = true
 	if section.kind == nullNode {
 		return
 	}
 	if section.kind != objectNode {
-		r.wrong(section.line, callType, "is "+section.kind.String(), "write a mapping from names to what their calls have")
+		r.problem(section.line, callType, "must be a mapping from names to entries, not "+section.kind.String(), "")
 		return
 	}
-	for i := range section.members {
-		m := &section.members[i]
+	for i := range section.fields {
+		m := &section.fields[i]
 		r.entry(p, &Event{Type: callType, Name: m.key, Line: m.line}, m.value, defs)
 	}
 }
 
-// entry reads one entry: JSON Schema with short forms, or a whole one under schema.
+// entry reads one entry.
 func (r *reader) entry(p *Plan, e *Event, n, defs *node) {
 	name := e.String()
 	e.File, e.Member = r.file, calls.Member(e.Type)
@@ -102,14 +101,14 @@ func (r *reader) entry(p *Plan, e *Event, n, defs *node) {
 		n = &node{kind: objectNode, line: e.Line}
 	}
 	if n.kind != objectNode {
-		r.wrong(n.line, name, "is "+n.kind.String(), "write a mapping with "+e.Member)
+		r.problem(n.line, name, "must be a mapping, not "+n.kind.String(), "describe the "+e.Member+" in it")
 		return
 	}
 	schema := n.get("schema")
 	if schema != nil {
-		for i := range n.members {
-			if m := &n.members[i]; m.key != "schema" && m.key != "description" && !strings.HasPrefix(m.key, "x-") {
-				r.wrong(m.line, name, fmt.Sprintf("has %s beside schema", m.key), "put it into the schema")
+		for i := range n.fields {
+			if m := &n.fields[i]; m.key != "schema" && m.key != "description" && !strings.HasPrefix(m.key, "x-") {
+				r.problem(m.line, name, fmt.Sprintf("has %s next to schema", m.key), "move it into schema")
 			}
 		}
 		r.expand(schema, name, false)
@@ -123,25 +122,25 @@ func (r *reader) entry(p *Plan, e *Event, n, defs *node) {
 	r.add(p, e, &rule{root: schema, base: []string{e.Member}, member: schema, draft: draft2020})
 }
 
-// short returns the schema that an entry without schema stands for.
+// short returns the complete schema of an entry in the short form.
 func (r *reader) short(e *Event, n, defs *node) *node {
 	name := e.String()
 	schema := &node{kind: objectNode, line: n.line}
-	for _, m := range n.members {
+	for _, m := range n.fields {
 		if e.Member == "traits" {
 			switch m.key {
 			case "traits":
 				m.key = "properties"
 			case "properties":
-				r.wrong(m.line, name, "has properties", "calls of type "+e.Type+" have traits")
+				r.problem(m.line, name, "has properties", e.Type+" calls have traits")
 				continue
 			}
 		}
 		if m.key == "$defs" && defs != nil {
-			r.wrong(m.line, name, "has $defs of its own", "put them into those of the plan")
+			r.problem(m.line, name, "has its own $defs", "move them to the plan's $defs")
 			continue
 		}
-		schema.members = append(schema.members, m)
+		schema.fields = append(schema.fields, m)
 	}
 	if properties := schema.get("properties"); properties != nil && properties.kind == nullNode {
 		properties.kind = objectNode
@@ -156,11 +155,10 @@ func (r *reader) short(e *Event, n, defs *node) *node {
 	return schema
 }
 
-// add adds an entry to the plan.
 func (r *reader) add(p *Plan, e *Event, rule *rule) {
 	key := eventKey{e.Type, e.Name}
 	if p.index[key] != nil {
-		r.wrong(e.Line, e.String(), "is planned twice", "")
+		r.problem(e.Line, e.String(), "is defined twice", "")
 		return
 	}
 	rule.entry, rule.line = e.String(), e.Line

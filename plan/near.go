@@ -2,15 +2,13 @@ package plan
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"unicode"
 )
 
-// nearest returns the candidate that was perhaps meant: one that is the same but for
-// case, spaces and punctuation, or one that a few letters tell apart. It is empty if none
-// is near, or if there are so many that looking is not worth its time.
+// nearest returns the candidate with the closest spelling. It may differ in case, spaces
+// and punctuation, or by at most two letters. nearest returns "" without such a candidate,
+// or with too many candidates to compare.
 func nearest(word string, candidates []string) string {
 	if len(word) > 200 || len(candidates) > 5000 {
 		return ""
@@ -47,8 +45,8 @@ func letters(word string) string {
 	}, word)
 }
 
-// distance returns how many bytes must be inserted, deleted, replaced or swapped with the
-// next to turn a into b.
+// distance returns the number of bytes to insert, delete, replace or swap with their
+// neighbor to turn a into b.
 func distance(a, b string) int {
 	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
@@ -71,15 +69,13 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// hintFor says what was perhaps meant, or what there is.
+// hintFor suggests the candidate with the closest spelling, or lists the candidates.
 func hintFor(word string, candidates []string) string {
 	if near := nearest(word, candidates); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if len(candidates) <= 12 {
-		return "there are " + strings.Join(candidates, ", ")
+		return "use one of " + strings.Join(candidates, ", ")
 	}
 	return ""
 }
-
-func keysOf[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,20 +2,24 @@ package plan
 
 import (
 	"encoding/json"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// A node is a value of a plan's file, with its line. Objects keep the order of the file.
+// A node is a value in a plan file. Objects keep their order.
 type node struct {
-	kind    nodeKind
-	line    int    // from 1
-	text    string // of a string, a number or a boolean
-	items   []*node
-	members []member
+	kind   nodeKind
+	line   int    // from 1
+	text   string // of a string, number or boolean
+	items  []*node
+	fields []field
 }
 
-type member struct {
+type field struct {
 	key   string
 	line  int
 	value *node
@@ -36,20 +40,20 @@ func (k nodeKind) String() string {
 	return [...]string{"null", "a boolean", "a number", "a string", "a list", "a mapping"}[k]
 }
 
-// get returns a member of an object, or nil.
+// get returns the value of a key of an object, or nil.
 func (n *node) get(key string) *node {
 	if n == nil || n.kind != objectNode {
 		return nil
 	}
-	for i := range n.members {
-		if n.members[i].key == key {
-			return n.members[i].value
+	for i := range n.fields {
+		if n.fields[i].key == key {
+			return n.fields[i].value
 		}
 	}
 	return nil
 }
 
-// str returns the text of a member that is a string.
+// str returns the string at key, or "".
 func (n *node) str(key string) string {
 	if v := n.get(key); v != nil && v.kind == stringNode {
 		return v.text
@@ -57,41 +61,81 @@ func (n *node) str(key string) string {
 	return ""
 }
 
-// set replaces a member, or appends it.
+// set sets the value of a key.
 func (n *node) set(key string, value *node) {
-	for i := range n.members {
-		if n.members[i].key == key {
-			n.members[i].value = value
+	for i := range n.fields {
+		if n.fields[i].key == key {
+			n.fields[i].value = value
 			return
 		}
 	}
-	n.members = append(n.members, member{key, value.line, value})
+	n.fields = append(n.fields, field{key, value.line, value})
 }
 
 func (n *node) isTrue() bool { return n != nil && n.kind == boolNode && n.text == "true" }
 
-// at returns the node that a JSON pointer leads to, or the nearest above it.
+// remove removes a key.
+func (n *node) remove(key string) {
+	n.fields = slices.DeleteFunc(n.fields, func(m field) bool { return m.key == key })
+}
+
+// stringValues returns a string, or the strings of a list, as a slice.
+func (n *node) stringValues() []string {
+	switch {
+	case n == nil:
+		return nil
+	case n.kind == stringNode:
+		return []string{n.text}
+	}
+	var texts []string
+	for _, item := range n.items {
+		texts = append(texts, item.text)
+	}
+	return texts
+}
+
+// child returns the value that one token of a JSON pointer selects, or nil, and the line
+// of its key or item.
+func (n *node) child(token string) (child *node, line int) {
+	for _, m := range n.fields {
+		if m.key == token {
+			return m.value, m.line
+		}
+	}
+	if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(n.items) {
+		return n.items[i], n.items[i].line
+	}
+	return nil, 0
+}
+
+// at returns the node that a JSON pointer selects, or its nearest existing parent.
 func (n *node) at(pointer []string) *node {
 	for _, token := range pointer {
-		var next *node
-		switch n.kind {
-		case objectNode:
-			next = n.get(token)
-		case arrayNode:
-			if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(n.items) {
-				next = n.items[i]
-			}
-		}
+		next, _ := n.child(token)
 		if next == nil {
-			return n
+			break
 		}
 		n = next
 	}
 	return n
 }
 
-// value returns the node as encoding/json decodes it, numbers as json.Number.
-func (n *node) value() any {
+// all yields n and all nodes below it.
+func (n *node) all() iter.Seq[*node] {
+	return func(yield func(*node) bool) { n.each(yield) }
+}
+
+func (n *node) each(yield func(*node) bool) bool {
+	return yield(n) &&
+		!slices.ContainsFunc(n.items, func(item *node) bool { return !item.each(yield) }) &&
+		!slices.ContainsFunc(n.fields, func(m field) bool { return !m.value.each(yield) })
+}
+
+// value returns the node as encoding/json decodes it, with numbers as json.Number.
+func (n *node) value() any { return n.valueWith(func(*node, map[string]any) {}) }
+
+// valueWith is like value, and calls finish with each object.
+func (n *node) valueWith(finish func(*node, map[string]any)) any {
 	switch n.kind {
 	case boolNode:
 		return n.text == "true"
@@ -102,26 +146,27 @@ func (n *node) value() any {
 	case arrayNode:
 		list := make([]any, len(n.items))
 		for i, item := range n.items {
-			list[i] = item.value()
+			list[i] = item.valueWith(finish)
 		}
 		return list
 	case objectNode:
-		object := make(map[string]any, len(n.members))
-		for i := range n.members {
-			object[n.members[i].key] = n.members[i].value.value()
+		object := make(map[string]any, len(n.fields))
+		for i := range n.fields {
+			object[n.fields[i].key] = n.fields[i].value.valueWith(finish)
 		}
+		finish(n, object)
 		return object
 	}
 	return nil
 }
 
-// appendJSON appends the node as JSON, members in the order of the file.
+// appendJSON appends the node as JSON.
 func (n *node) appendJSON(b []byte) []byte {
 	switch n.kind {
 	case boolNode, numberNode:
 		return append(b, n.text...)
 	case stringNode:
-		return appendString(b, n.text)
+		return wire.AppendString(b, n.text)
 	case arrayNode:
 		b = append(b, '[')
 		for i, item := range n.items {
@@ -133,30 +178,19 @@ func (n *node) appendJSON(b []byte) []byte {
 		return append(b, ']')
 	case objectNode:
 		b = append(b, '{')
-		for i := range n.members {
+		for i := range n.fields {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendString(b, n.members[i].key), ':')
-			b = n.members[i].value.appendJSON(b)
+			b = append(wire.AppendString(b, n.fields[i].key), ':')
+			b = n.fields[i].value.appendJSON(b)
 		}
 		return append(b, '}')
 	}
 	return append(b, "null"...)
 }
 
-// appendString appends a string as JSON, without the escapes that HTML needs.
-func appendString(b []byte, s string) []byte {
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(s) != nil {
-		return append(b, `""`...) // never: a string can be encoded
-	}
-	return append(b, strings.TrimSuffix(text.String(), "\n")...)
-}
-
-// pointer returns the tokens of a JSON pointer.
+// pointerTokens splits a JSON pointer into tokens.
 func pointerTokens(pointer string) []string {
 	if pointer == "" {
 		return nil
@@ -168,7 +202,7 @@ func pointerTokens(pointer string) []string {
 	return tokens
 }
 
-// pointerTo returns the JSON pointer of tokens.
+// pointerTo joins tokens to a JSON pointer.
 func pointerTo(tokens ...string) string {
 	var b strings.Builder
 	for _, t := range tokens {

@@ -7,53 +7,50 @@ import (
 	"slices"
 )
 
-// A Plan says which calls are planned, and what they have. It does not change once it
-// is read: all its methods may be called from many goroutines at once.
+// A Plan is a tracking plan. It is immutable, so its methods may be called concurrently.
 type Plan struct {
 	name        string
 	description string
 	file        string
 	events      []*Event
 	index       map[eventKey]*Event
-	types       map[string]bool // of calls that are judged
-	common      *rule           // for every call that is judged; nil for none
+	types       map[string]bool // call types with a section
+	common      *rule           // applies to every checked call; may be nil
 }
 
 type eventKey struct{ callType, name string }
 
-// An Event is an entry of a plan: one event of track calls, the pages or screens of one
-// name, or all identify or all group calls.
+// An Event is an entry of a plan: a track event, the pages or screens with one name, or
+// all identify or all group calls.
 type Event struct {
-	// Type is the type of the calls: track, identify, group, page or screen.
+	// Type is the calls' type: track, identify, group, page or screen.
 	Type string
 
-	// Name is the event of track calls, or the name of a page or screen. It is empty
-	// for identify and group; otherwise an empty name stands for every name that the
-	// plan does not have.
+	// Name is the event of a track call, or the name of a page or screen. It is empty for
+	// identify and group. For other types, an empty name matches every name without its
+	// own entry.
 	Name string
 
-	// Description is that of the entry, or of its schema; it may have several lines.
+	// Description is the description of the entry or its schema. It may have several lines.
 	Description string
 
-	// File and Line are where the entry begins. Lines count from 1.
+	// File and Line are the start of the entry. Lines count from 1.
 	File string
 	Line int
 
-	// Member is the member of a call that Schema describes: properties or traits.
+	// Member is the field of a call that Schema describes: properties or traits.
 	Member string
 
-	// Schema describes that member, with what the short forms of the file stand for.
-	// It is never nil.
+	// Schema describes that field, with all short forms expanded. It is never nil.
 	Schema *Schema
 
 	rule *rule
 }
 
-// String returns the event as it is named in texts: track "Order Completed", identify,
-// or page of any name.
+// String returns a display name: track "Order Completed", identify, or page of any name.
 func (e *Event) String() string { return callName(e.Type, e.Name) }
 
-// Load reads the plan of a file, see [Parse].
+// Load reads a plan file; see [Parse].
 func Load(file string) (*Plan, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -73,13 +70,13 @@ func tooLarge(file string) Problem {
 	return Problem{File: file, Wrong: fmt.Sprintf("is larger than %d MiB", MaxFileBytes>>20)}
 }
 
-// Parse reads a plan of at most [MaxFileBytes]. It is YAML or JSON, in the form that the
-// package documents or as the service's Protocols export it. file is its name in
-// problems and violations; a name that ends in .json is read as nothing but JSON.
+// Parse parses a plan of at most [MaxFileBytes] in one of the formats that the package
+// documentation describes. file is the plan's name in problems and violations. If it ends
+// in .json, the text must be JSON; otherwise it may also be YAML.
 //
-// The error is [Problems], which say all that is wrong, with lines: what is no YAML or
-// JSON, keywords that do not exist, schemas that are wrong or refer to what is not in the
-// file, and patterns that package regexp does not know. Nothing is ever fetched.
+// The error is of type [Problems] and lists all problems with their lines: syntax errors,
+// unknown keywords, invalid schemas, unresolved references, and patterns that package
+// regexp does not support. Parse never accesses the network.
 func Parse(file string, text []byte) (*Plan, error) {
 	if len(text) > MaxFileBytes {
 		return nil, Problems{tooLarge(file)}
@@ -91,9 +88,8 @@ func Parse(file string, text []byte) (*Plan, error) {
 	}
 	root, err := parse(text, &r.nodes)
 	if err != nil {
-		var at *lineError
 		line := 0
-		if errors.As(err, &at) {
+		if at, ok := errors.AsType[*lineError](err); ok {
 			line = at.line
 		}
 		return nil, Problems{{File: file, Line: line, Wrong: err.Error()}}
@@ -106,20 +102,20 @@ func Parse(file string, text []byte) (*Plan, error) {
 	return p, nil
 }
 
-// Name returns the name of the plan, which may be empty.
+// Name returns the plan's name, which may be empty.
 func (p *Plan) Name() string { return p.name }
 
-// Description returns what the plan says of itself.
+// Description returns the plan's description, which may be empty.
 func (p *Plan) Description() string { return p.description }
 
-// File returns the name of the file that the plan was read from.
+// File returns the name of the plan's file.
 func (p *Plan) File() string { return p.file }
 
-// Events returns the entries in the order of the file. They must not be changed.
+// Events returns the plan's entries in file order. Callers must not modify them.
 func (p *Plan) Events() []*Event { return slices.Clone(p.events) }
 
-// Find returns the entry for calls of a type with a name: the one of that name, else the
-// one of any name, or nil. The name does not count for identify and group.
+// Find returns the entry for calls of a type and name: the entry with that name, or the
+// entry for any name, or nil. It ignores the name for identify and group.
 func (p *Plan) Find(callType, name string) *Event {
 	if callType == "identify" || callType == "group" {
 		name = ""
@@ -130,14 +126,14 @@ func (p *Plan) Find(callType, name string) *Event {
 	return p.index[eventKey{callType, ""}]
 }
 
-// Judges reports whether the plan says anything of calls of a type: a plan without
-// page, say, has no opinion of page calls, and they pass.
+// Judges reports whether the plan has a section for a call type. Calls of other types
+// pass unchecked.
 func (p *Plan) Judges(callType string) bool { return p.types[callType] }
 
-// callName names a call for people.
+// callName returns the display name of a call.
 func callName(callType, name string) string {
 	switch {
-	case callType == "identify" || callType == "group" || callType == "":
+	case callType == "identify" || callType == "group" || callType == "" || callType == everyCall:
 		return callType
 	case name == "":
 		return callType + " of any name"

@@ -33,31 +33,31 @@ func TestJudge(t *testing.T) {
 		{"event without rules", `{"type":"track","event":"Cart Emptied","properties":{"x":1}}`, nil},
 		{"null in place of traits", `{"type":"identify","traits":null}`, nil},
 		{"escaped letters", `{"type":"track","event":"Order\u0020Completed","properties":{"order\u0049d":"7","total":1e2,"currency":"\u0045UR"}}`, nil},
-		{"the last of equal members counts", `{"type":"track","event":"Cart Emptied","event":"Product Viewed","properties":{"sku":1,"sku":"ABC-1"}}`, nil},
+		{"the last of equal fields counts", `{"type":"track","event":"Cart Emptied","event":"Product Viewed","properties":{"sku":1,"sku":"ABC-1"}}`, nil},
 		{"many", `{"type":"track","event":"Order Completed","messageId":"m1","properties":{"orderId":7,"currency":"eur","oderId":1,"cuopon":1,"items":[{"quantity":0.5},{"sku":"a","price":-1}]}}`, []string{
 			`track "Order Completed": /properties/cuopon is not in the plan; did you mean coupon? (testdata/shop.yaml:20)`,
-			`track "Order Completed": /properties/currency is "eur"; the plan says one of "EUR", "USD"; did you mean "EUR"? (testdata/shop.yaml:17)`,
-			`track "Order Completed": /properties/items/0/quantity is 0.5, a number; the plan says an integer (testdata/shop.yaml:9)`,
-			`track "Order Completed": /properties/items/0/sku is missing; the plan requires a string (testdata/shop.yaml:8)`,
-			`track "Order Completed": /properties/items/1/price is -1; the plan says at least 0 (testdata/shop.yaml:4)`,
+			`track "Order Completed": /properties/currency is "eur"; expected one of "EUR", "USD"; did you mean "EUR"? (testdata/shop.yaml:17)`,
+			`track "Order Completed": /properties/items/0/quantity is 0.5, a number; expected an integer (testdata/shop.yaml:9)`,
+			`track "Order Completed": /properties/items/0/sku is missing; expected a string (testdata/shop.yaml:8)`,
+			`track "Order Completed": /properties/items/1/price is -1; expected at least 0 (testdata/shop.yaml:4)`,
 			`track "Order Completed": /properties/oderId is not in the plan (testdata/shop.yaml:20)`,
-			`track "Order Completed": /properties/orderId is 7, a number; the plan says a string (testdata/shop.yaml:15)`,
-			`track "Order Completed": /properties/total is missing; the plan requires a number (testdata/shop.yaml:16)`,
+			`track "Order Completed": /properties/orderId is 7, a number; expected a string (testdata/shop.yaml:15)`,
+			`track "Order Completed": /properties/total is missing; expected a number (testdata/shop.yaml:16)`,
 		}},
 		{"name in another case", `{"type":"track","event":"order_completed"}`, []string{`track "order_completed" is not in the plan; did you mean "Order Completed"? (testdata/shop.yaml)`}},
 		{"name of nothing", `{"type":"track"}`, []string{`track is not in the plan (testdata/shop.yaml)`}},
 		{"pattern and format", `{"type":"track","event":"Product Viewed","properties":{"sku":"abc","at":"yesterday"}}`, []string{
-			`track "Product Viewed": /properties/at is "yesterday"; the plan says a string of format date-time (testdata/shop.yaml:24)`,
-			`track "Product Viewed": /properties/sku is "abc"; the plan says a string that matches ^[A-Z]{3}-[0-9]+$ (testdata/shop.yaml:23)`,
+			`track "Product Viewed": /properties/at is "yesterday"; expected a string of format date-time (testdata/shop.yaml:24)`,
+			`track "Product Viewed": /properties/sku is "abc"; expected a string that matches ^[A-Z]{3}-[0-9]+$ (testdata/shop.yaml:23)`,
 		}},
-		{"no properties", `{"type":"track","event":"Product Viewed"}`, []string{`track "Product Viewed": /properties/sku is missing; the plan requires a string (testdata/shop.yaml:23)`}},
-		{"properties are a list", `{"type":"track","event":"Product Viewed","properties":[]}`, []string{`track "Product Viewed": /properties is [], an array; the plan says an object (testdata/shop.yaml:22)`}},
-		{"trait", `{"type":"identify","traits":{"email":"x"}}`, []string{`identify: /traits/email is "x"; the plan says a string of format email (testdata/shop.yaml:28)`}},
-		{"enum without a type", `{"type":"group","traits":{"plan":"Pro"}}`, []string{`group: /traits/plan is "Pro"; the plan says one of "free", "pro"; did you mean "pro"? (testdata/shop.yaml:32)`}},
-		{"page of a name", `{"type":"page","name":"Docs"}`, []string{`page "Docs": /properties/path is missing; the plan requires a string (testdata/shop.yaml:34)`}},
-		{"no type", `{"event":"x"}`, []string{`a call: /type is nothing; the plan says one of track, identify, group, page, screen, alias (testdata/shop.yaml)`}},
-		{"no object", `[1]`, []string{`a call: all of it is [1]; the plan says one JSON object, nested at most 1000 deep (testdata/shop.yaml)`}},
-		{"no JSON", `{"type":"track",}`, []string{`a call: all of it is {"type":"track",}; the plan says one JSON object, nested at most 1000 deep (testdata/shop.yaml)`}},
+		{"no properties", `{"type":"track","event":"Product Viewed"}`, []string{`track "Product Viewed": /properties/sku is missing; expected a string (testdata/shop.yaml:23)`}},
+		{"properties are a list", `{"type":"track","event":"Product Viewed","properties":[]}`, []string{`track "Product Viewed": /properties is [], an array; expected an object (testdata/shop.yaml:22)`}},
+		{"trait", `{"type":"identify","traits":{"email":"x"}}`, []string{`identify: /traits/email is "x"; expected a string of format email (testdata/shop.yaml:28)`}},
+		{"enum without a type", `{"type":"group","traits":{"plan":"Pro"}}`, []string{`group: /traits/plan is "Pro"; expected one of "free", "pro"; did you mean "pro"? (testdata/shop.yaml:32)`}},
+		{"page of a name", `{"type":"page","name":"Docs"}`, []string{`page "Docs": /properties/path is missing; expected a string (testdata/shop.yaml:34)`}},
+		{"no type", `{"event":"x"}`, []string{`a call: /type is missing; expected one of track, identify, group, page, screen, alias (testdata/shop.yaml)`}},
+		{"no object", `[1]`, []string{`a call: found [1]; expected one JSON object with at most 1000 nested levels (testdata/shop.yaml)`}},
+		{"no JSON", `{"type":"track",}`, []string{`a call: found {"type":"track",}; expected one JSON object with at most 1000 nested levels (testdata/shop.yaml)`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// judged returns what a schema says of properties.
+// judged returns the violations of properties against a schema.
 func judged(t *testing.T, schema, properties string) string {
 	t.Helper()
 	p, err := plan.Parse("p", fmt.Appendf(nil, "track:\n  E:\n    schema: %s\n", schema))
@@ -85,35 +85,35 @@ func judged(t *testing.T, schema, properties string) string {
 	return strings.Join(texts, "\n")
 }
 
-func TestEveryKeywordIsExplained(t *testing.T) {
+func TestKeywordViolations(t *testing.T) {
 	for _, c := range []struct{ schema, properties, want string }{
-		{`{properties: {a: {minLength: 2}}}`, `{"a":"x"}`, `invalid value: /properties/a is "x"; the plan says at least 2 characters`},
-		{`{properties: {a: {maxLength: 1}}}`, `{"a":"xy"}`, `invalid value: /properties/a is "xy"; the plan says at most 1 character`},
-		{`{properties: {a: {minItems: 1}}}`, `{"a":[]}`, `invalid value: /properties/a is []; the plan says at least 1 item`},
-		{`{properties: {a: {maxItems: 1}}}`, `{"a":[1,2]}`, `invalid value: /properties/a is [1,2]; the plan says at most 1 item`},
-		{`{properties: {a: {uniqueItems: true}}}`, `{"a":[1,2,1]}`, `invalid value: /properties/a is [1,2,1]; the plan says items that differ, and numbers 1 and 3 do not`},
-		{`{properties: {a: {contains: {type: string}}}}`, `{"a":[1]}`, `invalid value: /properties/a is [1]; the plan says an item as contains says`},
-		{`{properties: {a: {maximum: 1.50}}}`, `{"a":2}`, `invalid value: /properties/a is 2; the plan says at most 1.50`},
-		{`{properties: {a: {exclusiveMinimum: 2}}}`, `{"a":2}`, `invalid value: /properties/a is 2; the plan says more than 2`},
-		{`{properties: {a: {exclusiveMaximum: 2}}}`, `{"a":2}`, `invalid value: /properties/a is 2; the plan says less than 2`},
-		{`{properties: {a: {multipleOf: 0.01}}}`, `{"a":0.015}`, `invalid value: /properties/a is 0.015; the plan says a multiple of 0.01`},
-		{`{properties: {a: {const: x}}}`, `{"a":"X"}`, `invalid value: /properties/a is "X"; the plan says "x"; did you mean "x"?`},
-		{`{properties: {a: {not: {type: string}}}}`, `{"a":"X"}`, `invalid value: /properties/a is "X"; the plan says what its not excludes must not be`},
-		{`{properties: {a: {type: [string, "null"]}}}`, `{"a":1}`, `wrong type: /properties/a is 1, a number; the plan says null or a string`},
-		{`{properties: {a: {anyOf: [{type: string}, {type: integer}]}}}`, `{"a":true}`, `wrong type: /properties/a is true, a boolean; the plan says a string or an integer`},
-		{`{properties: {a: {oneOf: [{type: string}, {type: object, required: [b]}]}}}`, `{"a":{}}`, `missing property: /properties/a/b is missing; the plan requires it`},
-		{`{properties: {a: {oneOf: [{type: number}, {type: integer}]}}}`, `{"a":1}`, `invalid value: /properties/a is 1; the plan says exactly one of its alternatives, and it is as numbers 1 and 2 say`},
-		{`{minProperties: 1}`, `{}`, `invalid value: /properties is {}; the plan says at least 1 property`},
-		{`{maxProperties: 0}`, `{"a":1}`, `invalid value: /properties is {"a":1}; the plan says at most 0 properties`},
+		{`{properties: {a: {minLength: 2}}}`, `{"a":"x"}`, `invalid value: /properties/a is "x"; expected at least 2 characters`},
+		{`{properties: {a: {maxLength: 1}}}`, `{"a":"xy"}`, `invalid value: /properties/a is "xy"; expected at most 1 character`},
+		{`{properties: {a: {minItems: 1}}}`, `{"a":[]}`, `invalid value: /properties/a is []; expected at least 1 item`},
+		{`{properties: {a: {maxItems: 1}}}`, `{"a":[1,2]}`, `invalid value: /properties/a is [1,2]; expected at most 1 item`},
+		{`{properties: {a: {uniqueItems: true}}}`, `{"a":[1,2,1]}`, `invalid value: /properties/a is [1,2,1]; expected unique items, but items 1 and 3 are equal`},
+		{`{properties: {a: {contains: {type: string}}}}`, `{"a":[1]}`, `invalid value: /properties/a is [1]; expected an item that matches "contains"`},
+		{`{properties: {a: {maximum: 1.50}}}`, `{"a":2}`, `invalid value: /properties/a is 2; expected at most 1.50`},
+		{`{properties: {a: {exclusiveMinimum: 2}}}`, `{"a":2}`, `invalid value: /properties/a is 2; expected more than 2`},
+		{`{properties: {a: {exclusiveMaximum: 2}}}`, `{"a":2}`, `invalid value: /properties/a is 2; expected less than 2`},
+		{`{properties: {a: {multipleOf: 0.01}}}`, `{"a":0.015}`, `invalid value: /properties/a is 0.015; expected a multiple of 0.01`},
+		{`{properties: {a: {const: x}}}`, `{"a":"X"}`, `invalid value: /properties/a is "X"; expected "x"; did you mean "x"?`},
+		{`{properties: {a: {not: {type: string}}}}`, `{"a":"X"}`, `invalid value: /properties/a is "X"; expected a value that does not match the "not" schema`},
+		{`{properties: {a: {type: [string, "null"]}}}`, `{"a":1}`, `wrong type: /properties/a is 1, a number; expected null or a string`},
+		{`{properties: {a: {anyOf: [{type: string}, {type: integer}]}}}`, `{"a":true}`, `wrong type: /properties/a is true, a boolean; expected a string or an integer`},
+		{`{properties: {a: {oneOf: [{type: string}, {type: object, required: [b]}]}}}`, `{"a":{}}`, `missing property: /properties/a/b is missing; expected a value`},
+		{`{properties: {a: {oneOf: [{type: number}, {type: integer}]}}}`, `{"a":1}`, `invalid value: /properties/a is 1; expected exactly one of the alternatives, but 1 and 2 match`},
+		{`{minProperties: 1}`, `{}`, `invalid value: /properties is {}; expected at least 1 property`},
+		{`{maxProperties: 0}`, `{"a":1}`, `invalid value: /properties is {"a":1}; expected at most 0 properties`},
 		{`{properties: {gone: false, b: true}}`, `{"gone":1}`, `unplanned property: /properties/gone is not in the plan`},
 		{`{properties: {abc: true}, unevaluatedProperties: false}`, `{"abd":1}`, `unplanned property: /properties/abd is not in the plan; did you mean abc?`},
 		{`{propertyNames: {maxLength: 2}}`, `{"abc":1}`, `unplanned property: /properties/abc is not in the plan`},
-		{`{dependentRequired: {a: [b]}}`, `{"a":1}`, `missing property: /properties/b is missing; the plan requires it beside a`},
-		{`{if: {required: [a]}, then: {required: [b]}}`, `{"a":1}`, `missing property: /properties/b is missing; the plan requires it`},
-		{`{properties: {a: {$ref: '#/$defs/x'}}, $defs: {x: {type: string}}}`, `{"a":1}`, `wrong type: /properties/a is 1, a number; the plan says a string`},
-		{`{properties: {"a/b~c": {items: {type: string}}}}`, `{"a/b~c":[1]}`, `wrong type: /properties/a~1b~0c/0 is 1, a number; the plan says a string`},
-		{`{properties: {a: {format: regex}}}`, `{"a":"(?=x)"}`, `invalid value: /properties/a is "(?=x)"; the plan says a string of format regex`},
-		{`{$schema: "http://json-schema.org/draft-07/schema#", properties: {a: {items: [{type: string}], additionalItems: false}}}`, `{"a":["x",1]}`, `invalid value: /properties/a is ["x",1]; the plan says 1 item less`},
+		{`{dependentRequired: {a: [b]}}`, `{"a":1}`, `missing property: /properties/b is missing; expected a value because a is present`},
+		{`{if: {required: [a]}, then: {required: [b]}}`, `{"a":1}`, `missing property: /properties/b is missing; expected a value`},
+		{`{properties: {a: {$ref: '#/$defs/x'}}, $defs: {x: {type: string}}}`, `{"a":1}`, `wrong type: /properties/a is 1, a number; expected a string`},
+		{`{properties: {"a/b~c": {items: {type: string}}}}`, `{"a/b~c":[1]}`, `wrong type: /properties/a~1b~0c/0 is 1, a number; expected a string`},
+		{`{properties: {a: {format: regex}}}`, `{"a":"(?=x)"}`, `invalid value: /properties/a is "(?=x)"; expected a string of format regex`},
+		{`{$schema: "http://json-schema.org/draft-07/schema#", properties: {a: {items: [{type: string}], additionalItems: false}}}`, `{"a":["x",1]}`, `invalid value: /properties/a is ["x",1]; expected 1 item fewer`},
 	} {
 		if got := judged(t, c.schema, c.properties); got != c.want {
 			t.Errorf("%s of %s\ngot  %s\nwant %s", c.schema, c.properties, got, c.want)
@@ -121,40 +121,40 @@ func TestEveryKeywordIsExplained(t *testing.T) {
 	}
 }
 
-func TestPlanIsRefusedWithALineAndWhatWouldBeRight(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", ``, `p.yaml: is empty`},
-		{"no mapping", `x`, `p.yaml:1: is a string in place of a plan; begin with plan: and a name`},
-		{"no calls", `plan: x`, `p.yaml:1: has no calls; there are track, identify, group, page and screen`},
-		{"member", "plan: x\ntrak: {}\ntrack: {A: }", `p.yaml:2: "trak" is no member of a plan; did you mean "track"?`},
-		{"keyword", "track:\n  A:\n    propertes: {}", `p.yaml:3: track "A": "propertes" is no keyword of JSON Schema; did you mean "properties"?`},
-		{"nested keyword", "track:\n  A:\n    properties:\n      a: {type: string, requird: true}", `p.yaml:4: track "A": "requird" is no keyword of JSON Schema; did you mean "required"?`},
-		{"type", "track:\n  A:\n    properties:\n      a: {type: strng}", `p.yaml:4: track "A": properties/a/type is not JSON Schema: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'`},
-		{"schema is a string", "track:\n  A:\n    properties:\n      a: string", `p.yaml:4: track "A": is a string in place of a schema; write {type: …}`},
-		{"remote", "track:\n  A:\n    properties:\n      a: {$ref: 'https://example.com/a.json'}", `p.yaml:4: track "A": refers to https://example.com/a.json, which is not in this file; nothing is fetched; copy the schema into $defs`},
-		{"file", "track:\n  A:\n    properties:\n      a: {$ref: '/etc/passwd'}", `p.yaml:4: track "A": refers to /etc/passwd, which is not in this file; nothing is fetched; copy the schema into $defs`},
-		{"definition", "$defs: {money: {}}\ntrack:\n  A:\n    properties:\n      a: {$ref: '#/$defs/mony'}", `p.yaml:5: track "A": $ref "#/$defs/mony" leads to nothing; did you mean "money"?`},
-		{"pattern", "track:\n  A:\n    properties:\n      a: {pattern: '(?=x)'}", "p.yaml:4: track \"A\": properties/a/pattern is not JSON Schema: '(?=x)' is not valid regex: error parsing regexp: invalid or unsupported Perl syntax: `(?=`"},
-		{"draft", "track:\n  A:\n    schema:\n      $schema: http://json-schema.org/draft-04/schema#", `p.yaml:4: track "A": has the $schema "http://json-schema.org/draft-04/schema#"; plans know https://json-schema.org/draft/2020-12/schema and http://json-schema.org/draft-07/schema#`},
-		{"properties of traits", "identify:\n  properties: {}", `p.yaml:2: identify: has properties; calls of type identify have traits`},
-		{"beside schema", "track:\n  A:\n    schema: {}\n    properties: {}", `p.yaml:4: track "A": has properties beside schema; put it into the schema`},
-		{"twice", "track:\n  A: {}\n  A: {}", `p.yaml:3: is not YAML: mapping key "A" already defined at [2:3]`},
-		{"tab", "track:\n\tA: {}", `p.yaml:2: is not YAML: found character '	' that cannot start any token`},
-		{"tag", "track: !!binary x", `p.yaml:1: has the tag !!binary; plans know none`},
-		{"alias", "track: *x", `p.yaml:1: refers to *x, and there is no &x before`},
-		{"alias in itself", "track: &x {A: *x}", `p.yaml:1: has *x inside &x`},
-		{"documents", "track: {A: }\n---\ntrack: {B: }", `p.yaml:3: has a second document; keep one in a file`},
-		{"number", "track: {A: {minProperties: 1e9999}}", `p.yaml:1: track "A": the number 1e9999 is out of range; numbers have at most 1000 digits`},
-		{"JSON", "{\"track\": {\n\"A\": ]}", `p.json:2: is not JSON: expected a value`},
-		{"JSON twice", "{\"track\": {\n\"A\": {}, \"A\": {}}}", `p.json:2: has the key "A" twice`},
-		{"JSON ends", "{\"track\": {\n", `p.json:2: is not JSON: expected a key in double quotes`},
-		{"JSON goes on", "{\"track\": {}} {}", `p.json:1: is not JSON: text after the value`},
-		{"Protocols without a schema", `{"rules":[{"type":"TRACK","key":"A"}]}`, `p.json:1: track "A": has no jsonSchema; an export of Protocols has one for each event`},
+		{"no mapping", `x`, `p.yaml:1: must be a mapping, not a string; start with plan: NAME`},
+		{"no calls", `plan: x`, `p.yaml:1: describes no calls; add track, identify, group, page or screen`},
+		{"member", "plan: x\ntrak: {}\ntrack: {A: }", `p.yaml:2: unknown key "trak"; did you mean "track"?`},
+		{"keyword", "track:\n  A:\n    propertes: {}", `p.yaml:3: track "A": unknown JSON Schema keyword "propertes"; did you mean "properties"?`},
+		{"nested keyword", "track:\n  A:\n    properties:\n      a: {type: string, requird: true}", `p.yaml:4: track "A": unknown JSON Schema keyword "requird"; did you mean "required"?`},
+		{"type", "track:\n  A:\n    properties:\n      a: {type: strng}", `p.yaml:4: track "A": properties/a/type is not valid JSON Schema: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'`},
+		{"schema is a string", "track:\n  A:\n    properties:\n      a: string", `p.yaml:4: track "A": must be a schema, not a string; for example {type: string}`},
+		{"remote", "track:\n  A:\n    properties:\n      a: {$ref: 'https://example.com/a.json'}", `p.yaml:4: track "A": refers to https://example.com/a.json, which is not in this file; remote schemas are not supported; copy the schema into $defs`},
+		{"file", "track:\n  A:\n    properties:\n      a: {$ref: '/etc/passwd'}", `p.yaml:4: track "A": refers to /etc/passwd, which is not in this file; remote schemas are not supported; copy the schema into $defs`},
+		{"definition", "$defs: {money: {}}\ntrack:\n  A:\n    properties:\n      a: {$ref: '#/$defs/mony'}", `p.yaml:5: track "A": $ref "#/$defs/mony" does not exist; did you mean "money"?`},
+		{"pattern", "track:\n  A:\n    properties:\n      a: {pattern: '(?=x)'}", "p.yaml:4: track \"A\": properties/a/pattern is not valid JSON Schema: '(?=x)' is not valid regex: error parsing regexp: invalid or unsupported Perl syntax: `(?=`"},
+		{"draft", "track:\n  A:\n    schema:\n      $schema: http://json-schema.org/draft-04/schema#", `p.yaml:4: track "A": has the unsupported $schema "http://json-schema.org/draft-04/schema#"; use https://json-schema.org/draft/2020-12/schema or http://json-schema.org/draft-07/schema#`},
+		{"properties of traits", "identify:\n  properties: {}", `p.yaml:2: identify: has properties; identify calls have traits`},
+		{"next to schema", "track:\n  A:\n    schema: {}\n    properties: {}", `p.yaml:4: track "A": has properties next to schema; move it into schema`},
+		{"duplicate entry", "track:\n  A: {}\n  A: {}", `p.yaml:3: is not valid YAML: mapping key "A" already defined at [2:3]`},
+		{"tab", "track:\n\tA: {}", `p.yaml:2: is not valid YAML: found character '	' that cannot start any token`},
+		{"tag", "track: !!binary x", `p.yaml:1: has the unsupported tag !!binary`},
+		{"alias", "track: *x", `p.yaml:1: has the alias *x without a preceding anchor &x`},
+		{"recursive alias", "track: &x {A: *x}", `p.yaml:1: has the alias *x inside its anchor &x`},
+		{"documents", "track: {A: }\n---\ntrack: {B: }", `p.yaml:3: has more than one YAML document`},
+		{"number", "track: {A: {minProperties: 1e9999}}", `p.yaml:1: track "A": the number 1e9999 is out of range; numbers can have at most 1000 digits`},
+		{"JSON", "{\"track\": {\n\"A\": ]}", `p.json:2: is not valid JSON: expected a value`},
+		{"duplicate JSON key", "{\"track\": {\n\"A\": {}, \"A\": {}}}", `p.json:2: has the duplicate key "A"`},
+		{"truncated JSON", "{\"track\": {\n", `p.json:2: is not valid JSON: expected a key in double quotes`},
+		{"JSON with trailing text", "{\"track\": {}} {}", `p.json:1: is not valid JSON: text after the value`},
+		{"Protocols without a schema", `{"rules":[{"type":"TRACK","key":"A"}]}`, `p.json:1: track "A": has no jsonSchema; an export needs one for each event`},
 		{"track event without a name", `{"rules":{"events":[{"name":"","eventType":"track","rules":{}}]}}`, `p.json:1: events: has a track event without a name`},
 		{"event without a name or a type", `{"rules":{"events":[{"rules":{}}]}}`, `p.json:1: events: has a track event without a name`},
-		{"event of another type", `{"rules":{"events":[{"name":"","eventType":"alias","rules":{}}]}}`, `p.json:1: events: has the eventType "alias"; use track, identify, group, page or screen`},
-		{"identify twice", `{"rules":{"events":[{"name":"","eventType":"identify","rules":{}},{"name":"x","eventType":"identify","rules":{}}]}}`, `p.json:1: identify: is planned twice`},
-		{"Protocols with another type", `{"rules":[{"type":"CLICK","key":"A"}]}`, `p.json:1: rule 1: has the type "CLICK"; there are TRACK, IDENTIFY, GROUP, PAGE, SCREEN and COMMON`},
+		{"event of another type", `{"rules":{"events":[{"name":"","eventType":"alias","rules":{}}]}}`, `p.json:1: events: has the unknown eventType "alias"; use track, identify, group, page or screen`},
+		{"identify twice", `{"rules":{"events":[{"name":"","eventType":"identify","rules":{}},{"name":"x","eventType":"identify","rules":{}}]}}`, `p.json:1: identify: is defined twice`},
+		{"Protocols with another type", `{"rules":[{"type":"CLICK","key":"A"}]}`, `p.json:1: rule 1: has the unknown type "CLICK"; use TRACK, IDENTIFY, GROUP, PAGE, SCREEN or COMMON`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := "p.yaml"
@@ -169,9 +169,9 @@ func TestPlanIsRefusedWithALineAndWhatWouldBeRight(t *testing.T) {
 	}
 }
 
-func TestSchemaOfAnEvent(t *testing.T) {
+func TestEventSchema(t *testing.T) {
 	p := shop(t)
-	if p.Name() != "shop" || p.Description() != "What the shop tells of its customers." || p.File() != "testdata/shop.yaml" {
+	if p.Name() != "shop" || p.Description() != "Customer activity in the shop." || p.File() != "testdata/shop.yaml" {
 		t.Errorf("%q %q %q", p.Name(), p.Description(), p.File())
 	}
 	e := p.Find("track", "Order Completed")
@@ -194,7 +194,7 @@ func TestSchemaOfAnEvent(t *testing.T) {
 		t.Error("coupon is not nullable")
 	}
 	if _, ok := e.Schema.Property("none"); ok {
-		t.Error("there is a property none")
+		t.Error("a property named none exists")
 	}
 	if got, want := string(items.Schema.JSON()), `{"type":"array","items":{"$ref":"#/$defs/item"}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -204,7 +204,7 @@ func TestSchemaOfAnEvent(t *testing.T) {
 	}
 }
 
-func TestYAMLAnchorsAndMergeKeysStandForWhatTheyName(t *testing.T) {
+func TestYAMLAnchorsAndMergeKeys(t *testing.T) {
 	p, err := plan.Parse("p.yaml", []byte(`track:
   A: &a
     properties: {x: {type: string, required: true}, 12: {type: integer}}
@@ -231,7 +231,7 @@ func TestYAMLAnchorsAndMergeKeysStandForWhatTheyName(t *testing.T) {
 	}
 }
 
-func TestProtocolsExportsAreReadAsTheyAre(t *testing.T) {
+func TestProtocolsExports(t *testing.T) {
 	files, err := filepath.Glob("testdata/protocols-*.json")
 	if err != nil || len(files) != 2 {
 		t.Fatal(files, err)
@@ -271,8 +271,8 @@ func TestProtocolsExportsAreReadAsTheyAre(t *testing.T) {
 	}
 }
 
-// judgedBriefly returns the kinds and pointers of a call's violations.
-func judgedBriefly(p *plan.Plan, call string) string {
+// kindsAndPointers returns the kinds and pointers of a call's violations.
+func kindsAndPointers(p *plan.Plan, call string) string {
 	var got []string
 	for _, v := range p.Judge([]byte(call)) {
 		got = append(got, string(v.Kind)+" "+v.Pointer)
@@ -296,7 +296,7 @@ func TestRudderStackPlan(t *testing.T) {
 		{`{"type":"page","properties":{"path":"/"}}`, ``},
 		{`{"type":"screen","name":"Home","properties":{"view":1}}`, `wrong type /properties/view`},
 	} {
-		if got := judgedBriefly(p, c.call); got != c.want {
+		if got := kindsAndPointers(p, c.call); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.call, got, c.want)
 		}
 	}
@@ -318,7 +318,7 @@ func TestTypewriterPlan(t *testing.T) {
 		{`{"type":"track","event":"Cart Viewed","properties":{"size":"x"}}`, `wrong type /properties/size`},
 		{`{"type":"track","event":"Cart Viewed"}`, ``},
 	} {
-		if got := judgedBriefly(p, c.call); got != c.want {
+		if got := kindsAndPointers(p, c.call); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.call, got, c.want)
 		}
 	}
@@ -341,14 +341,14 @@ func TestRuleDescribesPropertiesOrCall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := judgedBriefly(p, c.call); got != c.want {
+			if got := kindsAndPointers(p, c.call); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-func TestRuleWithoutConstraintsIsAWarning(t *testing.T) {
+func TestWarnings(t *testing.T) {
 	const (
 		properties = `p.json:1: track "A": constrains no field of a call, so it accepts every call; describe the properties under properties.properties`
 		traits     = `p.json:1: identify: constrains no field of a call, so it accepts every call; describe the traits under properties.traits`

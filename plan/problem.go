@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// A Problem is one thing that is wrong with a plan's file.
+// A Problem is an error in a plan file.
 type Problem struct {
 	File  string `json:"file"`
-	Line  int    `json:"line,omitempty"`  // from 1; 0 where it has no place
-	Entry string `json:"entry,omitempty"` // as in track "Order Completed"
-	Wrong string `json:"wrong"`           // what is wrong
-	Hint  string `json:"hint,omitempty"`  // what would be right
+	Line  int    `json:"line,omitempty"`  // from 1; 0 if unknown
+	Entry string `json:"entry,omitempty"` // for example track "Order Completed"
+	Wrong string `json:"wrong"`           // the problem
+	Hint  string `json:"hint,omitempty"`  // how to fix it
 }
 
-// Error returns the problem in one line: file, line, what is wrong, what would be right.
+// Error returns the problem in one line, with its file and line.
 func (p Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -36,8 +36,8 @@ func (p Problem) Text() string {
 	return text
 }
 
-// Problems are all that is wrong with a plan, in the order of its lines, at most 100.
-// It is the error of [Parse] and [Load]; use errors.As to look at each.
+// Problems are the problems of a plan file in line order, at most 100. It is the error
+// type of [Parse] and [Load].
 type Problems []Problem
 
 func (ps Problems) Error() string {
@@ -48,8 +48,8 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Warnings returns the entries that constrain no field of a call, in the order of the
-// file. Their schema probably has another form than the reader expects.
+// Warnings returns the entries that restrict no field of a call, in file order. Their
+// schemas probably describe another part of the call than the author expects.
 func (p *Plan) Warnings() Problems {
 	var warnings Problems
 	for _, e := range p.events {
@@ -65,17 +65,17 @@ func (p *Plan) Warnings() Problems {
 	return warnings
 }
 
-// maxProblems is how many problems of a file are told.
+// maxProblems is the maximum number of problems per file.
 const maxProblems = 100
 
-// A reader reads the file of a plan, and gathers what is wrong.
+// A reader reads a plan file and collects its problems.
 type reader struct {
 	file     string
-	nodes    int // how many there may still be
+	nodes    int // remaining number of allowed nodes
 	problems Problems
 }
 
-func (r *reader) wrong(line int, entry, wrong, hint string) {
+func (r *reader) problem(line int, entry, wrong, hint string) {
 	if len(r.problems) < maxProblems {
 		r.problems = append(r.problems, Problem{r.file, line, entry, wrong, hint})
 	}

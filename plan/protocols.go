@@ -10,8 +10,8 @@ import (
 )
 
 // isExport reports whether a file is an export of another tracking plan service. There
-// are two forms: {"data":{"rules":[{"key","type","jsonSchema"}]}}, also without data, or
-// the list alone; and {"rules":{"events":[{"name","eventType","rules"}],"identify":{…}}}.
+// are two formats: {"data":{"rules":[{"key","type","jsonSchema"}]}}, also without data or
+// as the bare list, and {"rules":{"events":[{"name","eventType","rules"}],"identify":{…}}}.
 func isExport(root *node) bool {
 	return root.kind == arrayNode || exportRules(root) != nil
 }
@@ -28,8 +28,7 @@ func exportRules(root *node) *node {
 	return nil
 }
 
-// export reads an export of Protocols. Its schemas are draft-07 unless they say
-// otherwise, and describe whole calls.
+// export reads an export. Its schemas are draft-07 by default, and describe whole calls.
 func (r *reader) export(p *Plan, root *node) {
 	for _, n := range []*node{root, root.get("data"), root.get("data").get("trackingPlan")} {
 		for _, key := range []string{"name", "display_name"} {
@@ -48,12 +47,12 @@ func (r *reader) export(p *Plan, root *node) {
 	case objectNode:
 		r.ruleObject(p, rules)
 	default:
-		r.wrong(rules.line, "", "rules is "+rules.kind.String(), "an export of Protocols has a list or an object")
+		r.problem(rules.line, "", "rules must be a list or a mapping, not "+rules.kind.String(), "")
 	}
 }
 
-// ruleList reads rules of the form {key, type, jsonSchema}. Of several versions of an
-// event the newest counts.
+// ruleList reads rules in the format {key, type, jsonSchema}. If an event has several
+// versions, the newest counts.
 func (r *reader) ruleList(p *Plan, rules *node) {
 	newest := map[eventKey]int{}
 	chosen := map[eventKey]*node{}
@@ -64,12 +63,12 @@ func (r *reader) ruleList(p *Plan, rules *node) {
 		if name := item.get("jsonSchema").get("eventMetadata").str("name"); name != "" {
 			key.name = name // Typewriter removes # from the key
 		}
-		if callType != "common" && calls.Member(callType) == "" {
-			r.wrong(item.line, fmt.Sprintf("rule %d", i+1), fmt.Sprintf("has the type %q", item.str("type")), "there are TRACK, IDENTIFY, GROUP, PAGE, SCREEN and COMMON")
-			continue
-		}
-		if callType == "identify" || callType == "group" || callType == "common" {
+		switch {
+		case callType == "common", calls.Member(callType) == "traits":
 			key.name = ""
+		case calls.Member(callType) == "":
+			r.problem(item.line, fmt.Sprintf("rule %d", i+1), fmt.Sprintf("has the unknown type %q", item.str("type")), "use TRACK, IDENTIFY, GROUP, PAGE, SCREEN or COMMON")
+			continue
 		}
 		version := 0
 		if v := item.get("version"); v != nil {
@@ -93,30 +92,30 @@ func (r *reader) ruleList(p *Plan, rules *node) {
 	}
 }
 
-// ruleObject reads rules of the form {events, identify, group, global}.
+// ruleObject reads rules in the format {events, identify, group, global}.
 func (r *reader) ruleObject(p *Plan, rules *node) {
-	for i := range rules.members {
-		m := &rules.members[i]
+	for i := range rules.fields {
+		m := &rules.fields[i]
 		switch m.key {
 		case "events":
 			for _, item := range m.value.items {
 				r.ruleEvent(p, item)
 			}
 		case "identify", "group":
-			if m.value.kind == objectNode && len(m.value.members) > 0 {
+			if m.value.kind == objectNode && len(m.value.fields) > 0 {
 				r.exported(p, &Event{Type: m.key, Line: m.line}, m.value, m.key)
 			}
 		case "global":
-			if m.value.kind == objectNode && len(m.value.members) > 0 {
+			if m.value.kind == objectNode && len(m.value.fields) > 0 {
 				r.commonRule(p, m.value, m.line)
 			}
 		}
 	}
 }
 
-// ruleEvent reads an event of the form {name, eventType, rules}. Protocols has no
-// eventType: its events are track calls. RudderStack has one, and an empty name for calls
-// other than track.
+// ruleEvent reads an event in the format {name, eventType, rules}. Protocols omits
+// eventType because all events are track calls. RudderStack includes it, with an empty
+// name except for track calls.
 func (r *reader) ruleEvent(p *Plan, item *node) {
 	e := &Event{Type: "track", Name: item.str("name"), Line: item.line, Description: item.str("description")}
 	if eventType := item.str("eventType"); eventType != "" {
@@ -125,14 +124,14 @@ func (r *reader) ruleEvent(p *Plan, item *node) {
 	switch e.Type {
 	case "track":
 		if e.Name == "" {
-			r.wrong(item.line, "events", "has a track event without a name", "")
+			r.problem(item.line, "events", "has a track event without a name", "")
 			return
 		}
 	case "identify", "group":
 		e.Name = ""
 	case "page", "screen":
 	default:
-		r.wrong(item.line, "events", fmt.Sprintf("has the eventType %q", e.Type), "use track, identify, group, page or screen")
+		r.problem(item.line, "events", fmt.Sprintf("has the unknown eventType %q", e.Type), "use track, identify, group, page or screen")
 		return
 	}
 	r.exported(p, e, item.get("rules"), "rules")
@@ -143,7 +142,7 @@ func (r *reader) ruleEvent(p *Plan, item *node) {
 func (r *reader) exported(p *Plan, e *Event, schema *node, key string) {
 	e.File, e.Member = r.file, calls.Member(e.Type)
 	if schema == nil || schema.kind != objectNode {
-		r.wrong(e.Line, e.String(), "has no "+key, "an export of Protocols has one for each event")
+		r.problem(e.Line, e.String(), "has no "+key, "an export needs one for each event")
 		return
 	}
 	r.expand(schema, e.String(), false)
@@ -162,17 +161,17 @@ func (r *reader) exported(p *Plan, e *Event, schema *node, key string) {
 	r.add(p, e, &rule{root: schema, member: member, draft: draft7})
 }
 
-// callFields are the fields of a call.
+// callFields are the top-level fields of a call.
 var callFields = []string{
 	"anonymousId", "category", "channel", "context", "event", "groupId", "integrations",
 	"messageId", "name", "originalTimestamp", "previousId", "projectId", "properties",
 	"receivedAt", "sentAt", "timestamp", "traits", "type", "userId", "version", "writeKey",
 }
 
-// describesMember reports whether a schema describes a call's properties or traits, and
-// not the whole call. Typewriter 8 and later save such schemas in plan.json and mark them
-// with eventMetadata. A schema without the mark describes properties if it names a field
-// that calls do not have, and none of properties, traits and context.
+// describesMember reports whether a schema describes a call's properties or traits
+// instead of the whole call. Typewriter 8 and later write such schemas to plan.json and
+// mark them with eventMetadata. A schema without the mark describes properties if it has
+// a property that is not a field of a call, and lacks properties, traits and context.
 func describesMember(schema *node) bool {
 	if schema.get("eventMetadata") != nil {
 		return true
@@ -183,24 +182,24 @@ func describesMember(schema *node) bool {
 			return false
 		}
 	}
-	return properties != nil && slices.ContainsFunc(properties.members, func(m member) bool {
+	return properties != nil && slices.ContainsFunc(properties.fields, func(m field) bool {
 		return !slices.Contains(callFields, m.key)
 	})
 }
 
-// removeCallRequired removes the call's required list, which Typewriter keeps if the
-// properties have none.
+// removeCallRequired removes the whole call's required list, which Typewriter keeps if
+// the properties lack one.
 func removeCallRequired(schema *node) {
 	required := schema.get("required")
-	if required != nil && required.hasText("properties") && schema.get("properties").get("properties") == nil {
+	if slices.Contains(required.stringValues(), "properties") && schema.get("properties").get("properties") == nil {
 		schema.remove("required")
 	}
 }
 
-// commonRule sets what holds for every call.
+// commonRule sets the rule for every call.
 func (r *reader) commonRule(p *Plan, schema *node, line int) {
 	if schema == nil || schema.kind != objectNode || p.common != nil {
-		r.wrong(line, "common", "has no schema, or is not the only one", "")
+		r.problem(line, "common", "must have a schema and occur only once", "")
 		return
 	}
 	r.expand(schema, "common", false)

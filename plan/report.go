@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// A Report gathers how many calls are not as planned, with violations of the same kind
-// at the same place as one, and which entries of the plan were used. Its memory is
-// bounded. It is for one goroutine at a time.
+// A Report summarizes the violations of many calls and counts the used entries of the
+// plan. It groups violations of the same kind at the same place. Its memory is bounded. It
+// is not safe for concurrent use.
 type Report struct {
 	plan   *Plan
-	calls  int // that the plan judges
-	passed int // of types that it says nothing of
+	calls  int // checked
+	passed int // of types without a section
 	bad    int
 	groups map[groupKey]*Group
 	order  []*Group
@@ -21,11 +21,11 @@ type Report struct {
 	used   map[*Event]int
 }
 
-// A Group is a violation of one or more calls.
+// A Group is a violation that one or more calls have.
 type Group struct {
-	Violation        // the first
-	First     string `json:"first,omitempty"` // where the call of the first is, as AddFrom was told
-	Calls     int    `json:"calls"`           // how many calls have it
+	Violation        // of the first call
+	First     string `json:"first,omitempty"` // the first call's place, as passed to AddFrom
+	Calls     int    `json:"calls"`           // number of calls with this violation
 }
 
 type groupKey struct {
@@ -34,18 +34,18 @@ type groupKey struct {
 	line                               int
 }
 
-// maxGroups is how many violations a report tells apart.
+// maxGroups is the maximum number of groups in a report.
 const maxGroups = 10_000
 
-// NewReport returns a report on calls that are held against the plan.
+// NewReport returns an empty report.
 func (p *Plan) NewReport() *Report {
 	return &Report{plan: p, groups: map[groupKey]*Group{}, used: map[*Event]int{}}
 }
 
-// Add judges a call, see [Plan.Judge], and returns its violations.
+// Add checks a call with [Plan.Judge], and returns its violations.
 func (r *Report) Add(call []byte) []Violation { return r.AddFrom("", call) }
 
-// AddFrom is Add of a call that is at a place, such as calls.jsonl:12.
+// AddFrom is like Add, and records the call's place, such as calls.jsonl:12.
 func (r *Report) AddFrom(place string, call []byte) []Violation {
 	event, violations := r.plan.judge(call)
 	if event == nil && violations == nil {
@@ -84,8 +84,8 @@ func (r *Report) group(place string, v Violation) *Group {
 	return g
 }
 
-// withoutIndexes puts * in place of the indexes of a pointer: what is wrong with each item
-// of a list is told once.
+// withoutIndexes replaces array indexes in a pointer by *, so that all items of a list
+// share a group.
 func withoutIndexes(pointer string) string {
 	tokens := strings.Split(pointer, "/")
 	for i, t := range tokens {
@@ -96,20 +96,19 @@ func withoutIndexes(pointer string) string {
 	return strings.Join(tokens, "/")
 }
 
-// Calls returns how many calls the plan judged, and how many of them are not as planned.
-// Those of types that the plan says nothing of are not among them.
+// Calls returns the number of checked calls, and how many of them have violations. It
+// does not count calls that pass unchecked.
 func (r *Report) Calls() (judged, bad int) { return r.calls, r.bad }
 
-// Passed returns how many calls were of types that the plan says nothing of.
+// Passed returns the number of calls that passed unchecked.
 func (r *Report) Passed() int { return r.passed }
 
-// OK reports whether there were calls, and all of them are as planned or pass.
+// OK reports whether there were calls and all of them match the plan.
 func (r *Report) OK() bool { return !r.empty() && r.bad == 0 }
 
 func (r *Report) empty() bool { return r.calls+r.passed == 0 }
 
-// Groups returns the violations, by call, in the order in which calls and violations
-// came; at most 10,000.
+// Groups returns the violations grouped by call, in order of arrival; at most 10,000.
 func (r *Report) Groups() []Group {
 	first := map[string]int{}
 	for i, g := range r.order {
@@ -125,31 +124,37 @@ func (r *Report) Groups() []Group {
 	return sorted
 }
 
-// Used returns how many calls were held against an entry of the plan.
+// Used returns the number of calls that an entry was used for.
 func (r *Report) Used(e *Event) int { return r.used[e] }
 
-// Unused returns the entries of the plan that no call was held against, in the order of
-// the file.
+// Unused returns the entries that no call used, in file order.
 func (r *Report) Unused() []*Event {
 	return slices.DeleteFunc(r.plan.Events(), func(e *Event) bool { return r.used[e] > 0 })
 }
 
-// String returns all violations, a line for each group, below a line for each call:
+// String returns all violations, one line per group, below a line per call name:
 //
-//	2 of 9 calls are not as planned in shop.yaml
+//	2 of 9 calls violate shop.yaml
 //	  track "Order Completed"
-//	    shop.yaml:9: /properties/total is missing; the plan requires a number (2 calls)
+//	    shop.yaml:9: /properties/total is missing; expected a number (2 calls)
 func (r *Report) String() string {
 	switch {
 	case r.empty():
-		return "there is no call to hold against " + r.plan.file
+		return "no calls to check against " + r.plan.file
 	case r.calls == 0:
-		return fmt.Sprintf("no call is of a type that %s has", r.plan.file)
+		return fmt.Sprintf("no calls of a type in %s", r.plan.file)
 	case r.OK():
-		return fmt.Sprintf("%s as planned in %s", areAll(r.calls), r.plan.file)
+		if r.calls == 1 {
+			return "1 call matches " + r.plan.file
+		}
+		return fmt.Sprintf("all %d calls match %s", r.calls, r.plan.file)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %s not as planned in %s", r.bad, are(r.calls), r.plan.file)
+	verb := "violate"
+	if r.bad == 1 {
+		verb = "violates"
+	}
+	fmt.Fprintf(&b, "%d of %s %s %s", r.bad, count(r.calls, "call", "calls"), verb, r.plan.file)
 	call := ""
 	for _, g := range r.Groups() {
 		if g.Call() != call {
@@ -159,12 +164,12 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "\n    %s: %s%s", g.place(), g.Text(), g.where())
 	}
 	if r.more > 0 {
-		fmt.Fprintf(&b, "\n  and %d violations more", r.more)
+		fmt.Fprintf(&b, "\n  and %d more violations", r.more)
 	}
 	return b.String()
 }
 
-// place returns the file and the line of the plan that is violated.
+// place returns the file and line of the violated rule.
 func (g *Group) place() string {
 	if g.Line == 0 {
 		return g.File
@@ -172,7 +177,7 @@ func (g *Group) place() string {
 	return fmt.Sprintf("%s:%d", g.File, g.Line)
 }
 
-// where says which calls have the violation, where that is worth a word.
+// where returns the number of calls and the place of the first one.
 func (g *Group) where() string {
 	switch {
 	case g.Calls > 1 && g.First != "":
@@ -183,18 +188,4 @@ func (g *Group) where() string {
 		return fmt.Sprintf(" (at %s)", g.First)
 	}
 	return ""
-}
-
-func are(n int) string {
-	if n == 1 {
-		return "1 call is"
-	}
-	return fmt.Sprintf("%d calls are", n)
-}
-
-func areAll(n int) string {
-	if n == 1 {
-		return are(n)
-	}
-	return fmt.Sprintf("all %d calls are", n)
 }

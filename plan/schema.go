@@ -5,56 +5,56 @@ import (
 	"slices"
 )
 
-// A Schema is a JSON Schema as those see it who generate code from it or compare it: its
-// common keywords, in the order of the file. JSON has all of it.
+// A Schema contains the common keywords of a JSON Schema, in file order. JSON returns the
+// whole schema.
 type Schema struct {
 	Title       string
 	Description string
 	Deprecated  bool
 
-	// Types are the types that a value may have: string, number, integer, boolean,
-	// object, array and null. None means any, or whatever Ref says.
+	// Types are the allowed types: string, number, integer, boolean, object, array and
+	// null. If it is empty, any type is allowed, or Ref applies.
 	Types []string
 
-	Format string // as in date-time, email, uuid, uri; empty for none
+	Format string // such as date-time, email, uuid or uri; may be empty
 
-	// Enum are the values that are allowed, of enum or the one of const, in the order of
-	// the file, as encoding/json decodes them: string, bool, nil, json.Number, []any or
-	// map[string]any. nil means that there is no such list.
+	// Enum contains the allowed values of enum or const, in file order, as encoding/json
+	// decodes them: string, bool, nil, json.Number, []any or map[string]any. It is nil
+	// if the schema has neither keyword.
 	Enum []any
 
-	// Properties are those of an object, in the order of the file.
+	// Properties are the properties of an object, in file order.
 	Properties []Property
 
-	// Closed reports that an object has no other properties: additionalProperties is
-	// false. Additional is the schema of the others, nil if any value will do.
+	// Closed reports that additionalProperties is false. Additional is the schema of
+	// additional properties, or nil if they can have any value.
 	Closed     bool
 	Additional *Schema
 
-	// Items is the schema of a list's items, nil if any will do.
+	// Items is the schema of a list's items, or nil if they can have any value.
 	Items *Schema
 
-	// RefName is what $ref says, as in #/$defs/money, and Ref the schema that it leads
-	// to, which can lead back here. Ref is nil without $ref, and for one that is no JSON
-	// pointer into the same schema.
+	// RefName is the value of $ref, such as #/$defs/money. Ref is the schema that it
+	// points to, which may be recursive. Ref is nil without $ref, and if $ref is not
+	// a JSON pointer into the same schema.
 	RefName string
 	Ref     *Schema
 
-	// Line is where the schema begins in the plan's file, from 1.
+	// Line is the schema's first line in the plan file, from 1.
 	Line int
 
 	node *node
 }
 
-// A Property is one property of an object.
+// A Property is a property of an object.
 type Property struct {
 	Name     string
 	Required bool
 	Schema   *Schema // never nil
-	Line     int     // of its name in the plan's file, from 1
+	Line     int     // line of the name in the plan file, from 1
 }
 
-// Property returns the property of a name, and whether there is one.
+// Property returns the property with the given name, if it exists.
 func (s *Schema) Property(name string) (Property, bool) {
 	for _, p := range s.Properties {
 		if p.Name == name {
@@ -64,7 +64,7 @@ func (s *Schema) Property(name string) (Property, bool) {
 	return Property{}, false
 }
 
-// Resolve returns the schema that a chain of $ref leads to, or s itself without one.
+// Resolve follows $ref and returns the final schema.
 func (s *Schema) Resolve() *Schema {
 	for range maxDepth {
 		if s.Ref == nil {
@@ -78,13 +78,11 @@ func (s *Schema) Resolve() *Schema {
 // Nullable reports whether null is among the types.
 func (s *Schema) Nullable() bool { return slices.Contains(s.Types, "null") }
 
-// JSON returns the whole schema as JSON Schema, with its members in the order of the
-// file, and with what the short forms stand for. Of the drafts it is the one of the file:
-// 2020-12 unless $schema says otherwise.
+// JSON returns the whole schema as JSON Schema, with keys in file order and all short
+// forms expanded. The draft is 2020-12 unless $schema says otherwise.
 func (s *Schema) JSON() json.RawMessage { return s.node.appendJSON(nil) }
 
-// A schemaReader makes Schemas of nodes, one of each, so that those that refer to
-// themselves come to an end.
+// A schemaReader creates one Schema per node, because schemas can be recursive.
 type schemaReader struct {
 	root *node
 	made map[*node]*Schema
@@ -101,17 +99,9 @@ func (r *schemaReader) schema(n *node) *Schema {
 	s := &Schema{node: n, Line: n.line, Title: n.str("title"), Description: n.str("description"), Format: n.str("format"), RefName: n.str("$ref")}
 	r.made[n] = s
 	s.Deprecated = n.get("deprecated").isTrue()
-	switch types := n.get("type"); {
-	case types == nil:
-	case types.kind == stringNode:
-		s.Types = []string{types.text}
-	default:
-		for _, t := range types.items {
-			s.Types = append(s.Types, t.text)
-		}
-	}
+	s.Types = n.get("type").stringValues()
 	if list := n.get("enum"); list != nil {
-		s.Enum = list.value().([]any) // checked by the metaschema
+		s.Enum = list.value().([]any) // an array: the metaschema requires it
 	} else if one := n.get("const"); one != nil {
 		s.Enum = []any{one.value()}
 	}
@@ -125,7 +115,7 @@ func (r *schemaReader) schema(n *node) *Schema {
 	return s
 }
 
-// object reads the keywords of objects.
+// object reads the keywords for objects.
 func (r *schemaReader) object(s *Schema, n *node) {
 	required := map[string]bool{}
 	if list := n.get("required"); list != nil {
@@ -134,12 +124,12 @@ func (r *schemaReader) object(s *Schema, n *node) {
 		}
 	}
 	if properties := n.get("properties"); properties != nil {
-		for _, m := range properties.members {
+		for _, m := range properties.fields {
 			s.Properties = append(s.Properties, Property{m.key, required[m.key], r.schema(m.value), m.line})
 			delete(required, m.key)
 		}
 	}
-	if list := n.get("required"); list != nil { // those that have no schema of their own
+	if list := n.get("required"); list != nil { // names without a schema
 		for _, name := range list.items {
 			if required[name.text] {
 				delete(required, name.text)
@@ -156,7 +146,7 @@ func (r *schemaReader) object(s *Schema, n *node) {
 	}
 }
 
-// refTarget returns what a $ref of the form #/a/b leads to, or nil.
+// refTarget returns the target of a $ref such as #/a/b, or nil.
 func refTarget(root *node, ref string) *node {
 	if ref == "#" {
 		return root
@@ -166,11 +156,9 @@ func refTarget(root *node, ref string) *node {
 	}
 	n := root
 	for _, token := range pointerTokens(unescapeFragment(ref[1:])) {
-		next := n.at([]string{token})
-		if next == n {
+		if n, _ = n.child(token); n == nil {
 			return nil
 		}
-		n = next
 	}
 	return n
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// suite is JSON Schema's own test suite, github.com/json-schema-org/JSON-Schema-Test-Suite
-// at 44401e0c, the drafts that plans know. Its licence is beside it.
+// suite is the JSON Schema test suite, github.com/json-schema-org/JSON-Schema-Test-Suite
+// at 44401e0c, for the supported drafts. Its license is in the same directory.
 const suite = "testdata/json-schema-test-suite.zip"
 
-// notPassed are how many tests of a file do not pass, and why; of all other files, all do.
-var notPassed = map[string]struct {
+// expectedFailures lists the files with failing tests, how many, and why.
+var expectedFailures = map[string]struct {
 	tests int
 	why   string
 }{
@@ -54,8 +54,8 @@ var notPassed = map[string]struct {
 	"draft7/optional/format/uri.json":                    {10, "the library takes a few more"},
 }
 
-// TestJSONSchemaSuite runs the suite with each schema as that of an event, and the
-// value as its properties.
+// TestJSONSchemaSuite runs the suite with each schema as an event's schema, and each
+// value as the event's properties.
 func TestJSONSchemaSuite(t *testing.T) {
 	archive, err := zip.OpenReader(suite)
 	if err != nil {
@@ -74,8 +74,8 @@ func TestJSONSchemaSuite(t *testing.T) {
 			passed += p
 			failures = append(failures, f...)
 		}
-		if len(failures) != notPassed[name].tests {
-			t.Errorf("%s: %d tests do not pass, want %d\n  %s", name, len(failures), notPassed[name].tests, strings.Join(failures, "\n  "))
+		if len(failures) != expectedFailures[name].tests {
+			t.Errorf("%s: %d tests do not pass, want %d\n  %s", name, len(failures), expectedFailures[name].tests, strings.Join(failures, "\n  "))
 		}
 	}
 	if passed < 1500 {
@@ -111,7 +111,7 @@ func readSuite(t *testing.T, archive fs.FS, name string) (groups []suiteGroup) {
 	return groups
 }
 
-// run runs a group, and returns how many tests passed and what did not.
+// run runs a group, and returns the number of passed tests and the failures.
 func (g suiteGroup) run(name string) (passed int, failures []string) {
 	schema := string(g.Schema)
 	if strings.HasPrefix(name, "draft7/") && strings.HasPrefix(schema, "{") && !strings.Contains(schema, "$schema") {
@@ -127,7 +127,7 @@ func (g suiteGroup) run(name string) (passed int, failures []string) {
 	}
 	for _, test := range g.Tests {
 		if string(test.Data) == "null" {
-			continue // no properties are as good as {}
+			continue // null properties count as {}
 		}
 		violations := p.Judge(fmt.Appendf(nil, `{"type":"track","event":"E","properties":%s}`, test.Data))
 		if (violations == nil) != test.Valid {

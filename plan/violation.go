@@ -7,37 +7,37 @@ import (
 	"strings"
 )
 
-// A Kind is what is wrong with a call.
+// A Kind is the kind of a violation.
 type Kind string
 
 // The kinds of violation.
 const (
-	UnplannedEvent    Kind = "unplanned event"    // the plan has calls of this type, and not of this name
-	MissingProperty   Kind = "missing property"   // a required property is not there
-	WrongType         Kind = "wrong type"         // a value of another type than the plan's
-	InvalidValue      Kind = "invalid value"      // the right type, but not in enum, out of bounds, not of the format, and so on
-	UnplannedProperty Kind = "unplanned property" // a property that the plan does not allow
-	MalformedCall     Kind = "malformed call"     // no JSON object, or without a type
+	UnplannedEvent    Kind = "unplanned event"    // the call's name is not in the plan
+	MissingProperty   Kind = "missing property"   // a required property is missing
+	WrongType         Kind = "wrong type"         // a value has a type that the plan does not allow
+	InvalidValue      Kind = "invalid value"      // a value has an allowed type, but violates an enum, a bound, a format and so on
+	UnplannedProperty Kind = "unplanned property" // the plan does not allow the property
+	MalformedCall     Kind = "malformed call"     // not a JSON object, or without a type
 )
 
-// Kinds are all kinds of violation, in the order in which they are listed.
+// Kinds are all kinds of violation in display order.
 var Kinds = []Kind{UnplannedEvent, MissingProperty, WrongType, InvalidValue, UnplannedProperty, MalformedCall}
 
-// A Violation is one way in which one call is not as planned.
+// A Violation is a difference between a call and the plan.
 type Violation struct {
 	Kind      Kind   `json:"kind"`
-	Type      string `json:"type,omitempty"`      // of the call
-	Event     string `json:"event,omitempty"`     // of a track call, or the name of a page or screen
-	MessageID string `json:"messageId,omitempty"` // of the call, if it has one
-	Pointer   string `json:"pointer"`             // a JSON pointer into the call, as in /properties/items/0/sku
-	Found     string `json:"found,omitempty"`     // the call's value as JSON, at most 100 bytes; empty where there is none
-	Expected  string `json:"expected"`            // what the plan says, as in one of "EUR", "USD"
-	Near      string `json:"near,omitempty"`      // the planned name or value that was perhaps meant
-	File      string `json:"file,omitempty"`      // of the plan
-	Line      int    `json:"line,omitempty"`      // in it, from 1; 0 where no line is at fault
+	Type      string `json:"type,omitempty"`      // the call's type
+	Event     string `json:"event,omitempty"`     // the event of a track call, or the name of a page or screen
+	MessageID string `json:"messageId,omitempty"` // the call's message ID, if it has one
+	Pointer   string `json:"pointer"`             // JSON pointer into the call, such as /properties/items/0/sku
+	Found     string `json:"found,omitempty"`     // the call's value as JSON, at most 100 bytes; empty if missing
+	Expected  string `json:"expected"`            // the allowed values, such as: one of "EUR", "USD"
+	Near      string `json:"near,omitempty"`      // the planned name or value with the closest spelling
+	File      string `json:"file,omitempty"`      // the plan's file
+	Line      int    `json:"line,omitempty"`      // line in the file, from 1; 0 if no line applies
 }
 
-// Call names the call, as in track "Order Completed".
+// Call returns the call's display name, such as track "Order Completed".
 func (v Violation) Call() string {
 	if v.Type == "" {
 		return "a call"
@@ -48,22 +48,26 @@ func (v Violation) Call() string {
 	return callName(v.Type, v.Event)
 }
 
-// Text says in one sentence what is wrong, without the call and the line of the plan.
+// Text describes the violation without the call and the line of the plan.
 func (v Violation) Text() string {
 	var b strings.Builder
 	switch v.Kind {
 	case UnplannedEvent:
 		b.WriteString("is not in the plan")
 	case MissingProperty:
-		fmt.Fprintf(&b, "%s is missing; the plan requires %s", v.Pointer, v.Expected)
+		fmt.Fprintf(&b, "%s is missing; expected %s", v.Pointer, v.Expected)
 	case UnplannedProperty:
 		fmt.Fprintf(&b, "%s is not in the plan", v.Pointer)
 	case MalformedCall:
-		fmt.Fprintf(&b, "%s is %s; the plan says %s", cmp.Or(v.Pointer, "all of it"), cmp.Or(v.Found, "nothing"), v.Expected)
+		if v.Pointer != "" {
+			fmt.Fprintf(&b, "%s is missing; expected %s", v.Pointer, v.Expected)
+		} else {
+			fmt.Fprintf(&b, "found %s; expected %s", cmp.Or(v.Found, "nothing"), v.Expected)
+		}
 	case WrongType:
-		fmt.Fprintf(&b, "%s is %s, %s; the plan says %s", v.Pointer, v.Found, withArticle(typeOf(v.Found)), v.Expected)
+		fmt.Fprintf(&b, "%s is %s, %s; expected %s", v.Pointer, v.Found, withArticle(typeOf(v.Found)), v.Expected)
 	default:
-		fmt.Fprintf(&b, "%s is %s; the plan says %s", v.Pointer, v.Found, v.Expected)
+		fmt.Fprintf(&b, "%s is %s; expected %s", v.Pointer, v.Found, v.Expected)
 	}
 	if v.Near != "" {
 		fmt.Fprintf(&b, "; did you mean %s?", v.Near)
@@ -71,7 +75,7 @@ func (v Violation) Text() string {
 	return b.String()
 }
 
-// Sentence returns the call and what is wrong with it, without the line of the plan.
+// Sentence describes the violation with the call, without the line of the plan.
 func (v Violation) Sentence() string {
 	if v.Kind == UnplannedEvent {
 		return v.Call() + " " + v.Text()
@@ -79,10 +83,9 @@ func (v Violation) Sentence() string {
 	return v.Call() + ": " + v.Text()
 }
 
-// String returns the violation in one line: the call, what is wrong, and the line of the
-// plan.
+// String returns the violation in one line, with the call and the line of the plan:
 //
-//	track "Order Completed": /properties/currency is "GBP"; the plan says one of "EUR", "USD" (plan.yaml:8)
+//	track "Order Completed": /properties/currency is "GBP"; expected one of "EUR", "USD" (plan.yaml:8)
 func (v Violation) String() string {
 	text := v.Sentence()
 	if v.File == "" {
@@ -94,7 +97,7 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s (%s:%d)", text, v.File, v.Line)
 }
 
-// typeOf returns the type of a value by the first byte of its JSON.
+// typeOf returns the type of a JSON value by its first byte.
 func typeOf(text string) string {
 	switch {
 	case text == "":
@@ -113,7 +116,7 @@ func typeOf(text string) string {
 	return "number"
 }
 
-// withArticle returns the name of a type for a sentence.
+// withArticle returns the name of a type with its article.
 func withArticle(name string) string {
 	switch name {
 	case "integer", "array", "object":
@@ -124,7 +127,7 @@ func withArticle(name string) string {
 	return "a " + name
 }
 
-// excerpt returns a value as JSON, at most 100 bytes of it.
+// excerpt returns a value as JSON, cut to 100 bytes.
 func excerpt(value any) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
@@ -135,7 +138,7 @@ func excerpt(value any) string {
 	return shorten(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// maxExcerpt is how many bytes of a value are shown.
+// maxExcerpt is the maximum length of a quoted value, in bytes.
 const maxExcerpt = 100
 
 func shorten(s string) string {

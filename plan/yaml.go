@@ -15,8 +15,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// parseYAML returns the value of a text of one YAML document. Aliases and merge keys are
-// replaced by what they stand for.
+// parseYAML parses a text with one YAML document. It expands aliases and merge keys.
 func parseYAML(text []byte, nodes *int) (*node, error) {
 	tokens := lexer.Tokenize(string(text))
 	if err := checkDepth(tokens); err != nil {
@@ -24,11 +23,10 @@ func parseYAML(text []byte, nodes *int) (*node, error) {
 	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {
-		var syntax yaml.Error
-		if errors.As(err, &syntax) {
-			return nil, &lineError{lineOf(syntax.GetToken()), fmt.Errorf("is not YAML: %s", syntax.GetMessage())}
+		if syntax, ok := errors.AsType[yaml.Error](err); ok {
+			return nil, &lineError{lineOf(syntax.GetToken()), fmt.Errorf("is not valid YAML: %s", syntax.GetMessage())}
 		}
-		return nil, fmt.Errorf("is not YAML: %w", err)
+		return nil, fmt.Errorf("is not valid YAML: %w", err)
 	}
 	r := &yamlReader{nodes: nodes, anchors: map[string]ast.Node{}, open: map[string]bool{}}
 	var body ast.Node
@@ -37,7 +35,7 @@ func parseYAML(text []byte, nodes *int) (*node, error) {
 			continue
 		}
 		if body != nil {
-			return nil, &lineError{lineOf(document.Body.GetToken()), errors.New("has a second document; keep one in a file")}
+			return nil, &lineError{lineOf(document.Body.GetToken()), errors.New("has more than one YAML document")}
 		}
 		body = document.Body
 	}
@@ -47,8 +45,7 @@ func parseYAML(text []byte, nodes *int) (*node, error) {
 	return r.value(body, 0)
 }
 
-// checkDepth refuses what would nest the parser too deep, before it is asked: it
-// descends as deep as its input says.
+// checkDepth refuses deeply nested documents before the recursive parser reads them.
 func checkDepth(tokens token.Tokens) error {
 	flow, line, onLine := 0, 0, 0
 	for _, t := range tokens {
@@ -79,11 +76,11 @@ func lineOf(t *token.Token) int {
 	return t.Position.Line
 }
 
-// A yamlReader turns the syntax tree of YAML into nodes.
+// A yamlReader converts a YAML syntax tree to nodes.
 type yamlReader struct {
 	nodes   *int
 	anchors map[string]ast.Node
-	open    map[string]bool // anchors whose values are being read
+	open    map[string]bool // anchors whose values are being read, to detect cycles
 }
 
 func failedAt(n ast.Node, format string, args ...any) error {
@@ -109,7 +106,7 @@ func (r *yamlReader) value(a ast.Node, depth int) (*node, error) {
 	case *ast.StringNode:
 		n.kind, n.text = stringNode, a.Value
 		if a.Token.Type == token.StringType && json.Valid([]byte(a.Value)) && strings.Trim(a.Value, "-.0123456789eE+") == "" {
-			n.kind = numberNode // an integer beyond 64 bits
+			n.kind = numberNode // an integer that does not fit in 64 bits
 		}
 	case *ast.LiteralNode:
 		n.kind, n.text = stringNode, a.Value.Value
@@ -135,22 +132,22 @@ func (r *yamlReader) value(a ast.Node, depth int) (*node, error) {
 	case *ast.AliasNode:
 		return r.alias(a, depth)
 	case *ast.TagNode:
-		return nil, failedAt(a, "has the tag %s; plans know none", a.Start.Value)
+		return nil, failedAt(a, "has the unsupported tag %s", a.Start.Value)
 	case *ast.InfinityNode, *ast.NanNode:
-		return nil, failedAt(a, "has %s, which JSON has no number for", a.String())
+		return nil, failedAt(a, "has %s, which is not a JSON number", a.String())
 	default:
-		return nil, failedAt(a, "has what plans do not know: %s", a.Type())
+		return nil, failedAt(a, "has the unsupported YAML type %s", a.Type())
 	}
 	return n, nil
 }
 
-// floatText returns a number as JSON writes it, with its digits where they are JSON.
+// floatText returns a number as JSON, with its original digits if they are valid JSON.
 func floatText(a *ast.FloatNode) string {
 	if json.Valid([]byte(a.Token.Value)) {
 		return a.Token.Value
 	}
 	if math.IsInf(a.Value, 0) {
-		return "1e999" // out of range, which is reported where numbers are checked
+		return "1e999" // out of range; checkSchema reports it
 	}
 	return strconv.FormatFloat(a.Value, 'g', -1, 64)
 }
@@ -159,10 +156,10 @@ func (r *yamlReader) alias(a *ast.AliasNode, depth int) (*node, error) {
 	name := a.Value.String()
 	target := r.anchors[name]
 	if target == nil {
-		return nil, failedAt(a, "refers to *%s, and there is no &%s before", name, name)
+		return nil, failedAt(a, "has the alias *%s without a preceding anchor &%s", name, name)
 	}
 	if r.open[name] {
-		return nil, failedAt(a, "has *%s inside &%s", name, name)
+		return nil, failedAt(a, "has the alias *%s inside its anchor &%s", name, name)
 	}
 	return r.value(target, depth+1)
 }
@@ -185,14 +182,14 @@ func (r *yamlReader) mapping(n *node, values []*ast.MappingValueNode, depth int)
 			return nil, err
 		}
 		if seen[key] {
-			return nil, failedAt(v.Key, "has the key %q twice", key)
+			return nil, failedAt(v.Key, "has the duplicate key %q", key)
 		}
 		seen[key] = true
 		value, err := r.value(v.Value, depth+1)
 		if err != nil {
 			return nil, err
 		}
-		n.members = append(n.members, member{key, lineOf(v.Key.GetToken()), value})
+		n.fields = append(n.fields, field{key, lineOf(v.Key.GetToken()), value})
 	}
 	if len(values) > 0 {
 		n.line = lineOf(values[0].Key.GetToken())
@@ -200,15 +197,15 @@ func (r *yamlReader) mapping(n *node, values []*ast.MappingValueNode, depth int)
 	return n, n.merge(merged, seen)
 }
 
-// merge adds what merge keys bring and the mapping itself does not have.
+// merge adds the keys of merged mappings that n does not have.
 func (n *node) merge(from []*node, seen map[string]bool) error {
 	for _, m := range from {
 		switch m.kind {
 		case objectNode:
-			for _, member := range m.members {
+			for _, member := range m.fields {
 				if !seen[member.key] {
 					seen[member.key] = true
-					n.members = append(n.members, member)
+					n.fields = append(n.fields, member)
 				}
 			}
 		case arrayNode:
@@ -216,13 +213,13 @@ func (n *node) merge(from []*node, seen map[string]bool) error {
 				return err
 			}
 		default:
-			return &lineError{m.line, fmt.Errorf("merges %s with <<, which takes mappings", m.kind)}
+			return &lineError{m.line, fmt.Errorf("merges %s with <<, which allows only mappings", m.kind)}
 		}
 	}
 	return nil
 }
 
-// key returns the key of a member: that of a number or a boolean is its text.
+// key returns a mapping key as a string. Numbers and booleans keep their text.
 func (r *yamlReader) key(a ast.MapKeyNode) (string, error) {
 	switch a := a.(type) {
 	case *ast.StringNode:
@@ -239,5 +236,5 @@ func (r *yamlReader) key(a ast.MapKeyNode) (string, error) {
 			return s.Value, nil
 		}
 	}
-	return "", failedAt(a, "has a key that is %s; keys are strings", a.Type())
+	return "", failedAt(a, "has a key of type %s; keys must be strings", a.Type())
 }

@@ -1,13 +1,12 @@
-// Package typed is what generated events are made of: an [Object] that values write their
-// own JSON to, without reflection and without a map, and [Opt] for what may be left out.
+// Package typed supports generated events: an [Object] writes JSON without reflection or
+// maps, and an [Opt] is an optional value.
 //
-// Events are generated from a tracking plan by the package plan/gen, or by the command
-// "collector plan gen". A program that has such events writes
+// The command plan/gen and the collector's command plan gen generate events from a
+// tracking plan. A program sends them like this, and needs this package only for [Some]:
 //
 //	client.Track(events.OrderCompleted{OrderID: id, Total: 25.5, Coupon: typed.Some("SPRING")}.By(userID))
 //
-// and imports this package for [Some] alone. What writes an object by hand looks like what
-// is generated:
+// Handwritten code can use an Object as generated code does:
 //
 //	var keyOrderID, keyTotal = typed.NewKey("orderId"), typed.NewKey("total")
 //
@@ -18,12 +17,6 @@
 //
 //	client.Track(&analytics.Track{UserId: userID, Event: "Order Completed", Write: e.write})
 //
-// What is written is always one JSON object, whatever the methods are given: a value that
-// JSON does not have is an error with its path, and of the call alone.
-//
-// # Files
-//
-//  1. object.go: objects and arrays
-//  2. key.go: names of members
-//  3. opt.go: values that may be left out
+// The output is always one valid JSON object. A value without a JSON representation makes
+// the call return an error that names the value's path.
 package typed

@@ -2,16 +2,16 @@ package typed
 
 import "github.com/seed-45eadc4a/analytics-go/internal/wire"
 
-// A Key is the name of a member, with its JSON. Keys are made once and kept, in variables
-// of a package; they may be used by many goroutines at once.
+// A Key is the name of a field with its JSON. Create keys once, as package variables. They
+// are safe for concurrent use.
 type Key struct {
 	name string
 	text string   // `,"name":`
-	head [32]byte // text, or its start: a copy of constant size is faster
+	head [32]byte // start of text; copying a constant size is faster
 	at   wire.PathHash
 }
 
-// NewKey returns the key of a name, which may be any text.
+// NewKey returns a key with any name.
 func NewKey(name string) *Key {
 	k := &Key{name: name, at: wire.HashPath(name)}
 	k.text = string(append(wire.AppendString([]byte{','}, name), ':'))
@@ -19,10 +19,10 @@ func NewKey(name string) *Key {
 	return k
 }
 
-// Name returns the name.
+// Name returns the key's name.
 func (k *Key) Name() string { return k.name }
 
-// append appends the JSON of k to the members of an object.
+// append appends the key to an object.
 func (k *Key) append(dst []byte) []byte {
 	n := len(dst)
 	if dst[n-1] == '{' {

@@ -11,45 +11,49 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// ErrRequired is the error of a property that a plan requires, and that is empty.
-var ErrRequired = errors.New("is required, and is empty")
+// ErrRequired is the error of a required property that is empty.
+var ErrRequired = errors.New("is required but empty")
 
-// NotOneOf returns the error of a text that is none of those that a plan allows.
+// errUnfinished is the error of a function that recovers a panic of a nested function.
+var errUnfinished = errors.New("an object or an array was not written to its end")
+
+// NotOneOf returns the error of a string that is not one of the allowed values.
 func NotOneOf(text string, allowed ...string) error {
 	return fmt.Errorf("%.50q is not one of %q", strings.Clone(text), allowed)
 }
 
-// An Object is a JSON object that is being written. Members come in the order in which they
-// are written, and the same key must not be written twice. After an error nothing more is
-// written.
+// An Object writes the fields of a JSON object in the order of the calls. The caller must
+// not write a key twice. After an error, the methods do nothing.
 //
-// It belongs to the function that it is passed to until that returns, and to one goroutine;
-// it must not be kept.
+// An Object is valid only during the function call that receives it, and not safe for
+// concurrent use.
 type Object struct {
 	buf   []byte
-	depth int // of objects and arrays around a member
-	index int // of the next element of the innermost array
+	depth int // number of open objects and arrays
+	index int // of the next element in the innermost array
 	err   error
 }
 
-// objects holds *Object. What is passed to a function that is not known would be allocated
-// for each call otherwise.
+// objects reuses Objects. Without it each call would allocate one, because write escapes.
 var objects = sync.Pool{New: func() interface{} { return new(Object) }}
 
-// Append appends to dst the JSON object that write writes. The error of a value has its
-// path, which begins with path; a panic in write is an error as well. With an error, Append
-// returns dst unchanged.
+// Append appends a JSON object to dst and calls write to write its fields. Errors include
+// the path of the value, which begins with path. A panic in write becomes an error. On
+// error, Append returns dst unchanged.
 func Append(dst []byte, path string, write func(*Object)) (out []byte, err error) {
-	o := objects.Get().(*Object) // zero: it goes back as it came, or not at all
+	o := objects.Get().(*Object) // a zero Object
 	o.buf, o.depth = append(dst, '{'), 1
 	defer func() {
-		if p := recover(); p != nil { // o may be in use
+		if p := recover(); p != nil { // o may still be in use
 			out, err = dst, wire.Below(path, fmt.Errorf("writing an object panicked: %s", wire.Clip(fmt.Sprint(p), wire.MaxRepeated)))
 		}
 	}()
 	write(o)
 	out = o.buf
-	if err = o.err; err != nil {
+	if err = o.err; err == nil && o.depth != 1 {
+		err = errUnfinished
+	}
+	if err != nil {
 		return dst, wire.Below(path, err)
 	}
 	o.buf = nil
@@ -57,8 +61,8 @@ func Append(dst []byte, path string, write func(*Object)) (out []byte, err error
 	return append(out, '}'), nil
 }
 
-// set makes buf the text. Where it is the same memory, no pointer is stored, which is a part
-// of the time while the garbage is collected.
+// set sets the buffer. If the memory is the same, it stores no pointer, to avoid the write
+// barrier during garbage collection.
 func (o *Object) set(buf []byte) {
 	if cap(buf) == cap(o.buf) {
 		o.buf = o.buf[:len(buf)]
@@ -67,9 +71,7 @@ func (o *Object) set(buf []byte) {
 	}
 }
 
-func (a *Array) set(buf []byte) { (*Object)(a).set(buf) }
-
-// key returns the text with the beginning of a member, or nil if it is not to be written.
+// key returns the buffer with the key appended, or nil after an error.
 func (o *Object) key(k *Key) []byte {
 	if o.err != nil {
 		return nil
@@ -78,39 +80,57 @@ func (o *Object) key(k *Key) []byte {
 		o.err = wire.ErrTooLarge
 		return nil
 	}
+	if k == element {
+		return o.comma()
+	}
 	return k.append(o.buf)
 }
 
-// end ends a member whose value may be an error.
+// element is the key of an array's elements.
+var element = new(Key)
+
+// comma returns the buffer with the separator of the next element appended.
+func (o *Object) comma() []byte {
+	o.index++
+	if o.index == 1 {
+		return o.buf
+	}
+	return append(o.buf, ',')
+}
+
+// end records the error of a field's value, if any.
 func (o *Object) end(k *Key, err error) {
-	if err != nil {
+	switch {
+	case err == nil:
+	case k == element:
+		o.err = wire.Below("["+strconv.Itoa(o.index-1)+"]", err)
+	default:
 		o.err = wire.Below(wire.Segment(k.name), err)
 	}
 }
 
-// Fail makes err the error of the member k, as if its value could not be written. It does
-// nothing if err is nil.
+// Fail reports err as the error of field k. It does nothing if err is nil.
 func (o *Object) Fail(k *Key, err error) {
 	if o.err == nil {
 		o.end(k, err)
 	}
 }
 
-// String writes a member that is a string.
+// String writes field k as a string.
 func (o *Object) String(k *Key, s string) {
 	if buf := o.key(k); buf != nil {
 		o.set(wire.AppendString(buf, s))
 	}
 }
 
-// Int writes a member that is a whole number.
+// Int writes field k as an integer.
 func (o *Object) Int(k *Key, n int64) {
 	if buf := o.key(k); buf != nil {
 		o.set(wire.AppendInt(buf, n))
 	}
 }
 
-// Float writes a member that is a number. NaN and the infinities are errors.
+// Float writes field k as a number. NaN and infinities are errors.
 func (o *Object) Float(k *Key, f float64) {
 	if buf := o.key(k); buf != nil {
 		buf, err := wire.AppendFloat(buf, f)
@@ -119,15 +139,15 @@ func (o *Object) Float(k *Key, f float64) {
 	}
 }
 
-// Bool writes a member that is true or false.
+// Bool writes field k as a boolean.
 func (o *Object) Bool(k *Key, b bool) {
 	if buf := o.key(k); buf != nil {
 		o.set(strconv.AppendBool(buf, b))
 	}
 }
 
-// Time writes a member that is a time, in UTC and with milliseconds, such as
-// "2006-01-02T15:04:05.000Z". A year that is not of four digits is an error.
+// Time writes field k as a time in UTC with milliseconds, such as
+// "2006-01-02T15:04:05.000Z". A year outside 0 to 9999 is an error.
 func (o *Object) Time(k *Key, t time.Time) {
 	if buf := o.key(k); buf != nil {
 		buf, err := wire.AppendTimeValue(buf, t)
@@ -136,15 +156,14 @@ func (o *Object) Time(k *Key, t time.Time) {
 	}
 }
 
-// Null writes a member that is null.
+// Null writes field k as null.
 func (o *Object) Null(k *Key) {
 	if buf := o.key(k); buf != nil {
 		o.set(append(buf, "null"...))
 	}
 }
 
-// Any writes a member of any type that properties may have, as the client writes the values
-// of maps.
+// Any writes field k with a value of any type that the client supports in properties.
 func (o *Object) Any(k *Key, v interface{}) {
 	if buf := o.key(k); buf != nil {
 		buf, err := wire.AppendValue(buf, v, k.at, o.depth)
@@ -153,7 +172,7 @@ func (o *Object) Any(k *Key, v interface{}) {
 	}
 }
 
-// Object writes a member that is an object, whose members write writes.
+// Object writes field k as an object. It calls write to write the object's fields.
 func (o *Object) Object(k *Key, write func(*Object)) {
 	if buf := o.key(k); buf != nil {
 		o.set(buf)
@@ -162,7 +181,7 @@ func (o *Object) Object(k *Key, write func(*Object)) {
 	}
 }
 
-// Array writes a member that is an array, whose elements write writes.
+// Array writes field k as an array. It calls write to write the elements.
 func (o *Object) Array(k *Key, write func(*Array)) {
 	if buf := o.key(k); buf != nil {
 		o.set(buf)
@@ -171,7 +190,7 @@ func (o *Object) Array(k *Key, write func(*Array)) {
 	}
 }
 
-// nested writes an object inside another one or an array.
+// nested writes an object.
 func (o *Object) nested(write func(*Object)) {
 	if o.depth++; o.depth > wire.MaxDepth {
 		o.err = wire.ErrTooDeep
@@ -183,10 +202,10 @@ func (o *Object) nested(write func(*Object)) {
 	o.depth--
 }
 
-// An Array is a JSON array that is being written. What holds for [Object] holds for it.
+// An Array writes the elements of a JSON array. It has the same restrictions as [Object].
 type Array Object
 
-// nested writes an array inside an object or another array.
+// nested writes an array.
 func (a *Array) nested(write func(*Array)) {
 	if a.depth++; a.depth > wire.MaxDepth {
 		a.err = wire.ErrTooDeep
@@ -201,100 +220,34 @@ func (a *Array) nested(write func(*Array)) {
 	a.depth--
 }
 
-// element begins an element, and reports whether it is to be written.
-func (a *Array) element() bool {
-	if a.err != nil {
-		return false
-	}
-	if len(a.buf) > wire.MaxText {
-		a.err = wire.ErrTooLarge
-		return false
-	}
-	if a.index > 0 {
-		a.buf = append(a.buf, ',')
-	}
-	a.index++
-	return true
-}
-
-// end ends an element whose value may be an error.
-func (a *Array) end(err error) {
-	if err != nil {
-		a.err = wire.Below("["+strconv.Itoa(a.index-1)+"]", err)
-	}
-}
-
-// Fail makes err the error of the next element, as if its value could not be written. It
-// does nothing if err is nil.
+// Fail reports err as the error of the next element. It does nothing if err is nil.
 func (a *Array) Fail(err error) {
 	if a.err == nil && err != nil {
 		a.index++
-		a.end(err)
+		(*Object)(a).end(element, err)
 	}
 }
 
-// String writes an element that is a string.
-func (a *Array) String(s string) {
-	if a.element() {
-		a.set(wire.AppendString(a.buf, s))
-	}
-}
+// String writes a string.
+func (a *Array) String(s string) { (*Object)(a).String(element, s) }
 
-// Int writes an element that is a whole number.
-func (a *Array) Int(n int64) {
-	if a.element() {
-		a.set(wire.AppendInt(a.buf, n))
-	}
-}
+// Int writes an integer.
+func (a *Array) Int(n int64) { (*Object)(a).Int(element, n) }
 
-// Float writes an element as [Object.Float] does.
-func (a *Array) Float(f float64) {
-	if a.element() {
-		buf, err := wire.AppendFloat(a.buf, f)
-		a.set(buf)
-		a.end(err)
-	}
-}
+// Float writes a number; see [Object.Float].
+func (a *Array) Float(f float64) { (*Object)(a).Float(element, f) }
 
-// Bool writes an element that is true or false.
-func (a *Array) Bool(b bool) {
-	if a.element() {
-		a.set(strconv.AppendBool(a.buf, b))
-	}
-}
+// Bool writes a boolean.
+func (a *Array) Bool(b bool) { (*Object)(a).Bool(element, b) }
 
-// Time writes an element as [Object.Time] does.
-func (a *Array) Time(t time.Time) {
-	if a.element() {
-		buf, err := wire.AppendTimeValue(a.buf, t)
-		a.set(buf)
-		a.end(err)
-	}
-}
+// Time writes a time; see [Object.Time].
+func (a *Array) Time(t time.Time) { (*Object)(a).Time(element, t) }
 
-// Any writes an element as [Object.Any] does.
-func (a *Array) Any(v interface{}) {
-	if a.element() {
-		buf, err := wire.AppendValue(a.buf, v, 0, a.depth)
-		a.set(buf)
-		a.end(err)
-	}
-}
+// Any writes a value of any type; see [Object.Any].
+func (a *Array) Any(v interface{}) { (*Object)(a).Any(element, v) }
 
-// Object writes an element that is an object, whose members write writes.
-func (a *Array) Object(write func(*Object)) {
-	if a.element() {
-		index := a.index
-		(*Object)(a).nested(write)
-		a.index = index
-		a.end(a.err)
-	}
-}
+// Object writes an object. It calls write to write the object's fields.
+func (a *Array) Object(write func(*Object)) { (*Object)(a).Object(element, write) }
 
-// Array writes an element that is an array, whose elements write writes.
-func (a *Array) Array(write func(*Array)) {
-	if a.element() {
-		a.nested(write)
-		a.end(a.err)
-	}
-}
+// Array writes an array. It calls write to write the elements.
+func (a *Array) Array(write func(*Array)) { (*Object)(a).Array(element, write) }

@@ -59,22 +59,26 @@ func TestObjectErrors(t *testing.T) {
 		"NaN":          {func(o *Object) { o.Float(keyA, math.NaN()) }, "properties.a: json: unsupported value: NaN"},
 		"channel":      {func(o *Object) { o.Any(keyA, make(chan int)) }, "properties.a: json: unsupported type: chan int"},
 		"year":         {func(o *Object) { o.Time(keyA, time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)) }, "properties.a: the year of a time is not in the range 0 to 9999"},
-		"required":     {func(o *Object) { o.Fail(keyA, ErrRequired) }, "properties.a: is required, and is empty"},
+		"required":     {func(o *Object) { o.Fail(keyA, ErrRequired) }, "properties.a: is required but empty"},
 		"not one of":   {func(o *Object) { o.Fail(keyA, NotOneOf("GBP", "EUR", "USD")) }, `properties.a: "GBP" is not one of ["EUR" "USD"]`},
 		"the first":    {func(o *Object) { o.Float(keyA, math.Inf(1)); o.Fail(keyB, ErrRequired); o.Int(keyA, 1) }, "properties.a: json: unsupported value: +Inf"},
-		"in an object": {func(o *Object) { o.Object(keyA, func(o *Object) { o.Fail(keyA, ErrRequired) }) }, "properties.a.a: is required, and is empty"},
+		"in an object": {func(o *Object) { o.Object(keyA, func(o *Object) { o.Fail(keyA, ErrRequired) }) }, "properties.a.a: is required but empty"},
 		"in an array": {func(o *Object) {
 			o.Array(keyA, func(a *Array) {
 				a.Array(func(a *Array) { a.Int(1); a.Int(2) })
 				a.Array(func(a *Array) { a.Int(1); a.Int(2); a.Fail(ErrRequired); a.Int(3) })
 			})
-		}, "properties.a[1][2]: is required, and is empty"},
+		}, "properties.a[1][2]: is required but empty"},
 		"in an object of an array": {func(o *Object) {
 			o.Array(keyA, func(a *Array) {
 				a.Object(func(o *Object) { o.Array(keyA, func(a *Array) { a.Int(1) }) })
 				a.Object(func(o *Object) { o.Float(keyA, math.NaN()) })
 			})
 		}, "properties.a[1].a: json: unsupported value: NaN"},
+		"panic that write recovers": {func(o *Object) {
+			defer func() { _ = recover() }()
+			o.Object(keyA, func(*Object) { panic("oh") })
+		}, "properties: an object or an array was not written to its end"},
 		"panic":    {func(o *Object) { panic("oh") }, "properties: writing an object panicked: oh"},
 		"too deep": {endless, "nested deeper than 990 levels"},
 		"too large": {func(o *Object) {
@@ -89,7 +93,7 @@ func TestObjectErrors(t *testing.T) {
 			require.Equal(t, "before", string(out))
 			out, err = Append(nil, "", func(o *Object) { o.Int(keyA, 1) })
 			require.NoError(t, err)
-			require.Equal(t, `{"a":1}`, string(out), "the next object is not harmed")
+			require.Equal(t, `{"a":1}`, string(out), "the next object is valid")
 		})
 	}
 	_, err := Append(nil, "", func(o *Object) { o.Fail(keyA, ErrRequired) })
@@ -107,7 +111,7 @@ func TestOpt(t *testing.T) {
 	require.NotEqual(t, Some(0), Opt[int]{})
 }
 
-// Whatever is written, the result is an object that encoding/json reads as it was meant.
+// FuzzObject checks that encoding/json reads any output with the same values.
 func FuzzObject(f *testing.F) {
 	f.Add("a", "x", 1.5, int64(-1), true)
 	f.Add("\"\xff{", "{", 1e300, int64(0), false)

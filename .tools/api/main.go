@@ -1,6 +1,5 @@
-// Command api prints the public API of packages, a line for each thing that a
-// user's program can name. The committed snapshot api.txt makes a change of it a
-// decision: see `make api`.
+// Command api prints the public API of packages, one line for each exported name. The file
+// api.txt contains its output; `make api` updates it.
 package main
 
 import (
@@ -34,7 +33,7 @@ func main() {
 	}
 }
 
-// describe lists what a package exports.
+// describe returns the lines of a package.
 func describe(p *types.Package) []string {
 	qualify := func(other *types.Package) string {
 		if other == p {
@@ -52,7 +51,7 @@ func describe(p *types.Package) []string {
 		}
 		switch o := p.Scope().Lookup(name).(type) {
 		case *types.TypeName:
-			if o.IsAlias() { // its members are listed with the type that it names
+			if o.IsAlias() { // the members are listed for the original type
 				add("type %s = %s", o.Name(), types.TypeString(types.Unalias(o.Type()), qualify))
 				continue
 			}
@@ -69,7 +68,7 @@ func describe(p *types.Package) []string {
 	return lines
 }
 
-// kind is a type as far as its members do not tell it.
+// kind returns the type without its members.
 func kind(t types.Type, qualify types.Qualifier) string {
 	switch t.(type) {
 	case *types.Struct:
@@ -80,7 +79,7 @@ func kind(t types.Type, qualify types.Qualifier) string {
 	return types.TypeString(t, qualify)
 }
 
-// members lists the exported fields and methods of a type.
+// members returns the exported fields and methods of a type.
 func members(t types.Type, qualify types.Qualifier) []string {
 	var lines []string
 	name := types.TypeString(t, qualify)

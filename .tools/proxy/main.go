@@ -1,6 +1,5 @@
-// Command proxy publishes modules of this repository to a directory that go can use
-// as GOPROXY=file://DIRECTORY, packed as a tag would be. With it a module can be
-// built as those who install it will build it, before there is a tag.
+// Command proxy publishes modules of this repository in a directory for
+// GOPROXY=file://DIRECTORY. A module can then be built like a tagged version.
 //
 //	proxy DIRECTORY VERSION MODULE…
 package main
@@ -33,7 +32,7 @@ func main() {
 	}
 }
 
-// publish writes the files of https://go.dev/ref/mod#goproxy-protocol for a module.
+// publish writes the files of a module; see https://go.dev/ref/mod#goproxy-protocol.
 func publish(proxy, version, dir string) error {
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
@@ -58,7 +57,7 @@ func publish(proxy, version, dir string) error {
 	}
 	info := fmt.Sprintf("{\"Version\":%q,\"Time\":\"2000-01-01T00:00:00Z\"}\n", version)
 	return errors.Join(
-		zip.Create(f, m, files), // which leaves out the files of nested modules
+		zip.Create(f, m, files), // omits the files of nested modules
 		f.Close(),
 		os.WriteFile(filepath.Join(out, version+".mod"), mod, 0o600),
 		os.WriteFile(filepath.Join(out, version+".info"), []byte(info), 0o600),
@@ -66,7 +65,7 @@ func publish(proxy, version, dir string) error {
 	)
 }
 
-// tracked are the files that git has or would take, as they are now.
+// tracked returns the files of the module that are in git or not ignored.
 func tracked(dir string) ([]zip.File, error) {
 	names, err := exec.Command("git", "-C", dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate").Output()
 	if err != nil {
@@ -76,14 +75,14 @@ func tracked(dir string) ([]zip.File, error) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
 		f := file{dir: dir, name: name}
 		if _, err := f.Lstat(); errors.Is(err, fs.ErrNotExist) {
-			continue // removed, but not yet from the index
+			continue // deleted but not staged
 		}
 		files = append(files, f)
 	}
 	return files, nil
 }
 
-// A file is one of a module; it is a zip.File.
+// file is a file of a module. It implements zip.File.
 type file struct{ dir, name string }
 
 func (f file) Path() string                 { return f.name }

@@ -1,7 +1,6 @@
-// Command typecheck compiles packages and their tests for several platforms, as far
-// as types go. It reads all that they import from source and generates no code,
-// which takes a tenth of the time of go build. What functions of the standard library
-// do is not looked at: Go's own tests see to that.
+// Command typecheck checks the types of packages and their tests for several platforms. It loads
+// all dependencies from source and generates no code, which takes a tenth of the time of go
+// build. It skips the functions of the standard library.
 //
 //	typecheck linux/amd64,windows/arm64 ./...
 package main
@@ -28,9 +27,9 @@ func main() {
 	if len(os.Args) < 3 {
 		log.Fatal("usage: typecheck GOOS/GOARCH,… PATTERN…")
 	}
-	debug.SetGCPercent(200) // it ends soon
+	debug.SetGCPercent(200) // the process is short-lived
 	platforms := strings.Split(os.Args[1], ",")
-	on := map[string][]string{} // the platforms that have each package
+	on := map[string][]string{} // the platforms of each package
 	failed := 0
 	for _, platform := range platforms {
 		pkgs, err := load(platform, os.Args[2:])
@@ -46,7 +45,7 @@ func main() {
 	}
 	for _, id := range slices.Sorted(maps.Keys(on)) {
 		if len(on[id]) < len(platforms) && !strings.HasSuffix(id, ".test") {
-			log.Printf("%s has files for %v alone: build constraints leave nothing on the others", id, on[id])
+			log.Printf("%s has files only for %v: build constraints exclude all files on other platforms", id, on[id])
 			failed++
 		}
 	}
@@ -56,8 +55,7 @@ func main() {
 	fmt.Printf("%d packages on %s\n", len(on), os.Args[1])
 }
 
-// printErrors prints what is wrong, but in the standard library, which is read without
-// its functions, and returns how much that is.
+// printErrors prints the errors outside of the standard library, and returns their number.
 func printErrors(pkgs []*packages.Package) (n int) {
 	packages.Visit(pkgs, nil, func(p *packages.Package) {
 		if p.Module == nil {
@@ -74,14 +72,14 @@ func printErrors(pkgs []*packages.Package) (n int) {
 func load(platform string, patterns []string) ([]*packages.Package, error) {
 	system, architecture, ok := strings.Cut(platform, "/")
 	if !ok {
-		return nil, fmt.Errorf("it is no platform: write it as GOOS/GOARCH")
+		return nil, fmt.Errorf("invalid platform: use GOOS/GOARCH")
 	}
 	standard := filepath.Join(build.Default.GOROOT, "src") + string(filepath.Separator)
 	return packages.Load(&packages.Config{
 		Mode:  packages.LoadAllSyntax | packages.NeedModule,
 		Tests: true,
 		ParseFile: func(files *token.FileSet, name string, text []byte) (*ast.File, error) {
-			f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution) // and without comments
+			f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution) // without comments
 			if f != nil && strings.HasPrefix(name, standard) {
 				for _, d := range f.Decls {
 					if function, ok := d.(*ast.FuncDecl); ok && function.Type.TypeParams == nil {

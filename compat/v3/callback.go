@@ -8,44 +8,43 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// Callback is told the end of messages. Its methods are called on goroutines of the
-// client, perhaps at the same time and in any order. They may enqueue messages, but must
-// not close the client, which waits for them. A panic in them is logged.
+// Callback receives the outcome of messages. The client calls its methods on its own
+// goroutines, possibly concurrently and in any order. They may enqueue messages, but must
+// not close the client, because Close waits for them. The client logs a panic in them.
 //
-// What they get is a value, such as a Track and never a *Track, with its Type, MessageId
-// and Timestamp.
+// The argument is a value, such as a Track and never a *Track, with its Type, MessageId and
+// Timestamp.
 type Callback interface {
-	// Success is called for each message that the collector has taken.
+	// Success is called for each delivered message.
 	Success(Message)
 
-	// Failure is called for each message that was lost. The error is a *DropError of the
-	// root package, which says why, unless the message was never queued: see the package's
-	// documentation.
+	// Failure is called for each lost message. The error is a *DropError of the root
+	// package, unless the message was never queued; see the package documentation.
 	Failure(Message, error)
 }
 
-// maxFailing is how many messages that were not queued wait for the callback. More are
-// told of by the error of Enqueue alone.
+// maxFailing is the maximum number of pending Failure calls for messages that were not
+// queued. Beyond it, only Enqueue returns the error.
 const maxFailing = 1000
 
-// callbacks passes the ends of messages on.
+// callbacks calls a Callback.
 type callbacks struct {
 	Callback
 	errorf  func(format string, args ...interface{})
-	failing chan struct{} // capacity maxFailing; holds a token for each call of fail that has not ended; never closed
+	failing chan struct{} // one token per pending call of fail; capacity maxFailing
 }
 
 func newCallbacks(c Callback, errorf func(string, ...interface{})) *callbacks {
 	return &callbacks{Callback: c, errorf: errorf, failing: make(chan struct{}, maxFailing)}
 }
 
-// messageKey is the key under which the context of a call has its message.
+// messageKey is the context key of a call's message.
 type messageKey struct{}
 
-// messageOf returns what the client keeps beside a call: its message.
+// messageOf returns the message of a call, for Config.Value of the root package.
 func messageOf(ctx context.Context) interface{} { return ctx.Value(messageKey{}) }
 
-// result passes on the end of a message that was queued.
+// result reports the outcome of a queued message.
 func (c *callbacks) result(r client.Result) {
 	if m := r.Value.(Message); r.Err == nil {
 		c.Success(m)
@@ -54,8 +53,8 @@ func (c *callbacks) result(r client.Result) {
 	}
 }
 
-// fail passes on the end of a message that was not queued. The caller of Enqueue may hold
-// what the callback waits for, so that it is called on a goroutine of its own.
+// fail reports a message that was not queued. It calls the callback on a new goroutine,
+// because the caller of Enqueue may hold a lock that the callback needs.
 func (c *callbacks) fail(m Message, err error) {
 	select {
 	case c.failing <- struct{}{}:
@@ -73,7 +72,7 @@ func (c *callbacks) fail(m Message, err error) {
 	}()
 }
 
-// wait waits until no call of fail is left, or until done is closed. It is called once.
+// wait waits for all calls of fail, or until done is closed. It must be called once.
 func (c *callbacks) wait(done <-chan struct{}) {
 	for range maxFailing {
 		select {

@@ -14,30 +14,33 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// Client queues messages and sends them in batches. It is an interface so that programs
-// can have one of their own, in tests.
+// Client queues messages and sends them in batches. It is an interface, so tests can
+// replace it.
 type Client interface {
-	// Close sends what is queued, and returns when all of it is delivered or lost, or
-	// Config.ShutdownTimeout is over. The error is an *UndeliveredError of the root
-	// package if messages were lost, or ErrClosed if Close was called before.
+	// Close sends the queued messages. It returns when all of them are delivered or lost,
+	// or after Config.ShutdownTimeout. The error is an *UndeliveredError of the root
+	// package if messages were lost, or ErrClosed after the first call.
 	io.Closer
 
-	// Enqueue queues a message, and returns at once. Nothing of the message is read
-	// later. The error is a FieldError, ErrClosed, or says why the message cannot be
-	// queued: see the package's documentation.
+	// Enqueue queues a message and returns immediately. The caller may modify the message
+	// afterwards. The error is a FieldError, ErrClosed, or the reason why the message was
+	// not queued; see the package documentation.
 	Enqueue(Message) error
 }
 
-// New returns a client with the default configuration. It never fails: without a write
-// key, each Enqueue does.
+// New returns a client with the default configuration. It never fails; with a missing or
+// malformed write key, Enqueue returns an error.
 func New(writeKey string) Client {
-	c, _ := NewWithConfig(writeKey, Config{}) // which has nothing that could be wrong
+	c, err := NewWithConfig(writeKey, Config{})
+	if err != nil { // of the write key
+		c, _ = NewWithConfig("", Config{})
+		c.(*v3client).client = client.New(writeKey)
+	}
 	return c
 }
 
-// NewWithConfig returns a client with a configuration. If that cannot be used, the error
-// is a ConfigError, and the client nil. A client has no goroutine before its first
-// message.
+// NewWithConfig returns a client. The error is a ConfigError, or describes a malformed write
+// key. The client starts its first goroutine with the first message.
 func NewWithConfig(writeKey string, config Config) (Client, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -50,16 +53,16 @@ func NewWithConfig(writeKey string, config Config) (Client, error) {
 		base.Callback, base.Value = v.callbacks.result, messageOf
 	}
 	if strings.TrimSpace(writeKey) == "" {
-		v.client = client.New("") // its calls say what is wrong
+		v.client = client.New("") // Enqueue reports the missing write key
 		return v, nil
 	}
 	if v.client, err = client.NewWithConfig(writeKey, base); err != nil {
-		return nil, config.refused(err)
+		return nil, config.baseError(writeKey, err)
 	}
 	return v, nil
 }
 
-// v3client is a Client over one of the root package.
+// v3client implements Client with the root package's client.
 type v3client struct {
 	client    *client.Client
 	config    *Config
@@ -98,7 +101,7 @@ func (v *v3client) Enqueue(msg Message) error {
 	return v.enqueuePointer(msg)
 }
 
-// enqueuePointer enqueues a message that is a pointer.
+// enqueuePointer enqueues a message passed as a pointer.
 func (v *v3client) enqueuePointer(msg Message) error {
 	switch m := msg.(type) {
 	case *Track:
@@ -136,13 +139,9 @@ func (v *v3client) enqueuePointer(msg Message) error {
 }
 
 func (v *v3client) track(m Track) error {
-	if err := m.Validate(); err != nil {
+	c, err := begin(v, &m, "track", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
+	if err != nil {
 		return err
-	}
-	m.Type = "track"
-	c := v.begin(&m.MessageId, &m.Timestamp, m.Context)
-	if v.callbacks != nil {
-		c.message = m
 	}
 	return c.enqueue(&client.Track{
 		Context: c.context, Integrations: m.Integrations, Properties: m.Properties,
@@ -151,13 +150,9 @@ func (v *v3client) track(m Track) error {
 }
 
 func (v *v3client) identify(m Identify) error {
-	if err := m.Validate(); err != nil {
+	c, err := begin(v, &m, "identify", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
+	if err != nil {
 		return err
-	}
-	m.Type = "identify"
-	c := v.begin(&m.MessageId, &m.Timestamp, m.Context)
-	if v.callbacks != nil {
-		c.message = m
 	}
 	return c.enqueue(&client.Identify{
 		Context: c.context, Integrations: m.Integrations, Traits: m.Traits,
@@ -166,13 +161,9 @@ func (v *v3client) identify(m Identify) error {
 }
 
 func (v *v3client) page(m Page) error {
-	if err := m.Validate(); err != nil {
+	c, err := begin(v, &m, "page", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
+	if err != nil {
 		return err
-	}
-	m.Type = "page"
-	c := v.begin(&m.MessageId, &m.Timestamp, m.Context)
-	if v.callbacks != nil {
-		c.message = m
 	}
 	return c.enqueue(&client.Page{
 		Context: c.context, Integrations: m.Integrations, Traits: m.Properties,
@@ -181,13 +172,9 @@ func (v *v3client) page(m Page) error {
 }
 
 func (v *v3client) screen(m Screen) error {
-	if err := m.Validate(); err != nil {
+	c, err := begin(v, &m, "screen", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
+	if err != nil {
 		return err
-	}
-	m.Type = "screen"
-	c := v.begin(&m.MessageId, &m.Timestamp, m.Context)
-	if v.callbacks != nil {
-		c.message = m
 	}
 	return c.enqueue(&client.Screen{
 		Context: c.context, Integrations: m.Integrations, Properties: m.Properties,
@@ -196,13 +183,9 @@ func (v *v3client) screen(m Screen) error {
 }
 
 func (v *v3client) group(m Group) error {
-	if err := m.Validate(); err != nil {
+	c, err := begin(v, &m, "group", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
+	if err != nil {
 		return err
-	}
-	m.Type = "group"
-	c := v.begin(&m.MessageId, &m.Timestamp, m.Context)
-	if v.callbacks != nil {
-		c.message = m
 	}
 	return c.enqueue(&client.Group{
 		Context: c.context, Integrations: m.Integrations, Traits: m.Traits,
@@ -211,13 +194,9 @@ func (v *v3client) group(m Group) error {
 }
 
 func (v *v3client) alias(m Alias) error {
-	if err := m.Validate(); err != nil {
+	c, err := begin(v, &m, "alias", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
+	if err != nil {
 		return err
-	}
-	m.Type = "alias"
-	c := v.begin(&m.MessageId, &m.Timestamp, m.Context)
-	if v.callbacks != nil {
-		c.message = m
 	}
 	return c.enqueue(&client.Alias{
 		Context: c.context, Integrations: m.Integrations,
@@ -225,28 +204,33 @@ func (v *v3client) alias(m Alias) error {
 	})
 }
 
-// call is what the calls of all messages have in common.
+// call is a message on its way to the root package's client.
 type call struct {
 	client  *v3client
 	fields  client.Message
-	context map[string]interface{} // of contextMaps; nil if the message has none
-	message Message                // for the callback; nil without one
+	context map[string]interface{} // from contextMaps; nil without a context
+	message Message                // nil without a callback
 }
 
-// contextMaps holds maps that contexts are written by.
+// contextMaps reuses the maps for contexts.
 var contextMaps = sync.Pool{New: func() interface{} { return make(map[string]interface{}, 8) }}
 
-// begin begins a call. With a callback the id and the time of a message are set, which
-// otherwise the root package's client does faster.
-func (v *v3client) begin(id *string, timestamp *time.Time, context *Context) call {
+// begin validates a message and begins its call. For a callback, it sets the message's
+// type, ID and time; otherwise the root package's client sets them faster.
+func begin[M Message](v *v3client, m *M, name string, typ, id *string, timestamp *time.Time, context *Context) (call, error) {
+	if err := (*m).Validate(); err != nil {
+		return call{}, err
+	}
 	c := call{client: v}
 	if v.callbacks != nil {
+		*typ = name
 		if *id == "" {
 			*id = string(wire.AppendID(nil))
 		}
 		if timestamp.IsZero() {
 			*timestamp = time.Now()
 		}
+		c.message = *m
 	}
 	c.fields.MessageId = *id
 	if !timestamp.IsZero() {
@@ -256,10 +240,10 @@ func (v *v3client) begin(id *string, timestamp *time.Time, context *Context) cal
 		c.context = contextMaps.Get().(map[string]interface{})
 		context.addTo(c.context)
 	}
-	return c
+	return c, nil
 }
 
-// enqueue queues a call of the root package's client.
+// enqueue queues a call in the root package's client.
 func (c *call) enqueue(m client.Call) error {
 	ctx := context.Background()
 	if c.message != nil {
@@ -278,9 +262,9 @@ func (c *call) enqueue(m client.Call) error {
 	return c.fail(err)
 }
 
-// fail tells that a message was not queued, and returns the error of Enqueue.
+// fail reports a message that was not queued, and returns the error of Enqueue.
 func (c *call) fail(err error) error {
-	cause := err // what the callback gets
+	cause := err // error for the callback
 	switch {
 	case err == client.ErrClosed:
 		return ErrClosed
@@ -289,7 +273,7 @@ func (c *call) fail(err error) error {
 	case errors.As(err, new(*client.TooLargeError)):
 		cause, err = ErrMessageTooBig, fmt.Errorf("%w: %w", ErrMessageTooBig, err)
 	}
-	if cause != ErrTooManyRequests { // of which there may be many
+	if cause != ErrTooManyRequests { // may occur often
 		c.client.config.errorf("a message was not queued: %v", err)
 	}
 	if c.message != nil {

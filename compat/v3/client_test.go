@@ -23,13 +23,12 @@ import (
 	client "github.com/seed-45eadc4a/analytics-go"
 	"github.com/seed-45eadc4a/analytics-go/compat/v3"
 	"github.com/seed-45eadc4a/analytics-go/internal/leaks"
-	"github.com/seed-45eadc4a/analytics-go/internal/wire/unsupported"
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 const key = "a-write-key-of-some-length"
 
-// newServer starts a server without a network, for a bubble of synctest.
+// newServer starts a server without a network, for synctest.
 func newServer(t *testing.T) *mockserver.Server {
 	return mockserver.RunT(t, mockserver.Config{InProcess: true})
 }
@@ -48,7 +47,7 @@ func newClient(t *testing.T, srv *mockserver.Server, config analytics.Config) an
 	return c
 }
 
-// lines is a logger that keeps what it gets.
+// lines is a Logger that records its lines.
 type lines struct {
 	mu           sync.Mutex
 	infos, wrong []string
@@ -66,7 +65,7 @@ func (l *lines) Errorf(format string, args ...interface{}) {
 	l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
 }
 
-// ends is a callback that keeps what it gets.
+// ends is a Callback that records its messages.
 type ends struct {
 	mu        sync.Mutex
 	delivered []analytics.Message
@@ -89,7 +88,7 @@ func (e *ends) Failure(m analytics.Message, err error) {
 
 func track(i int) analytics.Track { return analytics.Track{UserId: fmt.Sprint("u", i), Event: "e"} }
 
-func TestNewWithConfigRefuses(t *testing.T) {
+func TestInvalidConfigs(t *testing.T) {
 	for field, config := range map[string]analytics.Config{
 		"Interval":   {Interval: -time.Second},
 		"BatchSize":  {BatchSize: -1},
@@ -134,7 +133,7 @@ func TestErrorsAreShort(t *testing.T) {
 	}
 }
 
-// requireClipped checks that an error repeats at most 200 bytes of what is not ASCII.
+// requireClipped checks that an error quotes at most 200 bytes of non-ASCII input.
 func requireClipped(t *testing.T, err error) {
 	t.Helper()
 	require.LessOrEqual(t, strings.Count(err.Error(), "ä")*len("ä"), 200)
@@ -142,24 +141,20 @@ func requireClipped(t *testing.T, err error) {
 	require.True(t, utf8.ValidString(err.Error()))
 }
 
-func TestUnsupportedValuesAreErrorsOfEncodingJSON(t *testing.T) {
+func TestUnsupportedValues(t *testing.T) {
 	c := newClient(t, newServer(t), analytics.Config{})
 	enqueue := func(v interface{}) error {
 		return c.Enqueue(analytics.Track{UserId: "u", Event: "e", Properties: analytics.NewProperties().Set("v", v)})
 	}
-	for title, v := range unsupported.Values() {
-		require.ErrorAs(t, enqueue(v), new(*json.UnsupportedValueError), title)
-	}
-	for title, v := range unsupported.Types() {
-		require.ErrorAs(t, enqueue(v), new(*json.UnsupportedTypeError), title)
-	}
+	require.ErrorAs(t, enqueue([]interface{}{math.NaN()}), new(*json.UnsupportedValueError))
+	require.ErrorAs(t, enqueue(func() {}), new(*json.UnsupportedTypeError))
 	nowhere := &analytics.Context{Location: analytics.LocationInfo{Latitude: math.NaN()}}
 	err := c.Enqueue(analytics.Track{UserId: "u", Event: "e", Context: nowhere})
 	require.ErrorAs(t, err, new(*json.UnsupportedValueError))
 	require.NoError(t, c.Close())
 }
 
-func TestEnqueueRefusesIncompleteMessages(t *testing.T) {
+func TestIncompleteMessages(t *testing.T) {
 	srv := mockserver.RunT(t)
 	var e ends
 	c, err := analytics.NewWithConfig(key, analytics.Config{Endpoint: srv.URL, Callback: &e})
@@ -193,11 +188,11 @@ func TestEnqueueRefusesIncompleteMessages(t *testing.T) {
 		}
 	}
 	require.NoError(t, c.Close())
-	require.Empty(t, e.failed, "such a message is the caller's affair")
+	require.Empty(t, e.failed, "the callback is not called")
 	require.Empty(t, srv.Calls())
 }
 
-// event is a message of a program's own.
+// event is a custom message.
 type event map[string]interface{}
 
 func (e event) Validate() error { return analytics.ValidateFields(e) }
@@ -250,7 +245,7 @@ func TestCloseConcurrentSafe(t *testing.T) {
 	begin := sync.OnceFunc(func() { close(begun) })
 	for range 4 {
 		group.Go(func() {
-			for i := range 20_000 { // which memory has room for
+			for i := range 20_000 { // fits in memory
 				if err := c.Enqueue(track(i)); err != nil {
 					assert.Equal(t, analytics.ErrClosed, err)
 					return
@@ -275,8 +270,8 @@ func TestCloseConcurrentSafe(t *testing.T) {
 	require.Len(t, srv.Calls(), int(accepted.Load()))
 }
 
-// Version 3 loses what a request held that failed once while it was closed.
-func TestCloseDuringAnOutageLosesNothing(t *testing.T) {
+// Version 3 loses batches that fail once during Close.
+func TestCloseRetriesDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		srv.Fail(mockserver.Fault{Status: http.StatusServiceUnavailable, Times: 5}, mockserver.Fault{Reset: true, Times: 2})
@@ -292,8 +287,8 @@ func TestCloseDuringAnOutageLosesNothing(t *testing.T) {
 	})
 }
 
-// However a client is closed, its goroutines, connections and files are gone afterwards.
-func TestClosingLeavesNothing(t *testing.T) {
+// Close leaves no goroutines, connections or files.
+func TestCloseReleasesResources(t *testing.T) {
 	for name, config := range map[string]analytics.Config{
 		"defaults":           {},
 		"callback":           {Callback: &ends{}},
@@ -375,7 +370,7 @@ func TestMaxRetriesAndRetryAfter(t *testing.T) {
 	})
 }
 
-func TestRetryAfterThatPanics(t *testing.T) {
+func TestRetryAfterPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		srv.Fail(mockserver.Fault{Status: http.StatusBadGateway})
@@ -389,8 +384,8 @@ func TestRetryAfterThatPanics(t *testing.T) {
 	})
 }
 
-// Version 3 returns nil for what it does not send, and tells the callback alone.
-func TestMessagesThatCannotBeQueued(t *testing.T) {
+// Version 3 returns nil for such messages and only calls the callback.
+func TestEnqueueErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		var e ends
@@ -429,7 +424,7 @@ func TestMessagesThatCannotBeQueued(t *testing.T) {
 	})
 }
 
-// Version 3 takes any amount of memory.
+// Version 3 uses unbounded memory.
 func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills 32 MiB")
@@ -455,8 +450,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// What waits for the callback is bounded as well.
-func TestCallbackThatDoesNotReturn(t *testing.T) {
+// Messages that wait for the callback are bounded, too.
+func TestBlockedCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		s := stuck{release: make(chan struct{})}
@@ -522,12 +517,12 @@ func TestCallbackGetsTheMessage(t *testing.T) {
 		require.Equal(t, "screen", e.delivered[4].(analytics.Screen).Type)
 		require.Equal(t, analytics.Track{Type: "track", UserId: "u", Event: "e", MessageId: "m", Timestamp: at, Properties: analytics.Properties{"a": 1}}, e.delivered[5])
 		require.Equal(t, e.delivered[5], e.failed[5])
-		require.Empty(t, messages[0].(*analytics.Alias).MessageId, "the caller's message is not written to")
+		require.Empty(t, messages[0].(*analytics.Alias).MessageId, "the caller's message is not modified")
 	})
 }
 
-// Messages of one id end in their order.
-func TestCallbackWithOneIDOften(t *testing.T) {
+// Messages with the same ID end in order.
+func TestCallbackOrderWithSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		var e ends
@@ -545,8 +540,8 @@ func TestCallbackWithOneIDOften(t *testing.T) {
 	})
 }
 
-// A caller may hold what its callback waits for, and a callback may enqueue, or panic.
-func TestCallbacksOfAllSorts(t *testing.T) {
+// Callbacks may enqueue, panic, and wait for the caller of Enqueue.
+func TestCallbackEnqueuesAndPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		var log lines
@@ -587,8 +582,8 @@ func (o *odd) end(m analytics.Message) {
 	panic("ouch")
 }
 
-// A message can be changed and used again as soon as Enqueue has returned.
-func TestMessagesCanBeUsedAgain(t *testing.T) {
+// Callers may modify a message after Enqueue.
+func TestMessagesCanBeReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		c := newClient(t, srv, analytics.Config{})
@@ -615,7 +610,7 @@ func TestLoggerGetsLevels(t *testing.T) {
 		c := newClient(t, srv, analytics.Config{Logger: &log, Verbose: true})
 		require.NoError(t, c.Enqueue(track(0)))
 		require.NoError(t, c.Close())
-		require.Equal(t, []string{`collector is not taking calls status=502 error="the collector answered 502 Bad Gateway: no a-w***"`}, log.wrong)
+		require.Equal(t, []string{`collector is not taking calls status=502 error="the collector responded with 502 Bad Gateway: no a-w***"`}, log.wrong)
 		require.Len(t, log.infos, 4)
 		require.Contains(t, log.infos[0], "call queued type=track call=")
 		require.Contains(t, log.infos[0], `\"event\":\"e\"`)
@@ -640,7 +635,7 @@ type panicking struct{}
 func (panicking) Logf(string, ...interface{})   { panic("ouch") }
 func (panicking) Errorf(string, ...interface{}) { panic("ouch") }
 
-func TestLoggerThatPanics(t *testing.T) {
+func TestLoggerPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		c := newClient(t, srv, analytics.Config{Logger: panicking{}, Verbose: true})
@@ -659,7 +654,7 @@ func TestStdLogger(t *testing.T) {
 	require.Equal(t, "app INFO: 3 calls\napp ERROR: no 100%\n", out.String())
 }
 
-// The path of batches is appended whatever the endpoint ends in.
+// The batch path is appended to endpoints with and without slashes at the end.
 func TestEndpoints(t *testing.T) {
 	for _, path := range []string{"", "/", "/proxy", "/proxy/batch", "/v1/import/"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -695,14 +690,14 @@ func TestDefaults(t *testing.T) {
 			require.NoError(t, c.Enqueue(track(i)))
 		}
 		synctest.Wait()
-		require.Len(t, srv.Calls(), 1+analytics.DefaultBatchSize, "a full batch does not wait")
+		require.Len(t, srv.Calls(), 1+analytics.DefaultBatchSize, "a full batch is sent immediately")
 		require.Equal(t, analytics.DefaultInterval, time.Since(start))
 		require.NoError(t, c.Close())
 	})
 	require.Equal(t, "https://api.segment.io", analytics.DefaultEndpoint)
 }
 
-func TestDefaultContextIsNotWrittenTo(t *testing.T) {
+func TestDefaultContextIsNotModified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		given := &analytics.Context{App: analytics.AppInfo{Name: "shop"}, Library: analytics.LibraryInfo{Name: "mine"}}
@@ -724,5 +719,25 @@ func TestNoWriteKey(t *testing.T) {
 	require.NoError(t, c.Close())
 	require.Len(t, e.failed, 1)
 	require.True(t, errors.Is(c.Enqueue(track(0)), analytics.ErrClosed))
-	require.NotNil(t, analytics.New(""))
+}
+
+// New never fails, so that each message does.
+func TestNewWithAMalformedWriteKey(t *testing.T) {
+	for writeKey, want := range map[string]string{
+		"":             "the write key is empty",
+		"key-from-x\n": "the write key ends with a line break",
+		" key":         "the write key begins with white space",
+		"key\t":        "the write key ends with white space",
+		"k\xff":        "the write key is not UTF-8",
+		"k\x00y":       "the write key contains U+0000",
+	} {
+		c := analytics.New(writeKey)
+		require.NotNil(t, c, "%q", writeKey)
+		if writeKey != "" {
+			_, err := analytics.NewWithConfig(writeKey, analytics.Config{})
+			require.EqualError(t, err, c.Enqueue(track(0)).Error())
+		}
+		require.ErrorContains(t, c.Enqueue(track(0)), want)
+		require.NoError(t, c.Close())
+	}
 }

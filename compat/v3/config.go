@@ -1,18 +1,22 @@
 package analytics
 
 import (
+	"cmp"
 	"fmt"
+	"log"
 	"log/slog"
 	"net/http"
+	"os"
+	"strings"
 	"time"
 
 	client "github.com/seed-45eadc4a/analytics-go"
 )
 
-// Version of the client: that of this module, which is in the context of each batch.
+// Version is this module's version. Each batch's context contains it.
 const Version = client.Version
 
-// The defaults of a Config.
+// Defaults of a Config.
 const (
 	DefaultEndpoint        = client.Endpoint
 	DefaultInterval        = 5 * time.Second
@@ -21,70 +25,68 @@ const (
 	DefaultShutdownTimeout = 75 * time.Second
 )
 
-// Config configures a client. The zero value of each field means its default.
+// Config configures a client. Zero values select the defaults.
 type Config struct {
-	// Endpoint is the collector's URL, http or https, to which /v1/batch is appended.
-	// Defaults to DefaultEndpoint.
+	// Endpoint is the collector's URL, http or https, without /v1/batch. Defaults to
+	// DefaultEndpoint.
 	Endpoint string
 
-	// Interval is how long after the last batch one is sent that is not full. It must
-	// not be negative. Defaults to DefaultInterval, 5 seconds.
+	// Interval is the time after which the client sends a batch even if it is not full.
+	// It must not be negative. Defaults to DefaultInterval, 5 seconds.
 	Interval time.Duration
 
-	// Transport makes the requests, each of which ends after 10 seconds. Redirects are
-	// not followed. A Transport may enqueue messages, but must not close the client.
-	// Defaults to a copy of http.DefaultTransport.
+	// Transport makes the requests. Each request has a timeout of 10 seconds, and
+	// redirects are not followed. A Transport may enqueue messages, but must not close
+	// the client. Defaults to a copy of http.DefaultTransport.
 	Transport http.RoundTripper
 
-	// Logger gets one line for each batch that is lost, and more with Verbose. The write
-	// key is redacted. Defaults to standard error.
+	// Logger receives one line for each lost batch, and more with Verbose. The write key
+	// is redacted. Defaults to standard error.
 	Logger Logger
 
-	// Callback is told the end of each message that Validate has nothing against.
-	// Defaults to none.
+	// Callback receives the outcome of each message that passes Validate. Optional.
 	Callback Callback
 
-	// BatchSize is how many messages make a batch; 1 sends each by itself. A batch is
-	// also sent when the next message would take it over 500 KB, 512,000 bytes. It must
-	// not be negative. Defaults to DefaultBatchSize, 250.
+	// BatchSize is the maximum number of messages per batch. A batch is also limited to
+	// 500 KB, 512,000 bytes. BatchSize must not be negative. Defaults to
+	// DefaultBatchSize, 250.
 	BatchSize int
 
-	// Verbose logs each message and each attempt, payloads included. So does the
-	// environment variable DEBUG if it names analytics. Defaults to false.
+	// Verbose logs each message and each attempt, including payloads. Setting the
+	// environment variable DEBUG to analytics does the same. Defaults to false.
 	Verbose bool
 
-	// DefaultContext is the context of each batch, which applies to each of its messages.
-	// Its Library is ignored: the client puts its own there. It is read by NewWithConfig
-	// and not changed. Defaults to an empty one.
+	// DefaultContext is the context of each batch, which applies to its messages. The
+	// client replaces its Library. NewWithConfig copies it. Defaults to an empty context.
 	DefaultContext *Context
 
-	// RetryAfter returns how long a batch waits before it is sent again, after a number
-	// of retries, 0 for the first. What is negative counts as 0. The client waits for it:
-	// it must return soon, and must not close the client. A collector that names a time by
-	// Retry-After is heard instead. Defaults to half a second that doubles up to a minute,
-	// each shortened at random by up to a quarter.
+	// RetryAfter returns the delay before a batch is sent again, given the number of
+	// previous retries. Negative delays count as 0. It must return soon, and must not
+	// close the client. The client prefers the collector's Retry-After header. The default
+	// delay starts at half a second and doubles up to a minute, with up to a quarter
+	// subtracted at random.
 	RetryAfter func(int) time.Duration
 
-	// MaxRetries is how often a batch is sent again before its messages are lost. A retry
-	// for which the collector named a time does not count. It must not be negative.
-	// Defaults to DefaultMaxRetries, 10.
+	// MaxRetries is the maximum number of retries of a batch. Retries requested by
+	// Retry-After do not count. It must not be negative. Defaults to DefaultMaxRetries,
+	// 10.
 	MaxRetries int
 
-	// MaxTotalBackoffDuration is how long after its first failure a batch is sent for the
-	// last time. It must not be negative. Defaults to 12 hours.
+	// MaxTotalBackoffDuration is the maximum time from a batch's first failure to its last
+	// attempt. It must not be negative. Defaults to 12 hours.
 	MaxTotalBackoffDuration time.Duration
 
-	// MaxRateLimitDuration is how long the collector may ask a batch to wait, by
-	// Retry-After, while it takes no message at all. It must not be negative. Defaults to
-	// 12 hours.
+	// MaxRateLimitDuration is the maximum time that a batch waits because of Retry-After
+	// while the collector accepts no messages. It must not be negative. Defaults to 12
+	// hours.
 	MaxRateLimitDuration time.Duration
 
-	// ShutdownTimeout is how long Close waits for messages to be delivered, at most. It
-	// must not be negative. Defaults to DefaultShutdownTimeout, 75 seconds.
+	// ShutdownTimeout is the maximum time that Close waits for deliveries. It must not be
+	// negative. Defaults to DefaultShutdownTimeout, 75 seconds.
 	ShutdownTimeout time.Duration
 }
 
-// withDefaults returns the Config with its defaults, or a ConfigError.
+// withDefaults returns c with its defaults, or a ConfigError.
 func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.Interval < 0:
@@ -100,32 +102,22 @@ func (c Config) withDefaults() (Config, error) {
 	case c.ShutdownTimeout < 0:
 		return c, ConfigError{"negative shutdown timeouts are not supported", "ShutdownTimeout", c.ShutdownTimeout}
 	}
-	if c.Endpoint == "" {
-		c.Endpoint = DefaultEndpoint
-	}
-	if c.Interval == 0 {
-		c.Interval = DefaultInterval
-	}
+	c.Endpoint = cmp.Or(c.Endpoint, DefaultEndpoint)
+	c.Interval = cmp.Or(c.Interval, DefaultInterval)
+	c.BatchSize = cmp.Or(c.BatchSize, DefaultBatchSize)
+	c.MaxRetries = cmp.Or(c.MaxRetries, DefaultMaxRetries)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, DefaultShutdownTimeout)
 	if c.Logger == nil {
-		c.Logger = defaultLogger()
-	}
-	if c.BatchSize == 0 {
-		c.BatchSize = DefaultBatchSize
-	}
-	if c.MaxRetries == 0 {
-		c.MaxRetries = DefaultMaxRetries
-	}
-	if c.ShutdownTimeout == 0 {
-		c.ShutdownTimeout = DefaultShutdownTimeout
+		c.Logger = StdLogger(log.New(os.Stderr, "analytics ", log.LstdFlags))
 	}
 	return c, nil
 }
 
-// base returns the Config of the root package's client, but for Callback. The Config has
-// its defaults.
+// base returns the Config of the root package's client without a Callback. c must have its
+// defaults.
 func (c *Config) base() client.Config {
 	base := client.Config{
-		Endpoint:    batchURL(c.Endpoint),
+		Endpoint:    strings.TrimRight(c.Endpoint, "/") + "/v1/batch",
 		FlushAt:     c.BatchSize,
 		FlushAfter:  c.Interval,
 		HTTPClient:  &http.Client{Transport: c.Transport},
@@ -145,23 +137,18 @@ func (c *Config) base() client.Config {
 	return base
 }
 
-// errorf logs an error. A panic of the Logger is recovered.
+// errorf logs an error. It recovers from a panic in the Logger.
 func (c *Config) errorf(format string, args ...interface{}) {
 	defer func() { _ = recover() }()
 	c.Logger.Errorf(format, args...)
 }
 
-// batchURL appends the path of batches to an endpoint, whatever it ends in.
-func batchURL(endpoint string) string {
-	for len(endpoint) > 0 && endpoint[len(endpoint)-1] == '/' {
-		endpoint = endpoint[:len(endpoint)-1]
+// baseError converts an error of the root package to a ConfigError for the endpoint or the
+// context. It returns an error of the write key unchanged.
+func (c *Config) baseError(writeKey string, err error) error {
+	if _, bad := client.NewWithConfig(writeKey, client.Config{}); bad != nil {
+		return bad
 	}
-	return endpoint + "/v1/batch"
-}
-
-// refused returns the ConfigError for what the root package's client has against a
-// Config: it is the endpoint, or the context.
-func (c *Config) refused(err error) error {
 	if _, bad := client.NewWithConfig("key", client.Config{Endpoint: c.Endpoint}); bad != nil {
 		return ConfigError{fmt.Sprint(bad), "Endpoint", c.Endpoint}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// Context is where a message comes from. Fields that are empty are left out.
+// Context describes the origin of a message. Its JSON omits empty fields.
 type Context struct {
 	App       AppInfo      `json:"app,omitempty"`
 	Campaign  CampaignInfo `json:"campaign,omitempty"`
@@ -28,12 +28,12 @@ type Context struct {
 	UserAgent string       `json:"userAgent,omitempty"`
 	Traits    Traits       `json:"traits,omitempty"`
 
-	// Extra has further members of the context. They stand beside the others in its
-	// JSON; a field of the same name that is not empty comes before one of them.
+	// Extra contains additional fields of the JSON object. A named field above that is not
+	// empty takes precedence.
 	Extra map[string]interface{} `json:"-"`
 }
 
-// AppInfo is the app of a context.
+// AppInfo describes an app.
 type AppInfo struct {
 	Name      string `json:"name,omitempty"`
 	Version   string `json:"version,omitempty"`
@@ -41,7 +41,7 @@ type AppInfo struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// CampaignInfo is the campaign that brought the user.
+// CampaignInfo describes the campaign that brought the user.
 type CampaignInfo struct {
 	Name    string `json:"name,omitempty"`
 	Source  string `json:"source,omitempty"`
@@ -50,7 +50,7 @@ type CampaignInfo struct {
 	Content string `json:"content,omitempty"`
 }
 
-// DeviceInfo is the user's device.
+// DeviceInfo describes the user's device.
 type DeviceInfo struct {
 	Id            string `json:"id,omitempty"`
 	Manufacturer  string `json:"manufacturer,omitempty"`
@@ -61,14 +61,14 @@ type DeviceInfo struct {
 	AdvertisingID string `json:"advertisingId,omitempty"`
 }
 
-// LibraryInfo is the library that made a call. The client sets that of
+// LibraryInfo describes the library that made a call. The client sets it in
 // Config.DefaultContext.
 type LibraryInfo struct {
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
 }
 
-// LocationInfo is where the user is.
+// LocationInfo describes the user's location.
 type LocationInfo struct {
 	City      string  `json:"city,omitempty"`
 	Country   string  `json:"country,omitempty"`
@@ -78,7 +78,7 @@ type LocationInfo struct {
 	Speed     float64 `json:"speed,omitempty"`
 }
 
-// NetworkInfo is the network of the user's device.
+// NetworkInfo describes the network of the user's device.
 type NetworkInfo struct {
 	Bluetooth bool   `json:"bluetooth,omitempty"`
 	Cellular  bool   `json:"cellular,omitempty"`
@@ -86,13 +86,13 @@ type NetworkInfo struct {
 	Carrier   string `json:"carrier,omitempty"`
 }
 
-// OSInfo is the operating system of the user's device.
+// OSInfo describes the operating system of the user's device.
 type OSInfo struct {
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
 }
 
-// PageInfo is the page that the user is on.
+// PageInfo describes the current page.
 type PageInfo struct {
 	Hash     string `json:"hash,omitempty"`
 	Path     string `json:"path,omitempty"`
@@ -102,7 +102,7 @@ type PageInfo struct {
 	URL      string `json:"url,omitempty"`
 }
 
-// ReferrerInfo is what led the user here.
+// ReferrerInfo describes the referrer.
 type ReferrerInfo struct {
 	Type string `json:"type,omitempty"`
 	Name string `json:"name,omitempty"`
@@ -110,23 +110,22 @@ type ReferrerInfo struct {
 	Link string `json:"link,omitempty"`
 }
 
-// ScreenInfo is the screen of the user's device.
+// ScreenInfo describes the screen of the user's device.
 type ScreenInfo struct {
 	Density int `json:"density,omitempty"`
 	Width   int `json:"width,omitempty"`
 	Height  int `json:"height,omitempty"`
 }
 
-// MarshalJSON writes the context as one object, of Extra and of the fields that are not
-// empty.
+// MarshalJSON encodes Extra and the fields that are not empty as one object.
 func (ctx Context) MarshalJSON() ([]byte, error) {
 	m := make(map[string]interface{}, len(ctx.Extra)+8)
 	ctx.addTo(m)
 	return json.Marshal(m)
 }
 
-// addTo adds the members of a context to m. It adds pointers to its fields, of types that
-// encoding/json writes as it does the fields, and that the client writes without it.
+// addTo adds the context's fields to m, as pointers to types that implement wire.Appender.
+// They avoid encoding/json, which is slower, and have the same JSON.
 func (ctx *Context) addTo(m map[string]interface{}) {
 	for name, value := range ctx.Extra {
 		m[name] = value
@@ -164,7 +163,7 @@ func (ctx *Context) addTo(m map[string]interface{}) {
 	ctx.addValuesTo(m)
 }
 
-// addValuesTo adds the members that are no objects of fields.
+// addValuesTo adds the fields that are not structs.
 func (ctx *Context) addValuesTo(m map[string]interface{}) {
 	if len(ctx.IP) > 0 {
 		m["ip"] = (*address)(&ctx.IP)
@@ -189,7 +188,7 @@ func (ctx *Context) addValuesTo(m map[string]interface{}) {
 	}
 }
 
-// The fields of a context as values that append themselves: see wire.Appender.
+// These types implement wire.Appender.
 type (
 	appInfo      AppInfo
 	campaignInfo CampaignInfo
@@ -262,14 +261,14 @@ func (a *address) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
 	return append(out, '"'), nil
 }
 
-// MarshalText is for encoding/json, which would write an address as base64.
+// MarshalText lets encoding/json write an address as text instead of base64.
 func (a *address) MarshalText() ([]byte, error) { return net.IP(*a).MarshalText() }
 
 func (t *text) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
 	return wire.AppendString(dst, string(*t)), nil
 }
 
-// object appends the members of a JSON object that are not empty. An error ends it.
+// object appends the fields of a JSON object that are not empty. It stops at an error.
 type object struct {
 	dst     []byte
 	members int

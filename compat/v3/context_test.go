@@ -33,8 +33,8 @@ func TestContextMarshalJSON(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The client writes contexts by itself, and what it writes is what encoding/json does.
-// The bits of fields say which are set.
+// The client and encoding/json encode a context equally. The bits of fields
+// select the fields to set.
 func FuzzContextIsWrittenAsItIsMarshalled(f *testing.F) {
 	f.Add("text", 7, 1.5, []byte{203, 0, 113, 7}, uint64(math.MaxUint64))
 	f.Add("<&>\u2028\xff\"", -1, -1e-7, []byte("0123456789abcdef"), uint64(0x5555555555555555))
@@ -42,7 +42,7 @@ func FuzzContextIsWrittenAsItIsMarshalled(f *testing.F) {
 	f.Add("é", math.MaxInt, math.NaN(), []byte{1}, uint64(1)<<63|1<<40)
 	f.Fuzz(func(t *testing.T, text string, n int, x float64, ip []byte, fields uint64) {
 		c := Context{IP: ip, Extra: map[string]interface{}{"app": n, "more": text}}
-		set(reflect.ValueOf(&c).Elem(), &fields, text, n, x+0) // -0 is 0
+		set(reflect.ValueOf(&c).Elem(), &fields, text, n, x+0) // -0 becomes 0
 		want, wantErr := json.Marshal(c)
 		m := map[string]interface{}{}
 		c.addTo(m)
@@ -57,7 +57,7 @@ func FuzzContextIsWrittenAsItIsMarshalled(f *testing.F) {
 	})
 }
 
-// set sets fields of structs, if their bit is set.
+// set sets the fields of structs whose bit is set.
 func set(v reflect.Value, fields *uint64, text string, n int, x float64) {
 	for i := range v.NumField() {
 		field := v.Field(i)
@@ -83,8 +83,8 @@ func set(v reflect.Value, fields *uint64, text string, n int, x float64) {
 	}
 }
 
-// Each field by itself has the name and the value that its tag says.
-func TestEachFieldOfAContext(t *testing.T) {
+// Each field has the JSON name and value of its tag.
+func TestContextFields(t *testing.T) {
 	full := Context{
 		App: AppInfo{"a", "b", "c", "d"}, Campaign: CampaignInfo{"a", "b", "c", "d", "e"},
 		Device: DeviceInfo{"a", "b", "c", "d", "e", "f", "g"}, Library: LibraryInfo{"a", "b"},

@@ -1,6 +1,5 @@
-// Package analytics lets programs that were written for version 3 of the service's Go
-// library run on the client of this module. Such a program changes its import path, and
-// nothing else:
+// Package analytics lets programs for version 3 of the service's Go library use this
+// module's client. Such a program changes only its import path:
 //
 //	import analytics "github.com/seed-45eadc4a/analytics-go/compat/v3"
 //
@@ -13,41 +12,30 @@
 //		Properties: analytics.NewProperties().Set("artist", "Dwele"),
 //	})
 //
-// The types, fields, functions, errors and defaults are those of version 3.4, and what
-// arrives at a collector is the same JSON. Behind them is the client of the module's root
-// package, in which a call is encoded before Enqueue returns, memory is bounded, batches
-// are retried while [Client] is closed, and nothing is lost without being told.
-// MIGRATING.md lists what differs. New programs use the root package, which has more.
+// The types, fields, functions, errors, defaults and JSON match version 3.4. The
+// implementation is the client of the module's root package: it encodes each call before
+// Enqueue returns, bounds its memory, retries batches during [Client.Close], and reports
+// every lost message. MIGRATING.md lists the differences. New programs should use the root
+// package, which has more features.
 //
-// # What becomes of a message
+// # Outcome of a message
 //
-// [Client.Enqueue] checks the message. If a field is missing, or the client was closed,
-// it returns a [FieldError] or [ErrClosed], and nothing else happens. Any other message
-// ends in exactly one call of [Config.Callback], if there is one: Success when the
-// collector has taken the batch, or else Failure. A message that was never queued ends
-// in Failure too, and Enqueue returns the error as well:
+// [Client.Enqueue] first validates the message. If a field is missing or the client is
+// closed, it returns a [FieldError] or [ErrClosed], and nothing else happens. For any other
+// message, the client calls [Config.Callback] exactly once: Success after the collector has
+// accepted the batch, otherwise Failure. If a message cannot be queued, Enqueue also
+// returns the error:
 //
-//   - its JSON is over 32 KB: [ErrMessageTooBig]
-//   - 32 MiB of calls wait for the collector: [ErrTooManyRequests]
-//   - a value cannot be written as JSON: an error that names it
+//   - [ErrMessageTooBig]: its JSON is over 32 KB.
+//   - [ErrTooManyRequests]: 32 MiB of calls wait for the collector.
+//   - an error that names a value without a JSON representation.
 //
 // # Concurrency
 //
-// A client may be used by many goroutines at once. A message is read by Enqueue, and not
-// after it returned: its maps can be changed and used again. With a Callback the client
-// keeps the message for it, and the maps in it are the caller's; they do not count towards
-// the 32 MiB.
+// A client is safe for concurrent use. Enqueue does not use a message after it returns, so
+// callers can reuse its maps. With a Callback, the client keeps the message for it,
+// including the caller's maps; they do not count toward the 32 MiB.
 //
-// # Files
-//
-// Each file uses only those after it.
-//
-//  1. client.go: a client, over one of the root package
-//  2. config.go: what can be set
-//  3. callback.go: what became of messages
-//  4. message.go: the six messages, and what they lack
-//  5. context.go: the context of a message
-//  6. bags.go: properties, traits and integrations
-//  7. logger.go: the log
-//  8. errors.go: errors
+// Start reading at client.go, which converts messages; config.go converts the Config and
+// callback.go reports outcomes.
 package analytics

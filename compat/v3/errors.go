@@ -8,32 +8,32 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// ConfigError is returned by NewWithConfig for a field of its Config that cannot be used.
+// ConfigError is the error of NewWithConfig for an invalid field.
 type ConfigError struct {
-	Reason string      // what is wrong with the value
-	Field  string      // the name of the field, such as "Interval"
-	Value  interface{} // what it was set to
+	Reason string      // the problem
+	Field  string      // the field's name, such as "Interval"
+	Value  interface{} // the invalid value
 }
 
-// Error names the field, its value and what is wrong with it.
+// Error returns the problem with the field's name and value.
 func (e ConfigError) Error() string {
 	return fmt.Sprintf("analytics.NewWithConfig: %s (analytics.Config.%s: %s)", e.Reason, e.Field, repeated(e.Value, wire.MaxRepeated/4))
 }
 
-// FieldError is returned by Enqueue and Validate for a message that lacks a field.
+// FieldError is the error of Enqueue and Validate for a missing field.
 type FieldError struct {
-	Type  string      // the type of the message, such as "analytics.Track"
-	Name  string      // the name of the field, such as "UserId"
-	Value interface{} // what it is set to
+	Type  string      // the message's type, such as "analytics.Track"
+	Name  string      // the field's name, such as "UserId"
+	Value interface{} // the field's value
 }
 
-// Error names the field and its value.
+// Error returns the field's name and value.
 func (e FieldError) Error() string {
 	return fmt.Sprintf("%s.%s: invalid field value: %s", e.Type, e.Name, repeated(e.Value, wire.MaxRepeated))
 }
 
-// repeated returns v as an error repeats it: in Go syntax, or its type if it has parts,
-// which may be many and form a cycle.
+// repeated formats v for an error: in Go syntax, or as its type if it is composite, because
+// such values can be large or cyclic.
 func repeated(v interface{}, most int) string {
 	format := "%#v"
 	switch reflect.ValueOf(v).Kind() {
@@ -44,15 +44,16 @@ func repeated(v interface{}, most int) string {
 }
 
 var (
-	// ErrClosed is returned by Enqueue after Close began, and by each Close but the first.
+	// ErrClosed is the error of Enqueue after Close was called, and of further calls of
+	// Close.
 	ErrClosed = errors.New("the client was already closed")
 
-	// ErrTooManyRequests says that 32 MiB of calls wait for the collector, so that no
-	// more are taken. Config.Callback gets this error; Enqueue returns one that wraps it.
+	// ErrTooManyRequests means that 32 MiB of calls wait for the collector.
+	// Config.Callback receives this error; Enqueue returns an error that wraps it.
 	ErrTooManyRequests = errors.New("too many requests are already in-flight")
 
-	// ErrMessageTooBig says that a message is over 32 KB, 32,768 bytes, as JSON.
-	// Config.Callback gets this error; Enqueue returns one that wraps it, as well as a
-	// *TooLargeError of the root package, which tells the size and the largest field.
+	// ErrMessageTooBig means that the message's JSON is over 32 KB, 32,768 bytes.
+	// Config.Callback receives this error; Enqueue returns an error that wraps it and the
+	// root package's *TooLargeError, which contains the size and the largest field.
 	ErrMessageTooBig = errors.New("the message exceeds the maximum allowed size")
 )

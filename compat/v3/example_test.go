@@ -9,9 +9,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// A program for version 3 changes its import path.
+// A version 3 program only changes its import path.
 func Example() {
-	srv, err := mockserver.Run(mockserver.Config{}) // stands in for the service
+	srv, err := mockserver.Run(mockserver.Config{}) // replaces the service
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -57,7 +57,7 @@ func (c *counter) Failure(m analytics.Message, err error) {
 	fmt.Printf("%T: %v\n", m, err)
 }
 
-// A callback is told the end of each message, also of one that was never queued.
+// A callback receives the outcome of each message.
 func ExampleCallback() {
 	srv, err := mockserver.Run(mockserver.Config{})
 	if err != nil {

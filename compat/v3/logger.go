@@ -4,26 +4,24 @@ import (
 	"context"
 	"log"
 	"log/slog"
-	"os"
 	"strconv"
 	"strings"
 )
 
-// Logger takes the lines that a client logs. Both methods may be called from many
-// goroutines at once, with a format and its arguments as of Printf. A panic in them is
-// recovered.
+// Logger receives a client's log lines. Its methods must be safe for concurrent use. They
+// receive a format and arguments like Printf. The client recovers from a panic in them.
 type Logger interface {
-	// Logf takes what is of interest to those who look for something. Without
-	// Config.Verbose that is only the end of an outage.
+	// Logf receives informational lines. Without Config.Verbose, there is only one: the
+	// end of an outage.
 	Logf(format string, args ...interface{})
 
-	// Errorf takes what went wrong: calls that were lost, the first of a row of failed
-	// attempts, and batches that are refused.
+	// Errorf receives errors: lost calls, the first of consecutive failed attempts, and
+	// refused batches.
 	Errorf(format string, args ...interface{})
 }
 
-// StdLogger returns a Logger that prints to logger: lines of Logf after "INFO: ", and
-// those of Errorf after "ERROR: ".
+// StdLogger returns a Logger that prints to logger, with the prefixes "INFO: " and
+// "ERROR: ".
 func StdLogger(logger *log.Logger) Logger { return stdLogger{logger} }
 
 type stdLogger struct{ logger *log.Logger }
@@ -36,18 +34,16 @@ func (l stdLogger) Errorf(format string, args ...interface{}) {
 	l.logger.Printf("ERROR: "+format, args...)
 }
 
-func defaultLogger() Logger { return StdLogger(log.New(os.Stderr, "analytics ", log.LstdFlags)) }
-
-// handler passes the log of the root package's client on to a Logger.
+// handler forwards the log of the root package's client to a Logger.
 type handler struct {
-	slog.Handler // WithAttrs and WithGroup, which the client does not use
+	slog.Handler // for WithAttrs and WithGroup, which the client does not use
 	logger       Logger
 }
 
-// Enabled reports true: the client knows whether its Config is Verbose.
+// Enabled returns true, because the client checks Config.Verbose itself.
 func (h handler) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle writes a record as one line, its attributes as slog.TextHandler does.
+// Handle writes a record as one line, with attributes in the format of slog.TextHandler.
 func (h handler) Handle(_ context.Context, r slog.Record) error {
 	var line strings.Builder
 	line.WriteString(r.Message)

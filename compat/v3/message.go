@@ -2,27 +2,27 @@ package analytics
 
 import "time"
 
-// Message is one of Alias, Group, Identify, Page, Screen and Track, or a pointer to one.
-// Other types that satisfy it cannot be enqueued.
+// Message is an Alias, Group, Identify, Page, Screen or Track, or a pointer to one. Clients
+// refuse other types.
 type Message interface {
-	// Validate returns a FieldError if the message lacks a field that it needs.
+	// Validate returns a FieldError if a required field is missing.
 	Validate() error
 }
 
-// Alias says that the user known as PreviousId is now known as UserId. It needs both.
+// Alias links PreviousId to UserId. Both are required.
 type Alias struct {
-	// Type is set by the client, in what a Callback gets and on the wire. A value given
-	// here is ignored. So it is in the other messages.
+	// Type is set by the client in JSON and for callbacks. Clients ignore its previous
+	// value. The same applies to other messages.
 	Type string `json:"type,omitempty"`
 
-	// MessageId names the message for good: every retry has it, and collectors drop
-	// repeats by it. Defaults to a fresh UUID.
+	// MessageId identifies the message in all retries, so that collectors can drop
+	// duplicates. Defaults to a new UUID.
 	MessageId  string `json:"messageId,omitempty"`
 	PreviousId string `json:"previousId"`
 	UserId     string `json:"userId"`
 
-	// Timestamp is when it happened. It goes on the wire in UTC with milliseconds.
-	// Defaults to the time of Enqueue.
+	// Timestamp is the time of the event, sent in UTC with milliseconds. Defaults to the
+	// time of Enqueue.
 	Timestamp    time.Time    `json:"timestamp,omitempty"`
 	Context      *Context     `json:"context,omitempty"`
 	Integrations Integrations `json:"integrations,omitempty"`
@@ -39,7 +39,7 @@ func (msg Alias) Validate() error {
 	return nil
 }
 
-// Group ties a user to a group. It needs a GroupId, and a UserId or an AnonymousId.
+// Group adds a user to a group. It requires a GroupId, and a UserId or AnonymousId.
 type Group struct {
 	Type         string       `json:"type,omitempty"`
 	MessageId    string       `json:"messageId,omitempty"`
@@ -52,7 +52,7 @@ type Group struct {
 	Integrations Integrations `json:"integrations,omitempty"`
 }
 
-// Validate returns a FieldError if GroupId, or both UserId and AnonymousId are missing.
+// Validate returns a FieldError if GroupId is missing, or both UserId and AnonymousId are.
 func (msg Group) Validate() error {
 	if msg.GroupId == "" {
 		return missing("analytics.Group", "GroupId")
@@ -60,7 +60,7 @@ func (msg Group) Validate() error {
 	return checkIDs("analytics.Group", msg.UserId, msg.AnonymousId)
 }
 
-// Identify ties a user to traits. It needs a UserId or an AnonymousId.
+// Identify sets the traits of a user. It requires a UserId or AnonymousId.
 type Identify struct {
 	Type         string       `json:"type,omitempty"`
 	MessageId    string       `json:"messageId,omitempty"`
@@ -77,7 +77,7 @@ func (msg Identify) Validate() error {
 	return checkIDs("analytics.Identify", msg.UserId, msg.AnonymousId)
 }
 
-// Page records that a user saw a page of a website. It needs a UserId or an AnonymousId.
+// Page records a view of a web page. It requires a UserId or AnonymousId.
 type Page struct {
 	Type         string       `json:"type,omitempty"`
 	MessageId    string       `json:"messageId,omitempty"`
@@ -93,7 +93,7 @@ type Page struct {
 // Validate returns a FieldError if both UserId and AnonymousId are missing.
 func (msg Page) Validate() error { return checkIDs("analytics.Page", msg.UserId, msg.AnonymousId) }
 
-// Screen records that a user saw a screen of an app. It needs a UserId or an AnonymousId.
+// Screen records a view of an app's screen. It requires a UserId or AnonymousId.
 type Screen struct {
 	Type         string       `json:"type,omitempty"`
 	MessageId    string       `json:"messageId,omitempty"`
@@ -109,8 +109,7 @@ type Screen struct {
 // Validate returns a FieldError if both UserId and AnonymousId are missing.
 func (msg Screen) Validate() error { return checkIDs("analytics.Screen", msg.UserId, msg.AnonymousId) }
 
-// Track records something that a user did. It needs an Event, and a UserId or an
-// AnonymousId.
+// Track records an event. It requires an Event, and a UserId or AnonymousId.
 type Track struct {
 	Type         string       `json:"type,omitempty"`
 	MessageId    string       `json:"messageId,omitempty"`
@@ -123,7 +122,7 @@ type Track struct {
 	Integrations Integrations `json:"integrations,omitempty"`
 }
 
-// Validate returns a FieldError if Event, or both UserId and AnonymousId are missing.
+// Validate returns a FieldError if Event is missing, or both UserId and AnonymousId are.
 func (msg Track) Validate() error {
 	if msg.Event == "" {
 		return missing("analytics.Track", "Event")
@@ -140,15 +139,14 @@ func checkIDs(typ, userID, anonymousID string) error {
 	return nil
 }
 
-// FieldGetter is a message of a type of the program's own, whose fields have the names
-// that they have on the wire.
+// FieldGetter is a custom message, with fields by JSON name.
 type FieldGetter interface {
-	// GetField returns the value of a field, and whether there is one.
+	// GetField returns the value of a field, and whether it exists.
 	GetField(field string) (interface{}, bool)
 }
 
-// ValidateFields returns the error that Validate returns for the message of msg's "type",
-// such as "track", with msg's fields. Fields that are no strings count as missing.
+// ValidateFields validates a custom message as the type in its "type" field, such as
+// "track". Fields that are not strings count as missing.
 func ValidateFields(msg FieldGetter) error {
 	text := func(field string) string {
 		value, _ := msg.GetField(field)

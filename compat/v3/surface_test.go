@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Programs mock the client, keep functions in variables, and build upon the types.
+// These declarations compile with version 3: mocks, functions in variables, and derived
+// types.
 var (
 	_ func(string) Client                  = New
 	_ func(string, Config) (Client, error) = NewWithConfig
@@ -30,7 +31,7 @@ var (
 	_ error = FieldError{"type", "name", 1}
 
 	_ map[string]interface{} = Properties{}
-	_ map[string]interface{} = Traits{}
+	_ map[string]interface{} = NewTraits()
 	_ map[string]interface{} = Integrations{}
 
 	_ = Config{
@@ -45,8 +46,7 @@ const (
 	_ time.Duration = DefaultInterval
 )
 
-// Each message is itself and its pointer a Message; literals without names have the fields
-// in their order.
+// Messages and pointers to them are Messages. Unkeyed literals fix the order of the fields.
 var _ = []Message{
 	Alias{"", "m", "p", "u", time.Time{}, nil, nil}, &Alias{},
 	Group{"", "m", "a", "u", "g", time.Time{}, nil, Traits{}, nil}, &Group{},
@@ -56,22 +56,22 @@ var _ = []Message{
 	Track{"", "m", "a", "u", "e", time.Time{}, nil, Properties{}, nil}, &Track{},
 }
 
-// testdata/version3.3.txt is what version 3.3 exports, as the tool in .tools/api lists it;
-// api.txt is what this package does. Version 3.4 added some fields.
-func TestSurfaceIsThatOfVersion3(t *testing.T) {
+// testdata/version3.3.txt lists the exported API of version 3.3, and api.txt the API of
+// this package. Version 3.4 added some fields.
+func TestAPIMatchesVersion3(t *testing.T) {
 	ours := surface(t, "api.txt")
 	differs := map[string]bool{
-		`const Version untyped string = "3.0.0"`:                                     true, // its value
-		`func NewWithConfig(writeKey string, config Config) (cli Client, err error)`: true, // names of results
+		`const Version untyped string = "3.0.0"`:                                     true, // the value differs
+		`func NewWithConfig(writeKey string, config Config) (cli Client, err error)`: true, // the names of results differ
 	}
 	theirs := surface(t, "testdata/version3.3.txt")
 	require.Greater(t, len(theirs), 200)
 	for line := range theirs {
 		if !differs[line] {
-			assert.True(t, ours[line], "there is no %s", line)
+			assert.True(t, ours[line], "%s is missing", line)
 		}
 	}
-	added := map[string]bool{ // by version 3.4, and differs
+	added := map[string]bool{ // by version 3.4
 		`const DefaultMaxRetries untyped int = 10`:                           true,
 		`const DefaultShutdownTimeout time.Duration = 75000000000`:           true,
 		`const Version untyped string = "` + Version + `"`:                   true,
@@ -82,7 +82,7 @@ func TestSurfaceIsThatOfVersion3(t *testing.T) {
 		`func NewWithConfig(writeKey string, config Config) (Client, error)`: true,
 	}
 	for line := range ours {
-		assert.True(t, theirs[line] || added[line], "version 3 has no %s", line)
+		assert.True(t, theirs[line] || added[line], "%s is not in version 3", line)
 	}
 }
 
@@ -97,8 +97,8 @@ func surface(t *testing.T, file string) map[string]bool {
 	return lines
 }
 
-// Programs write messages to files and queues, and read them back.
-func TestMessagesAreTheSameJSON(t *testing.T) {
+// Messages survive a round trip through JSON.
+func TestMessagesRoundTripJSON(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600, time.FixedZone("", 3600))
 	const head, end = `{"type":"t","messageId":"m",`, `"timestamp":"2026-01-02T03:04:05.0000006+01:00","context":{"locale":"l"},`
 	const integrations, empty = `"integrations":{"i":1}}`, `"timestamp":"0001-01-01T00:00:00Z"}`

@@ -1,7 +1,7 @@
 #!/bin/sh
-# After the files are gone. A deb says "remove", and "purge" when the configuration goes
-# too; an rpm 0. The data stays, for whoever installs it again; it becomes root's when
-# the user goes, since another user may be given its number.
+# Runs after the files are removed. Argument for a deb: "remove", or "purge" if the configuration is
+# removed too; for an rpm: 0. The data remains for a later installation. When the user is removed, the
+# data becomes root's, because another user can get the same UID.
 set -e
 
 case "$1" in

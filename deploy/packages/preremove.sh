@@ -1,5 +1,6 @@
 #!/bin/sh
-# Before the files go. A deb says "remove", an rpm 0; what else they say is of upgrades.
+# Runs before the files are removed. Argument for a deb: "remove"; for an rpm: 0. Other arguments
+# mean an upgrade.
 set -e
 
 case "$1" in

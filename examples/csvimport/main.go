@@ -1,16 +1,14 @@
-// Command csvimport sends the rows of a CSV file as track calls of the past: a
-// historical import that can be stopped and started again.
+// Command csvimport sends the rows of a CSV file as track calls: a historical import that you
+// can interrupt and resume.
 //
 //	go run ./examples/csvimport
 //
-// imports the file that comes with it into a collector of its own. With -file,
-// -endpoint and -write-key it imports yours. The header of the file names the
-// columns: userId, event and timestamp are those of the call, all others become
-// properties.
+// imports a sample file into a collector that it starts. Use -file, -endpoint and -write-key
+// for your own data. The first line of the file names the columns: userId, event and timestamp
+// are fields of the call, and the other columns become properties.
 //
-// How far it came is noted beside the file, in FILE.progress. A row that is sent
-// twice, because the program died in between, has the same messageId and is
-// stored once.
+// FILE.progress contains the number of delivered rows. A row that is sent twice because the
+// program was killed has the same messageId, so the collector stores it once.
 package main
 
 import (
@@ -34,7 +32,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// checkpoint is how many rows are sent between two notes of progress.
+// checkpoint is the number of rows between two writes of the progress file.
 const checkpoint = 1000
 
 func main() {
@@ -43,10 +41,10 @@ func main() {
 	}
 }
 
-// start reads the flags, and starts a collector where none is named.
+// start reads the flags, and starts a collector if -endpoint is not set.
 func start() error {
 	file := flag.String("file", "examples/csvimport/orders.csv", "CSV `file` to import")
-	endpoint := flag.String("endpoint", "", "`URL` of the collector (default: one of our own)")
+	endpoint := flag.String("endpoint", "", "`URL` of the collector (default: start one)")
 	writeKey := flag.String("write-key", "example", "write `key` of the source")
 	flag.Parse()
 
@@ -60,16 +58,16 @@ func start() error {
 		}
 		defer func() { _ = srv.Close() }()
 		*endpoint = srv.URL
-		notes = filepath.Join(os.TempDir(), fmt.Sprintf("csvimport-%d.progress", os.Getpid())) // a new collector has nothing yet
+		notes = filepath.Join(os.TempDir(), fmt.Sprintf("csvimport-%d.progress", os.Getpid())) // a new collector is empty
 		defer func() { _ = os.Remove(notes) }()
 	}
 	sent, err := run(ctx, *file, notes, *endpoint, *writeKey, os.Stderr)
-	fmt.Printf("%d calls were delivered\n", sent)
+	fmt.Printf("%d calls delivered\n", sent)
 	return err
 }
 
-// run imports what is left of a file by its notes, and returns how many calls
-// were delivered.
+// run imports the rows of a file that are not delivered yet, according to the progress file
+// notes. It returns the number of calls that it delivered.
 func run(ctx context.Context, file, notes, endpoint, writeKey string, progress io.Writer) (sent int, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -86,7 +84,7 @@ func run(ctx context.Context, file, notes, endpoint, writeKey string, progress i
 	}
 	client, err := analytics.NewWithConfig(writeKey, analytics.Config{
 		Endpoint: endpoint, FlushAt: 500, Gzip: true,
-		WhenFull: analytics.Block, // an import has time: it waits for the collector
+		WhenFull: analytics.Block, // wait for the collector instead of rejecting calls
 	})
 	if err != nil {
 		return 0, err
@@ -100,16 +98,16 @@ type importer struct {
 	client   *analytics.Client
 	rows     *csv.Reader
 	file     string
-	notes    string // the file that tells how far it came
+	notes    string // the progress file
 	size     int64  // of the file, in bytes
-	done     int    // rows that are delivered
+	done     int    // delivered rows
 	progress io.Writer
 }
 
 func (i *importer) run(ctx context.Context) error {
 	header, err := i.rows.Read()
 	if err != nil {
-		return fmt.Errorf("%s: its first line must name the columns: %w", i.file, err)
+		return fmt.Errorf("%s: the first line must contain the column names: %w", i.file, err)
 	}
 	for row := 1; ; row++ {
 		fields, err := i.rows.Read()
@@ -120,7 +118,7 @@ func (i *importer) run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", i.file, err)
 		}
 		if row <= i.done {
-			continue // delivered by an earlier run
+			continue // delivered by a previous run
 		}
 		if err := i.client.Enqueue(ctx, call(i.file, row, header, fields)); err != nil {
 			return fmt.Errorf("%s: row %d: %w", i.file, row, err)
@@ -133,7 +131,7 @@ func (i *importer) run(ctx context.Context) error {
 	}
 }
 
-// call makes the call of a row.
+// call returns the call of a row.
 func call(file string, row int, header, fields []string) *analytics.Track {
 	c := &analytics.Track{Properties: map[string]interface{}{}}
 	for n, name := range header {
@@ -153,7 +151,7 @@ func call(file string, row int, header, fields []string) *analytics.Track {
 	return c
 }
 
-// value reads a number as one.
+// value converts numbers to float64.
 func value(s string) interface{} {
 	if n, err := strconv.ParseFloat(s, 64); err == nil && strconv.FormatFloat(n, 'f', -1, 64) == s {
 		return n
@@ -161,7 +159,7 @@ func value(s string) interface{} {
 	return s
 }
 
-// note waits until all rows up to this one are delivered, and remembers it.
+// note waits until all rows up to row are delivered, and writes the progress file.
 func (i *importer) note(ctx context.Context, row int) error {
 	if row <= i.done {
 		return nil
@@ -183,7 +181,7 @@ func (i *importer) note(ctx context.Context, row int) error {
 	return err
 }
 
-// readProgress returns how many rows an earlier run delivered.
+// readProgress returns the number of rows that previous runs delivered.
 func readProgress(notes string) (int, error) {
 	text, err := os.ReadFile(notes)
 	if errors.Is(err, os.ErrNotExist) {
@@ -194,7 +192,7 @@ func readProgress(notes string) (int, error) {
 	}
 	done, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		return 0, fmt.Errorf("%s must hold the number of rows that were delivered; remove it to begin anew: %w", notes, err)
+		return 0, fmt.Errorf("%s must contain the number of delivered rows; delete it to start over: %w", notes, err)
 	}
 	return done, nil
 }

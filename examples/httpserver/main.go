@@ -1,10 +1,9 @@
-// Command httpserver is a web server that records calls, and loses none of them
-// when it is stopped.
+// Command httpserver is a web server that records calls and shuts down without losing one.
 //
 //	go run ./examples/httpserver
 //
-// Without -endpoint it starts a collector of its own and prints what arrives.
-// Stop it with Ctrl-C.
+// Without -endpoint it starts its own collector, and prints the calls when you stop it with
+// Ctrl-C.
 package main
 
 import (
@@ -25,12 +24,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// grace is how long requests, and then calls, have to end after the signal.
+// grace is the time limit for requests, and then calls, after the signal.
 const grace = 10 * time.Second
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "`address` to listen on")
-	endpoint := flag.String("endpoint", "", "`URL` of the collector (default: one of our own)")
+	endpoint := flag.String("endpoint", "", "`URL` of the collector (default: start one)")
 	writeKey := flag.String("write-key", "example", "write `key` of the source")
 	flag.Parse()
 
@@ -45,8 +44,8 @@ func main() {
 	}
 }
 
-// run serves until ctx ends. Then it lets the requests under way end, and after
-// them the calls that they made: in this order, so that none is lost.
+// run serves until ctx ends. It then waits for the requests in progress, and after that for
+// the calls that they made.
 func run(ctx context.Context, out io.Writer, listener net.Listener, endpoint, writeKey string) error {
 	if endpoint == "" {
 		srv, err := mockserver.Run(mockserver.Config{})
@@ -55,7 +54,7 @@ func run(ctx context.Context, out io.Writer, listener net.Listener, endpoint, wr
 		}
 		defer func() {
 			for _, call := range srv.Calls() {
-				_, _ = fmt.Fprintf(out, "the collector got %s %q of %s\n", call.Type, call.Event, call.UserID)
+				_, _ = fmt.Fprintf(out, "the collector received %s %q of %s\n", call.Type, call.Event, call.UserID)
 			}
 			_ = srv.Close()
 		}()
@@ -83,8 +82,8 @@ func handler(client *analytics.Client) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /signup", func(w http.ResponseWriter, r *http.Request) {
 		user := r.FormValue("user")
-		// Track returns at once. An error means that this one call was not
-		// recorded: never a reason to fail the request.
+		// Track returns at once. An error means that this call was not recorded. It
+		// is not a reason to fail the request.
 		if err := client.Track(&analytics.Track{
 			UserId:     user,
 			Event:      "Signed Up",

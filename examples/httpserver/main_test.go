@@ -25,5 +25,5 @@ func TestCallsOfARequestSurviveTheShutdown(t *testing.T) {
 	require.NoError(t, res.Body.Close())
 	stop()
 	require.NoError(t, <-done)
-	assert.Contains(t, out.String(), `the collector got track "Signed Up" of ada`)
+	assert.Contains(t, out.String(), `the collector received track "Signed Up" of ada`)
 }

@@ -1,5 +1,5 @@
-// What tests ask of a collector that runs by collector dev. COLLECTOR_URL says where it is,
-// and COLLECTOR_TOKEN is its admin token, if it has one.
+// Test helpers for a collector that was started with collector dev. COLLECTOR_URL is its URL,
+// and COLLECTOR_TOKEN its admin token, if it has one.
 import assert from 'node:assert/strict'
 
 export const collector = process.env.COLLECTOR_URL ?? 'http://127.0.0.1:8765'
@@ -10,15 +10,15 @@ function post(path, body = {}) {
   return fetch(collector + path, { method: 'POST', headers, body: JSON.stringify(body) })
 }
 
-/** Has the tests begin anew: what came before does not count any more. */
+/** Hides all earlier calls from the tests. */
 export async function reset() {
   const response = await post('/reset')
   assert.equal(response.status, 200, await response.text())
 }
 
-/** Waits until the calls that came are as expected, and throws with what differs. */
+/** Waits until the calls match the expectations. Throws an error with the differences if they do not. */
 export async function expectCalls(...expect) {
   const response = await post('/expect', { within: '10s', expect })
-  const answer = await response.json()
-  assert.equal(response.status, 200, answer.message)
+  const { message } = await response.json()
+  assert.equal(response.status, 200, message)
 }

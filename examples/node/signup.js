@@ -1,6 +1,6 @@
-// A program that is tested: it says that somebody has signed up.
+// The program under test: it records a sign-up.
 
-/** Sends one call, and throws where the collector refuses it. */
+/** Sends one call. Throws if the collector refuses the request. */
 export async function track(endpoint, writeKey, call) {
   const response = await fetch(`${endpoint}/v1/track`, {
     method: 'POST',
@@ -10,7 +10,7 @@ export async function track(endpoint, writeKey, call) {
     },
     body: JSON.stringify(call),
   })
-  if (!response.ok) throw new Error(`the collector answers ${response.status}: ${await response.text()}`)
+  if (!response.ok) throw new Error(`the collector responded with ${response.status}: ${await response.text()}`)
 }
 
 export async function signUp(userId, plan, endpoint = process.env.ANALYTICS_ENDPOINT) {

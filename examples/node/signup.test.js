@@ -1,4 +1,4 @@
-// What the program sends, as a collector took it.
+// Tests of the calls that the program sends.
 import assert from 'node:assert/strict'
 import { beforeEach, test } from 'node:test'
 import { collector, expectCalls, reset } from './collector.js'
@@ -15,11 +15,11 @@ test('a sign-up is tracked once, and nothing is rejected', async () => {
 })
 
 test('a call without a user is rejected, as in production', async () => {
-  await track(collector, 'web', { event: 'Signed Up' }) // answered 200, unless it is strict
+  await track(collector, 'web', { event: 'Signed Up' }) // responds with 200 unless strict is set
   await expectCalls({ bad: true, code: 'no_user_anon_id' }, { type: 'track', count: 0 })
 })
 
-test('what differs is said', async () => {
+test('a failure names the difference', async () => {
   await signUp('user-123', 'Free', collector)
   await assert.rejects(
     expectCalls({ event: 'Signed Up', properties: { plan: 'Enterprise' } }, { event: 'Signed Up', count: 0 }),

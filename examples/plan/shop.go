@@ -1,6 +1,6 @@
-// Package main shows a tracking plan at work: plan.yaml says what a shop tells of its
-// customers, shop.go tells it, and shop_test.go holds the two against each other. It is a
-// module of its own; in its directory:
+// Package main is an example of a tracking plan: plan.yaml describes a shop's calls,
+// shop.go sends them, and shop_test.go checks them. It is a separate module. In its
+// directory, run:
 //
 //	go run .
 //	go test .
@@ -15,15 +15,14 @@ import (
 
 type properties = map[string]interface{}
 
-// A Shop tells what its customers do.
+// A Shop sends the calls of its customers.
 type Shop struct{ Analytics *analytics.Client }
 
 func (s Shop) track(user, event string, p properties) error {
 	return s.Analytics.Track(&analytics.Track{UserId: user, Event: event, Properties: p})
 }
 
-// Visit is the visit of a customer of a company who looks for something, changes their
-// mind, pays at the second attempt, and sends it back.
+// Visit sends the calls of a customer who buys tea after a failed payment and returns it.
 func (s Shop) Visit(user string) error {
 	item := properties{"sku": "TEA-7", "quantity": 2, "price": 4.95}
 	return errors.Join(
@@ -46,7 +45,7 @@ func (s Shop) Visit(user string) error {
 	)
 }
 
-// Mistakes are calls as they are sent before anybody has looked at the plan.
+// Mistakes sends calls that violate the plan.
 func (s Shop) Mistakes(user string) error {
 	return errors.Join(
 		s.track(user, "order_completed", nil),

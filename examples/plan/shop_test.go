@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// sent starts a server, and sends calls to it.
+// sent starts a server and sends calls to it.
 func sent(t *testing.T, send func(Shop) error) *mockserver.Server {
 	t.Helper()
 	srv := mockserver.RunT(t)
@@ -34,7 +34,7 @@ func sent(t *testing.T, send func(Shop) error) *mockserver.Server {
 	if err := send(Shop{client}); err != nil {
 		t.Error(err)
 	}
-	if err := client.Close(); err != nil { // sends what is queued
+	if err := client.Close(); err != nil { // flushes the queue
 		t.Error(err)
 	}
 	return srv
@@ -45,7 +45,7 @@ func TestVisitIsAsPlanned(t *testing.T) {
 	plan.Expect(t, srv, "plan.yaml")
 }
 
-// A failures takes down how a test fails, in place of a *testing.T.
+// failures is a plan.TB that records failures.
 type failures []string
 
 func (*failures) Helper() {}
@@ -57,18 +57,18 @@ func TestMistakesFailReadably(t *testing.T) {
 	srv := sent(t, func(s Shop) error { return s.Mistakes("bob") })
 	var got failures
 	plan.Expect(&got, srv, "plan.yaml")
-	want := `plan: 3 of 3 calls are not as planned in plan.yaml
+	want := `plan: 3 of 3 calls violate plan.yaml
   track "order_completed"
     plan.yaml: is not in the plan; did you mean "Order Completed"?
   track "Order Completed"
-    plan.yaml:7: /properties/currency is "eur"; the plan says one of "EUR", "USD"; did you mean "EUR"?
-    plan.yaml:12: /properties/items/0/quantity is 0; the plan says at least 1
-    plan.yaml:6: /properties/items/0/sku is "tea"; the plan says a string that matches ^[A-Z]{3}-[0-9]+$
+    plan.yaml:7: /properties/currency is "eur"; expected one of "EUR", "USD"; did you mean "EUR"?
+    plan.yaml:12: /properties/items/0/quantity is 0; expected at least 1
+    plan.yaml:6: /properties/items/0/sku is "tea"; expected a string that matches ^[A-Z]{3}-[0-9]+$
     plan.yaml:62: /properties/oderId is not in the plan; did you mean orderId?
-    plan.yaml:57: /properties/orderId is missing; the plan requires a string
-    plan.yaml:5: /properties/total is "9.90", a string; the plan says a number
+    plan.yaml:57: /properties/orderId is missing; expected a string
+    plan.yaml:5: /properties/total is "9.90", a string; expected a number
   identify
-    plan.yaml:71: /traits/email is "nobody"; the plan says a string of format email`
+    plan.yaml:71: /traits/email is "nobody"; expected a string of format email`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}

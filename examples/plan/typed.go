@@ -10,8 +10,8 @@ import (
 
 //go:generate go run github.com/seed-45eadc4a/analytics-go/plan/gen -o events/events.go plan.yaml
 
-// VisitTyped is Visit by the types that are generated from the plan. A property that is
-// misspelled, or of another type, does not compile.
+// VisitTyped is like Visit, but uses the types generated from the plan. Misspelled
+// properties and values of the wrong type do not compile.
 func (s Shop) VisitTyped(user string) error {
 	since := time.Date(2026, time.November, 22, 18, 0, 0, 0, time.UTC)
 	item := events.Item{SKU: "TEA-7", Quantity: 2, Price: typed.Some(4.95)}

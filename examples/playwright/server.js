@@ -1,4 +1,4 @@
-// A server for the page, as your program has one.
+// The server of the page.
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 
@@ -8,7 +8,7 @@ const files = {
   '/library.js': ['text/javascript', 'node_modules/@segment/analytics-next/dist/umd/index.js'],
 }
 
-/** Serves the page, whose calls go to a collector, on a port that the system chooses. */
+/** Serves the page on a free port. The page sends its calls to the collector. */
 export async function serve(collector) {
   const server = createServer(async (request, response) => {
     const [type, name] = files[request.url] ?? []

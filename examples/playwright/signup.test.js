@@ -1,5 +1,5 @@
-// What the page sends, in a browser that Playwright drives, as a collector took it. CHROMIUM
-// names the browser's program; without it, the Chrome that is installed is used.
+// Tests of the calls that a page sends, in a browser driven by Playwright. CHROMIUM is the path
+// of the browser; by default the installed Chrome is used.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
 import { chromium } from 'playwright-core'
@@ -17,20 +17,20 @@ after(async () => {
   shop?.close()
 })
 beforeEach(async () => {
-  await page?.context().close() // what it has not sent yet would count as what comes now
+  await page?.context().close() // its unsent calls would otherwise arrive in the next test
   await reset()
-  page = await browser.newPage() // each in a context of its own, as another visitor
+  page = await browser.newPage() // a new context is a new visitor
   await page.goto(shop.url)
 })
 
-test('a visit is a page call of somebody unknown', async () => {
+test('a visit sends an anonymous page call', async () => {
   await expectCalls(
     { type: 'page', name: 'Shop', anonymousId: { $any: true }, userId: null, properties: { path: '/' }, count: 1 },
     { type: 'track', count: 0 },
   )
 })
 
-test('a sign-up is an identify call, and then a track call', async () => {
+test('a sign-up sends an identify and a track call', async () => {
   await page.getByLabel('Name').fill('user-123')
   await page.getByLabel('Plan').selectOption('Enterprise')
   await page.getByRole('button', { name: 'Sign up' }).click()

@@ -1,7 +1,7 @@
-"""What the program sends, as a collector took it.
+"""Tests of the calls that the program sends.
 
-COLLECTOR_URL says where one runs by collector dev, and COLLECTOR_TOKEN is its admin
-token, if it has one. Run it by python3 -m unittest.
+COLLECTOR_URL is the URL of a collector that was started with collector dev, and
+COLLECTOR_TOKEN its admin token, if it has one. Run with python3 -m unittest.
 """
 
 import json
@@ -17,27 +17,27 @@ TOKEN = os.environ.get("COLLECTOR_TOKEN")
 
 
 def ask(path, body=None):
-    """Asks the collector, by POST if there is a body, and returns the status and the answer."""
+    """Sends a request to the collector, by POST if there is a body. Returns the status and the JSON."""
     request = urllib.request.Request(COLLECTOR + path, None if body is None else json.dumps(body).encode())
     request.add_header("Content-Type", "application/json")
     if TOKEN:
         request.add_header("Authorization", f"Bearer {TOKEN}")
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as answer:
-        with answer:
-            return answer.code, json.load(answer)
+        with urllib.request.urlopen(request, timeout=20) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as response:
+        with response:
+            return response.code, json.load(response)
 
 
 class SignUpTest(unittest.TestCase):
     def setUp(self):
-        status, answer = ask("/reset", {})
-        self.assertEqual(200, status, answer)
+        status, result = ask("/reset", {})
+        self.assertEqual(200, status, result)
 
     def expect(self, *expectations):
-        status, answer = ask("/expect", {"within": "10s", "expect": expectations})
-        self.assertEqual(200, status, answer.get("message"))
+        status, result = ask("/expect", {"within": "10s", "expect": expectations})
+        self.assertEqual(200, status, result.get("message"))
 
     def test_sign_up_is_tracked(self):
         sign_up("user-123", "Enterprise", COLLECTOR)

@@ -1,11 +1,11 @@
-// Command quickstart shows the whole way of a call in one process: the client
-// sends one call of every kind, the collector takes them and forwards them to a
-// webhook, signed, and the webhook verifies what it gets.
+// Command quickstart shows the whole path of a call in one process. The client sends one call
+// of each type, the collector forwards them to a webhook, and the webhook verifies their
+// signatures.
 //
 //	go run ./examples/quickstart
 //
-// It exits 0 only if every call arrived and verified. With -stay it goes on until
-// Ctrl-C, so that the calls can be looked at in the inspector.
+// It exits with 0 if every call arrived with a valid signature. With -stay it runs until
+// Ctrl-C, so you can view the calls in the inspector.
 package main
 
 import (
@@ -33,7 +33,7 @@ const (
 )
 
 func main() {
-	stay := flag.Bool("stay", false, "go on until Ctrl-C, to look at the calls in the inspector")
+	stay := flag.Bool("stay", false, "run until Ctrl-C, to view the calls in the inspector")
 	flag.Parse()
 	if err := run(*stay); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
@@ -42,14 +42,14 @@ func main() {
 }
 
 func run(stay bool) error {
-	// 1. A receiver: your server, which gets the webhooks.
+	// 1. A receiver: your server, which handles the webhooks.
 	arrivals := make(chan arrival, 16)
 	receiver, err := listen(func(w http.ResponseWriter, r *http.Request) { receive(w, r, arrivals) })
 	if err != nil {
 		return err
 	}
 
-	// 2. A collector that forwards what it gets to the receiver.
+	// 2. A collector that forwards calls to the receiver.
 	srv, err := mockserver.Run(mockserver.Config{
 		Destinations: []mockserver.Destination{{
 			Name: "my webhook",
@@ -78,20 +78,20 @@ func run(stay bool) error {
 	if err != nil {
 		return err
 	}
-	if err := client.Close(); err != nil { // flushes
+	if err := client.Close(); err != nil { // sends queued calls
 		return err
 	}
 	if err := watch(arrivals, sent); err != nil || !stay {
 		return err
 	}
-	fmt.Printf("\nLook at them at %s/ and press Ctrl-C at the end.\n", srv.URL)
+	fmt.Printf("\nView them at %s/. Press Ctrl-C to stop.\n", srv.URL)
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt)
 	<-interrupted
 	return nil
 }
 
-// sendOneOfEach makes one call of every kind and returns how many.
+// sendOneOfEach sends one call of each type. It returns the number of calls.
 func sendOneOfEach(client *analytics.Client) (int, error) {
 	errs := []error{
 		client.Identify(&analytics.Identify{
@@ -119,14 +119,14 @@ func sendOneOfEach(client *analytics.Client) (int, error) {
 	return len(errs), errors.Join(errs...)
 }
 
-// An arrival is one request that reached the receiver.
+// arrival is a request to the receiver.
 type arrival struct {
 	body    []byte
-	verdict error // nil: the signature is right
+	verdict error // nil if the signature is valid
 	team    string
 }
 
-// receive is what a webhook does: read the body, verify its signature, answer.
+// receive handles a webhook request: it reads the body, verifies the signature and responds.
 func receive(w http.ResponseWriter, r *http.Request, arrivals chan<- arrival) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	if err != nil {
@@ -140,7 +140,7 @@ func receive(w http.ResponseWriter, r *http.Request, arrivals chan<- arrival) {
 	arrivals <- arrival{body: body, verdict: err, team: r.Header.Get("X-Team")}
 }
 
-// watch prints every arrival and its verdict until one of each kind has come.
+// watch prints each request until one call of each type has arrived.
 func watch(arrivals <-chan arrival, want int) error {
 	deadline := time.After(patience)
 	seen := map[string]bool{}
@@ -149,10 +149,10 @@ func watch(arrivals <-chan arrival, want int) error {
 		case a := <-arrivals:
 			var call struct{ Type string }
 			if err := json.Unmarshal(a.body, &call); err != nil {
-				return fmt.Errorf("a webhook's body is not JSON: %w", err)
+				return fmt.Errorf("the body of a webhook request is not JSON: %w", err)
 			}
 			if a.verdict != nil || a.team != "growth" {
-				return fmt.Errorf("the %s call did not verify: signature: %w, X-Team: %q", call.Type, a.verdict, a.team)
+				return fmt.Errorf("the %s call was not verified: signature: %w, X-Team: %q", call.Type, a.verdict, a.team)
 			}
 			seen[call.Type] = true
 			var pretty bytes.Buffer
@@ -162,11 +162,11 @@ func watch(arrivals <-chan arrival, want int) error {
 			return fmt.Errorf("only %d of %d calls arrived within %v", len(seen), want, patience)
 		}
 	}
-	fmt.Printf("\nAll %d calls arrived, and every signature is right.\n", want)
+	fmt.Printf("\nAll %d calls arrived with valid signatures.\n", want)
 	return nil
 }
 
-// listen serves a handler on a port of the loopback interface.
+// listen serves h on a free port of the loopback interface.
 func listen(h http.HandlerFunc) (url string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

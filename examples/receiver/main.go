@@ -1,9 +1,8 @@
-// Command receiver takes webhooks and verifies that they come from your
-// collector.
+// Command receiver accepts webhooks with a valid signature and prints them.
 //
 //	go run ./examples/receiver -secret s3cret
 //
-// Point a destination at it, with the same shared secret:
+// Start a collector that sends to it, with the same shared secret:
 //
 //	collector dev --webhook http://127.0.0.1:8081/hooks/analytics --shared-secret s3cret
 package main
@@ -28,25 +27,25 @@ func main() {
 		log.Fatal("set -secret or WEBHOOK_SECRET to the shared secret of the destination")
 	}
 	server := &http.Server{Addr: *listen, Handler: handler(*secret, os.Stdout), ReadHeaderTimeout: 5 * time.Second}
-	log.Printf("webhooks go to http://%s/hooks/analytics", *listen)
+	log.Printf("listening for webhooks at http://%s/hooks/analytics", *listen)
 	log.Fatal(server.ListenAndServe())
 }
 
-// handler lets only verified calls through to take.
+// handler passes verified requests to printCall.
 func handler(secret string, out io.Writer) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("POST /hooks/analytics", webhook.Handler(secret, take(out)))
+	mux.Handle("POST /hooks/analytics", webhook.Handler(secret, printCall(out)))
 	return mux
 }
 
-// take handles one call. It answers within five seconds, or the call is sent
-// again: what takes longer belongs into a queue of your own. A call can come
-// twice; its X-Message-Id tells.
-func take(out io.Writer) http.HandlerFunc {
+// printCall handles one call. A receiver must respond within five seconds, or the collector
+// sends the call again: put slow work into a queue. To detect a repeated call, use its
+// X-Message-Id.
+func printCall(out io.Writer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body) // which Handler has bounded
+		body, err := io.ReadAll(r.Body) // webhook.Handler limits its size
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest) // a 4xx: not sent again
+			http.Error(w, err.Error(), http.StatusBadRequest) // a 400 is not retried
 			return
 		}
 		_, _ = fmt.Fprintf(out, "message %s, attempt %s: %s\n",

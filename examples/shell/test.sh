@@ -1,6 +1,7 @@
 #!/bin/sh
-# A program is run, and what it sends is held against a file. COLLECTOR_URL says where a
-# collector runs by collector dev, and COLLECTOR_TOKEN is its admin token, if it has one.
+# Runs a program, and checks its calls against a file of expectations. COLLECTOR_URL is the URL
+# of a collector that was started with collector dev, and COLLECTOR_TOKEN its admin token, if it
+# has one.
 set -eu
 cd "$(dirname "$0")"
 export COLLECTOR_URL="${COLLECTOR_URL:-http://127.0.0.1:8765}"

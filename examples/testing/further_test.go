@@ -12,11 +12,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
+var update = flag.Bool("update", false, "update the golden files")
 
-// All calls, to the last property, as they were when somebody looked at them:
-// testdata/signup.json. To change it, run the tests with -update and read the diff.
-func TestSignUpSendsWhatWasAgreed(t *testing.T) {
+// This test compares all calls, with every property, to testdata/signup.json. To change the
+// file, run the tests with -update and review the diff.
+func TestSignUpMatchesGoldenFile(t *testing.T) {
 	srv := mockserver.RunT(t)
 	client := analytics.New("any-key")
 	client.Endpoint = srv.URL
@@ -29,7 +29,7 @@ func TestSignUpSendsWhatWasAgreed(t *testing.T) {
 	})
 }
 
-// What users do while the collector is restarted is tracked all the same.
+// The client retries calls that it could not deliver during an outage.
 func TestSignUpSurvivesAnOutage(t *testing.T) {
 	srv := mockserver.RunT(t)
 	srv.Fail(
@@ -46,10 +46,9 @@ func TestSignUpSurvivesAnOutage(t *testing.T) {
 	srv.Expect(t, mockserver.OfEvent("Signed Up"))
 }
 
-// The whole way: what a webhook gets, be the webhook down at first. In the bubble of
-// testing/synctest time passes as soon as nothing else goes on, so that the retries
-// take milliseconds. Nothing in it may use the network: InProcess, srv.Client and
-// NewTransport stand in for it.
+// This test follows a call to a webhook that is down at first. It runs in a bubble of
+// testing/synctest with a fake clock, so the retries take milliseconds. Code in the bubble
+// must not use the network: InProcess, srv.Client and NewTransport replace it.
 func TestSignUpReachesTheCRM(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crm := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) // your receiver
@@ -65,8 +64,8 @@ func TestSignUpReachesTheCRM(t *testing.T) {
 	})
 }
 
-// A webhook that stays down: after four hours of retries the call is given up.
-func TestSignUpIsGivenUpAfterFourHours(t *testing.T) {
+// If a webhook stays down, the call fails after four hours of retries.
+func TestSignUpFailsAfterFourHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := mockserver.RunT(t, withCRM(http.NotFoundHandler()))
 		srv.FailDeliveries(mockserver.Fault{Status: http.StatusServiceUnavailable, Times: mockserver.Always})
@@ -83,7 +82,8 @@ func TestSignUpIsGivenUpAfterFourHours(t *testing.T) {
 	})
 }
 
-// withCRM configures a server without a network that forwards all calls to a receiver.
+// withCRM returns the configuration of a server that forwards all calls to receiver without
+// using the network.
 func withCRM(receiver http.Handler) mockserver.Config {
 	return mockserver.Config{
 		InProcess: true,
@@ -95,7 +95,7 @@ func withCRM(receiver http.Handler) mockserver.Config {
 	}
 }
 
-// newClient returns a client that sends to a server without a network.
+// newClient returns a client that sends to srv without using the network.
 func newClient(srv *mockserver.Server) *analytics.Client {
 	client := analytics.New("any-key")
 	client.Endpoint, client.Client = srv.URL, *srv.Client()

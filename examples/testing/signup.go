@@ -1,6 +1,6 @@
-// Package signup shows how a program's tracking is tested. Most tests are like the
-// one in signup_test.go. Those in further_test.go hold all calls against a file,
-// and go on through outages to the webhook at the end.
+// Package signup shows how to test the tracking of a program. signup_test.go contains a
+// typical test. The tests in further_test.go use golden files, simulate outages, and follow
+// calls to a webhook.
 //
 //	go test ./examples/testing
 package signup
@@ -11,7 +11,7 @@ import (
 	analytics "github.com/seed-45eadc4a/analytics-go"
 )
 
-// SignUp makes an account and tells analytics of it.
+// SignUp creates an account and records it.
 func SignUp(client *analytics.Client, user, plan string) error {
 	return errors.Join(
 		client.Identify(&analytics.Identify{UserId: user, Traits: map[string]interface{}{"plan": plan}}),

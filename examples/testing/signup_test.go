@@ -13,7 +13,7 @@ func TestSignUpIsTracked(t *testing.T) {
 	client := analytics.New("any-key")
 	client.Endpoint = srv.URL
 	SignUp(client, "user-123", "Enterprise") // your code
-	client.Close()                           // sends what is queued
+	client.Close()                           // sends queued calls
 
 	srv.Expect(t, mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Enterprise"}}`))
 }

@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// A Command is a program that a line of the shell starts.
+// Command is a command in a line of shell code.
 type Command struct {
-	Env  []string // variables that are set for it, NAME=value
+	Env  []string // variables set for the command, NAME=value
 	Args []string // the program and its arguments
-	In   string   // the file that its input comes from; empty for none
-	Out  string   // the file that its output goes to; empty for none
+	In   string   // the file for standard input, or empty
+	Out  string   // the file for standard output, or empty
 }
 
-// Commands reads lines of the shell. It knows words, quotes, comments, variables
-// that are set before a command, pipes, and < and > for files at the end of a
-// command; anything else is an error.
+// Commands parses lines of shell code. It supports words, quotes, comments, variables before a
+// command, pipes, and < and > at the end of a command. Anything else is an error.
 func Commands(text string) ([]Command, error) {
 	var commands []Command
 	for line := range strings.Lines(text) {
@@ -56,7 +55,7 @@ func command(words []string) Command {
 	return c
 }
 
-// split cuts a line into words.
+// split splits a line into words.
 func split(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -80,7 +79,7 @@ func split(line string) ([]string, error) {
 		case quote == 0 && r == '#' && !inWord:
 			return words, nil
 		case quote == 0 && strings.ContainsRune("&;`$\\()*?~", r), quote == '"' && strings.ContainsRune("`$\\", r):
-			return nil, fmt.Errorf("%q is more than this reads: keep commands plain", r)
+			return nil, fmt.Errorf("the shell syntax %q is not supported: use plain commands", r)
 		default:
 			word.WriteRune(r)
 			inWord = true
@@ -88,7 +87,7 @@ func split(line string) ([]string, error) {
 	}
 	end()
 	if quote != 0 {
-		return nil, fmt.Errorf("a quote %q has no end", quote)
+		return nil, fmt.Errorf("the quote %q is not closed", quote)
 	}
 	return words, nil
 }

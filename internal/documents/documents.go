@@ -1,6 +1,5 @@
-// Package documents finds the code in the project's documents, so that tests can
-// compile and run it: the fenced blocks of Markdown files, and the commands within
-// their text and in the package comments of Go files.
+// Package documents finds code in the project's documents, for tests that compile and run it:
+// fenced blocks in Markdown files, commands in their text, and commands in package comments.
 package documents
 
 import (
@@ -14,19 +13,19 @@ import (
 	"strings"
 )
 
-// A Block is some lines of code in a document.
+// Block is code in a document.
 type Block struct {
-	File     string // from the root of the repository, with slashes
-	Line     int    // of its first line of code
-	Module   string // the directory of the module that it is about; "." is the root
-	Language string // "sh" for commands within text
-	Comment  string // of the HTML comment right before the block: what its check needs to know
+	File     string // relative to the root of the repository, with slashes
+	Line     int    // the number of the first line of code
+	Module   string // the directory of the document's module; "." for the root module
+	Language string // "sh" for commands in text
+	Comment  string // the HTML comment directly before the block, with instructions for its check
 	Text     string
 }
 
 func (b Block) String() string { return fmt.Sprintf("%s:%d", b.File, b.Line) }
 
-// Markdown returns the Markdown files beneath root, the root of the repository.
+// Markdown returns the Markdown files below root, the root of the repository.
 func Markdown(root string) ([]string, error) {
 	var files []string
 	err := walk(root, func(name string) error {
@@ -38,7 +37,7 @@ func Markdown(root string) ([]string, error) {
 	return files, err
 }
 
-// walk visits every file that is the project's own.
+// walk visits each file of the project.
 func walk(root string, visit func(name string) error) error {
 	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -54,8 +53,8 @@ func walk(root string, visit func(name string) error) error {
 	})
 }
 
-// All returns the blocks of all documents beneath root, the root of the
-// repository, in the order of the files.
+// All returns the blocks of all documents below root, the root of the repository, in the order of
+// the files.
 func All(root string) ([]Block, error) {
 	var blocks []Block
 	err := walk(root, func(name string) error {
@@ -90,7 +89,7 @@ func All(root string) ([]Block, error) {
 	return blocks, err
 }
 
-// module is the directory of the module that a directory belongs to.
+// module returns the directory of the module that contains dir.
 func module(root, dir string) string {
 	for dir != "." {
 		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(dir), "go.mod")); err == nil {
@@ -103,8 +102,8 @@ func module(root, dir string) string {
 
 var inline = regexp.MustCompile("`([^`]+)`")
 
-// ofMarkdown returns the fenced blocks of a Markdown file, and the commands within
-// its text. Code that is marked in another way would go unchecked: it is an error.
+// ofMarkdown returns the fenced blocks of a Markdown file, and the commands in its text. Code with
+// another markup is an error, because it would not be checked.
 func ofMarkdown(text string) ([]Block, error) {
 	var blocks []Block
 	var comment []string
@@ -127,7 +126,7 @@ func ofMarkdown(text string) ([]Block, error) {
 			comment = append(comment, strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(line, "<!--"), "-->")))
 			commented = !strings.HasSuffix(line, "-->")
 		case strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t") || strings.Contains(line, "```") || strings.HasPrefix(line, "~~~"):
-			return blocks, fmt.Errorf("%d: code is written between two lines of ```, at the beginning of the line", number)
+			return blocks, fmt.Errorf("%d: put code between two unindented lines of ```", number)
 		default:
 			comment = nil
 			for _, span := range inline.FindAllStringSubmatch(line, -1) {
@@ -138,7 +137,7 @@ func ofMarkdown(text string) ([]Block, error) {
 		}
 	}
 	if fenced || commented {
-		return blocks, fmt.Errorf("%d: the last block or comment has no end", number)
+		return blocks, fmt.Errorf("%d: the last block or comment is not closed", number)
 	}
 	return blocks, nil
 }
@@ -159,7 +158,7 @@ func ofComment(text string) ([]Block, error) {
 	return blocks, nil
 }
 
-// commands reports whether code is commands of this project.
+// commands reports whether code consists of commands of this project.
 func commands(code string) bool {
 	parsed, err := Commands(code)
 	return err == nil && !slices.ContainsFunc(parsed, func(c Command) bool {

@@ -21,9 +21,9 @@ func TestCommands(t *testing.T) {
 		{text: "serve --example > collector.yaml", want: []Command{{Args: []string{"serve", "--example"}, Out: "collector.yaml"}}},
 		{text: "sort < a > b", want: []Command{{Args: []string{"sort"}, In: "a", Out: "b"}}},
 		{text: "psql -c 'a > b; c|d' | sync 'Big'", want: []Command{{Args: []string{"psql", "-c", "a > b; c|d"}}, {Args: []string{"sync", "Big"}}}},
-		{text: "echo 'no end", wrong: `a quote '\'' has no end`},
-		{text: "make a && make b", wrong: "'&' is more than this reads"},
-		{text: "echo $HOME", wrong: "'$' is more than this reads"},
+		{text: "echo 'no end", wrong: `the quote '\'' is not closed`},
+		{text: "make a && make b", wrong: "the shell syntax '&' is not supported"},
+		{text: "echo $HOME", wrong: "the shell syntax '$' is not supported"},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			got, err := Commands(c.text)
@@ -48,12 +48,12 @@ func TestMarkdown(t *testing.T) {
 	}, blocks)
 
 	for text, wrong := range map[string]string{
-		"```sh\nmake\n":       "the last block or comment has no end",
-		"<!-- given\n":        "the last block or comment has no end",
-		"so:\n\n    make\n":   "3: code is written between two lines",
-		"- so:\n  ```sh\n":    "2: code is written between two lines",
-		"~~~sh\nmake\n~~~\n":  "1: code is written between two lines",
-		"so:\n\n\tmake all\n": "3: code is written between two lines",
+		"```sh\nmake\n":       "the last block or comment is not closed",
+		"<!-- given\n":        "the last block or comment is not closed",
+		"so:\n\n    make\n":   "3: put code between",
+		"- so:\n  ```sh\n":    "2: put code between",
+		"~~~sh\nmake\n~~~\n":  "1: put code between",
+		"so:\n\n\tmake all\n": "3: put code between",
 	} {
 		_, err := ofMarkdown(text)
 		assert.ErrorContains(t, err, wrong, text)

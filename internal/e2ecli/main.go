@@ -1,6 +1,5 @@
-// Command e2ecli sends what it is told to by JSON, with the client of this module, and
-// answers by JSON how that ended. It is the program by which a suite of end-to-end tests
-// drives libraries of the service in any language:
+// Command e2ecli sends events with the client of this module, and prints the result. Input and
+// output are JSON. The service's end-to-end test suite runs such a program for each library:
 //
 //	e2ecli --input '{"writeKey":"k","apiHost":"http://127.0.0.1:8765","sequences":[
 //		{"delayMs":0,"events":[{"type":"track","event":"Signed Up","userId":"u"}]}]}'
@@ -10,7 +9,7 @@
 //	{"success":true,"sentBatches":1}
 //	{"success":false,"error":"analytics: 1 call not delivered: …","sentBatches":0}
 //
-// and exits with 0 or 1. The log of the client goes to standard error.
+// and exits with status 0 or 1. The log of the client is written to standard error.
 package main
 
 import (
@@ -31,48 +30,48 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// input is what to do.
+// input is the input of the command.
 type input struct {
 	WriteKey  string     `json:"writeKey"`
-	APIHost   string     `json:"apiHost"` // a URL. Defaults to the service's
-	CDNHost   string     `json:"cdnHost"` // a URL, of which the source's settings are asked. Defaults to none
+	APIHost   string     `json:"apiHost"` // a URL; defaults to that of the service
+	CDNHost   string     `json:"cdnHost"` // the URL for the source's settings; empty to not read them
 	Sequences []sequence `json:"sequences"`
 	Config    config     `json:"config"`
 }
 
-// A sequence is events that are sent one after the other.
+// sequence is a list of events that are sent in order.
 type sequence struct {
-	DelayMs int               `json:"delayMs"` // before the first
+	DelayMs int               `json:"delayMs"` // pause before the first event
 	Events  []json.RawMessage `json:"events"`
 }
 
-// config configures the client. Zero means the default.
+// config configures the client. A zero field selects the default.
 type config struct {
 	FlushAt       int  `json:"flushAt"`
-	FlushInterval int  `json:"flushInterval"` // in milliseconds. Defaults to 1000
-	MaxRetries    *int `json:"maxRetries"`    // after the first attempt. Defaults to 3
-	Timeout       int  `json:"timeout"`       // of all of it at the end, in seconds. Defaults to 75
+	FlushInterval int  `json:"flushInterval"` // in milliseconds; defaults to 1000
+	MaxRetries    *int `json:"maxRetries"`    // after the first attempt; defaults to 3
+	Timeout       int  `json:"timeout"`       // for the shutdown, in seconds; defaults to 75
 }
 
-// Defaults of the service's own programs.
+// Defaults of the service's programs.
 const (
 	defaultFlushInterval = 1000
 	defaultMaxRetries    = 3
 	defaultTimeout       = 75
 )
 
-// output is how it ended.
+// output is the output of the command.
 type output struct {
 	Success     bool   `json:"success"`
 	Error       string `json:"error,omitempty"`
-	SentBatches int64  `json:"sentBatches"` // requests that were answered with a 2xx status
+	SentBatches int64  `json:"sentBatches"` // requests with a 2xx response
 }
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run returns the exit status.
+// run runs the command and returns its exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var in input
 	sent, err := int64(0), readInput(&in, args, stdin, stderr)
@@ -94,12 +93,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func readInput(in *input, args []string, stdin io.Reader, stderr io.Writer) error {
 	flags := flag.NewFlagSet("e2ecli", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	text := flags.String("input", "", "what to send, as `JSON`; standard input without it")
+	text := flags.String("input", "", "input as `JSON`; defaults to standard input")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q; there is --input alone", flags.Arg(0))
+		return fmt.Errorf("unexpected argument %q; use --input", flags.Arg(0))
 	}
 	if *text == "" {
 		all, err := io.ReadAll(stdin)
@@ -109,12 +108,12 @@ func readInput(in *input, args []string, stdin io.Reader, stderr io.Writer) erro
 		*text = string(all)
 	}
 	if err := json.Unmarshal([]byte(*text), in); err != nil {
-		return fmt.Errorf("the input is not as expected: %w", err)
+		return fmt.Errorf("invalid input: %w", err)
 	}
 	return nil
 }
 
-// counter counts the requests with calls that are answered with a 2xx status.
+// counter counts the requests with calls and a 2xx response.
 type counter struct {
 	http.RoundTripper
 	sent atomic.Int64
@@ -128,8 +127,8 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// send sends all sequences, and returns how many batches were taken. The error says what
-// was not delivered, or of the first event that could not be sent what is wrong.
+// send sends all sequences, and returns the number of accepted batches. The error contains the
+// first event that could not be sent, and the undelivered calls.
 func send(in *input, stderr io.Writer) (sent int64, err error) {
 	c := &counter{RoundTripper: http.DefaultTransport}
 	client, err := analytics.NewWithConfig(in.WriteKey, clientConfig(in, c, stderr))
@@ -170,7 +169,7 @@ func clientConfig(in *input, transport http.RoundTripper, stderr io.Writer) anal
 	}
 }
 
-// messages returns a message of each type of event.
+// messages contains a constructor for each type of event.
 var messages = map[string]func() analytics.Call{
 	"alias":    func() analytics.Call { return &analytics.Alias{} },
 	"group":    func() analytics.Call { return &analytics.Group{} },
@@ -180,7 +179,7 @@ var messages = map[string]func() analytics.Call{
 	"track":    func() analytics.Call { return &analytics.Track{} },
 }
 
-// enqueue makes the call that an event is. The messages have the names of its members.
+// enqueue sends an event as a call.
 func enqueue(client *analytics.Client, event []byte) error {
 	var kind struct {
 		Type string `json:"type"`
@@ -190,7 +189,7 @@ func enqueue(client *analytics.Client, event []byte) error {
 	}
 	message, ok := messages[kind.Type]
 	if !ok {
-		return fmt.Errorf("there is no type %q; the types are alias, group, identify, page, screen and track", kind.Type)
+		return fmt.Errorf("unknown type %q; use alias, group, identify, page, screen or track", kind.Type)
 	}
 	m := message()
 	decoder := json.NewDecoder(bytes.NewReader(event))

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// asCommand has the test's program be the command.
+// asCommand makes the test binary run the command.
 const asCommand = "E2ECLI_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -34,8 +34,7 @@ func TestMain(m *testing.M) {
 
 type object = map[string]any
 
-// command runs the command as a process of its own. It checks that the status is as the
-// answer says.
+// command runs the command as a process. It checks that the exit status matches the output.
 func command(t *testing.T, stdin string, args ...string) (output, string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -57,16 +56,16 @@ func encode(t *testing.T, v any) string {
 	return string(text)
 }
 
-// A scenario is one run against a server.
+// scenario is a run of the command with a server.
 type scenario struct {
 	srv    *mockserver.Server
 	input  object
 	mu     sync.Mutex
-	counts []string // the X-Retry-Count of each request with calls, "" for none
+	counts []string // the X-Retry-Count of each request with calls, or ""
 	at     []time.Time
 }
 
-// newScenario is of one track call, which is sent at once.
+// newScenario returns a scenario with one track call.
 func newScenario(t *testing.T, config mockserver.Config) *scenario {
 	t.Helper()
 	s := &scenario{srv: mockserver.RunT(t, config)}
@@ -81,7 +80,7 @@ func newScenario(t *testing.T, config mockserver.Config) *scenario {
 			s.counts = append(s.counts, r.Header.Get("X-Retry-Count"))
 			s.at = append(s.at, time.Now())
 		}
-		return false // it only looks
+		return false // it only observes
 	}})
 	return s
 }
@@ -92,7 +91,7 @@ func event(name string) object {
 
 func (s *scenario) configure(name string, value any) { s.input["config"].(object)[name] = value }
 
-// fail has the next requests answered so.
+// fail sets the response to the next requests.
 func (s *scenario) fail(status, times int, header http.Header) {
 	s.srv.Fail(mockserver.Fault{Status: status, Times: times, Header: header})
 }
@@ -172,19 +171,19 @@ func TestBatchesAndDelays(t *testing.T) {
 func TestInput(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, mockserver.Config{})
-	out, _ := command(t, encode(t, s.input)) // by standard input
+	out, _ := command(t, encode(t, s.input)) // standard input
 	require.Equal(t, output{Success: true, SentBatches: 1}, out)
 	for name, tt := range map[string]struct {
 		args []string
 		want string
 	}{
-		"nothing":      {nil, "the input is not as expected: unexpected end of JSON input"},
-		"not JSON":     {[]string{"--input", "x"}, "the input is not as expected: invalid character"},
+		"nothing":      {nil, "invalid input: unexpected end of JSON input"},
+		"not JSON":     {[]string{"--input", "x"}, "invalid input: invalid character"},
 		"not a flag":   {[]string{"--inputs", "x"}, "flag provided but not defined"},
-		"an argument":  {[]string{"x"}, `unexpected argument "x"; there is --input alone`},
+		"an argument":  {[]string{"x"}, `unexpected argument "x"; use --input`},
 		"no write key": {[]string{"--input", `{}`}, "the write key is empty"},
 		"no URL":       {[]string{"--input", `{"writeKey":"k","apiHost":"x"}`}, `Endpoint "x" is not an http or https URL`},
-		"a type":       {[]string{"--input", `{"writeKey":"k","sequences":[{"events":[{"type":"click"}]}]}`}, `event 0: there is no type "click"`},
+		"a type":       {[]string{"--input", `{"writeKey":"k","sequences":[{"events":[{"type":"click"}]}]}`}, `event 0: unknown type "click"`},
 		"no event":     {[]string{"--input", `{"writeKey":"k","sequences":[{"events":[{"type":"track","userId":"u"}]}]}`}, `event 0: You must pass 'event'.`},
 		"no text":      {[]string{"--input", `{"writeKey":"k","sequences":[{"events":[{"type":"track","event":3}]}]}`}, "cannot unmarshal number"},
 	} {
@@ -194,7 +193,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// What is wrong with one event harms no other.
+// An invalid event does not affect other events.
 func TestOneWrongEvent(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, mockserver.Config{})
@@ -228,7 +227,7 @@ func TestNoRetry(t *testing.T) {
 			s := newScenario(t, mockserver.Config{})
 			s.fail(status, 1, http.Header{"Retry-After": {"1"}})
 			out := s.run(t)
-			require.Contains(t, out.Error, fmt.Sprint("answered ", status))
+			require.Contains(t, out.Error, fmt.Sprint("responded with ", status))
 			require.Zero(t, out.SentBatches)
 			require.Equal(t, []string{""}, s.counts)
 		})
@@ -256,14 +255,14 @@ func TestRetriesAreUsedUp(t *testing.T) {
 			s.fail(500, mockserver.Always, nil)
 			s.configure("maxRetries", retries)
 			out := s.run(t)
-			require.Contains(t, out.Error, "1 call not delivered: the latest failure: the collector answered 500")
+			require.Contains(t, out.Error, "1 call not delivered: the latest failure: the collector responded with 500")
 			require.Zero(t, out.SentBatches)
 			require.Equal(t, want, s.counts)
 		})
 	}
 }
 
-// A batch that is given up does not take the next ones with it.
+// Dropping a batch does not affect the next ones.
 func TestTheNextBatchIsSent(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, mockserver.Config{})
@@ -315,7 +314,7 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// While the collector asks to wait, no other batch is sent either.
+// A Retry-After delays all batches.
 func TestRateLimitHoldsAllBatches(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, mockserver.Config{})
@@ -330,8 +329,8 @@ func TestRateLimitHoldsAllBatches(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	for name, tt := range map[string]struct {
-		config  string // httpConfig; empty for none
-		status  int    // of each answer to the batch
+		config  string // httpConfig, or empty
+		status  int    // of each response to the batch
 		header  http.Header
 		want    []string
 		success bool
@@ -366,8 +365,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Without a cdnHost, nothing is asked for but what brings calls; and settings that cannot
-// be had change nothing.
+// Without a cdnHost, the client sends only requests with calls. If the settings cannot be read,
+// they have no effect.
 func TestSettingsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -27,6 +27,10 @@ type Load struct {
 	Singly   bool // every fifth request is a single call
 	CallSize int  // bytes of a call, about. Defaults to 800
 	Noise    bool // calls that do not compress
+	// ManyUsers gives each place in each sender's batches a user of its own, so that the
+	// n-th request of a sender has the n-th call of each of its users. Otherwise all calls
+	// are of one user.
+	ManyUsers bool
 	// Rate bounds the calls a second of all senders; 0 is no bound.
 	Rate int
 	// Timeout is how long a sender waits for an answer. Defaults to 15 s.
@@ -81,7 +85,7 @@ func (l *Load) send(ctx, hard context.Context) {
 	var senders sync.WaitGroup
 	for s := range l.Senders {
 		senders.Go(func() {
-			batch, single := l.body(l.Batch), l.body(1)
+			batch, single := l.body(s, l.Batch), l.body(s, 1)
 			next := l.await(ctx, time.Now().Add(l.interval()*time.Duration(s)/time.Duration(l.Senders))) // not all at once
 			for n := 0; ctx.Err() == nil && (l.Calls == 0 || l.Sent.Load() < l.Calls); n++ {
 				body := batch
@@ -229,8 +233,8 @@ type body struct {
 	places []int // of the messageIds
 }
 
-// body makes one of some calls.
-func (l *Load) body(calls int) *body {
+// body returns the body of a sender's requests of some calls.
+func (l *Load) body(sender, calls int) *body {
 	b := &body{path: "/v1/batch", text: []byte(`{"batch":[`)}
 	end := `],"sentAt":"2026-01-02T03:04:06.000Z"}`
 	if calls == 1 && l.Singly {
@@ -242,7 +246,12 @@ func (l *Load) body(calls int) *body {
 			b.text = append(b.text, ',')
 		}
 		start := len(b.text)
-		b.text = append(b.text, `{"type":"track","userId":"user-12345","event":"Order Completed","messageId":"`...)
+		user := 12345
+		if l.ManyUsers {
+			user = sender*l.Batch + i
+		}
+		b.text = fmt.Appendf(b.text, `{"type":"track","userId":"user-%05d"`, user)
+		b.text = append(b.text, `,"event":"Order Completed","messageId":"`...)
 		b.places = append(b.places, len(b.text))
 		b.text = append(b.text, bytes.Repeat([]byte{'0'}, idDigits)...)
 		b.text = append(b.text, `","timestamp":"2026-01-02T03:04:05.678Z","context":{"ip":"203.0.113.7","library":{"name":"load","version":"1.0"},"page":{"path":"/checkout","url":"https://shop.example.com/checkout"}},"properties":{"revenue":129.9,"currency":"EUR","coupon":null,"express":true`...)

@@ -159,19 +159,17 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Usage is what a process has used until now.
+// Usage is the use of resources by a process until now.
 type Usage struct {
 	RSS, PeakRSS int64         // bytes
 	CPU          time.Duration // user and system
 	Writes       int64         // system calls that wrote, to files and connections
 	Written      int64         // bytes that went to a disk
+	In, Out      int64         // bytes of all reads and writes, of files and connections
 }
 
-// CPU is what a process that has ended has used, user and system.
-func (p *Process) CPU() time.Duration {
-	<-p.done
-	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
-}
+// Usage returns the usage of a process that has not ended.
+func (p *Process) Usage() (Usage, error) { return UsageOf(p.Pid()) }
 
 // A Collector is a running command.
 type Collector struct {

@@ -13,10 +13,10 @@ import (
 // endsWithUs makes the kernel end a process when this one is gone.
 func endsWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// Usage reads what the process has used, from /proc.
-func (p *Process) Usage() (Usage, error) {
+// UsageOf reads the usage of a process in /proc.
+func UsageOf(pid int) (Usage, error) {
 	var u Usage
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return u, err
 	}
@@ -30,7 +30,7 @@ func (p *Process) Usage() (Usage, error) {
 			u.PeakRSS = kb << 10
 		}
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid()))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return u, err
 	}
@@ -44,29 +44,26 @@ func (p *Process) Usage() (Usage, error) {
 		n, _ := strconv.ParseInt(f, 10, 64)
 		u.CPU += time.Duration(n) * time.Second / ticks
 	}
-	u.Writes, u.Written, err = p.writes()
+	err = readIO(pid, &u)
 	return u, err
 }
 
-func (p *Process) writes() (writes, bytes int64, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", p.Pid()))
+func readIO(pid int, u *Usage) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
+	fields := map[string]*int64{"syscw": &u.Writes, "write_bytes": &u.Written, "rchar": &u.In, "wchar": &u.Out}
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		n, _ := strconv.ParseInt(value, 10, 64)
-		switch name {
-		case "syscw":
-			writes = n
-		case "write_bytes":
-			bytes = n
+		if field := fields[name]; field != nil {
+			*field, _ = strconv.ParseInt(value, 10, 64)
 		}
 	}
-	return writes, bytes, nil
+	return nil
 }
 
-// ForgetPeak has PeakRSS begin anew.
+// ForgetPeak resets PeakRSS.
 func (p *Process) ForgetPeak() error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.Pid()), []byte("5"), 0)
 }

@@ -10,10 +10,10 @@ import (
 
 func endsWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
-// Usage is for Linux alone: load tests need it, the other tests do not.
-func (p *Process) Usage() (Usage, error) {
-	return Usage{}, fmt.Errorf("what process %d has used is read from /proc, which Linux has: %w", p.Pid(), errors.ErrUnsupported)
+// UsageOf is not supported. Only measurements need it.
+func UsageOf(pid int) (Usage, error) {
+	return Usage{}, fmt.Errorf("reading the usage of process %d needs /proc of Linux: %w", pid, errors.ErrUnsupported)
 }
 
-// ForgetPeak has PeakRSS begin anew, where the system tells that.
+// ForgetPeak is not supported.
 func (p *Process) ForgetPeak() error { return errors.ErrUnsupported }

@@ -1,5 +1,5 @@
-// Package jsonscan walks JSON text without building values: the collector reads
-// a few members of each call and keeps the rest as the bytes that came.
+// Package jsonscan scans JSON without building values. The collector uses it to read a few
+// fields of each call and to keep the rest as raw bytes.
 package jsonscan
 
 import (
@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep objects and arrays may nest.
+// MaxDepth limits the nesting of objects and arrays.
 const MaxDepth = 1000
 
-// A SyntaxError tells where the text stops being JSON.
+// A SyntaxError describes invalid JSON.
 type SyntaxError struct {
 	Offset  int // bytes from the start
 	Problem string
@@ -25,28 +25,28 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("invalid JSON at byte %d: %s", e.Offset, e.Problem)
 }
 
-// A Scanner walks one JSON text from its start to its end. Every byte that it
-// passes is checked once against RFC 8259; strings may hold invalid UTF-8.
+// A Scanner reads one JSON text from start to end, and validates every byte it passes against
+// RFC 8259. Strings may contain invalid UTF-8.
 type Scanner struct {
 	data  []byte
 	pos   int
 	depth int
 
-	keyStart, keyEnd int // of the last key that was passed
+	keyStart, keyEnd int // of the last key
 }
 
-// New returns a Scanner at the start of data, which must not change meanwhile.
+// New returns a Scanner at the start of data, which must not be changed.
 func New(data []byte) *Scanner { return &Scanner{data: data} }
 
-// Offset returns how many bytes have been passed.
+// Offset returns the current position in bytes.
 func (s *Scanner) Offset() int { return s.pos }
 
-// KeyOffset returns where the last key that was passed begins.
+// KeyOffset returns the position of the last key.
 func (s *Scanner) KeyOffset() int { return s.keyStart }
 
-// Kind passes white space and tells what comes: one of { [ " t f n, 0 for a
-// number, and e for the end of the text. Any other byte is returned as it is, but
-// for an e, which is returned as a question mark: neither begins a value.
+// Kind skips white space and returns the kind of the next value: one of { [ " t f n, or 0 for
+// a number. At the end of the text it returns e. Any other byte is returned as it is, except
+// that e is returned as a question mark; neither starts a value.
 func (s *Scanner) Kind() byte {
 	s.space()
 	if s.pos >= len(s.data) {
@@ -62,7 +62,7 @@ func (s *Scanner) Kind() byte {
 	return c
 }
 
-// End checks that nothing but white space is left.
+// End returns an error if anything but white space follows.
 func (s *Scanner) End() error {
 	if s.Kind() != 'e' {
 		return s.fail("text after the value")
@@ -70,8 +70,7 @@ func (s *Scanner) End() error {
 	return nil
 }
 
-// Value passes one value of any kind and returns its bytes, which are a part of
-// the scanned text.
+// Value skips a value and returns its bytes, a slice of the text.
 func (s *Scanner) Value() ([]byte, error) {
 	s.space()
 	start := s.pos
@@ -81,9 +80,8 @@ func (s *Scanner) Value() ([]byte, error) {
 	return s.data[start:s.pos:s.pos], nil
 }
 
-// Object passes an object. It calls member with each key, in its quotes as it
-// stands in the text, at the point where the key's value begins; member must
-// pass that value. A nil member passes each.
+// Object skips an object. It calls member at the start of each value with the value's quoted
+// key; member must skip the value. If member is nil, all values are skipped.
 func (s *Scanner) Object(member func(key []byte) error) error {
 	if err := s.open('{', "an object"); err != nil {
 		return err
@@ -112,11 +110,10 @@ func (s *Scanner) Object(member func(key []byte) error) error {
 	}
 }
 
-// A Member is a member of an object: its key in quotes, its value, and both as they
-// stand in the text.
+// A Member is a field of an object: its quoted key, its value, and the text of both.
 type Member struct{ Key, Value, Text []byte }
 
-// Members returns the members of an object, as far as it is valid.
+// Members returns the fields of an object, up to the first syntax error.
 func Members(object []byte) iter.Seq[Member] {
 	return func(yield func(Member) bool) {
 		s := New(object)
@@ -131,11 +128,11 @@ func Members(object []byte) iter.Seq[Member] {
 	}
 }
 
-// errEnough ends a walk.
+// errEnough stops a scan.
 var errEnough = errors.New("enough")
 
-// Array passes an array. It calls element at the start of each element, which
-// element must pass. A nil element passes each.
+// Array skips an array. It calls element at the start of each element, which element must
+// skip. If element is nil, all elements are skipped.
 func (s *Scanner) Array(element func() error) error {
 	if err := s.open('[', "an array"); err != nil {
 		return err
@@ -161,7 +158,7 @@ func (s *Scanner) Array(element func() error) error {
 	}
 }
 
-// open passes the bracket c of what, which is named if something else comes.
+// open consumes the opening bracket c. what names the value in the error.
 func (s *Scanner) open(c byte, what string) error {
 	if s.Kind() != c {
 		return s.fail("expected " + what)
@@ -178,7 +175,7 @@ func (s *Scanner) close() {
 	s.depth--
 }
 
-// next passes what stands between two elements, or the closing bracket.
+// next consumes a comma or the closing bracket.
 func (s *Scanner) next(end byte) (done bool, err error) {
 	switch s.Kind() {
 	case ',':
@@ -191,7 +188,7 @@ func (s *Scanner) next(end byte) (done bool, err error) {
 	return false, s.fail(fmt.Sprintf("expected a comma or %q", end))
 }
 
-// skip passes one value.
+// skip skips one value.
 func (s *Scanner) skip() error {
 	switch c := s.Kind(); c {
 	case '{':
@@ -203,7 +200,7 @@ func (s *Scanner) skip() error {
 	}
 }
 
-// skipKey passes a key and its colon.
+// skipKey skips a key and its colon.
 func (s *Scanner) skipKey() error {
 	if s.Kind() != '"' {
 		return s.fail("expected a key in double quotes")
@@ -220,8 +217,7 @@ func (s *Scanner) skipKey() error {
 	return nil
 }
 
-// skipScalar passes a value that is neither an object nor an array, and begins
-// with the Kind c.
+// skipScalar skips a string, number or literal of Kind c.
 func (s *Scanner) skipScalar(c byte) error {
 	switch c {
 	case '"':
@@ -235,7 +231,7 @@ func (s *Scanner) skipScalar(c byte) error {
 	case 'n':
 		return s.skipWord("null")
 	case 'e':
-		return s.fail("the text ends where a value should stand")
+		return s.fail("unexpected end of text")
 	default:
 		return s.fail("expected a value")
 	}
@@ -263,23 +259,21 @@ func (s *Scanner) skipString() error {
 			n := escapeLen(s.data[i:])
 			if n == 0 {
 				s.pos = i
-				return s.fail("an escape that JSON does not have")
+				return s.fail("invalid escape sequence")
 			}
 			i += n
 		default:
 			s.pos = i
-			return s.fail("a control character in a string must be escaped")
+			return s.fail("unescaped control character in a string")
 		}
 	}
 	s.pos = len(s.data)
-	return s.fail("a string without its closing quote")
+	return s.fail("unterminated string")
 }
 
-// plainEnd returns where the bytes end that stand in a string as they are: the
-// index from i on of the first quote, backslash or control character. It looks
-// at eight bytes at a time: of a word x, (x-low) &^ x has the high bit of each
-// byte that is zero set, and of those above it perhaps some more, so that the
-// first that is set is right.
+// plainEnd returns the index of the first quote, backslash or control character at or after
+// i. It checks eight bytes at a time: for a word x, (x-low) &^ x sets the high bit of each
+// zero byte. Bits above it may also be set, but the first one is always correct.
 func plainEnd(data []byte, i int) int {
 	const low, high = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(data); i += 8 {
@@ -296,7 +290,7 @@ func plainEnd(data []byte, i int) int {
 	return i
 }
 
-// escapeLen returns the length of the escape that b starts with, 0 if it is none.
+// escapeLen returns the length of the escape at the start of b, or 0 if it is invalid.
 func escapeLen(b []byte) int {
 	switch {
 	case len(b) < 2 || b[0] != '\\':
@@ -318,14 +312,14 @@ func (s *Scanner) skipNumber() error {
 	return nil
 }
 
-// Number returns the length of the number that b starts with, or 0 and why it is none.
+// Number returns the length of the number at the start of b, or 0 and the problem.
 func Number(b []byte) (n int, problem string) {
 	if b[0] == '-' {
 		n++
 	}
 	switch whole := digits(b[n:]); {
 	case whole == 0:
-		return 0, "a minus sign without a number"
+		return 0, "missing digits after the minus sign"
 	case b[n] == '0':
 		n++
 	default:
@@ -334,7 +328,7 @@ func Number(b []byte) (n int, problem string) {
 	if n < len(b) && b[n] == '.' {
 		fraction := digits(b[n+1:])
 		if fraction == 0 {
-			return 0, "a number without digits after its point"
+			return 0, "missing digits after the decimal point"
 		}
 		n += 1 + fraction
 	}
@@ -345,14 +339,14 @@ func Number(b []byte) (n int, problem string) {
 		}
 		exponent := digits(b[n:])
 		if exponent == 0 {
-			return 0, "a number without digits in its exponent"
+			return 0, "missing digits in the exponent"
 		}
 		n += exponent
 	}
 	return n, ""
 }
 
-// digits returns how many digits b starts with.
+// digits returns the number of digits at the start of b.
 func digits(b []byte) (n int) {
 	for n < len(b) && b[n] >= '0' && b[n] <= '9' {
 		n++
@@ -375,9 +369,8 @@ func (s *Scanner) fail(problem string) error {
 	return &SyntaxError{Offset: s.pos, Problem: problem}
 }
 
-// Unquote returns the text of a string that a Scanner has passed, quotes
-// included. Without an escape it is a part of raw. A surrogate without its
-// partner becomes U+FFFD.
+// Unquote returns the content of a valid quoted string. Without escapes it is a slice of raw.
+// A lone surrogate becomes U+FFFD.
 func Unquote(raw []byte) []byte {
 	in := raw[1 : len(raw)-1]
 	i := 0
@@ -401,9 +394,8 @@ func Unquote(raw []byte) []byte {
 	return out
 }
 
-// Escape returns the character of the escape that b starts with, and the escape's
-// length, 0 if it is none. Two that make one character of two surrogates are read as
-// one; a surrogate without its partner is returned as it is.
+// Escape returns the character of the escape at the start of b, and its length, or 0 if it is
+// invalid. A surrogate pair is one character; a lone surrogate is returned as it is.
 func Escape(b []byte) (r rune, n int) {
 	switch n = escapeLen(b); n {
 	case 2:

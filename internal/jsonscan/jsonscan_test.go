@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestObjectWalksMembersInOrder(t *testing.T) {
+func TestObject(t *testing.T) {
 	s := New([]byte(` {"a":1, "b\u0062" : [1,{"x":null}],"c":"d"} `))
 	var keys, values []string
 	require.NoError(t, s.Object(func(key []byte) error {
@@ -25,7 +25,7 @@ func TestObjectWalksMembersInOrder(t *testing.T) {
 	assert.Equal(t, []string{"1", `[1,{"x":null}]`, `"d"`}, values)
 }
 
-func TestMembersEndWithTheText(t *testing.T) {
+func TestMembersOfTruncatedObject(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a" : 1,"\u0062":[2]}`: `"a" 1 "a" : 1;"\u0062" [2] "\u0062":[2];`,
 		`{"a":1,"b":}`:           `"a" 1 "a":1;`,
@@ -44,20 +44,20 @@ func TestMembersEndWithTheText(t *testing.T) {
 	}
 }
 
-func TestErrorsTellWhere(t *testing.T) {
+func TestErrorsContainOffset(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                 "invalid JSON at byte 0: the text ends where a value should stand",
+		``:                 "invalid JSON at byte 0: unexpected end of text",
 		`{"a":}`:           "invalid JSON at byte 5: expected a value",
 		`{"a" 1}`:          "invalid JSON at byte 5: expected a colon after the key",
 		`{a:1}`:            "invalid JSON at byte 1: expected a key in double quotes",
 		`[1,]`:             "invalid JSON at byte 3: expected a value",
 		`[1 2]`:            "invalid JSON at byte 3: expected a comma or ']'",
-		`"\x"`:             "invalid JSON at byte 1: an escape that JSON does not have",
-		`"abc`:             "invalid JSON at byte 4: a string without its closing quote",
-		"\"a\nb\"":         "invalid JSON at byte 2: a control character in a string must be escaped",
-		`-`:                "invalid JSON at byte 0: a minus sign without a number",
-		`1.`:               "invalid JSON at byte 0: a number without digits after its point",
-		`1e+`:              "invalid JSON at byte 0: a number without digits in its exponent",
+		`"\x"`:             "invalid JSON at byte 1: invalid escape sequence",
+		`"abc`:             "invalid JSON at byte 4: unterminated string",
+		"\"a\nb\"":         "invalid JSON at byte 2: unescaped control character in a string",
+		`-`:                "invalid JSON at byte 0: missing digits after the minus sign",
+		`1.`:               "invalid JSON at byte 0: missing digits after the decimal point",
+		`1e+`:              "invalid JSON at byte 0: missing digits in the exponent",
 		`tru`:              "invalid JSON at byte 0: expected true",
 		`1 2`:              "invalid JSON at byte 2: text after the value",
 		"\x00":             "invalid JSON at byte 0: expected a value",
@@ -78,8 +78,8 @@ func TestErrorsTellWhere(t *testing.T) {
 
 func deep(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 
-// FuzzValue holds the scanner against encoding/json: both take the same texts,
-// and read the same strings.
+// FuzzValue checks that the scanner and encoding/json accept the same texts, and read the same
+// strings.
 func FuzzValue(f *testing.F) {
 	for _, seed := range []string{`0e0e`, `{"a":[1,-0.5e+3,"\ud83d\ude00\ud800x\n"]}`, `[]`, `"\u00"`, `01`, ` null `} {
 		f.Add([]byte(seed))
@@ -91,7 +91,7 @@ func FuzzValue(f *testing.F) {
 			err = s.End()
 		}
 		if strings.Count(string(data), "[")+strings.Count(string(data), "{") > MaxDepth {
-			return // encoding/json has a limit of its own
+			return // encoding/json has a different limit
 		}
 		require.Equal(t, json.Valid(data), err == nil, "%v", err)
 		var want string

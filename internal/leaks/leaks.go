@@ -1,4 +1,4 @@
-// Package leaks is for tests: it finds what they leave behind.
+// Package leaks detects goroutines and files that tests do not close.
 package leaks
 
 import (
@@ -12,33 +12,32 @@ import (
 	"time"
 )
 
-// TB is what [Check] uses of a *testing.T.
+// TB is the part of *testing.T that [Check] uses.
 type TB interface {
 	Helper()
 	Cleanup(func())
 	Errorf(format string, args ...any)
 }
 
-// Check fails the test if goroutines, or on Linux files, sockets and mapped files, are
-// there at its end that were not when Check was called. It is called before anything is
-// started, and waits for the end of what is left for half a minute. Nothing may run beside
-// the test.
+// Check fails the test if goroutines, or on Linux files, sockets or mapped files, exist at its
+// end that did not exist when Check was called. It waits up to 30 seconds for them to end. Call
+// it before the test starts anything. No other test may run at the same time.
 func Check(t TB) {
 	t.Helper()
 	before := inUse()
 	t.Cleanup(func() {
 		t.Helper()
 		var left []string
-		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // nothing tells of an end
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // there is no event to wait for
 			if left = since(before); len(left) == 0 {
 				return
 			}
 		}
-		t.Errorf("%d are left:\n%s", len(left), strings.Join(left, "\n\n"))
+		t.Errorf("%d leaks:\n%s", len(left), strings.Join(left, "\n\n"))
 	})
 }
 
-// since returns what is in use that was not before.
+// since returns the resources that were not in use before.
 func since(before map[string]string) []string {
 	now := inUse()
 	for name := range before {
@@ -47,13 +46,13 @@ func since(before map[string]string) []string {
 	return slices.Sorted(maps.Values(now))
 }
 
-// inUse describes what is in use, by names that are not used again.
+// inUse describes the resources in use by unique names.
 func inUse() map[string]string {
 	all := goroutines()
 	descriptors, _ := filepath.Glob("/proc/self/fd/*")
 	for _, descriptor := range descriptors {
 		file, err := os.Readlink(descriptor)
-		if err != nil || strings.HasPrefix(file, "/proc/") || strings.HasPrefix(file, "anon_inode:") { // of the runtime, and of this look
+		if err != nil || strings.HasPrefix(file, "/proc/") || strings.HasPrefix(file, "anon_inode:") { // of the runtime and of this function
 			continue
 		}
 		all[file] = "file " + file
@@ -68,7 +67,7 @@ func inUse() map[string]string {
 	return all
 }
 
-// goroutines returns the stacks of all goroutines, by their numbers.
+// goroutines returns the stacks of all goroutines by their numbers.
 func goroutines() map[string]string {
 	buf := make([]byte, 1<<20)
 	for n := runtime.Stack(buf, true); ; n = runtime.Stack(buf, true) {

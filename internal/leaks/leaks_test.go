@@ -12,7 +12,7 @@ import (
 )
 
 func TestSinceFindsWhatIsLeft(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // the network is in use from now on
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // initializes the network
 	require.NoError(t, err)
 	defer listener.Close()
 	before := inUse()
@@ -40,7 +40,7 @@ func TestSinceFindsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// recorder is a TB that keeps what a test would say.
+// recorder is a TB that records errors.
 type recorder struct {
 	ends []func()
 	said []string

@@ -1,8 +1,14 @@
 package pipeline
 
-import "context"
+import (
+	"context"
+	"sync"
+	"time"
 
-// Open makes a pipeline, and opens its spool if there is one. Start starts it.
+	"github.com/seed-45eadc4a/analytics-go/internal/spool"
+)
+
+// Open creates a pipeline and opens its spool, if configured. Start starts it.
 func Open(config Config) (*Pipeline, error) {
 	p := newPipeline(config)
 	if config.Spool == "" {
@@ -19,8 +25,8 @@ func (p *Pipeline) Start() {
 	go p.run()
 }
 
-// Accept copies an encoded call into a batch, with a spool after it is on the disk. An error
-// means that the call was not accepted. Only Block uses ctx.
+// Accept copies an encoded call into a batch; with a spool, after the call is on the disk. If
+// it returns an error, the call was not accepted. Ctx limits the wait under Block.
 func (p *Pipeline) Accept(ctx context.Context, c *Call) (err error) {
 	if p.spool != nil {
 		err = p.spool.add(ctx, c)
@@ -32,3 +38,64 @@ func (p *Pipeline) Accept(ctx context.Context, c *Call) (err error) {
 	}
 	return err
 }
+
+// Call is a call before it is accepted: a buffer with its JSON, and its ID.
+type Call struct {
+	record spool.Record
+	CallID // set only if NeedsIDs
+	clock  clock
+}
+
+var calls = sync.Pool{New: func() interface{} {
+	c := &Call{record: spool.Record{Buf: make([]byte, spool.HeadLen, 1024)}}
+	c.record.Owner = c
+	return c
+}}
+
+// NewCall returns a call from a pool.
+func NewCall() *Call { return calls.Get().(*Call) }
+
+// Release returns c to the pool.
+func (c *Call) Release() {
+	if c.Value != nil {
+		c.Value = nil // the pool must not retain it
+	}
+	if cap(c.record.Buf) <= 2*MaxCallBytes {
+		calls.Put(c)
+	}
+}
+
+// Begin returns the buffer that the caller appends the JSON to, and the time of the call in
+// milliseconds since 1970.
+func (c *Call) Begin() (buf []byte, milli int64) {
+	return c.record.Buf[:spool.HeadLen], c.clock.milli()
+}
+
+// End sets the buffer with the appended JSON.
+func (c *Call) End(buf []byte) { c.record.Buf = buf }
+
+// Encoded returns the JSON of the call.
+func (c *Call) Encoded() []byte { return c.record.Body() }
+
+// clock returns the time in half the time of time.Now, which reads two clocks. It notices
+// changes to the system clock within clockAge.
+type clock struct {
+	read time.Time
+	unix int64         // of read, in nanoseconds since 1970
+	age  time.Duration // since read, at the last call of milli
+}
+
+// clockAge is how long clock reads only the monotonic clock.
+const clockAge = time.Millisecond
+
+// milli returns the time in milliseconds since 1970.
+func (c *clock) milli() int64 {
+	if c.age = time.Since(c.read); c.age < 0 || c.age >= clockAge {
+		c.read, c.age = time.Now(), 0
+		c.unix = c.read.UnixNano()
+	}
+	return (c.unix + int64(c.age)) / 1e6
+}
+
+// now returns the time of the last call of milli.
+func (c *clock) now() time.Time { return c.read.Add(c.age) }

@@ -16,36 +16,36 @@ import (
 
 const (
 	bodyHead = `{"batch":[`
-	// bodySeam follows the id of the batch, and ends the part of a body that is the
-	// same in every attempt. The tail follows: the time of the attempt and bodyEnd.
+	// bodySeam follows the batch ID and ends the part of a body that is the same in all
+	// attempts. The tail follows: the time of the attempt and bodyEnd.
 	bodySeam = `","sentAt":"`
 	bodyEnd  = `"}`
 	tailLen  = wire.TimeLen + len(bodyEnd)
 
-	// batchOverhead is charged for a batch besides its bytes.
+	// batchOverhead is charged for a batch in addition to its bytes.
 	batchOverhead = 256
 )
 
-// batch is calls as the body of one request. It is open while calls are appended, and
-// sealed when it is queued. The bytes of a sealed batch do not change.
+// batch is a sequence of calls, and the body of one request. An open batch accepts calls. A
+// sealed batch is queued, and its bytes do not change.
 type batch struct {
-	buf   []byte // bodyHead and the calls; once sealed, all but the tail
+	buf   []byte // bodyHead and the calls; once sealed, everything but the tail
 	calls int
-	seq   uint64 // the number of the first call: in a spool its position there, else calls are numbered from 1
+	seq   uint64 // number of the first call: its position in the spool, or counted from 1 without a spool
 	ids   []CallID
 
-	zip *zipped // the sealed bytes, compressed; buf is nil then
+	zip *zipped // the compressed bytes of a sealed batch; buf is nil then
 
-	charge int64 // of the budget
+	charge int64 // bytes that the budget counts
 
-	// Used by the loop alone.
-	inUse  bool        // a transport may still read what the last attempt sent
-	tries  retry.Tries // what it has met; also guarded by the pipeline's mu
-	status int         // the latest answer's HTTP status, 0 if there was none
-	err    error       // what the latest attempt met, nil before there was one
+	// Used only by the loop.
+	inUse  bool        // a transport may still read the last body
+	tries  retry.Tries // previous attempts; also guarded by the pipeline's mu
+	status int         // the latest HTTP status, or 0
+	err    error       // the latest error, or nil
 }
 
-// size is the length of a sealed batch before compression, without its tail.
+// size returns the length of a sealed batch before compression, without its tail.
 func (b *batch) size() int {
 	if b.zip != nil {
 		return b.zip.size
@@ -53,10 +53,10 @@ func (b *batch) size() int {
 	return len(b.buf)
 }
 
-// callIDBytes is charged for a CallID, besides the id itself.
+// callIDBytes is charged for a CallID in addition to the ID string.
 const callIDBytes = 48
 
-// idBytes is charged for the ids of the batch's calls.
+// idBytes returns the charge for the CallIDs of the batch.
 func (b *batch) idBytes() (n int64) {
 	for _, id := range b.ids {
 		n += callIDBytes + int64(len(id.ID))
@@ -64,11 +64,11 @@ func (b *batch) idBytes() (n int64) {
 	return n
 }
 
-// idsKey is the key of the CallIDs of a request's calls in its context.
+// idsKey is the context key of the CallIDs of a request.
 type idsKey struct{}
 
-// RequestValues returns the value of each call of the batch in a request, given its context.
-// It returns nil if calls have no values, or the request is not of a pipeline.
+// RequestValues returns the values of the calls of a request from its context. It returns
+// nil if calls have no values, or if the request is not from a pipeline.
 func RequestValues(ctx context.Context) []interface{} {
 	ids, _ := ctx.Value(idsKey{}).([]CallID)
 	if ids == nil {
@@ -81,35 +81,34 @@ func RequestValues(ctx context.Context) []interface{} {
 	return values
 }
 
-// lost is the error of the batch's calls when they are dropped.
+// lost returns the reason for dropping the batch.
 func (b *batch) lost(reason Reason) *Drop {
 	return &Drop{Reason: reason, Attempts: b.tries.Requests, Status: b.status, Err: b.err}
 }
 
-// envelope is the number of bytes that a body holds besides its calls.
+// envelope returns the number of bytes in a body in addition to the calls.
 func (s *settings) envelope() int {
 	return len(bodyHead) + len(s.Middle) + wire.IDLen + len(bodySeam) + tailLen
 }
 
-// fits reports whether a call of n bytes can be appended.
+// fits reports whether the batch has room for a call of n bytes.
 func (b *batch) fits(n int, s *settings) bool {
 	return b.calls == 0 || len(b.buf)+1+n+s.envelope()-len(bodyHead) <= MaxBatchBytes
 }
 
-// continues reports whether the call of that number follows those of the batch; 0
-// is that of any call without a spool. The calls of a batch are acknowledged
-// together, so they must be consecutive in a segment of the spool.
+// continues reports whether the call with the number seq follows the calls of the batch; seq
+// is 0 without a spool. The calls of a batch are acknowledged together, so they must be
+// consecutive in a segment of the spool.
 func (b *batch) continues(seq uint64) bool {
 	return seq == 0 || b.seq+uint64(b.calls) == seq
 }
 
-// hasRoom reports whether a further call of n bytes fits and can be appended
-// without another buffer.
+// hasRoom reports whether a call of n bytes fits into the current buffer.
 func (b *batch) hasRoom(n int, s *settings) bool {
 	return len(b.buf)+len(",")+n+s.envelope() <= cap(b.buf) && b.fits(n, s)
 }
 
-// append adds an encoded call. The buffer has room for it.
+// append appends an encoded call. The buffer must have room.
 func (b *batch) append(encoded []byte) {
 	if b.calls > 0 {
 		b.buf = append(b.buf, ',')
@@ -118,27 +117,27 @@ func (b *batch) append(encoded []byte) {
 	b.calls++
 }
 
-// seal completes the bytes that are the same in every attempt.
+// seal completes the bytes that are the same in all attempts.
 func (b *batch) seal(s *settings) {
 	b.buf = append(b.buf, s.Middle...)
 	b.buf = wire.AppendID(b.buf)
 	b.buf = append(b.buf, bodySeam...)
 }
 
-// An upload is what an attempt sends, and of which batch.
+// upload is the input of an attempt.
 type upload struct {
-	body    []byte // nil if there is none
+	body    []byte // nil if there is no batch to send
 	ids     []CallID
-	retries int // attempts that were made with the batch before
+	retries int // previous attempts with the batch
 }
 
-// upload returns what an attempt needs. The body is in use until the attempt has ended.
+// upload returns the input of an attempt. The body is in use until the attempt has ended.
 func (b *batch) upload(now time.Time) upload {
 	return upload{body: b.body(now), ids: b.ids, retries: b.tries.Requests}
 }
 
-// body returns what an attempt sends. It is in the buffer of the batch, which is
-// replaced by a copy if a transport may still read the last body.
+// body returns the body of an attempt. It is in the buffer of the batch. If a transport may
+// still read the last body, the batch continues with a copy.
 func (b *batch) body(now time.Time) []byte {
 	inUse := b.inUse
 	b.inUse = false
@@ -155,17 +154,21 @@ func (b *batch) body(now time.Time) []byte {
 	return appendTail(b.buf, now)
 }
 
-// appendTail appends the end of a body, the only part that differs between attempts.
+// appendTail appends the end of a body, which differs between attempts.
 func appendTail(dst []byte, now time.Time) []byte {
 	return append(wire.AppendTime(dst, now), bodyEnd...)
 }
 
-// split makes two sealed batches of a sealed batch of at least two calls, whose bytes
-// are raw. The calls do not change; the batches have new ids.
-func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
+// split divides a sealed batch of at least two calls into two. Raw are its bytes before
+// compression. The calls do not change; the batches get new IDs. It reports false if raw does
+// not contain that many calls. This can happen if another program wrote to the spool.
+func (b *batch) split(raw []byte, s *settings) (first, second *batch, ok bool) {
 	calls := raw[len(bodyHead) : len(raw)-len(s.Middle)-wire.IDLen-len(bodySeam)]
 	n := b.calls / 2
 	end := callsEnd(calls, n)
+	if end < 0 || end == len(calls) {
+		return nil, nil, false
+	}
 	part := func(calls []byte, n int) *batch {
 		h := &batch{
 			calls: n, seq: b.seq,
@@ -180,11 +183,11 @@ func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
 	if b.ids != nil {
 		first.ids, second.ids = b.ids[:n:n], b.ids[n:]
 	}
-	return first, second
+	return first, second, true
 }
 
-// callsEnd returns the end of the nth JSON object in calls, which are separated by
-// commas.
+// callsEnd returns the end of the nth JSON object in calls, which are separated by commas,
+// or -1 if there are fewer.
 func callsEnd(calls []byte, n int) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(calls); i++ {
@@ -205,49 +208,48 @@ func callsEnd(calls []byte, n int) int {
 			}
 		}
 	}
-	panic("analytics: a batch holds fewer calls than it counted")
+	return -1
 }
 
-// zipped is a compressed batch without its tail: a gzip header and a deflate stream
-// that is flushed to the boundary of a byte and not ended. Each attempt ends it with a
-// stored block for its tail. So the batch is compressed once, and each attempt has its
-// own time.
+// zipped is a compressed batch without its tail: a gzip header, and a deflate stream that is
+// flushed to a byte boundary and not closed. Each attempt appends its tail as a stored block.
+// So the batch is compressed only once.
 type zipped struct {
 	data []byte
 	crc  uint32 // of the bytes before compression
-	size int    // their number
+	size int    // number of bytes before compression
 }
 
 var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
 
-// compressor has the buffers of compression. It is not safe for concurrent use.
+// compressor contains reusable buffers. It is not safe for concurrent use.
 type compressor struct {
 	out bytes.Buffer
 	w   *flate.Writer
 }
 
-// compress returns raw in compressed form, with room for a tail. The result shares no
-// memory with the compressor.
+// compress compresses raw, and leaves room for a tail. The result does not share memory with
+// the compressor.
 func (c *compressor) compress(raw []byte, tail int) *zipped {
 	c.out.Reset()
 	c.out.Write(gzipHeader)
 	if c.w == nil {
-		c.w, _ = flate.NewWriter(&c.out, flate.BestSpeed) // fails only for a wrong level
+		c.w, _ = flate.NewWriter(&c.out, flate.BestSpeed) // fails only for an invalid level
 	} else {
 		c.w.Reset(&c.out)
 	}
-	// A bytes.Buffer does not fail.
+	// Writing to a bytes.Buffer does not fail.
 	_, _ = c.w.Write(raw)
 	_ = c.w.Flush()
 	data := append(newBuffer(c.out.Len()+zippedEndLen+tail), c.out.Bytes()...)
 	return &zipped{data: data, crc: crc32.ChecksumIEEE(raw), size: len(raw)}
 }
 
-// zippedEndLen is what appendEnd adds besides the tail.
+// zippedEndLen is the number of bytes that appendEnd adds to the tail.
 const zippedEndLen = 5 + 8
 
-// appendEnd appends the end of the stream: tail, which is shorter than 64 KB, as the
-// last stored block, and the checksum and the size of the whole.
+// appendEnd appends the end of the stream: the tail, of less than 64 KB, as the last stored
+// block, the checksum, and the size.
 func (z *zipped) appendEnd(dst, tail []byte) []byte {
 	n := uint16(len(tail))
 	dst = append(dst, 1)

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxProbes is how many single calls of a batch are tried, if no part of it was
-	// accepted, before all of it is dropped.
+	// maxProbes is the number of single calls that are tried before a batch is dropped of
+	// which no part was accepted.
 	maxProbes = 8
-	// maxParts bounds the requests with parts of a batch.
+	// maxParts limits the number of requests with parts of a batch.
 	maxParts = 256
 )
 
-// refuse removes the first batch of a job, which the collector refuses, though it may
-// accept a part of it. The caller holds mu, as for nextPart.
+// refuse processes the refusal of the first batch of a job, parts of which may be accepted.
+// The caller holds mu, as for nextPart.
 func (l *loop) refuse(j *job) {
 	b := j.todo[0]
 	if j.parts == nil {
@@ -34,9 +34,9 @@ func (l *loop) refuse(j *job) {
 	l.nextPart(j)
 }
 
-// nextPart removes the first batch of a job, and decides which parts are sent next.
-// The caller holds mu, which is unlocked while batches are split: to compress the
-// halves of a large one takes milliseconds.
+// nextPart removes the first batch of a job, and selects the parts to send next. The caller
+// holds mu, which is unlocked while batches are split: compressing a large batch takes
+// milliseconds.
 func (l *loop) nextPart(j *job) {
 	j.todo = j.todo[1:]
 	j.due = time.Time{}
@@ -56,18 +56,17 @@ func (l *loop) nextPart(j *job) {
 	}
 }
 
-// mayBeTooLarge reports whether parts of a refused batch may be small enough for a
-// collector that accepts less in one request than the service does.
+// mayBeTooLarge reports whether smaller parts of a refused batch may be accepted, because
+// the collector has a lower limit than the service.
 func (b *batch) mayBeTooLarge() bool {
 	return b.status == http.StatusRequestEntityTooLarge && b.size() > MaxCallBytes
 }
 
-// splitRefused sends the halves of the refused parts, up to maxParts, and the parts of
-// which nothing is known.
+// splitRefused sends the halves of the refused parts, up to maxParts, and the untried parts.
 func (l *loop) splitRefused(j *job) {
 	s := j.parts
 	refused := s.refused
-	j.todo, s.aside, s.refused = append(j.todo, s.aside...), nil, nil
+	j.todo, s.untried, s.refused = append(j.todo, s.untried...), nil, nil
 	s.parts += len(j.todo)
 	for _, b := range refused {
 		if s.parts+2 > maxParts {
@@ -75,18 +74,21 @@ func (l *loop) splitRefused(j *job) {
 			continue
 		}
 		s.parts += 2
-		first, second := l.split(b)
-		j.todo = append(j.todo, first, second)
+		if first, second, ok := l.split(b); ok {
+			j.todo = append(j.todo, first, second)
+		} else {
+			l.end(b, b.lost(Refused))
+		}
 	}
 	slices.SortFunc(j.todo, func(a, b *batch) int { return cmp.Compare(a.seq, b.seq) })
 }
 
-// probe sends a single call of the largest part that is left.
+// probe sends a single call of the largest remaining part.
 func (l *loop) probe(j *job) {
 	s := j.parts
 	from := &s.refused
 	if len(*from) == 0 {
-		from = &s.aside
+		from = &s.untried
 	}
 	if len(*from) == 0 {
 		return
@@ -94,8 +96,13 @@ func (l *loop) probe(j *job) {
 	b := slices.MaxFunc(*from, func(a, b *batch) int { return cmp.Compare(a.calls, b.calls) })
 	*from = slices.DeleteFunc(*from, func(other *batch) bool { return other == b })
 	for b.calls > 1 {
-		first, second := l.split(b)
-		s.aside = append(s.aside, second)
+		first, second, ok := l.split(b)
+		if !ok {
+			l.end(b, b.lost(Refused))
+			l.probe(j)
+			return
+		}
+		s.untried = append(s.untried, second)
 		b = first
 	}
 	s.probes++
@@ -103,22 +110,25 @@ func (l *loop) probe(j *job) {
 	j.todo = append(j.todo, b)
 }
 
-// dropParts drops all that is left of a batch that the collector refuses as a whole.
+// dropParts drops the remaining parts of a batch.
 func (l *loop) dropParts(s *bisection) {
-	for _, b := range append(s.refused, s.aside...) {
+	for _, b := range append(s.refused, s.untried...) {
 		l.end(b, s.why)
 	}
 }
 
-// split makes two batches of one, which are compressed if it is. The caller holds mu,
-// which is unlocked meanwhile.
-func (l *loop) split(b *batch) (first, second *batch) {
+// split divides a batch into two, which are compressed if the batch is. It reports false if
+// the calls cannot be separated. The caller holds mu, which is unlocked during the work.
+func (l *loop) split(b *batch) (first, second *batch, ok bool) {
 	l.unlock()
 	raw := b.buf
 	if b.zip != nil {
 		raw = b.zip.raw()
 	}
-	first, second = b.split(raw, l.settings)
+	if first, second, ok = b.split(raw, l.settings); !ok {
+		l.mu.Lock()
+		return nil, nil, false
+	}
 	halves := [2]*batch{first, second}
 	if b.zip != nil {
 		for _, h := range halves {
@@ -127,13 +137,13 @@ func (l *loop) split(b *batch) (first, second *batch) {
 	}
 	l.mu.Lock()
 	for _, h := range halves {
-		l.recharge(h, int64(cap(h.buf))+batchOverhead+h.idBytes())
+		l.setCharge(h, int64(cap(h.buf))+batchOverhead+h.idBytes())
 		if h.zip != nil {
 			l.setZip(h, h.zip)
 		}
 		l.stats.Batches++
 	}
-	l.recharge(b, 0)
+	l.setCharge(b, 0)
 	l.reclaim(b)
-	return first, second
+	return first, second, true
 }

@@ -2,22 +2,16 @@ package pipeline
 
 import "slices"
 
-// budget counts the memory of calls against Config.MaxBytes, and wakes those that
-// wait for some. It is guarded by the pipeline's mu.
+// budget limits the memory of calls to Config.MaxBytes, and wakes calls that wait for
+// memory. The pipeline's mu guards it.
 type budget struct {
 	max  int64
-	used int64         // by calls
-	room chan struct{} // made by a call that waits; closed, and set to nil, when there may be room
+	used int64         // bytes in use
+	room chan struct{} // created by a waiting call; closed and set to nil when there may be room
 }
 
-// fits reports whether n bytes can be charged.
-func (b *budget) fits(n int64) bool { return b.used+n <= b.max }
-
-// charge counts n bytes that are used.
-func (b *budget) charge(n int64) { b.used += n }
-
-// release counts n bytes that are free again. It does not wake calls that wait for
-// every batch, but when an eighth of the budget is free.
+// release returns n bytes. It wakes waiting calls only if at least an eighth of the budget
+// is free.
 func (b *budget) release(n int64) {
 	b.used -= n
 	if n > 0 && b.used <= b.enough() {
@@ -25,7 +19,7 @@ func (b *budget) release(n int64) {
 	}
 }
 
-// enough is the use up to which there is room for calls that wait.
+// enough is the highest use at which waiting calls are woken.
 func (b *budget) enough() int64 { return b.max - b.max/8 }
 
 // waitForRoom returns a channel that is closed by wakeWaiting.
@@ -36,7 +30,7 @@ func (b *budget) waitForRoom() <-chan struct{} {
 	return b.room
 }
 
-// wakeWaiting makes the calls that wait for room look for it.
+// wakeWaiting wakes the calls that wait for room.
 func (b *budget) wakeWaiting() {
 	if b.room != nil {
 		close(b.room)
@@ -44,20 +38,19 @@ func (b *budget) wakeWaiting() {
 	}
 }
 
-// minBuffer is the least capacity a batch starts with.
+// minBuffer is the minimum capacity of a batch.
 const minBuffer = 4 << 10
 
-// buffers are buffers of batches to be used again. They are guarded by the
-// pipeline's mu.
+// buffers is a free list of the buffers of batches. The pipeline's mu guards it.
 type buffers struct {
-	max   int // bytes of all
-	size  int // capacity of all
+	max   int // maximum of size
+	size  int // total capacity of free, in bytes
 	free  [][]byte
-	usual int // length of the batch sealed last, the likely length of the next
+	usual int // length of the last sealed batch, and probably of the next one
 }
 
-// put keeps a buffer, unless there are enough or it is small. Nothing refers to it
-// any more.
+// put adds a buffer, unless the list is full or the buffer is small. The caller must not use
+// it afterwards.
 func (b *buffers) put(buf []byte) {
 	if cap(buf) >= minBuffer && b.size+cap(buf) <= b.max {
 		b.free = append(b.free, buf[:0])
@@ -65,14 +58,14 @@ func (b *buffers) put(buf []byte) {
 	}
 }
 
-// drop leaves buffers of n bytes, or a little more, to the garbage collector.
+// drop removes buffers of at least n bytes.
 func (b *buffers) drop(n int64) {
 	for n > 0 && len(b.free) > 0 {
 		n -= int64(cap(b.get()))
 	}
 }
 
-// get returns a buffer that was put, or nil.
+// get removes and returns a buffer, or nil.
 func (b *buffers) get() []byte {
 	n := len(b.free)
 	if n == 0 {
@@ -85,16 +78,15 @@ func (b *buffers) get() []byte {
 	return buf
 }
 
-// newBuffer makes a buffer whose capacity is all of the memory that it takes: the
-// runtime rounds allocations up, and only append reveals by how much. The buffer is
-// no larger than a batch may be, unless size is.
+// newBuffer returns a buffer whose capacity includes the memory that the runtime adds by
+// rounding up, up to the size of the largest batch.
 func newBuffer(size int) []byte {
 	buf := slices.Grow([]byte(nil), size)
 	return buf[:0:min(cap(buf), max(size, MaxBatchBytes+len(",")))]
 }
 
-// mayTake is the most memory that buf takes once it has a capacity of size. The
-// runtime adds less than a quarter, and less than a page of 8 KB.
+// mayTake returns an upper limit for the memory of buf with a capacity of size. The runtime
+// adds less than a quarter, and less than 8 KB.
 func mayTake(buf []byte, size int) int64 {
 	if size <= cap(buf) {
 		return int64(size)

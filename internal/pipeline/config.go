@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"log"
 	"log/slog"
 	"net/http"
@@ -17,7 +18,7 @@ const (
 	MaxBatchBytes = 512000 // of one request's body, before compression
 )
 
-// FullPolicy decides about a call when memory, or the spool, is full.
+// FullPolicy selects the action when memory or the spool is full.
 type FullPolicy int
 
 const (
@@ -26,8 +27,8 @@ const (
 	DropOldest                   // the oldest batch is dropped
 )
 
-// Config configures a pipeline. The client has validated all fields and set defaults. A
-// field with the name of a field of the client's Config has the same meaning.
+// Config configures a pipeline. The client has validated the fields and set defaults. Fields
+// that are also in the client's Config have the same meaning.
 type Config struct {
 	FlushAt       int
 	FlushAfter    time.Duration
@@ -40,35 +41,33 @@ type Config struct {
 	Gzip          bool
 
 	WriteKey  string
-	Middle    []byte        // of each body: from the last call to the id of the batch
-	Request   *http.Request // what all requests have in common
+	Middle    []byte        // of each body: from the last call to the batch ID
+	Request   *http.Request // the common parts of all requests
 	Transport Transport
-	Timeout   time.Duration // of one attempt
-	SourceURL *url.URL      // of the source's settings; nil if they are not read
+	Timeout   time.Duration // for each attempt
+	SourceURL *url.URL      // of the source's settings; nil to not read them
 	Policy    retry.Policy
 
-	Logger  *log.Logger // nil for DefaultLogger
+	Logger  *log.Logger // nil means DefaultLogger
 	Slog    *slog.Logger
 	Verbose bool
 
-	Callback func(CallID, *Drop) // called for the end of each call; the Drop is nil after delivery
-	Values   bool                // Call.Value is in use
-
-	Errors
+	Callback func(CallID, *Drop) // receives the result of each call; the Drop is nil after delivery
+	Values   bool                // Call.Value is used
 }
 
-// Errors are the client's error values.
-type Errors struct {
-	ErrClosed    error
-	ErrQueueFull error
-	ErrSpool     error // wrapped together with the error of the file system
-}
+// Errors of Accept, which are also the client's errors.
+var (
+	ErrClosed    = errors.New("analytics: the client is closed")
+	ErrQueueFull = errors.New("analytics: the queue is full: the collector is too slow or unavailable")
+	ErrSpool     = errors.New("analytics: spool") // wrapped with the error of the file system
+)
 
-// settings are a Config with derived values. Only policy changes.
+// settings is a Config with derived values. Only policy changes.
 type settings struct {
 	Config
 	log    *logger
-	policy atomic.Pointer[retry.Policy] // replaced when the source's settings have been read
+	policy atomic.Pointer[retry.Policy] // replaced after the source's settings have been read
 }
 
 func newSettings(config Config) *settings {
@@ -77,8 +76,8 @@ func newSettings(config Config) *settings {
 	return s
 }
 
-// keepsIDs reports whether batches keep the CallIDs of their calls.
+// keepsIDs reports whether batches contain the CallIDs of their calls.
 func (s *settings) keepsIDs() bool { return s.Callback != nil || s.Values }
 
-// NeedsIDs reports whether the callback, a transport or the log uses the CallID of calls.
+// NeedsIDs reports whether the callback, a transport or the log uses CallIDs.
 func (s *settings) NeedsIDs() bool { return s.keepsIDs() || s.log.verbose }

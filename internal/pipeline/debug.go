@@ -12,12 +12,11 @@ import (
 	"strings"
 )
 
-// debugName is the name in DEBUG that turns logging on.
+// debugName is the name in DEBUG that enables logging.
 const debugName = "analytics"
 
-// debugEnabled reports whether list, the value of the DEBUG environment
-// variable, names this package: a comma-separated list, each entry a name in
-// which * stands for any characters.
+// debugEnabled reports whether list, the value of the environment variable DEBUG, contains
+// debugName. List is a comma-separated list of patterns, in which * matches any characters.
 func debugEnabled(list string) bool {
 	for entry := range strings.SplitSeq(list, ",") {
 		if matched, _ := path.Match(strings.TrimSpace(entry), debugName); matched {
@@ -27,26 +26,26 @@ func debugEnabled(list string) bool {
 	return false
 }
 
-// entry is what is to be logged.
+// entry is a log entry.
 type entry struct {
 	level slog.Level
-	// For Config.Slog: a message that is the same each time, and what differs.
+	// For Config.Slog: a constant message, and its attributes.
 	message string
 	attrs   []slog.Attr
-	// For Config.Logger: a line that has all of it; empty if it is not told.
+	// For Config.Logger: the whole line, or empty to log nothing.
 	line string
 }
 
-// logger writes the log of a client. It is safe for concurrent use. A panic in the
-// caller's writer or handler is recovered.
+// logger writes the log of a client. It is safe for concurrent use. It recovers panics of the
+// caller's writer or handler.
 type logger struct {
 	out     *log.Logger
-	slog    *slog.Logger // takes the place of out; nil if it is not set
+	slog    *slog.Logger // replaces out, unless it is nil
 	verbose bool
 	secrets redactor
 }
 
-// DefaultLogger writes to standard error.
+// DefaultLogger returns a logger that writes to standard error.
 func DefaultLogger() *log.Logger { return log.New(os.Stderr, "analytics ", log.LstdFlags) }
 
 func newLogger(out *log.Logger, structured *slog.Logger, verbose bool, writeKey string) *logger {
@@ -61,16 +60,15 @@ func newLogger(out *log.Logger, structured *slog.Logger, verbose bool, writeKey 
 	}
 }
 
-// redactor removes the write key from a text, also in the form of a Basic
-// Authorization header, except for enough of it to distinguish keys. A key that is so
-// short that it may occur in a text by chance is removed where it is not a part of a
-// word, a host name or a path.
+// redactor removes the write key from a string, also as a Basic Authorization header. It
+// keeps the first characters of a long key, which distinguish keys. A short key may occur in
+// a string by chance, so it is not removed inside of a word, a host name or a path.
 type redactor struct {
 	key, basic, mask string
-	short            *regexp.Regexp // finds a short key; nil for a long one
+	short            *regexp.Regexp // matches a short key; nil for a long one
 }
 
-// longKey is the length of a write key that does not occur in a text by chance.
+// longKey is the length of a write key that does not occur in a string by chance.
 const longKey = 16
 
 func newRedactor(writeKey string) redactor {
@@ -79,8 +77,8 @@ func newRedactor(writeKey string) redactor {
 		r.mask = strings.ToValidUTF8(writeKey[:3], "") + r.mask
 		return r
 	}
-	// A join between word characters makes them one word; a full stop ends a sentence.
-	// The user of a URL is no part of its path.
+	// A join between word characters makes them one word; a period ends a sentence. The user
+	// of a URL is not part of its path.
 	const other, join, end = `[^\pL\pN/\-_.]`, `[/\-_.]`, `[^\pL\pN]`
 	key := regexp.QuoteMeta(writeKey)
 	r.short = regexp.MustCompile(`(^|` + other + `)` + key + `($|` + other + `|` + join + `(?:$|` + end + `))|` + key + `(:?@)`)
@@ -95,17 +93,17 @@ func (r redactor) redact(text string) string {
 	if r.short == nil {
 		return strings.ReplaceAll(text, r.key, r.mask)
 	}
-	for range 2 { // what is between two keys is a part of the first match
+	for range 2 { // text between two keys belongs to the first match
 		text = r.short.ReplaceAllString(text, "${1}"+r.mask+"${2}${3}")
 	}
 	return text
 }
 
-// wants reports whether an entry may be written.
+// wants reports whether the logger uses an entry.
 func (l *logger) wants(e entry) bool { return l.slog != nil || e.line != "" }
 
-// log writes an entry. Text from outside is an argument or a value, never a format or
-// a message. The handler of a slog.Logger gets ctx.
+// log writes an entry. External text is an argument or an attribute, never a format or a
+// message. A slog.Handler receives ctx.
 func (l *logger) log(ctx context.Context, e entry) {
 	defer func() { _ = recover() }() // of the caller's writer or handler
 	switch {
@@ -121,11 +119,11 @@ func (l *logger) log(ctx context.Context, e entry) {
 	}
 }
 
-// errorAttr is the attribute of an error. It is a text, since the write key is to be
-// removed from it.
+// errorAttr returns the attribute of an error. It is a string so that the write key can be
+// redacted.
 func errorAttr(err error) slog.Attr { return slog.String("error", err.Error()) }
 
-// queued returns what Verbose says of a call that was accepted.
+// queued returns the entry for an accepted call.
 func queued(kind string, encoded []byte) entry {
 	return entry{
 		slog.LevelDebug, "call queued",

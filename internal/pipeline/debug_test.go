@@ -62,7 +62,7 @@ func TestAnswerErrorRedactsTheWriteKey(t *testing.T) {
 	const key = "wk_0123456789abcdef"
 	p := &Pipeline{settings: &settings{log: newLogger(nil, nil, false, key)}}
 	for pad := range wire.MaxRepeated {
-		err := p.answerError(http.StatusForbidden, []byte(strings.Repeat("x", pad)+key+strings.Repeat("y", wire.MaxRepeated)))
+		err := p.responseError(http.StatusForbidden, []byte(strings.Repeat("x", pad)+key+strings.Repeat("y", wire.MaxRepeated)))
 		require.NotContains(t, err.Error(), "wk_0", pad)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// startFlush seals the open batch, and begins a wait for all calls accepted so far.
-// The caller holds mu.
+// startFlush seals the open batch, and starts to wait for all accepted calls. The caller
+// holds mu.
 func (p *Pipeline) startFlush() *flush {
 	if p.open.calls > 0 {
 		p.seal(time.Now())
@@ -15,12 +15,12 @@ func (p *Pipeline) startFlush() *flush {
 	return p.flushes.start(p.seq, p.pending())
 }
 
-// undelivered is what a flush that ends now leaves. The caller holds mu.
+// undelivered returns the result of a flush that ends now. The caller holds mu.
 func (p *Pipeline) undelivered(f *flush, cut error) *Undelivered {
 	return p.flushes.outcome(f, p.stats.Dropped, cut, p.spool != nil)
 }
 
-// Flush sends what is queued and waits for it until ctx ends. It returns nil if all calls
+// Flush sends the queued calls and waits for them until ctx ends. It returns nil if all calls
 // were delivered.
 func (p *Pipeline) Flush(ctx context.Context) *Undelivered {
 	p.mu.Lock()
@@ -31,7 +31,7 @@ func (p *Pipeline) Flush(ctx context.Context) *Undelivered {
 	case <-f.done:
 	case <-ctx.Done():
 		cut = ctx.Err()
-	case <-p.ended: // the spool keeps what is left
+	case <-p.ended: // the remaining calls are in the spool
 	}
 	p.mu.Lock()
 	defer p.unlock()
@@ -41,21 +41,21 @@ func (p *Pipeline) Flush(ctx context.Context) *Undelivered {
 		cut = nil
 	}
 	left := p.undelivered(f, cut)
-	if p.phase == running { // each call of Close reports it otherwise
+	if p.phase == running { // otherwise, each call of Close reports them
 		p.flushes.report(p.stats.Dropped)
 	}
 	return left
 }
 
-// abortGrace is how long the loop waits for attempts that were cancelled. Those of an
-// http.RoundTripper that ignores its context are abandoned then.
+// abortGrace is how long the loop waits for canceled attempts. After that it abandons
+// attempts whose http.RoundTripper ignores the context.
 const abortGrace = time.Second
 
-// errCallbackHangs is returned by Close and Shutdown when all calls have ended, but not
-// all results could be passed on in time.
+// errCallbackHangs is returned by Close and Shutdown if all calls have ended, but results
+// could not be delivered in time.
 var errCallbackHangs = errors.New("analytics: Config.Callback, or the writer of Config.Logger, has not returned; it must not call Close or Shutdown, which wait for it")
 
-// Close makes the pipeline accept no more calls, and end when all have ended.
+// Close makes the pipeline reject calls, and end when all accepted calls have ended.
 func (p *Pipeline) Close() {
 	p.mu.Lock()
 	defer p.unlock()
@@ -70,9 +70,9 @@ func (p *Pipeline) Close() {
 	}
 }
 
-// Shutdown closes the pipeline and waits until all calls have ended and all results
-// are passed on. When ctx ends first, it gives up the rest. It returns nil if all calls were
-// delivered. The error reports a callback or log writer that hangs.
+// Shutdown closes the pipeline and waits until all calls have ended and all results are
+// delivered. If ctx ends first, it drops the remaining calls. It returns nil if all calls were
+// delivered. The error reports a callback or log writer that does not return.
 func (p *Pipeline) Shutdown(ctx context.Context) (*Undelivered, error) {
 	p.Close()
 	var hangs error
@@ -88,11 +88,11 @@ func (p *Pipeline) Shutdown(ctx context.Context) (*Undelivered, error) {
 	}
 	p.mu.Lock()
 	defer p.unlock()
-	p.closing.left = p.pending() // includes calls that were being written when it was closed
+	p.closing.left = p.pending() // includes calls that were being written during Close
 	return p.undelivered(p.closing, p.abortErr), hangs
 }
 
-// abort makes the loop give up the calls that have not ended, if there are any.
+// abort makes the loop drop the calls that have not ended, if there are any.
 func (p *Pipeline) abort(why error) {
 	p.mu.Lock()
 	defer p.unlock()

@@ -46,7 +46,7 @@ func splitAll(b *batch, s *settings) (calls []string) {
 	if b.calls == 1 {
 		return []string{string(b.buf[len(bodyHead) : len(b.buf)-len(s.Middle)-wire.IDLen-len(bodySeam)])}
 	}
-	first, second := b.split(b.buf, s)
+	first, second, _ := b.split(b.buf, s)
 	return append(splitAll(first, s), splitAll(second, s)...)
 }
 

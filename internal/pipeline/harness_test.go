@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"log"
 	"net/http"
@@ -18,8 +17,6 @@ import (
 )
 
 const middle = `],"context":{},"messageId":"`
-
-var testErrors = Errors{ErrClosed: errors.New("closed"), ErrQueueFull: errors.New("full"), ErrSpool: errors.New("spool")}
 
 // complete sets the fields of a Config that every pipeline needs, where a test has not.
 func complete(t *testing.T, config Config, transport http.RoundTripper) Config {
@@ -41,7 +38,6 @@ func complete(t *testing.T, config Config, transport http.RoundTripper) Config {
 	config.Timeout = 10 * time.Second
 	config.Policy = retry.Policy{Attempts: retry.DefaultAttempts, Persist: true, Backoff: retry.DefaultBackoff(), MaxBackoff: retry.DefaultMaxBackoff, MaxRateLimit: retry.DefaultMaxRateLimit}
 	config.Logger = log.New(io.Discard, "", 0)
-	config.Errors = testErrors
 	return config
 }
 

@@ -8,8 +8,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 )
 
-// run is the goroutine of the pipeline. It ends when the client is closed and every
-// call has ended.
+// run is the loop goroutine. It ends when the pipeline is closed and all calls have ended.
 func (p *Pipeline) run() {
 	l := &loop{Pipeline: p}
 	l.attempts, l.cancel = context.WithCancel(context.Background())
@@ -49,8 +48,8 @@ func (p *Pipeline) run() {
 	close(p.done)
 }
 
-// startSettings begins to read the settings of the source, if that was asked for. The
-// channel is closed when that has ended.
+// startSettings starts to read the settings of the source, if configured. The returned
+// channel is closed afterwards.
 func (l *loop) startSettings() <-chan struct{} {
 	read := make(chan struct{})
 	if l.SourceURL == nil {
@@ -58,7 +57,7 @@ func (l *loop) startSettings() <-chan struct{} {
 		return read
 	}
 	l.mu.Lock()
-	l.outbox.hold(time.Now().Add(settingsWait))
+	l.outbox.closeGate(time.Now().Add(settingsWait))
 	l.unlock()
 	go func() {
 		defer close(read)
@@ -67,15 +66,16 @@ func (l *loop) startSettings() <-chan struct{} {
 	return read
 }
 
-// idleWait is how long the loop sleeps when it has nothing to do by itself.
+// idleWait is the longest sleep of the loop.
 const idleWait = 24 * time.Hour
 
-// step does what is due. It returns when more will be, or that the loop is to end.
+// step does all scheduled work. It returns when to call it again, or that the loop has
+// finished.
 func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	l.compressOne()
 	next = now.Add(idleWait)
 	l.mu.Lock()
-	l.sealOverdue(now)
+	l.sealLate(now)
 	if !l.timer.watching.IsZero() {
 		next = l.timer.watching
 	}
@@ -88,18 +88,18 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	}
 	l.outbox.busy = len(l.jobs) == l.MaxInFlight
 	finished = l.phase != running && len(l.jobs) == 0 && len(l.outbox.sealed.batches) == 0 && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
-	l.hurry(now)
-	gate := l.outbox.held(now)
+	l.shortenWaits(now)
+	gate := l.outbox.gateOpens(now)
 	l.unlock()
-	if at := l.startDue(now, gate); at.Before(next) {
+	if at := l.startAttempts(now, gate); at.Before(next) {
 		next = at
 	}
 	return next, finished
 }
 
-// sealOverdue seals the open batch if its time is over, or the client is closed.
-// The caller holds mu.
-func (l *loop) sealOverdue(now time.Time) {
+// sealLate seals the open batch if its time has come or the pipeline is closed. The caller
+// holds mu.
+func (l *loop) sealLate(now time.Time) {
 	if l.phase != running && l.open.calls > 0 {
 		l.seal(now)
 	}
@@ -108,8 +108,7 @@ func (l *loop) sealOverdue(now time.Time) {
 	}
 }
 
-// compressOne compresses one sealed batch, if there is one. It compresses no more,
-// so that the loop soon handles outcomes again.
+// compressOne compresses at most one sealed batch, so that outcomes are handled quickly.
 func (l *loop) compressOne() {
 	l.mu.Lock()
 	b := l.outbox.sealed.pop()
@@ -125,13 +124,14 @@ func (l *loop) compressOne() {
 	l.work = len(l.outbox.sealed.batches) > 0
 }
 
-// hurry has the batches that wait be tried within a second when the client is closed: the
-// collector may be back, and a wait may be longer than the closing. The caller holds mu.
-func (l *loop) hurry(now time.Time) {
-	if l.phase == running || l.hurried {
+// shortenWaits limits the pauses of waiting batches to a second after the pipeline is
+// closed: the collector may be available again, and a pause may exceed the timeout. The
+// caller holds mu.
+func (l *loop) shortenWaits(now time.Time) {
+	if l.phase == running || l.waitsShortened {
 		return
 	}
-	l.hurried = true
+	l.waitsShortened = true
 	for _, j := range l.jobs {
 		if soon := now.Add(time.Second); j.due.After(soon) {
 			j.due = soon
@@ -139,9 +139,9 @@ func (l *loop) hurry(now time.Time) {
 	}
 }
 
-// startDue begins the attempts that are due, none before the gate opens, and returns
-// when the next one is.
-func (l *loop) startDue(now, gate time.Time) (next time.Time) {
+// startAttempts starts the scheduled attempts unless the gate is closed. It returns when
+// to call it again.
+func (l *loop) startAttempts(now, gate time.Time) (next time.Time) {
 	next = now.Add(idleWait)
 	for _, j := range l.jobs {
 		if j.running {
@@ -170,7 +170,7 @@ func (l *loop) startDue(now, gate time.Time) (next time.Time) {
 	return next
 }
 
-// handle acts on the outcome of an attempt.
+// handle processes the outcome of an attempt.
 func (l *loop) handle(o outcome, now time.Time) {
 	j := o.job
 	j.running = false
@@ -181,7 +181,7 @@ func (l *loop) handle(o outcome, now time.Time) {
 	}
 	l.mu.Lock()
 	defer l.unlock()
-	defer l.removeDone()
+	defer l.removeFinished()
 	if l.abandonAt.IsZero() && l.outage.changes(meaning, now) {
 		l.results.note(l.outage.entry(o.status, o.err))
 	}
@@ -192,7 +192,7 @@ func (l *loop) handle(o outcome, now time.Time) {
 	b.inUse = o.inUse
 	b.tries.Requests++
 	l.stats.Attempts++
-	if o.err != nil && l.abandonAt.IsZero() { // that an attempt was cancelled is no failure
+	if o.err != nil && l.abandonAt.IsZero() { // a canceled attempt is not a failure
 		l.flushes.failure = o.err
 		b.status, b.err = o.status, o.err
 	}
@@ -210,44 +210,45 @@ func (l *loop) handle(o outcome, now time.Time) {
 	case meaning == retry.Split:
 		l.refuse(j)
 	default:
-		l.giveUp(j, Refused)
+		l.dropFirst(j, Refused)
 	}
 }
 
-// retry makes a job wait for its next attempt, or drops its batch after the last one.
-// The caller holds mu.
+// retry schedules the next attempt of a job, or drops its batch after the last one. The
+// caller holds mu.
 func (l *loop) retry(j *job, pause retry.Pause, now time.Time) {
 	step, wait := l.policy.Load().Next(&j.todo[0].tries, pause, l.stats.Delivered, now)
 	switch step {
 	case retry.Exhausted:
-		l.giveUp(j, Attempts)
+		l.dropFirst(j, Attempts)
 		return
 	case retry.Expired:
-		l.giveUp(j, Expired)
+		l.dropFirst(j, Expired)
 		return
 	case retry.StartOver:
-		l.putBack(j)
+		l.swapWithQueue(j)
 	}
 	j.due = now.Add(wait)
 }
 
-// giveUp drops the first batch of a job. The caller holds mu, as for nextPart.
-func (l *loop) giveUp(j *job, why Reason) {
+// dropFirst drops the first batch of a job. The caller holds mu, as for nextPart.
+func (l *loop) dropFirst(j *job, why Reason) {
 	b := j.todo[0]
 	l.end(b, b.lost(why))
 	l.nextPart(j)
 }
 
-// putBack lets the batches that wait go before the first of a job. The caller holds mu.
-func (l *loop) putBack(j *job) {
+// swapWithQueue moves the first batch of a job to the end of the queue, and takes the next
+// one. The caller holds mu.
+func (l *loop) swapWithQueue(j *job) {
 	if len(j.todo) == 1 && j.parts == nil && len(l.outbox.ready.batches) > 0 {
 		l.outbox.ready.push(j.todo[0])
 		j.todo[0] = l.outbox.ready.pop()
 	}
 }
 
-// removeDone removes the jobs that are done. The caller holds mu.
-func (l *loop) removeDone() {
+// removeFinished removes finished jobs. The caller holds mu.
+func (l *loop) removeFinished() {
 	jobs := l.jobs[:0]
 	for _, j := range l.jobs {
 		if len(j.todo) > 0 || j.running {
@@ -258,7 +259,7 @@ func (l *loop) removeDone() {
 	l.jobs = jobs
 }
 
-// onAbort drops all batches that are not being sent, and cancels the others.
+// onAbort drops all batches that are not being sent, and cancels the attempts.
 func (l *loop) onAbort(now time.Time) {
 	l.abandonAt = now.Add(abortGrace)
 	l.cancel()
@@ -274,11 +275,11 @@ func (l *loop) onAbort(now time.Time) {
 			l.dropJob(j)
 		}
 	}
-	l.removeDone()
+	l.removeFinished()
 }
 
-// abandon drops batches that are still being sent after they were cancelled: an
-// http.RoundTripper may ignore its context.
+// abandon drops batches whose canceled attempts have not returned: an http.RoundTripper may
+// ignore its context.
 func (l *loop) abandon() {
 	l.mu.Lock()
 	defer l.unlock()
@@ -289,14 +290,14 @@ func (l *loop) abandon() {
 		l.dropJob(j)
 		j.running = false
 	}
-	l.removeDone()
+	l.removeFinished()
 }
 
-// dropJob drops what is left of a job on shutdown. The caller holds mu.
+// dropJob drops the batches of a job on shutdown. The caller holds mu.
 func (l *loop) dropJob(j *job) {
 	left := j.todo
 	if j.parts != nil {
-		left = slices.Concat(left, j.parts.refused, j.parts.aside)
+		left = slices.Concat(left, j.parts.refused, j.parts.untried)
 	}
 	for _, b := range left {
 		l.dropOnShutdown(b)
@@ -304,12 +305,12 @@ func (l *loop) dropJob(j *job) {
 	j.todo, j.parts = nil, nil
 }
 
-// dropOnShutdown drops a batch, unless the spool keeps it. The caller holds mu.
+// dropOnShutdown drops a batch, unless it is in the spool. The caller holds mu.
 func (l *loop) dropOnShutdown(b *batch) {
 	if l.spool == nil {
 		l.end(b, b.lost(Shutdown))
 		return
 	}
 	l.reclaim(b)
-	l.recharge(b, 0)
+	l.setCharge(b, 0)
 }

@@ -86,7 +86,8 @@ func TestSplitUnlocks(t *testing.T) {
 	<-l.wake // of the batch
 	l.mu.Lock()
 	l.work = true // which the loop is told of as the lock is given up
-	first, second := l.split(b)
+	first, second, ok := l.split(b)
+	require.True(t, ok)
 	require.Len(t, l.wake, 1)
 	require.Equal(t, first.charge+second.charge, l.budget.used)
 	l.mu.Unlock()

@@ -10,66 +10,65 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
-// Pipeline is a client at work. Callers append their calls to the open batch
-// under mu; the loop goroutine does everything else.
+// Pipeline batches and sends the calls of a client. Callers append calls to the open batch
+// under mu; the loop goroutine does the rest.
 type Pipeline struct {
-	entrance
+	intake
 	*settings
 	signals
 
-	results dispatcher   // has a mutex of its own
+	results dispatcher   // has its own mutex
 	spool   *spoolWorker // nil without Config.Spool
 
 	// Guarded by mu.
 	ending
-	timer   sealTimer // of open
+	timer   sealTimer // for open
 	outbox  outbox
 	budget  budget
 	buffers buffers
 	flushes flushes
-	work    bool   // unlock is to wake the loop
-	seq     uint64 // number of the call accepted last; without a spool, before those in open
-	stats   Stats  // without Pending, Bytes and SpoolBytes; without a spool, also without the calls in open
+	work    bool   // unlock must wake the loop
+	seq     uint64 // number of the last accepted call; without a spool, excluding open
+	stats   Stats  // without Pending, Bytes and SpoolBytes; without a spool, excluding open
 }
 
-// entrance is what most calls use. It comes first, so that the lock and what is appended to
-// share a cache line, which moves to each processor that makes a call.
-type entrance struct {
-	mu   sync.Mutex // guards open and what the pipeline says; not held during I/O or the caller's code
-	open batch      // calls are appended to it; there is none if it has no calls
+// intake contains the fields that most calls use. It is the first field of Pipeline, so
+// that they share a cache line.
+type intake struct {
+	mu   sync.Mutex // guards open and the fields of Pipeline; not held during I/O or in the caller's code
+	open batch      // the batch that calls are appended to; it may be empty
 }
 
 // signals are the channels of a pipeline.
 type signals struct {
-	wake     chan struct{} // capacity 1; sent to when the loop has work; never closed
-	outcomes chan outcome  // capacity MaxInFlight; senders send; never closed
-	aborted  chan struct{} // closed as phase becomes aborting
-	ended    chan struct{} // closed by the loop when no further call will end
-	done     chan struct{} // closed by the loop as it ends, when all results are passed on
+	wake     chan struct{} // capacity 1; wakes the loop; never closed
+	outcomes chan outcome  // capacity MaxInFlight; from senders to the loop; never closed
+	aborted  chan struct{} // closed when phase becomes aborting
+	ended    chan struct{} // closed by the loop when all calls have ended
+	done     chan struct{} // closed by the loop when all results have been delivered
 }
 
-// ending is how far a pipeline is on its way to its end. It is guarded by the
-// pipeline's mu.
+// ending is the shutdown state of a pipeline, guarded by its mu.
 type ending struct {
 	phase    phase
-	closing  *flush // the wait of Shutdown; nil while running
-	abortErr error  // why phase is aborting
+	closing  *flush // the flush of Shutdown; nil while running
+	abortErr error  // the reason for aborting
 }
 
 // phase is the phase of a pipeline.
 //
 //	from     event                                              to
 //	running  Shutdown or Close is called                        closing
-//	closing  its context ends, and calls have not ended         aborting
+//	closing  the context ends before all calls have ended       aborting
 //
-// The loop ends in closing when all calls have ended, and in aborting after
-// abortGrace at the latest.
+// The loop ends in closing when all calls have ended, and in aborting after at most
+// abortGrace.
 type phase int
 
 const (
 	running  phase = iota // calls are accepted
-	closing               // no call is accepted; those that are left are sent
-	aborting              // those that are left are dropped, or stay in the spool
+	closing               // no calls are accepted; the remaining ones are sent
+	aborting              // the remaining calls are dropped, or stay in the spool
 )
 
 func newPipeline(config Config) *Pipeline {
@@ -90,183 +89,178 @@ func newPipeline(config Config) *Pipeline {
 	return p
 }
 
-// releaseResult gives back the memory of a result that was passed on.
+// releaseResult releases the memory of a delivered result.
 func (p *Pipeline) releaseResult(b *batch) {
 	p.mu.Lock()
 	defer p.unlock()
-	p.recharge(b, 0)
+	p.setCharge(b, 0)
 }
 
-// unlock unlocks mu, and wakes the loop if there is work for it.
+// unlock unlocks mu, and wakes the loop if it has work.
 func (p *Pipeline) unlock() {
 	work := p.work
 	p.work = false
 	p.mu.Unlock()
 	if work {
-		p.poke()
+		p.wakeLoop()
 	}
 }
 
-// poke wakes the loop.
-func (p *Pipeline) poke() {
+// wakeLoop wakes the loop.
+func (p *Pipeline) wakeLoop() {
 	select {
 	case p.wake <- struct{}{}:
-	default: // it is awake already
+	default: // already awake
 	}
 }
 
-// recharge sets what b is charged for. The caller holds mu.
-func (p *Pipeline) recharge(b *batch, charge int64) {
+// setCharge sets the bytes that the budget counts for b. The caller holds mu.
+func (p *Pipeline) setCharge(b *batch, charge int64) {
 	p.release(b.charge - charge)
 	b.charge = charge
 }
 
-// release gives bytes back to the budget. The caller holds mu.
+// release returns bytes to the budget. The caller holds mu.
 func (p *Pipeline) release(n int64) {
 	p.budget.release(n)
 	if p.spool != nil {
 		p.spool.noteMemory()
-		p.spool.feed(p.held())
+		p.spool.feed(p.sealedBytes())
 	}
 }
 
-// held is what is charged besides the open batch: for what waits for the collector
-// or the callback.
-func (p *Pipeline) held() int64 { return p.budget.used - p.open.charge }
+// sealedBytes returns the memory of sealed batches and of results.
+func (p *Pipeline) sealedBytes() int64 { return p.budget.used - p.open.charge }
 
-// loop is what only the goroutine of the pipeline uses.
+// loop is the state of the loop goroutine.
 type loop struct {
 	*Pipeline
-	jobs      []*job    // at most MaxInFlight
-	abandonAt time.Time // when attempts that were cancelled are abandoned; zero unless aborting
-	hurried   bool      // it has been closed, see hurry
-	zipper    compressor
-	outage    outage
+	jobs           []*job    // at most MaxInFlight
+	abandonAt      time.Time // when canceled attempts are abandoned; zero unless aborting
+	waitsShortened bool      // shortenWaits has been called
+	zipper         compressor
+	outage         outage
 
-	attempts context.Context // of every attempt
+	attempts context.Context // the context of all attempts
 	cancel   context.CancelFunc
 }
 
-// setZip replaces the bytes of a batch by their compressed form. The caller holds
-// mu.
+// setZip replaces the bytes of a batch with their compressed form. The caller holds mu.
 func (l *loop) setZip(b *batch, zip *zipped) {
-	l.recharge(b, batchOverhead+b.idBytes()+int64(cap(zip.data)))
+	l.setCharge(b, batchOverhead+b.idBytes()+int64(cap(zip.data)))
 	l.buffers.put(b.buf)
 	b.buf, b.zip = nil, zip
 }
 
-// job is a batch that is being sent: an attempt, a wait, another attempt, until the
-// batch, or each part of it, has ended. A sender may replace a batch that was
-// delivered by the next one; todo is guarded by mu while a sender works on it.
+// job is a batch that is being sent, including pauses and retries, until the batch or all
+// of its parts have ended. A sender may replace a delivered batch with the next one. While
+// a sender is running, mu guards todo.
 type job struct {
-	todo    []*batch   // in the order of sending
-	due     time.Time  // when the first of todo may be sent
-	running bool       // a sender works on it
-	parts   *bisection // of a refused batch, whose parts are in todo; nil if it is whole
+	todo    []*batch   // in sending order
+	due     time.Time  // when the first batch of todo may be sent
+	running bool       // a sender is running
+	parts   *bisection // of a refused batch, with its parts in todo; nil for a whole batch
 }
 
-// bisection finds the calls in a refused batch that the collector refuses. The batch
-// is split, then each half that is refused, and so on. That takes about 2·k·log2(n)
-// requests for k of n calls, and at most maxParts.
+// bisection finds the refused calls of a refused batch. The batch is split into halves, and
+// each refused half again. This takes about 2·k·log2(n) requests for k of n calls, and at
+// most maxParts.
 //
-// A collector may refuse every batch, because of its write key for example. So while
-// it has accepted no part, single calls from all over the batch are tried. When it
-// accepts one, the splitting goes on; when it has refused maxProbes, the batch is
-// dropped.
+// A collector may refuse all batches, for example because of the write key. So until a part
+// is accepted, single calls from all parts of the batch are tried. If one is accepted, the
+// splitting continues. If maxProbes are refused, the batch is dropped.
 type bisection struct {
 	accepted bool     // a part was accepted
-	parts    int      // requests with parts that were made, or will be with those in the job's list
-	probes   int      // single calls tried
-	refused  []*batch // parts to be split
-	aside    []*batch // parts split off from probes, of which nothing is known
+	parts    int      // number of requests with parts, including those in the job's list
+	probes   int      // number of single calls tried
+	refused  []*batch // refused parts to split
+	untried  []*batch // parts split off from probes and not tried yet
 
-	why *Drop // why the latest part was refused
+	why *Drop // the latest refusal
 }
 
-// outcome is the result of one attempt. The loop acts on it.
+// outcome is the result of an attempt.
 type outcome struct {
 	job        *job
 	handled    bool          // the sender has ended the batch
 	inUse      bool          // the transport may still read the body, or timed out
-	status     int           // 0 if there was no answer
-	retryAfter time.Duration // how long nothing is to be sent; 0 if the collector did not ask for it
-	err        error         // nil if status is a success
+	status     int           // 0 without a response
+	retryAfter time.Duration // the pause that the collector requires, or 0
+	err        error         // nil after a success
 }
 
-// spoolWorker decides when the calls of a client with a spool are in memory as
-// well as on the disk, and reads back those that are not.
+// spoolWorker decides which calls of a client with a spool are also in memory, and reads
+// back the others.
 type spoolWorker struct {
 	*Pipeline
 	disk   *spool.Log
-	refill int64 // calls are read back while less memory than that is used
-	full   error // of a call that SpoolMaxBytes leaves no room for
+	refill int64 // calls are read back while sealedBytes is less
+	full   error // the error of a call that exceeds SpoolMaxBytes
 
-	crowded atomic.Bool // calls may have to wait for memory; set with the pipeline's mu held
+	memoryLow atomic.Bool // calls may have to wait for memory; written with mu held
 
-	wake chan struct{} // capacity 1; sent to when run has work; never closed
-	stop chan struct{} // closed by the loop as it ends
-	done chan struct{} // closed by run as it ends
+	wake chan struct{} // capacity 1; wakes run; never closed
+	stop chan struct{} // closed by the loop when it ends
+	done chan struct{} // closed by run when it ends
 
 	// Guarded by the pipeline's mu.
 	state spoolState
-	next  uint64 // in diskOnly: calls from that one on are not read back
+	next  uint64 // in diskOnly: the first call that has not been read back
 
-	// Used by run alone.
+	// Used only by run.
 	page   spool.Page
-	placed int      // how many calls of page are placed
-	ids    []CallID // of the calls of page, if there is a callback
+	placed int      // number of calls of page that are in batches
+	ids    []CallID // of the calls of page, with a callback
 }
 
-// spoolState says where calls go.
+// spoolState is the storage of new calls.
 //
 //	from      event                                      to
-//	inMemory  a call has waited for memory in vain       spilling
+//	inMemory  a call has waited too long for memory      spilling
 //	inMemory  there is no memory for a call              diskOnly
 //	spilling  the next call is written                   diskOnly
 //	diskOnly  all calls are read back                    inMemory
 //
-// A client that finds calls of an earlier process begins in diskOnly.
+// A client that finds calls of a previous process starts in diskOnly.
 type spoolState int
 
 const (
-	inMemory spoolState = iota // a call is written, and placed in a batch
-	spilling                   // likewise, but the next call is not placed
-	diskOnly                   // calls are written only; the worker reads them back as there is memory
+	inMemory spoolState = iota // calls are written, and added to a batch
+	spilling                   // like inMemory, but the next call is not added to a batch
+	diskOnly                   // calls are only written; the worker reads them back when there is memory
 )
 
-// noteMemory sets crowded. The caller holds mu.
+// noteMemory updates memoryLow. The caller holds mu.
 func (w *spoolWorker) noteMemory() {
-	if crowded := w.budget.used > w.budget.enough(); crowded != w.crowded.Load() {
-		w.crowded.Store(crowded)
+	if memoryLow := w.budget.used > w.budget.enough(); memoryLow != w.memoryLow.Load() {
+		w.memoryLow.Store(memoryLow)
 	}
 }
 
-// feed wakes the worker if it waits for memory and there is some. Held is the
-// memory of sealed batches: an open one does not wait for the collector. The caller
-// holds mu.
+// feed wakes the worker if it waits for memory and some is available. The caller holds mu.
 func (w *spoolWorker) feed(held int64) {
 	if w.state == diskOnly && held < w.refill {
-		w.poke()
+		w.wakeUp()
 	}
 }
 
-// poke wakes run.
-func (w *spoolWorker) poke() {
+// wakeUp wakes run.
+func (w *spoolWorker) wakeUp() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // it is awake already
+	default: // already awake
 	}
 }
 
-// outbox is the batches that wait to be sent. It is guarded by the pipeline's mu.
+// outbox contains the batches that wait to be sent. The pipeline's mu guards it.
 type outbox struct {
-	sealed fifo      // to be compressed; used with Config.Gzip alone
-	ready  fifo      // to be sent
-	busy   bool      // MaxInFlight batches are being sent; the loop takes the next by itself
-	gate   time.Time // no attempt begins before it, as a collector asked; zero if none did
+	sealed fifo      // batches to compress; used only with Config.Gzip
+	ready  fifo      // batches to send
+	busy   bool      // MaxInFlight batches are being sent; the loop takes the next one when one ends
+	gate   time.Time // no attempt starts earlier, at the collector's request; zero if there is none
 }
 
-// oldest takes out the batch that has waited longest; it is nil if none waits.
+// oldest removes and returns the oldest batch, or nil.
 func (o *outbox) oldest() *batch {
 	if b := o.ready.pop(); b != nil {
 		return b
@@ -274,16 +268,15 @@ func (o *outbox) oldest() *batch {
 	return o.sealed.pop()
 }
 
-// hold closes the gate until a time, unless it is closed for longer.
-func (o *outbox) hold(until time.Time) {
+// closeGate closes the gate until the given time, or longer if it is already closed longer.
+func (o *outbox) closeGate(until time.Time) {
 	if until.After(o.gate) {
 		o.gate = until
 	}
 }
 
-// held returns until when the gate is closed. It opens the gate when its time is
-// over.
-func (o *outbox) held(now time.Time) time.Time {
+// gateOpens returns when the gate opens, and opens it if the time has come.
+func (o *outbox) gateOpens(now time.Time) time.Time {
 	if !o.gate.After(now) {
 		o.gate = time.Time{}
 	}
@@ -293,10 +286,9 @@ func (o *outbox) held(now time.Time) time.Time {
 // fifo is a queue of batches.
 type fifo struct{ batches []*batch }
 
-// push appends a batch.
 func (q *fifo) push(b *batch) { q.batches = append(q.batches, b) }
 
-// pop takes the first batch out; it is nil if there is none.
+// pop removes and returns the first batch, or nil.
 func (q *fifo) pop() *batch {
 	if len(q.batches) == 0 {
 		return nil
@@ -307,18 +299,18 @@ func (q *fifo) pop() *batch {
 	return b
 }
 
-// sealTimer says when the open batch is sealed though it is not full. It is
-// guarded by the pipeline's mu.
+// sealTimer determines when an open batch that is not full is sealed. The pipeline's mu
+// guards it.
 type sealTimer struct {
 	due      time.Time // when the open batch is sealed at the latest
 	lastSeal time.Time // when a batch was last sealed
-	watching time.Time // when the loop calls expired next; zero if it does not
+	watching time.Time // when the loop next calls expired; zero if it does not
 }
 
-// opened sets the time of a new batch. It reports whether the loop is to be woken.
+// opened sets the time of a new batch. It reports whether the loop must be woken.
 func (t *sealTimer) opened(now time.Time, after time.Duration) (wake bool) {
-	// The interval begins with the last batch. After a long pause it begins with
-	// this call, which would be sent alone otherwise.
+	// The interval starts with the previous batch. After a long pause it starts with this
+	// call, which would otherwise be sent alone.
 	if t.due = t.lastSeal.Add(after); !t.due.After(now) {
 		t.due = now.Add(after)
 	}
@@ -328,11 +320,8 @@ func (t *sealTimer) opened(now time.Time, after time.Duration) (wake bool) {
 	return wake
 }
 
-// sealed notes that a batch was sealed.
-func (t *sealTimer) sealed(now time.Time) { t.lastSeal = now }
-
-// expired reports whether the open batch, if there is one, is to be sealed. It
-// sets watching anew.
+// expired reports whether the open batch, if there is one, must be sealed. It updates
+// watching.
 func (t *sealTimer) expired(now time.Time, open bool) bool {
 	if t.watching.IsZero() || now.Before(t.watching) {
 		return false
@@ -348,24 +337,24 @@ func (t *sealTimer) expired(now time.Time, open bool) bool {
 	return true
 }
 
-// flush is a wait for the end of all calls that were accepted before it. It is
-// guarded by the pipeline's mu.
+// flush waits for the end of all calls that were accepted before it. The pipeline's mu
+// guards it.
 type flush struct {
-	upTo  uint64        // the number of the last call that it waits for
-	left  int64         // calls that have not ended
-	since Drops         // drops that an earlier flush has reported
-	done  chan struct{} // closed with mu held when none is left
+	upTo  uint64        // number of the last call to wait for
+	left  int64         // number of calls that have not ended
+	since Drops         // drops that a previous flush has reported
+	done  chan struct{} // closed with mu held when left is 0
 }
 
-// flushes are the flushes that wait, and what they have reported. It is guarded by
-// the pipeline's mu.
+// flushes are the waiting flushes, and the state that they report. The pipeline's mu guards
+// it.
 type flushes struct {
 	waiting  []*flush
 	reported Drops // drops that a flush has reported
-	failure  error // what the latest attempt that failed met, if no flush has reported it
+	failure  error // the latest failure that no flush has reported
 }
 
-// start begins a wait for left calls, the last of which has the number upTo.
+// start adds a flush for left calls; upTo is the number of the last one.
 func (w *flushes) start(upTo uint64, left int64) *flush {
 	f := &flush{upTo: upTo, left: left, since: w.reported, done: make(chan struct{})}
 	if left == 0 {
@@ -376,7 +365,7 @@ func (w *flushes) start(upTo uint64, left int64) *flush {
 	return f
 }
 
-// ended counts calls that have ended, the first of which has the number seq.
+// ended counts calls that have ended; seq is the number of the first one.
 func (w *flushes) ended(seq uint64, calls int64) {
 	waiting := w.waiting[:0]
 	for _, f := range w.waiting {
@@ -393,14 +382,14 @@ func (w *flushes) ended(seq uint64, calls int64) {
 	w.waiting = waiting
 }
 
-// cancel ends a wait.
+// cancel removes a flush.
 func (w *flushes) cancel(f *flush) {
 	w.waiting = slices.DeleteFunc(w.waiting, func(other *flush) bool { return other == f })
 }
 
-// outcome is what a flush leaves, or nil, given all drops so far; cut is the error of the
-// context that ended the wait. It counts every drop that no flush has reported: a
-// batch may have been dropped just before the flush began.
+// outcome returns the undelivered calls of a flush, or nil. Dropped are all drops so far;
+// cut is the error of the context that ended the flush. The result includes drops before
+// the start of the flush that no flush has reported.
 func (w *flushes) outcome(f *flush, dropped Drops, cut error, spooled bool) *Undelivered {
 	dropped = dropped.minus(f.since)
 	if f.left == 0 && dropped == (Drops{}) {
@@ -409,5 +398,5 @@ func (w *flushes) outcome(f *flush, dropped Drops, cut error, spooled bool) *Und
 	return &Undelivered{Dropped: dropped, Pending: f.left, Err: cut, Cause: w.failure, Spooled: spooled}
 }
 
-// report marks all drops so far as reported.
+// report marks all drops as reported.
 func (w *flushes) report(dropped Drops) { w.reported, w.failure = dropped, nil }

@@ -22,22 +22,22 @@ func (p *Pipeline) add(ctx context.Context, c *Call) error {
 		case p.place(c.CallID, encoded, 0, now):
 			return nil
 		case p.open.calls > 0:
-			p.seal(now) // send what fills the memory
+			p.seal(now) // send the batch that uses the memory
 		case p.WhenFull == DropOldest && p.dropOldest():
 		case p.WhenFull == Block:
 			if err := p.waitForRoom(ctx, nil); err != nil {
 				return err
 			}
 		default:
-			return p.ErrQueueFull
+			return ErrQueueFull
 		}
 	}
-	return p.ErrClosed
+	return ErrClosed
 }
 
-// lock locks mu. It tries a few times before it waits: mu is mostly held for no longer than
-// a copy takes, and a goroutine that waits is put to sleep and woken.
-func (e *entrance) lock() {
+// lock locks mu. It tries several times first, because mu is usually held only for a copy,
+// and suspending a goroutine takes longer.
+func (e *intake) lock() {
 	for range 32 {
 		if e.mu.TryLock() {
 			return
@@ -46,8 +46,8 @@ func (e *entrance) lock() {
 	e.mu.Lock()
 }
 
-// appendToOpen appends a call to the open batch, if that takes no more than that. Seq is
-// as in place. The caller holds mu.
+// appendToOpen appends a call to the open batch if nothing else is necessary. Seq is the
+// same as in place. The caller holds mu.
 func (p *Pipeline) appendToOpen(encoded []byte, seq uint64) bool {
 	b := &p.open
 	if b.calls == 0 || p.keepsIDs() || b.calls+1 >= p.FlushAt || !b.hasRoom(len(encoded), p.settings) || !b.continues(seq) {
@@ -57,9 +57,8 @@ func (p *Pipeline) appendToOpen(encoded []byte, seq uint64) bool {
 	return true
 }
 
-// place appends a call to the open batch, or to a new one. It reports false if
-// the budget has no room. Seq is the number of a call in a spool, or 0. The caller
-// holds mu.
+// place appends a call to the open batch, or to a new one. It reports false if the budget
+// has no room. Seq is the number of a call in the spool, or 0. The caller holds mu.
 func (p *Pipeline) place(id CallID, encoded []byte, seq uint64, now time.Time) bool {
 	if p.open.calls > 0 && !(p.open.fits(len(encoded), p.settings) && p.open.continues(seq)) {
 		p.seal(now)
@@ -97,7 +96,7 @@ func (p *Pipeline) place(id CallID, encoded []byte, seq uint64, now time.Time) b
 	} else {
 		p.open.buf = buf
 	}
-	p.budget.charge(cost)
+	p.budget.used += cost
 	p.open.charge += cost
 	p.open.append(encoded)
 	if p.keepsIDs() {
@@ -109,20 +108,19 @@ func (p *Pipeline) place(id CallID, encoded []byte, seq uint64, now time.Time) b
 	return true
 }
 
-// bufferSize returns the capacity that the batch in buf needs so that a call of n
-// bytes can be appended and the batch sealed.
+// bufferSize returns the capacity that buf needs to append a call of n bytes and to seal
+// the batch.
 func (p *Pipeline) bufferSize(buf []byte, n int) int {
 	need := len(buf) + len(",") + n + p.envelope()
 	switch {
 	case need <= cap(buf):
 		return cap(buf)
-	case cap(buf) < p.buffers.usual: // this batch is likely to become as long
+	case cap(buf) < p.buffers.usual: // the batch will probably reach the same size
 		need = max(need, p.buffers.usual+p.buffers.usual/8, minBuffer)
 	default:
 		need = max(need, cap(buf)+cap(buf)/4, minBuffer)
 	}
-	// fits has checked that MaxBatchBytes is enough. The comma is counted for a
-	// first call as well.
+	// fits has checked MaxBatchBytes. The comma counts also for the first call.
 	return min(need, MaxBatchBytes+len(","))
 }
 
@@ -141,7 +139,7 @@ func (p *Pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
 func (p *Pipeline) seal(now time.Time) {
 	b := new(batch)
 	*b, p.open = p.open, batch{}
-	p.timer.sealed(now)
+	p.timer.lastSeal = now
 	b.seal(p.settings)
 	p.buffers.usual = len(b.buf)
 	if p.spool == nil {
@@ -156,13 +154,13 @@ func (p *Pipeline) seal(now time.Time) {
 	}
 	p.outbox.ready.push(b)
 	if slack := cap(b.buf) - len(b.buf); p.outbox.busy && slack > len(b.buf)/4 {
-		p.shrink(b) // it has to wait: its memory counts
+		p.shrink(b) // its memory is in use until it is sent
 	}
 	p.work = p.work || !p.outbox.busy
 }
 
-// fits reports whether n bytes can be charged. Free buffers count, and are released to
-// make room. The caller holds mu.
+// fits reports whether the budget has room for n bytes. It drops free buffers to make room.
+// The caller holds mu.
 func (p *Pipeline) fits(n int64) bool {
 	short := p.budget.used + n + int64(p.buffers.size) - p.budget.max
 	if short > int64(p.buffers.size) {
@@ -172,16 +170,15 @@ func (p *Pipeline) fits(n int64) bool {
 	return true
 }
 
-// shrink moves a sealed batch to a buffer of its own length.
+// shrink moves a sealed batch to a buffer of the exact size.
 func (p *Pipeline) shrink(b *batch) {
 	exact := append(newBuffer(len(b.buf)+tailLen), b.buf...)
-	p.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(exact)))
+	p.setCharge(b, b.charge-int64(cap(b.buf))+int64(cap(exact)))
 	p.buffers.put(b.buf)
 	b.buf = exact
 }
 
-// reclaim takes the buffer of a batch, to be used again unless a transport may read
-// it.
+// reclaim keeps the buffer of a batch for another batch, unless a transport may read it.
 func (p *Pipeline) reclaim(b *batch) {
 	if !b.inUse {
 		p.buffers.put(b.buf)
@@ -189,8 +186,8 @@ func (p *Pipeline) reclaim(b *batch) {
 	b.buf, b.zip = nil, nil
 }
 
-// dropOldest drops the batch that has waited longest. It reports false if none
-// waits. The caller holds mu.
+// dropOldest drops the oldest batch that is not being sent. It reports false if there is
+// none. The caller holds mu.
 func (p *Pipeline) dropOldest() bool {
 	b := p.outbox.oldest()
 	if b == nil {
@@ -200,8 +197,8 @@ func (p *Pipeline) dropOldest() bool {
 	return true
 }
 
-// waitForRoom unlocks mu until there may be room, the client is closed, ctx ends, or late
-// receives. The caller holds mu.
+// waitForRoom waits until there may be room, the client is closed, ctx ends, or late fires.
+// The caller holds mu, which is unlocked during the wait.
 func (p *Pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
 	room := p.budget.waitForRoom()
 	p.unlock()
@@ -212,12 +209,12 @@ func (p *Pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-late:
-		return p.ErrQueueFull
+		return ErrQueueFull
 	}
 }
 
-// end counts the calls of a batch as delivered, if why is nil, or as dropped,
-// gives back its memory, and dispatches the result. The caller holds mu.
+// end counts the calls of a batch as delivered if why is nil, and otherwise as dropped. It
+// releases the memory and dispatches the result. The caller holds mu.
 func (p *Pipeline) end(b *batch, why *Drop) {
 	n := int64(b.calls)
 	if why == nil {
@@ -231,14 +228,14 @@ func (p *Pipeline) end(b *batch, why *Drop) {
 	}
 	p.reclaim(b)
 	if p.Callback == nil && why == nil {
-		p.recharge(b, 0)
+		p.setCharge(b, 0)
 		return
 	}
-	p.recharge(b, min(b.charge, batchOverhead+b.idBytes()+why.bytes()))
+	p.setCharge(b, min(b.charge, batchOverhead+b.idBytes()+why.bytes()))
 	p.results.dispatch(result{batch: b, why: why})
 }
 
-// accepted is the number of calls accepted so far. The caller holds mu.
+// accepted returns the number of accepted calls. The caller holds mu.
 func (p *Pipeline) accepted() int64 {
 	if p.spool != nil {
 		return p.stats.Accepted
@@ -246,12 +243,12 @@ func (p *Pipeline) accepted() int64 {
 	return p.stats.Accepted + int64(p.open.calls)
 }
 
-// pending is the number of accepted calls that have not ended. The caller holds mu.
+// pending returns the number of accepted calls that have not ended. The caller holds mu.
 func (p *Pipeline) pending() int64 {
 	return p.accepted() - p.stats.Delivered - p.stats.Dropped.total()
 }
 
-// Stats returns the counts.
+// Stats returns the counts of the pipeline.
 func (p *Pipeline) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()

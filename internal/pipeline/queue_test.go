@@ -16,7 +16,7 @@ func TestSealTimer(t *testing.T) {
 	require.True(t, timer.opened(start, after), "the loop does not watch yet")
 	require.False(t, timer.expired(at(after-1), true))
 	require.True(t, timer.expired(at(after), true))
-	timer.sealed(at(after))
+	timer.lastSeal = at(after)
 	require.True(t, timer.watching.IsZero())
 
 	// The interval begins with the last batch.
@@ -25,7 +25,7 @@ func TestSealTimer(t *testing.T) {
 
 	// A full batch is sealed before its time. The loop looks at the next one when
 	// the time of the first is over.
-	timer.sealed(at(7 * time.Second))
+	timer.lastSeal = at(7 * time.Second)
 	require.False(t, timer.opened(at(8*time.Second), after), "the loop watches already")
 	require.False(t, timer.expired(at(2*after), true))
 	require.Equal(t, at(12*time.Second), timer.watching)
@@ -41,11 +41,11 @@ func TestSealTimer(t *testing.T) {
 func TestOutboxGate(t *testing.T) {
 	var o outbox
 	now := time.Now()
-	require.Zero(t, o.held(now))
-	o.hold(now.Add(time.Minute))
-	o.hold(now.Add(time.Second))
-	require.Equal(t, now.Add(time.Minute), o.held(now), "the longest wait counts")
-	require.Zero(t, o.held(now.Add(time.Minute)))
+	require.Zero(t, o.gateOpens(now))
+	o.closeGate(now.Add(time.Minute))
+	o.closeGate(now.Add(time.Second))
+	require.Equal(t, now.Add(time.Minute), o.gateOpens(now), "the longest wait counts")
+	require.Zero(t, o.gateOpens(now.Add(time.Minute)))
 }
 
 func TestOutboxOldest(t *testing.T) {

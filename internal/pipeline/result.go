@@ -11,27 +11,25 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// result is the end of a batch, for the callback and, if the batch was lost, for
-// the log. Or it is an entry for the log.
+// result is the end of a batch, for the callback and the log, or an entry for the log.
 type result struct {
-	batch *batch // without calls, for an entry
-	why   *Drop  // nil if the batch was delivered
+	batch *batch // empty for an entry
+	why   *Drop  // nil after delivery
 	entry *entry // nil for a batch
 }
 
-// dispatcher passes results to the callback and to the log, one at a time and in
-// order. It has a goroutine while there are any, so that the caller's code neither
-// delays the loop nor is held by it.
+// dispatcher passes results to the callback and to the log, one at a time and in order. It
+// runs a goroutine only while there are results. So the caller's code does not block the loop.
 type dispatcher struct {
 	log      *logger
-	callback func(CallID, *Drop) // nil if there is none
-	release  func(*batch)        // called when a result has been passed on; without mu
+	callback func(CallID, *Drop) // may be nil
+	release  func(*batch)        // called without mu after a result has been delivered
 
-	goroutine sync.WaitGroup // run, while it runs
+	goroutine sync.WaitGroup // waits for run
 
-	mu      sync.Mutex // guards what follows; acquired after the pipeline's
-	results []result   // to be passed on
-	running bool       // run runs
+	mu      sync.Mutex // guards the following fields; acquired after the pipeline's mu
+	results []result   // queued results
+	running bool       // the goroutine is running
 }
 
 // dispatch queues a result.
@@ -41,24 +39,22 @@ func (d *dispatcher) dispatch(r result) {
 	d.results = append(d.results, r)
 	if !d.running {
 		d.running = true
-		d.goroutine.Add(1)
-		go d.run()
+		d.goroutine.Go(d.run)
 	}
 }
 
-// note queues an entry for the log: its writer is the caller's code as well.
+// note queues an entry for the log, whose writer may be the caller's code.
 func (d *dispatcher) note(e entry) {
 	if d.log.wants(e) {
 		d.dispatch(result{batch: &batch{}, entry: &e})
 	}
 }
 
-// wait waits until all results are passed on. None is dispatched any more.
+// wait waits until all results are delivered. The caller does not dispatch more.
 func (d *dispatcher) wait() { d.goroutine.Wait() }
 
-// run is the goroutine that passes results on. It ends when there are none left.
+// run delivers results until there are no more.
 func (d *dispatcher) run() {
-	defer d.goroutine.Done()
 	for {
 		for _, r := range d.take() {
 			d.deliver(r)
@@ -70,7 +66,7 @@ func (d *dispatcher) run() {
 	}
 }
 
-// take returns the results that are queued.
+// take removes and returns the queued results.
 func (d *dispatcher) take() []result {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,7 +75,7 @@ func (d *dispatcher) take() []result {
 	return results
 }
 
-// ends reports whether run is to end, as nothing is queued.
+// ends reports whether the queue is empty, which ends run.
 func (d *dispatcher) ends() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +83,7 @@ func (d *dispatcher) ends() bool {
 	return !d.running
 }
 
-// deliver passes a result on.
+// deliver delivers a result.
 func (d *dispatcher) deliver(r result) {
 	if r.entry != nil {
 		d.log.log(context.Background(), *r.entry)
@@ -103,7 +99,7 @@ func (d *dispatcher) deliver(r result) {
 	}
 }
 
-// call calls the callback. A panic in it is logged.
+// call invokes the callback, and logs a panic in it.
 func (d *dispatcher) call(ended CallID, why *Drop) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -118,7 +114,7 @@ func (d *dispatcher) call(ended CallID, why *Drop) {
 	d.callback(ended, why)
 }
 
-// lost returns what is said of calls that were dropped.
+// lost returns the entry for dropped calls.
 func lost(calls int, why *Drop) entry {
 	attrs := []slog.Attr{slog.Int("calls", calls), slog.String("reason", string(why.Reason)), slog.Int("attempts", why.Attempts)}
 	if why.Status != 0 {
@@ -130,8 +126,8 @@ func lost(calls int, why *Drop) entry {
 	return entry{slog.LevelError, "calls lost", attrs, fmt.Sprintf("lost %s: %s", CountCalls(int64(calls)), why)}
 }
 
-// refusal returns what is said of a batch that is refused, before parts of it are
-// sent. With a log.Logger, only calls that are lost are told.
+// refusal returns the entry for a refused batch, before parts of it are sent. A log.Logger
+// receives only lost calls.
 func refusal(b *batch) entry {
 	return entry{
 		level: slog.LevelWarn, message: "batch refused",
@@ -139,34 +135,33 @@ func refusal(b *batch) entry {
 	}
 }
 
-// outage is whether the log says that a collector takes no calls at the moment. The zero
-// value says that it does.
+// outage tracks whether the log has reported that the collector accepts no calls.
 type outage struct {
-	told  bool      // that it takes none
-	since time.Time // of told
+	reported bool      // the last entry reported an outage
+	since    time.Time // time of the last reported outage
 }
 
-// outageEvery is the least time between two outages that are told, so that a collector
-// that fails now and then does not fill the log.
+// outageEvery is the minimum time between two reported outages, so that a collector that
+// fails occasionally does not fill the log.
 const outageEvery = time.Minute
 
-// changes reports whether what the status of an attempt means begins an outage or ends the
-// one that was told.
+// changes reports whether the response to an attempt starts an outage, or ends the reported
+// one.
 func (u *outage) changes(verdict retry.Verdict, now time.Time) bool {
 	failed := verdict == retry.Again
-	if failed == u.told || !failed && verdict != retry.Delivered || failed && !u.since.IsZero() && now.Sub(u.since) < outageEvery {
+	if failed == u.reported || !failed && verdict != retry.Delivered || failed && !u.since.IsZero() && now.Sub(u.since) < outageEvery {
 		return false
 	}
-	u.told = failed
+	u.reported = failed
 	if failed {
 		u.since = now
 	}
 	return true
 }
 
-// entry returns what is said of an attempt that changes u.
+// entry returns the log entry for an attempt that changes u.
 func (u *outage) entry(status int, err error) entry {
-	if !u.told {
+	if !u.reported {
 		return entry{level: slog.LevelInfo, message: "collector is taking calls again"}
 	}
 	return entry{level: slog.LevelWarn, message: "collector is not taking calls", attrs: []slog.Attr{slog.Int("status", status), errorAttr(err)}}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,18 +10,18 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 const (
-	// maxSettings bounds the settings of a source, in bytes.
+	// maxSettings limits the size of the settings of a source, in bytes.
 	maxSettings = 4 << 20
-	// settingsWait is how long the first batch waits for the settings at most.
+	// settingsWait limits how long the first batch waits for the settings.
 	settingsWait = 2 * time.Second
 )
 
-// readSettings reads the settings of the source, and replaces the policy as they say. It
-// tries again as for a batch, and ends with ctx. The first answer, whatever it is, opens
-// the gate for batches.
+// readSettings reads the settings of the source and updates the policy. It retries like a
+// batch, until ctx ends. The first response, or failure, opens the gate for batches.
 func (p *Pipeline) readSettings(ctx context.Context) {
 	var tries retry.Tries
 	for open := p.openGate; ; open = func() {} {
@@ -46,7 +47,7 @@ func (p *Pipeline) readSettings(ctx context.Context) {
 		if step != retry.Wait {
 			p.log.log(ctx, entry{
 				level: slog.LevelWarn, message: "settings cannot be read", attrs: []slog.Attr{errorAttr(o.err)},
-				line: fmt.Sprintf("the settings of the source cannot be read, so that the client's own stay: %v", o.err),
+				line: fmt.Sprintf("the settings of the source cannot be read; the client keeps its configuration: %v", o.err),
 			})
 			return
 		}
@@ -63,13 +64,13 @@ func (p *Pipeline) readSettings(ctx context.Context) {
 func (p *Pipeline) openGate() {
 	p.mu.Lock()
 	defer p.unlock()
-	if p.stats.Attempts == 0 { // else a collector may have closed it
+	if p.stats.Attempts == 0 { // otherwise a collector may have closed it
 		p.outbox.gate = time.Time{}
 		p.work = true
 	}
 }
 
-// getSettings asks for the settings once, and returns the policy as they change it.
+// getSettings requests the settings once, and returns the changed policy.
 func (p *Pipeline) getSettings(ctx context.Context, policy *retry.Policy) (changed *retry.Policy, o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -96,12 +97,12 @@ func (p *Pipeline) getSettings(ctx context.Context, policy *retry.Policy) (chang
 		return nil, outcome{
 			status:     res.StatusCode,
 			retryAfter: policy.RetryAfter(res.StatusCode, res.Header, time.Now()),
-			err:        p.answerError(res.StatusCode, text),
+			err:        p.responseError(res.StatusCode, text),
 		}
 	}
 	next, err := policy.FromSettings(text)
 	if err != nil {
-		return nil, outcome{status: res.StatusCode, err: err}
+		return nil, outcome{status: res.StatusCode, err: errors.New(wire.Clip(p.log.secrets.redact(err.Error()), wire.MaxRepeated))}
 	}
 	return &next, outcome{}
 }

@@ -4,30 +4,33 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// A record of the spool has room for the largest call.
+// A record of the spool must have room for the largest call.
 const _ = uint(spool.MaxBody - MaxCallBytes)
 
 const (
-	// memoryWait is how long a call under Block waits for memory before calls go
-	// to the disk alone. A collector that keeps up frees memory within
-	// milliseconds, and waiting for it costs less than reading calls back.
+	// memoryWait is how long a call under Block waits for memory before new calls are kept
+	// only on the disk. A fast collector frees memory within milliseconds, and waiting for
+	// that is cheaper than reading calls back.
 	memoryWait = 250 * time.Millisecond
-	// rereadEvery is how long the worker waits when a segment cannot be read.
+	// rereadEvery is the pause after a segment could not be read.
 	rereadEvery = time.Second
-	// placeAtOnce is how many calls are placed in batches with the mutex held.
+	// placeAtOnce is the number of calls that are added to batches while the mutex is held.
 	placeAtOnce = 128
-	// maxRefill bounds the memory that is refilled from the disk.
+	// maxRefill limits the memory for calls that are read back.
 	maxRefill = 4 << 20
 )
 
-// openSpool opens the spool, and counts the calls that an earlier process left.
+// openSpool opens the spool, and counts the calls of previous processes.
 func (p *Pipeline) openSpool() error {
 	w := &spoolWorker{
 		Pipeline: p,
@@ -42,49 +45,57 @@ func (p *Pipeline) openSpool() error {
 		Sync:      p.SpoolSync,
 		Appended:  w.appended,
 		Freed:     w.freed,
-		Drained:   p.poke,
+		Drained:   p.wakeLoop,
 		Discarded: w.discarded,
 		Warn:      w.warn,
 	}
 	log, found, err := spool.Open(p.Spool, options)
 	if err != nil {
-		return fmt.Errorf("%w: %w", p.ErrSpool, err)
+		return spoolError(err)
 	}
 	p.mu.Lock()
 	defer p.unlock()
 	w.disk = log
-	w.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", p.ErrQueueFull, log.Dir(), p.SpoolMaxBytes)
+	w.full = fmt.Errorf("%w: %s has reached Config.SpoolMaxBytes, %d bytes", ErrQueueFull, log.Dir(), p.SpoolMaxBytes)
 	p.spool = w
 	p.seq = uint64(found.Last)
 	p.stats.Recovered, p.stats.Accepted = found.Records, found.Records
 	w.logFound(found)
 	if found.Records > 0 {
 		w.state = diskOnly
-		w.poke()
+		w.wakeUp()
 	}
 	return nil
 }
 
-// logFound logs what was found in the directory. The caller holds mu.
+// spoolError returns the error of a call that cannot be written. It shortens long paths.
+func spoolError(err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) && len(path.Path) > wire.MaxRepeated {
+		err = &clippedError{fmt.Sprintf("%s %s: %v", path.Op, wire.Clip(path.Path, wire.MaxRepeated), path.Err), err}
+	}
+	return fmt.Errorf("%w: %w", ErrSpool, err)
+}
+
+// logFound logs the contents of the directory. The caller holds mu.
 func (w *spoolWorker) logFound(found spool.Recovered) {
 	dir := w.disk.Dir()
 	if n := found.Foreign; n > 0 {
-		w.note(slog.LevelWarn, "files of another write key or of a newer version are left in the spool",
-			fmt.Sprintf("%s has %d files of another write key, or of a newer version: they are left there", dir, n), slog.Int("files", n))
+		w.note(slog.LevelWarn, "the spool contains files of another write key or a newer version",
+			fmt.Sprintf("%s contains %d files of another write key or a newer version, which are kept", dir, n), slog.Int("files", n))
 	}
 	if n := len(found.Strange); n > 0 {
 		first := found.Strange[0]
-		w.note(slog.LevelWarn, "files of the spool are not as this client leaves them",
-			fmt.Sprintf("%s has %d files that are not as this client leaves them, the first of which: %v", dir, n, first), slog.Int("files", n), errorAttr(first))
+		w.note(slog.LevelWarn, "the spool contains unexpected files",
+			fmt.Sprintf("%s contains %d unexpected files; the first: %v", dir, n, first), slog.Int("files", n), errorAttr(first))
 	}
 	if n := found.Records; n > 0 && w.log.verbose {
-		w.note(slog.LevelDebug, "the spool has calls of an earlier process",
-			fmt.Sprintf("%s has %s of an earlier process", dir, CountCalls(n)), slog.Int64("calls", n))
+		w.note(slog.LevelDebug, "the spool contains calls of a previous process",
+			fmt.Sprintf("%s contains %s of a previous process", dir, CountCalls(n)), slog.Int64("calls", n))
 	}
 }
 
-// note logs something about the spool: with a message for Config.Slog, or with a line
-// for Config.Logger.
+// note logs an entry about the spool, with a message for Config.Slog and a line for
+// Config.Logger.
 func (w *spoolWorker) note(level slog.Level, message, line string, attrs ...slog.Attr) {
 	attrs = append(attrs, slog.String("dir", w.Spool))
 	w.results.note(entry{level, message, attrs, "spool: " + line})
@@ -97,7 +108,7 @@ func sourceOf(writeKey string) (id [8]byte) {
 	return id
 }
 
-// add accepts a call once it is written.
+// add accepts a call after it is written.
 func (w *spoolWorker) add(ctx context.Context, c *Call) error {
 	now := c.clock.now()
 	if w.WhenFull == Block {
@@ -108,21 +119,21 @@ func (w *spoolWorker) add(ctx context.Context, c *Call) error {
 		case nil:
 			return nil
 		case spool.ErrClosed:
-			return w.ErrClosed
+			return ErrClosed
 		case spool.ErrFull:
 			if err := w.awaitRoom(ctx, &c.record); err != nil {
 				return err
 			}
 		default:
-			return fmt.Errorf("%w: %w", w.ErrSpool, err)
+			return spoolError(err)
 		}
 	}
 }
 
-// awaitMemory waits for memory for a call of n bytes, no longer than memoryWait.
-// Once a call has waited in vain, none waits until all calls are read back.
+// awaitMemory waits up to memoryWait for memory for a call of n bytes. If a call waits too
+// long, no call waits until all calls are read back.
 func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
-	if !w.crowded.Load() {
+	if !w.memoryLow.Load() {
 		return
 	}
 	w.mu.Lock()
@@ -132,8 +143,8 @@ func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
 		if w.open.calls > 0 && w.open.hasRoom(n, w.settings) {
 			return
 		}
-		if w.open.calls > 0 && w.held() <= enough {
-			w.seal(now) // send what fills the memory
+		if w.open.calls > 0 && w.sealedBytes() <= enough {
+			w.seal(now) // send the batch that uses the memory
 		}
 		late := time.NewTimer(memoryWait)
 		if err := w.waitForRoom(ctx, late.C); err != nil && w.state == inMemory {
@@ -143,8 +154,7 @@ func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
 	}
 }
 
-// awaitRoom waits until there is room on the disk for r, or makes room, as
-// Config.WhenFull says.
+// awaitRoom waits for room for r on the disk, or makes room, depending on Config.WhenFull.
 func (w *spoolWorker) awaitRoom(ctx context.Context, r *spool.Record) error {
 	w.mu.Lock()
 	defer w.unlock()
@@ -165,11 +175,11 @@ func (w *spoolWorker) awaitRoom(ctx context.Context, r *spool.Record) error {
 			return w.full
 		}
 	}
-	return w.ErrClosed
+	return ErrClosed
 }
 
-// discardOldest gives up the oldest segment that is on the disk alone. It reports
-// false if there is none. The caller holds mu.
+// discardOldest drops the oldest segment that is only on the disk. It reports false if there
+// is none. The caller holds mu.
 func (w *spoolWorker) discardOldest() bool {
 	first, n, ok := w.disk.Discard()
 	if ok {
@@ -179,7 +189,7 @@ func (w *spoolWorker) discardOldest() bool {
 	return ok
 }
 
-// appended accepts calls that the log has written.
+// appended accepts written calls.
 func (w *spoolWorker) appended(records []*spool.Record, now time.Time) {
 	w.mu.Lock()
 	defer w.unlock()
@@ -189,8 +199,8 @@ func (w *spoolWorker) appended(records []*spool.Record, now time.Time) {
 	w.noteMemory()
 }
 
-// count counts a call that is written, and places it in a batch unless calls are
-// on the disk alone. The caller holds mu.
+// count counts a written call, and adds it to a batch unless calls are kept only on the
+// disk. The caller holds mu.
 func (w *spoolWorker) count(r *spool.Record, now time.Time) {
 	w.seq = uint64(r.Position)
 	w.stats.Accepted++
@@ -201,7 +211,7 @@ func (w *spoolWorker) count(r *spool.Record, now time.Time) {
 		return
 	}
 	if w.open.calls > 0 {
-		w.seal(now) // send what fills the memory
+		w.seal(now) // send the batch that uses the memory
 	}
 	w.state = diskOnly
 	w.next = w.seq
@@ -215,7 +225,7 @@ func (w *spoolWorker) freed() {
 	w.budget.wakeWaiting()
 }
 
-// discarded tells the callback of calls that discardOldest gave up.
+// discarded passes calls that discardOldest dropped to the callback.
 func (w *spoolWorker) discarded(bodies [][]byte) {
 	lost := &batch{calls: len(bodies)}
 	if w.Callback != nil {
@@ -228,7 +238,7 @@ func (w *spoolWorker) discarded(bodies [][]byte) {
 	w.results.dispatch(result{batch: lost, why: &Drop{Reason: Overflow}})
 }
 
-// warn logs a failure of the log that no caller is told of.
+// warn logs a failure that is not the error of a call.
 func (w *spoolWorker) warn(problem spool.Problem, err error) {
 	level, message := slog.LevelWarn, ""
 	switch problem {
@@ -239,7 +249,7 @@ func (w *spoolWorker) warn(problem spool.Problem, err error) {
 	case spool.NotSealed:
 		level, message = slog.LevelDebug, "cannot seal a segment"
 	case spool.Vanished:
-		w.note(level, "a file of the spool is gone", err.Error(), errorAttr(err))
+		w.note(level, "a file of the spool was removed", err.Error(), errorAttr(err))
 		return
 	}
 	if level == slog.LevelWarn || w.log.verbose {
@@ -247,15 +257,14 @@ func (w *spoolWorker) warn(problem spool.Problem, err error) {
 	}
 }
 
-// readID returns what a callback is told an encoded call by.
+// readID returns the CallID of an encoded call.
 func readID(encoded []byte) CallID {
 	var id struct{ MessageId, Type string }
 	_ = json.Unmarshal(encoded, &id) // the client wrote it
 	return CallID{ID: id.MessageId, Kind: id.Type}
 }
 
-// run is the goroutine of the worker. It reads back calls that are on the disk
-// alone.
+// run is the worker goroutine. It reads back calls that are only on the disk.
 func (w *spoolWorker) run() {
 	defer close(w.done)
 	var again <-chan time.Time // nil unless a segment could not be read
@@ -276,13 +285,13 @@ func (w *spoolWorker) run() {
 	}
 }
 
-// readBack places calls that are on the disk alone in batches, while there is
-// memory. It reports false if a segment cannot be read at the moment.
+// readBack adds calls that are only on the disk to batches, as long as there is memory. It
+// reports false if a segment cannot be read at the moment.
 func (w *spoolWorker) readBack() bool {
 	for w.wantsPage() {
 		if w.placed == w.page.Len() {
 			if err := w.disk.Read(&w.page); err != nil {
-				w.note(slog.LevelWarn, "calls have to wait", fmt.Sprintf("calls have to wait: %v", err), errorAttr(err))
+				w.note(slog.LevelWarn, "a segment of the spool cannot be read; retrying", fmt.Sprintf("a segment cannot be read; retrying: %v", err), errorAttr(err))
 				return false
 			}
 			w.openPage()
@@ -294,7 +303,7 @@ func (w *spoolWorker) readBack() bool {
 	return true
 }
 
-// wantsPage reports whether there are calls to be read back, and memory for them.
+// wantsPage reports whether there are calls to read back, and memory for them.
 func (w *spoolWorker) wantsPage() bool {
 	w.mu.Lock()
 	defer w.unlock()
@@ -302,7 +311,7 @@ func (w *spoolWorker) wantsPage() bool {
 	case w.state != diskOnly || w.phase == aborting:
 		w.page, w.placed = spool.Page{}, 0
 		return false
-	case w.held() >= w.refill:
+	case w.sealedBytes() >= w.refill:
 		return false
 	case w.placed == w.page.Len() && w.next > w.seq:
 		w.caughtUp()
@@ -311,20 +320,19 @@ func (w *spoolWorker) wantsPage() bool {
 	return true
 }
 
-// caughtUp ends the time in which calls are on the disk alone. The caller holds
-// mu.
+// caughtUp ends diskOnly. The caller holds mu.
 func (w *spoolWorker) caughtUp() {
 	w.state = inMemory
 	w.page, w.placed = spool.Page{}, 0
 	w.disk.ReadFrom(nil)
 	if w.open.calls > 0 && len(w.flushes.waiting) > 0 {
-		w.seal(time.Now()) // a flush that waits would have sealed it
+		w.seal(time.Now()) // a waiting flush would have sealed it
 	}
 	w.work = true // the loop may wait for this
 }
 
-// openPage counts what the page says of calls that are lost, and reads the ids of
-// the others if there is a callback.
+// openPage counts the lost calls of the page, and reads the IDs of the others if there is a
+// callback.
 func (w *spoolWorker) openPage() {
 	p := &w.page
 	w.placed, w.ids = 0, w.ids[:0]
@@ -339,7 +347,7 @@ func (w *spoolWorker) openPage() {
 	w.stats.Accepted += p.Recounted
 	w.stats.Recovered += p.Recounted
 	if p.Err != nil && len(p.Missing) == 0 {
-		w.note(slog.LevelWarn, "the spool is damaged, and no call is known to be lost", fmt.Sprintf("%v; no call is known to be lost", p.Err), errorAttr(p.Err))
+		w.note(slog.LevelWarn, "the spool is corrupted, but no call is known to be lost", fmt.Sprintf("%v; no call is known to be lost", p.Err), errorAttr(p.Err))
 	}
 	for _, m := range p.Missing {
 		w.stats.Dropped.Damaged += int64(m.N)
@@ -349,15 +357,14 @@ func (w *spoolWorker) openPage() {
 	w.advance()
 }
 
-// advance moves next behind the page once all of it is placed. The caller holds mu.
+// advance moves next past the page if all its calls are in batches. The caller holds mu.
 func (w *spoolWorker) advance() {
 	if w.placed == w.page.Len() {
 		w.next = uint64(w.page.Next)
 	}
 }
 
-// placePage places some of the page's calls. It reports false if there is no
-// memory for them.
+// placePage adds calls of the page to batches. It reports false if there is no memory.
 func (w *spoolWorker) placePage(now time.Time) bool {
 	w.mu.Lock()
 	defer w.unlock()
@@ -379,13 +386,13 @@ func (w *spoolWorker) placePage(now time.Time) bool {
 	return true
 }
 
-// finished reports whether the loop, which is to end, need not wait for the spool
-// any more. The caller holds mu.
+// finished reports whether the loop can end without waiting for the spool. The caller holds
+// mu.
 func (w *spoolWorker) finished(aborted bool) bool {
 	return !w.disk.Busy() && (w.state != diskOnly || aborted)
 }
 
-// close ends the worker and closes the log. No call is made any more.
+// close ends the worker and closes the log. The caller makes no more calls.
 func (w *spoolWorker) close() {
 	close(w.stop)
 	<-w.done

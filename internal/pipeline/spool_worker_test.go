@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -125,4 +127,36 @@ func TestSpoolWorkerRetriesReads(t *testing.T) {
 		<-w.done
 		w.finish()
 	})
+}
+
+// answering is a transport that answers each request with a status.
+type answering int
+
+func (status answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, err := io.Copy(io.Discard, r.Body)
+	return &http.Response{StatusCode: int(status), Body: http.NoBody, Request: r}, err
+}
+
+// Another program may have written records to the spool that are no calls.
+func TestRecordsThatAreNotCallsAreDropped(t *testing.T) {
+	for name, records := range map[string][]string{
+		"no JSON":       {"a", "b", "c"},
+		"one is empty":  {"{}", "", "{}", "{}"},
+		"unbalanced":    {"{}", "{", "{}", "{}"},
+		"more than one": {"{},{}", "{}", "{},{}"},
+	} {
+		for _, gzip := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", gzip ", gzip), func(t *testing.T) {
+				p := startTestPipeline(t, Config{Spool: t.TempDir(), Gzip: gzip}, answering(http.StatusBadRequest))
+				for _, body := range records {
+					require.NoError(t, accept(p, body))
+				}
+				left, err := p.Shutdown(t.Context())
+				require.NoError(t, err)
+				require.EqualValues(t, len(records), left.Dropped.Refused)
+				require.Zero(t, p.Stats().Pending)
+				require.Zero(t, p.Stats().Bytes)
+			})
+		}
+	}
 }

@@ -3,24 +3,27 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// Transport makes requests. The senders implement the time-out, without a goroutine for
-// each request.
+// Transport sends requests. The senders implement the timeout, without a goroutine for each
+// request.
 type Transport struct {
 	client *http.Client    // a copy of the caller's
 	own    *http.Transport // nil if the transport is the caller's
 
-	// Requests go to own without an http.Client, whose redirects are not wanted and whose
-	// copies of the header and the URL are an eighth of the allocations of a request.
+	// direct sends requests with own instead of client, which would follow redirects and
+	// copy the header and the URL.
 	direct bool
 }
 
 // NewTransport returns a Transport that uses a copy of the given client, with at most conns
-// idle connections. If wrap is not nil, it replaces the client's transport.
+// idle connections. Wrap may be nil; otherwise it replaces the client's transport.
 func NewTransport(given http.Client, conns int, wrap func(http.RoundTripper) http.RoundTripper) (Transport, error) {
 	t := Transport{client: &given, own: ownTransport(given, conns)}
 	given.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -36,10 +39,22 @@ func NewTransport(given http.Client, conns int, wrap func(http.RoundTripper) htt
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	if given.Transport = wrap(base); given.Transport == nil {
-		return t, errors.New("analytics: Config.WrapTransport returned nil; it must return a transport, such as the one that it was given")
+	var err error
+	given.Transport, err = wrapTransport(base, wrap)
+	return t, err
+}
+
+// wrapTransport calls wrap, and returns a panic as an error.
+func wrapTransport(base http.RoundTripper, wrap func(http.RoundTripper) http.RoundTripper) (wrapped http.RoundTripper, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = errors.New("analytics: Config.WrapTransport panicked: " + wire.Clip(fmt.Sprint(v), wire.MaxRepeated))
+		}
+	}()
+	if wrapped = wrap(base); wrapped == nil {
+		err = errors.New("analytics: Config.WrapTransport returned nil; it must return a transport, such as its argument")
 	}
-	return t, nil
+	return wrapped, err
 }
 
 // ownTransport returns a tuned copy of http.DefaultTransport, or nil if given has a transport.
@@ -51,15 +66,15 @@ func ownTransport(given http.Client, conns int) *http.Transport {
 	}
 	own := base.Clone()
 	own.MaxIdleConns, own.MaxIdleConnsPerHost = conns, conns
-	own.DisableCompression = true  // answers are a few bytes
+	own.DisableCompression = true  // responses are a few bytes
 	own.WriteBufferSize = 64 << 10 // most requests are one write
-	if own.DialContext != nil {    // a new DialContext would turn HTTP/2 off, and override a Dial
+	if own.DialContext != nil {    // setting it would disable HTTP/2 and override Dial
 		own.DialContext = directDial(own.DialContext)
 	}
 	return own
 }
 
-// directDial wraps dial so that connections take the bytes of a batch without a copy.
+// directDial wraps dial so that connections write the bytes of a batch without a copy.
 func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -72,9 +87,8 @@ func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, 
 
 type directConn struct{ *net.TCPConn }
 
-// ReadFrom is called by net/http to write the rest of a body, after it has filled its
-// write buffer. ReadFrom writes it without a copy: the rest of a request of this
-// client is as long as it announced.
+// ReadFrom is called by net/http to write the rest of a body after its write buffer is full.
+// It writes the rest without a copy. The rest of a request has the announced length.
 func (c directConn) ReadFrom(r io.Reader) (int64, error) {
 	if limited, ok := r.(*io.LimitedReader); ok {
 		if body, ok := limited.R.(io.WriterTo); ok {

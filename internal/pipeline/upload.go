@@ -24,34 +24,34 @@ import (
 )
 
 const (
-	// maxAnswer is how much of an answer is read, so that its connection can be
-	// used again. The connection of a longer one is closed.
-	maxAnswer = 64 << 10
+	// maxResponse is the number of bytes of a response to read so that its connection can
+	// be reused. The connection of a longer response is closed.
+	maxResponse = 64 << 10
 )
 
-// sender makes attempts, one after the other, while they succeed.
+// sender makes one attempt after another as long as they succeed.
 type sender struct {
 	*Pipeline
-	request *http.Request // what all its requests have in common
-	timer   *time.Timer   // cancels them when an attempt has taken too long
-	answer  []byte        // the buffer that answers are read into
+	request *http.Request // the common parts of its requests
+	timer   *time.Timer   // cancels an attempt that takes too long
+	buffer  []byte        // the buffer for responses
 
-	// A transport may read a body after RoundTrip has returned, when the answer
-	// came early or the attempt timed out. It reports the end of each reader.
+	// A transport may read a body after RoundTrip has returned, if the response was early
+	// or the attempt timed out. It reports the end of each reader.
 	readers, read atomic.Int32
 }
 
-// send makes an attempt, and goes on with the batches that wait while attempts
-// succeed. It sends the last outcome to the loop.
+// send makes an attempt, and continues with queued batches as long as attempts succeed. It
+// sends the last outcome to the loop.
 func (p *Pipeline) send(ctx context.Context, j *job, u upload) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &sender{Pipeline: p, answer: make([]byte, 512)}
+	s := &sender{Pipeline: p, buffer: make([]byte, 512)}
 	s.request = p.Request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { s.read.Add(1) },
 	}))
 	s.timer = time.AfterFunc(p.Timeout, func() {
-		cancel(fmt.Errorf("no answer within %v: %w", p.Timeout, context.DeadlineExceeded))
+		cancel(fmt.Errorf("no response within %v: %w", p.Timeout, context.DeadlineExceeded))
 	})
 	var o outcome
 	defer func() { p.outcomes <- o }()
@@ -63,46 +63,46 @@ func (p *Pipeline) send(ctx context.Context, j *job, u upload) {
 	}
 }
 
-// errTransportExit is the error of an attempt whose transport ended the goroutine, as
-// the FailNow of a test does.
+// errTransportExit is the error of an attempt whose transport ended the goroutine, as FailNow
+// of a test does.
 var errTransportExit = errors.New("the HTTP transport called runtime.Goexit")
 
-// transportError is the error of a transport. Its Error may be the caller's code, so
-// it is called once, without a mutex.
-type transportError struct {
+// clippedError is err with a shorter text. The Error method of err may be the caller's code,
+// so it is called once, without a mutex.
+type clippedError struct {
 	text string
 	err  error
 }
 
-// transportError returns the error of a transport. The write key is redacted before the
-// text is cut: a part of the key would not be recognized.
+// transportError returns the error of a transport. The write key is redacted before the text
+// is clipped, because part of a key would not be found.
 func (p *Pipeline) transportError(err error) error {
 	request, ok := err.(*url.Error) //nolint:errorlint // the outermost has the URL
 	if !ok {
-		return &transportError{wire.Clip(p.log.secrets.redact(err.Error()), wire.MaxRepeated), err}
+		return &clippedError{wire.Clip(p.log.secrets.redact(err.Error()), wire.MaxRepeated), err}
 	}
 	to := wire.Clip(p.log.secrets.redact(request.URL), wire.MaxRepeated/2)
 	why := wire.Clip(p.log.secrets.redact(request.Err.Error()), wire.MaxRepeated-min(len(to), wire.MaxRepeated/2))
-	return &transportError{fmt.Sprintf("%s %q: %s", request.Op, to, why), err}
+	return &clippedError{fmt.Sprintf("%s %q: %s", request.Op, to, why), err}
 }
 
-// panicked returns the error of a transport that panicked.
+// panicked returns the error for a panic of the transport.
 func (p *Pipeline) panicked(v interface{}) error {
 	return errors.New("the HTTP transport panicked: " + wire.Clip(p.log.secrets.redact(fmt.Sprint(v)), wire.MaxRepeated))
 }
 
-func (e *transportError) Error() string { return e.text }
-func (e *transportError) Unwrap() error { return e.err }
+func (e *clippedError) Error() string { return e.text }
+func (e *clippedError) Unwrap() error { return e.err }
 
-// proceed ends a batch that was delivered, and replaces it in its job by the next one
-// that waits, whose upload it returns. That has no body if there is none, or if the loop is
-// to decide what is next. It also closes the gate: the loop may be busy while other senders
-// go on.
+// proceed ends a delivered batch. It replaces it in its job with the next queued batch, and
+// returns the upload of that. The upload has no body if there is none, or if the loop must
+// decide. Proceed also closes the gate, because the loop may be busy while other senders
+// continue.
 func (p *Pipeline) proceed(o *outcome) upload {
 	p.mu.Lock()
 	defer p.unlock()
 	if o.retryAfter > 0 {
-		p.outbox.hold(time.Now().Add(o.retryAfter))
+		p.outbox.closeGate(time.Now().Add(o.retryAfter))
 	}
 	if o.err != nil || o.inUse {
 		return upload{}
@@ -143,7 +143,7 @@ func (s *sender) attempt(u upload) (o outcome) {
 	return o
 }
 
-// attempted returns what Verbose says of an attempt to send a batch of size bytes.
+// attempted returns the verbose log entry for an attempt with a batch of size bytes.
 func attempted(o outcome, size int, took time.Duration) entry {
 	e := entry{
 		level: slog.LevelDebug, message: "batch delivered",
@@ -166,7 +166,7 @@ func (s *sender) post(u upload) outcome {
 		ctx = context.WithValue(ctx, idsKey{}, u.ids)
 	}
 	request := s.request.WithContext(ctx)
-	if !s.Transport.direct { // other code may write to it
+	if !s.Transport.direct { // other code may change it
 		request = s.request.Clone(ctx)
 	}
 	if u.retries > 0 {
@@ -177,7 +177,7 @@ func (s *sender) post(u upload) outcome {
 	s.read.Store(0)
 	request.GetBody = func() (io.ReadCloser, error) {
 		s.readers.Add(1)
-		// net/http would flush before a body of another type.
+		// For other types, net/http would flush before the body.
 		return io.NopCloser(bytes.NewReader(u.body)), nil
 	}
 	request.Body, _ = request.GetBody()
@@ -191,7 +191,7 @@ func (s *sender) post(u upload) outcome {
 	defer res.Body.Close()
 	var text []byte
 	if res.StatusCode != http.StatusSwitchingProtocols { // a read after it would not time out
-		text = s.readAnswer(res)
+		text = s.readResponse(res)
 	}
 	policy := s.policy.Load()
 	if policy.Classify(res.StatusCode) == retry.Delivered {
@@ -200,11 +200,11 @@ func (s *sender) post(u upload) outcome {
 	return outcome{
 		status:     res.StatusCode,
 		retryAfter: policy.RetryAfter(res.StatusCode, res.Header, time.Now()),
-		err:        s.answerError(res.StatusCode, text),
+		err:        s.responseError(res.StatusCode, text),
 	}
 }
 
-// do makes a request. Its errors are those of an http.Client.
+// do sends a request. It returns the errors of an http.Client.
 func (s *sender) do(request *http.Request) (*http.Response, error) {
 	if !s.Transport.direct {
 		return s.Transport.client.Do(request)
@@ -219,24 +219,24 @@ func (s *sender) do(request *http.Request) (*http.Response, error) {
 	return nil, &url.Error{Op: "Post", URL: request.URL.Redacted(), Err: err}
 }
 
-// readAnswer reads an answer to its end, within bounds, and returns its start: as much
-// as fits the buffer, or more if the answer may say what is wrong.
-func (s *sender) readAnswer(res *http.Response) []byte {
-	n, err := io.ReadFull(res.Body, s.answer)
+// readResponse reads the body of a response, up to maxResponse. It returns the start: as much
+// as fits the buffer, or more if the body may contain an error message.
+func (s *sender) readResponse(res *http.Response) []byte {
+	n, err := io.ReadFull(res.Body, s.buffer)
 	if err != nil { // the end
-		return s.answer[:n]
+		return s.buffer[:n]
 	}
-	rest := io.LimitReader(res.Body, maxAnswer)
+	rest := io.LimitReader(res.Body, maxResponse)
 	if s.policy.Load().Classify(res.StatusCode) == retry.Delivered {
 		_, _ = io.Copy(io.Discard, rest)
-		return s.answer
+		return s.buffer
 	}
 	more, _ := io.ReadAll(rest)
-	return slices.Concat(s.answer, more)
+	return slices.Concat(s.buffer, more)
 }
 
-// pause returns how long to wait after an attempt that failed. It is called without mu:
-// Config.Backoff is the caller's code. If that panics, the wait is the default one.
+// pause returns the pause after a failed attempt. The caller must not hold mu, because
+// Config.Backoff is the caller's code. If Backoff panics, the default applies.
 func (p *Pipeline) pause(tries *retry.Tries, retryAfter time.Duration) (pause retry.Pause) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -251,16 +251,15 @@ func (p *Pipeline) pause(tries *retry.Tries, retryAfter time.Duration) (pause re
 	return p.policy.Load().Pause(tries, retryAfter)
 }
 
-// answerError returns the error of an answer that is not a success. Text is the
-// server's.
-func (p *Pipeline) answerError(status int, text []byte) error {
-	s := fmt.Sprintf("the collector answered %d %s", status, http.StatusText(status))
+// responseError returns the error of an unsuccessful response. Text is the body.
+func (p *Pipeline) responseError(status int, text []byte) error {
+	s := fmt.Sprintf("the collector responded with %d %s", status, http.StatusText(status))
 	if status >= 300 && status <= 399 {
-		s += " (redirects are not followed; Endpoint must be the collector's own URL)"
+		s += " (the client does not follow redirects; set Endpoint to the URL of the collector)"
 	}
-	// The write key is redacted before the text is cut: a part of the key would
-	// not be recognized.
-	said := p.log.secrets.redact(answerMessage(text))
+	// The write key is redacted before the text is clipped, because part of a key would not
+	// be found.
+	said := p.log.secrets.redact(responseMessage(text))
 	if strings.ContainsFunc(said, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) {
 		said = strconv.QuoteToASCII(said)
 	}
@@ -270,12 +269,12 @@ func (p *Pipeline) answerError(status int, text []byte) error {
 	return errors.New(s)
 }
 
-// answerMessage returns the text of an answer for people: the message or error of a
-// JSON object, or else all of it.
-func answerMessage(text []byte) string {
-	var answer struct{ Message, Error interface{} }
-	if json.Unmarshal(text, &answer) == nil {
-		for _, field := range []interface{}{answer.Message, answer.Error} {
+// responseMessage returns the readable text of a response: the message or error of a JSON
+// object, or the whole text.
+func responseMessage(text []byte) string {
+	var response struct{ Message, Error interface{} }
+	if json.Unmarshal(text, &response) == nil {
+		for _, field := range []interface{}{response.Message, response.Error} {
 			if message, ok := field.(string); ok && message != "" {
 				return message
 			}

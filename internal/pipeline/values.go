@@ -9,16 +9,16 @@ type Stats struct {
 	Dropped   Drops
 	Pending   int64
 
-	Recovered int64 // calls that were in the spool as it was opened
+	Recovered int64 // calls that were in the spool when it was opened
 
-	Batches    int64 // batches made, halves of refused ones included
-	Attempts   int64 // requests made
-	Bytes      int64 // memory charged
-	SpoolBytes int64 // disk space charged
+	Batches    int64 // batches, including halves of refused ones
+	Attempts   int64 // requests
+	Bytes      int64 // memory in use
+	SpoolBytes int64 // disk space in use
 }
 
-// CallID identifies a call when it ends. The id is empty without a callback, and the value
-// is nil unless calls have values.
+// CallID identifies a call in its result. ID is empty without a callback. Value is nil unless
+// calls have values.
 type CallID struct {
 	ID, Kind string
 	Value    interface{}
@@ -34,12 +34,12 @@ type Drops struct {
 	Damaged  int64
 }
 
-// total is the number of calls dropped for any reason.
+// total returns the number of dropped calls.
 func (d Drops) total() int64 {
 	return d.Refused + d.Attempts + d.Expired + d.Overflow + d.Shutdown + d.Damaged
 }
 
-// minus is what came since other.
+// minus returns the drops since other.
 func (d Drops) minus(other Drops) Drops {
 	return Drops{
 		Refused:  d.Refused - other.Refused,
@@ -68,13 +68,14 @@ func (d *Drops) add(reason Reason, calls int64) {
 	}
 }
 
-// Reason is why a call was dropped. The values are those of the client's DropReason.
+// Reason is the reason for dropping a call. The values equal those of the client's
+// DropReason.
 type Reason string
 
 const (
-	Refused  Reason = "refused"  // the collector will not take the call
-	Attempts Reason = "attempts" // the attempts are used up
-	Expired  Reason = "expired"  // the time is over
+	Refused  Reason = "refused"  // the collector refused the call permanently
+	Attempts Reason = "attempts" // all attempts failed
+	Expired  Reason = "expired"  // attempts failed for too long
 	Overflow Reason = "overflow" // newer calls needed the room
 	Shutdown Reason = "shutdown" // the pipeline was closed
 	Damaged  Reason = "damaged"  // the call could not be read back from the spool
@@ -83,8 +84,8 @@ const (
 // Drop describes why calls were dropped.
 type Drop struct {
 	Reason   Reason
-	Attempts int   // requests made with the calls in their last batch
-	Status   int   // the last answer's HTTP status, 0 if there was none
+	Attempts int   // requests with the last batch of the calls
+	Status   int   // the last HTTP status, or 0
 	Err      error // of the last attempt, or of the spool, or nil
 }
 
@@ -100,10 +101,10 @@ func (d *Drop) String() string {
 	return s
 }
 
-// dropBytes is charged for the error of a Drop, besides the text of its Err.
+// dropBytes is charged for a Drop in addition to the text of Err.
 const dropBytes = 128
 
-// bytes is charged for d until its result is passed on.
+// bytes returns the charge for d until its result is delivered.
 func (d *Drop) bytes() int64 {
 	switch {
 	case d == nil:
@@ -116,14 +117,14 @@ func (d *Drop) bytes() int64 {
 
 // Undelivered counts the calls that a flush did not deliver.
 type Undelivered struct {
-	Dropped Drops // dropped calls that no earlier flush reported
+	Dropped Drops // dropped calls that no previous flush reported
 	Pending int64 // calls that have not ended
-	Err     error // of the context, if it ended the wait
-	Cause   error // of the latest attempt that failed; nil if none did
+	Err     error // the error of the context, if it ended the wait
+	Cause   error // the error of the latest failed attempt, or nil
 	Spooled bool  // Pending are in the spool
 }
 
-// CountCalls returns n with the noun, such as "2 calls".
+// CountCalls returns n and the noun, such as "2 calls".
 func CountCalls(n int64) string {
 	if n == 1 {
 		return "1 call"

@@ -3,7 +3,7 @@ package retry
 import (
 	"encoding/json"
 	"fmt"
-	"math"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,8 +11,8 @@ import (
 	"github.com/segmentio/backo-go"
 )
 
-// httpConfig is what a source's settings may say of retries. A field that is missing
-// leaves what the policy has. Times are in seconds.
+// httpConfig contains the retry settings of a source. A missing field keeps the value of the
+// policy. Times are in seconds.
 type httpConfig struct {
 	RateLimit *struct {
 		Enabled              *bool    `json:"enabled"`
@@ -33,11 +33,10 @@ type httpConfig struct {
 	} `json:"backoffConfig"`
 }
 
-// FromSettings returns p as the settings of a source change it, which are the JSON that
-// the service's settings endpoint answers. What they do not say stays as it is, and so
-// does a part whose enabled is false. Numbers out of the service's bounds count as the
-// nearest one in them, and a behavior or a status that is not known as none. The error
-// says that the settings cannot be read; p holds then.
+// FromSettings returns p with the settings of a source, which are the JSON response of the
+// service's settings endpoint. Missing settings, and parts whose enabled is false, keep the
+// values of p. Numbers are limited to the service's range; unknown behaviors and statuses are
+// ignored. If the settings cannot be read, FromSettings returns p and an error.
 func (p Policy) FromSettings(settings []byte) (Policy, error) {
 	var s struct {
 		Integrations map[string]json.RawMessage `json:"integrations"`
@@ -57,7 +56,7 @@ func (p Policy) FromSettings(settings []byte) (Policy, error) {
 	return p, nil
 }
 
-// apply changes p by an httpConfig.
+// apply changes p to the values of an httpConfig.
 func (p *Policy) apply(c *httpConfig) {
 	if r := c.RateLimit; r != nil && (r.Enabled == nil || *r.Enabled) {
 		if r.MaxRetryCount != nil {
@@ -91,15 +90,13 @@ func (p *Policy) apply(c *httpConfig) {
 	p.override(b.StatusCodeOverrides)
 }
 
-// override changes what statuses mean.
+// override changes the verdicts of statuses.
 func (p *Policy) override(behaviors map[string]string) {
 	statuses := map[int]Verdict{}
-	for status, v := range p.statuses {
-		statuses[status] = v
-	}
+	maps.Copy(statuses, p.statuses)
 	for key, behavior := range behaviors {
 		status, err := strconv.Atoi(key)
-		if err != nil || status < 300 || status > 599 { // what was delivered is not sent again
+		if err != nil || status < 300 || status > 599 { // delivered batches are not sent again
 			continue
 		}
 		if v, ok := verdictOf(behavior, status); ok {
@@ -109,8 +106,8 @@ func (p *Policy) override(behaviors map[string]string) {
 	p.statuses = statuses
 }
 
-// verdictOf returns what a behavior is for a status, 0 for any. What is dropped for its
-// size or for a bad call is split first, so that the good calls are kept.
+// verdictOf returns the verdict of a behavior for a status; 0 means any status. A batch that is
+// dropped because of its size or an invalid call is split first, to keep the valid calls.
 func verdictOf(behavior string, status int) (v Verdict, known bool) {
 	switch behavior {
 	case "retry":
@@ -126,14 +123,14 @@ func verdictOf(behavior string, status int) (v Verdict, known bool) {
 
 const day = 24 * time.Hour
 
-// count returns a number of retries within the service's bounds.
+// count limits a number of retries to the service's range.
 func count(n *float64) int { return int(clamp(*n, 0, 100)) }
 
-// set sets d to a number of seconds, if there is one, within bounds.
+// set sets d to a number of seconds within limits, unless seconds is nil.
 func set(d *time.Duration, seconds *float64, least, most time.Duration) {
 	if seconds != nil {
 		*d = time.Duration(clamp(*seconds, least.Seconds(), most.Seconds()) * float64(time.Second))
 	}
 }
 
-func clamp(v, least, most float64) float64 { return math.Min(math.Max(v, least), most) }
+func clamp(v, least, most float64) float64 { return min(max(v, least), most) }

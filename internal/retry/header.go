@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// HeaderCount is the header of a request that says how many attempts with the same
-// batch came before. The first has none.
+// HeaderCount is the request header with the number of previous attempts with the same batch.
+// The first attempt does not have it.
 const HeaderCount = "X-Retry-Count"
 
 const (
 	headerRetryAfter = "Retry-After"
 	headerReset      = "X-RateLimit-Reset"
 
-	// minRetryAfter keeps clients from turning in circles.
+	// minRetryAfter prevents clients from retrying in a busy loop.
 	minRetryAfter = time.Second
 )
 
-// RetryAfter returns how long an answer asks to wait, from a second to five minutes, or 0
-// if it does not: by Retry-After with each status that is tried again, or else by
-// X-RateLimit-Reset with 429.
+// RetryAfter returns the pause that a response requires, from a second to five minutes, or 0.
+// It reads Retry-After for each status that is retried, and otherwise X-RateLimit-Reset for
+// 429.
 func (p *Policy) RetryAfter(status int, header http.Header, now time.Time) time.Duration {
 	if p.Classify(status) != Again {
 		return 0
@@ -42,12 +42,12 @@ func (p *Policy) RetryAfter(status int, header http.Header, now time.Time) time.
 	return 0
 }
 
-// tooLong is longer than any wait that is allowed.
+// tooLong is longer than any allowed pause.
 const tooLong = 1000 * time.Hour
 
-// parseRetryAfter reads a Retry-After: seconds, or a date. It reports false if it is
-// missing or cannot be read, and for a date in the past: a clock that is wrong would
-// have every wait end at once.
+// parseRetryAfter parses a Retry-After: seconds or a date. It reports false if the value is
+// missing or invalid, or if the date is in the past: with a wrong clock, each pause would end
+// immediately.
 func parseRetryAfter(value string, now time.Time) (time.Duration, bool) {
 	value = strings.TrimSpace(value)
 	if isDigits(value) {
@@ -57,17 +57,16 @@ func parseRetryAfter(value string, now time.Time) (time.Duration, bool) {
 	return at.Sub(now), err == nil && at.After(now)
 }
 
-// Numbers in an X-RateLimit-Reset from which on it is a time since 1970, in seconds and in
-// milliseconds. Below, it is seconds from now.
+// Numbers in X-RateLimit-Reset from these values on are times since 1970, in seconds and in
+// milliseconds. Smaller numbers are seconds from now.
 const (
 	firstUnix      = 500_000_000     // in 1985; as seconds from now, 16 years
 	firstUnixMilli = 500_000_000_000 // the same day
 )
 
-// parseReset reads an X-RateLimit-Reset. The service's libraries have read it as seconds
-// from now, in browsers, and as a time in milliseconds, in Node; others, as a time in
-// seconds. It reports false if it is missing or cannot be read, and for a time in the
-// past.
+// parseReset parses an X-RateLimit-Reset. The service's libraries for browsers read seconds from
+// now, and those for Node a time in milliseconds; others read a time in seconds. It reports
+// false if the value is missing or invalid, or if the time is in the past.
 func parseReset(value string, now time.Time) (time.Duration, bool) {
 	value = strings.TrimSpace(value)
 	if !isDigits(value) {
@@ -84,10 +83,10 @@ func parseReset(value string, now time.Time) (time.Duration, bool) {
 	return at.Sub(now), at.After(now)
 }
 
-// seconds returns the time that a number of seconds in digits is, or tooLong.
+// seconds parses a number of seconds. It returns tooLong for a number that is too large.
 func seconds(digits string) time.Duration {
 	n, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil { // more than an int32 holds
+	if err != nil { // does not fit an int32
 		return tooLong
 	}
 	return min(time.Duration(n)*time.Second, tooLong)

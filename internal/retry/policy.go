@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -8,18 +9,18 @@ import (
 	"github.com/segmentio/backo-go"
 )
 
-// A Verdict is what an answer means for a batch.
+// Verdict is the meaning of a response for a batch.
 type Verdict int
 
 const (
 	Delivered Verdict = iota
-	Again             // the same batch may be taken later
-	Split             // the batch will never be taken, but parts of it may be
-	Refused           // the batch will never be taken
+	Again             // the same batch may be accepted later
+	Split             // the batch is refused permanently, but parts of it may be accepted
+	Refused           // the batch is refused permanently
 )
 
-// statusClientClosed is sent by gateways whose client closed the connection before
-// the answer, often for a time-out.
+// statusClientClosed is sent by gateways if the client closed the connection before the
+// response, often because of a timeout.
 const statusClientClosed = 460
 
 // Defaults of the service's libraries for servers.
@@ -33,42 +34,40 @@ const (
 	defaultMaxRetryAfter = 300 * time.Second
 )
 
-// DefaultBackoff returns the waits of the service's libraries: half a second at first,
-// twice as long each time, a minute at most.
+// DefaultBackoff returns the pauses of the service's libraries: half a second, twice as long
+// each time, a minute at most.
 func DefaultBackoff() func(retries int) time.Duration {
 	return backo.NewBacko(defaultBase, 2, 0, defaultCap).Duration
 }
 
-// A Policy says when a batch is sent again, and for how long. It is not changed once it
-// is used.
+// Policy determines when a batch is retried, and for how long. It must not be changed after
+// its first use.
 type Policy struct {
-	// Attempts is how many failures of a batch count before it is given up.
+	// Attempts is the number of failures that count before a batch is dropped.
 	Attempts int
-	// Persist has a batch whose Attempts are used up start over, if the receiver has
-	// taken no other meanwhile: then the batch is not what is wrong.
+	// Persist makes a batch start over after Attempts if the receiver has accepted no other
+	// batch in the meantime: then the batch is not the cause.
 	Persist bool
-	// Backoff returns how long a batch waits before it is sent again, after a number of
-	// retries that counted: 0 for the first wait. What is negative counts as 0.
+	// Backoff returns the pause before a retry. Retries is the number of previous retries
+	// that count. A negative pause counts as 0.
 	Backoff func(retries int) time.Duration
-	// Exact takes the waits of Backoff as they are. Otherwise jitter makes each up to a
-	// quarter shorter.
+	// Exact disables the jitter, which shortens each pause by up to a quarter.
 	Exact bool
-	// MaxBackoff is how long after its first failure that counts a batch is sent for
-	// the last time.
+	// MaxBackoff limits the time between the first failure that counts and the last attempt.
 	MaxBackoff time.Duration
-	// MaxRateLimit is how long a receiver that takes nothing may ask a batch to wait.
+	// MaxRateLimit limits how long a receiver that accepts nothing may delay a batch.
 	MaxRateLimit time.Duration
 
-	// What only an httpConfig sets.
-	statuses      map[int]Verdict // those that mean something else; nil for none
-	others        [2]Verdict      // of a 4xx and a 5xx that is not in statuses; Delivered for the default
-	maxRetryAfter time.Duration   // 0 for the default
-	maxRateLimits int             // a batch is given up when it is asked to wait that often; 0 for never
-	jitter        float64         // the part by which a wait is longer or shorter; 0 for the default of Exact
+	// Set only by an httpConfig.
+	statuses      map[int]Verdict // exceptions
+	others        [2]Verdict      // of other 4xx and 5xx statuses; Delivered selects the default
+	maxRetryAfter time.Duration   // 0 selects the default
+	maxRateLimits int             // number of delays before a batch is dropped; 0 means no limit
+	jitter        float64         // fraction by which a pause is longer or shorter; 0 selects the default of Exact
 }
 
-// Classify returns what a status means for a batch. Status 0 is no answer: the
-// connection failed, or the attempt timed out.
+// Classify returns the verdict of a status. Status 0 means no response, because the connection
+// failed or the attempt timed out.
 func (p *Policy) Classify(status int) Verdict {
 	if v, ok := p.statuses[status]; ok {
 		return v
@@ -93,44 +92,43 @@ func (p *Policy) Classify(status int) Verdict {
 	return Refused
 }
 
-// Tries are what a batch has met so far. The zero value is a batch that was not sent.
+// Tries records the attempts with a batch. The zero value is a batch that was not sent.
 type Tries struct {
-	Requests int       // made with the batch
-	failed   *failures // nil before the first: most batches need none
+	Requests int       // number of requests with the batch
+	failed   *failures // nil before the first failure
 }
 
-// failures are the attempts with a batch that failed.
+// failures records the failed attempts with a batch.
 type failures struct {
-	counted int // those that count
-	round   int // those of counted since the batch was first sent, or started over
+	counted int // failures that count
+	round   int // counted since the batch was first sent or started over
 
-	failing time.Time // when the first of counted was
-	limited time.Time // since when the receiver asks to wait, and takes nothing
-	limits  int       // times that it did
+	failing time.Time // time of the first failure that counts
+	limited time.Time // since when the receiver delays the batch and accepts nothing
+	limits  int       // number of delays
 
-	takenRound, takenLimited int64 // what the receiver had taken as round and limited began
+	takenRound, takenLimited int64 // number of calls that the receiver had accepted when round and limited started
 }
 
-// A Step is what comes next for a batch whose attempt failed and that may be taken
-// later.
+// Step is the next step for a batch after a failed attempt.
 type Step int
 
 const (
-	Wait      Step = iota // the batch is sent again after a time
-	StartOver             // likewise, and batches that were not sent yet go first
-	Exhausted             // the batch is given up: its attempts are used up
-	Expired               // the batch is given up: its time is over
+	Wait      Step = iota // retry after a pause
+	StartOver             // retry after a pause; batches that were not sent go first
+	Exhausted             // drop the batch: all attempts failed
+	Expired               // drop the batch: attempts failed for too long
 )
 
-// A Pause is how long a batch waits before it is sent again.
+// Pause is the pause before a retry.
 type Pause struct {
 	wait  time.Duration
 	asked bool // by the receiver
 }
 
-// Pause returns how long a batch waits after an attempt that failed, of which t does not
-// know yet. The receiver asked to wait for retryAfter, 0 if it did not: then Pause calls
-// Backoff, unless the batch will be given up.
+// Pause returns the pause after a failed attempt that t does not contain yet. RetryAfter is the
+// pause that the receiver requires, or 0. If it is 0, Pause calls Backoff, unless the batch
+// will be dropped.
 func (p *Policy) Pause(t *Tries, retryAfter time.Duration) Pause {
 	if retryAfter > 0 {
 		return Pause{retryAfter, true}
@@ -145,9 +143,8 @@ func (p *Policy) Pause(t *Tries, retryAfter time.Duration) Pause {
 	return Pause{wait: p.wait(f.counted)}
 }
 
-// Next notes a failed attempt in t, and returns what comes next and after how long: the
-// pause, if the batch is sent again. The receiver has taken a number of calls so far, in
-// whichever batches.
+// Next adds a failed attempt to t. It returns the next step, and the pause before a retry. Taken
+// is the number of calls that the receiver has accepted in all batches.
 func (p *Policy) Next(t *Tries, pause Pause, taken int64, now time.Time) (Step, time.Duration) {
 	if t.failed == nil {
 		t.failed = &failures{}
@@ -176,7 +173,7 @@ func (p *Policy) Next(t *Tries, pause Pause, taken int64, now time.Time) (Step, 
 	return Exhausted, 0
 }
 
-// limit notes in f that the receiver asked to wait.
+// limit adds a delay by the receiver to f.
 func (p *Policy) limit(f *failures, retryAfter time.Duration, taken int64, now time.Time) (Step, time.Duration) {
 	if f.limits == 0 || f.takenLimited != taken {
 		f.limited, f.takenLimited = now, taken
@@ -188,11 +185,10 @@ func (p *Policy) limit(f *failures, retryAfter time.Duration, taken int64, now t
 	return Wait, retryAfter
 }
 
-// wait returns how long a batch waits after a number of retries. The jitter of backo has
-// no effect at its cap, when many clients retry at once, so that there is another: up to a
-// quarter less.
+// wait returns the pause after a number of retries. The jitter of backo has no effect at its
+// cap, so wait adds its own: up to a quarter less.
 func (p *Policy) wait(retries int) time.Duration {
-	d := max(p.Backoff(retries), 0)
+	d := min(max(p.Backoff(retries), 0), math.MaxInt64/4) // twice as much is still a valid duration
 	switch {
 	case p.jitter > 0:
 		return time.Duration(float64(d) * (1 + p.jitter*(2*rand.Float64()-1)))

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -346,4 +347,12 @@ func FuzzFromSettings(f *testing.F) {
 		require.Equal(t, Delivered, p.Classify(200))
 		require.GreaterOrEqual(t, p.wait(1), time.Duration(0))
 	})
+}
+
+// A program may use the longest duration for a batch that is not to be sent again.
+func TestLongestBackoffIsNeverNegative(t *testing.T) {
+	p := &Policy{Backoff: func(int) time.Duration { return math.MaxInt64 }, jitter: 1}
+	for range 1000 {
+		require.Positive(t, p.wait(1))
+	}
 }

@@ -6,21 +6,20 @@ import (
 )
 
 const (
-	// maxGroup is how many bytes of records are written in one piece.
+	// maxGroup is the maximum number of bytes in one write.
 	maxGroup = 1 << 20
-	// checkEvery is how often Append looks whether the active segment is still in the
-	// directory.
+	// checkEvery is the interval at which Append checks that the active segment is still in
+	// the directory.
 	checkEvery = time.Second
-	// maxOut is how much memory is kept for writes to come.
+	// maxOut is the maximum size of a write buffer that is kept.
 	maxOut = 1 << 20
 )
 
-// Append writes a record, and returns when it would survive the process. Now is the
-// time, which the caller knows. The error is ErrFull, ErrClosed, or why the record
-// could not be written.
+// Append writes a record. When it returns, the record survives the end of the process. Now is
+// the current time. The error is ErrFull, ErrClosed, or the reason for a failed write.
 func (l *Log) Append(r *Record, now time.Time) error {
 	startRecord(r.Buf, kindData)
-	// A store takes less time than to be woken by another that has stored for both.
+	// A store is faster than waiting for another goroutine to store both records.
 	if l.storing.Load() {
 		l.writeMu.Lock()
 		stored := l.storeOne(r, now)
@@ -32,10 +31,10 @@ func (l *Log) Append(r *Record, now time.Time) error {
 	return l.appendQueued(r, now)
 }
 
-// storeOne appends a record by a store to the mapped file of the active segment. It
-// reports false if that takes more than the store. The caller holds writeMu.
+// storeOne stores a record in the mapped file of the active segment. It reports false if a
+// store is not enough. The caller holds writeMu.
 func (l *Log) storeOne(r *Record, now time.Time) bool {
-	if l.waiting.Add(1) > 1 { // records may be queued, which have their room
+	if l.waiting.Add(1) > 1 { // records may be queued, and their room is reserved
 		l.mu.Lock()
 		if len(l.queue) > 0 {
 			l.writeQueue(now)
@@ -67,29 +66,27 @@ func (l *Log) storeOne(r *Record, now time.Time) bool {
 	return stored
 }
 
-// fitsMapping reports whether the active segment is mapped and has room for r there. The
-// caller holds writeMu.
+// fitsMapping reports whether the active segment is mapped and has room for r. The caller
+// holds writeMu.
 func (l *Log) fitsMapping(r *Record) bool {
-	return l.writable() && l.active.size+int64(len(r.Buf)) <= int64(len(l.active.file.mapped)) && l.active.records < maxRecords
+	return l.writable() && l.active.size+int64(len(r.Buf))+endsLen <= int64(len(l.active.file.mapped)) && l.active.records < maxRecords
 }
 
-// appendQueued appends a record with those of others that wait, in one write.
+// appendQueued appends a record together with other waiting records, in one write.
 func (l *Log) appendQueued(r *Record, now time.Time) error {
-	n := int64(len(r.Buf))
 	l.mu.Lock()
 	switch {
 	case l.stopped.Load():
 		l.mu.Unlock()
 		return ErrClosed
-	case n > l.left():
+	case !l.fits(int64(len(r.Buf)), 1, 0):
 		l.mu.Unlock()
 		return ErrFull
 	}
 	r.written = false
 	l.waiting.Add(1)
 	l.queue = append(l.queue, r)
-	l.room.queued += n
-	if l.writeMu.TryLock() { // else mu is unlocked first: writeMu is acquired before it
+	if l.writeMu.TryLock() { // otherwise unlock mu first: writeMu is acquired before it
 		l.writeQueue(now)
 	} else {
 		l.mu.Unlock()
@@ -105,28 +102,34 @@ func (l *Log) appendQueued(r *Record, now time.Time) error {
 	return err
 }
 
-// takeGroup takes the records to be written next from the queue, and returns how
-// many bytes they are. The caller holds writeMu and mu.
+// takeGroup removes records from the queue and returns them and their size in bytes. If the
+// records do not fit, it returns only one. The caller holds writeMu and mu.
 func (l *Log) takeGroup() (group []*Record, size int64) {
 	n := 0
 	for n < len(l.queue) && size < maxGroup-MaxBody {
 		size += int64(len(l.queue[n].Buf))
 		n++
 	}
+	for n > 1 && !l.fits(size, n, 0) {
+		n--
+		size -= int64(len(l.queue[n].Buf))
+	}
 	group = l.queue[:n:n]
 	l.queue = append(l.group[:0], l.queue[n:]...)
 	return group, size
 }
 
-// writeQueue writes records of the queue in one piece, oldest first, and passes
-// them to Options.Appended. The caller holds writeMu, and mu, which is unlocked.
+// writeQueue writes queued records in one write, oldest first, and passes them to
+// Options.Appended. The caller holds writeMu and mu. It unlocks mu.
 func (l *Log) writeQueue(now time.Time) {
 	group, size := l.takeGroup()
-	err := l.writeGroup(group, size, now)
+	err := ErrFull
+	if l.fits(size, len(group), 0) {
+		err = l.writeGroup(group, size, now)
+	}
 	if err == nil {
 		l.publish(group)
 	}
-	l.room.queued -= size
 	l.unlockAndWarn()
 	if err == nil && l.opts.Appended != nil {
 		l.opts.Appended(group, now)
@@ -142,55 +145,56 @@ func (l *Log) writeQueue(now time.Time) {
 	}
 }
 
-// publish gives the records that were written to the active segment their
-// positions. The caller holds writeMu and mu.
+// publish sets the positions of records that were written to the active segment. The caller
+// holds writeMu and mu.
 func (l *Log) publish(group []*Record) {
 	g := l.active
 	for _, r := range group {
 		r.offset, r.Position = g.size, g.base+Position(g.records)
 		l.last = r.Position
 		g.records++
-		l.grow(g, int64(len(r.Buf)))
+		g.size += int64(len(r.Buf))
 	}
 }
 
-// writeGroup writes records of size bytes to the active segment, or begins
-// another. The caller holds writeMu and mu, which is unlocked meanwhile.
+// writeGroup writes records of size bytes to the active segment or a new one. The caller
+// holds writeMu and mu, which is unlocked during I/O.
 func (l *Log) writeGroup(group []*Record, size int64, now time.Time) error {
-	if !l.writable() || l.isFull(size, len(group)) {
-		if err := l.roll(now); err != nil {
+	if !l.fitsActive(size, len(group), 0) {
+		if err := l.roll(size, now); err != nil {
 			return err
 		}
 	}
-	err := l.appendGroup(group, now)
+	err := l.appendGroup(group, size, now)
 	if errors.Is(err, errVanished) {
 		l.warnLater(Vanished, err)
-		if err = l.roll(now); err == nil {
-			err = l.appendGroup(group, now)
+		if err = l.roll(size, now); err == nil {
+			err = l.appendGroup(group, size, now)
 		}
 	}
 	return err
 }
 
-// isFull reports whether the active segment has no room for size bytes of records.
-// The caller holds writeMu and mu.
+// isFull reports whether the active segment has no room for size bytes of records. The
+// caller holds mu.
 func (l *Log) isFull(size int64, records int) bool {
 	g := l.active
 	limit := l.limit()
-	if g.file.mapped != nil {
-		limit = int64(len(g.file.mapped))
+	if g.mapped > 0 {
+		limit = g.mapped - endsLen
 	}
 	return g.records > 0 && (g.size+size > limit || int(g.records)+records > maxRecords)
 }
 
-// appendGroup writes pending acknowledgements and records to the active segment.
-// The caller holds writeMu and mu, which is unlocked meanwhile.
-func (l *Log) appendGroup(group []*Record, now time.Time) error {
+// appendGroup writes pending acknowledgements and records of size bytes to the active
+// segment. The caller holds writeMu and mu, which is unlocked during the write.
+func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 	g := l.active
-	acks := g.takeAcks()
-	l.mu.Unlock()
+	acks := l.takeAcks(g, size)
 	l.out = g.appendAcks(l.out[:0], acks)
 	ends := int64(len(l.out))
+	l.reserve(g, ends+size)
+	l.mu.Unlock()
 	for i, r := range group {
 		endRecord(r.Buf, g.generation, g.records+uint32(i))
 	}
@@ -201,30 +205,27 @@ func (l *Log) appendGroup(group []*Record, now time.Time) error {
 		for _, r := range group {
 			out = append(out, r.Buf...)
 		}
-		l.keepBuffer(out)
+		if l.out = out; cap(out) > maxOut {
+			l.out = nil
+		}
 	}
 	err := l.writeActive(out, now)
 	l.mu.Lock()
 	if err == nil {
-		l.grow(g, ends)
+		g.size += ends
 		return nil
 	}
 	g.restoreAcks(acks)
 	if g.file == nil {
 		l.retire(g)
+	} else {
+		g.mapped = int64(len(g.file.mapped))
 	}
 	return err
 }
 
-// keepBuffer keeps a buffer for the next write, unless it is large.
-func (l *Log) keepBuffer(out []byte) {
-	if l.out = out; cap(out) > maxOut {
-		l.out = nil
-	}
-}
-
-// writeActive writes to the active segment. When that fails, the file is restored
-// or closed. The caller holds writeMu.
+// writeActive writes to the active segment. If that fails, it restores or closes the file.
+// The caller holds writeMu.
 func (l *Log) writeActive(out []byte, now time.Time) error {
 	g := l.active
 	if now.Sub(l.checked) > checkEvery {

@@ -1,72 +1,63 @@
-// Package spool is a crash-safe log of byte records in a directory: records are
-// appended, read back and acknowledged. It knows nothing of what they mean.
+// Package spool implements a crash-safe log of byte records in a directory. Records are
+// appended, read back and acknowledged.
 //
 // # The path of a record
 //
-// [Log.Append] puts a [Record] into a queue. One of the goroutines that wait there
-// writes all of the queue, in one piece, to the active segment, and calls
-// Options.Appended with what it wrote; then their calls of Append return. Where a write is
-// a store, each call makes its own, without the queue. A
-// segment is a file; a full one is sealed, and another is begun.
+// [Log.Append] adds a [Record] to a queue. One of the waiting goroutines writes all queued
+// records to the active segment in one write, and passes them to Options.Appended. Then all
+// waiting calls of Append return. If the segment is mapped into memory, each call stores its
+// own record without the queue. A segment is a file. A full segment is sealed, and a new one
+// is started.
 //
-// [Log.Done] acknowledges records. Within 100 ms the log writes that down, in the
-// segment itself. A segment whose records are all acknowledged is removed, or its
-// file is used for another segment.
+// [Log.Done] acknowledges records. The log writes the acknowledgement to the segment within
+// 100 ms. When all records of a segment are acknowledged, its file is removed or reused.
 //
-// [Log.Read] reads records back, in order, from the oldest record that an earlier
-// process left, or from the record that [Log.ReadFrom] names.
+// [Log.Read] reads records back in order, starting with the oldest record of a previous
+// process, or with the record set by [Log.ReadFrom].
 //
-// A record has a [Position]. Positions grow in the order in which the records
-// were written. Consecutive records of one segment have consecutive positions;
-// between segments there are gaps.
+// A record has a [Position]. Positions increase in the order of writing. Consecutive records
+// of a segment have consecutive positions; there are gaps between segments.
 //
-// # What survives
+// # Durability
 //
-// A record whose Append returned nil survives kill -9 of the process: its bytes
-// are in the page cache of the system. With Options.Sync it survives a loss of
-// power as well. A record that was acknowledged less than 100 ms before a crash may
-// be read again by the next process. A torn or damaged record is skipped; the
-// page that Read returns says so, and no other record is lost by it.
+// A record whose Append returned nil survives kill -9, because it is in the page cache of the
+// system. With Options.Sync it also survives a loss of power. The next process may read a
+// record again if it was acknowledged less than 100 ms before a crash, or if a full log had
+// no room for the acknowledgement. A torn or corrupted record is skipped. The page that Read
+// returns reports it, and no other record is lost.
 //
-// The log holds a lock on its directory, which the system releases when the
-// process ends. So one process has a directory at a time.
+// The log holds a lock on its directory, which the system releases when the process ends.
 //
 // # Writes
 //
-// A write is a system call. A log that fills a segment within a second maps the
-// files of the next ones into memory, on Linux: a store into a shared mapping
-// survives the process as well and costs a tenth. Mapped files are filled with
-// zeros first, so that the disk has room for them, and are used again and again.
-// Each use has another generation, which tells its records from older ones behind
-// them. When another program truncates a mapped file, a store faults; the fault
-// becomes an error, and the records go to another segment.
+// A write is a system call. On Linux, a log that fills a segment within a second maps the
+// files of the next segments into memory. A store into a shared mapping survives the process
+// too, and costs a tenth of a system call. Mapped files are first filled with zeros, so that
+// the disk has room for them, and are reused. Each use has a new generation, which
+// distinguishes its records from older ones in the file. If another program truncates a
+// mapped file, a store faults. The fault becomes an error, and the records are written to
+// another segment.
 //
 // # Goroutines and mutexes
 //
-// One goroutine, which Open starts and Close ends, writes acknowledgements down and
-// removes files. It calls Options.Freed, Options.Discarded and Options.Warn without
-// a mutex.
+// One goroutine writes acknowledgements and removes files, from Open to Close. It calls
+// Options.Freed, Options.Discarded and Options.Warn without a mutex.
 //
 //	mutex     guards                       held during I/O
 //	writeMu   writes to the active segment yes
 //	mu        all other state              no
 //
-// writeMu is acquired before mu. Options.Appended, and Options.Warn when called by
-// Append, run with writeMu held. So the owner of a log may hold a mutex of its own
-// while it calls a method that acquires only mu (Done, Room, ReadFrom, Discard,
-// Stop, Busy, Usage), and may acquire that mutex in any callback. It must not hold
-// it while it calls Append, Read or Close, which block on the disk.
+// writeMu is acquired before mu. Options.Appended runs with writeMu held, and so does
+// Options.Warn in Append. So the owner of a log may acquire its own mutex in any callback. It
+// may hold this mutex while it calls Done, Room, ReadFrom, Discard, Stop, Busy or Usage, which
+// acquire only mu. It must not hold it while it calls Append, Read or Close, which block on
+// the disk.
 //
-// # Files
+// # Important files
 //
-//  1. open.go: a directory is opened, and closed
-//  2. read.go: records are read back, a page at a time
-//  3. maintain.go: acknowledgements are written down, files removed or kept
-//  4. append.go: records are written
-//  5. roll.go: segments begin and end
-//  6. log.go: what a log consists of: room, segments, acknowledgements
-//  7. file.go: the file of a segment, which may be mapped
-//  8. map_linux.go, map_other.go: files in memory
-//  9. record.go: the bytes of a segment
-//  10. lock.go, lock_unix.go, lock_windows.go, lock_other.go: one process has a directory
+//   - append.go: writing records
+//   - read.go: reading records, a page at a time
+//   - maintain.go: writing acknowledgements, and removing files
+//   - log.go: room, segments and acknowledgements
+//   - record.go: the format of a segment
 package spool

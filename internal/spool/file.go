@@ -11,19 +11,18 @@ import (
 	"unsafe"
 )
 
-// segmentFile is the file of a segment. It may be mapped into memory, and is then
-// used for one segment after another: blocks on the disk and pages in the cache of
-// the system are most of the cost of a write.
+// segmentFile is the file of a segment. A mapped file is reused for other segments, because
+// allocating disk blocks and cache pages is most of the cost of a write.
 type segmentFile struct {
 	*os.File
 	path   string
-	size   int64         // bytes when a segment begins
-	mapped []byte        // the start of the file, or all of it; nil if it is not mapped
-	count  *atomic.Int32 // of the files that are mapped
+	size   int64         // bytes when a segment starts
+	mapped []byte        // the mapped start of the file; nil if it is not mapped
+	count  *atomic.Int32 // number of mapped files
 }
 
-// errVanished means that what is written to the active segment does not survive
-// the process. What was written before is not lost while the process lives.
+// errVanished means that new records in the active segment do not survive the process. Older
+// records are not lost while the process is running.
 var errVanished = errors.New("the file, or a part of it, was removed while calls were written to it")
 
 // write writes data so that it survives the process.
@@ -40,8 +39,8 @@ func (f *segmentFile) write(data []byte, at int64) error {
 	return err
 }
 
-// store copies src to memory that a file is mapped into. It returns an error when
-// the memory faults, because another program truncated the file or the disk fails.
+// store copies src to mapped memory. It returns an error if the memory faults because another
+// program truncated the file or the disk failed.
 func store(dst, src []byte) (err error) {
 	faults, stored := debug.SetPanicOnFault(true), false
 	defer func() {
@@ -60,7 +59,7 @@ func store(dst, src []byte) (err error) {
 	return nil
 }
 
-// isFaultIn reports whether a panic is a fault of a write to memory. Some processors
+// isFaultIn reports whether a panic is a memory fault in the given memory. Some processors
 // report only the page of the address.
 func isFaultIn(memory []byte, panicked interface{}) bool {
 	fault, ok := panicked.(interface {
@@ -75,8 +74,8 @@ func isFaultIn(memory []byte, panicked interface{}) bool {
 	return fault.Addr() >= first-first%page && fault.Addr() < first+uintptr(len(memory))
 }
 
-// mapFirst makes the file size bytes long, so that the disk has room for it, and
-// maps it into memory.
+// mapFirst extends the file to size bytes, so that the disk has room for it, and maps it
+// into memory.
 func (f *segmentFile) mapFirst(size int64) error {
 	info, err := f.Stat()
 	if err == nil && info.Size() > size {
@@ -98,8 +97,8 @@ func (f *segmentFile) mapFirst(size int64) error {
 	return nil
 }
 
-// zeros is what files are filled with. It takes no memory, since it is never
-// written to.
+// zeros is the initial content of mapped files. It uses no memory, because it is never
+// written.
 var zeros [1 << 20]byte
 
 // unmap unmaps the file, if it is mapped.
@@ -131,8 +130,8 @@ func (f *segmentFile) drop() error {
 	return errors.Join(f.close(), os.Remove(f.path))
 }
 
-// openRegular opens an existing regular file. It does not open a directory, a
-// device, a link, or a pipe, which would block.
+// openRegular opens an existing regular file. It rejects directories, devices, links and
+// pipes, which would block.
 func openRegular(path string, flag int) (*os.File, fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -145,9 +144,9 @@ func openRegular(path string, flag int) (*os.File, fs.FileInfo, error) {
 	return f, info, err
 }
 
-// syncDir makes the list of files in a directory survive a loss of power.
+// syncDir makes the directory entries survive a loss of power.
 func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // where a directory cannot be synced
+	if runtime.GOOS == "windows" { // a directory cannot be synced
 		return nil
 	}
 	f, err := os.Open(dir)

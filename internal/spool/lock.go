@@ -7,14 +7,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
 )
 
-// lockName is the file in the directory that its owner holds a lock on. The
-// system releases the lock when the owner dies. The file stays: if it were removed,
-// two processes could each lock a file of that name.
+// lockName is the file that the owner of the directory locks. The system releases the lock
+// when the process ends. The file is not removed: otherwise two processes could each lock a
+// file of that name.
 const lockName = "lock"
 
-// lockDir makes dir if it does not exist, and acquires the lock on it.
+// lockDir creates dir if it does not exist, and locks it.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -28,14 +31,14 @@ func lockDir(dir string) (*os.File, error) {
 		err = fmt.Errorf("%s is being removed", dir)
 	}
 	if errors.Is(err, errLocked) {
-		err = fmt.Errorf("%s is in use by %s; each client needs a directory of its own", dir, holder(f))
+		err = fmt.Errorf("%s is in use by %s; each client needs its own directory", dir, holder(f))
 	}
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	if err = f.Truncate(0); err == nil {
-		_, err = f.WriteAt([]byte(thisProcess()+"\n"), 0)
+		_, err = f.WriteAt([]byte(lockText()), 0)
 	}
 	if err != nil {
 		_ = f.Close()
@@ -44,25 +47,32 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-func thisProcess() string {
+// maxLockText limits the length of lockText, which errors repeat.
+const maxLockText = 200
+
+// lockText is the content of the lock file.
+func lockText() string { return thisProcess() + "\n" }
+
+var thisProcess = sync.OnceValue(func() string {
 	host, _ := os.Hostname()
-	return fmt.Sprintf("process %d on %s (%s)", os.Getpid(), host, filepath.Base(os.Args[0]))
-}
+	text := fmt.Sprintf("process %d on %s (%s)", os.Getpid(), host, filepath.Base(os.Args[0]))
+	return text[:min(len(text), maxLockText-len("\n"))]
+})
 
-// holder is how the owner of a lock describes itself.
+// holder returns the owner of a lock, for errors.
 func holder(f *os.File) string {
-	text, _ := io.ReadAll(io.NewSectionReader(f, 0, 512))
-	switch line, _, _ := strings.Cut(string(text), "\n"); line {
-	case thisProcess():
+	text, _ := io.ReadAll(io.NewSectionReader(f, 0, maxLockText))
+	line, _, whole := strings.Cut(string(text), "\n")
+	switch {
+	case line == thisProcess():
 		return "another client of this process"
-	case "":
+	case !whole || line == "" || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }):
 		return "another process"
-	default:
-		return line
 	}
+	return line
 }
 
-// sameFile reports whether f is still what path names.
+// sameFile reports whether path still refers to f.
 func sameFile(f *os.File, path string) bool {
 	held, err := f.Stat()
 	if err != nil {

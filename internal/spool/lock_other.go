@@ -9,6 +9,6 @@ import (
 
 var errLocked = errors.New("the file is locked")
 
-// lockFile fails: the standard library has no locks here, or they are released
-// when another descriptor of the file is closed.
+// lockFile fails. On this system the standard library has no locks, or closing another
+// descriptor of the file releases them.
 func lockFile(*os.File) error { return errors.ErrUnsupported }

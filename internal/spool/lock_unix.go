@@ -10,8 +10,7 @@ import (
 
 var errLocked = errors.New("the file is locked")
 
-// lockFile acquires the lock on f, or fails with errLocked. The lock is released
-// when f is closed.
+// lockFile locks f, or returns errLocked. Closing f releases the lock.
 func lockFile(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -15,15 +15,13 @@ const (
 
 	errorLockViolation = syscall.Errno(33)
 
-	// lockAt is the byte that is locked, far after the text, which others can
-	// still read.
+	// lockAt is the locked byte. It is far beyond the text, so that others can read that.
 	lockAt = 1 << 30
 )
 
 var errLocked = errors.New("the file is locked")
 
-// lockFile acquires the lock on f, or fails with errLocked. The lock is released
-// when f is closed.
+// lockFile locks f, or returns errLocked. Closing f releases the lock.
 func lockFile(f *os.File) error {
 	at := syscall.Overlapped{Offset: lockAt}
 	ok, _, err := lockFileEx.Call(f.Fd(), lockfileExclusiveLock|lockfileFailImmediately, 0, 1, 0,

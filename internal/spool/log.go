@@ -12,41 +12,42 @@ import (
 )
 
 var (
-	// ErrFull is returned by Append when Options.MaxBytes leaves no room.
+	// ErrFull is returned by Append if the record would exceed Options.MaxBytes.
 	ErrFull = errors.New("the spool is full")
 
 	// ErrClosed is returned by Append after Stop.
 	ErrClosed = errors.New("the spool is closed")
 )
 
-// Options configure a log.
+// Options configures a log.
 type Options struct {
-	// MaxBytes bounds the size of all files. At least 1 MiB.
+	// MaxBytes limits the total size of all files, except segments of another source. At
+	// least 1 MiB.
 	MaxBytes int64
 
-	// Source is stored in each segment. Segments of another source are neither
+	// Source identifies the source of the records. Segments of another source are neither
 	// read nor removed.
 	Source [sourceLen]byte
 
 	// Sync makes Append wait until the records are on the storage medium.
 	Sync bool
 
-	// Appended, if set, is called with records that were written, in order,
-	// before Append returns. Calls do not overlap. The records are valid until it
-	// returns. Now is what one of their callers passed to Append.
+	// Appended, if set, is called with written records, in order, before Append returns.
+	// Calls do not overlap. The records are valid until it returns. Now is the time that
+	// one of the callers passed to Append.
 	Appended func(records []*Record, now time.Time)
 
-	// Discarded, if set, is called with the bodies of the records that Discard
-	// gave up, as far as they can be read, before their file is removed.
+	// Discarded, if set, is called with the readable bodies of discarded records before
+	// their file is removed.
 	Discarded func(bodies [][]byte)
 
-	// Freed, if set, is called when there may be more room than before.
+	// Freed, if set, is called when there may be more room.
 	Freed func()
 
 	// Drained, if set, is called after Stop when the last Append ends.
 	Drained func()
 
-	// Warn, if set, is called when something failed that no caller is told of.
+	// Warn, if set, is called after a failure that no method returns.
 	Warn func(Problem, error)
 }
 
@@ -54,112 +55,113 @@ type Options struct {
 type Problem int
 
 const (
-	// NotSaved: acknowledgements could not be written down. The next process may
-	// read the records again.
+	// NotSaved means that acknowledgements could not be written. The next process may read
+	// the records again.
 	NotSaved Problem = iota
-	// NotSealed: a segment could not be sealed. The next process counts its records.
+	// NotSealed means that a segment could not be sealed. The next process counts its
+	// records.
 	NotSealed
-	// NotRemoved: a file could not be removed. The next process reads its records
+	// NotRemoved means that a file could not be removed. The next process reads its records
 	// again.
 	NotRemoved
-	// Vanished: a file was removed or truncated while records were written to it.
-	// They are not on the disk any more.
+	// Vanished means that a file was removed or truncated while records were written to it.
+	// They are no longer on the disk.
 	Vanished
 )
 
-// Position is the place of a record in the order of all. The zero Position is
-// before all records.
+// Position is the place of a record in the log. The zero Position is before all records.
 type Position uint64
 
-// positionBits is how many bits of a Position are the index within a segment.
+// positionBits is the number of bits of a Position for the index within a segment.
 const positionBits = 32
 
-// Log is a log of records in a directory. Its methods may be called from several
-// goroutines, except Read and Close.
+// Log is a log of records in a directory. Its methods are safe for concurrent use, except
+// Read and Close.
 type Log struct {
 	opts Options
 	dir  string
 	signals
 	mapping
 
-	mu sync.Mutex // guards the fields of this group, and all segments
+	mu sync.Mutex // guards this group of fields, and all segments
 	intake
 	files
 	room     room
 	last     Position  // of the newest record
 	cursor   cursor    // where Read continues; its segment is nil if reading has ended
-	unsaved  bool      // maintain knows of acknowledgements since it last wrote them down
-	warnings []warning // for Options.Warn, when no mutex is in the way
+	unsaved  bool      // there are acknowledgements to write, and maintain knows
+	warnings []warning // for Options.Warn, when mu is unlocked
 
-	writeMu sync.Mutex // guards the writer, and the file of the active segment
+	writeMu sync.Mutex // guards writer, and the file of the active segment
 	writer
 
-	reads int // attempts of Read that failed in succession
+	reads int // number of consecutive failures of Read
 }
 
 // signals are the channels of maintain.
 type signals struct {
-	wake chan struct{} // capacity 1; sent to when maintain has work; never closed
-	stop chan struct{} // closed by Close; maintain ends
-	done chan struct{} // closed by maintain as it ends
+	wake chan struct{} // capacity 1; wakes maintain; never closed
+	stop chan struct{} // closed by Close to end maintain
+	done chan struct{} // closed by maintain when it ends
 }
 
-// mapping says whether files are mapped, see segmentFile.
+// mapping is the state of file mapping; see segmentFile.
 type mapping struct {
-	mapped   atomic.Int32 // how many are
-	unmapped atomic.Bool  // they cannot be
+	mapped   atomic.Int32 // number of mapped files
+	unmapped atomic.Bool  // files cannot be mapped
 }
 
-// intake is the records to be written.
+// intake contains the records to write.
 type intake struct {
 	queue   []*Record
 	waiting atomic.Int64 // calls of Append that have not ended
 	stopped atomic.Bool  // Append returns ErrClosed; set with mu held
-	storing atomic.Bool  // the active segment is likely to be mapped, with room
+	storing atomic.Bool  // the active segment is probably mapped and has room
 }
 
-// files are the files of a log.
+// files contains the files of a log.
 type files struct {
-	segments []*segment     // those with records that are not done, and the active one, oldest first
-	active   *segment       // the last of segments, which is written to; nil before the first
-	finished []*segment     // to be removed
-	spares   []*segmentFile // files for later segments
-	rolled   time.Time      // when active was begun
+	segments []*segment     // segments with unacknowledged records, and active; oldest first
+	active   *segment       // the last of segments, which is being written; nil before the first
+	finished []*segment     // segments to remove
+	spares   []*segmentFile // files for new segments
+	rolled   time.Time      // when active was started
 	ordinal  uint32         // of the newest segment
 }
 
-// room counts bytes.
+// room counts the bytes of files. A count increases before the file grows, and decreases
+// after the file has been truncated or removed.
 type room struct {
-	max     int64 // of all files that Append allows
-	used    int64 // of all files, until they are removed
-	spare   int64 // of files for later segments
-	freeing int64 // of files to be removed
-	queued  int64 // of records to be written, or being written
+	max     int64 // limit for all files except the lock
+	records int64 // limit while records are appended; the rest is for acknowledgements
+	used    int64 // all files except the lock, including space for seals
+	spare   int64 // files for new segments
+	freeing int64 // files that will be removed
 }
 
-// writer is what a write needs.
+// writer contains the state of writes.
 type writer struct {
 	lock    *os.File
 	out     []byte    // buffer for one write
-	group   []*Record // memory for a queue
+	group   []*Record // reusable memory for a queue
 	one     [1]*Record
-	number  uint64    // of the newest segment, as its file is named
-	checked time.Time // when the active segment was last seen in the directory
+	number  uint64    // of the newest segment, in its file name
+	checked time.Time // when the directory was last checked for the active segment
 }
 
-// warning is an argument list of Options.Warn.
+// warning contains the arguments of Options.Warn.
 type warning struct {
 	problem Problem
 	err     error
 }
 
-// warnLater keeps a warning for unlockAndWarn. The caller holds mu.
+// warnLater stores a warning for unlockAndWarn. The caller holds mu.
 func (l *Log) warnLater(problem Problem, err error) {
 	l.warnings = append(l.warnings, warning{problem, err})
 }
 
-// unlockAndWarn unlocks mu and calls Options.Warn. The caller must not be in a call
-// of a method that owners make with a mutex of their own.
+// unlockAndWarn unlocks mu and calls Options.Warn. It must not be called by a method that
+// owners may call with their own mutex held.
 func (l *Log) unlockAndWarn() {
 	warnings := l.warnings
 	l.warnings = nil
@@ -173,40 +175,45 @@ func (l *Log) unlockAndWarn() {
 
 // segment is a file of records.
 type segment struct {
-	number     uint64   // its name
+	number     uint64   // in the file name
 	generation uint32   // of its records
 	base       Position // of the record with index 0
 
-	// file is guarded by writeMu while the segment is active, and used by
-	// maintain alone afterwards. It is nil if it is closed.
+	// file is guarded by writeMu while the segment is active. Afterwards only maintain uses
+	// it. It is nil if it is closed.
 	file *segmentFile
 
-	sealed     bool // it is not written to any more
-	old        bool // an earlier process wrote it
-	unreadable bool // it cannot be read, and its file is left in place
+	sealed     bool // no longer written
+	old        bool // written by a previous process
+	unreadable bool // cannot be read; its file is kept
 	stuck      bool // its file could not be removed
-	discarded  bool // Options.Discarded is to be called before it is removed
+	discarded  bool // Options.Discarded must be called before it is removed
 
 	size    int64  // bytes up to the end of the last record
-	space   int64  // bytes of the file
-	records uint32 // records in it
-	ended   uint32 // those of them that are done
-	saved   uint32 // those of them of which the file says so
-	acks    []span // the others of them: pending acknowledgements
+	space   int64  // bytes reserved for the file, with a seal
+	mapped  int64  // mapped bytes of the file while the segment is active
+	records uint32 // number of records
+	ended   uint32 // number of records that are done
+	saved   uint32 // number of acknowledgements in the file
+	acks    []span // pending acknowledgements
 }
 
-// takeAcks returns the acknowledgements to be written down next, which count as
-// saved.
-func (g *segment) takeAcks() []span {
-	acks := g.acks
-	g.acks = nil
+// takeAcks returns the acknowledgements to write next, together with n bytes of records. They
+// count as saved. Acknowledgements that do not fit wait until files are removed. The caller
+// holds mu.
+func (l *Log) takeAcks(g *segment, n int64) []span {
+	room := g.space - g.size - n - endsLen + max(0, l.room.max-l.room.used)
+	fit := min(len(g.acks), max(0, int(room/endsLen)))
+	acks := g.acks[:fit:fit]
+	g.acks = g.acks[fit:]
 	for _, s := range acks {
 		g.saved += s.len()
 	}
+	l.unsaved = l.unsaved || len(g.acks) > 0
 	return acks
 }
 
-// restoreAcks undoes takeAcks when they could not be written down.
+// restoreAcks reverts takeAcks after a failed write.
 func (g *segment) restoreAcks(acks []span) {
 	for _, s := range acks {
 		g.saved -= s.len()
@@ -214,7 +221,7 @@ func (g *segment) restoreAcks(acks []span) {
 	g.acks = append(acks, g.acks...)
 }
 
-// appendAcks appends records for acknowledgements. The last one has the total.
+// appendAcks appends records for acknowledgements. The last one contains the totals.
 func (g *segment) appendAcks(dst []byte, acks []span) []byte {
 	for _, s := range acks {
 		dst = appendEnds(dst, g.generation, s.first, tally{s.len(), g.records, g.saved})
@@ -226,23 +233,23 @@ func (l *Log) path(g *segment) string {
 	return filepath.Join(l.dir, segmentName(g.number))
 }
 
-// Dir is the absolute path of the directory.
+// Dir returns the absolute path of the directory.
 func (l *Log) Dir() string { return l.dir }
 
-// Usage returns the size of all files.
+// Usage returns the total size of all files except the lock, including space for seals.
 func (l *Log) Usage() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.room.used
 }
 
-// Record is what Append writes. It can be used again once Append has returned.
+// Record is a record to append. It may be reused after Append has returned.
 type Record struct {
-	// Buf is HeadLen bytes of room, followed by the body: at most MaxBody bytes,
-	// none of them 0xff, as in UTF-8. Append writes to the room.
+	// Buf is HeadLen bytes for the head, which Append writes, followed by the body. The body
+	// has at most MaxBody bytes. It must not contain 0xff, which UTF-8 does not.
 	Buf []byte
 
-	// Owner is for the caller; the log does not use it.
+	// Owner is available to the caller; the log does not use it.
 	Owner interface{}
 
 	// Position is set before Options.Appended is called.
@@ -250,58 +257,71 @@ type Record struct {
 
 	// Guarded by writeMu.
 	offset  int64 // in the segment
-	written bool  // or could not be
-	err     error // why it could not
+	written bool  // or failed
+	err     error // the reason for a failure
 }
 
-// Body is the body of the record.
+// Body returns the body of the record.
 func (r *Record) Body() []byte { return r.Buf[HeadLen:] }
 
-// Room says whether there is room for a record.
+// Room reports whether there is room for a record.
 type Room int
 
 const (
-	// Enough: Append would not return ErrFull.
+	// Enough means that Append would not return ErrFull.
 	Enough Room = iota
-	// Freeing: there will be room when files are removed that hold nothing any
-	// more. Options.Freed is called then.
+	// Freeing means that removing finished files will make room. Options.Freed is called
+	// then.
 	Freeing
-	// Full: there is no room until records are done.
+	// Full means that there is no room until records are done.
 	Full
 )
 
-// Room says whether there is room for r.
+// Room reports whether there is room for r.
 func (l *Log) Room(r *Record) Room {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch n, left := int64(len(r.Buf)), l.left(); {
-	case n <= left:
+	switch n := int64(len(r.Buf)); {
+	case l.fits(n, 1, 0):
 		return Enough
-	case n <= left+l.room.freeing:
+	case l.fits(n, 1, l.room.freeing):
 		return Freeing
 	}
 	return Full
 }
 
-// left is how many bytes of records may still be appended. The caller holds mu.
-func (l *Log) left() int64 {
-	left := l.room.max - l.room.used + l.room.spare - l.room.queued
-	if g := l.active; g != nil && !g.sealed {
-		left += g.space - g.size
+// fits reports whether Append can write n bytes of records after freed bytes of files have
+// been removed. The caller holds mu.
+func (l *Log) fits(n int64, records int, freed int64) bool {
+	if l.fitsActive(n, records, freed) {
+		return true
 	}
-	return left
+	used := l.room.used - l.room.spare // spares are reused or removed
+	if g := l.active; l.writable() && !l.canStayOpen() {
+		used -= g.space - g.size - endsLen // it will be truncated
+	}
+	return used-freed+newSegment(n) <= l.room.records
 }
 
-// grow counts n bytes that were written to a segment. The caller holds mu.
-func (l *Log) grow(g *segment, n int64) {
-	g.size += n
-	if more := g.size - g.space; more > 0 {
-		g.space += more
-		l.room.used += more
-	}
+// fitsActive is like fits, for the active segment only. The caller holds mu.
+func (l *Log) fitsActive(n int64, records int, freed int64) bool {
+	return l.writable() && !l.isFull(n, records) && l.room.used-freed+l.active.growth(n) <= l.room.records
 }
 
-// Done acknowledges n records from first on, which are of one segment.
+// newSegment returns the size of a segment with n bytes of records.
+func newSegment(n int64) int64 { return int64(headLen) + n + endsLen }
+
+// growth returns the number of bytes by which the file grows if n bytes are appended.
+func (g *segment) growth(n int64) int64 { return max(0, g.size+n+endsLen-g.space) }
+
+// reserve reserves n bytes for a segment. The caller holds mu.
+func (l *Log) reserve(g *segment, n int64) {
+	more := g.growth(n)
+	g.space += more
+	l.room.used += more
+}
+
+// Done acknowledges n records of one segment, starting with first.
 func (l *Log) Done(first Position, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -314,24 +334,24 @@ func (l *Log) Done(first Position, n int) {
 	}
 }
 
-// end counts records as done. The caller holds mu.
+// end marks records as done. The caller holds mu.
 func (l *Log) end(g *segment, records span) {
 	g.ended += records.len()
 	g.acks = addSpan(g.acks, records)
 	l.finish(g)
 	if !l.unsaved {
 		l.unsaved = true
-		l.poke()
+		l.wakeUp()
 	}
 }
 
-// retire ends the writes to a segment. The caller holds mu.
+// retire marks a segment as no longer written. The caller holds mu.
 func (l *Log) retire(g *segment) {
 	g.sealed = true
 	l.finish(g)
 }
 
-// finish has a segment removed if all of its records are done. The caller holds mu.
+// finish schedules the removal of a segment if all its records are done. The caller holds mu.
 func (l *Log) finish(g *segment) {
 	if !g.sealed || g.ended < g.records {
 		return
@@ -342,24 +362,24 @@ func (l *Log) finish(g *segment) {
 	}
 }
 
-// removeLater has maintain remove a segment. The caller holds mu.
+// removeLater schedules the removal of a segment. The caller holds mu.
 func (l *Log) removeLater(g *segment) {
 	l.room.freeing += g.space
 	l.finished = append(l.finished, g)
-	l.poke()
+	l.wakeUp()
 }
 
-// poke wakes maintain.
-func (l *Log) poke() {
+// wakeUp wakes maintain.
+func (l *Log) wakeUp() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // it is awake already
+	default: // already awake
 	}
 }
 
-// Discard gives up the oldest sealed segment that Read has not come to: all of its
-// records count as done. It returns how many were not, and their position. It
-// reports false if there is no such segment.
+// Discard drops the oldest sealed segment that Read has not reached: all of its records are
+// done. It returns the position of the segment and the number of records that were not done
+// before. It reports false if there is no such segment.
 func (l *Log) Discard() (first Position, n int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -378,27 +398,26 @@ func (l *Log) Discard() (first Position, n int, ok bool) {
 	return g.base, n, true
 }
 
-// Stop makes Append return ErrClosed from now on. Records in the queue are still
-// written.
+// Stop makes Append return ErrClosed. Queued records are still written.
 func (l *Log) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped.Store(true)
 }
 
-// Busy reports whether a call of Append has not ended. After Stop, and once it
-// is false, it stays false.
+// Busy reports whether a call of Append is running. After Stop, once it is false, it stays
+// false.
 func (l *Log) Busy() bool { return l.waiting.Load() > 0 }
 
-// cursor is where Read continues.
+// cursor is the position of Read.
 type cursor struct {
 	segment *segment
 	offset  int64
 	index   uint32
 }
 
-// afterCursor returns the index of the first segment after that of the cursor,
-// which may have been removed, or -1. The caller holds mu.
+// afterCursor returns the index of the first segment after the cursor, whose segment may have
+// been removed, or -1. The caller holds mu.
 func (l *Log) afterCursor() int {
 	return slices.IndexFunc(l.segments, func(g *segment) bool { return g.base > l.cursor.segment.base })
 }
@@ -409,7 +428,7 @@ func (g *segment) closeFile() error {
 	return err
 }
 
-// The names of files end like this, after the number of a segment.
+// Suffixes of file names after the number of a segment.
 const (
 	segmentSuffix = ".calls"
 	spareSuffix   = ".spare"
@@ -417,14 +436,14 @@ const (
 
 func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, segmentSuffix) }
 
-// segmentSize is how large a segment gets, in bytes, unless the log is large.
+// segmentSize returns the usual size of a segment in bytes.
 func (l *Log) segmentSize() int64 { return min(l.opts.MaxBytes/32, 1<<20) }
 
-// limit is how large a segment may become. A large log has large segments, since
-// the time to open it grows with their number. A small log has small ones, which
-// are used again while they are in the processor's cache. The caller holds mu.
+// limit returns the maximum size of a segment. It grows with the log, because the time to
+// open a log grows with the number of segments. Small segments are reused while they are in
+// the processor's cache. The caller holds mu.
 func (l *Log) limit() int64 { return min(max(l.segmentSize(), l.room.used/16), maxSegment) }
 
-// writable reports whether there is an active segment that can be written to. The
-// caller holds writeMu.
-func (l *Log) writable() bool { return l.active != nil && l.active.file != nil && !l.active.sealed }
+// writable reports whether there is an active segment that can be written. The caller holds
+// writeMu or mu.
+func (l *Log) writable() bool { return l.active != nil && !l.active.sealed }

@@ -10,17 +10,16 @@ import (
 )
 
 const (
-	// saveEvery is how long an acknowledgement may be in memory alone.
+	// saveEvery limits how long an acknowledgement is only in memory.
 	saveEvery = 100 * time.Millisecond
-	// removeEvery is how long maintain waits after a file could not be removed.
+	// removeEvery is the pause after a file could not be removed.
 	removeEvery = time.Second
 )
 
-// maintain is the log's goroutine. It does what is slow and what no caller waits
-// for: it writes acknowledgements down and removes segments that are done.
+// maintain is the log's goroutine. It writes acknowledgements and removes finished segments.
 func (l *Log) maintain() {
 	defer close(l.done)
-	var save, remove <-chan time.Time // nil if nothing is due
+	var save, remove <-chan time.Time // nil if nothing is scheduled
 	for {
 		select {
 		case <-l.wake:
@@ -50,7 +49,7 @@ func (l *Log) hasUnsaved() bool {
 	return l.unsaved
 }
 
-// saveAcks writes all pending acknowledgements down.
+// saveAcks writes all pending acknowledgements.
 func (l *Log) saveAcks() {
 	l.mu.Lock()
 	l.unsaved = false
@@ -67,30 +66,32 @@ func (l *Log) saveAcks() {
 	}
 }
 
-// saveActive writes the acknowledgements of the active segment down.
+// saveActive writes the acknowledgements of the active segment.
 func (l *Log) saveActive() {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
 	l.mu.Lock()
 	defer l.unlockAndWarn()
 	if g := l.active; l.writable() && len(g.acks) > 0 {
-		if err := l.appendGroup(nil, time.Now()); err != nil {
+		if err := l.appendGroup(nil, 0, time.Now()); err != nil {
 			l.warnLater(NotSaved, err)
 		}
 	}
 }
 
-// saveSealed writes the acknowledgements of a sealed segment down.
+// saveSealed writes the acknowledgements of a sealed segment.
 func (l *Log) saveSealed(g *segment) {
 	l.mu.Lock()
-	ends := g.appendAcks(nil, g.takeAcks())
-	at := g.size
-	gone := g.ended == g.records // it is, or will be, removed
-	if !gone {
-		l.grow(g, int64(len(ends)))
+	if g.ended == g.records { // it has been or will be removed
+		l.mu.Unlock()
+		return
 	}
+	ends := g.appendAcks(nil, l.takeAcks(g, 0))
+	l.reserve(g, int64(len(ends)))
+	at := g.size
+	g.size += int64(len(ends))
 	l.mu.Unlock()
-	if gone {
+	if len(ends) == 0 {
 		return
 	}
 	f, _, err := openRegular(l.path(g), os.O_WRONLY)
@@ -105,8 +106,7 @@ func (l *Log) saveSealed(g *segment) {
 	}
 }
 
-// removeFinished removes segments whose records are all done. It reports false if
-// it is to be tried again.
+// removeFinished removes finished segments. It reports false if it must be called again.
 func (l *Log) removeFinished() bool {
 	l.mu.Lock()
 	finished := l.finished
@@ -114,14 +114,15 @@ func (l *Log) removeFinished() bool {
 	l.mu.Unlock()
 	var stuck []*segment
 	for _, g := range finished {
+		freeing := g.space
 		if g.discarded {
 			l.reportDiscarded(g)
 			g.discarded = false
 		}
 		err := l.removeFile(g)
 		l.mu.Lock()
-		if !g.stuck { // nobody waits for room that a stuck file takes
-			l.room.freeing -= g.space
+		if !g.stuck { // no call waits for the room of a stuck file
+			l.room.freeing -= freeing
 		}
 		switch {
 		case err == nil && !g.unreadable:
@@ -144,7 +145,7 @@ func (l *Log) removeFinished() bool {
 	return len(stuck) == 0
 }
 
-// removeFile removes the file of a segment, or keeps it for another segment.
+// removeFile removes the file of a segment, or keeps it as a spare.
 func (l *Log) removeFile(g *segment) error {
 	if g.unreadable {
 		if g.file != nil {
@@ -161,13 +162,16 @@ func (l *Log) removeFile(g *segment) error {
 	return nil
 }
 
-// keepSpare keeps the file of a segment for a later one. It reports false if the
-// file is to be removed.
+// keepSpare keeps the file of a segment for a new segment. It reports false if the file must
+// be removed.
 func (l *Log) keepSpare(g *segment) bool {
 	l.mu.Lock()
-	enough := l.room.spare+g.space > min(maxSpare, l.room.max/4) || l.room.used > l.room.max
+	enough := l.room.spare+g.space > min(maxSpare, l.room.max/4) || l.room.used > l.room.records
 	l.mu.Unlock()
-	if g.file == nil && (enough || !l.mapAgain(g)) {
+	switch {
+	case g.file != nil: // acknowledgements may follow the mapped bytes
+		g.file.size = max(g.file.size, g.size)
+	case enough || !l.mapAgain(g):
 		return false
 	}
 	path := filepath.Join(l.dir, fmt.Sprintf("%016x%s", g.number, spareSuffix))
@@ -175,7 +179,6 @@ func (l *Log) keepSpare(g *segment) bool {
 		_ = g.closeFile()
 		return false
 	}
-	g.file.size = max(g.file.size, g.space)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spares = append(l.spares, g.file)
@@ -184,12 +187,9 @@ func (l *Log) keepSpare(g *segment) bool {
 	return true
 }
 
-// mapAgain opens and maps the file of a segment, to be kept, if that is useful.
+// mapAgain opens and maps the file of a segment if it is useful as a spare.
 func (l *Log) mapAgain(g *segment) bool {
-	l.mu.Lock()
-	useful := g.space >= l.segmentSize()/2 && l.room.used+max(0, l.segmentSize()-g.space) <= l.room.max && time.Since(l.rolled) < busyTime
-	l.mu.Unlock()
-	if !useful || g.old || l.opts.Sync || l.unmapped.Load() || l.mapped.Load() >= maxMapped {
+	if g.old || l.opts.Sync || l.unmapped.Load() || l.mapped.Load() >= maxMapped || !l.reserveSpare(g) {
 		return false
 	}
 	f, _, err := openRegular(l.path(g), os.O_RDWR)
@@ -205,8 +205,22 @@ func (l *Log) mapAgain(g *segment) bool {
 	return true
 }
 
-// reportDiscarded passes the records of a segment that was discarded to
-// Options.Discarded.
+// reserveSpare reserves the bytes that the file of a segment needs to become a spare. It
+// reports false if the file is not useful.
+func (l *Log) reserveSpare(g *segment) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	size := l.segmentSize()
+	more := max(0, size-g.space)
+	if g.space < size/2 || l.room.used+more > l.room.records || time.Since(l.rolled) >= busyTime {
+		return false
+	}
+	g.space += more
+	l.room.used += more
+	return true
+}
+
+// reportDiscarded passes the records of a discarded segment to Options.Discarded.
 func (l *Log) reportDiscarded(g *segment) {
 	var bodies [][]byte
 	if f, _, err := openRegular(l.path(g), os.O_RDONLY); err == nil {

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// errMapping means that the file system cannot map files, or not now.
+// errMapping means that the file system cannot map files at the moment, or at all.
 var errMapping = errors.New("the file cannot be mapped")
 
-// madvPopulateWrite makes pages writable in advance, from Linux 5.14 on.
+// madvPopulateWrite makes pages writable in advance. It requires Linux 5.14.
 const madvPopulateWrite = 23
 
 // mapFile maps the first bytes of a file into memory.
@@ -19,7 +19,7 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errMapping, os.NewSyscallError("mmap", err))
 	}
-	_ = syscall.Madvise(mapped, madvPopulateWrite) // without it, the first write to each page faults
+	_ = syscall.Madvise(mapped, madvPopulateWrite) // otherwise the first write to each page faults
 	return mapped, nil
 }
 

@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// errMapping means that a file cannot be mapped.
+// errMapping means that files cannot be mapped.
 var errMapping = errors.ErrUnsupported
 
-// mapFile fails: here, records are written with system calls.
+// mapFile fails: records are written with system calls.
 func mapFile(*os.File, int) ([]byte, error) { return nil, errMapping }
 
 func unmapFile([]byte) error { return nil }

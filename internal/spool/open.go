@@ -15,30 +15,30 @@ func segmentNumber(name string) (number uint64, ok bool) {
 	if !ok || len(digits) != 16 {
 		return 0, false
 	}
-	number, err := strconv.ParseUint(digits, 16, 62) // so that the numbers after it do not overflow
+	number, err := strconv.ParseUint(digits, 16, 62) // leaves room for later numbers
 	return number, err == nil && segmentName(number) == name
 }
 
-// Recovered is what Open found in a directory.
+// Recovered describes the content of a directory.
 type Recovered struct {
 	Records int64    // that are not done
-	Last    Position // of the last of them; zero if there are none
-	Foreign int      // segments of another source or a newer format, which are left in place
-	Strange []error  // why files with names of segments are not what Append leaves
+	Last    Position // of the last record; zero without records
+	Foreign int      // segments of another source or a newer format, which are kept
+	Strange []error  // files with names of segments that Append did not write
 }
 
-// Open locks a directory, which is made if it does not exist, and counts the
-// records in it. A sealed segment is not read for that. If there are records that
-// are not done, Read begins with the oldest.
+// Open locks a directory, which it creates if necessary, and counts the records in it. It
+// does not read sealed segments. If there are records that are not done, Read starts with the
+// oldest.
 func Open(dir string, opts Options) (*Log, Recovered, error) {
-	dir, err := filepath.Abs(dir) // the program may change its working directory later
+	dir, err := filepath.Abs(dir) // the program may change its working directory
 	if err != nil {
 		return nil, Recovered{}, err
 	}
 	l := &Log{
 		opts:    opts,
 		dir:     dir,
-		room:    room{max: opts.MaxBytes - 2*MaxBody}, // acknowledgements and heads need the rest
+		room:    roomOf(opts.MaxBytes),
 		signals: signals{make(chan struct{}, 1), make(chan struct{}), make(chan struct{})},
 	}
 	if l.lock, err = lockDir(dir); err != nil {
@@ -56,12 +56,19 @@ func Open(dir string, opts Options) (*Log, Recovered, error) {
 	return l, found, nil
 }
 
-// Close saves what has been acknowledged, removes files that hold nothing any
-// more, and releases the directory. The caller has called Stop, Busy is false, and
-// no other method but Usage is called from then on.
+// roomOf returns the room of an empty log. Part of it is reserved for acknowledgements.
+func roomOf(maxBytes int64) room {
+	m := maxBytes - int64(len(lockText()))
+	return room{max: m, records: m - maxBytes/128}
+}
+
+// Close writes acknowledgements if there is room, removes finished files, and unlocks the
+// directory. The caller must have called Stop, and Busy must be false. Afterwards, only Usage
+// may be called.
 func (l *Log) Close() {
 	close(l.stop)
 	<-l.done
+	l.removeFinished() // makes room for acknowledgements
 	l.saveAcks()
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
@@ -87,13 +94,13 @@ func (l *Log) Close() {
 	_ = l.lock.Close()
 }
 
-// scan finds the segments in the directory. Files that are not segments of this
-// source are left alone and are not counted.
+// scan finds the segments in the directory. It ignores other files.
 func (l *Log) scan() (found Recovered, err error) {
 	entries, err := os.ReadDir(l.dir) // sorted by name: oldest first
 	if err != nil {
 		return found, err
 	}
+	var open []*segment
 	for _, entry := range entries {
 		number, ok := segmentNumber(entry.Name())
 		if !ok {
@@ -104,7 +111,7 @@ func (l *Log) scan() (found Recovered, err error) {
 		}
 		g := &segment{number: number, generation: uint32(number), sealed: true, old: true}
 		l.number = max(l.number, number)
-		ours, err := l.inspect(g)
+		ours, sealed, err := l.inspect(g)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			found.Strange = append(found.Strange, err)
 		}
@@ -116,13 +123,19 @@ func (l *Log) scan() (found Recovered, err error) {
 			continue
 		}
 		l.recovered(g, &found)
+		if !sealed && g.ended < g.records {
+			open = append(open, g)
+		}
+	}
+	for _, g := range open {
+		l.sealOld(g)
 	}
 	return found, nil
 }
 
-// recovered adds a segment of an earlier process.
+// recovered adds a segment of a previous process.
 func (l *Log) recovered(g *segment, found *Recovered) {
-	g.space = g.size
+	g.space = g.size + endsLen
 	l.room.used += g.space
 	if g.ended == g.records {
 		l.removeLater(g)
@@ -136,54 +149,54 @@ func (l *Log) recovered(g *segment, found *Recovered) {
 	found.Last = l.last
 }
 
-// errTooLong is the error of a file that is longer than a segment can be. Its
-// start is read all the same.
+// errTooLong is the error of a file that is longer than the longest segment. Its start is
+// read.
 var errTooLong = errors.New("longer than any segment")
 
-// errFormat is the error of a segment that another version has written.
-var errFormat = errors.New("its calls are sent by a program with the version that wrote it")
+// errFormat is the error of a segment of another version.
+var errFormat = errors.New("to send its calls, use the version that wrote it")
 
-// inspect fills in the counts of a segment, and reports whether it is of this
-// source.
-func (l *Log) inspect(g *segment) (ours bool, err error) {
+// inspect sets the counts of a segment. It reports whether the segment belongs to this source,
+// and whether it is sealed.
+func (l *Log) inspect(g *segment) (ours, sealed bool, err error) {
 	f, info, err := openRegular(l.path(g), os.O_RDWR)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer f.Close()
 	g.size = min(info.Size(), maxFile)
 	head := make([]byte, min(int64(headLen), g.size))
 	if _, err = f.ReadAt(head, 0); err != nil {
-		return false, err
+		return false, false, err
 	}
-	// A file with a damaged head is taken for ours, as most files are.
+	// A file with a corrupted head probably belongs to this source.
 	if r, size := readRecord(head); size > 0 {
 		if r.kind == kindHead && len(r.body) > 0 && r.body[0] != formatVersion {
-			return false, fmt.Errorf("%s was written in format %d, and this version reads %d: %w", l.path(g), r.body[0], formatVersion, errFormat)
+			return false, false, fmt.Errorf("%s was written in format %d, and this version reads %d: %w", l.path(g), r.body[0], formatVersion, errFormat)
 		}
 		if r.kind != kindHead || string(r.body) != string(l.headBody()) {
-			return false, nil
+			return false, false, nil
 		}
 		g.generation = r.generation
 	}
 	if tail := make([]byte, endsLen); g.size >= endsLen && g.size == info.Size() {
 		if _, err = f.ReadAt(tail, g.size-endsLen); err != nil {
-			return false, err
+			return false, false, err
 		}
 		if r, size := readRecord(tail); size > 0 && r.generation == g.generation {
 			if t, ok := r.tally(); ok {
 				g.records, g.ended, g.saved = t.records, t.ended, t.ended
-				return true, nil
+				return true, true, nil
 			}
 		}
 	}
 	if err = l.count(g, f); err == nil && info.Size() > maxFile {
 		err = fmt.Errorf("%s is %d bytes long, %w", l.path(g), info.Size(), errTooLong)
 	}
-	return true, err
+	return true, false, err
 }
 
-// count reads a segment that was not sealed, and seals it.
+// count reads a segment that is not sealed.
 func (l *Log) count(g *segment, f *os.File) error {
 	data := make([]byte, g.size)
 	if _, err := f.ReadAt(data, 0); err != nil && g.size > 0 {
@@ -198,13 +211,26 @@ func (l *Log) count(g *segment, f *os.File) error {
 		g.ended -= m.len()
 	}
 	g.saved = g.ended
-	// What follows the records is of another generation, or is not ours.
-	if (c.damaged == 0 || len(data) == maxFile) && f.Truncate(int64(c.end)) == nil {
+	// The bytes after the records belong to another generation or another program.
+	if (c.corrupted == 0 || len(data) == maxFile) && f.Truncate(int64(c.end)) == nil {
 		g.size = int64(c.end)
 	}
-	seal := appendEnds(nil, g.generation, 0, tally{0, g.records, g.ended})
-	if _, err := f.WriteAt(seal, g.size); err == nil {
-		g.size += int64(len(seal))
-	} // else the next process to open it counts as well
 	return nil
+}
+
+// sealOld seals a segment of a previous process. If that fails, or there is no room, the next
+// process counts the records again.
+func (l *Log) sealOld(g *segment) {
+	if l.room.used+endsLen > l.room.max {
+		return
+	}
+	f, _, err := openRegular(l.path(g), os.O_WRONLY)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if _, err = f.WriteAt(appendEnds(nil, g.generation, 0, tally{0, g.records, g.ended}), g.size); err == nil {
+		l.reserve(g, endsLen)
+		g.size += endsLen
+	}
 }

@@ -9,28 +9,26 @@ import (
 )
 
 const (
-	// maxReads is how often Read tries to read a segment before it gives up.
+	// maxReads is the number of attempts to read a segment.
 	maxReads = 10
-	// shortPage is how many bytes are read at a time where that can be chosen.
+	// shortPage is the preferred size of a page in bytes.
 	shortPage = 256 << 10
 )
 
-// Page is records that Read has read. It is overwritten when it is passed to Read
-// again.
+// Page contains records. Passing it to Read again overwrites it.
 type Page struct {
-	// Next is the position after the page. All records before it have been read,
+	// Next is the position after the page. All records before it have been read or
 	// acknowledged, or are missing.
 	Next Position
 
-	// Missing are records that are lost: they count as done.
+	// Missing contains lost records. They count as done.
 	Missing []Range
 
-	// Err says what is damaged, or why records are missing. It is nil if nothing
-	// is.
+	// Err describes the corruption, or the reason for missing records. It is nil otherwise.
 	Err error
 
-	// Recounted is how many records more than Open counted, or less than zero, a
-	// segment of an earlier process turned out to have.
+	// Recounted is the number of records in a segment of a previous process that Open did
+	// not count. It may be negative.
 	Recounted int64
 
 	base    Position
@@ -44,10 +42,10 @@ type Range struct {
 	N     int
 }
 
-// Len is the number of records in the page.
+// Len returns the number of records in the page.
 func (p *Page) Len() int { return len(p.records) }
 
-// At returns a record of the page, and its body, which is valid until the page is
+// At returns the position and the body of a record. The body is valid until the page is
 // overwritten.
 func (p *Page) At(i int) (Position, []byte) {
 	return p.base + Position(p.records[i].index), p.records[i].body
@@ -58,8 +56,8 @@ func (p *Page) reset() {
 	p.records = p.records[:0]
 }
 
-// ReadFrom makes Read continue at a record, which has been passed to
-// Options.Appended and is still valid. With nil, reading ends.
+// ReadFrom makes Read continue at a record, which must be an argument of Options.Appended and
+// still valid. With nil, reading ends.
 func (l *Log) ReadFrom(r *Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,14 +67,13 @@ func (l *Log) ReadFrom(r *Record) {
 	}
 }
 
-// Read reads records that are not done into a page. It does not read records that
-// have not been passed to Options.Appended. When all have been read, the page is
-// empty and its Next is after the last record. The error of Read means that a
-// segment cannot be read at the moment; after several attempts, its records are
-// missing.
+// Read reads records that are not done into a page. It does not read records before
+// Options.Appended has received them. After the last record, the page is empty and its Next
+// is after the last record. An error means that a segment cannot be read at the moment. After
+// several attempts, its records are missing.
 func (l *Log) Read(p *Page) error {
 	p.reset()
-	// With writeMu, all records that are written have been passed on.
+	// While writeMu is held, Options.Appended has received all written records.
 	l.writeMu.Lock()
 	l.mu.Lock()
 	l.writeMu.Unlock()
@@ -105,8 +102,7 @@ func (l *Log) Read(p *Page) error {
 	return nil
 }
 
-// open fills a page with the records between two cursors, and returns those that are
-// missing.
+// open fills a page with the records between two cursors. It returns the missing ones.
 func (l *Log) open(p *Page, c *contents, from cursor, next *cursor) (missing []span) {
 	g := from.segment
 	if g.old {
@@ -117,16 +113,16 @@ func (l *Log) open(p *Page, c *contents, from cursor, next *cursor) (missing []s
 		p.Recounted = l.recount(g, next.index, len(p.records), missing)
 	}
 	switch {
-	case c.damaged > 0:
-		p.Err = fmt.Errorf("%s: %d bytes from byte %d on are no whole record", l.path(g), c.damaged, from.offset+int64(c.damagedAt))
+	case c.corrupted > 0:
+		p.Err = fmt.Errorf("%s: %d corrupted bytes at offset %d", l.path(g), c.corrupted, from.offset+int64(c.corruptedAt))
 	case len(missing) > 0:
 		p.Err = fmt.Errorf("%s: calls are missing", l.path(g))
 	}
 	return missing
 }
 
-// nextRange returns what Read is to read: the rest of the first segment that has
-// one. The caller holds mu.
+// nextRange returns the range to read: the rest of the first segment with unread records. The
+// caller holds mu.
 func (l *Log) nextRange() (from, next cursor, ok bool) {
 	if l.cursor.segment == nil {
 		return from, next, false
@@ -144,7 +140,7 @@ func (l *Log) nextRange() (from, next cursor, ok bool) {
 	}
 }
 
-// take moves the cursor behind a page that was read.
+// take moves the cursor past a page.
 func (l *Log) take(p *Page, next cursor, missing []span) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +148,7 @@ func (l *Log) take(p *Page, next cursor, missing []span) {
 	l.cursor = next
 	p.Next = g.base + Position(next.index)
 	for _, m := range missing {
-		n := min(m.len(), g.records-g.ended) // an earlier process may have acknowledged some of an unreadable segment
+		n := min(m.len(), g.records-g.ended) // a previous process may have acknowledged records of an unreadable segment
 		if n > 0 {
 			first := m.end - n
 			l.end(g, span{first, m.end})
@@ -161,9 +157,9 @@ func (l *Log) take(p *Page, next cursor, missing []span) {
 	}
 }
 
-// recount corrects the counts of a segment of an earlier process: it has so many
-// records, of which n and the missing ones are not done. It returns how many more
-// that are than were counted.
+// recount corrects the counts of a segment of a previous process. The segment has the given
+// number of records; n of them, and the missing ones, are not done. It returns the change in
+// the number of records that are not done.
 func (l *Log) recount(g *segment, records uint32, n int, missing []span) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,10 +174,9 @@ func (l *Log) recount(g *segment, records uint32, n int, missing []span) int64 {
 	return more
 }
 
-// contents reads what follows a cursor. An acknowledgement may be far after its
-// record, so that is the rest of the segment; unless this process wrote it, since
-// then no record after the cursor is acknowledged. In that case the page is
-// shorter, and next is changed, as long as nothing is damaged.
+// contents reads a segment from a cursor to its end, because acknowledgements may be far after
+// their records. In a segment of this process, no record after the cursor is acknowledged. So
+// if nothing is corrupted, contents reads less and changes next.
 func (l *Log) contents(p *Page, from cursor, next *cursor) (c contents, err error) {
 	g, end := from.segment, next.offset
 	if short := from.offset + shortPage; !g.old && short < end {
@@ -190,7 +185,7 @@ func (l *Log) contents(p *Page, from cursor, next *cursor) (c contents, err erro
 			return c, err
 		}
 		c = readContents(data, g.generation, p.records)
-		if c.damaged == 0 && c.end > 0 && c.upTo >= from.index {
+		if c.corrupted == 0 && c.end > 0 && c.upTo >= from.index {
 			*next = cursor{g, from.offset + int64(c.end), c.upTo}
 			return c, nil
 		}
@@ -204,8 +199,8 @@ func (l *Log) contents(p *Page, from cursor, next *cursor) (c contents, err erro
 	return c, nil
 }
 
-// read returns the bytes of a part of a segment, or as many as there are, in the
-// memory of a page.
+// read reads part of a segment into the memory of a page. It returns fewer bytes at the end of
+// the file.
 func (l *Log) read(p *Page, g *segment, from, to int64) ([]byte, error) {
 	f, _, err := openRegular(l.path(g), os.O_RDONLY)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// HeadLen is the room that a Record needs in front of its body.
+	// HeadLen is the number of bytes before the body of a Record.
 	HeadLen = recordHead
-	// MaxBody is the length of the longest body.
+	// MaxBody is the maximum length of a body.
 	MaxBody = 32768
 
 	sourceLen = 8
 )
 
-// A segment is a file of records, appended one after the other:
+// A segment is a file of consecutive records:
 //
 //	byte 0       0xff
 //	byte 1       the kind of the record
@@ -27,23 +27,23 @@ const (
 //	bytes 12-15  the CRC-32C of the body and bytes 1 to 11
 //	the body
 //
-// Numbers are little-endian. A body of data has no byte 0xff. So after damage, a
-// reader finds the next record by that byte and never takes a part of a body for
-// one.
+// Numbers are little-endian. A body of data does not contain 0xff. So after a corrupted
+// record, a reader finds the next one by this byte, and never mistakes part of a body for a
+// record.
 //
-// The file may be longer than its records. Then they are followed by zeros, or by
-// the records of an earlier generation of the file.
+// The file may be longer than its records. Then zeros follow, or records of a previous
+// generation of the file.
 const (
 	recordMark = 0xff
 	recordHead = 16
 
-	kindHead = 'h' // the first of a file; the index is 1 if the file is longer than its records; the body is formatVersion and the source
-	kindData = 'c' // the index counts those of the file from 0
+	kindHead = 'h' // the first record; the index is 1 if the file is padded; the body is formatVersion and the source
+	kindData = 'c' // the index counts data records from 0
 	kindEnds = 'e' // data from the index on is done; the body is a tally
 
 	formatVersion = 1
 	maxSegment    = 8 << 20                 // bytes of a segment's data
-	maxFile       = 3 * maxSegment          // of a file; acknowledgements are shorter than what they acknowledge
+	maxFile       = 3 * maxSegment          // of a file; acknowledgements are shorter than their records
 	maxRecords    = maxSegment / recordHead // of a segment
 	headLen       = recordHead + 1 + sourceLen
 	tallyLen      = 12
@@ -52,7 +52,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// record is one record of a segment. Its body is a part of the segment's bytes.
+// record is a record. Its body is part of the segment's bytes.
 type record struct {
 	kind       byte
 	generation uint32
@@ -69,8 +69,7 @@ func appendRecord(dst []byte, r record) []byte {
 	return dst
 }
 
-// startRecord fills the room in front of a body with a record's head, except for
-// what endRecord adds.
+// startRecord writes the head of a record without the fields that endRecord sets.
 func startRecord(record []byte, kind byte) {
 	body := record[recordHead:]
 	record[0], record[1] = recordMark, kind
@@ -78,7 +77,7 @@ func startRecord(record []byte, kind byte) {
 	binary.LittleEndian.PutUint32(record[12:], crc32.Checksum(body, castagnoli))
 }
 
-// endRecord completes the head that startRecord made.
+// endRecord completes the head.
 func endRecord(record []byte, generation, index uint32) {
 	binary.LittleEndian.PutUint32(record[4:], generation)
 	binary.LittleEndian.PutUint32(record[8:], index)
@@ -86,8 +85,7 @@ func endRecord(record []byte, generation, index uint32) {
 	binary.LittleEndian.PutUint32(record[12:], crc32.Update(sum, castagnoli, record[1:12]))
 }
 
-// readRecord reads the record at the start of data. The size is 0 if there is
-// none.
+// readRecord reads the record at the start of data. The size is 0 if there is no record.
 func readRecord(data []byte) (r record, size int) {
 	if len(data) < recordHead || data[0] != recordMark {
 		return record{}, 0
@@ -106,12 +104,12 @@ func readRecord(data []byte) (r record, size int) {
 	return r, size
 }
 
-// tally is the body of a record of kindEnds. A sealed segment ends with one, so
-// that its records are counted without reading them.
+// tally is the body of a record of kindEnds. It is the last record of a sealed segment, so
+// that the records can be counted without reading them.
 type tally struct {
-	span    uint32 // records from the index on that are done
-	records uint32 // records in the segment, up to this one
-	ended   uint32 // those of them that are done
+	span    uint32 // number of records that are done, starting at the index
+	records uint32 // number of records before this one
+	ended   uint32 // number of them that are done
 }
 
 func appendEnds(dst []byte, generation, first uint32, t tally) []byte {
@@ -122,7 +120,7 @@ func appendEnds(dst []byte, generation, first uint32, t tally) []byte {
 	return appendRecord(dst, record{kindEnds, generation, first, body[:]})
 }
 
-// tally reads the body of a record of kindEnds.
+// tally decodes the body of a record of kindEnds.
 func (r record) tally() (t tally, ok bool) {
 	if r.kind != kindEnds || len(r.body) != tallyLen {
 		return t, false
@@ -133,12 +131,12 @@ func (r record) tally() (t tally, ok bool) {
 	return t, t.records <= maxRecords && t.ended <= t.records && uint64(r.index)+uint64(t.span) <= uint64(t.records)
 }
 
-// span is consecutive indexes of one segment.
+// span is a range of indexes of a segment.
 type span struct{ first, end uint32 }
 
 func (s span) len() uint32 { return s.end - s.first }
 
-// addSpan appends a span, or extends the last one if s follows it.
+// addSpan appends a span, or extends the last one if s continues it.
 func addSpan(spans []span, s span) []span {
 	if n := len(spans); n > 0 && spans[n-1].end == s.first {
 		spans[n-1].end = s.end
@@ -147,24 +145,24 @@ func addSpan(spans []span, s span) []span {
 	return append(spans, s)
 }
 
-// contents is what the bytes of a segment, or of a part of one, hold.
+// contents is the decoded content of a segment or of part of one.
 type contents struct {
-	records []record
-	ended   []span
-	upTo    uint32 // the indexes of all records are lower, as far as can be seen
-	longer  bool   // the file is longer than its records
-	end     int    // of the last record
-	behind  int    // bytes after it that are no record
+	records  []record
+	ended    []span
+	upTo     uint32 // upper limit of the indexes
+	padded   bool   // the file is longer than its records
+	end      int    // end of the last record
+	trailing int    // bytes after end that are not a record
 
-	damaged   int // bytes that are no record
-	damagedAt int // where the first of them is
+	corrupted   int // bytes that are not a record
+	corruptedAt int // position of the first of them
 }
 
-// readContents reads all records of a generation. It does not fail: bytes that
-// are no record are skipped and counted. Memory is used for the list of records.
+// readContents reads all records of a generation. It skips and counts other bytes. Memory is
+// used for the list of records.
 func readContents(data []byte, generation uint32, memory []record) (c contents) {
 	c.records = memory[:0]
-	skipped := 0 // bytes that are no record, since the last one
+	skipped := 0 // bytes since the last record
 	for at := 0; at < len(data); {
 		r, size := readRecord(data[at:])
 		switch {
@@ -172,49 +170,48 @@ func readContents(data []byte, generation uint32, memory []record) (c contents) 
 			size = nextRecord(data[at:])
 			skipped += size
 		case r.generation == generation:
-			c.damage(skipped)
+			c.addCorrupted(skipped)
 			skipped = 0
 			c.add(r)
 			c.end = at + size
 		}
 		at += size
 	}
-	c.behind = skipped
+	c.trailing = skipped
 	return c
 }
 
-// checkEnd counts the bytes after the last record as damage, unless the file is
-// longer than its records and they do not start like one.
+// checkEnd counts the bytes after the last record as corrupted, unless the file is padded and
+// they do not start like a record.
 func (c *contents) checkEnd(data []byte, generation uint32) {
 	rest := data[c.end:]
 	begun := startsRecord(rest, generation)
-	if begun || !c.longer {
-		c.damage(c.behind)
+	if begun || !c.padded {
+		c.addCorrupted(c.trailing)
 	}
-	// A write that was interrupted leaves a file that ends early. A record of
-	// full length was written whole, so it is damaged, and lost.
-	if begun && !c.longer && rest[1] == kindData && len(rest) >= recordHead+int(binary.LittleEndian.Uint16(rest[2:])) &&
+	// After an interrupted write, the file ends early. A record of full length was written
+	// completely, so it is corrupted and lost.
+	if begun && !c.padded && rest[1] == kindData && len(rest) >= recordHead+int(binary.LittleEndian.Uint16(rest[2:])) &&
 		binary.LittleEndian.Uint32(rest[8:]) == c.upTo {
 		c.upTo++
 	}
 }
 
-// damage counts bytes after the last record.
-func (c *contents) damage(bytes int) {
-	if c.damaged == 0 {
-		c.damagedAt = c.end
+// addCorrupted counts corrupted bytes after the last record.
+func (c *contents) addCorrupted(bytes int) {
+	if c.corrupted == 0 {
+		c.corruptedAt = c.end
 	}
-	c.damaged += bytes
+	c.corrupted += bytes
 }
 
-// startsRecord reports whether data starts like a record of a generation, which
-// may be incomplete.
+// startsRecord reports whether data starts like a record of a generation, which may be
+// incomplete.
 func startsRecord(data []byte, generation uint32) bool {
 	return len(data) >= recordHead && data[0] == recordMark && binary.LittleEndian.Uint32(data[4:]) == generation
 }
 
-// nextRecord returns the distance to the next byte of data at which a record may
-// start, at least 1.
+// nextRecord returns the distance to the next possible start of a record, at least 1.
 func nextRecord(data []byte) int {
 	if n := bytes.IndexByte(data[1:], recordMark); n >= 0 {
 		return 1 + n
@@ -222,11 +219,11 @@ func nextRecord(data []byte) int {
 	return len(data)
 }
 
-// add adds a record of the generation.
+// add adds a record.
 func (c *contents) add(r record) {
 	switch r.kind {
 	case kindHead:
-		c.longer = r.index > 0
+		c.padded = r.index > 0
 	case kindData:
 		c.records = append(c.records, r)
 		c.upTo = max(c.upTo, r.index+1)
@@ -238,18 +235,18 @@ func (c *contents) add(r record) {
 	}
 }
 
-// left returns the records of want that are not done, each once and in order, and
-// the spans of those that are neither done nor present. It overwrites c.
+// left returns the records of want that are not done, without duplicates and in order, and the
+// spans of missing records. It overwrites c.
 func (c *contents) left(want span) (records []record, missing []span) {
 	settled := make([]bool, want.len())
 	slices.SortFunc(c.ended, func(a, b span) int { return cmp.Compare(a.first, b.first) })
-	next := want.first // so that spans that overlap cost their length once
+	next := want.first // overlapping spans are processed once
 	for _, s := range c.ended {
 		for next = max(next, s.first); next < min(s.end, want.end); next++ {
 			settled[next-want.first] = true
 		}
 	}
-	// A damaged file may have records in another order, or twice.
+	// In a corrupted file, records may be out of order or duplicated.
 	byIndex := func(a, b record) int { return cmp.Compare(a.index, b.index) }
 	if !slices.IsSortedFunc(c.records, byIndex) {
 		slices.SortStableFunc(c.records, byIndex)

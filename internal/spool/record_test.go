@@ -163,7 +163,7 @@ func TestSegmentContents(t *testing.T) {
 			}
 			require.Equal(t, want, bodies(left))
 			require.Equal(t, c.missing, missing)
-			require.Equal(t, c.damaged, got.damaged > 0)
+			require.Equal(t, c.damaged, got.corrupted > 0)
 		})
 	}
 }

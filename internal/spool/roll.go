@@ -8,21 +8,23 @@ import (
 )
 
 const (
-	// busyTime: the files of the next segments are mapped if a segment is full
-	// within that time.
+	// busyTime is the time in which a busy log fills a segment. Files of the next segments
+	// are then mapped.
 	busyTime = time.Second
-	// maxMapped is the largest number of mapped files.
+	// maxMapped is the maximum number of mapped files.
 	maxMapped = 64
-	// maxSpare is how many bytes of mapped files are kept for later segments, and a quarter
-	// of what the log may take at most. The calls of a batch are acknowledged together, so
-	// segments end in groups; to make files for the next ones takes as long as all else
-	// that is done for their records.
+	// maxSpare is the maximum size of mapped files that are kept for new segments, in bytes.
+	// A quarter of the log is another limit. The calls of a batch are acknowledged together,
+	// so several segments end at the same time. Creating files takes as long as all other
+	// work for their records.
 	maxSpare = 16 << 20
+	// maxWaste limits the unused part of a segment that stays open, as 1/maxWaste.
+	maxWaste = 64
 )
 
-// roll ends the active segment and begins another. The caller holds writeMu and
-// mu, which is unlocked meanwhile.
-func (l *Log) roll(now time.Time) error {
+// roll starts a new active segment with room for n bytes of records. The caller holds writeMu
+// and mu, which is unlocked during I/O.
+func (l *Log) roll(n int64, now time.Time) error {
 	busy := now.Sub(l.rolled) < busyTime
 	l.rolled = now
 	if l.canStayOpen() {
@@ -30,17 +32,20 @@ func (l *Log) roll(now time.Time) error {
 	} else {
 		l.sealActive()
 	}
-	var size int64 // of what is mapped
-	if free := l.room.max - l.room.used; busy && free >= l.segmentSize() {
-		size = min(l.limit(), free)
+	need := newSegment(n)
+	spare := l.takeSpare(need)
+	if spare == nil && !l.makeRoom(need) {
+		return ErrFull
 	}
-	taken := max(size, int64(headLen)) // charged until the file exists
-	var spare *segmentFile
-	if n := len(l.spares); n > 0 {
-		spare, l.spares = l.spares[n-1], l.spares[:n-1]
-		l.room.spare -= spare.size
-		taken, size = spare.size, min(size, spare.size)
+	var size int64  // bytes to map
+	var taken int64 // counted until the file exists
+	if spare != nil {
+		taken, size = spare.size, spare.size
 	} else {
+		if free := l.room.records - l.room.used; busy && free >= l.segmentSize() {
+			size = min(max(l.limit(), need), free)
+		}
+		taken = max(size, need)
 		l.room.used += taken
 	}
 	l.number++
@@ -55,50 +60,81 @@ func (l *Log) roll(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	fresh.file, fresh.space = file, file.size
+	fresh.file, fresh.space, fresh.mapped = file, max(file.size, need), int64(len(file.mapped))
 	l.active = fresh
 	l.segments = append(l.segments, fresh)
 	l.room.used += fresh.space
 	return nil
 }
 
-// canStayOpen reports whether the active segment is full and mapped, and its file
-// likely to be used again soon. The caller holds writeMu and mu.
+// takeSpare returns a spare of at least the given size, or nil. The caller holds mu.
+func (l *Log) takeSpare(size int64) *segmentFile {
+	n := len(l.spares)
+	if n == 0 || l.spares[n-1].size < size {
+		return nil
+	}
+	spare := l.spares[n-1]
+	l.spares = l.spares[:n-1]
+	l.room.spare -= spare.size
+	return spare
+}
+
+// makeRoom removes spares until a segment of the given size fits. It reports false if there are
+// not enough. The caller holds mu, which is unlocked during I/O.
+func (l *Log) makeRoom(size int64) bool {
+	for l.room.used+size > l.room.records {
+		spare := l.takeSpare(0)
+		if spare == nil {
+			return false
+		}
+		l.mu.Unlock()
+		_ = spare.drop()
+		l.mu.Lock()
+		l.room.used -= spare.size
+	}
+	return true
+}
+
+// canStayOpen reports whether the active segment is full and mapped, and its file will
+// probably be reused soon. The caller holds mu.
 func (l *Log) canStayOpen() bool {
-	return l.writable() && l.active.file.mapped != nil && l.active.space-l.active.size <= MaxBody &&
+	g := l.active
+	return l.writable() && g.mapped > 0 && g.space-g.size <= g.space/maxWaste &&
 		l.cursor.segment == nil && l.mapped.Load() <= maxMapped
 }
 
-// sealActive ends the active segment, if there is one, with a record of its
-// totals, so that it can be opened without being read. The caller holds writeMu
-// and mu, which is unlocked meanwhile.
+// sealActive ends the active segment, if there is one. It appends a record with the totals, so
+// that the segment can be opened without reading it. The caller holds writeMu and mu, which is
+// unlocked during I/O.
 func (l *Log) sealActive() {
 	g := l.active
 	if !l.writable() {
 		return
 	}
-	acks := g.takeAcks()
-	l.out = appendEnds(g.appendAcks(l.out[:0], acks), g.generation, 0, tally{0, g.records, g.saved})
+	l.out = g.appendAcks(l.out[:0], l.takeAcks(g, 0))
+	l.reserve(g, int64(len(l.out)))
+	l.out = appendEnds(l.out, g.generation, 0, tally{0, g.records, g.saved})
 	l.mu.Unlock()
 	n := int64(len(l.out))
-	err := errors.Join(g.file.write(l.out, g.size), g.file.unmap()) // to truncate a mapped file takes 20 times as long
+	err := errors.Join(g.file.write(l.out, g.size), g.file.unmap()) // truncating a mapped file takes 20 times as long
 	if err == nil {
 		err = g.file.Truncate(g.size + n)
 	}
 	err = errors.Join(err, g.closeFile())
 	l.mu.Lock()
+	g.size += n
 	if err != nil {
 		l.warnLater(NotSealed, err)
+	} else {
+		l.room.used -= g.space - g.size - endsLen
+		g.space = g.size + endsLen
 	}
-	l.grow(g, n)
-	l.room.used -= g.space - g.size
-	g.space = g.size
 	l.retire(g)
 }
 
-// create makes the file of a new segment from a spare, or a new file, which is
-// mapped if size is not zero and that is possible. If the directory was removed, it
-// is made again and locked again.
+// create returns the file of a new segment: a renamed spare or a new file. The file is mapped if
+// size is not zero and the system supports it. If the directory was removed, create restores
+// and locks it.
 func (l *Log) create(g *segment, spare *segmentFile, size int64) (*segmentFile, error) {
 	if !sameFile(l.lock, filepath.Join(l.dir, lockName)) {
 		lock, err := lockDir(l.dir)
@@ -122,8 +158,8 @@ func (l *Log) create(g *segment, spare *segmentFile, size int64) (*segmentFile, 
 	return l.createFile(g, 0)
 }
 
-// rename makes a spare the file of a segment. The head is written before the
-// file has its name: the other records in it are of an earlier generation.
+// rename makes a spare the file of a segment. It writes the head first, because the other
+// records in the file belong to a previous generation.
 func (l *Log) rename(spare *segmentFile, g *segment) error {
 	if err := spare.write(l.head(g, true), 0); err != nil {
 		return err
@@ -131,7 +167,7 @@ func (l *Log) rename(spare *segmentFile, g *segment) error {
 	return spare.rename(l.path(g))
 }
 
-// createFile makes a new file, with that many bytes mapped.
+// createFile creates a file, and maps the given number of bytes.
 func (l *Log) createFile(g *segment, mapped int64) (*segmentFile, error) {
 	f, err := os.OpenFile(l.path(g), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -152,18 +188,18 @@ func (l *Log) createFile(g *segment, mapped int64) (*segmentFile, error) {
 	return file, nil
 }
 
-// noteMapping stops the mapping of files when err says that the file system cannot.
+// noteMapping disables mapping if err means that the file system does not support it.
 func (l *Log) noteMapping(err error) {
 	if errors.Is(err, errMapping) {
 		l.unmapped.Store(true)
 	}
 }
 
-// head is the first record of a segment's file. Longer says that bytes after the
-// last record have no meaning.
-func (l *Log) head(g *segment, longer bool) []byte {
+// head returns the first record of a segment's file. Padded means that bytes after the last
+// record have no meaning.
+func (l *Log) head(g *segment, padded bool) []byte {
 	r := record{kind: kindHead, generation: g.generation, body: l.headBody()}
-	if longer {
+	if padded {
 		r.index = 1
 	}
 	return appendRecord(nil, r)

@@ -1,4 +1,4 @@
-package main
+package v2program
 
 import (
 	"encoding/json"
@@ -31,7 +31,7 @@ func TestProgram(t *testing.T) {
 	t.Setenv("COLLECTOR", srv.URL)
 	t.Setenv("WRITE_KEY", "v2-key")
 
-	main()
+	program()
 
 	require.Len(t, bodies, 1)
 	var batch analytics.Batch

@@ -4,22 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
 )
 
-// maxExpanded bounds how often LogValue is called for the attributes of a call, and how
-// many groups without a key they may have: both may expand without end.
+// maxExpanded limits the number of LogValue calls for the attributes of a call, and the number
+// of groups without a key. Either could be infinite.
 const maxExpanded = 1000
 
-var errExpanded = fmt.Errorf("attributes with more than %d LogValues, perhaps without end", maxExpanded)
+var errExpanded = fmt.Errorf("more than %d calls of LogValue, perhaps an infinite chain", maxExpanded)
 
-// AppendAttrs appends the members of m, with sorted keys, and then attrs as one JSON
-// object. The last of equal keys counts. Attributes follow the rules of slog's handlers:
-// LogValuers are resolved, groups nest, a group without a key is part of what it is in,
-// and groups without attributes are left out. Errors are those of AppendMap.
+// AppendAttrs appends m, with sorted keys, and attrs as one JSON object. The last of several
+// equal keys wins. The rules of slog's handlers apply: LogValuers are resolved, groups are
+// nested, a group without a key is merged into its parent, and groups without attributes are
+// omitted. The errors are those of AppendMap.
 func AppendAttrs(dst []byte, m map[string]interface{}, attrs []slog.Attr, path string, at PathHash) ([]byte, error) {
 	w := attrWriter{}
 	var out []byte
@@ -35,10 +36,10 @@ func AppendAttrs(dst []byte, m map[string]interface{}, attrs []slog.Attr, path s
 	return out, nil
 }
 
-// An attrWriter appends the attributes of one call.
+// attrWriter appends the attributes of one call.
 type attrWriter struct{ expanded int }
 
-// expand counts against maxExpanded.
+// expand counts an expansion, and returns an error above maxExpanded.
 func (w *attrWriter) expand() error {
 	if w.expanded++; w.expanded > maxExpanded {
 		return errExpanded
@@ -46,7 +47,7 @@ func (w *attrWriter) expand() error {
 	return nil
 }
 
-// appendBoth appends an object of a map that is not empty and of attributes.
+// appendBoth appends an object with the contents of a map, which is not empty, and attributes.
 func (w *attrWriter) appendBoth(dst []byte, m map[string]interface{}, attrs []slog.Attr, at PathHash) ([]byte, error) {
 	attrs, err := w.simplify(attrs)
 	if err != nil {
@@ -79,9 +80,7 @@ func (w *attrWriter) appendBoth(dst []byte, m map[string]interface{}, attrs []sl
 // without returns a copy of m without the keys of attrs.
 func without(m map[string]interface{}, attrs []slog.Attr) map[string]interface{} {
 	rest := make(map[string]interface{}, len(m))
-	for k, v := range m {
-		rest[k] = v
-	}
+	maps.Copy(rest, m) // maps.Clone would move m to the heap
 	for i := range attrs {
 		delete(rest, attrs[i].Key)
 	}
@@ -94,10 +93,10 @@ func (w *attrWriter) appendObject(dst []byte, attrs []slog.Attr, at PathHash, de
 		return dst, ErrTooDeep
 	}
 	var err error
-	fields := remembered(attrs, at)
+	fields := cachedFields(attrs, at)
 	if fields == nil {
 		if simple(attrs) {
-			rememberAttrs(attrs, at)
+			cacheAttrs(attrs, at)
 		} else if attrs, err = w.simplify(attrs); err != nil {
 			return dst, err
 		}
@@ -112,8 +111,9 @@ func (w *attrWriter) appendObject(dst []byte, attrs []slog.Attr, at PathHash, de
 	return append(dst, '}'), nil
 }
 
-// appendMembers appends what begins an object of attrs, which are simple: all but its end,
-// and nothing if there are no members. Fields is what is remembered of the keys, or nil.
+// appendMembers appends the members of an object, including the opening brace. It appends
+// nothing if there are no members. The attributes must be simple. Fields are their cached keys,
+// or nil.
 func (w *attrWriter) appendMembers(dst []byte, attrs []slog.Attr, fields []field, at PathHash, depth int) (_ []byte, err error) {
 	start := len(dst)
 	for i := range attrs {
@@ -159,9 +159,8 @@ func (w *attrWriter) appendMembers(dst []byte, attrs []slog.Attr, fields []field
 	return dst, nil
 }
 
-// remembered returns the keys of attrs if they are remembered, and nil otherwise. What is
-// remembered is simple.
-func remembered(attrs []slog.Attr, at PathHash) []field {
+// cachedFields returns the cached keys of attrs, or nil. Attributes with cached keys are simple.
+func cachedFields(attrs []slog.Attr, at PathHash) []field {
 	bucket := keySets.ofAttrs.bucket(at, len(attrs))
 	for i := range bucket {
 		s := bucket[i].Load()
@@ -187,19 +186,19 @@ func sameKeys(fields []field, attrs []slog.Attr) bool {
 	return true
 }
 
-// rememberAttrs may remember the keys of attributes.
-func rememberAttrs(attrs []slog.Attr, at PathHash) {
-	if len(attrs) == 0 || len(attrs) > maxKeys || rand.Uint32N(rememberOdds) != 0 {
+// cacheAttrs adds the keys of attributes to the cache with a certain probability.
+func cacheAttrs(attrs []slog.Attr, at PathHash) {
+	if len(attrs) == 0 || len(attrs) > maxKeys || rand.Uint32N(cacheOdds) != 0 {
 		return
 	}
 	var keys [maxKeys]string
 	for i := range attrs {
 		keys[i] = attrs[i].Key
 	}
-	keySets.ofAttrs.remember(keys[:len(attrs)], at)
+	keySets.ofAttrs.add(keys[:len(attrs)], at)
 }
 
-// appendValue appends a value of the kinds that appendMembers leaves.
+// appendValue appends a value of a kind that appendMembers does not handle.
 func (w *attrWriter) appendValue(dst []byte, v slog.Value, at PathHash, depth int) ([]byte, error) {
 	switch v.Kind() {
 	case slog.KindTime:
@@ -211,10 +210,10 @@ func (w *attrWriter) appendValue(dst []byte, v slog.Value, at PathHash, depth in
 	case slog.KindGroup:
 		return w.appendObject(dst, v.Group(), at, depth+1)
 	}
-	return appendValue(dst, v.Any(), at, depth)
+	return AppendValue(dst, v.Any(), at, depth)
 }
 
-// AppendTimeValue appends t as a JSON string in the form of AppendTime.
+// AppendTimeValue appends t as a JSON string, formatted like AppendTime.
 func AppendTimeValue(dst []byte, t time.Time) ([]byte, error) {
 	t = t.UTC()
 	if y := t.Year(); y < 0 || y > 9999 {
@@ -223,7 +222,7 @@ func AppendTimeValue(dst []byte, t time.Time) ([]byte, error) {
 	return append(AppendTime(append(dst, '"'), t), '"'), nil
 }
 
-// resolve calls LogValue until the value is no LogValuer. A panic is an error.
+// resolve calls LogValue until the result is not a LogValuer. A panic is returned as an error.
 func (w *attrWriter) resolve(v slog.Value) (resolved slog.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -239,10 +238,10 @@ func (w *attrWriter) resolve(v slog.Value) (resolved slog.Value, err error) {
 	return v, nil
 }
 
-// simple reports whether attrs have different keys, none of which is empty. An empty key
-// may be that of a group whose attributes belong to the object.
+// simple reports whether the keys of attrs are unique and not empty. An empty key may be that
+// of a group that is merged into the object.
 func simple(attrs []slog.Attr) bool {
-	var seen [4]uint64 // bits of the keys before, by length and last byte
+	var seen [4]uint64 // a set of hashes of the previous keys
 	for i := range attrs {
 		key := attrs[i].Key
 		n := len(key)
@@ -268,8 +267,8 @@ func hasKey(attrs []slog.Attr, key string) bool {
 	return false
 }
 
-// simplify returns attrs as simple ones: without groups that have no key, attributes that
-// are zero, and attributes whose key comes again.
+// simplify returns attrs with unique keys, without groups that have no key, and without zero
+// attributes.
 func (w *attrWriter) simplify(attrs []slog.Attr) ([]slog.Attr, error) {
 	simple, err := w.flatten(nil, attrs)
 	if err != nil {
@@ -288,7 +287,7 @@ func (w *attrWriter) simplify(attrs []slog.Attr) ([]slog.Attr, error) {
 	return kept, nil
 }
 
-// flatten appends attrs, and those of groups that have no key, to flat.
+// flatten appends attrs to flat, and replaces groups without a key with their attributes.
 func (w *attrWriter) flatten(flat, attrs []slog.Attr) (_ []slog.Attr, err error) {
 	if err := w.expand(); err != nil {
 		return nil, err

@@ -1,35 +1,28 @@
-// Package wire writes the bytes of a call: values as JSON, message ids and
-// timestamps. It appends to buffers that its callers own and knows no client.
+// Package wire encodes calls: values as JSON, message IDs and timestamps. It appends to buffers
+// of its callers.
 //
-// The encoder writes JSON by a type switch. The types that properties, traits
-// and contexts are made of need no allocation, and most of them no reflection;
-// encoding/json writes the rest. The text is what encoding/json writes with HTML
-// escaping off, so '<', '>' and '&' are as they are. It differs from encoding/json
-// in what it refuses and repairs:
+// The encoder uses a type switch. The usual types of properties, traits and contexts need no
+// allocation and rarely reflection; encoding/json encodes all others. The result is the same
+// as that of encoding/json without HTML escaping, except for these cases:
 //
-//   - More than 990 levels, or more than [MaxText] bytes, is an error: what is
-//     nested deeper is a cycle, or a shared value that unfolds without end. In a
-//     struct, encoding/json finds the cycles, and the limits apply to what it wrote.
-//   - Invalid UTF-8 in a json.RawMessage, or in what a MarshalJSON returned,
-//     becomes U+FFFD, as it does in any other string.
+//   - More than 990 levels, or more than [MaxText] bytes, is an error, because the value is a
+//     cycle or practically infinite. In structs, encoding/json detects cycles, and the limits
+//     apply to its output.
+//   - Invalid UTF-8 in a json.RawMessage, or in the result of MarshalJSON, becomes U+FFFD, as
+//     in other strings.
 //
-// The path of a map: [AppendMap] hashes where the map sits in a call (a
-// [PathHash]) and looks there for key sets, the sorted and escaped keys of
-// earlier maps. A map whose keys match one is written by looking its
-// values up; any other is sorted, and its key set may be remembered.
+// [AppendMap] computes a [PathHash] from the position of the map in the call. The hash selects
+// the cached key sets to try: the sorted and escaped keys of previous maps. If one matches, the
+// values are looked up by its keys. Otherwise the keys are sorted, and may be added to the
+// cache.
 //
-// Nothing in the package blocks, but for a caller's own MarshalJSON. All of it is
-// safe for concurrent use: key sets are read without a lock.
+// The package is safe for concurrent use. It does not block, except in a caller's MarshalJSON.
+// Reading the cache takes no lock.
 //
-// # Files
+// # Important files
 //
-//  1. attrs.go: attributes of log/slog
-//  2. encode.go: maps and values, by a type switch
-//  3. keyset.go: keys that are remembered
-//  4. reflect.go: what encoding/json writes
-//  5. id.go: message ids
-//  6. timestamp.go: times
-//  7. number.go: numbers
-//  8. string.go: strings
-//  9. errors.go: limits, and values that cannot be written
+//   - encode.go: maps and values
+//   - attrs.go: attributes of log/slog
+//   - keyset.go: the cache of key sets
+//   - id.go, timestamp.go: message IDs and times
 package wire

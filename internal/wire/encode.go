@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// An Appender is a value that writes itself, as encoding/json would write it. Programs
-// have none, as they cannot name Buffer.
+// Appender is a value that encodes itself in the format of encoding/json. Programs cannot
+// implement it, because they cannot name Buffer.
 type Appender interface {
 	AppendTo(dst Buffer) (Buffer, error)
 }
 
-// A Buffer is what an Appender appends to.
+// Buffer is the buffer of an Appender.
 type Buffer []byte
 
-// AppendMap appends m as a JSON object with sorted keys; a nil map is null.
-// An error is a *ValueError with the path of the value that caused it, which
-// starts with path. With an error, AppendMap returns dst unchanged.
+// AppendMap appends m as a JSON object with sorted keys; a nil map is null. The error is a
+// *ValueError with the path of the invalid value, which starts with path. After an error,
+// AppendMap returns dst unchanged.
 func AppendMap(dst []byte, m map[string]interface{}, path string) ([]byte, error) {
 	return AppendMapAt(dst, m, path, HashPath(path))
 }
 
-// AppendMapAt is AppendMap for a caller that has the hash of path.
+// AppendMapAt is like AppendMap, for a caller that has computed the hash of path.
 func AppendMapAt(dst []byte, m map[string]interface{}, path string, at PathHash) ([]byte, error) {
 	out, err := appendObject(dst, m, at, 1)
 	if err != nil {
@@ -35,14 +35,9 @@ func AppendMapAt(dst []byte, m map[string]interface{}, path string, at PathHash)
 	return out, nil
 }
 
-// AppendValue appends v, which is inside depth containers and whose path hashes to at; 0 is
-// for no path. With an error, what it returns is of no meaning.
+// AppendValue appends v, which is inside of depth containers. At is the hash of its path, or 0.
+// After an error, the returned bytes are invalid.
 func AppendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
-	return appendValue(dst, v, at, depth)
-}
-
-// appendValue appends v, whose path hashes to at, inside depth containers.
-func appendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case string:
 		return AppendString(dst, v), nil
@@ -61,7 +56,7 @@ func appendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 	case map[string]interface{}:
 		return appendObject(dst, v, at, depth+1)
 	case []interface{}:
-		return appendArray(dst, v, at, depth+1, appendValue)
+		return appendArray(dst, v, at, depth+1, AppendValue)
 	case int:
 		return AppendInt(dst, int64(v)), nil
 	case int64:
@@ -80,7 +75,7 @@ func appendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 	return appendTyped(dst, v, at, depth)
 }
 
-// appendTyped appends the maps and slices of one type of element.
+// appendTyped appends maps and slices with elements of one type.
 func appendTyped(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case []string:
@@ -148,7 +143,7 @@ func appendArray[E any](dst []byte, a []E, at PathHash, depth int,
 			dst = append(dst, ',')
 		}
 		var err error
-		// Elements tend to have the same keys, so they share one hash.
+		// Elements usually have the same keys, so they share one hash.
 		if dst, err = value(dst, e, at.child(0), depth); err != nil {
 			return dst, Below("["+strconv.Itoa(i)+"]", err)
 		}
@@ -162,7 +157,7 @@ func appendArray[E any](dst []byte, a []E, at PathHash, depth int,
 // appendObject appends m as a JSON object with sorted keys; a nil map is null.
 func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) ([]byte, error) {
 	if len(m) == 0 || len(m) > maxKeys || depth > MaxDepth {
-		return appendSorted(dst, m, at, depth, appendValue)
+		return appendSorted(dst, m, at, depth, AppendValue)
 	}
 	var few [8]interface{}
 	values := few[:]
@@ -179,7 +174,7 @@ func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) 
 			return appendFields(dst, s.fields, values, at, depth)
 		}
 	}
-	return appendSorted(dst, m, at, depth, appendValue)
+	return appendSorted(dst, m, at, depth, AppendValue)
 }
 
 func appendFields(dst []byte, fields []field, values []interface{}, at PathHash, depth int) ([]byte, error) {
@@ -187,7 +182,7 @@ func appendFields(dst []byte, fields []field, values []interface{}, at PathHash,
 	for i := range fields {
 		f := &fields[i]
 		dst = f.append(dst)
-		if dst, err = appendValue(dst, values[i], at.child(i), depth); err != nil {
+		if dst, err = AppendValue(dst, values[i], at.child(i), depth); err != nil {
 			return dst, Below(Segment(f.key), err)
 		}
 		if len(dst) > MaxText {
@@ -197,11 +192,11 @@ func appendFields(dst []byte, fields []field, values []interface{}, at PathHash,
 	return append(dst, '}'), nil
 }
 
-// sortBuffers holds buffers for the keys of maps without a key set, as *[]string.
+// sortBuffers contains *[]string buffers for keys.
 var sortBuffers = sync.Pool{New: func() interface{} { return new([]string) }}
 
-// appendSorted is appendObject for a map with values of any type, and for one
-// without a key set. It may remember the keys unless at is noPath.
+// appendSorted is like appendObject for maps with any values, and does not use cached key
+// sets. It may add the keys to the cache unless at is noPath.
 func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 	value func([]byte, V, PathHash, int) ([]byte, error)) ([]byte, error) {
 	switch {
@@ -218,8 +213,8 @@ func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	if at != noPath && rand.Uint32N(rememberOdds) == 0 {
-		keySets.ofMaps.remember(keys, at)
+	if at != noPath && rand.Uint32N(cacheOdds) == 0 {
+		keySets.ofMaps.add(keys, at)
 	}
 	lead := byte('{')
 	var err error
@@ -235,7 +230,7 @@ func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 		}
 		lead = ','
 	}
-	clear(keys) // the keys are the caller's memory
+	clear(keys) // they refer to the caller's memory
 	if cap(keys) <= 1<<10 {
 		*buffer = keys
 		sortBuffers.Put(buffer)
@@ -243,8 +238,8 @@ func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 	return append(dst, '}'), err
 }
 
-// appendOther appends a value of a type that is not in the type switches. A named
-// string, number, map or slice is written as its underlying type.
+// appendOther appends a value of any other type. A named string, number, map or slice is
+// encoded like its underlying type.
 func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	if depth > MaxDepth {
 		return dst, ErrTooDeep
@@ -269,27 +264,27 @@ func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 		return appendFloat(dst, rv.Float(), rv.Type().Bits())
 	case reflect.Map:
 		if rv.CanConvert(anyMapType) {
-			return appendValue(dst, rv.Convert(anyMapType).Interface(), at, depth)
+			return AppendValue(dst, rv.Convert(anyMapType).Interface(), at, depth)
 		}
 		if rv.CanConvert(stringMapType) {
 			return appendTyped(dst, rv.Convert(stringMapType).Interface(), at, depth)
 		}
 	case reflect.Slice:
 		if rv.CanConvert(anySliceType) {
-			return appendValue(dst, rv.Convert(anySliceType).Interface(), at, depth)
+			return AppendValue(dst, rv.Convert(anySliceType).Interface(), at, depth)
 		}
 		if rv.CanConvert(stringsType) {
 			return appendTyped(dst, rv.Convert(stringsType).Interface(), at, depth)
 		}
 	case reflect.Pointer:
-		// encoding/json calls a MarshalJSON with a pointer receiver for fields
-		// and elements that are reached through a pointer. So a pointer to a
-		// struct or an array must stay one.
+		// For fields and elements that are reached through a pointer, encoding/json calls a
+		// MarshalJSON with a pointer receiver. So a pointer to a struct or an array must
+		// remain a pointer.
 		if rv.IsNil() {
 			return append(dst, "null"...), nil
 		}
 		if k := rv.Elem().Kind(); k != reflect.Struct && k != reflect.Array {
-			return appendValue(dst, rv.Elem().Interface(), at.child(0), depth+1)
+			return AppendValue(dst, rv.Elem().Interface(), at.child(0), depth+1)
 		}
 	}
 	return appendReflected(dst, v, depth)

@@ -95,8 +95,8 @@ func BenchmarkEncode(b *testing.B) {
 // BenchmarkKeySets shows what keys cost that are remembered, those that change
 // with every call, and those of maps too large for a key set.
 func BenchmarkKeySets(b *testing.B) {
-	defer func(odds uint32) { rememberOdds = odds }(rememberOdds)
-	rememberOdds = 4
+	defer func(odds uint32) { cacheOdds = odds }(cacheOdds)
+	cacheOdds = 4
 	maps := func(n, keys int) (list []map[string]interface{}) {
 		for i := range n {
 			m := map[string]interface{}{}

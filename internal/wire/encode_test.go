@@ -53,7 +53,7 @@ func (failing) MarshalJSON() ([]byte, error)      { return nil, errors.New("refu
 func (burning) MarshalJSON() ([]byte, error)      { panic("on fire") }
 func (p *byPointer) MarshalJSON() ([]byte, error) { return json.Marshal("by pointer " + p.S) }
 
-func init() { rememberOdds = 1 }
+func init() { cacheOdds = 1 }
 
 // reference is what encoding/json writes with HTML escaping off.
 func reference(v interface{}) ([]byte, error) {
@@ -171,7 +171,7 @@ func TestEncoderErrorsNameTheField(t *testing.T) {
 		{"number", json.Number("1,5"), `properties.cart: json.Number "1,5" is not a JSON number`},
 		{"raw", json.RawMessage(`{"a":}`), "properties.cart: json.RawMessage: invalid character '}' looking for beginning of value"},
 		{"marshaler", failing{}, "properties.cart: json: error calling MarshalJSON for type wire.failing: refused"},
-		{"panic", []interface{}{burning{}}, "properties.cart[0]: marshalling a wire.burning panicked: on fire"},
+		{"panic", []interface{}{burning{}}, "properties.cart[0]: marshaling a wire.burning panicked: on fire"},
 		{"year", time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), "properties.cart: Time.AppendText: year outside of range [0,9999]"},
 		{"cycle of maps", cycle, "properties.cart" + strings.Repeat(".self", 6) + "…" + strings.Repeat(".self", 8) + ": nested deeper than 990 levels, perhaps a cycle"},
 		{"cycle of slices", list, "properties.cart" + strings.Repeat("[0]", 6) + "…" + strings.Repeat("[0]", 8) + ": nested deeper than 990 levels, perhaps a cycle"},
@@ -305,7 +305,7 @@ func TestEncoderDoesNotAllocate(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	require.Zero(t, got, "the types named in appendValue, and numbers of any size")
+	require.Zero(t, got, "the types named in AppendValue, and numbers of any size")
 }
 
 // A key must not hold on to a larger string that it was cut from.

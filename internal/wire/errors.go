@@ -8,29 +8,29 @@ import (
 )
 
 const (
-	// MaxDepth is how deep values nest. It is less than the 1,000 levels that collectors read: a value is
-	// inside a call inside a batch.
+	// MaxDepth is the maximum number of levels of a value. Collectors read 1,000 levels, some
+	// of which are the call and the batch.
 	MaxDepth = 990
-	// MaxText bounds the JSON of one value. It is far more than a call may have,
-	// and stops a value that would fill the memory.
+	// MaxText limits the JSON of a value. It is much more than a call may have, and prevents
+	// a value from filling the memory.
 	MaxText = 16 << 20
 )
 
 var (
-	// ErrTooDeep is the error of a value that is nested deeper than MaxDepth.
+	// ErrTooDeep is the error of a value with more than MaxDepth levels.
 	ErrTooDeep = fmt.Errorf("nested deeper than %d levels, perhaps a cycle", MaxDepth)
 
 	// ErrTooLarge is the error of a value of more than MaxText bytes.
 	ErrTooLarge = fmt.Errorf("more than %d MB of JSON", MaxText>>20)
 )
 
-// A ValueError reports a value that cannot be written, by its path.
+// ValueError reports a value that cannot be encoded.
 type ValueError struct {
-	Err  error    // what is wrong with the value
+	Err  error    // the problem of the value
 	path []string // steps to the value, innermost first
 }
 
-// Below prepends step, such as what Segment returns or "[3]", to the path of err.
+// Below prepends step, such as a result of Segment or "[3]", to the path of err.
 func Below(step string, err error) error {
 	inner, ok := err.(*ValueError) //nolint:errorlint // an error that a MarshalJSON wraps has the path of another map
 	if !ok {
@@ -40,8 +40,8 @@ func Below(step string, err error) error {
 	return inner
 }
 
-// Path is the path of the value, such as "properties.cart.total". The middle of
-// a very long path, such as that of a cycle, is left out.
+// Path returns the path of the value, such as "properties.cart.total". The middle of a very
+// long path, such as that of a cycle, is omitted.
 func (e *ValueError) Path() string {
 	const ends, longest = 8, MaxRepeated / 2
 	var b strings.Builder
@@ -63,7 +63,7 @@ func (e *ValueError) Path() string {
 	return Clip(path, longest/2) + path[end:]
 }
 
-// Error is the path of the value and what is wrong with it, such as
+// Error returns the path and the problem of the value, such as
 // "properties.cart.total: json: unsupported value: NaN".
 func (e *ValueError) Error() string { return Clip(e.Path()+": "+e.Err.Error(), MaxRepeated) }
 
@@ -80,4 +80,21 @@ func Segment(key string) string {
 		}
 	}
 	return "." + key
+}
+
+// MaxRepeated is the maximum number of bytes of its input that an error repeats.
+const MaxRepeated = 200
+
+// Clip returns at most the first most bytes of text as valid UTF-8.
+func Clip(text string, most int) string {
+	if len(text) <= most {
+		return strings.ToValidUTF8(text, string(utf8.RuneError))
+	}
+	for n := range min(most, utf8.UTFMax) { // do not split a character
+		if utf8.RuneStart(text[most-n]) {
+			most -= n
+			break
+		}
+	}
+	return strings.ToValidUTF8(text[:most], string(utf8.RuneError)) + "…"
 }

@@ -9,20 +9,19 @@ import (
 	"sync/atomic"
 )
 
-// A keySet is the keys of a map, sorted, or of attributes, with their JSON. The calls of a program
-// have few key sets, so they are remembered by the position of the map in the
-// call and the number of its keys. A later map with the same keys is written by
-// looking them up, without sorting or escaping. A map with other keys fails a
-// look-up and is sorted.
+// keySet contains the keys of a map or of attributes with their JSON. The calls of a program
+// have few different key sets, so they are cached by the position of the map in the call and
+// the number of keys. A later map with the same keys is encoded without sorting or escaping
+// them.
 type keySet struct {
 	fields []field
 }
 
-// field is one key of a keySet.
+// field is a key of a keySet.
 type field struct {
 	key  string
-	text string   // `{"key":` for the first, `,"key":` for the others
-	head [32]byte // text, or its start: a copy of constant size takes a third of the time
+	text string   // `{"key":` for the first key, `,"key":` for others
+	head [32]byte // the start of text: copying a constant size takes a third of the time
 }
 
 // append appends the text of f.
@@ -36,52 +35,49 @@ func (f *field) append(dst []byte) []byte {
 }
 
 const (
-	// maxKeys is the largest number of keys in a key set.
+	// maxKeys is the maximum number of keys in a key set.
 	maxKeys = 32
-	// maxKeysText bounds the JSON of the keys of a key set, in bytes.
+	// maxKeysText limits the JSON of the keys of a key set, in bytes.
 	maxKeysText = 1 << 10
-	// At most keySetBuckets times keySetWays key sets are remembered: about 1 MB
-	// at worst, usually a few KB.
+	// At most keySetBuckets times keySetWays key sets are cached: usually a few KB, and at
+	// most about 1 MB.
 	keySetBits    = 7
 	keySetBuckets = 1 << keySetBits
 	keySetWays    = 4
-	// A key set is remembered when it is seen twice within a few hundred
-	// candidates. In a full bucket, one in replaceOdds replaces another. So keys
-	// that change with every call cost little and displace nothing.
+	// A key set is cached when it occurs twice within a few hundred candidates. In a full
+	// bucket, one in replaceOdds candidates replaces another. So keys that change with every
+	// call are cheap and do not displace others.
 	keySetCandidates = 512
 	replaceOdds      = 64
 )
 
-// rememberOdds: one of so many maps without a key set becomes a candidate. Key
-// sets that are frequent are soon remembered; rare ones cost little. Tests set it
-// to 1.
-var rememberOdds uint32 = 4
+// cacheOdds is the inverse probability that a map without a cached key set becomes a candidate.
+// Frequent key sets are cached soon. Tests set it to 1.
+var cacheOdds uint32 = 4
 
-// A keySetTable has key sets by the hash of a path and of a number of keys.
+// keySetTable contains key sets by a hash of their path and number of keys.
 type keySetTable [keySetBuckets][keySetWays]atomic.Pointer[keySet]
 
-// keySets is shared by all clients of the process. Readers take no lock.
+// keySets is the cache of the process. Reading it takes no lock.
 var keySets struct {
 	ofMaps     keySetTable                     // sorted
-	ofAttrs    keySetTable                     // as attributes come
-	candidates [keySetCandidates]atomic.Uint32 // hashes of the key sets seen once
+	ofAttrs    keySetTable                     // in the order of the attributes
+	candidates [keySetCandidates]atomic.Uint32 // hashes of key sets that occurred once
 	mu         sync.Mutex                      // guards writes to the tables
 }
 
-// A PathHash is a hash of the position of a value in a call: of the keys that
-// lead to it, and of the event or name of the call. It selects the key sets that
-// are tried, so a collision costs time and nothing else.
+// PathHash is a hash of the position of a value in a call: of its path, and of the event or
+// name of the call. It selects the key sets to try. A collision only costs time.
 type PathHash uint64
 
 const noPath PathHash = 0
 
 var pathSeed = maphash.MakeSeed()
 
-// HashPath returns the hash of a path of one key.
+// HashPath returns the hash of a path with one key.
 func HashPath(path string) PathHash { return PathHash(maphash.String(pathSeed, path)) }
 
-// In returns the hash of p in calls of the given name, such as those of one
-// event.
+// In returns the hash of p in calls with the given event or name.
 func (p PathHash) In(name string) PathHash {
 	if name == "" {
 		return p
@@ -89,7 +85,7 @@ func (p PathHash) In(name string) PathHash {
 	return p ^ PathHash(maphash.String(pathSeed, name))
 }
 
-// child returns the hash of the i-th value in a container at p.
+// child returns the hash of the i-th value in the container p.
 func (p PathHash) child(i int) PathHash { return (p ^ PathHash(i+1)) * 0x9E3779B97F4A7C15 }
 
 // bucket returns the key sets to try for n keys at p.
@@ -97,7 +93,7 @@ func (t *keySetTable) bucket(p PathHash, n int) *[keySetWays]atomic.Pointer[keyS
 	return &t[p.child(n)>>(64-keySetBits)]
 }
 
-// lookUp fills values from m and reports whether m has every key of fields.
+// lookUp sets values from m, and reports whether m contains all keys of fields.
 func lookUp(m map[string]interface{}, fields []field, values []interface{}) (ok bool) {
 	for i := range fields {
 		if values[i], ok = m[fields[i].key]; !ok {
@@ -107,9 +103,8 @@ func lookUp(m map[string]interface{}, fields []field, values []interface{}) (ok 
 	return true
 }
 
-// remember stores the keys of a map or of attributes at p as a key set, if they have been a
-// candidate before.
-func (t *keySetTable) remember(keys []string, p PathHash) {
+// add caches the keys of a map or of attributes at p, if they were a candidate before.
+func (t *keySetTable) add(keys []string, p PathHash) {
 	if len(keys) > maxKeys {
 		return
 	}
@@ -130,7 +125,7 @@ func (t *keySetTable) remember(keys []string, p PathHash) {
 		case s == nil:
 			bucket[i].Store(newKeySet(keys))
 			return
-		case s.has(keys): // another goroutine stored it
+		case s.has(keys): // another goroutine added it
 			return
 		}
 	}
@@ -139,13 +134,13 @@ func (t *keySetTable) remember(keys []string, p PathHash) {
 	}
 }
 
-// has reports whether s consists of keys.
+// has reports whether s has exactly the given keys.
 func (s *keySet) has(keys []string) bool {
 	return slices.EqualFunc(s.fields, keys, func(f field, k string) bool { return f.key == k })
 }
 
-// newKeySet returns a key set with copies of keys: a key may be a part of a larger
-// string of the caller's, which must not stay in memory.
+// newKeySet returns a key set with copies of keys. A key may be part of a larger string of the
+// caller, which must not stay in memory.
 func newKeySet(keys []string) *keySet {
 	s := &keySet{fields: make([]field, len(keys))}
 	lead := byte('{')

@@ -23,7 +23,7 @@ func hasMarshaler(t reflect.Type) bool {
 	return t.Implements(marshalerType) || t.Implements(textType)
 }
 
-// A reflected holds what one use of encoding/json needs.
+// reflected is a reusable encoder of encoding/json.
 type reflected struct {
 	buffer  bytes.Buffer
 	encoder *json.Encoder
@@ -36,18 +36,18 @@ var reflecteds = sync.Pool{New: func() interface{} {
 	return r
 }}
 
-// appendReflected appends v as encoding/json writes it. A panic in a method
-// of v is an error.
+// appendReflected appends v with encoding/json. A panic in a method of v is returned as an
+// error.
 func appendReflected(dst []byte, v interface{}, depth int) (out []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			out, err = dst, fmt.Errorf("marshalling a %s panicked: %s", Clip(fmt.Sprintf("%T", v), MaxRepeated/2), Clip(fmt.Sprint(p), MaxRepeated/2))
+			out, err = dst, fmt.Errorf("marshaling a %s panicked: %s", Clip(fmt.Sprintf("%T", v), MaxRepeated/2), Clip(fmt.Sprint(p), MaxRepeated/2))
 		}
 	}()
 	r := reflecteds.Get().(*reflected)
 	r.buffer.Reset()
 	if err := r.encoder.Encode(v); err != nil {
-		_ = err.Error() // calls a method of v's own error, that may panic as well
+		_ = err.Error() // Error may be a method of v and may panic
 		return dst, err
 	}
 	out, err = appendRaw(dst, r.buffer.Bytes(), depth)
@@ -57,7 +57,7 @@ func appendReflected(dst []byte, v interface{}, depth int) (out []byte, err erro
 	return out, err
 }
 
-// appendRawMessage appends m without its white space; nil is null.
+// appendRawMessage appends m without white space; nil is null.
 func appendRawMessage(dst []byte, m json.RawMessage, depth int) ([]byte, error) {
 	if m == nil {
 		return append(dst, "null"...), nil
@@ -69,8 +69,8 @@ func appendRawMessage(dst []byte, m json.RawMessage, depth int) ([]byte, error) 
 	return appendRaw(dst, m, depth)
 }
 
-// appendRaw appends raw, which is valid JSON but for invalid UTF-8 in its
-// strings, without white space and with U+FFFD for each invalid byte.
+// appendRaw appends raw without white space. Raw is valid JSON except for invalid UTF-8 in
+// strings, which becomes U+FFFD.
 func appendRaw(dst, raw []byte, depth int) ([]byte, error) {
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; c {
@@ -93,7 +93,7 @@ func appendRaw(dst, raw []byte, depth int) ([]byte, error) {
 	return dst, nil
 }
 
-// quotedLength returns the length of the string literal that raw starts with.
+// quotedLength returns the length of the string literal at the start of raw.
 func quotedLength(raw []byte) int {
 	for i := 1; ; i++ {
 		switch raw[i] {

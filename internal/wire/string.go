@@ -7,12 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// AppendString appends s as a quoted JSON string. It escapes what JSON must
-// have escaped, and U+2028 and U+2029, which are line ends to JavaScript. Each
-// invalid byte becomes \ufffd. '<', '>' and '&' stay as they are.
+// AppendString appends s as a quoted JSON string. It escapes only what JSON requires, and U+2028
+// and U+2029, which end a line in JavaScript. Each invalid byte becomes \ufffd.
 //
-// Text that is its own JSON, which is printable ASCII without quotes and backslashes, is
-// looked at and copied eight bytes at a time. The last eight may overlap those before.
+// Printable ASCII without quotes and backslashes is checked and copied eight bytes at a time.
+// The last eight bytes may overlap the previous ones.
 func AppendString(dst []byte, s string) []byte {
 	n := len(dst)
 	if cap(dst)-n < len(s)+2 {
@@ -51,21 +50,20 @@ func AppendString(dst []byte, s string) []byte {
 	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
-// word is the first eight bytes of s.
+// word returns the first eight bytes of s.
 func word(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// halfWord is the first four bytes of s.
+// halfWord returns the first four bytes of s.
 func halfWord(s string) uint32 {
 	_ = s[3]
 	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
 }
 
-// special is zero if none of the bytes of w is a control character, a quote, a
-// backslash or not ASCII.
+// special returns 0 if each byte of w is printable ASCII other than a quote or a backslash.
 func special(w uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	quote := w ^ ones*'"'
@@ -73,7 +71,7 @@ func special(w uint64) uint64 {
 	return (w | (w - ones*' ') | (quote - ones) | (slash - ones)) & high
 }
 
-// plain tells which bytes stand for themselves in a JSON string.
+// plain reports whether a byte needs no escaping in a JSON string.
 var plain = func() (t [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -81,9 +79,9 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// appendEscaped appends the JSON of s without quotes.
+// appendEscaped appends s as a JSON string without quotes.
 func appendEscaped(dst []byte, s string) []byte {
-	start := 0 // s[start:i] is waiting to be copied
+	start := 0 // s[start:i] has not been copied yet
 	for i := 0; i < len(s); {
 		c := s[i]
 		if plain[c] {
@@ -110,8 +108,7 @@ func appendEscaped(dst []byte, s string) []byte {
 	return append(dst, s[start:]...)
 }
 
-// appendControl appends the escape of a quote, a backslash or a control
-// character.
+// appendControl appends the escape of a quote, a backslash or a control character.
 func appendControl(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// TimeLen is the length of what AppendTime appends for years 0 to 9999.
+// TimeLen is the length of a time of AppendTime in the years 0 to 9999.
 const TimeLen = len("2006-01-02T15:04:05.000Z")
 
-// AppendISO8601 writes the ISO 8601 time s in the one form used on the wire.
+// AppendISO8601 appends the ISO 8601 time s in the format of AppendTime.
 func AppendISO8601(dst []byte, s string) ([]byte, error) {
 	t, ok := parseISO8601(s)
 	if !ok {
-		// A copy, so that the caller's memory does not escape through the error.
+		// A copy keeps the caller's memory from escaping through the error.
 		return dst, fmt.Errorf("%.64q is not an ISO 8601 time such as 2006-01-02T15:04:05.000Z", strings.Clone(s))
 	}
 	return AppendTime(dst, t), nil
 }
 
-// parseISO8601 reads a calendar date, in the extended form (2006-01-02) or the
-// basic one (20060102), alone or followed by T or a space, a time of day to
-// the hour, minute, second or any fraction of it, and an offset; no offset
-// means UTC. It does not read the week and ordinal dates of ISO 8601.
+// parseISO8601 parses a calendar date in the extended format (2006-01-02) or the basic one
+// (20060102). T or a space may follow, with a time of day to the hour, minute, second or a
+// fraction, and an offset. The default offset is UTC. Week dates and ordinal dates are not
+// supported.
 func parseISO8601(s string) (t time.Time, ok bool) {
 	c := cursor{s: s}
 	year := c.digits(4)
@@ -49,14 +49,13 @@ func daysIn(year, month int) int {
 	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// cursor reads a time from the front of s; bad says that something was not
-// what it had to be.
+// cursor parses a time. Bad means that the input is invalid.
 type cursor struct {
 	s   string
 	bad bool
 }
 
-// digits reads a number of exactly n digits.
+// digits parses a number of exactly n digits.
 func (c *cursor) digits(n int) (v int) {
 	if len(c.s) < n {
 		c.bad = true
@@ -74,7 +73,7 @@ func (c *cursor) digits(n int) (v int) {
 	return v
 }
 
-// skip passes over b if it comes next.
+// skip skips b if it is the next byte.
 func (c *cursor) skip(b byte) bool {
 	if c.s == "" || c.s[0] != b {
 		return false
@@ -85,8 +84,8 @@ func (c *cursor) skip(b byte) bool {
 
 func (c *cursor) digitNext() bool { return c.s != "" && c.s[0]-'0' <= 9 }
 
-// timeOfDay reads hh, hh:mm, hh:mm:ss or hh:mm:ss.fraction, with or without
-// the colons. 24:00 ends the day; second 60 is a leap second.
+// timeOfDay parses hh, hh:mm, hh:mm:ss or hh:mm:ss.fraction, with or without colons. 24:00 is
+// the end of the day; second 60 is a leap second.
 func (c *cursor) timeOfDay() time.Duration {
 	hour, minute, second := c.digits(2), 0, 0
 	var fraction time.Duration
@@ -104,7 +103,7 @@ func (c *cursor) timeOfDay() time.Duration {
 		time.Duration(second)*time.Second + fraction
 }
 
-// fraction reads a decimal fraction of a second, if one comes next.
+// fraction parses an optional fraction of a second.
 func (c *cursor) fraction() (d time.Duration) {
 	if !c.skip('.') && !c.skip(',') {
 		return 0
@@ -117,7 +116,7 @@ func (c *cursor) fraction() (d time.Duration) {
 	return d
 }
 
-// offset reads Z, +hh, +hhmm or +hh:mm, if one comes next.
+// offset parses an optional Z, +hh, +hhmm or +hh:mm.
 func (c *cursor) offset() time.Duration {
 	sign := time.Duration(1)
 	switch {
@@ -136,8 +135,8 @@ func (c *cursor) offset() time.Duration {
 	return sign * (time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
 }
 
-// AppendTime appends t in the form the service reads, ISO 8601 in UTC with
-// milliseconds, such as 2006-01-02T15:04:05.000Z. It does not quote it.
+// AppendTime appends t in ISO 8601, in UTC with milliseconds, such as 2006-01-02T15:04:05.000Z,
+// without quotes.
 func AppendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()
@@ -157,7 +156,7 @@ func AppendTime(dst []byte, t time.Time) []byte {
 	return dst
 }
 
-// putDecimal fills dst with the lowest digits of n.
+// putDecimal fills dst with the last digits of n.
 func putDecimal(dst []byte, n int) {
 	for i := len(dst) - 1; i >= 0; i-- {
 		dst[i] = byte('0' + n%10)
@@ -165,8 +164,7 @@ func putDecimal(dst []byte, n int) {
 	}
 }
 
-// appendJSONTime appends t as its MarshalJSON would: RFC 3339, up to
-// nanoseconds, in its own zone.
+// appendJSONTime appends t like MarshalJSON: RFC 3339 with up to nanoseconds, in its own zone.
 func appendJSONTime(dst []byte, t time.Time) ([]byte, error) {
 	out, err := t.AppendText(append(dst, '"'))
 	if err != nil {

@@ -111,7 +111,7 @@ func TestPayload(t *testing.T) {
 func TestPayloadErrors(t *testing.T) {
 	const at = `"timestamp":"2024-05-17T10:20:30.123Z"`
 	for call, want := range map[string]string{
-		`{"type":"track"`:           "ends too early",
+		`{"type":"track"`:           "unexpected end of text",
 		`["track"]`:                 "the JSON is not an object",
 		`"track"`:                   "the JSON is not an object",
 		`{"userId":"u",` + at + `}`: `the call's type is ""`,

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Usage explains what Do takes.
+// Usage describes the commands of Do.
 const Usage = `  fail write|read|sync [data|log|FILE] [skip=N] [count=N] [tear]
               fail with EIO: everywhere, in the contents of files, in the file
               system's log, or in what is on the disk of one file; N operations,
@@ -30,10 +30,10 @@ const Usage = `  fail write|read|sync [data|log|FILE] [skip=N] [count=N] [tear]
   stats       print counts
   close       unmount and remove it`
 
-// errClosed says that the disk was closed by command.
+// errClosed reports that a command closed the disk.
 var errClosed = errors.New("closed")
 
-// Do carries out a command as Usage explains them, and returns what it has to say.
+// Do executes a command, as described by Usage, and returns its output.
 func (d *Disk) Do(line string) (string, error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
@@ -83,7 +83,7 @@ func (d *Disk) Do(line string) (string, error) {
 	return "", fmt.Errorf("%s is none of the commands:\n%s", words[0], Usage)
 }
 
-// parseFault reads the words after fail.
+// parseFault parses the words after fail.
 func (d *Disk) parseFault(words []string) (f Fault, err error) {
 	if len(words) == 0 {
 		return f, errors.New("fail what: write, read or sync?")
@@ -116,9 +116,9 @@ func (d *Disk) parseFault(words []string) (f Fault, err error) {
 	return f, nil
 }
 
-// Listen carries out commands, one a line, of all who connect to a Unix socket, one
-// after the other, until one says close. The answer to each is a line that begins
-// with ok or error.
+// Listen executes commands from the connections of a Unix socket, one per line and one
+// connection at a time, until the command close. Each response is a line that begins with ok
+// or error.
 func (d *Disk) Listen(l net.Listener) error {
 	for {
 		conn, err := l.Accept()
@@ -133,7 +133,7 @@ func (d *Disk) Listen(l net.Listener) error {
 	}
 }
 
-// serve reports whether the disk is to be closed.
+// serve reports whether the disk must be closed.
 func (d *Disk) serve(conn net.Conn) bool {
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
@@ -152,7 +152,7 @@ func (d *Disk) serve(conn net.Conn) bool {
 	return false
 }
 
-// Tell sends a command to a disk that listens at a socket, and returns its answer.
+// Tell sends a command to the disk that listens on a socket, and returns its response.
 func Tell(socket, command string) (string, error) {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {

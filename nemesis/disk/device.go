@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// sector is what a disk writes as a whole, in bytes.
+	// sector is the unit that a disk writes atomically, in bytes.
 	sector = 512
-	// page is the unit in which a Device keeps what was not flushed, in bytes.
+	// page is the unit of a Device's cache, in bytes.
 	page = 4096
-	// cacheMost bounds the bytes that were written and not flushed. Beyond it the
-	// device writes all of them to its medium, as one with a small cache would.
+	// cacheMost limits the unflushed bytes. Beyond it the device writes all of them to its
+	// medium, like a disk with a small cache.
 	cacheMost = 64 << 20
 )
 
-// An Op is what a device is asked to do.
+// Op is an operation of a device.
 type Op int
 
-// What a device can be asked to do.
+// The operations of a device.
 const (
 	Write Op = iota
 	Sync
@@ -32,35 +32,35 @@ const (
 
 func (o Op) String() string { return [...]string{"write", "sync", "read"}[o] }
 
-// A Range is bytes of a device: from From up to, not including, To.
+// Range is a range of bytes of a device, from From up to but not including To.
 type Range struct{ From, To int64 }
 
-// A Fault makes operations of one kind fail with EIO.
+// Fault makes operations of one kind fail with EIO.
 type Fault struct {
 	Op     Op
-	Ranges []Range // where; none: everywhere. A sync is everywhere
-	Skip   int     // how many operations pass before
-	Count  int     // how many fail; 0: all, until Heal
-	Tear   bool    // a write that fails writes some of its sectors
+	Ranges []Range // where; empty: everywhere. Ignored for syncs
+	Skip   int     // the number of operations that succeed first
+	Count  int     // the number of operations that fail; 0: all, until Heal
+	Tear   bool    // whether a failed write stores some of its sectors
 }
 
-// Stats counts what a device was asked to do.
+// Stats counts the operations of a device.
 type Stats struct {
 	Reads, Writes, Syncs int64
-	Failed               int64 // of all of these
+	Failed               int64 // failed operations of all kinds
 	Unflushed            int   // writes since the last flush
-	Dropped              int64 // writes that power cuts made forgotten, wholly or in part
+	Dropped              int64 // writes that power cuts dropped, completely or in part
 }
 
-// A Device is a disk with a volatile cache: a write is in the cache until a flush
-// brings all that is there to the medium, a file. It is safe for concurrent use.
+// Device is a disk with a volatile cache: a write stays in the cache until a flush stores it on
+// the medium, a file. It is safe for concurrent use.
 type Device struct {
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	medium  *os.File
 	size    int64
-	cache   map[int64][]byte // pages by number, newer than the medium
-	pending []write          // what was written since the last flush, in order
-	bytes   int              // of pending
+	cache   map[int64][]byte // pages by number that are newer than the medium
+	pending []write          // writes since the last flush, in order
+	bytes   int              // the size of pending
 	faults  []*Fault
 	random  *rand.Rand
 	stats   Stats
@@ -71,14 +71,13 @@ type write struct {
 	data []byte
 }
 
-// NewDevice returns a device with a medium of some size in bytes. The seed decides
-// what power cuts and torn writes leave.
+// NewDevice returns a device with a medium of size bytes. The seed decides which data power
+// cuts and torn writes preserve.
 func NewDevice(medium *os.File, size int64, seed uint64) *Device {
 	return &Device{medium: medium, size: size, cache: map[int64][]byte{}, random: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// Fail adds a fault. Several may be active: an operation fails if one of them has it
-// fail.
+// Fail adds a fault. An operation fails if any active fault matches it.
 func (d *Device) Fail(f Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +91,7 @@ func (d *Device) Heal() {
 	d.faults = nil
 }
 
-// Stats returns what was done until now.
+// Stats returns the current counts.
 func (d *Device) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +100,7 @@ func (d *Device) Stats() Stats {
 	return s
 }
 
-// ReadAt reads what was written last, flushed or not.
+// ReadAt reads the latest data, whether flushed or not.
 func (d *Device) ReadAt(b []byte, at int64) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,7 +132,7 @@ func (d *Device) WriteAt(b []byte, at int64) (int, error) {
 	return len(b), d.write(write{at, b})
 }
 
-// Sync brings what is in the cache to the medium.
+// Sync writes the cache to the medium.
 func (d *Device) Sync() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,19 +143,19 @@ func (d *Device) Sync() error {
 	return d.flush()
 }
 
-// A Loss says which of the unflushed writes a power cut drops.
+// Loss specifies which unflushed writes a power cut drops.
 type Loss int
 
-// What a power cut drops of the unflushed writes.
+// The losses of a power cut.
 const (
-	LoseSeeded Loss = iota // one of the other three, as the seed has it
+	LoseSeeded Loss = iota // one of the other three, chosen by the seed
 	LoseAll
-	LoseSome // each write with the odds of a coin; one in eight of the others in part
+	LoseSome // half of the writes; one in eight of the others in part
 	LoseNone
 )
 
-// Cut drops unflushed writes, as a power cut does. The medium is afterwards what a
-// machine finds that starts again.
+// Cut drops unflushed writes, like a power cut. The medium then has the state that a restarted
+// machine finds.
 func (d *Device) Cut(loss Loss) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -184,7 +183,7 @@ func (d *Device) Cut(loss Loss) error {
 	return d.flush()
 }
 
-// fault returns the fault that an operation has, or nil.
+// fault returns the fault that matches an operation, or nil.
 func (d *Device) fault(op Op, at int64, n int) *Fault {
 	for i, f := range d.faults {
 		if f.Op != op || !f.covers(at, n) {
@@ -216,7 +215,7 @@ func (f *Fault) covers(at int64, n int) bool {
 	return false
 }
 
-// write puts a write into the cache. The caller may use its bytes again.
+// write adds a write to the cache. The caller can reuse its bytes.
 func (d *Device) write(w write) error {
 	w.data = append([]byte(nil), w.data...)
 	d.pending = append(d.pending, w)
@@ -249,7 +248,7 @@ func (d *Device) writeSome(w write) error {
 	return nil
 }
 
-// cached returns a page of the cache, which it fills from the medium first.
+// cached returns a page of the cache, after loading it from the medium if necessary.
 func (d *Device) cached(n int64) ([]byte, error) {
 	if p, ok := d.cache[n]; ok {
 		return p, nil

@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options say what disk to make.
+// Options configures a disk.
 type Options struct {
-	Dir  string // an empty directory, or one that is to be made: what the disk needs is put there
-	Size int64  // bytes. Defaults to 512 MB, which is about the least for xfs
+	Dir  string // an empty or new directory for the disk's files
+	Size int64  // bytes. Defaults to 512 MB, about the minimum of xfs
 	FS   string // ext4 or xfs. Defaults to ext4
-	Seed uint64 // decides what power cuts and torn writes leave
+	Seed uint64 // decides which data power cuts and torn writes preserve
 }
 
-// A Disk is a mounted file system on a Device that can be made to fail. Its methods
-// are to be called by one goroutine at a time, those of its Device by any.
+// Disk is a mounted file system on a Device that can be made to fail. Its methods are not safe
+// for concurrent use, but those of its Device are.
 type Disk struct {
 	*Device
 	fs     string
@@ -30,13 +30,13 @@ type Disk struct {
 	medium *os.File
 	drives *drives
 	drive  *drive // nil while not mounted
-	mounts int    // until now
+	mounts int    // the number of mounts so far
 	log    []Range
 	data   []Range
 	guard  *guard
 }
 
-// Possible returns why no disk can be made here, or nil.
+// Possible returns the reason why disks cannot be created here, or nil.
 func Possible() error {
 	if os.Geteuid() != 0 {
 		return errors.New("disks that fail need root")
@@ -54,7 +54,7 @@ func Possible() error {
 	return nil
 }
 
-// New makes a disk and mounts it. It must be closed.
+// New creates and mounts a disk. The caller must close it.
 func New(o Options) (_ *Disk, err error) {
 	if o.Size == 0 {
 		o.Size = 512 << 20
@@ -89,12 +89,12 @@ func New(o Options) (_ *Disk, err error) {
 	return d, d.mount()
 }
 
-// Path is the directory where the file system is mounted.
+// Path returns the mount point.
 func (d *Disk) Path() string { return filepath.Join(d.dir, "mnt") }
 
 func (d *Disk) behind() string { return filepath.Join(d.dir, "fuse") }
 
-// format makes the medium and a file system on it.
+// format creates the medium and a file system on it.
 func (d *Disk) format(o Options) (err error) {
 	d.medium, err = os.Create(filepath.Join(d.dir, "medium"))
 	if err != nil {
@@ -115,14 +115,14 @@ func (d *Disk) format(o Options) (err error) {
 	return err
 }
 
-// Log is where the file system writes its journal, or log.
+// Log returns the ranges of the file system's journal or log.
 func (d *Disk) Log() []Range { return d.log }
 
-// Data is where the contents of files are. Faults there leave the file system
-// itself well, but for directories and, on xfs, some of its trees.
+// Data returns the ranges of file contents. Faults there do not damage the file system itself,
+// except for directories and, on xfs, some of its trees.
 func (d *Disk) Data() []Range { return d.data }
 
-// mount mounts the medium as it is, through a drive of its own.
+// mount mounts the current medium through a new drive.
 func (d *Disk) mount() error {
 	d.mounts++
 	drive, path := d.drives.add(d.Device, fmt.Sprint("disk", d.mounts))
@@ -130,10 +130,10 @@ func (d *Disk) mount() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = loop.Close() }() // the mount keeps it
+	defer func() { _ = loop.Close() }() // the mount keeps the device
 	options := ""
 	if d.fs == "xfs" {
-		options = "nouuid" // the mount from before a cut may still be there, dying
+		options = "nouuid" // the mount from before a power cut may still exist
 	}
 	if err := unix.Mount(loop.Name(), d.Path(), d.fs, unix.MS_NOATIME, options); err != nil {
 		return fmt.Errorf("disk: mounting %s: %w", d.fs, err)
@@ -142,13 +142,13 @@ func (d *Disk) mount() error {
 	return nil
 }
 
-// Unplug has all that is done on the disk fail with EIO, for good: the first half of
-// a power cut. Programs that use the disk should be killed between Unplug and
-// PowerCut, so that they do not go on with the disk as it is found afterwards.
+// Unplug makes all operations fail with EIO permanently: the first half of a power cut. Kill
+// programs that use the disk between Unplug and PowerCut, so that they cannot continue with the
+// new state of the disk.
 func (d *Disk) Unplug() { d.drive.unplug() }
 
-// PowerCut has the device forget unflushed writes, and the kernel all that it has
-// not written, and mounts what is left.
+// PowerCut drops unflushed writes of the device and unwritten data of the kernel, and mounts
+// the result.
 func (d *Disk) PowerCut(loss Loss) error {
 	if d.drive != nil {
 		d.Unplug()
@@ -163,9 +163,8 @@ func (d *Disk) PowerCut(loss Loss) error {
 	return d.mount()
 }
 
-// Remount unmounts the file system in good order and mounts it again, which also
-// drops the caches and ends a state of being read-only. No program may have files
-// open there.
+// Remount unmounts the file system cleanly and mounts it again. This also drops the caches and
+// ends a read-only state. No program may have open files there.
 func (d *Disk) Remount() error {
 	if err := unix.Unmount(d.Path(), 0); err != nil {
 		return fmt.Errorf("disk: unmounting: %w", err)
@@ -174,8 +173,7 @@ func (d *Disk) Remount() error {
 	return d.mount()
 }
 
-// DropCache has the kernel forget what it holds of files and could read again.
-// What was not written stays.
+// DropCache drops clean pages from the kernel's page cache. Dirty pages remain.
 func (d *Disk) DropCache() error {
 	return filepath.WalkDir(d.Path(), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
@@ -183,7 +181,7 @@ func (d *Disk) DropCache() error {
 		}
 		f, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile
+			return nil // removed since the directory was read
 		}
 		if err != nil {
 			return err
@@ -193,11 +191,11 @@ func (d *Disk) DropCache() error {
 	})
 }
 
-// filler takes the room on the disk away from others.
+// filler returns the path of the file that fills the disk.
 func (d *Disk) filler() string { return filepath.Join(d.Path(), "filler") }
 
-// Fill takes all room that the file system has, but for some bytes; Empty gives it
-// back. It takes what is free now, and not what others give up while it does so.
+// Fill uses all free space of the file system except for some bytes, until Empty is called. It
+// does not use space that other programs free during the call.
 func (d *Disk) Fill(but int64) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(d.Path(), &s); err != nil {
@@ -212,13 +210,13 @@ func (d *Disk) Fill(but int64) error {
 	if err != nil {
 		return err
 	}
-	step := int64(s.Bfree)*s.Bsize - but // Bfree: root may use what is reserved
+	step := int64(s.Bfree)*s.Bsize - but // Bfree, because root can use reserved blocks
 	at := info.Size()
 	for ; step >= s.Bsize; step /= 2 {
 		err := unix.Fallocate(int(f.Fd()), 0, at, step)
 		switch {
 		case errors.Is(err, unix.ENOSPC) && but > 0:
-			return nil // the file system took some for itself
+			return nil // the file system used some space itself
 		case err == nil:
 			at += step
 		case !errors.Is(err, unix.ENOSPC):
@@ -228,12 +226,11 @@ func (d *Disk) Fill(but int64) error {
 	return nil
 }
 
-// Empty gives back what Fill took.
+// Empty frees the space that Fill uses.
 func (d *Disk) Empty() error { return os.Remove(d.filler()) }
 
-// ReadOnly has the file system take no more writes, as ext4 does after an error of
-// its own: EROFS. Remount or PowerCut end that. An xfs takes neither reads nor
-// writes after such an error: EIO.
+// ReadOnly makes the file system reject writes with EROFS, like ext4 after an internal error.
+// Remount or PowerCut end this. After such an error, xfs rejects reads and writes with EIO.
 func (d *Disk) ReadOnly() error {
 	if d.fs == "ext4" {
 		return unix.Mount("", d.Path(), "", unix.MS_REMOUNT|unix.MS_NOATIME, "abort")
@@ -247,8 +244,7 @@ func (d *Disk) ReadOnly() error {
 	return unix.IoctlSetPointerInt(int(f.Fd()), goingDown, flushLog)
 }
 
-// Close removes the disk and all that was made for it. Programs that have files open
-// there see EIO.
+// Close removes the disk and its files. Programs with open files there get EIO.
 func (d *Disk) Close() error {
 	var errs []error
 	if d.drive != nil {
@@ -273,14 +269,14 @@ func (d *Disk) Close() error {
 	return errors.Join(errs...)
 }
 
-// attach makes a file a loop device, which is gone with its last user.
+// attach attaches a file to a loop device. The device is removed with its last user.
 func attach(path string) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer control.Close()
-	// Not by package os, whose poller would ask this process about the file.
+	// Package os would poll the file, which this process itself serves.
 	file, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("disk: %s: %w", path, err)
@@ -302,14 +298,13 @@ func attach(path string) (*os.File, error) {
 			return loop, nil
 		}
 		_ = loop.Close()
-		if !errors.Is(err, unix.EBUSY) { // else somebody else was faster
+		if !errors.Is(err, unix.EBUSY) { // EBUSY: another process was faster
 			return nil, fmt.Errorf("disk: making a loop device: %w", err)
 		}
 	}
 }
 
-// A guard is a process that unmounts directories when this one has ended without
-// doing so.
+// guard is a process that unmounts directories if this process ends without doing so.
 type guard struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -328,7 +323,7 @@ func newGuard(dirs ...string) (*guard, error) {
 	return &guard{cmd, stdin}, nil
 }
 
-// dismiss ends the guard; what it finds unmounted it leaves.
+// dismiss ends the guard.
 func (g *guard) dismiss() error {
 	_ = g.stdin.Close()
 	var exit *exec.ExitError

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("NEMESIS_TEST_DISK"); dir != "" {
 		_, err := disk.New(disk.Options{Dir: dir})
 		fmt.Println("made", err)
-		select {} // until it is killed
+		select {} // until killed
 	}
 	os.Exit(m.Run())
 }
@@ -183,7 +183,7 @@ func TestDiskIsGoneWithItsProcess(t *testing.T) {
 	}
 }
 
-// TestCommands gives a disk the commands that people give it.
+// TestCommands runs the commands of Usage.
 func TestCommands(t *testing.T) {
 	onEach(t, func(t *testing.T, d *disk.Disk) {
 		socket := filepath.Join(t.TempDir(), "socket")

@@ -1,20 +1,20 @@
-// Package disk makes disks that fail as real ones do, for programs that promise to
-// keep what they were given.
+// Package disk creates disks that fail like real ones, to test programs that promise
+// durability.
 //
-// A Disk is a file system, ext4 or xfs, on a loop device. Behind the loop device
-// is a file that this process serves by FUSE, so that every write and every flush
-// of the block layer passes through a [Device], which
+// A Disk is an ext4 or xfs file system on a loop device. The backing file is served by this
+// process with FUSE, so every write and flush of the block layer passes through a [Device].
+// The Device
 //
-//   - fails writes, reads or flushes with EIO, a number of them or all,
-//   - tears a write: some of its sectors arrive, and it fails,
-//   - forgets, when the power is cut, writes that no flush came after: all of
-//     them, or some, or some sectors of some, as its seed has it.
+//   - makes some or all writes, reads or flushes fail with EIO,
+//   - tears writes: some sectors are stored, and the write fails,
+//   - drops unflushed writes in a power cut: all of them, some, or some of their sectors,
+//     chosen by a seed.
 //
-// What the kernel's page cache holds is lost with the power as well. Loop device
-// and FUSE use direct I/O: no other cache lies between the file system and the
-// Device. A flush of the file system (fsync, a commit of its journal) becomes a
-// flush of the loop device and so an fsync of the file behind it.
+// A power cut also drops the kernel's page cache. The loop device and FUSE use direct I/O, so
+// there is no other cache between the file system and the Device. A flush of the file system
+// (fsync, or a commit of its journal) becomes a flush of the loop device, and an fsync of its
+// backing file.
 //
-// It needs root, Linux, /dev/fuse and /dev/loop-control. A disk is gone with the
-// process that made it, whatever ends that.
+// The package needs root, Linux, /dev/fuse and /dev/loop-control. A disk is removed when its
+// process ends for any reason.
 package disk

@@ -10,17 +10,16 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A drive is the file by which the kernel sees a Device. After a power cut the
-// device is seen through another drive: the old one takes nothing any more, not
-// even what the kernel's cache still holds of it.
+// drive is the file through which the kernel uses a Device. After a power cut the device gets a
+// new drive: the old one rejects everything, including writes that remain in the kernel's cache.
 type drive struct {
 	fs.Inode
 	device *Device
-	mu     sync.RWMutex // held to read by operations
+	mu     sync.RWMutex // operations hold it for reading
 	dead   bool
 }
 
-// unplug waits for the operations under way and has all others fail.
+// unplug waits for operations in progress, and makes all later ones fail.
 func (d *drive) unplug() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -35,7 +34,7 @@ var (
 	_ fs.NodeFsyncer   = (*drive)(nil)
 )
 
-// Open has the kernel keep none of the file in its cache.
+// Open disables the kernel's cache for the file.
 func (*drive) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	return nil, fuse.FOPEN_DIRECT_IO, 0
 }
@@ -99,7 +98,7 @@ func mountDrives(dir string) (*drives, error) {
 	return d, nil
 }
 
-// add adds a drive for a device, and returns it with its path.
+// add adds a drive for a device, and returns it and its path.
 func (d *drives) add(device *Device, name string) (*drive, string) {
 	dr := &drive{device: device}
 	d.AddChild(name, d.NewPersistentInode(context.Background(), dr, fs.StableAttr{Mode: fuse.S_IFREG}), true)

@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// layout asks the tools of a file system where its log and the contents of its
-// files are.
+// layout returns the ranges of a file system's log and of its file contents.
 func layout(fs, medium string, size int64) (log, data []Range, err error) {
 	if fs == "xfs" {
 		return xfsLayout(medium, size)
@@ -15,8 +14,7 @@ func layout(fs, medium string, size int64) (log, data []Range, err error) {
 	return ext4Layout(medium, size)
 }
 
-// ext4Layout counts on all that is not contents of files being at the beginning,
-// where mkfs was told to put it.
+// ext4Layout relies on the options of mkfs that place all metadata at the beginning.
 func ext4Layout(medium string, size int64) (log, data []Range, err error) {
 	text, err := output("dumpe2fs", medium)
 	if err != nil {
@@ -71,8 +69,7 @@ func number(text, pattern string) (int64, error) {
 
 var extent = regexp.MustCompile(`(?m)^ +\d+: +\d+\.\. *\d+: +(\d+)\.\. *(\d+):`)
 
-// Extents returns where a file is on the disk that it is on. What was not yet
-// written is nowhere.
+// Extents returns the ranges of a file on its disk. Unwritten data has no range.
 func Extents(path string) (all []Range, err error) {
 	text, err := output("filefrag", "-ve", "-b1", path)
 	if err != nil {

@@ -1,12 +1,11 @@
-// Package network makes machines that are joined by a switch of their own, and cuts
-// them off from each other.
+// Package network creates hosts that are connected by a switch, and cuts connections between
+// them.
 //
-// A [Host] is a network namespace of the kernel with one interface. The interfaces
-// end in this process, which passes frames on as a switch does, but for those
-// between hosts that are cut off from each other. Nothing is told of a cut: frames
-// vanish, as with a broken cable behind a switch or a rule in a firewall. This
-// process has an interface on the switch as well, so that it reaches all hosts at
-// any time.
+// A [Host] is a kernel network namespace with one interface. This process forwards frames
+// between the interfaces like a switch, except between hosts that are cut off from each other.
+// Frames of a cut connection are dropped silently, like with a broken cable behind a switch, or
+// a firewall rule. This process also has an interface on the switch, so it can always reach all
+// hosts.
 //
-// It needs root, Linux, /dev/net/tun and the program ip.
+// The package needs root, Linux, /dev/net/tun and the program ip.
 package network

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Possible returns why no network can be made here, or nil.
+// Possible returns the reason why networks cannot be created here, or nil.
 func Possible() error {
 	if os.Geteuid() != 0 {
 		return errors.New("networks of one's own need root")
@@ -30,32 +30,32 @@ func Possible() error {
 	return nil
 }
 
-// A Network is hosts on a switch. It is safe for concurrent use.
+// Network is a set of hosts on a switch. It is safe for concurrent use.
 type Network struct {
 	self  *Host // this process
 	hosts []*Host
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards the fields below
 	ports map[mac]*Host
 	cut   map[[2]*Host]bool // from, to
 }
 
-// A Host is a machine on the network.
+// Host is a machine on the network.
 type Host struct {
 	Name    string
 	Address string // IPv4
 
-	namespace string // "": that of this process
+	namespace string // empty for this process
 	device    string
 	tap       *os.File
 }
 
 type mac [6]byte
 
-// made counts the networks of this process, so that each has a name and a subnet.
+// made counts the networks of this process, for unique names and subnets.
 var made atomic.Int64
 
-// New makes a network with hosts of these names. It must be closed.
+// New creates a network with hosts of these names. The caller must close it.
 func New(names ...string) (_ *Network, err error) {
 	if err := sweep(); err != nil {
 		return nil, err
@@ -85,10 +85,10 @@ func New(names ...string) (_ *Network, err error) {
 	return n, nil
 }
 
-// prefix begins the names of namespaces, which a number of a process follows.
+// prefix is the first part of namespace names. The process ID and a number follow.
 const prefix = "nemesis-"
 
-// sweep removes the namespaces of processes that have ended without doing so.
+// sweep removes namespaces left by ended processes.
 func sweep() error {
 	all, err := filepath.Glob("/run/netns/" + prefix + "*")
 	if err != nil {
@@ -97,13 +97,13 @@ func sweep() error {
 	for _, path := range all {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), prefix), "-")
 		if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
-			_ = ip("netns", "del", filepath.Base(path)) // another process may be sweeping
+			_ = ip("netns", "del", filepath.Base(path)) // another process may also remove it
 		}
 	}
 	return nil
 }
 
-// plugIn makes the host's namespace and its interface.
+// plugIn creates the host's namespace and interface.
 func (h *Host) plugIn() error {
 	where := []string{}
 	if h.namespace != "" {
@@ -130,14 +130,14 @@ func (h *Host) plugIn() error {
 	return nil
 }
 
-// inside calls do on a thread that is in the host's namespace.
+// inside calls do on a thread in the host's namespace.
 func (h *Host) inside(do func() error) error {
 	if h.namespace == "" {
 		return do()
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
 		ns, err := os.Open("/run/netns/" + h.namespace)
 		if err == nil {
 			defer func() { _ = ns.Close() }()
@@ -151,7 +151,7 @@ func (h *Host) inside(do func() error) error {
 	return <-done
 }
 
-// openTap makes an interface whose frames are read from and written to a file.
+// openTap creates an interface whose frames are read from and written to a file.
 func openTap(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -169,7 +169,7 @@ func openTap(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// forward passes on what a host sends until its interface is closed.
+// forward forwards the frames of a host until its interface is closed.
 func (n *Network) forward(from *Host) {
 	frame := make([]byte, 2048)
 	for {
@@ -181,12 +181,12 @@ func (n *Network) forward(from *Host) {
 			continue
 		}
 		for _, to := range n.route(from, mac(frame[0:6]), mac(frame[6:12])) {
-			_, _ = to.tap.Write(frame[:size]) // an interface that is down loses it
+			_, _ = to.tap.Write(frame[:size]) // an interface that is down drops the frame
 		}
 	}
 }
 
-// route returns who gets a frame.
+// route returns the recipients of a frame.
 func (n *Network) route(from *Host, to, source mac) (all []*Host) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -203,7 +203,7 @@ func (n *Network) route(from *Host, to, source mac) (all []*Host) {
 	return all
 }
 
-// Host returns a host by its name.
+// Host returns the host with a name.
 func (n *Network) Host(name string) *Host {
 	for _, h := range n.hosts[1:] {
 		if h.Name == name {
@@ -213,17 +213,17 @@ func (n *Network) Host(name string) *Host {
 	panic("network: no host " + name)
 }
 
-// Self is the address of this process on the network.
+// Self returns this process's address on the network.
 func (n *Network) Self() string { return n.self.Address }
 
-// Cut has what one host sends to another vanish; the other direction goes on.
+// Cut drops frames from one host to another, in this direction only.
 func (n *Network) Cut(from, to *Host) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cut[[2]*Host{from, to}] = true
 }
 
-// Isolate cuts a host off from all others, but not from this process.
+// Isolate cuts a host off from all other hosts, but not from this process.
 func (n *Network) Isolate(h *Host) {
 	for _, other := range n.hosts[1:] {
 		if other != h {
@@ -240,7 +240,7 @@ func (n *Network) Mend() {
 	clear(n.cut)
 }
 
-// Command returns a command that runs another one on the host.
+// Command returns a command line that runs a command on the host.
 func (h *Host) Command(command ...string) []string {
 	return append([]string{"ip", "netns", "exec", h.namespace}, command...)
 }
@@ -254,7 +254,7 @@ func (h *Host) Listen(port string) (l net.Listener, err error) {
 	return l, err
 }
 
-// Close removes the hosts. What runs on them is to be ended before.
+// Close removes the hosts. End their programs first.
 func (n *Network) Close() error {
 	var errs []error
 	for _, h := range n.hosts {

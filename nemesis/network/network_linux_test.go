@@ -25,7 +25,7 @@ func newNetwork(t *testing.T) (n *network.Network, a, b *network.Host) {
 	return n, n.Host("a"), n.Host("b")
 }
 
-// reaches reports whether a program on a host gets an answer of another one within so many
+// reaches reports whether a program on a host gets a response from an address within some
 // seconds.
 func reaches(t *testing.T, from *network.Host, address string, seconds int) bool {
 	t.Helper()
@@ -34,7 +34,7 @@ func reaches(t *testing.T, from *network.Host, address string, seconds int) bool
 	return string(out) == "hello"
 }
 
-// serveOn answers on port 7 of a host, by a program there.
+// serveOn starts a program on a host that responds on port 7.
 func serveOn(t *testing.T, h *network.Host) {
 	t.Helper()
 	l, err := h.Listen("7")

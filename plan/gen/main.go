@@ -1,13 +1,13 @@
-// Command gen writes Go for a tracking plan: a type for each event, with which a call that is
-// not as planned does not compile. Package generate says what the types are.
+// Command gen generates Go types from a tracking plan. Package generate describes the
+// output.
 //
 //	//go:generate go run github.com/seed-45eadc4a/analytics-go/plan/gen -package events -o events.go plan.yaml
 //
-// It stays in go.mod by
+// To add the command to go.mod:
 //
 //	go get -tool github.com/seed-45eadc4a/analytics-go/plan/gen
 //
-// Without -o it writes to its standard output. What it generates depends on the plan alone.
+// Without -o, gen writes to standard output.
 package main
 
 import (
@@ -21,8 +21,8 @@ import (
 )
 
 func main() {
-	packageName := flag.String("package", generate.Package, "the `name` of the package")
-	output := flag.String("o", "", "the `file` to write, instead of the standard output")
+	packageName := flag.String("package", generate.Package, "package `name`")
+	output := flag.String("o", "", "write to `file` instead of standard output")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: gen [-package name] [-o file] plan.yaml")
 		flag.PrintDefaults()

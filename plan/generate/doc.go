@@ -1,5 +1,5 @@
-// Package generate writes Go for a tracking plan: a type for each event, and for traits,
-// with which a call that is not as planned does not compile.
+// Package generate writes Go code for a tracking plan: a type for each event and for
+// traits. Calls that violate the plan often do not compile.
 //
 //	client.Track(events.OrderCompleted{
 //		OrderID:  id,
@@ -8,42 +8,35 @@
 //		Coupon:   typed.Some("SPRING"),
 //	}.By(userID))
 //
-// By, and ByAnonymous, return an ordinary message, to which a context or a time can be given.
-// Traits have Of in its place. Generated types write their own JSON, by package typed of the
-// client: without reflection, a map or an allocation.
+// By and ByAnonymous return an ordinary message; callers can set its context and time.
+// Types of traits have Of and OfAnonymous instead. Generated types write their JSON with
+// package typed, without reflection, maps or allocations.
 //
 // # Types
 //
 //   - A string is a string, a number a float64, an integer an int, a boolean a bool, and a
-//     string in the format date-time a time.Time.
-//   - An enum of strings or integers is a type of its own, with constants.
-//   - An object with properties is a struct, one without them a map. A list is a slice.
-//   - What may be of several types is of type any, as is what the plan says nothing of.
+//     string with the format date-time a time.Time.
+//   - An enum of strings or integers is a named type with constants.
+//   - An object with properties is a struct; other objects are maps. A list is a slice.
+//   - A value with several types or without a schema is an any.
 //
-// A property that is not required is a typed.Opt, whose zero value leaves it out; if it is an
-// object it is a pointer, and if it is a list or of type any then nil leaves it out. Pointers
-// to strings and numbers, as others use them, need a variable or a function for each value
-// and are allocated. A property that is required, but may be null, is null then.
+// Optional properties are fields of type typed.Opt, whose zero value omits the property.
+// Optional objects are pointers, and nil omits them; nil also omits lists, maps and values
+// of type any. Pointers to strings and numbers are not used, because they require a
+// variable or a helper function, and an allocation, for each value. A required property
+// that can be null is null if its field is empty.
 //
-// # What is checked
+// # Checks
 //
-// A misspelled property, a missing enum constant and a value of the wrong type do not
-// compile. Required texts and times that are empty, and values that are not in their enum,
-// are an error of the call, an analytics.FieldError with the path of the property. A number or
-// boolean that was forgotten cannot be told from 0 or false. Ranges, formats and patterns are
-// left to tests with plan.Expect and to the collector.
+// Misspelled properties, unknown enum constants and values of the wrong type do not
+// compile. Required strings and times that are empty, and values outside their enum, make
+// the call return an analytics.FieldError with the path of the property. A missing number
+// or boolean is indistinguishable from 0 or false. plan.Expect in tests and the collector check
+// ranges, formats and patterns.
 //
 // # Names
 //
-// A name is that of the plan in Go's spelling, with its initialisms: orderId and order_id are
-// OrderID. Where a name would come twice, the later one in the file has a number: OrderID2.
-// One that does not begin with a letter that has an upper case begins with X. The output
-// depends on the plan alone.
-//
-// # Files
-//
-//  1. generate.go: the file, and its events
-//  2. members.go: the methods that write
-//  3. types.go: types of schemas
-//  4. names.go: names in Go's spelling
+// Go names are the plan's names in camel case with Go's initialisms: orderId and order_id
+// become OrderID. A number distinguishes equal names, in file order: OrderID2. X precedes
+// names that do not begin with an upper-case letter. The output depends only on the plan.
 package generate

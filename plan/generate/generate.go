@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// Package is the default of the name of the package that is generated.
+// Package is the default name of the generated package.
 const Package = "events"
 
 const (
@@ -20,22 +20,21 @@ const (
 	typedPath  = clientPath + "/typed"
 )
 
-// Events returns a file of Go with a type for each event of the plan, formatted. packageName
-// is that of the file's package; it defaults to [Package]. The error says that the name is
-// none.
+// Events returns the formatted source of a Go file with a type for each event of the
+// plan. An empty packageName means [Package]. The error reports an invalid packageName.
 func Events(p *plan.Plan, packageName string) ([]byte, error) {
 	if packageName == "" {
 		packageName = Package
 	}
 	if !token.IsIdentifier(packageName) || packageName == "_" {
-		return nil, fmt.Errorf("generate: %q cannot be the name of a package; it must be like %s", packageName, Package)
+		return nil, fmt.Errorf("generate: invalid package name %q: it must be a Go identifier such as %s", packageName, Package)
 	}
-	g := &generator{scope: scope{}, made: map[string]*goType{}, keys: map[string]string{}, keyNames: scope{}}
+	g := &generator{scope: scope{}, declared: map[string]*goType{}, keys: map[string]string{}, keyNames: scope{}}
 	events := p.Events()
-	// Events have their names before the types of their properties have theirs.
+	// Reserve the names of events before the names of nested types.
 	names := make([]string, len(events))
 	for i, e := range events {
-		names[i] = g.scope.take(eventName(e))
+		names[i] = g.scope.unique(eventName(e))
 	}
 	for i, e := range events {
 		g.event(names[i], e)
@@ -45,18 +44,18 @@ func Events(p *plan.Plan, packageName string) ([]byte, error) {
 
 // A generator collects the parts of a file.
 type generator struct {
-	scope       scope              // of the package
-	made        map[string]*goType // by name and schema
+	scope       scope              // names in the package
+	declared    map[string]*goType // struct and enum types by name and schema
 	types       strings.Builder    // declarations of structs and enums
 	events      strings.Builder
-	keys        map[string]string // names of variables by names of properties
+	keys        map[string]string // variable names by property name
 	keyNames    scope
 	keyVars     strings.Builder
 	usesTime    bool
 	usesStrconv bool
 }
 
-// eventName is the name of an event's type.
+// eventName returns the name of an event's type.
 func eventName(e *plan.Event) string {
 	switch e.Type {
 	case "identify":
@@ -72,29 +71,29 @@ func eventName(e *plan.Event) string {
 	return exported(part(e.Name) + part(e.Type))
 }
 
-// A form is how the calls of one type are made.
+// A form describes the methods that return a call.
 type form struct {
 	message, method string
-	params, fields  string // besides the id of the user
-	does            string // what the user did
+	params, fields  string // in addition to the user ID
+	group           string // completes the comments of a group's methods
 }
 
 func formOf(e *plan.Event) form {
-	name := strconv.Quote(e.Name)
-	f := form{method: "By", does: "of the user who did it"}
-	field := "Event"
+	var f form
+	field := "Name"
 	switch e.Type {
 	case "identify":
-		return form{message: "Identify", method: "Of", does: "of a user"}
+		return form{message: "Identify", method: "Of"}
 	case "group":
-		return form{message: "Group", method: "Of", params: "groupID, ", fields: "GroupId: groupID, ", does: "of a group, and of a user who belongs to it"}
+		return form{message: "Group", method: "Of", params: "groupID, ", fields: "GroupId: groupID, ", group: " in a group"}
 	case "page":
-		f.message, field, f.does = "Page", "Name", "of the user who saw it"
+		f = form{message: "Page", method: "By"}
 	case "screen":
-		f.message, field, f.does = "Screen", "Name", "of the user who saw it"
+		f = form{message: "Screen", method: "By"}
 	default:
-		f.message = "Track"
+		f, field = form{message: "Track", method: "By"}, "Event"
 	}
+	name := strconv.Quote(e.Name)
 	if e.Name == "" {
 		name, f.params = "name", "name, "
 	}
@@ -102,21 +101,25 @@ func formOf(e *plan.Event) form {
 	return f
 }
 
-// event declares the type of an event.
+// event declares the type of an event and its methods.
 func (g *generator) event(name string, e *plan.Event) {
 	f := formOf(e)
 	fields := g.fields(e.Schema.Resolve(), name, scope{"By": true, "ByAnonymous": true, "Of": true, "OfAnonymous": true})
 	b := &g.events
 	described := &plan.Schema{Description: e.Description, Deprecated: e.Schema.Deprecated}
-	fmt.Fprintf(b, "%stype %s struct {%s}\n\n", comment(name+" is "+subject(e)+".", described), name, declarations(fields))
+	fmt.Fprintf(b, "%stype %s struct {%s}\n\n", comment(name+" "+subject(e)+".", described), name, declarations(fields))
 	write := ""
 	if len(fields) > 0 {
 		write = ", Write: e.write"
 	}
-	for _, id := range []struct{ suffix, param, field, who string }{
-		{"", "userID", "UserId", ""}, {"Anonymous", "anonymousID", "AnonymousId", ", who is not known"},
+	article := "a"
+	if f.message == "Identify" {
+		article = "an"
+	}
+	for _, id := range []struct{ suffix, param, field, user string }{
+		{"", "userID", "UserId", "a user"}, {"Anonymous", "anonymousID", "AnonymousId", "an anonymous user"},
 	} {
-		fmt.Fprintf(b, "// %s returns the call %s%s.\n", f.method+id.suffix, f.does, id.who)
+		fmt.Fprintf(b, "// %s returns %s %s call for %s%s.\n", f.method+id.suffix, article, f.message, id.user, f.group)
 		fmt.Fprintf(b, "func (e %s) %s%s(%s%s string) *analytics.%s {\nreturn &analytics.%s{%s%s: %s%s}\n}\n\n",
 			name, f.method, id.suffix, f.params, id.param, f.message, f.message, f.fields, id.field, id.param, write)
 	}
@@ -125,31 +128,35 @@ func (g *generator) event(name string, e *plan.Event) {
 	}
 }
 
-// subject says what the calls of an event are.
+// subject completes the comment of an event's type.
 func subject(e *plan.Event) string {
+	noun, article := e.Type, "a "
+	if e.Type == "track" {
+		noun, article = "event", "an "
+	}
 	switch {
 	case e.Type == "identify":
-		return "what is known of a user"
+		return "contains the traits of a user"
 	case e.Type == "group":
-		return "what is known of a group"
+		return "contains the traits of a group"
 	case e.Name == "":
-		return "a " + e.Type + " call of any other name"
+		return "is " + article + noun + " with any other name"
 	}
-	return fmt.Sprintf("the %s call %s", e.Type, printable(strconv.Quote(e.Name)))
+	return fmt.Sprintf("is the %s %s", noun, printable(strconv.Quote(e.Name)))
 }
 
-// key returns the variable with the typed.Key of a property.
+// key returns the variable that holds the typed.Key of a property.
 func (g *generator) key(property string) string {
 	if name, ok := g.keys[property]; ok {
 		return name
 	}
-	name := g.keyNames.take("key" + part(property))
+	name := g.keyNames.unique("key" + part(property))
 	g.keys[property] = name
 	fmt.Fprintf(&g.keyVars, "%s = typed.NewKey(%s)\n", name, strconv.Quote(property))
 	return name
 }
 
-// file puts the parts together.
+// file assembles and formats the file.
 func (g *generator) file(p *plan.Plan, packageName string) ([]byte, error) {
 	var b strings.Builder
 	from := ""
@@ -158,7 +165,7 @@ func (g *generator) file(p *plan.Plan, packageName string) ([]byte, error) {
 	}
 	fmt.Fprintf(&b, "// Code generated by plan/gen%s. DO NOT EDIT.\n\n", from)
 	title := strings.TrimSpace("the tracking plan " + printable(p.Name()))
-	b.WriteString(comment("Package "+packageName+" has the calls of "+title+".", &plan.Schema{Description: p.Description()}))
+	b.WriteString(comment("Package "+packageName+" contains the calls of "+title+".", &plan.Schema{Description: p.Description()}))
 	fmt.Fprintf(&b, "package %s\n\nimport (\n", packageName)
 	if g.usesStrconv {
 		b.WriteString("\"strconv\"\n")
@@ -177,13 +184,12 @@ func (g *generator) file(p *plan.Plan, packageName string) ([]byte, error) {
 	}
 	out, err := format.Source([]byte(b.String()))
 	if err != nil {
-		return nil, fmt.Errorf("generate: what was generated is no Go, which is a defect of the generator: %w", err)
+		return nil, fmt.Errorf("generate: internal error: the generated code is invalid: %w", err)
 	}
 	return out, nil
 }
 
-// comment returns a comment that begins with lead, and has the description of a schema and
-// that it is deprecated.
+// comment returns a comment with lead, and the schema's description and deprecation.
 func comment(lead string, s *plan.Schema) string {
 	var lines []string
 	if lead != "" {
@@ -201,7 +207,7 @@ func comment(lead string, s *plan.Schema) string {
 		if len(lines) > 0 {
 			lines = append(lines, "")
 		}
-		lines = append(lines, "Deprecated: the plan says so.")
+		lines = append(lines, "Deprecated: The tracking plan marks this as deprecated.")
 	}
 	var b strings.Builder
 	for _, line := range lines {
@@ -210,7 +216,7 @@ func comment(lead string, s *plan.Schema) string {
 	return b.String()
 }
 
-// printable returns s without characters that would end a comment or cannot be seen.
+// printable replaces characters that would end a comment or are invisible.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\r' || r != ' ' && !unicode.IsPrint(r) {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 func load(t *testing.T, file string) *plan.Plan {
 	t.Helper()
@@ -43,7 +43,7 @@ func TestOutputIsStableAndFormatted(t *testing.T) {
 		}
 		formatted, err := format.Source(out)
 		if err != nil || string(formatted) != string(out) {
-			t.Errorf("%s: not as gofmt has it: %v", file, err)
+			t.Errorf("%s is not formatted: %v", file, err)
 		}
 		golden := filepath.Join("testdata", strings.TrimSuffix(filepath.Base(file), ".yaml")+".golden")
 		if *update {
@@ -56,13 +56,13 @@ func TestOutputIsStableAndFormatted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(want) != string(out) {
-			t.Errorf("%s: the output is not that of %s; if that is meant, run go test -update", file, golden)
+			t.Errorf("%s: the output differs from %s; to accept it, run go test -update", file, golden)
 		}
 	}
 }
 
-// inClient runs the go command in the module of the client, as if it had the files, whose
-// names begin at its root.
+// inClient runs the go command in the client's module, with the given files overlaid.
+// Paths are relative to the module's root.
 func inClient(t *testing.T, files map[string]string, args ...string) (stdout string, err error) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -96,8 +96,8 @@ func inClient(t *testing.T, files map[string]string, args ...string) (stdout str
 	return out.String() + errors.String(), err
 }
 
-// What generated types send is as planned, and what is not is an error of the call.
-func TestGeneratedCallsAreAsPlanned(t *testing.T) {
+// Calls from generated types match the plan, and invalid values are errors.
+func TestGeneratedCallsMatchPlan(t *testing.T) {
 	main, err := os.ReadFile("testdata/main.go")
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestGeneratedCallsAreAsPlanned(t *testing.T) {
 	}
 	for _, e := range p.Events() {
 		if !seen[e] && e.Name != "Item" {
-			t.Errorf("no call of %s was sent", e)
+			t.Errorf("no calls of %s", e)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestMistakesDoNotCompile(t *testing.T) {
 	}
 	out, err := inClient(t, files, args...)
 	if err == nil {
-		t.Fatal("all of it compiles")
+		t.Fatal("no compile errors")
 	}
 	for name, m := range mistakes {
 		if !strings.Contains(out, m.want) {
@@ -155,12 +155,12 @@ func TestMistakesDoNotCompile(t *testing.T) {
 		}
 	}
 	if strings.Contains(out, "events/events.go") {
-		t.Errorf("the package itself is wrong: %s", out)
+		t.Errorf("the generated package has errors: %s", out)
 	}
 }
 
-// What is generated elsewhere in the repository is what is generated now.
-func TestGeneratedFilesAreNew(t *testing.T) {
+// All generated files in the repository are up to date.
+func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	for file, output := range map[string]string{
 		"../../examples/plan/plan.yaml": "../../examples/plan/events/events.go",
 		"../../bench/events/plan.yaml":  "../../bench/events/events.go",
@@ -170,7 +170,7 @@ func TestGeneratedFilesAreNew(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(got) != string(generated(t, file)) {
-			t.Errorf("%s is not what %s gives: run go generate", output, file)
+			t.Errorf("%s is not up to date with %s: run go generate", output, file)
 		}
 	}
 }
@@ -190,13 +190,13 @@ func TestExported(t *testing.T) {
 func TestPackageNames(t *testing.T) {
 	p := load(t, "../testdata/shop.yaml")
 	for _, name := range []string{"func", "my events", "_", "3d", "a\nb"} {
-		if _, err := Events(p, name); err == nil || !strings.Contains(err.Error(), "cannot be the name of a package") {
+		if _, err := Events(p, name); err == nil || !strings.Contains(err.Error(), "invalid package name") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
 }
 
-// Whatever the names and texts of a plan are, what is generated is Go.
+// FuzzEvents checks that the output is valid Go for any names and descriptions.
 func FuzzEvents(f *testing.F) {
 	f.Add("Order Completed", "orderId", "The customer\npaid", "EUR")
 	f.Add("3D", "\"\\\n`", "*/ \r\u2028 //", "\x00")

@@ -1,23 +1,18 @@
 package generate
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// initialisms are written in capitals, as Go's names have them.
-var initialisms = func() map[string]bool {
-	all := map[string]bool{}
-	for _, s := range strings.Fields("API ASCII CPU CSS DNS EOF GUID HTML HTTP HTTPS ID IP JSON QPS RAM RPC SKU SLA SMTP SQL SSH TCP TLS TTL UDP UI UID URI URL UTF8 UUID VM XML") {
-		all[s] = true
-	}
-	return all
-}()
+// initialisms are the words that Go names write in capitals.
+var initialisms = strings.Fields("API ASCII CPU CSS DNS EOF GUID HTML HTTP HTTPS ID IP JSON QPS RAM RPC SKU SLA SMTP SQL SSH TCP TLS TTL UDP UI UID URI URL UTF8 UUID VM XML")
 
-// words cuts a name of the plan into words: at what is no letter and no digit, and where a
-// capital follows a small letter.
+// words splits a name into words: at any character that is not a letter or digit, and
+// before a capital after a lower-case letter.
 func words(s string) []string {
 	var all []string
 	var word []rune
@@ -41,11 +36,11 @@ func words(s string) []string {
 	return all
 }
 
-// part returns s as a part of a Go name: it may begin with a digit, or be empty.
+// part returns s in camel case. The result may be empty or begin with a digit.
 func part(s string) string {
 	var b strings.Builder
 	for _, w := range words(s) {
-		if upper := strings.ToUpper(w); initialisms[upper] {
+		if upper := strings.ToUpper(w); slices.Contains(initialisms, upper) {
 			b.WriteString(upper)
 			continue
 		}
@@ -65,15 +60,15 @@ func exported(s string) string {
 	return "X" + name
 }
 
-// A scope has the names that are in use.
+// A scope is the set of used names.
 type scope map[string]bool
 
-// take returns name, with a number if it is in use.
-func (s scope) take(name string) string {
-	unique := name
-	for n := 2; s[unique]; n++ {
-		unique = name + strconv.Itoa(n)
+// unique returns a unique name: name, or name with a number.
+func (s scope) unique(name string) string {
+	free := name
+	for n := 2; s[free]; n++ {
+		free = name + strconv.Itoa(n)
 	}
-	s[unique] = true
-	return unique
+	s[free] = true
+	return free
 }

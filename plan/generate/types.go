@@ -27,18 +27,18 @@ const (
 
 // A goType is the Go type of a schema.
 type goType struct {
-	kind     kind
-	name     string // as Go has it
-	base     kind   // of an enum: kindString or kindInt
-	elem     *goType
-	nullable bool // null is a value, besides those of the type
-	writing  bool // of a struct: its fields are being made, so that it contains itself
+	kind      kind
+	name      string // in Go
+	base      kind   // of an enum: kindString or kindInt
+	elem      *goType
+	nullable  bool // also allows null
+	declaring bool // of a struct in declaration; another use makes it recursive
 }
 
-// typeOf returns the type of a schema, which is declared if it needs to be. name is what it
-// is called, unless a $ref has a name for it.
+// typeOf returns the type of a schema, and declares it if necessary. name is the type's
+// name unless a $ref provides one.
 func (g *generator) typeOf(s *plan.Schema, name string) *goType {
-	for range 64 { // a chain that goes round has no type
+	for range 64 { // a cycle of $ref is of any type
 		if s.Ref == nil {
 			break
 		}
@@ -72,7 +72,7 @@ func (g *generator) typeOf(s *plan.Schema, name string) *goType {
 	return t
 }
 
-// single returns the type of a schema whose values are of one JSON type.
+// single returns the type of a schema with one JSON type.
 func (g *generator) single(s *plan.Schema, jsonType, name string) *goType {
 	switch jsonType {
 	case "string":
@@ -104,12 +104,12 @@ func (g *generator) single(s *plan.Schema, jsonType, name string) *goType {
 	return &goType{kind: kindAny, name: "any"}
 }
 
-// enum returns the type of a list of strings or of integers, which may have null; nil for
-// any other list.
+// enum returns the type of a list of strings or integers, which may include null. It
+// returns nil for other lists.
 func (g *generator) enum(s *plan.Schema, types []string, name string) *goType {
 	nullable := slices.Contains(s.Enum, nil) && (len(s.Types) == 0 || s.Nullable())
 	var base kind
-	var values []string // as Go has them
+	var values []string // Go literals
 	var names []string
 	for _, v := range s.Enum {
 		var of kind
@@ -139,11 +139,11 @@ func (g *generator) enum(s *plan.Schema, types []string, name string) *goType {
 		return nil
 	}
 	key := "enum " + name + string(s.JSON())
-	if t := g.made[key]; t != nil {
+	if t := g.declared[key]; t != nil {
 		return t
 	}
-	t := &goType{kind: kindEnum, base: base, name: g.scope.take(name), nullable: nullable}
-	g.made[key] = t
+	t := &goType{kind: kindEnum, base: base, name: g.scope.unique(name), nullable: nullable}
+	g.declared[key] = t
 	g.declareEnum(t, s, values, names)
 	return t
 }
@@ -155,7 +155,7 @@ func (g *generator) declareEnum(t *goType, s *plan.Schema, values, names []strin
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%stype %s %s\n\n", comment(t.name+" is one of the constants below.", s), t.name, under)
-	fmt.Fprintf(&b, "// The values that the plan allows.\nconst (\n")
+	fmt.Fprintf(&b, "// The allowed values of %s.\nconst (\n", t.name)
 	for i, v := range values {
 		if names[i] == "" {
 			names[i] = "Empty"
@@ -163,7 +163,7 @@ func (g *generator) declareEnum(t *goType, s *plan.Schema, values, names []strin
 				names[i] = "X"
 			}
 		}
-		fmt.Fprintf(&b, "%s %s = %s\n", g.scope.take(t.name+names[i]), t.name, v)
+		fmt.Fprintf(&b, "%s %s = %s\n", g.scope.unique(t.name+names[i]), t.name, v)
 	}
 	text, quoted := "string(v)", values
 	if t.base == kindInt {
@@ -178,24 +178,24 @@ func (g *generator) declareEnum(t *goType, s *plan.Schema, values, names []strin
 	g.types.WriteString(b.String())
 }
 
-// structOf returns the struct of an object with properties.
+// structOf returns the struct type of an object with properties.
 func (g *generator) structOf(s *plan.Schema, name string) *goType {
 	key := "struct " + name + string(s.JSON())
-	if t := g.made[key]; t != nil {
+	if t := g.declared[key]; t != nil {
 		return t
 	}
-	t := &goType{kind: kindStruct, name: g.scope.take(name), writing: true}
-	g.made[key] = t
+	t := &goType{kind: kindStruct, name: g.scope.unique(name), declaring: true}
+	g.declared[key] = t
 	fields := g.fields(s, t.name, scope{})
-	t.writing = false
+	t.declaring = false
 	var b strings.Builder
-	fmt.Fprintf(&b, "%stype %s struct {%s}\n\n", comment(t.name+" is an object of the plan.", s), t.name, declarations(fields))
+	fmt.Fprintf(&b, "%stype %s struct {%s}\n\n", comment(t.name+" is an object in the tracking plan.", s), t.name, declarations(fields))
 	b.WriteString(writeMethod("*"+t.name, fields))
 	g.types.WriteString(b.String())
 	return t
 }
 
-// A field is a property as a field of a struct.
+// A field is a property as a struct field.
 type field struct {
 	name, key string
 	property  plan.Property
@@ -204,13 +204,13 @@ type field struct {
 	pointer   bool // to a struct
 }
 
-// fields returns the properties of an object as fields, whose names are not in names.
+// fields returns the properties of an object as fields with names that are not in names.
 func (g *generator) fields(s *plan.Schema, owner string, names scope) []field {
 	var all []field
 	for _, p := range s.Properties {
-		f := field{name: names.take(exported(p.Name)), key: g.key(p.Name), property: p, required: p.Required}
+		f := field{name: names.unique(exported(p.Name)), key: g.key(p.Name), property: p, required: p.Required}
 		f.typ = g.typeOf(p.Schema, owner+strings.TrimPrefix(f.name, "X"))
-		f.pointer = f.typ.kind == kindStruct && (!f.required || f.typ.nullable || f.typ.writing)
+		f.pointer = f.typ.kind == kindStruct && (!f.required || f.typ.nullable || f.typ.declaring)
 		all = append(all, f)
 	}
 	return all
@@ -225,7 +225,7 @@ func (f *field) opt() bool {
 	return !f.required || f.typ.nullable
 }
 
-// declarations returns fields as they stand in a struct.
+// declarations returns the declarations of struct fields.
 func declarations(fields []field) string {
 	var b strings.Builder
 	for i, f := range fields {

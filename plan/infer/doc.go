@@ -1,9 +1,4 @@
-// Package infer makes a tracking plan of calls that were seen, which is where a plan
-// begins: an [Inference] takes calls, in bounded memory, and writes the plan that all of
-// them are as.
-//
-// # Files
-//
-//  1. write.go: the plan, as YAML
-//  2. infer.go: what calls have
+// Package infer creates a tracking plan from observed calls. An [Inference] collects
+// calls in bounded memory and writes a plan that all of them match. Such a plan is a
+// first draft for its authors.
 package infer

@@ -5,36 +5,36 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/formats"
 )
 
-// A Config says how calls become a plan. The zero value has all defaults.
+// A Config configures an [Inference]. Zero values select the defaults.
 type Config struct {
-	// Name is the name of the plan. Defaults to "inferred".
+	// Name is the plan's name. Defaults to "inferred".
 	Name string
 
-	// MaxEnum is how many values a property of strings may have to become an enum.
-	// Negative means that there are no enums. Defaults to 12.
+	// MaxEnum is the maximum number of values of an enum. A string property with more
+	// values is a plain string. Negative disables enums. Defaults to 12.
 	MaxEnum int
 
-	// EnumRepeats is how often each of these values must have come on average: of few
-	// calls it cannot be known. Defaults to 10.
+	// EnumRepeats is the minimum average number of occurrences per value of an enum.
+	// Defaults to 10.
 	EnumRepeats int
 
-	// MaxProperties is how many different properties an object may have. One with more
-	// is taken as a mapping, whose keys are not planned. Defaults to 100.
+	// MaxProperties is the maximum number of properties of an object. An object with
+	// more is a mapping with arbitrary keys. Defaults to 100.
 	MaxProperties int
 
-	// MaxEntries is how many events, pages and screens of different names are told
-	// apart. Others become the entry of any name. Defaults to 2,000.
+	// MaxEntries is the maximum number of event, page and screen names with their own
+	// entries. Further names share the entry for any name. Defaults to 2,000.
 	MaxEntries int
 
-	// MaxMemory is how many properties, of all entries together, are remembered, of
-	// about 1 KB each. Objects of which there is no room for more take any property.
-	// Defaults to 50,000.
+	// MaxMemory is the maximum number of properties in all entries, about 1 KB each.
+	// After that, objects allow any additional properties. Defaults to 50,000.
 	MaxMemory int
 }
 
@@ -50,39 +50,39 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// An Inference gathers what calls have. Its memory is bounded however many come. It is
-// for one goroutine at a time.
+// An Inference collects statistics about calls in bounded memory. It is not safe for
+// concurrent use.
 type Inference struct {
-	config  Config
-	calls   int
-	ignored int // of types that plans do not have
-	entries map[entryKey]*entry
-	room    int // how many values may still be remembered
+	config    Config
+	calls     int
+	ignored   int // of types without a section in plans
+	entries   map[entryKey]*entry
+	remaining int // number of properties that may still be added
 }
 
 type entryKey struct{ callType, name string }
 
-// An entry is what the calls of one name have.
+// An entry describes the calls with one name.
 type entry struct {
 	calls int
 	value *value
 }
 
-// New returns an inference that has seen no calls.
+// New returns an Inference without calls.
 func New(config Config) *Inference {
 	config = config.withDefaults()
-	return &Inference{config: config, entries: map[entryKey]*entry{}, room: config.MaxMemory}
+	return &Inference{config: config, entries: map[entryKey]*entry{}, remaining: config.MaxMemory}
 }
 
-// Limits of what is remembered of one call.
+// Limits per call.
 const (
 	maxDepth     = 12
 	maxKeyBytes  = 200
 	maxEnumBytes = 64
 )
 
-// Add takes a call, one JSON object, into account. Calls of types that plans do not
-// have, such as alias, are counted and ignored. The error says why bytes are no call.
+// Add adds a call, one JSON object. It counts and ignores calls of types that plans do not
+// describe, such as alias. The error reports invalid JSON or a missing type.
 func (x *Inference) Add(call []byte) error {
 	head, err := calls.Read(call)
 	if err != nil {
@@ -109,8 +109,7 @@ func (x *Inference) Add(call []byte) error {
 	return nil
 }
 
-// entry returns the entry of calls of a name, which is the one of any name when there
-// are too many.
+// entry returns the entry for a name, or the entry for any name if there are too many.
 func (x *Inference) entry(callType, name string) *entry {
 	key := entryKey{callType, name}
 	if len(name) > maxKeyBytes {
@@ -130,11 +129,10 @@ func (x *Inference) entry(callType, name string) *entry {
 	return e
 }
 
-// Calls returns how many calls were taken into account, and how many were ignored for
-// their type.
+// Calls returns the number of calls in the plan, and the number of ignored calls.
 func (x *Inference) Calls() (taken, ignored int) { return x.calls, x.ignored }
 
-// The types of values. A number is one that is no integer.
+// A valueType is the type of a value; number means a number that is not an integer.
 type valueType int
 
 const (
@@ -150,22 +148,22 @@ const (
 
 var typeNames = [valueTypes]string{"null", "boolean", "integer", "number", "string", "object", "array"}
 
-// A value is what was seen at one place.
+// A value describes all values seen at one place in a call.
 type value struct {
 	types [valueTypes]int
 
-	texts     map[string]int // strings, until there are too many
-	manyTexts bool
-	formats   []string // that all strings so far have
+	strings     map[string]int // counts of strings; nil if there are too many
+	manyStrings bool
+	formats     []string // formats that all strings match
 
-	members map[string]*value // of objects
-	open    bool              // objects have more members than those
-	mapping *value            // what all members have, of objects with too many
-	items   *value            // of arrays
-	deep    bool              // not looked into: too deep
+	properties map[string]*value // properties of objects
+	open       bool              // some are not in properties
+	mapping    *value            // merged properties, if there are too many
+	items      *value            // items of arrays
+	deep       bool              // nested too deep to inspect
 }
 
-// count returns how many values were seen.
+// count returns the number of values.
 func (v *value) count() int {
 	n := 0
 	for _, c := range v.types {
@@ -174,7 +172,7 @@ func (v *value) count() int {
 	return n
 }
 
-// add takes one value into account.
+// add adds one value.
 func (x *Inference) add(v *value, seen any, depth int) {
 	switch seen := seen.(type) {
 	case nil:
@@ -197,7 +195,7 @@ func (x *Inference) add(v *value, seen any, depth int) {
 		}
 		if v.items == nil && len(seen) > 0 {
 			v.items = &value{}
-			x.room--
+			x.remaining--
 		}
 		for _, item := range seen {
 			x.add(v.items, item, depth+1)
@@ -209,79 +207,69 @@ func (x *Inference) add(v *value, seen any, depth int) {
 			return
 		}
 		for key, member := range seen {
-			x.addMember(v, key, member, depth)
+			x.addProperty(v, key, member, depth)
 		}
 	}
 }
 
-// guessed are the formats that are looked for, the narrower ones first.
-var guessed = []string{"uuid", "date-time", "date", "email", "ipv4", "uri"}
+// detected are the recognized formats, from narrow to broad.
+var detected = []string{"uuid", "date-time", "date", "email", "ipv4", "uri"}
 
 func (x *Inference) addString(v *value, s string) {
 	if v.types[stringType]++; v.types[stringType] == 1 {
-		v.formats = guessed
+		v.formats = slices.Clone(detected)
 	}
-	if len(v.formats) > 0 {
-		var left []string
-		for _, name := range v.formats {
-			if formats.All()[name](s) == nil {
-				left = append(left, name)
-			}
-		}
-		if len(left) < len(v.formats) {
-			v.formats = left
-		}
-	}
+	v.formats = slices.DeleteFunc(v.formats, func(name string) bool { return formats.All()[name](s) != nil })
 	switch {
-	case v.manyTexts:
-	case len(s) > maxEnumBytes || len(v.texts) >= x.config.MaxEnum && v.texts[s] == 0:
-		v.texts, v.manyTexts = nil, true
+	case v.manyStrings:
+	case len(s) > maxEnumBytes || len(v.strings) >= x.config.MaxEnum && v.strings[s] == 0:
+		v.strings, v.manyStrings = nil, true
 	default:
-		if v.texts == nil {
-			v.texts = map[string]int{}
+		if v.strings == nil {
+			v.strings = map[string]int{}
 		}
-		v.texts[s]++
+		v.strings[s]++
 	}
 }
 
-// addMember takes a member of an object into account.
-func (x *Inference) addMember(v *value, key string, seen any, depth int) {
+// addProperty adds a property of an object.
+func (x *Inference) addProperty(v *value, key string, seen any, depth int) {
 	if v.mapping != nil {
 		x.add(v.mapping, seen, depth+1)
 		return
 	}
-	m := v.members[key]
+	m := v.properties[key]
 	if m == nil {
 		switch {
-		case len(v.members) >= x.config.MaxProperties:
-			x.toMapping(v)
+		case len(v.properties) >= x.config.MaxProperties:
+			x.mergeProperties(v)
 			x.add(v.mapping, seen, depth+1)
 			return
-		case len(key) > maxKeyBytes || x.room <= 0:
+		case len(key) > maxKeyBytes || x.remaining <= 0:
 			v.open = true
 			return
 		}
-		x.room--
-		if v.members == nil {
-			v.members = map[string]*value{}
+		x.remaining--
+		if v.properties == nil {
+			v.properties = map[string]*value{}
 		}
 		m = &value{}
-		v.members[key] = m
+		v.properties[key] = m
 	}
 	x.add(m, seen, depth+1)
 }
 
-// toMapping gives up to tell the members of an object apart.
-func (x *Inference) toMapping(v *value) {
+// mergeProperties merges the properties of an object into one description.
+func (x *Inference) mergeProperties(v *value) {
 	v.mapping = &value{}
-	for _, m := range v.members {
+	for _, m := range v.properties {
 		x.merge(v.mapping, m)
 	}
-	x.room += len(v.members)
-	v.members = nil
+	x.remaining += len(v.properties)
+	v.properties = nil
 }
 
-// merge adds what was seen at one place to what was seen at another.
+// merge adds the statistics of from to into.
 func (x *Inference) merge(into, from *value) {
 	first := into.types[stringType] == 0
 	for t, n := range from.types {
@@ -289,22 +277,21 @@ func (x *Inference) merge(into, from *value) {
 	}
 	if from.types[stringType] > 0 {
 		if first {
-			into.formats = from.formats
-		} else {
-			into.formats = intersect(into.formats, from.formats)
+			into.formats = slices.Clone(from.formats)
 		}
+		into.formats = slices.DeleteFunc(into.formats, func(name string) bool { return !slices.Contains(from.formats, name) })
 	}
 	into.open = into.open || from.open
 	into.deep = into.deep || from.deep
-	into.manyTexts = into.manyTexts || from.manyTexts
-	for s, n := range from.texts {
-		if into.texts == nil {
-			into.texts = map[string]int{}
+	into.manyStrings = into.manyStrings || from.manyStrings
+	for s, n := range from.strings {
+		if into.strings == nil {
+			into.strings = map[string]int{}
 		}
-		into.texts[s] += n
+		into.strings[s] += n
 	}
-	if into.manyTexts || len(into.texts) > x.config.MaxEnum {
-		into.texts, into.manyTexts = nil, true
+	if into.manyStrings || len(into.strings) > x.config.MaxEnum {
+		into.strings, into.manyStrings = nil, true
 	}
 	if from.items != nil {
 		if into.items == nil {
@@ -312,45 +299,33 @@ func (x *Inference) merge(into, from *value) {
 		}
 		x.merge(into.items, from.items)
 	}
-	if from.mapping != nil || len(into.members)+len(from.members) > x.config.MaxProperties {
+	if from.mapping != nil || len(into.properties)+len(from.properties) > x.config.MaxProperties {
 		x.mergeMapping(into, from)
 		return
 	}
-	for key, m := range from.members {
+	for key, m := range from.properties {
 		if into.mapping != nil {
 			x.merge(into.mapping, m)
 			continue
 		}
-		if into.members == nil {
-			into.members = map[string]*value{}
+		if into.properties == nil {
+			into.properties = map[string]*value{}
 		}
-		if into.members[key] == nil {
-			into.members[key] = &value{}
+		if into.properties[key] == nil {
+			into.properties[key] = &value{}
 		}
-		x.merge(into.members[key], m)
+		x.merge(into.properties[key], m)
 	}
 }
 
 func (x *Inference) mergeMapping(into, from *value) {
 	if into.mapping == nil {
-		x.toMapping(into)
+		x.mergeProperties(into)
 	}
 	if from.mapping != nil {
 		x.merge(into.mapping, from.mapping)
 	}
-	for _, m := range from.members {
+	for _, m := range from.properties {
 		x.merge(into.mapping, m)
 	}
-}
-
-func intersect(a, b []string) []string {
-	var both []string
-	for _, s := range a {
-		for _, t := range b {
-			if s == t {
-				both = append(both, s)
-			}
-		}
-	}
-	return both
 }

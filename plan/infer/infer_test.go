@@ -16,7 +16,7 @@ import (
 
 type object = map[string]any
 
-// shopCall makes a call of a shop as its programs would send it.
+// shopCall returns a random valid call of a shop.
 func shopCall(r *rand.Rand) object {
 	item := func() object {
 		return object{"sku": fmt.Sprintf("SKU-%d", r.IntN(5000)), "quantity": 1 + r.IntN(9), "price": float64(r.IntN(10000)) + 0.5}
@@ -82,7 +82,7 @@ func parse(t testing.TB, x *infer.Inference) *plan.Plan {
 	return p
 }
 
-// mutations are what can go wrong with an order, each with the kind of its violation.
+// mutations are mistakes in an order, each with the kind of its violation.
 var mutations = []struct {
 	name   string
 	kind   plan.Kind
@@ -115,7 +115,7 @@ var mutations = []struct {
 	{"unplanned property of an item", plan.UnplannedProperty, func(_, _, _, i object) { i["color"] = "red" }},
 }
 
-func TestInferredPlanAcceptsWhatItIsMadeOfAndRefusesMutations(t *testing.T) {
+func TestInferredPlanAcceptsInputAndRefusesMutations(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	x := infer.New(infer.Config{Name: "shop"})
 	var calls [][]byte
@@ -150,7 +150,7 @@ func TestInferredPlanAcceptsWhatItIsMadeOfAndRefusesMutations(t *testing.T) {
 	}
 }
 
-func TestInferredPlanReads(t *testing.T) {
+func TestInferredPlanText(t *testing.T) {
 	x := infer.New(infer.Config{Name: "doubts", EnumRepeats: 2})
 	for i := range 10 {
 		properties := object{"quantity": any(i), "currency": []any{"EUR", "USD"}[i%2], "deep": object{"list": []any{object{"a b": 1.5}, object{"a b": 1}}}}
@@ -168,13 +168,13 @@ func TestInferredPlanReads(t *testing.T) {
 	if _, err := x.WriteTo(&b); err != nil {
 		t.Fatal(err)
 	}
-	want := `# Inferred from 10 calls. Look through it: what calls had so far need not be all
-# that they may have, nor all that was meant.
+	want := `# Inferred from 10 calls. Review it before use: the calls may contain
+# mistakes, and other values may be valid.
 plan: doubts
 track:
   Added: # 10 calls
     properties:
-      currency: {type: string, enum: [EUR, USD], required: true} # of 10 values
+      currency: {type: string, enum: [EUR, USD], required: true} # from 10 values
       deep:
         type: object
         required: true
@@ -198,7 +198,7 @@ track:
 	parse(t, x)
 }
 
-func TestInferredPlanIsTheSameInAnyOrder(t *testing.T) {
+func TestOutputIgnoresCallOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var calls [][]byte
 	for range 500 {
@@ -224,7 +224,7 @@ func TestInferredPlanIsTheSameInAnyOrder(t *testing.T) {
 	}
 }
 
-// Names that never end must not take memory that grows with them.
+// Memory stays bounded if property names never repeat.
 func TestInferenceMemoryIsBounded(t *testing.T) {
 	x := infer.New(infer.Config{MaxMemory: 5000, MaxEntries: 50})
 	var last []byte
@@ -258,11 +258,11 @@ func TestInferenceMemoryIsBounded(t *testing.T) {
 	runtime.KeepAlive(x)
 }
 
-func TestInferRefusesWhatIsNoCall(t *testing.T) {
+func TestAddRefusesInvalidCalls(t *testing.T) {
 	x := infer.New(infer.Config{})
 	for _, text := range []string{``, `[]`, `{}`, `{"type":1}`, `{"type":"track"`, `null`} {
 		if err := x.Add([]byte(text)); err == nil {
-			t.Errorf("%q is taken for a call", text)
+			t.Errorf("%q is accepted as a call", text)
 		}
 	}
 	for _, text := range []string{`{"type":"alias"}`, `{"type":"delete"}`} {
@@ -275,7 +275,7 @@ func TestInferRefusesWhatIsNoCall(t *testing.T) {
 	}
 }
 
-func TestMembersOfAnotherCaseAreNotTheCalls(t *testing.T) {
+func TestFieldNamesAreCaseSensitive(t *testing.T) {
 	call := []byte(`{"type":"track","event":"A","Event":"B","Properties":{"a":1}}`)
 	x := infer.New(infer.Config{})
 	if err := x.Add(call); err != nil {
@@ -286,8 +286,7 @@ func TestMembersOfAnotherCaseAreNotTheCalls(t *testing.T) {
 	}
 }
 
-// FuzzInfer infers a plan from calls that have whatever is in a document, and holds
-// them against it.
+// FuzzInfer infers a plan from arbitrary documents, and checks them against it.
 func FuzzInfer(f *testing.F) {
 	f.Add("Order Completed", `{"a":1,"b":[{"c":null},1.5e3],"true":"x","~/":{"":{}}}`)
 	f.Add("null", `{"a\n: b":[[],[[]],{}],"#":"# no","- x":" ","\u0000":"\u2028\ud83d\ude00"}`)
@@ -310,7 +309,7 @@ func FuzzInfer(f *testing.F) {
 			x := infer.New(config)
 			for range 3 {
 				if err := x.Add(call); err != nil {
-					t.Skip() // deeper than encoding/json reads
+					t.Skip() // nested deeper than encoding/json allows
 				}
 			}
 			p := parse(t, x)

@@ -3,24 +3,24 @@ package infer
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// WriteTo writes the plan of the calls so far as YAML, the same for the same calls in any
-// order. Every call that was seen is as this plan says. Comments say what is not sure:
-// the shares of types where there are several, how often what is not always there came,
-// and from how many values an enum was made. Without any calls the plan has no entries,
-// and package plan refuses it.
+// WriteTo writes the plan as YAML. The output does not depend on the order of the calls,
+// and every added call matches it. Comments show the evidence: the share of each type if
+// there are several, how often optional properties occur, and the number of values behind
+// an enum. Without calls, the plan is empty and invalid.
 func (x *Inference) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	o := &output{&b, x.config}
-	fmt.Fprintf(&b, "# Inferred from %s. Look through it: what calls had so far need not be all\n# that they may have, nor all that was meant.\n", callCount(x.calls))
+	fmt.Fprintf(&b, "# Inferred from %s. Review it before use: the calls may contain\n# mistakes, and other values may be valid.\n", callCount(x.calls))
 	o.line(0, "plan: "+quote(x.config.Name), "")
 	for _, callType := range []string{"track", "page", "screen"} {
 		o.named(callType, x.entriesOf(callType))
@@ -34,7 +34,7 @@ func (x *Inference) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// entriesOf returns the entries of a type by name.
+// entriesOf returns the entries of a call type by name.
 func (x *Inference) entriesOf(callType string) map[string]*entry {
 	of := map[string]*entry{}
 	for key, e := range x.entries {
@@ -51,7 +51,7 @@ type output struct {
 	config Config
 }
 
-// line writes a line with a comment.
+// line writes a line with an optional comment.
 func (o *output) line(indent int, text, comment string) {
 	o.b.WriteString(strings.Repeat("  ", indent) + text)
 	if comment != "" {
@@ -70,11 +70,11 @@ func (o *output) named(callType string, entries map[string]*entry) {
 	}
 }
 
-// entry writes an entry. Its schema is of type object unless it says otherwise.
+// entry writes an entry. The schema's default type is object.
 func (o *output) entry(indent int, key, properties string, e *entry) {
 	comment := callCount(e.calls)
 	if key == `""` {
-		comment += " of any other name"
+		comment += " with any other name"
 	}
 	o.line(indent, key+":", comment)
 	if types := e.value.typeList(); len(types) > 1 || types[0] != "object" {
@@ -83,15 +83,15 @@ func (o *output) entry(indent int, key, properties string, e *entry) {
 	o.object(indent+1, properties, e.value)
 }
 
-// object writes what the objects among values have.
+// object writes the keywords for objects.
 func (o *output) object(indent int, properties string, v *value) {
 	if v.types[object] == 0 || v.deep {
 		return
 	}
-	if len(v.members) > 0 {
+	if len(v.properties) > 0 {
 		o.line(indent, properties+":", "")
-		for _, key := range slices.Sorted(maps.Keys(v.members)) {
-			m := v.members[key]
+		for _, key := range slices.Sorted(maps.Keys(v.properties)) {
+			m := v.properties[key]
 			required := m.count() == v.types[object]
 			comment := ""
 			if !required {
@@ -104,19 +104,19 @@ func (o *output) object(indent int, properties string, v *value) {
 	case v.mapping != nil:
 		o.value(indent, "additionalProperties", v.mapping, false, fmt.Sprintf("more than %d names", o.config.MaxProperties))
 	case v.open:
-		o.line(indent, "additionalProperties: true", "there was no room to tell all apart")
+		o.line(indent, "additionalProperties: true", "too many properties to list")
 	default:
 		o.line(indent, "additionalProperties: false", "")
 	}
 }
 
-// value writes the schema of a value, in one line if that is possible.
+// value writes the schema of a value, on one line if possible.
 func (o *output) value(indent int, key string, v *value, required bool, comment string) {
 	words := o.schema(v)
 	if required {
 		words = append(words, "required: true")
 	}
-	comment = strings.TrimPrefix(comment+"; "+o.doubts(v), "; ")
+	comment = strings.TrimPrefix(comment+"; "+o.comment(v), "; ")
 	comment = strings.TrimSuffix(comment, "; ")
 	nested := v.types[object] > 0 && !v.deep || v.types[array] > 0 && v.items != nil && !v.deep
 	if !nested {
@@ -133,7 +133,7 @@ func (o *output) value(indent int, key string, v *value, required bool, comment 
 	}
 }
 
-// schema returns the keywords of a value that fit into a line.
+// schema returns the keywords that fit on one line.
 func (o *output) schema(v *value) []string {
 	types := v.typeList()
 	if len(types) == 0 {
@@ -149,14 +149,14 @@ func (o *output) schema(v *value) []string {
 	return words
 }
 
-// enum returns the values of a property that has few, as YAML.
+// enum returns the values of an enum as YAML, or nil if the property is not an enum.
 func (o *output) enum(v *value) []string {
 	n := v.types[stringType]
-	if n == 0 || v.manyTexts || n+v.types[null] != v.count() || n < o.config.EnumRepeats*len(v.texts) {
+	if n == 0 || v.manyStrings || n+v.types[null] != v.count() || n < o.config.EnumRepeats*len(v.strings) {
 		return nil
 	}
 	var values []string
-	for _, s := range slices.Sorted(maps.Keys(v.texts)) {
+	for _, s := range slices.Sorted(maps.Keys(v.strings)) {
 		values = append(values, quote(s))
 	}
 	if v.types[null] > 0 {
@@ -165,7 +165,7 @@ func (o *output) enum(v *value) []string {
 	return values
 }
 
-// format returns the format of all strings that were seen, if there were enough of them.
+// format returns the format of all strings if there are at least three.
 func (v *value) format() string {
 	if v.types[stringType] < 3 || len(v.formats) == 0 {
 		return ""
@@ -173,22 +173,22 @@ func (v *value) format() string {
 	return v.formats[0]
 }
 
-// doubts says what is unsure of a value.
-func (o *output) doubts(v *value) string {
-	var doubts []string
+// comment returns the comment on a value.
+func (o *output) comment(v *value) string {
+	var parts []string
 	if len(v.typeList()) > 1 {
-		doubts = append(doubts, o.shares(v))
+		parts = append(parts, o.shares(v))
 	}
 	if values := o.enum(v); values != nil {
-		doubts = append(doubts, fmt.Sprintf("of %d values", v.count()))
+		parts = append(parts, fmt.Sprintf("from %d values", v.count()))
 	}
-	return strings.Join(doubts, "; ")
+	return strings.Join(parts, "; ")
 }
 
-// shares lists the types of values, the most frequent first.
+// shares lists the types of values with their shares, the most frequent first.
 func (o *output) shares(v *value) string {
 	counts := v.types
-	if counts[number] > 0 { // an integer is a number, too
+	if counts[number] > 0 { // integers are numbers, too
 		counts[number] += counts[integer]
 		counts[integer] = 0
 	}
@@ -206,7 +206,7 @@ func (o *output) shares(v *value) string {
 	return strings.Join(texts, ", ")
 }
 
-// typeList returns the types of values. Integers among other numbers are numbers.
+// typeList returns the types of values. It omits integer if there are other numbers.
 func (v *value) typeList() []string {
 	var types []string
 	for _, t := range []valueType{object, array, stringType, integer, number, boolean, null} {
@@ -217,7 +217,7 @@ func (v *value) typeList() []string {
 	return types
 }
 
-// share writes a part of a whole, never as all or nothing where it is not.
+// share formats a ratio in percent. Only exact values are 0 % or 100 %.
 func share(part, whole int) string {
 	percent := 100 * float64(part) / float64(whole)
 	switch {
@@ -238,7 +238,7 @@ func callCount(n int) string {
 	return fmt.Sprintf("%d calls", n)
 }
 
-// list writes one word alone, and several as a list.
+// list formats one word as a scalar and several as a list.
 func list(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -255,17 +255,11 @@ var (
 	reserved = regexp.MustCompile(`^(?i:true|false|null|yes|no|on|off|y|n|nan|inf)$`)
 )
 
-// quote writes a string as YAML: plain where that cannot be misread, else as JSON, which
-// YAML takes.
+// quote formats a string as YAML: as a plain scalar if that is unambiguous, otherwise as
+// JSON.
 func quote(s string) string {
 	if plain.MatchString(s) && !reserved.MatchString(s) {
 		return s
 	}
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(s) != nil {
-		return `""` // never: a string can be encoded
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(wire.AppendString(nil, s))
 }

@@ -1,5 +1,5 @@
-// The page that is tested: it tracks who signs up, by the service's library for browsers. The
-// library asks the collector for its settings, and they say where to send calls.
+// The page under test: it records sign-ups with Segment's library for browsers. The library loads
+// its settings from the collector, and these contain the address for calls.
 const collector = document.querySelector('meta[name=collector]').content
 const analytics = AnalyticsNext.AnalyticsBrowser.load({ writeKey: 'shop', cdnURL: collector })
 

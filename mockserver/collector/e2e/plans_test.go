@@ -150,7 +150,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 	for _, call := range marked.Calls {
 		want := []tracking.Violation(nil)
 		if strings.HasSuffix(call.MessageID, "-bad") {
-			want = []tracking.Violation{{Kind: "wrong type", Event: "Order Completed", Pointer: "/properties/total", Message: `/properties/total is "25.5", a string; the plan says a number`, Plan: "shop", Line: 5}}
+			want = []tracking.Violation{{Kind: "wrong type", Event: "Order Completed", Pointer: "/properties/total", Message: `/properties/total is "25.5", a string; expected a number`, Plan: "shop", Line: 5}}
 		}
 		assert.Equal(t, want, call.Violations, call.MessageID)
 	}
@@ -160,7 +160,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 	require.NoError(t, json.Unmarshal(told.Calls[1].Body, &body))
 	for name, want := range map[string]any{
 		"appVersion": "1.2", "eventMessageID": "held-1-bad", "eventName": "Order Completed", "eventType": "track", "sourceName": "held", "trackingPlanName": "shop",
-		"violationType": "wrong type", "violationField": "properties.total", "violationDescription": `/properties/total is "25.5", a string; the plan says a number`,
+		"violationType": "wrong type", "violationField": "properties.total", "violationDescription": `/properties/total is "25.5", a string; expected a number`,
 	} {
 		assert.Equal(t, want, body.Properties[name], name)
 	}
@@ -168,7 +168,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 	require.Len(t, rejected.Calls, 3)
 	for _, call := range rejected.Calls {
 		assert.Equal(t, tracking.CodeNotAsPlanned, call.Code)
-		assert.Equal(t, `the call is not as the tracking plan "shop" says: /properties/total is "25.5", a string; the plan says a number`, call.Message)
+		assert.Equal(t, `the call violates the tracking plan "shop": /properties/total is "25.5", a string; expected a number`, call.Message)
 		assert.Len(t, call.Violations, 1)
 	}
 	metrics, err := c.Metrics(t.Context())
@@ -183,7 +183,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 		var list callList
 		require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/destinations/crm/failed?state=filtered", nil, &list))
 		for _, call := range list.Calls {
-			assert.Equal(t, `plan: /properties/total is "25.5", a string; the plan says a number`, call.Reason)
+			assert.Equal(t, `plan: /properties/total is "25.5", a string; expected a number`, call.Reason)
 		}
 		return list.ids()
 	}
@@ -201,7 +201,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 	// A plan that cannot be read refuses the reload, and what was stays.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte("track: {E: {propertis: {}}}\n"), 0o600))
 	waitFor(t, 2*time.Minute, "the plan is refused", func() bool {
-		return strings.Contains(c.Log(), `plan.yaml:1: track \"E\": \"propertis\" is no keyword of JSON Schema`)
+		return strings.Contains(c.Log(), `plan.yaml:1: track \"E\": unknown JSON Schema keyword \"propertis\"`)
 	})
 	postOrders(t, c, "held", "held-3", true)
 	settled(t, c)

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // sessionTime is the duration of a session.
@@ -88,7 +88,7 @@ func (s Sessions) forget(ctx context.Context, session string) error {
 	return s.State.Put(ctx, endedKey(session), []byte(until))
 }
 
-func endedKey(session string) string { return endedSession + "." + digest.Of(session) }
+func endedKey(session string) string { return endedSession + "." + text.Digest(session) }
 
 func (r *guardRules) sessionCookie(req *http.Request, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{

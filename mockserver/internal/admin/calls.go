@@ -32,7 +32,7 @@ func (a *admin) getHealth(r *http.Request) (any, error) {
 		Version   string         `json:"version"`
 		Journal   journal.Health `json:"journal"`
 		Forgotten int64          `json:"forgotten"`
-	}{"ready", "", a.version, health, a.c.History().Forgotten()}
+	}{"ready", "", a.version, health, a.c.History().Expired()}
 	if err != nil {
 		view.Status, view.Message = "unavailable", err.Error()
 	}
@@ -139,7 +139,7 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 		Calls     []callView `json:"calls"`
 		Next      int64      `json:"next,omitempty"` // the before parameter of the next page
 		Forgotten int64      `json:"forgotten"`
-	}{Calls: []callView{}, Forgotten: a.c.History().Forgotten()}
+	}{Calls: []callView{}, Forgotten: a.c.History().Expired()}
 	for i := range page {
 		view := viewCall(&page[i])
 		if bodies {

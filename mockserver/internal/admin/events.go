@@ -32,7 +32,7 @@ func (a *admin) listEvents(r *http.Request) (any, error) {
 		Events []eventView `json:"events"`
 	}{a.c.Shapes().Summary(), []eventView{}}
 	for _, e := range a.c.Shapes().Events() {
-		if (source == "" || e.Source == source) && (typ == "" || e.Type == typ) && (name == "" || e.Name == name) && (!odd || len(e.Oddities) > 0) {
+		if (source == "" || e.Source == source) && (typ == "" || e.Type == typ) && (name == "" || e.Name == name) && (!odd || len(e.Anomalies) > 0) {
 			answer.Events = append(answer.Events, eventView{Event: e, Properties: len(e.Properties)})
 		}
 	}
@@ -70,7 +70,7 @@ func (a *admin) getEventLike(r *http.Request) (any, error) {
 }
 
 func (a *admin) forgetEvent(r *http.Request) (any, error) {
-	if !a.c.Shapes().Forget(r.PathValue("event")) {
+	if !a.c.Shapes().Delete(r.PathValue("event")) {
 		return nil, unknownEvent(r)
 	}
 	return nil, nil

@@ -108,7 +108,12 @@ func (a *admin) changeSource(r *http.Request) (any, error) {
 
 func (in *sourceInput) apply(s *tracking.Source) error {
 	set(&s.Name, in.Name)
-	set(&s.WriteKey, in.WriteKey)
+	if in.WriteKey != nil {
+		if err := settings.CheckKey("writeKey", *in.WriteKey); err != nil {
+			return err
+		}
+		s.WriteKey = *in.WriteKey
+	}
 	set(&s.CallsPerSecond, in.CallsPerSecond)
 	switch {
 	case s.WriteKey == "":

@@ -51,7 +51,7 @@ func (a *admin) getTimeline(r *http.Request) (any, error) {
 	t := timeline.Read(a.c.History(), r.PathValue("user"), offset, limit)
 	view := timelineView{
 		IDs: t.IDs, MoreIDs: t.MoreIDs, Calls: []timelineEntry{}, Offset: t.From, Total: t.Total, Older: t.Older,
-		Traits: t.Traits, PartialTraits: t.PartialTraits, Forgotten: t.Forgotten,
+		Traits: t.Traits, PartialTraits: t.PartialTraits, Forgotten: t.Expired,
 	}
 	for i := range t.Entries {
 		view.Calls = append(view.Calls, viewEntry(&t.Entries[i]))

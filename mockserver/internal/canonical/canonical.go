@@ -3,25 +3,23 @@ package canonical
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
 )
 
-// MaxDepth is how deep arrays and objects may nest in a document.
+// MaxDepth limits the nesting of arrays and objects.
 const MaxDepth = 1000
 
-// Append appends to dst the canonical form of the JSON document src and returns
-// the extended buffer.
-//
-// Input that is canonical already is checked in one pass and copied in one
-// piece. dst and src must not overlap. On an error, which names the offset in
-// src, dst is returned as it was. Safe for concurrent use.
+// Append appends the canonical form of the JSON document src to dst. Canonical input is
+// checked in one pass and copied as a whole. dst and src must not overlap. On an error, which
+// contains the offset in src, dst is unchanged. Append is safe for concurrent use.
 func Append(dst, src []byte) ([]byte, error) {
 	c := newCanonizer(src)
 	defer c.release()
 	own := c.dst
-	defer func() { c.dst = own }() // dst is the caller's, it must not be pooled
+	defer func() { c.dst = own }() // dst belongs to the caller and must not be pooled
 	c.dst = dst
 	if err := c.document(); err != nil {
 		return dst, err
@@ -29,9 +27,9 @@ func Append(dst, src []byte) ([]byte, error) {
 	return c.dst, nil
 }
 
-// Changes reports what of the JSON document src its canonical form does not keep, at
-// most 100 places. A number written in another way, such as 1.0, is no change.
-// For text that is not JSON it returns nil.
+// Changes returns the values of the JSON document src that its canonical form does not
+// preserve, at most 100. Numbers with the same value, such as 1.0 and 1, are not changes. For
+// invalid JSON it returns nil.
 func Changes(src []byte) []Change {
 	c := newCanonizer(src)
 	defer c.release()
@@ -43,8 +41,7 @@ func Changes(src []byte) []Change {
 	return notes.changes
 }
 
-// document reads the one value that src must be. The members of an outermost
-// object stay in c.members.
+// document reads one value. If it is an object, its fields remain in c.members.
 func (c *canonizer) document() error {
 	c.space()
 	if err := c.value(0); err != nil {
@@ -52,7 +49,7 @@ func (c *canonizer) document() error {
 	}
 	c.space()
 	if c.pos < len(c.src) {
-		return c.fail("has more after its end")
+		return c.fail("text after the value")
 	}
 	c.flush()
 	return nil
@@ -77,7 +74,7 @@ func (c *canonizer) value(depth int) error {
 		return c.str()
 	case '{', '[':
 		if depth == MaxDepth {
-			return c.fail("nests deeper than " + strconv.Itoa(MaxDepth))
+			return c.fail("nested deeper than " + strconv.Itoa(MaxDepth))
 		}
 		if b == '{' {
 			return c.object(depth + 1)
@@ -96,7 +93,7 @@ func (c *canonizer) value(depth int) error {
 
 func (c *canonizer) literal(word string) error {
 	if !bytes.HasPrefix(c.src[c.pos:], []byte(word)) {
-		return c.fail("has an unknown word")
+		return c.fail("expected " + word)
 	}
 	c.pos += len(word)
 	return nil
@@ -119,13 +116,13 @@ func (c *canonizer) array(depth int) error {
 			return nil
 		}
 		if !c.next(',') {
-			return c.fail("lacks a comma or ] in an array")
+			return c.fail("expected a comma or ']'")
 		}
 		c.space()
 	}
 }
 
-// next reads b if it is the next byte.
+// next consumes b if it is the next byte.
 func (c *canonizer) next(b byte) bool {
 	if c.pos < len(c.src) && c.src[c.pos] == b {
 		c.pos++
@@ -150,7 +147,7 @@ func (c *canonizer) object(depth int) error {
 			break
 		}
 		if !c.next(',') {
-			return c.fail("lacks a comma or } in an object")
+			return c.fail("expected a comma or '}'")
 		}
 		c.space()
 	}
@@ -174,7 +171,7 @@ func (c *canonizer) member(o *openObject, depth int) error {
 	key := c.text(span)
 	c.space()
 	if !c.next(':') {
-		return c.fail("lacks a colon after a key")
+		return c.fail("expected a colon after the key")
 	}
 	c.space()
 	m := member{key: span, index: arrayIndex(key), value: c.at(), from: c.pos}
@@ -188,10 +185,9 @@ func (c *canonizer) member(o *openObject, depth int) error {
 	return nil
 }
 
-// key reads a key.
 func (c *canonizer) key() (span, error) {
 	if c.pos >= len(c.src) || c.src[c.pos] != '"' {
-		return span{}, c.fail("lacks a key in an object")
+		return span{}, c.fail("expected a key in double quotes")
 	}
 	start, out, from := c.pos, c.at(), c.from
 	if err := c.str(); err != nil {
@@ -206,21 +202,21 @@ func (c *canonizer) key() (span, error) {
 	return span{start: start, end: len(c.rewrite), rewritten: true}, nil
 }
 
-// openObject is the state of one object while its members are read.
+// openObject is the state of an object while its fields are read.
 type openObject struct {
-	base      int            // its first member in canonizer.members
-	start     int            // where its text starts in the output
-	filter    uint64         // a bit for each key seen: a key without its bit is new
-	byKey     map[string]int // once there are many members: key to member
-	last      int64          // the index of the last member, notIndex for a name
-	unordered bool           // an array index came behind a greater one or a name
-	repeated  bool           // a key came again
+	base      int            // index of its first field in canonizer.members
+	start     int            // start of its text in the output
+	filter    uint64         // a bit for each key: a key without its bit is new
+	byKey     map[string]int // key to field, if there are many
+	last      int64          // array index of the last key, or notIndex
+	unordered bool           // an array index came after a greater one or after a name
+	repeated  bool           // duplicate keys
 }
 
-// manyMembers is from where on a map finds a key faster than comparing with all.
-const manyMembers = 32
+// minMapMembers is the number of fields at which a map becomes faster than a linear search.
+const minMapMembers = 32
 
-// add enters a member that has just been read.
+// add adds a field that has just been read.
 func (o *openObject) add(c *canonizer, m member) {
 	key := c.text(m.key)
 	if i := o.find(c, key); i >= 0 {
@@ -241,13 +237,13 @@ func (o *openObject) add(c *canonizer, m member) {
 	}
 }
 
-// find returns the place in c.members of this object's member of that key, or -1.
+// find returns the index in c.members of the field with a key, or -1.
 func (o *openObject) find(c *canonizer, key []byte) int {
 	bit := uint64(1) << ((uint(len(key)) + 5*uint(key[1]) + 11*uint(key[len(key)/2])) % 64)
 	seen := o.filter&bit != 0
 	o.filter |= bit
-	if o.byKey == nil && len(c.members)-o.base >= manyMembers {
-		o.byKey = make(map[string]int, 2*manyMembers)
+	if o.byKey == nil && len(c.members)-o.base >= minMapMembers {
+		o.byKey = make(map[string]int, 2*minMapMembers)
 		for i := o.base; i < len(c.members); i++ {
 			o.byKey[string(c.text(c.members[i].key))] = i
 		}
@@ -269,7 +265,7 @@ func (o *openObject) find(c *canonizer, key []byte) int {
 	return -1
 }
 
-// rearrange writes an object anew with its members in canonical order.
+// rearrange rewrites an object with its fields in canonical order.
 func (c *canonizer) rearrange(o *openObject) {
 	c.flush()
 	c.scratch = append(c.scratch[:0], c.dst[o.start:]...)
@@ -293,8 +289,8 @@ func (c *canonizer) rearrange(o *openObject) {
 	c.dst = append(c.dst, '}')
 }
 
-// arrayIndex returns the array index that a key (with its quotes) is: a decimal
-// without leading zeros from 0 to 2^32-2. Any other key gives notIndex.
+// arrayIndex returns the value of a quoted key that is an array index: a decimal without
+// leading zeros from 0 to 2^32-2. For other keys it returns notIndex.
 func arrayIndex(key []byte) int64 {
 	digits := key[1 : len(key)-1]
 	if len(digits) == 0 || len(digits) > 10 || digits[0] == '0' && len(digits) > 1 {
@@ -311,4 +307,37 @@ func arrayIndex(key []byte) int64 {
 		return notIndex
 	}
 	return n
+}
+
+// An Object is a JSON object in canonical form. Duplicate keys are merged, and the fields are
+// in canonical order.
+type Object struct{ c *canonizer }
+
+// ReadObject reads the JSON object src. The caller must call Release after the last use of the
+// object and its fields, and must not change src until then. On an error there is nothing to
+// release.
+func ReadObject(src []byte) (Object, error) {
+	c := newCanonizer(src)
+	err := c.document()
+	if err == nil && c.dst[0] != '{' {
+		err = errors.New("the JSON is not an object")
+	}
+	if err != nil {
+		c.release()
+		return Object{}, err
+	}
+	return Object{c}, nil
+}
+
+// Release returns the object's buffers to the pool.
+func (o Object) Release() { o.c.release() }
+
+// Len returns the number of fields.
+func (o Object) Len() int { return len(o.c.members) }
+
+// Member returns field i: its quoted key and its value in canonical form, and the original
+// value.
+func (o Object) Member(i int) (key, value, source []byte) {
+	m := &o.c.members[i]
+	return o.c.text(m.key), o.c.dst[m.value:m.end:m.end], o.c.src[m.from:m.to]
 }

@@ -21,19 +21,19 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata")
 
-// node is a process of JavaScript that runs testdata/stringify.js.
+// node is a Node.js process that runs testdata/stringify.js.
 type node struct {
 	in  io.Writer
 	out *bufio.Reader
 }
 
-// startNode skips the test where node is not installed: there is the corpus in testdata.
-// With REQUIRE_NODE=1, as in CI, it fails.
+// startNode skips the test if Node.js is not installed; the corpus in testdata is tested
+// anyway. With REQUIRE_NODE=1, as in CI, it fails.
 func startNode(tb testing.TB) *node {
 	tb.Helper()
 	path, err := exec.LookPath("node")
 	if err != nil && os.Getenv("REQUIRE_NODE") != "1" {
-		tb.Skip("node is not installed")
+		tb.Skip("Node.js is not installed")
 	}
 	cmd := exec.Command(path, filepath.Join("testdata", "stringify.js"))
 	cmd.Stderr = os.Stderr
@@ -51,10 +51,10 @@ func startNode(tb testing.TB) *node {
 	return &node{in: in, out: bufio.NewReader(out)}
 }
 
-// stringify returns what JavaScript makes of documents: nil for one that is no JSON.
+// stringify returns JavaScript's output for documents; nil for invalid JSON.
 func (n *node) stringify(tb testing.TB, docs ...[]byte) []*string {
 	tb.Helper()
-	go func() { // node answers before it has read all; an error shows as an answer that is missing
+	go func() { // node responds before it has read everything; an error causes a missing response
 		in := bufio.NewWriter(n.in)
 		for _, doc := range docs {
 			_, _ = in.Write(binary.BigEndian.AppendUint32(nil, uint32(len(doc))))
@@ -75,8 +75,7 @@ func (n *node) stringify(tb testing.TB, docs ...[]byte) []*string {
 	return answers
 }
 
-// checkForm compares what Append makes of a document with what JavaScript does, which
-// is nil for one that is no JSON.
+// checkForm compares the output of Append with JavaScript's; want is nil for invalid JSON.
 func checkForm(t *testing.T, doc []byte, want *string) {
 	t.Helper()
 	got, err := canonical.Append([]byte("before"), doc)
@@ -92,18 +91,18 @@ func checkForm(t *testing.T, doc []byte, want *string) {
 	}
 	form := got[len("before"):]
 	if again, err := canonical.Append(nil, form); err != nil || !bytes.Equal(again, form) {
-		t.Errorf("%q is no fixpoint, it gives %q, error %v", form, again, err)
+		t.Errorf("%q is not canonical: got %q, error %v", form, again, err)
 	}
 	for _, c := range canonical.Changes(form) {
 		if c.Kind != canonical.ChangeLoneSurrogate {
-			t.Errorf("%q is canonical and has the change %+v", form, c)
+			t.Errorf("%q is canonical, but has the change %+v", form, c)
 		}
 	}
 }
 
-// TestAppendLikeJavaScript compares generated documents. Under the race detector, and
-// with -short, there are 20,000.
-func TestAppendLikeJavaScript(t *testing.T) {
+// TestAppendMatchesJavaScript compares generated documents: 20,000 under the race detector or
+// with -short.
+func TestAppendMatchesJavaScript(t *testing.T) {
 	rounds := 100
 	if testing.Short() || raceEnabled {
 		rounds = 20
@@ -130,7 +129,7 @@ func FuzzAppend(f *testing.F) {
 	}
 	node := startNode(f)
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		if bytes.Count(doc, []byte("["))+bytes.Count(doc, []byte("{")) <= canonical.MaxDepth { // JavaScript has another limit
+		if bytes.Count(doc, []byte("["))+bytes.Count(doc, []byte("{")) <= canonical.MaxDepth { // JavaScript has a different limit
 			checkForm(t, doc, node.stringify(t, doc)[0])
 		}
 	})
@@ -140,8 +139,8 @@ func FuzzAppend(f *testing.F) {
 type corpusCase struct {
 	About string  `json:"about,omitempty"`
 	In    string  `json:"in,omitempty"`
-	Hex   string  `json:"hex,omitempty"` // in place of In where that is not UTF-8
-	Out   *string `json:"out"`           // null: the document is refused
+	Hex   string  `json:"hex,omitempty"` // instead of In for invalid UTF-8
+	Out   *string `json:"out"`           // null for invalid documents
 }
 
 func (c *corpusCase) document(t *testing.T) []byte {
@@ -155,8 +154,8 @@ func (c *corpusCase) document(t *testing.T) []byte {
 	return doc
 }
 
-// TestCorpus compares documents with what JavaScript is known to make of them. With
-// -update it asks node, and writes the corpus anew.
+// TestCorpus compares documents with recorded output of JavaScript. With -update it runs
+// Node.js and rewrites the corpus.
 func TestCorpus(t *testing.T) {
 	for _, name := range []string{"cases.jsonl", "generated.jsonl"} {
 		t.Run(name, func(t *testing.T) {
@@ -224,7 +223,7 @@ func generateCorpus() (cases []corpusCase) {
 	return cases
 }
 
-func TestDepthIsBounded(t *testing.T) {
+func TestDepthLimit(t *testing.T) {
 	nest := func(n int) []byte {
 		return []byte(strings.Repeat(`{"a":[`, n/2) + strings.Repeat(`]}`, n/2))
 	}
@@ -233,42 +232,42 @@ func TestDepthIsBounded(t *testing.T) {
 	}
 	for _, n := range []int{canonical.MaxDepth + 2, 1_000_000} {
 		_, err := canonical.Append(nil, nest(n))
-		if err == nil || !strings.Contains(err.Error(), "deeper than 1000, at byte 3000") {
+		if err == nil || err.Error() != "invalid JSON at byte 3000: nested deeper than 1000" {
 			t.Errorf("%d deep: error %v", n, err)
 		}
 	}
 }
 
-func TestErrorsTellWhere(t *testing.T) {
+func TestErrorsContainOffset(t *testing.T) {
 	for doc, want := range map[string]string{
-		``:                   "ends too early, at byte 0",
-		` `:                  "ends too early, at byte 1",
-		`{"a":1`:             "ends too early, at byte 6",
-		`{"a":1]`:            "lacks a comma or } in an object, at byte 6",
-		`[1 2]`:              "lacks a comma or ] in an array, at byte 3",
-		`{a:1}`:              "lacks a key in an object, at byte 1",
-		`{"a" 1}`:            "lacks a colon after a key, at byte 5",
-		`{"a":1,}`:           "lacks a key in an object, at byte 7",
-		`[1,]`:               "malformed value, at byte 3",
-		`[01]`:               "lacks a comma or ] in an array, at byte 2",
-		`[-]`:                "malformed value, at byte 1",
-		`[1.]`:               "malformed value, at byte 1",
-		`[1e]`:               "malformed value, at byte 1",
-		`nul`:                "unknown word, at byte 0",
-		"\"\n\"":             "control character that is not escaped, at byte 1",
-		`"\x"`:               "malformed escape sequence, at byte 1",
-		`"\u12g4"`:           "malformed escape sequence, at byte 1",
-		`"\u12`:              "malformed escape sequence, at byte 1",
-		`"\`:                 "malformed escape sequence, at byte 1",
-		`1 2`:                "more after its end, at byte 2",
-		"\ufeff1":            "malformed value, at byte 0",
-		"[\x00]":             "malformed value, at byte 1",
-		`{"a":{"b":[1,{"c`:   "ends too early, at byte 16",
-		`{"` + "\x80" + `":`: "ends too early, at byte 5",
+		``:                   "invalid JSON at byte 0: unexpected end of text",
+		` `:                  "invalid JSON at byte 1: unexpected end of text",
+		`{"a":1`:             "invalid JSON at byte 6: unexpected end of text",
+		`{"a":1]`:            "invalid JSON at byte 6: expected a comma or '}'",
+		`[1 2]`:              "invalid JSON at byte 3: expected a comma or ']'",
+		`{a:1}`:              "invalid JSON at byte 1: expected a key in double quotes",
+		`{"a" 1}`:            "invalid JSON at byte 5: expected a colon after the key",
+		`{"a":1,}`:           "invalid JSON at byte 7: expected a key in double quotes",
+		`[1,]`:               "invalid JSON at byte 3: expected a value",
+		`[01]`:               "invalid JSON at byte 2: expected a comma or ']'",
+		`[-]`:                "invalid JSON at byte 1: expected a value",
+		`[1.]`:               "invalid JSON at byte 1: expected a value",
+		`[1e]`:               "invalid JSON at byte 1: expected a value",
+		`nul`:                "invalid JSON at byte 0: expected null",
+		"\"\n\"":             "invalid JSON at byte 1: unescaped control character in a string",
+		`"\x"`:               "invalid JSON at byte 1: invalid escape sequence",
+		`"\u12g4"`:           "invalid JSON at byte 1: invalid escape sequence",
+		`"\u12`:              "invalid JSON at byte 1: invalid escape sequence",
+		`"\`:                 "invalid JSON at byte 1: invalid escape sequence",
+		`1 2`:                "invalid JSON at byte 2: text after the value",
+		"\ufeff1":            "invalid JSON at byte 0: expected a value",
+		"[\x00]":             "invalid JSON at byte 1: expected a value",
+		`{"a":{"b":[1,{"c`:   "invalid JSON at byte 16: unexpected end of text",
+		`{"` + "\x80" + `":`: "invalid JSON at byte 5: unexpected end of text",
 	} {
 		got, err := canonical.Append([]byte("kept"), []byte(doc))
-		if err == nil || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("%q: error %v, want one that ends in %q", doc, err, want)
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: error %v, want %q", doc, err, want)
 		}
 		if string(got) != "kept" {
 			t.Errorf("%q: dst is now %q", doc, got)
@@ -276,8 +275,7 @@ func TestErrorsTellWhere(t *testing.T) {
 	}
 }
 
-// TestBuffersAreNotShared checks that the buffers of one document never end up in
-// that of another, also when it fails halfway.
+// TestBuffersAreNotShared checks that documents do not share buffers, even after errors.
 func TestBuffersAreNotShared(t *testing.T) {
 	mine := make([]byte, 0, 1024)
 	if _, err := canonical.Append(mine, []byte(`{"b":"mine", "1":`)); err == nil {
@@ -292,11 +290,11 @@ func TestBuffersAreNotShared(t *testing.T) {
 		o.Release()
 	}
 	if string(mine) != "mine" {
-		t.Errorf("the caller's buffer was written to: %q", mine)
+		t.Errorf("the caller's buffer was overwritten: %q", mine)
 	}
 }
 
-func TestCanonicalTextIsCopiedWithoutAllocating(t *testing.T) {
+func TestCanonicalInputDoesNotAllocate(t *testing.T) {
 	form, err := canonical.Append(nil, benchmarkCall)
 	if err != nil {
 		t.Fatal(err)

@@ -1,39 +1,39 @@
 package canonical
 
 import (
-	"fmt"
 	"math"
 	"sync"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// canonizer turns src into canonical text in one pass. What is canonical as it
-// stands is not copied token by token: src[from:pos] is the run that waits to be
-// copied, and only something that must change ends the run.
+// A canonizer converts src to canonical JSON in one pass. Canonical parts are not copied one
+// by one: src[from:pos] is pending, and is copied when something must change.
 type canonizer struct {
 	src  []byte
-	pos  int    // next byte of src to read
-	from int    // start of the run of src that goes to dst as it is
-	dst  []byte // the output up to that run
+	pos  int    // next byte of src
+	from int    // start of the pending part of src
+	dst  []byte // output before the pending part
 
-	members []member // the members of all objects now open, innermost last
-	rewrite []byte   // the canonical texts of keys that had to change
-	scratch []byte   // an object's text while it is put in another order
+	members []member // fields of all open objects, innermost last
+	rewrite []byte   // canonical text of changed keys
+	scratch []byte   // text of an object that is being reordered
 	notes   *recorder
 }
 
-// member is one member of an object.
+// member is a field of an object.
 type member struct {
 	key        span
-	index      int64 // the array index that the key is, or notIndex
-	value, end int   // in the output, as if the run that waits had been copied
-	from, to   int   // the value in the source
+	index      int64 // array index of the key, or notIndex
+	value, end int   // in the output, including the pending part
+	from, to   int   // value in src
 }
 
-// span is the canonical text of a key, with its quotes. It is an offset and no
-// slice so that what waits in the pool keeps no document alive.
+// span is the location of a key's canonical text, with quotes. It has offsets instead of a
+// slice, so that the pool retains no documents.
 type span struct {
 	start, end int
-	rewritten  bool // in canonizer.rewrite, else in canonizer.src
+	rewritten  bool // in canonizer.rewrite, otherwise in canonizer.src
 }
 
 func (c *canonizer) text(s span) []byte {
@@ -43,10 +43,10 @@ func (c *canonizer) text(s span) []byte {
 	return c.src[s.start:s.end]
 }
 
-// notIndex sorts a key that is no array index behind all that are.
+// notIndex is greater than all array indices.
 const notIndex = math.MaxInt64
 
-// maxPooled bounds the buffers that wait in the pool for their next use.
+// maxPooled limits the size of pooled buffers.
 const maxPooled = 64 << 10
 
 var canonizers = sync.Pool{New: func() any { return new(canonizer) }}
@@ -69,12 +69,12 @@ func (c *canonizer) release() {
 
 func (c *canonizer) fail(problem string) error {
 	if c.pos >= len(c.src) {
-		return fmt.Errorf("the JSON ends too early, at byte %d", len(c.src))
+		problem = "unexpected end of text"
 	}
-	return fmt.Errorf("the JSON %s, at byte %d", problem, c.pos)
+	return &jsonscan.SyntaxError{Offset: c.pos, Problem: problem}
 }
 
-// at is the offset in the output that the next byte read will have if it stays.
+// at returns the output offset of the next byte, if it is unchanged.
 func (c *canonizer) at() int { return len(c.dst) + c.pos - c.from }
 
 func (c *canonizer) flush() {
@@ -82,7 +82,7 @@ func (c *canonizer) flush() {
 	c.from = c.pos
 }
 
-// drop reads n bytes that do not go to the output.
+// drop skips n bytes.
 func (c *canonizer) drop(n int) {
 	c.flush()
 	c.pos += n

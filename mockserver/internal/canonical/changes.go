@@ -6,44 +6,42 @@ import (
 	"strconv"
 )
 
-// Change is one place where a document's canonical form does not say what the
-// document said.
+// A Change is a value that the canonical form of a document does not preserve.
 type Change struct {
-	// Path leads to the value, as in properties.items[2]["unit price"]; it is
+	// Path is the location of the value, such as properties.items[2]["unit price"]. It is
 	// empty for the document itself.
 	Path string     `json:"path"`
 	Kind ChangeKind `json:"kind"`
-	// From and To are the texts before and after, cut to 64 bytes; empty where
-	// they would say no more than Kind does.
+	// From and To are the old and the new text, truncated to 64 bytes. They are empty if Kind
+	// is sufficient.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 }
 
-// ChangeKind says what a document cannot keep.
+// ChangeKind is a kind of change.
 type ChangeKind string
 
 const (
-	// ChangePrecision is a number with more digits than a double holds, such
-	// as an integer above 2^53.
+	// ChangePrecision is a number with more digits than a double, such as an integer above
+	// 2^53.
 	ChangePrecision ChangeKind = "precision"
-	// ChangeOverflow is a number too large for a double; it becomes null.
+	// ChangeOverflow is a number too large for a double. It becomes null.
 	ChangeOverflow ChangeKind = "overflow"
-	// ChangeDuplicate is a value lost to a later one of the same key.
+	// ChangeDuplicate is a value that is replaced by a later one with the same key.
 	ChangeDuplicate ChangeKind = "duplicate_key"
-	// ChangeOrder is an object whose keys that are array indices move to the front.
+	// ChangeOrder is an object whose keys are reordered because some are array indices.
 	ChangeOrder ChangeKind = "key_order"
-	// ChangeInvalidUTF8 is a string with bytes that are not UTF-8; they
-	// become U+FFFD.
+	// ChangeInvalidUTF8 is a string with invalid UTF-8, which becomes U+FFFD.
 	ChangeInvalidUTF8 ChangeKind = "invalid_utf8"
-	// ChangeLoneSurrogate is an escape of half a character. It is kept as it
-	// is, but many receivers read U+FFFD.
+	// ChangeLoneSurrogate is an escape of half a surrogate pair. It is kept, but many
+	// receivers read it as U+FFFD.
 	ChangeLoneSurrogate ChangeKind = "lone_surrogate"
 )
 
-// maxChanges bounds what Changes reports of one document.
+// maxChanges limits the result of Changes.
 const maxChanges = 100
 
-// recorder collects changes while a canonizer reads. A nil one does nothing.
+// A recorder collects changes. A nil recorder does nothing.
 type recorder struct {
 	path    []byte
 	changes []Change
@@ -58,8 +56,7 @@ func (r *recorder) enterKey(key []byte) (mark int) {
 	return mark
 }
 
-// AppendKey appends a member of an object, its key in quotes, to a path as in
-// [Change.Path].
+// AppendKey appends a quoted key to a path, see [Change.Path].
 func AppendKey(path, key []byte) []byte {
 	if name := key[1 : len(key)-1]; isName(name) {
 		if len(path) > 0 {
@@ -79,7 +76,7 @@ func (r *recorder) enterIndex(i int) (mark int) {
 	return mark
 }
 
-// AppendIndex appends an element of an array to a path.
+// AppendIndex appends an array index to a path.
 func AppendIndex(path []byte, i int) []byte {
 	return append(strconv.AppendInt(append(path, '['), int64(i), 10), ']')
 }
@@ -90,7 +87,7 @@ func (r *recorder) leave(mark int) {
 	}
 }
 
-// isName reports whether a key can stand in a path without quotes.
+// isName reports whether a key may be unquoted in a path.
 func isName(key []byte) bool {
 	for i, b := range key {
 		letter := b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b == '$'
@@ -107,7 +104,7 @@ func (r *recorder) note(kind ChangeKind, from, to []byte) {
 	}
 }
 
-// excerpt is at most 64 bytes of a text for people.
+// excerpt returns at most 64 bytes of a text for display.
 func excerpt(text []byte) string {
 	if len(text) > 64 {
 		return string(bytes.ToValidUTF8(text[:61], nil)) + "..."
@@ -131,7 +128,7 @@ func (r *recorder) number(from, to []byte) {
 	}
 }
 
-// SameNumber reports whether two JSON numbers have the same value; 0 and -0 have.
+// SameNumber reports whether two JSON numbers have the same value. 0 and -0 do.
 func SameNumber(a, b []byte) bool {
 	ad, ae := decimal(a)
 	bd, be := decimal(b)
@@ -141,14 +138,14 @@ func SameNumber(a, b []byte) bool {
 	return ae == be && bytes.Equal(ad, bd) && (a[0] == '-') == (b[0] == '-')
 }
 
-// decimal splits a JSON number into its significant digits and the exponent of
-// the last of them. Zero has no digits.
+// decimal splits a JSON number into its significant digits and the exponent of the last one.
+// For zero, significant is empty.
 func decimal(text []byte) (significant []byte, exponent int) {
 	text = bytes.TrimPrefix(text, []byte("-"))
 	if i := bytes.IndexAny(text, "eE"); i >= 0 {
 		var err error
 		if exponent, err = strconv.Atoi(string(text[i+1:])); err != nil {
-			exponent = math.MaxInt32 // no other number's, and no double's
+			exponent = math.MaxInt32 // differs from all other exponents
 		}
 		text = text[:i]
 	}

@@ -36,7 +36,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-func TestChangesAreBounded(t *testing.T) {
+func TestChangesLimit(t *testing.T) {
 	doc := "[" + strings.Repeat("1e400,", 10_000) + "9" + strings.Repeat("8", 10_000) + "]"
 	if got := Changes([]byte(doc)); len(got) != maxChanges {
 		t.Errorf("%d changes, want %d", len(got), maxChanges)

@@ -10,8 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 )
 
-// generator makes documents that are hard to bring into canonical form. The same
-// seed gives the same documents.
+// A generator generates difficult documents. The same seed generates the same documents.
 type generator struct {
 	rand *rand.Rand
 	out  strings.Builder
@@ -21,8 +20,8 @@ func newGenerator(seed uint64) *generator {
 	return &generator{rand: rand.New(rand.NewPCG(seed, 1))}
 }
 
-// document returns the next document. One in sixteen has one byte changed,
-// and may be no JSON any more.
+// document returns the next document. In one of sixteen, a byte is changed, which may make it
+// invalid.
 func (g *generator) document() []byte {
 	g.out.Reset()
 	switch g.rand.IntN(2048) {
@@ -78,7 +77,7 @@ func (g *generator) value(depth int) {
 	}
 }
 
-// deep nests arrays and objects in each other.
+// deep generates nested arrays and objects.
 func (g *generator) deep(depth int) {
 	closing := make([]byte, depth)
 	for i := range closing {

@@ -11,7 +11,7 @@ import (
 func (c *canonizer) number() error {
 	n, _ := jsonscan.Number(c.src[c.pos:])
 	if n == 0 {
-		return c.fail("has a malformed value")
+		return c.fail("expected a value")
 	}
 	text := c.src[c.pos : c.pos+n]
 	if isPlain(text) {
@@ -30,8 +30,8 @@ func (c *canonizer) number() error {
 	return nil
 }
 
-// isPlain reports whether it is plain to see that a number is canonical: at most 15
-// digits, all of which a double keeps, and no exponent. It may say no though it is.
+// isPlain is a fast check that a number is canonical: at most 15 digits, which fit a double,
+// and no exponent. It may return false for canonical numbers.
 func isPlain(text []byte) bool {
 	first, point := text[0], len(text)
 	for i, b := range text {
@@ -46,13 +46,13 @@ func isPlain(text []byte) bool {
 	case len(text) > 15:
 		return false
 	case point == len(text):
-		return first != '-' || text[1] != '0' // -0 is 0
+		return first != '-' || text[1] != '0' // -0 becomes 0
 	}
-	// Below 1e-6 ECMAScript writes an exponent.
+	// Below 1e-6, ECMAScript writes an exponent.
 	return text[len(text)-1] != '0' && (first >= '1' || len(text)-point <= 7)
 }
 
-// appendNumber appends a JSON number as ECMAScript writes the nearest double.
+// appendNumber appends the nearest double in ECMAScript's format.
 func appendNumber(dst, text []byte) []byte {
 	f, _ := strconv.ParseFloat(string(text), 64) // the only error is the range: ±Inf
 	abs := math.Abs(f)
@@ -65,7 +65,7 @@ func appendNumber(dst, text []byte) []byte {
 		return strconv.AppendFloat(dst, f, 'f', -1, 64)
 	}
 	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
-	// Go writes at least two digits of the exponent, ECMAScript does not.
+	// Go writes at least two exponent digits, ECMAScript does not.
 	if n := len(dst); dst[n-2] == '0' && (dst[n-3] == '-' || dst[n-3] == '+') {
 		dst[n-2] = dst[n-1]
 		dst = dst[:n-1]

@@ -2,5 +2,5 @@
 
 package canonical_test
 
-// raceEnabled: sync.Pool drops things at random under the race detector.
+// raceEnabled: under the race detector, sync.Pool drops objects at random.
 const raceEnabled = true

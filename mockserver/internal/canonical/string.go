@@ -8,8 +8,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// plain tells the bytes that a string holds as they are: ASCII without the
-// controls, the quote and the backslash.
+// plain contains the bytes that are copied unchanged in strings: ASCII without control
+// characters, quotes and backslashes.
 var plain = func() (t [256]bool) {
 	for b := ' '; b < utf8.RuneSelf; b++ {
 		t[b] = b != '"' && b != '\\'
@@ -37,14 +37,14 @@ func (c *canonizer) str() error {
 				return err
 			}
 		case b < ' ':
-			return c.fail("has a control character that is not escaped")
+			return c.fail("unescaped control character in a string")
 		default:
 			c.multibyte()
 		}
 	}
 }
 
-// multibyte reads one character that is not ASCII.
+// multibyte reads one non-ASCII character.
 func (c *canonizer) multibyte() {
 	r, n := utf8.DecodeRune(c.src[c.pos:])
 	if r != utf8.RuneError || n > 1 {
@@ -57,9 +57,9 @@ func (c *canonizer) multibyte() {
 	c.dst = append(c.dst, "\uFFFD"...)
 }
 
-// invalidLen is the length of the invalid sequence that s starts with, for one
-// U+FFFD: the longest start of some valid sequence, else one byte. Decoders of
-// JavaScript count so; the length that package utf8 gives is always one.
+// invalidLen returns the length of the invalid sequence at the start of s that one U+FFFD
+// replaces: the longest prefix of a valid sequence, or one byte, as in JavaScript. Package
+// utf8 always uses one byte.
 func invalidLen(s []byte) int {
 	need, low, high := 0, byte(0x80), byte(0xBF)
 	switch b := s[0]; {
@@ -88,11 +88,11 @@ func invalidLen(s []byte) int {
 	return n
 }
 
-// escape reads one escape sequence, a surrogate pair being one.
+// escape reads one escape sequence, or a surrogate pair.
 func (c *canonizer) escape() error {
 	r, n := jsonscan.Escape(c.src[c.pos:])
 	if n == 0 {
-		return c.fail("has a malformed escape sequence")
+		return c.fail("invalid escape sequence")
 	}
 	text := c.src[c.pos : c.pos+n]
 	if utf16.IsSurrogate(r) {
@@ -109,7 +109,7 @@ func (c *canonizer) escape() error {
 	return nil
 }
 
-// appendEscaped appends one character (or lone surrogate) of a string.
+// appendEscaped appends one character or lone surrogate.
 func appendEscaped(dst []byte, r rune) []byte {
 	const digits = "0123456789abcdef"
 	switch {
@@ -123,5 +123,5 @@ func appendEscaped(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// shortEscapes are the letters of the control characters that have one.
+// shortEscapes are the letters of the short escapes for control characters.
 var shortEscapes = [' ']byte{'\b': 'b', '\t': 't', '\n': 'n', '\f': 'f', '\r': 'r'}

@@ -17,50 +17,48 @@ import (
 )
 
 const (
-	// maxGroups bounds the groups of failures, and those of what was rejected and refused.
+	// maxGroups limits the groups of failures, and the groups of rejections and refusals.
 	maxGroups = 200
-	// othersKey is that of the record of groups that made room. No ID is like it.
+	// othersKey is the record key of the evicted groups. It differs from all group IDs.
 	othersKey = "others"
 )
 
-// Causes are the groups of what went wrong. Its methods may be called from many
-// goroutines at once.
+// Causes groups failures, rejections and refusals by cause. It is safe for concurrent use.
 type Causes struct {
-	keeper *persist.Keeper
+	persister *persist.Persister[record]
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	since   time.Time
 	failed  groups
-	refused groups // and rejected
+	refused groups // rejections and refusals
 }
 
-// groups are those of failures, or of refusals.
 type groups struct {
 	byKey  map[Key]*group
 	others Others
 }
 
-// Others are groups that made room.
+// Others counts evicted groups.
 type Others struct {
-	Groups int   `json:"groups"` // how many
-	Calls  int64 `json:"calls"`  // what they had counted: attempts that failed, calls and requests
+	Groups int   `json:"groups"` // number of groups
+	Calls  int64 `json:"calls"`  // their failed attempts, calls and requests
 }
 
-// A Report is what went wrong.
+// A Report lists all groups.
 type Report struct {
-	Since   time.Time `json:"since"`   // when counting began, perhaps by an earlier process
-	Failed  []Group   `json:"failed"`  // the most frequent of the last hour first
-	Refused []Group   `json:"refused"` // and rejected, in the same order
-	// OtherFailed and OtherRefused are groups that are not listed any more.
+	Since   time.Time `json:"since"`   // start of counting, possibly in a previous run
+	Failed  []Group   `json:"failed"`  // most frequent of the last hour first
+	Refused []Group   `json:"refused"` // rejections and refusals, in the same order
+	// OtherFailed and OtherRefused count the evicted groups.
 	OtherFailed  Others `json:"otherFailed"`
 	OtherRefused Others `json:"otherRefused"`
 }
 
-// New returns groups that begin now.
+// New returns an empty Causes.
 func New() *Causes {
 	return &Causes{
-		keeper: persist.New("causes", "the groups of what went wrong"),
-		since:  time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}},
+		persister: persist.New[record]("causes", "the groups of problems", recordVersion),
+		since:     time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}},
 	}
 }
 
@@ -76,9 +74,9 @@ func (c *Causes) Observe(e event.Event) {
 			c.addFailed(&e)
 		}
 	case tracking.Rejection:
-		c.addRejection(&e)
+		c.addRefused(KeyOfRejection(&e), e.ReceivedAt, 1, Sample{Message: e.Message}, e.Sender)
 	case event.Refusal:
-		c.addRefusal(&e)
+		c.addRefused(KeyOfRefusal(&e), e.At, max(e.Count, 1), Sample{Message: e.Message, Status: e.Status}, e.Sender)
 	}
 }
 
@@ -88,52 +86,45 @@ func (c *Causes) addAttempt(a *tracking.Attempt) {
 	at, from := a.Time.Add(a.Duration), tracking.Sender{Library: libraryOf(a.Call)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.of(&c.failed, key)
+	g := c.group(&c.failed, key)
 	g.seen(at)
 	g.attempts.add(at, 1)
 	g.senders.add(at, a.Source, from, 1)
 	g.addCall(Call{Source: a.Source, ID: a.CallID, At: at})
-	answer := a.ResponseBody[:min(len(a.ResponseBody), keptAnswer)]
-	g.sample = Sample{Message: text.Cut(keptMessage, message), Status: a.Status, Answer: strings.ToValidUTF8(string(answer), "\uFFFD")}
+	response := a.ResponseBody[:min(len(a.ResponseBody), maxResponse)]
+	g.sample = Sample{Message: text.Cut(maxMessage, message), Status: a.Status, Answer: strings.ToValidUTF8(string(response), "\uFFFD")}
 }
 
-// addFailed counts a call that was given up. Its attempt was told before.
+// addFailed counts a call that failed permanently. addAttempt has already counted its last
+// attempt.
 func (c *Causes) addFailed(e *tracking.Ended) {
 	key := Key{Kind: Failed, Destination: e.Destination, Cause: Of(e.Reason)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.of(&c.failed, key)
+	g := c.group(&c.failed, key)
 	g.seen(e.At)
 	g.calls.add(e.At, 1)
 	if g.attempts.total > 0 {
 		return
 	}
-	g.sample.Message = text.Cut(keptMessage, e.Reason)
+	g.sample.Message = text.Cut(maxMessage, e.Reason)
 	g.addCall(Call{Source: e.Source, ID: e.CallID, At: e.At})
 	g.senders.add(e.At, e.Source, tracking.Sender{Library: libraryOf(e.Call)}, 1)
 }
 
-func (c *Causes) addRejection(r *tracking.Rejection) {
-	c.addRefused(KeyOfRejection(r), r.ReceivedAt, 1, Sample{Message: r.Message}, r.Sender)
-}
-
-func (c *Causes) addRefusal(r *event.Refusal) {
-	c.addRefused(KeyOfRefusal(r), r.At, max(r.Count, 1), Sample{Message: r.Message, Status: r.Status}, r.Sender)
-}
-
-// addRefused counts n calls or requests.
+// addRefused counts n rejected calls or refused requests.
 func (c *Causes) addRefused(key Key, at time.Time, n int, sample Sample, from tracking.Sender) {
-	sample.Message = text.Cut(keptMessage, sample.Message)
+	sample.Message = text.Cut(maxMessage, sample.Message)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.of(&c.refused, key)
+	g := c.group(&c.refused, key)
 	g.seen(at)
 	g.calls.add(at, n)
 	g.senders.add(at, key.Source, from, n)
 	g.sample = sample
 }
 
-// libraryOf returns which library made a call, as far as it says.
+// libraryOf returns the library that made a call, or "" if it is unknown.
 func libraryOf(c *tracking.Call) string {
 	if c == nil {
 		return ""
@@ -141,22 +132,21 @@ func libraryOf(c *tracking.Call) string {
 	return fields.Library(fields.Find(c.Body, fields.Context))
 }
 
-// of returns the group of a key, and makes it where there is none. The lock is held, also
-// by those that follow.
-func (c *Causes) of(gs *groups, key Key) *group {
+// group returns the group of a key, and creates it if it is missing. The lock must be held.
+func (c *Causes) group(gs *groups, key Key) *group {
 	if g := gs.byKey[key]; g != nil {
 		return g
 	}
 	if len(gs.byKey) == maxGroups {
-		c.forgetQuietest(gs)
+		c.evictQuietest(gs)
 	}
 	g := &group{Key: key, id: key.ID()}
 	gs.byKey[key] = g
 	return g
 }
 
-// forgetQuietest makes room for another group.
-func (c *Causes) forgetQuietest(gs *groups) {
+// evictQuietest removes the group with the oldest last event. The lock must be held.
+func (c *Causes) evictQuietest(gs *groups) {
 	var quietest *group
 	for _, g := range gs.byKey {
 		if quietest == nil || g.last.Before(quietest.last) {
@@ -166,21 +156,19 @@ func (c *Causes) forgetQuietest(gs *groups) {
 	gs.others.Groups++
 	gs.others.Calls += max(quietest.attempts.total, quietest.calls.total)
 	c.remove(gs, quietest)
-	c.keeper.Rewrite(othersKey)
+	c.persister.MarkChanged(othersKey)
 }
 
 func (c *Causes) remove(gs *groups, g *group) {
 	delete(gs.byKey, g.Key)
-	if g.written {
-		c.keeper.Rewrite(g.id)
-	}
+	c.persister.MarkChanged(g.id)
 }
 
-// Forget forgets what failed at a destination: another may get its name.
-func (c *Causes) Forget(destination string) {
+// Delete removes the failures of a destination, because another one may get its name.
+func (c *Causes) Delete(destination string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.keeper.Forget(destination)
+	c.persister.MarkDeleted(destination)
 	for _, g := range c.failed.byKey {
 		if g.Destination == destination {
 			c.remove(&c.failed, g)
@@ -188,7 +176,7 @@ func (c *Causes) Forget(destination string) {
 	}
 }
 
-// Report returns what went wrong, as it is now.
+// Report returns the current groups.
 func (c *Causes) Report() Report {
 	now := time.Now()
 	c.mu.Lock()
@@ -200,7 +188,7 @@ func (c *Causes) Report() Report {
 	}
 }
 
-// view returns the groups as they are now, the most frequent first.
+// view returns copies of the groups, most frequent first.
 func (gs *groups) view(now time.Time) []Group {
 	views := make([]Group, 0, len(gs.byKey))
 	for _, g := range gs.byKey {

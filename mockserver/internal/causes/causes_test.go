@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-func TestCauseLeavesOutWhatDiffers(t *testing.T) {
+func TestCauseOmitsVariableParts(t *testing.T) {
 	for _, c := range []struct{ reason, want string }{
 		{"https://h/x?k=1: answered 400 (Bad Request): order 17 unknown", "answered 400 (Bad Request): order … unknown"},
 		{"answered 400 (Bad Request): order 18 unknown", "answered 400 (Bad Request): order … unknown"},
@@ -56,39 +56,38 @@ func FuzzOf(f *testing.F) {
 	})
 }
 
-// mayBeCut reports whether a reason may be cut.
 func mayBeCut(reason string) bool { return len(reason) > 300 }
 
-// failing is an attempt at a call that a webhook answered, n telling it from others.
-func failing(n int, answer string) tracking.Attempt {
+// failedAttempt returns an attempt at call n that the webhook answered with an error.
+func failedAttempt(n int, response string) tracking.Attempt {
 	return tracking.Attempt{
 		CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm",
 		Call: &tracking.Call{Body: []byte(`{"userId":"u","context":{"library":{"name":"analytics-go","version":"1.2"}}}`)},
 		Attempt: webhook.Attempt{Time: time.Now(), Status: 400, Verdict: webhook.Permanent, Reason: webhook.ReasonStatus,
-			Error: "answered 400 (Bad Request)", ResponseBody: []byte(answer)},
+			Error: "answered 400 (Bad Request)", ResponseBody: []byte(response)},
 	}
 }
 
-// givenUp is what follows.
-func givenUp(n int, answer string) tracking.Ended {
+// failedCall returns the event that follows failedAttempt.
+func failedCall(n int, response string) tracking.Ended {
 	return tracking.Ended{CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm", At: time.Now(), Attempt: 1,
-		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "https://h/: answered 400 (Bad Request): " + answer}}
+		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "https://h/: answered 400 (Bad Request): " + response}}
 }
 
-func TestFailuresOfOneCauseAreOneGroup(t *testing.T) {
+func TestFailuresAreGroupedByCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := causes.New()
 		began := time.Now()
 		for n := range 10 {
-			answer := fmt.Sprintf("order %d unknown", n)
-			c.Observe(failing(n, answer))
-			c.Observe(givenUp(n, answer))
+			response := fmt.Sprintf("order %d unknown", n)
+			c.Observe(failedAttempt(n, response))
+			c.Observe(failedCall(n, response))
 			time.Sleep(time.Second)
 		}
-		ok := failing(0, "")
+		ok := failedAttempt(0, "")
 		ok.Verdict = webhook.Success
 		c.Observe(ok)
-		c.Observe(failing(100, "no such tenant"))
+		c.Observe(failedAttempt(100, "no such tenant"))
 		report := c.Report()
 		require.Len(t, report.Failed, 2)
 		g := report.Failed[0]
@@ -109,12 +108,12 @@ func TestFailuresOfOneCauseAreOneGroup(t *testing.T) {
 		assert.Equal(t, causes.Counts{Hour: 0, Day: 10, Total: 10}, c.Report().Failed[0].Calls)
 		time.Sleep(24 * time.Hour)
 		assert.Equal(t, causes.Counts{Total: 10}, c.Report().Failed[1].Calls)
-		c.Forget("crm")
+		c.Delete("crm")
 		assert.Empty(t, c.Report().Failed)
 	})
 }
 
-func TestRejectedAndRefusedTellTheirSenders(t *testing.T) {
+func TestRejectionsAndRefusalsListSenders(t *testing.T) {
 	c := causes.New()
 	from := tracking.Sender{Address: "203.0.113.7", UserAgent: "curl/8"}
 	for range 3 {
@@ -133,7 +132,7 @@ func TestRejectedAndRefusedTellTheirSenders(t *testing.T) {
 	assert.Equal(t, "byte 18: bad", refused[1].Sample.Message)
 }
 
-func TestStrangersMakeOneGroupForACode(t *testing.T) {
+func TestUnknownWriteKeysShareAGroupPerCode(t *testing.T) {
 	c := causes.New()
 	for n := range 1000 {
 		c.Observe(event.Refusal{Code: tracking.CodeNotFound, Message: fmt.Sprintf("there is no \"/x%s\" here", strings.Repeat("a", n%50)), At: time.Now(), Count: 1})
@@ -143,7 +142,7 @@ func TestStrangersMakeOneGroupForACode(t *testing.T) {
 	assert.EqualValues(t, 1000, refused[0].Calls.Total)
 }
 
-func TestFrequentSendersStay(t *testing.T) {
+func TestFrequentSendersAreRetained(t *testing.T) {
 	c := causes.New()
 	reject := func(address string, n int) {
 		for range n {
@@ -163,10 +162,10 @@ func TestFrequentSendersStay(t *testing.T) {
 	for _, s := range g.Senders {
 		sum += s.Count
 	}
-	assert.EqualValues(t, 1101, sum, "nothing is counted twice or left out")
+	assert.EqualValues(t, 1101, sum, "every problem is counted once")
 }
 
-func TestManyCausesTakeBoundedMemory(t *testing.T) {
+func TestMemoryIsBounded(t *testing.T) {
 	before := heap()
 	c := causes.New()
 	big := strings.Repeat("x", 4096)
@@ -175,7 +174,7 @@ func TestManyCausesTakeBoundedMemory(t *testing.T) {
 	}
 	const many = 1500
 	for n := range many {
-		c.Observe(failing(n, word(n)+" "+big))
+		c.Observe(failedAttempt(n, word(n)+" "+big))
 		for s := range 10 {
 			c.Observe(tracking.Rejection{Code: tracking.CodeNotAsPlanned, Source: "web", Message: word(n) + big, ReceivedAt: time.Now(),
 				Sender: tracking.Sender{UserAgent: fmt.Sprint(strings.Repeat("a", 190), n, s)}})
@@ -208,9 +207,9 @@ func heap() int64 {
 }
 
 func BenchmarkObserve(b *testing.B) {
-	ok := failing(1, "")
+	ok := failedAttempt(1, "")
 	ok.Verdict = webhook.Success
-	bad := failing(1, `{"error":"order 17 unknown"}`)
+	bad := failedAttempt(1, `{"error":"order 17 unknown"}`)
 	for _, bench := range []struct {
 		name string
 		e    event.Event

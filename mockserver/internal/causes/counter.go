@@ -3,20 +3,21 @@ package causes
 import "time"
 
 const (
-	minutes  = 61 // the last one goes on
+	minutes  = 61 // including the current one
 	quarters = 97
 )
 
-// Counts are how often something happened.
+// Counts are numbers of events in different periods.
 type Counts struct {
-	Hour  int64 `json:"hour"`  // in the last one, to a minute
-	Day   int64 `json:"day"`   // in the last 24 hours, to a quarter of an hour
-	Total int64 `json:"total"` // since the group began
+	Hour  int64 `json:"hour"`  // last hour, accurate to a minute
+	Day   int64 `json:"day"`   // last 24 hours, accurate to 15 minutes
+	Total int64 `json:"total"` // since the group was created
 }
 
-// A counter counts what happens. It is told times that hardly go back.
+// A counter counts events by minute and by quarter of an hour. Times should be roughly in
+// order: events older than the ring are counted only in the total.
 type counter struct {
-	minute, quarter int64 // the newest of each, since 1970
+	minute, quarter int64 // newest slots, since 1970
 	byMinute        [minutes]uint32
 	byQuarter       [quarters]uint32
 	total           int64
@@ -28,32 +29,31 @@ func (c *counter) add(at time.Time, n int) {
 	count(c.byQuarter[:], &c.quarter, at.Unix()/900, n)
 }
 
-// count adds to a slot of a ring whose newest one is known.
+// count adds n to the slot at, unless the ring no longer contains it.
 func count(ring []uint32, newest *int64, at int64, n int) {
-	pass(ring, newest, at)
+	advance(ring, newest, at)
 	if *newest-at < int64(len(ring)) {
-		ring[place(ring, at)] += uint32(n)
+		ring[slotIndex(ring, at)] += uint32(n)
 	}
 }
 
-// place returns where a ring has a slot.
-func place(ring []uint32, at int64) int { return int(uint64(at) % uint64(len(ring))) }
+func slotIndex(ring []uint32, at int64) int { return int(uint64(at) % uint64(len(ring))) }
 
-// pass empties the slots of a ring up to a newer one.
-func pass(ring []uint32, newest *int64, to int64) {
+// advance clears the slots between newest and to.
+func advance(ring []uint32, newest *int64, to int64) {
 	if to-*newest >= int64(len(ring)) {
 		clear(ring)
 		*newest = to
 	}
 	for *newest < to {
 		*newest++
-		ring[place(ring, *newest)] = 0
+		ring[slotIndex(ring, *newest)] = 0
 	}
 }
 
 func (c *counter) counts(now time.Time) (n Counts) {
-	pass(c.byMinute[:], &c.minute, now.Unix()/60)
-	pass(c.byQuarter[:], &c.quarter, now.Unix()/900)
+	advance(c.byMinute[:], &c.minute, now.Unix()/60)
+	advance(c.byQuarter[:], &c.quarter, now.Unix()/900)
 	for _, in := range c.byMinute {
 		n.Hour += int64(in)
 	}

@@ -1,110 +1,110 @@
 package causes
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Kind is what went wrong.
+// A Kind is a kind of problem.
 type Kind string
 
-// Kinds of groups.
+// Kinds of problems.
 const (
-	Failed   Kind = "failed"   // attempts at calls, and calls that were given up
-	Rejected Kind = "rejected" // calls of requests that were taken
-	Refused  Kind = "refused"  // whole requests
+	Failed   Kind = "failed"   // failed attempts and calls
+	Rejected Kind = "rejected" // rejected calls of accepted requests
+	Refused  Kind = "refused"  // refused requests
 )
 
-// A Key names a group.
+// A Key identifies a group.
 type Key struct {
 	Kind        Kind          `json:"kind"`
-	Destination string        `json:"destination,omitempty"` // of what failed
-	Source      string        `json:"source,omitempty"`      // of what was rejected or refused; empty where the write key is that of none
-	Code        tracking.Code `json:"code,omitempty"`        // of what was rejected or refused
-	Cause       string        `json:"cause"`                 // see Of; empty for requests of strangers
+	Destination string        `json:"destination,omitempty"` // for Failed
+	Source      string        `json:"source,omitempty"`      // for Rejected and Refused; empty if the write key is unknown
+	Code        tracking.Code `json:"code,omitempty"`        // for Rejected and Refused
+	Cause       string        `json:"cause"`                 // see Of; empty if the write key is unknown
 }
 
-// ID returns letters and digits that stand for the key.
+// ID returns a digest of the key.
 func (k *Key) ID() string {
-	return digest.Of(string(k.Kind), k.Destination, k.Source, string(k.Code), k.Cause)
+	return text.Digest(string(k.Kind), k.Destination, k.Source, string(k.Code), k.Cause)
 }
 
-// KeyOfRejection returns the key of the group of a call that was rejected.
+// KeyOfRejection returns the key of a rejected call's group.
 func KeyOfRejection(r *tracking.Rejection) Key {
 	return keyOfRefused(Rejected, r.Source, r.Code, r.Message)
 }
 
-// KeyOfRefusal returns the key of the group of a request that was refused.
+// KeyOfRefusal returns the key of a refused request's group.
 func KeyOfRefusal(r *event.Refusal) Key {
 	return keyOfRefused(Refused, r.Source, r.Code, r.Message)
 }
 
-// keyOfRefused gives whoever has no write key of a source no groups by words of his own.
+// keyOfRefused returns a key. It omits the cause if the write key is unknown: otherwise
+// anyone could create groups with messages of their choice.
 func keyOfRefused(kind Kind, source string, code tracking.Code, message string) Key {
 	key := Key{Kind: kind, Source: source, Code: code}
 	if source != "" {
-		key.Cause = Of(text.Cut(keptMessage, message))
+		key.Cause = Of(text.Cut(maxMessage, message))
 	}
 	return key
 }
 
 const (
-	// keptCalls is how many calls of a group are kept by name.
-	keptCalls = 5
-	// keptAnswer is how many bytes of an answer are kept, and keptMessage how many
-	// characters of a message.
-	keptAnswer  = 1 << 10
-	keptMessage = 500
+	// maxCalls is the number of calls listed in a group.
+	maxCalls = 5
+	// maxResponse limits the stored part of a response, in bytes; maxMessage limits a
+	// message, in characters.
+	maxResponse = 1 << 10
+	maxMessage  = 500
 )
 
-// A Group is what went wrong for one cause.
+// A Group contains the problems with one cause.
 type Group struct {
 	ID string `json:"id"`
 	Key
 	First    time.Time `json:"first"`
 	Last     time.Time `json:"last"`
-	Attempts Counts    `json:"attempts"`         // that failed
-	Calls    Counts    `json:"calls"`            // that were given up or rejected, or requests that were refused
-	Sample   Sample    `json:"sample"`           // the newest
-	Newest   []Call    `json:"newest,omitempty"` // of what failed: calls, the newest first
+	Attempts Counts    `json:"attempts"`         // failed attempts
+	Calls    Counts    `json:"calls"`            // failed calls, rejected calls, or refused requests
+	Sample   Sample    `json:"sample"`           // the newest problem
+	Newest   []Call    `json:"newest,omitempty"` // newest calls of Failed, newest first
 	Senders  []Sender  `json:"senders,omitempty"`
-	// OtherSenders is how much came from senders that are not listed.
+	// OtherSenders counts problems of senders that are not listed.
 	OtherSenders int64 `json:"otherSenders,omitempty"`
 }
 
-// A Sample shows what went wrong once.
+// A Sample is one problem of a group.
 type Sample struct {
-	Message string `json:"message"`          // in the words of this one case
-	Status  int    `json:"status,omitempty"` // of the answer: of the webhook, or the collector's own to a request
-	Answer  string `json:"answer,omitempty"` // the beginning of the webhook's
+	Message string `json:"message"`          // including its variable parts
+	Status  int    `json:"status,omitempty"` // of the webhook's response, or of the collector's response to the request
+	Answer  string `json:"answer,omitempty"` // first part of the webhook's response
 }
 
-// A Call names a call that failed.
+// A Call identifies a failed call.
 type Call struct {
 	Source string    `json:"source"`
 	ID     string    `json:"messageId"`
 	At     time.Time `json:"at"`
 }
 
-// A group is what is known of a Group.
+// A group is the mutable state of a Group.
 type group struct {
 	Key
 	id              string
 	first, last     time.Time
 	attempts, calls counter
 	sample          Sample
-	newest          []Call // the oldest first
+	newest          []Call // oldest first
 	senders         senders
-	changed         bool // since it was written
-	written         bool // there is a record of it, perhaps
+	changed         bool // since it was saved
 }
 
-// seen notes that it happened at a time.
+// seen updates the first and last time.
 func (g *group) seen(at time.Time) {
 	g.changed = true
 	if g.first.IsZero() || at.Before(g.first) {
@@ -117,13 +117,13 @@ func (g *group) seen(at time.Time) {
 
 func (g *group) addCall(c Call) {
 	g.newest = slices.DeleteFunc(g.newest, func(known Call) bool { return known.Source == c.Source && known.ID == c.ID })
-	if len(g.newest) == keptCalls {
+	if len(g.newest) == maxCalls {
 		g.newest = slices.Delete(g.newest, 0, 1)
 	}
 	g.newest = append(g.newest, c)
 }
 
-// view returns the group as it is now.
+// view returns a copy of the group.
 func (g *group) view(now time.Time) Group {
 	v := Group{
 		ID: g.id, Key: g.Key, First: g.first, Last: g.last, Sample: g.sample,
@@ -132,4 +132,59 @@ func (g *group) view(now time.Time) Group {
 	}
 	slices.Reverse(v.Newest)
 	return v
+}
+
+// maxSenders is the number of senders listed in a group.
+const maxSenders = 8
+
+// A Sender is a sender of rejected calls, refused requests, or failed calls.
+type Sender struct {
+	Source string `json:"source,omitempty"` // source of its write key
+	tracking.Sender
+	Count int64     `json:"count"` // since it was listed
+	Last  time.Time `json:"last"`
+}
+
+type senders struct {
+	list   []Sender
+	others int64 // problems of senders that are not listed
+}
+
+func (s *senders) add(at time.Time, source string, from tracking.Sender, n int) {
+	if source == "" && from == (tracking.Sender{}) {
+		return
+	}
+	i := slices.IndexFunc(s.list, func(k Sender) bool { return k.Source == source && k.Sender == from })
+	if i < 0 {
+		added := Sender{Source: source, Sender: from}
+		if len(s.list) < maxSenders {
+			i = len(s.list)
+			s.list = append(s.list, added)
+		} else {
+			i = s.least()
+			s.others += s.list[i].Count
+			s.list[i] = added
+		}
+	}
+	s.list[i].Count += int64(n)
+	if at.After(s.list[i].Last) {
+		s.list[i].Last = at
+	}
+}
+
+// least returns the index of the sender to replace: the one with the lowest count, and of
+// these the one with the oldest last problem.
+func (s *senders) least() (place int) {
+	for i := range s.list {
+		a, b := &s.list[i], &s.list[place]
+		if cmp.Or(cmp.Compare(a.Count, b.Count), a.Last.Compare(b.Last)) < 0 {
+			place = i
+		}
+	}
+	return place
+}
+
+// sorted returns the senders, most frequent first.
+func (s *senders) sorted() []Sender {
+	return slices.SortedStableFunc(slices.Values(s.list), func(a, b Sender) int { return cmp.Compare(b.Count, a.Count) })
 }

@@ -9,22 +9,21 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// maxCause is how many characters of a cause are kept.
+// maxCause is the maximum length of a cause in characters.
 const maxCause = 300
 
 var (
-	// webhookURL stands before what each webhook answered.
+	// webhookURL matches the prefix of each webhook's response.
 	webhookURL = regexp.MustCompile(`https?://\S+: `)
-	// plainNumber matches what has digits and is the same for each call: durations.
+	// plainNumber matches words with digits that are kept: durations and status codes.
 	plainNumber = regexp.MustCompile(`^[0-9]{1,4}(ms|s|m|h)?$`)
 )
 
-// lastTry begins the reason of a call that was given up when its time was over.
+// lastTry is the prefix of the reason of calls that failed when their time was over.
 const lastTry = "4 hours have passed since the call was accepted; "
 
-// Of returns a reason as it is common to the calls that failed for it: without the URLs
-// of webhooks, and with … in place of numbers, ids and addresses. The status of an
-// answer, and durations, stay.
+// Of returns the cause of an error message: the message without webhook URLs, and with "…"
+// instead of numbers, IDs and addresses. Status codes and durations are kept.
 func Of(reason string) string {
 	reason = webhookURL.ReplaceAllLiteralString(strings.TrimPrefix(reason, lastTry), "")
 	var b strings.Builder
@@ -47,7 +46,7 @@ func Of(reason string) string {
 	return text.Cut(maxCause, strings.Join(slices.Compact(parts), "; "))
 }
 
-// isCommon reports whether a word behind a text is the same for each call.
+// isCommon reports whether a word, which follows the text before, belongs to the cause.
 func isCommon(word, before string) bool {
 	if !strings.ContainsFunc(word, unicode.IsDigit) {
 		return !strings.Contains(word, "@")
@@ -55,19 +54,18 @@ func isCommon(word, before string) bool {
 	return plainNumber.MatchString(word) && (word[len(word)-1] > '9' || strings.HasSuffix(before, "answered "))
 }
 
-// isWord reports whether a character belongs to words.
 func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
 
-// wordEnd returns where the word ends that a text begins with, or 0. Ids and addresses
-// are one word.
+// wordEnd returns the length of the word at the start of s, or 0. An ID or an address is
+// one word.
 func wordEnd(s string) (end int) {
-	joined := false // by a character that belongs to a word only before another one of it
+	pending := false // the last character belongs to the word only if a letter or digit follows
 	for i, r := range s {
 		switch {
 		case isWord(r):
-			end, joined = i+len(string(r)), false
-		case end > 0 && !joined && strings.ContainsRune("-.:@%+", r):
-			joined = true
+			end, pending = i+len(string(r)), false
+		case end > 0 && !pending && strings.ContainsRune("-.:@%+", r):
+			pending = true
 		default:
 			return end
 		}

@@ -6,12 +6,10 @@ const (
 	// downAfter is how many calls must fail in a row before a destination counts as
 	// failing or unreachable.
 	downAfter = 10
-	// While a destination cannot be reached, one call at a time probes it: first after
-	// firstProbe, then after twice as long each time, up to maxProbe. That and the time
-	// to connect add up to less than 10 s, within which a destination that is reached
-	// again gets its calls.
-	firstProbe = time.Second
-	maxProbe   = 4 * time.Second
+	// While a destination cannot be reached, one call at a time probes it. The next probe
+	// begins probeEvery after the last one ended: often enough that a destination that
+	// recovers waits for about a second, and at a cost that does not grow.
+	probeEvery = time.Second
 	// While a destination is reached and fails, it gets failingRate calls a second: a
 	// call that it takes may wait behind thousands that it does not. After failingCalls
 	// in a row it is unlikely to take any, and each call waits for its next attempt in
@@ -49,16 +47,15 @@ const (
 //	------------+----------+---------------------+--------------+------------------------
 //	working     |          | failing, if 10 did  |              | unreachable, if 10 were
 //	failing     | working  | slower, after 1000s |              | unreachable, if 10 were
-//	unreachable | working  | as before it was    | as before    | of the probe: its pause
-//	            |          | unreachable         | it was       | doubles
+//	unreachable | working  | as before it was    | as before    | of the probe: the next
+//	            |          | unreachable         | it was       | one in a second
 //
 // Ten in a row count. An answer ends both rows; a call that fails ends the row of those
 // that did not reach the destination. The breaker knows no clock: each method is told
 // the time, which does not go back. It must not be used concurrently.
 type breaker struct {
-	failed  int // calls that failed at their first attempt, in a row
-	missed  int // calls that did not reach the destination, in a row
-	pause   time.Duration
+	failed  int       // calls that failed at their first attempt, in a row
+	missed  int       // calls that did not reach the destination, in a row
 	probeAt time.Time // while it is unreachable: when the next call may begin
 	stepEnd time.Time // while it is failing: when the next step begins
 	left    int       // calls that may begin in this step
@@ -91,13 +88,12 @@ func (b *breaker) record(o outcome, probe bool, now time.Time) {
 			return
 		}
 		if b.missed++; b.state() == unreachable {
-			b.pause = min(max(2*b.pause, firstProbe), maxProbe)
-			b.probeAt = now.Add(b.pause)
+			b.probeAt = now.Add(probeEvery)
 		}
 	}
 }
 
-func (b *breaker) reached() { b.missed, b.pause, b.probeAt = 0, 0, time.Time{} }
+func (b *breaker) reached() { b.missed, b.probeAt = 0, time.Time{} }
 
 // next returns when a call may begin; the zero time means now.
 func (b *breaker) next(now time.Time) (at time.Time) {

@@ -45,6 +45,7 @@ type delivery struct {
 	kept       bool          // it was filtered, and is listed to be replayed
 	due        time.Time     // where calls have an order, and this one is pending: when it may be tried again; the zero time stands for at once, or when those before it have ended
 	retryAfter time.Duration // asked for by a receiver
+	missed     bool          // no webhook was connected to
 }
 
 func failed(reason string) delivery {
@@ -210,7 +211,7 @@ func (v *verdict) conclude() outcome {
 	if j.destination.IsOrdered() {
 		next.failing = j.note.failedSince(time.Now())
 	}
-	j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StatePending, Reason: reason, Note: next.String()}, decided: true, retryAfter: v.retryAfter}
+	j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StatePending, Reason: reason, Note: next.String()}, decided: true, retryAfter: v.retryAfter, missed: !v.asked}
 	switch {
 	case !v.asked:
 		return outcomeUnreachable

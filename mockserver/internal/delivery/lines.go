@@ -463,12 +463,12 @@ func (ls *lines) drop(l *line) {
 	}
 }
 
-// turn waits for the turn of a call of an entry. It is not ok if the call has to be put
-// off: until it is due, or, where that is the zero time, until those before it have ended or
-// calls may begin again.
-func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, position uint64) (due time.Time, ok bool) {
+// turn waits until a call of an entry may be attempted; n is the note of the call. It is not
+// ok if the call has to wait in the journal: until it is due, or, if due is the zero time,
+// until the calls before it have ended or calls may begin again.
+func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, position uint64, n note) (due time.Time, ok bool) {
 	for {
-		due, wait := ls.look(e, c, position)
+		due, wait := ls.look(e, c, position, n)
 		if wait == nil {
 			return due, due.IsZero()
 		}
@@ -485,19 +485,26 @@ func (ls *lines) turn(ctx context.Context, e *lineEntry, c *tracking.Call, posit
 	}
 }
 
-// look returns when a call is due, if that is later, or what is closed when it is to look
-// again. If it is neither, it is its turn.
-func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64) (due time.Time, wait chan struct{}) {
+// look returns when a call is due, if that is later, or a channel that is closed when the
+// caller must look again. Otherwise the call may be attempted. A call in no line is due when
+// its note says: its entry comes back as soon as any of its calls is due.
+func (ls *lines) look(e *lineEntry, c *tracking.Call, position uint64, n note) (due time.Time, wait chan struct{}) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	defer ls.watch(e)
 	delete(e.held, position)
 	l, at, found := ls.at(c, position)
+	var early time.Duration
+	if found {
+		early = time.Duration(l.calls[at].due - ls.now())
+	} else {
+		early = n.left(time.Now())
+	}
+	if early > earliest {
+		return time.Now().Add(early), nil
+	}
 	if !found {
 		return due, nil
-	}
-	if early := time.Duration(l.calls[at].due - ls.now()); early > earliest {
-		return time.Now().Add(early), nil
 	}
 	for i := range l.calls[:at] {
 		before := &l.calls[i]

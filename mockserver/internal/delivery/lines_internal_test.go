@@ -267,7 +267,7 @@ func TestNoEndBeforeThoseInFront(t *testing.T) {
 	atWork := ls.begin(between)
 	e := ls.begin(last)
 	e.open = 1
-	_, ok := ls.turn(t.Context(), e, &last.Calls[0], 3)
+	_, ok := ls.turn(t.Context(), e, &last.Calls[0], 3, note{})
 	require.False(t, ok)
 	assert.Contains(t, e.before, atWork)
 }
@@ -303,7 +303,7 @@ func TestWake(t *testing.T) {
 			}
 			waits := map[int]chan struct{}{}
 			for n := 1; n < len(calls); n++ {
-				_, waits[n] = ls.look(entries[n], &calls[n].Calls[0], uint64(n))
+				_, waits[n] = ls.look(entries[n], &calls[n].Calls[0], uint64(n), note{})
 				require.NotNil(t, waits[n])
 			}
 			test.happens(ls, calls, entries)
@@ -344,7 +344,7 @@ func TestDueInAnotherOrder(t *testing.T) {
 					time.AfterFunc(stayLeased/2, func() { ls.begin(before) })
 					time.AfterFunc(2*stayLeased, func() { ls.end(&before.Calls[0], 1) })
 				}
-				_, ok := ls.turn(t.Context(), e, &behind.Calls[0], 2)
+				_, ok := ls.turn(t.Context(), e, &behind.Calls[0], 2, note{})
 				assert.Equal(t, comes, ok)
 			})
 		})

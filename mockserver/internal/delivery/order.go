@@ -138,7 +138,7 @@ func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 	due, ok := time.Time{}, true
 	send := oe.ordering.admitting.Err() != nil || j.prepare()
 	if send {
-		due, ok = oe.ordering.lines.turn(oe.ordering.admitting, oe.lineEntry, j.call, position)
+		due, ok = oe.ordering.lines.turn(oe.ordering.admitting, oe.lineEntry, j.call, position, j.note)
 	}
 	if ok && !oe.saveJoined(j.call) {
 		j.delivery, due, ok = delivery{}, time.Now().Add(journalRetry), false
@@ -194,7 +194,10 @@ func (oe *orderedEntry) postpone(j *job, due time.Time) {
 	j.delivery.due = due
 }
 
-// retryOrGiveUp decides when a call is due that has failed, or gives it up.
+// retryOrGiveUp schedules the next attempt at a call that has failed, or fails it permanently.
+// A call that could not connect waits for no more than a second: the breaker paces the
+// attempts at a destination that cannot be reached, and the first calls of its users are all
+// that can probe it.
 func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	now, d := time.Now(), &j.delivery
 	window := oe.entry.Since
@@ -202,7 +205,11 @@ func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	if end := first.Add(limit - webhook.Window); limit > 0 && end.Before(window) {
 		window = end
 	}
-	next, inTime := sender.Next(now, window, j.attempt, d.retryAfter, oe.Jitter())
+	attempt := j.attempt
+	if d.missed {
+		attempt = 1
+	}
+	next, inTime := sender.Next(now, window, attempt, d.retryAfter, oe.Jitter())
 	switch {
 	case inTime:
 		d.due = next

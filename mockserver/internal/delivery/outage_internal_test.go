@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -145,6 +146,83 @@ func TestRecovered(t *testing.T) {
 			last = <-taken
 		}
 		assert.Less(t, last.Sub(first), time.Second)
+		w.Stop()
+	})
+}
+
+// TestOvertakenCallsKeepTheirSchedule: calls of one entry that were overtaken are each
+// attempted when their own next attempt is due, not when that of another is.
+func TestOvertakenCallsKeepTheirSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards what follows
+		next, early := map[string]time.Time{}, 0
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+			mu.Lock()
+			defer mu.Unlock()
+			if time.Until(next[r.MessageID]) > earliest {
+				early++
+			}
+			return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary, Error: "busy"}
+		})
+		w.Observer = observerFunc(func(e event.Event) {
+			if ended, ok := e.(tracking.Ended); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				next[ended.CallID] = ended.RetryAt
+			}
+		})
+		var pauses atomic.Int64
+		w.Jitter = func() float64 { return float64(pauses.Add(1)*7%20+1) / 20 }
+		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		d := oneWebhook("d")
+		d.Order, d.OnFailure = tracking.OrderUser, tracking.OnFailureOvertake
+		w.Update(d, nil)
+		w.Start()
+		b := event.Batch{Source: "web", ReceivedAt: time.Now()}
+		for n := range 20 {
+			b.Calls = append(b.Calls, tracking.Call{
+				ID: fmt.Sprint(n), Source: "web", Type: "track", UserID: fmt.Sprint(n), ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`),
+			})
+		}
+		require.NoError(t, memory.Append(t.Context(), b))
+		time.Sleep(30 * time.Minute)
+		w.Stop()
+		assert.Len(t, next, 20)
+		assert.Zero(t, early, "attempts before they were due")
+	})
+}
+
+// TestProbesOfOneUser: a destination that cannot be reached is probed once a second however
+// few users wait, and all calls follow as soon as it can be.
+func TestProbesOfOneUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var up atomic.Bool
+		var tried atomic.Int64
+		taken := make(chan time.Time, 2)
+		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+			if !up.Load() {
+				tried.Add(1)
+				return webhook.Attempt{NotConnected: true, Verdict: webhook.Temporary, Error: "refused"}
+			}
+			taken <- time.Now()
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		w.Update(d, nil)
+		w.Start()
+		for range 2 {
+			require.NoError(t, memory.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{{
+				ID: "m", Source: "web", Type: "track", UserID: "u", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`),
+			}}}))
+		}
+		time.Sleep(time.Hour)
+		assert.InDelta(t, 3600, tried.Load(), 50)
+		up.Store(true)
+		began := time.Now()
+		<-taken
+		assert.Less(t, (<-taken).Sub(began), 2*time.Second)
 		w.Stop()
 	})
 }

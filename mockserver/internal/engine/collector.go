@@ -248,8 +248,8 @@ func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	c.workers.mu.Lock()
 	delete(c.workers.byName, name)
 	c.workers.mu.Unlock()
-	c.measures.Forget(name)
-	c.causes.Forget(name)
+	c.measures.Delete(name)
+	c.causes.Delete(name)
 	c.runs.forget(name)
 	l, err := c.ledgerOf(ctx, name)
 	if err = errors.Join(err, c.config.Journal.Detach(ctx, name), joinedAt(c.config.State, name).forget(ctx)); err != nil {

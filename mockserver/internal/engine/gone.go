@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -29,7 +29,7 @@ func digestOfURLs(d *tracking.Destination) string {
 	for i, w := range d.Webhooks {
 		urls[i] = w.URL
 	}
-	return digest.Of(urls...)
+	return text.Digest(urls...)
 }
 
 // A marker stores that destinations are gone, one at a time for each. Its methods may be

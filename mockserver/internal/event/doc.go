@@ -1,15 +1,9 @@
-// Package event says what the collector tells of: calls that were stored or came
-// again, calls and requests that were refused, attempts, and how calls ended.
+// Package event contains the events of the collector: stored and duplicate calls, rejected
+// calls, refused requests, attempts and outcomes.
 //
-// The stages know nobody who listens. Each calls the one method of an [Observer], after
-// the fact: history, metrics, the lists of users and the store of attempts are such
-// observers, and [Observers] joins them. Observe is called by many goroutines at once
-// and must not block: a stage waits for it.
+// Stages report events to an [Observer], after the fact, and do not know who observes them:
+// history, metrics, lists of users, and statistics. Observe is called concurrently and must
+// not block, because a stage waits for it.
 //
-// The [Batch] is the unit of storage, and a [Key] names a call in maps.
-//
-// # Files
-//
-//  1. event.go: events and observers
-//  2. batch.go: what one request brought for one source, and the names of calls in maps
+// A [Batch] is the unit of storage. A [Key] identifies a call in maps.
 package event

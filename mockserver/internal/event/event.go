@@ -1,51 +1,90 @@
 package event
 
 import (
+	"crypto/sha256"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// An Event is something that the collector did with calls: an [Accepted], [Repeated],
-// [tracking.Rejection], [Refusal], [tracking.Attempt] or [tracking.Ended].
+// An Event is an [Accepted], [Repeated], [tracking.Rejection], [Refusal],
+// [tracking.Attempt] or [tracking.Ended].
 type Event any
 
-// Accepted tells of calls that were stored.
+// Accepted reports stored calls.
 type Accepted struct {
 	Batch
-	Keys []Key // of the calls, in their order; nil where they are not at hand
+	Keys []Key // of the calls, in order; may be nil
 }
 
-// Repeated tells of calls that were stored before. They are not stored again.
+// Repeated reports duplicates of stored calls. They are not stored.
 type Repeated struct{ Batch }
 
-// A Refusal is a request to the tracking API that was refused as a whole.
+// A Refusal reports a request to the tracking API that was refused as a whole.
 type Refusal struct {
 	At      time.Time       `json:"at"`
 	Method  string          `json:"method"`
-	Path    string          `json:"path"`             // its first 200 characters, without a write key
-	Source  string          `json:"source,omitempty"` // whose write key its header had; empty where that is not known
-	Status  int             `json:"status"`           // of the answer
+	Path    string          `json:"path"`             // first 200 characters, without write keys
+	Source  string          `json:"source,omitempty"` // source of its write key; empty if unknown
+	Status  int             `json:"status"`           // of the response
 	Code    tracking.Code   `json:"code"`
-	Message string          `json:"message"` // what was wrong and what would be right
+	Message string          `json:"message"` // the problem and how to fix it
 	Sender  tracking.Sender `json:"sender,omitzero"`
-	Body    []byte          `json:"-"` // what was read of it, unpacked, without write keys; at most the first 4 KiB
-	// Count is how many requests it stands for, of which it tells of the newest.
-	// Those without a known write key come from scanners too, and are put together by
-	// code and minute.
+	Body    []byte          `json:"-"` // first 4 KiB, decompressed, without write keys
+	// Count is the number of merged refusals. Refusals without a known write key, many of
+	// them caused by scanners, are merged by code and minute. The other fields are from the
+	// newest refusal.
 	Count int `json:"count"`
 }
 
-// An Observer is told what the collector does with calls. Observe is called from
-// many goroutines at once, after the fact, and must not block.
+// An Observer receives events. Observe is called concurrently and must not block.
 type Observer interface{ Observe(Event) }
 
-// Observers is an Observer that tells several.
+// Observers is an Observer that calls several others.
 type Observers []Observer
 
-// Observe tells each of them.
+// Observe implements Observer.
 func (os Observers) Observe(e Event) {
 	for _, o := range os {
 		o.Observe(e)
 	}
+}
+
+// A Batch contains the calls of one request for one source.
+type Batch struct {
+	Source     string
+	ReceivedAt time.Time
+	RetryCount int // number of earlier requests with the batch, by X-Retry-Count; not stored
+	Calls      []tracking.Call
+	Trace      *tracecontext.Context // of the request; may be nil
+}
+
+// Size returns the size of the calls' bodies in bytes.
+func (b Batch) Size() int {
+	n := 0
+	for i := range b.Calls {
+		n += len(b.Calls[i].Body)
+	}
+	return n
+}
+
+// A Key identifies a call by its source and messageId.
+type Key [16]byte
+
+// KeyOf returns the key of a call.
+func KeyOf(source, id string) Key {
+	var short [192]byte // avoids an allocation
+	text := append(append(append(short[:0], source...), 0), id...)
+	sum := sha256.Sum256(text)
+	return Key(sum[:16])
+}
+
+// KeysOf returns the keys of a batch's calls, in order.
+func KeysOf(b Batch) []Key {
+	hashes := make([]Key, len(b.Calls))
+	for i := range b.Calls {
+		hashes[i] = KeyOf(b.Calls[i].Source, b.Calls[i].ID)
+	}
+	return hashes
 }

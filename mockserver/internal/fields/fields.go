@@ -4,9 +4,10 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A Field is a member of a call that the collector knows.
+// A Field is a known field of a call.
 type Field uint8
 
 const (
@@ -31,7 +32,7 @@ const (
 	WriteKey
 )
 
-// Names are the keys of the fields.
+// Names are the names of the fields.
 var Names = [...]string{
 	Type: "type", MessageID: "messageId", UserID: "userId", AnonymousID: "anonymousId",
 	Event: "event", Name: "name", Category: "category", GroupID: "groupId", PreviousID: "previousId",
@@ -43,7 +44,7 @@ var Names = [...]string{
 // Types are the types of calls that senders send.
 var Types = []string{"track", "identify", "page", "screen", "group", "alias"}
 
-// ByName is the other way round.
+// ByName is the inverse of Names.
 var ByName = func() map[string]Field {
 	fields := map[string]Field{}
 	for f, name := range Names {
@@ -54,11 +55,10 @@ var ByName = func() map[string]Field {
 	return fields
 }()
 
-// Of returns the field that a member's key, in its quotes, names.
+// Of returns the field with a quoted key.
 func Of(key []byte) Field { return ByName[string(jsonscan.Unquote(key))] }
 
-// Describing returns the field that says more of a call of a type: traits, which identify
-// and group calls have, or properties.
+// Describing returns Traits for identify and group calls, and Properties for other types.
 func Describing(typ string) Field {
 	if typ == "identify" || typ == "group" {
 		return Traits
@@ -66,11 +66,11 @@ func Describing(typ string) Field {
 	return Properties
 }
 
-// Find returns the value of a field in the body of a call, or nil. The last of equal keys
-// counts.
+// Find returns the value of a field in the body of a call, or nil. The last of duplicate
+// keys wins.
 func Find(body []byte, f Field) []byte { return Member(body, Names[f]) }
 
-// Member returns the value of a member of an object, or nil. The last of equal keys counts.
+// Member returns the value of an object's field, or nil. The last of duplicate keys wins.
 func Member(object []byte, name string) (value []byte) {
 	for m := range jsonscan.Members(object) {
 		if string(jsonscan.Unquote(m.Key)) == name {
@@ -80,7 +80,7 @@ func Member(object []byte, name string) (value []byte) {
 	return value
 }
 
-// Text returns what a string says, the digits of a number, and otherwise "".
+// Text returns the content of a string, the digits of a number, and otherwise "".
 func Text(value []byte) string {
 	switch c := value[0]; {
 	case c == '"':
@@ -91,8 +91,7 @@ func Text(value []byte) string {
 	return ""
 }
 
-// TextLike returns what text does. If that is like another string, it returns
-// that one and saves a copy.
+// TextLike returns Text(value). If it is equal to like, it returns like without allocating.
 func TextLike(value []byte, like string) string {
 	if len(value) == len(like)+2 && value[0] == '"' && string(value[1:len(value)-1]) == like && strings.IndexByte(like, '\\') < 0 {
 		return like
@@ -100,7 +99,7 @@ func TextLike(value []byte, like string) string {
 	return Text(value)
 }
 
-// TimeText returns what a string says, and otherwise nil.
+// TimeText returns the content of a string, and otherwise nil.
 func TimeText(value []byte) []byte {
 	if value[0] != '"' || len(value) == len(`""`) {
 		return nil
@@ -116,7 +115,7 @@ func Object(value []byte) []byte {
 	return nil
 }
 
-// AppendString writes s, which is valid UTF-8, as JSON.
+// AppendString appends s, which must be valid UTF-8, as JSON.
 func AppendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -131,4 +130,22 @@ func AppendString(dst []byte, s string) []byte {
 		}
 	}
 	return append(dst, '"')
+}
+
+// maxLibrary limits the name and version of a library, in characters.
+const maxLibrary = 100
+
+// Library returns the library in a call's context, such as "analytics-go 1.2.3", or "". The
+// context may be nil.
+func Library(context []byte) string {
+	var name, version string
+	for part := range jsonscan.Members(Member(context, "library")) {
+		switch string(jsonscan.Unquote(part.Key)) {
+		case "name":
+			name = Text(part.Value)
+		case "version":
+			version = Text(part.Value)
+		}
+	}
+	return text.Cut(maxLibrary, strings.TrimSpace(name+" "+version))
 }

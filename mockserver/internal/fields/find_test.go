@@ -6,11 +6,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 )
 
-func TestTheLastOfEqualKeysCounts(t *testing.T) {
+func TestLastDuplicateKeyWins(t *testing.T) {
 	body := []byte(`{"context":{"library":{"name":"first"}},"cont\u0065xt":{"library":{"name":"x"},"library":{"name":"last","version":"2"}}}`)
 	context := fields.Find(body, fields.Context)
 	if got := fields.Library(context); got != "last 2" {
-		t.Errorf("the library is %q, want that of the last members", got)
+		t.Errorf("the library is %q, want the last one", got)
 	}
 	if got := string(fields.Member(context, "none")); got != "" {
 		t.Errorf("%q, want nothing", got)

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// ReadCall reads a stored call back from its Body, which it keeps.
+// ReadCall parses a stored call. It retains body.
 func ReadCall(source string, body []byte) (tracking.Call, error) {
 	c := tracking.Call{Source: source, Body: body}
 	s := jsonscan.New(body)
@@ -41,7 +41,7 @@ func ReadCall(source string, body []byte) (tracking.Call, error) {
 	return c, nil
 }
 
-// TextOf returns the string that a field of a call is read into, or nil.
+// TextOf returns the string of a call that contains a field, or nil.
 func TextOf(c *tracking.Call, f Field) *string {
 	switch f {
 	case MessageID:

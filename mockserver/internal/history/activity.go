@@ -7,47 +7,48 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// An Activity is one thing that happened to an item: it came, or where Attempt or Ended is
-// set, a webhook was asked or a destination decided.
+// An Activity is an event of an item: its arrival, or, if Attempt or Ended is set, a request
+// to a webhook or an outcome.
 type Activity struct {
 	Item    Item
 	Attempt *tracking.Attempt
 	Ended   *tracking.Ended
 }
 
-// Activities are what happened since somebody looked, oldest first.
+// Activities are the activities after a position, oldest first.
 type Activities struct {
 	Activities []Activity
-	Next       string // goes on from here
-	Skipped    int64  // how many more happened, that were left out or are not remembered
+	Next       string // position after these
+	Skipped    int64  // number of activities that were left out or have expired
 }
 
-// oldestDone is the number of the oldest activity that is remembered.
-func (f *Feed) oldestDone() int64 { return max(f.firstDone, f.doings-int64(len(f.done))) }
+// oldestActivity returns the number of the oldest retained activity.
+func (f *Feed) oldestActivity() int64 {
+	return max(f.firstActivity, f.activityCount-int64(len(f.activities)))
+}
 
-// place says where somebody goes on: the epoch of the feed and the number of the activity
-// that comes next.
-func (f *Feed) place(next int64) string { return f.epoch + "." + strconv.FormatInt(next, 10) }
+// position returns the position before the activity with number next: the epoch of the feed
+// and the number.
+func (f *Feed) position(next int64) string { return f.epoch + "." + strconv.FormatInt(next, 10) }
 
-// readPlace returns the number of the activity that comes next for somebody who saw those
-// before a place. Where that is no place of this feed, ok is false and it is the oldest.
-func (f *Feed) readPlace(place string) (next int64, ok bool) {
-	epoch, number, _ := strings.Cut(place, ".")
-	if n, err := strconv.ParseInt(number, 10, 64); err == nil && epoch == f.epoch && n >= 0 && n <= f.doings {
+// parsePosition returns the number of the next activity. If the position is not from this
+// feed, ok is false and next is the oldest activity.
+func (f *Feed) parsePosition(position string) (next int64, ok bool) {
+	epoch, number, _ := strings.Cut(position, ".")
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil && epoch == f.epoch && n >= 0 && n <= f.activityCount {
 		return n, true
 	}
-	return f.oldestDone(), false
+	return f.oldestActivity(), false
 }
 
-// activity returns what the feed remembers as the nth activity, and whether the item is
-// still there.
-func (f *Feed) activity(n int64) (a Activity, kept bool) {
-	d := f.done[n%manyDone]
+// activity returns the activity with number n. retained is false if its item has expired.
+func (f *Feed) activity(n int64) (a Activity, retained bool) {
+	d := f.activities[n%maxActivities]
 	e := f.entry(d.order)
 	if e == nil {
 		return a, false
 	}
-	switch d.what {
+	switch d.kind {
 	case itemAttempted:
 		if i := int(d.index) + e.restored.attempts; i < len(e.Record.Attempts) {
 			a.Attempt = &e.Record.Attempts[i]
@@ -57,28 +58,28 @@ func (f *Feed) activity(n int64) (a Activity, kept bool) {
 			a.Ended = &e.Record.Ends[i]
 		}
 	}
-	a.Item = e.Item // a snapshot is made once it is picked
+	a.Item = e.Item // the caller makes a snapshot
 	return a, true
 }
 
-// Activities returns what happened since a place and matches, up to limit, and where newest
-// is set the newest of these. Without a place of this process these are the newest that
-// match, and nothing was skipped. It looks at no more than a chunk under the lock at a time; match is
-// called with the lock held and must be quick.
-func (h *History) Activities(place string, limit int, newest bool, match func(*Activity) bool) Activities {
+// Activities returns up to limit matching activities after a position. With newest set, or
+// if the position is not from this process, they are the newest matching activities. Skipped
+// is 0 in the second case. match is called with the lock held and must be fast. The lock is
+// released after each chunk.
+func (h *History) Activities(position string, limit int, newest bool, match func(*Activity) bool) Activities {
 	var found Activities
 	var next, end int64
 	var ok bool
-	h.Look(func(f *Feed) {
-		next, ok = f.readPlace(place)
-		end, newest = f.doings, newest || !ok
-		if oldest := f.oldestDone(); next < oldest {
+	h.View(func(f *Feed) {
+		next, ok = f.parsePosition(position)
+		end, newest = f.activityCount, newest || !ok
+		if oldest := f.oldestActivity(); next < oldest {
 			found.Skipped, next = oldest-next, oldest
 		}
 	})
 	for full := false; next < end && !full; {
-		h.Look(func(f *Feed) {
-			if oldest := f.oldestDone(); next < oldest { // they made room meanwhile
+		h.View(func(f *Feed) {
+			if oldest := f.oldestActivity(); next < oldest { // some have expired in the meantime
 				found.Skipped += oldest - next
 				next = oldest
 			}
@@ -90,7 +91,7 @@ func (h *History) Activities(place string, limit int, newest bool, match func(*A
 			}
 		})
 	}
-	h.Look(func(f *Feed) { found.Next = f.place(next) })
+	h.View(func(f *Feed) { found.Next = f.position(next) })
 	if !ok {
 		found.Skipped = 0
 	}
@@ -99,9 +100,9 @@ func (h *History) Activities(place string, limit int, newest bool, match func(*A
 
 // take adds an activity if it matches, and reports whether there was no room for it.
 func (l *Activities) take(f *Feed, n int64, limit int, newest bool, match func(*Activity) bool) (full bool) {
-	a, kept := f.activity(n)
+	a, retained := f.activity(n)
 	switch {
-	case !kept:
+	case !retained:
 		l.Skipped++
 		return false
 	case !match(&a):

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// happened writes activities in a few words.
+// happened describes activities.
 func happened(l history.Activities) (words []string) {
 	for _, a := range l.Activities {
 		switch {
@@ -35,7 +35,7 @@ func happened(l history.Activities) (words []string) {
 
 func every(*history.Activity) bool { return true }
 
-func take(h *history.History, ids ...string) {
+func accept(h *history.History, ids ...string) {
 	b := event.Batch{ReceivedAt: time.Now()}
 	for _, id := range ids {
 		b.Calls = append(b.Calls, tracking.Call{ID: id, Source: "web", Type: "track", ReceivedAt: b.ReceivedAt})
@@ -48,11 +48,11 @@ func try(h *history.History, id string, number int) {
 	h.Observe(tracking.Ended{CallID: id, Source: "web", Destination: "crm", Attempt: number, Outcome: tracking.Outcome{State: tracking.StateDelivered}})
 }
 
-func TestActivitiesTellEachThingOnceInItsOrder(t *testing.T) {
+func TestActivitiesAreOrdered(t *testing.T) {
 	h := history.New(100)
 	start := h.Activities("", 10, false, every)
 	assert.Empty(t, start.Activities)
-	take(h, "a", "b")
+	accept(h, "a", "b")
 	try(h, "a", 1)
 	h.Observe(tracking.Rejection{Code: tracking.CodeNoUser, Body: []byte(`{}`)})
 	h.Observe(event.Refusal{Code: tracking.CodeUnknownWriteKey})
@@ -60,78 +60,78 @@ func TestActivitiesTellEachThingOnceInItsOrder(t *testing.T) {
 	first := h.Activities(start.Next, 3, false, every)
 	assert.Equal(t, []string{"a", "b", "a attempt 1"}, happened(first))
 	rest := h.Activities(first.Next, 10, false, every)
-	assert.Equal(t, []string{"a delivered", "rejected", "refused 2", "refused 2"}, happened(rest), "refusals of strangers are put together")
+	assert.Equal(t, []string{"a delivered", "rejected", "refused 2", "refused 2"}, happened(rest), "anonymous refusals are merged")
 	assert.Zero(t, rest.Skipped)
 	assert.Empty(t, h.Activities(rest.Next, 10, false, every).Activities)
 }
 
-func TestActivitiesOfACallThatWasDeliveredBeforeItsRequestWasTold(t *testing.T) {
+func TestActivitiesOfCallDeliveredBeforeAcceptance(t *testing.T) {
 	h := history.New(100)
 	try(h, "a", 1)
 	assert.Empty(t, h.Activities("", 10, false, every).Activities)
-	take(h, "a")
+	accept(h, "a")
 	assert.Equal(t, []string{"a", "a attempt 1", "a delivered"}, happened(h.Activities("", 10, false, every)))
 }
 
-func TestActivitiesOfAnEarlierProcessAreNotNew(t *testing.T) {
+func TestRestoredAttemptsAreNotActivities(t *testing.T) {
 	h := history.New(100)
-	take(h, "a")
+	accept(h, "a")
 	try(h, "a", 2)
 	h.Restore(tracking.Attempt{CallID: "a", Source: "web", Destination: "crm", Attempt: webhook.Attempt{Number: 1}})
 	assert.Equal(t, []string{"a", "a attempt 2", "a delivered"}, happened(h.Activities("", 10, false, every)))
 }
 
-func TestActivitiesLeaveOutTheOldestWhereTheNewestAreWanted(t *testing.T) {
+func TestNewestActivities(t *testing.T) {
 	h := history.New(100)
 	start := h.Activities("", 1, false, every).Next
-	take(h, "a", "b", "c", "d", "e")
+	accept(h, "a", "b", "c", "d", "e")
 	l := h.Activities(start, 2, true, every)
 	assert.Equal(t, []string{"d", "e"}, happened(l))
 	assert.EqualValues(t, 3, l.Skipped)
 	assert.Empty(t, h.Activities(l.Next, 2, true, every).Activities)
 }
 
-func TestActivitiesCountWhatMadeRoom(t *testing.T) {
+func TestActivitiesCountSkipped(t *testing.T) {
 	h := history.New(10)
 	start := h.Activities("", 1, false, every).Next
 	const many = 20_000
 	for i := range many {
-		take(h, fmt.Sprint(i))
+		accept(h, fmt.Sprint(i))
 	}
 	l := h.Activities(start, 500, false, every)
 	assert.Len(t, l.Activities, 10)
 	assert.EqualValues(t, many-10, l.Skipped)
 }
 
-func TestActivitiesGoOnAfterClear(t *testing.T) {
+func TestActivitiesAfterClear(t *testing.T) {
 	h := history.New(10)
-	take(h, "a")
+	accept(h, "a")
 	place := h.Activities("", 10, false, every).Next
 	h.Clear()
-	take(h, "b")
+	accept(h, "b")
 	assert.Equal(t, []string{"b"}, happened(h.Activities(place, 10, false, every)))
-	assert.Equal(t, []string{"b"}, happened(h.Activities("nonsense", 10, false, every)), "a place of another process is none")
+	assert.Equal(t, []string{"b"}, happened(h.Activities("nonsense", 10, false, every)), "a position of another process is ignored")
 }
 
-func TestActivitiesThatMatch(t *testing.T) {
+func TestMatchingActivities(t *testing.T) {
 	h := history.New(100)
-	take(h, "a", "b", "c")
+	accept(h, "a", "b", "c")
 	l := h.Activities("", 10, false, func(a *history.Activity) bool { return a.Item.Call().ID == "b" })
 	require.Len(t, l.Activities, 1)
 	assert.Equal(t, "b", l.Activities[0].Item.Call().ID)
 
 	l = h.Activities("", 1, false, func(a *history.Activity) bool { return a.Item.Call().ID != "c" })
-	assert.Equal(t, []string{"b"}, happened(l), "the newest that matches, whatever came after it")
+	assert.Equal(t, []string{"b"}, happened(l), "the newest matching activity")
 	assert.Zero(t, l.Skipped)
 }
 
-// TestACallThatIsTakenOnceMoreRepeatsNoActivities: it is not known any more as one that came.
-func TestACallThatIsTakenOnceMoreRepeatsNoActivities(t *testing.T) {
+// TestReacceptedCallRepeatsNoActivities accepts a renewed call again.
+func TestReacceptedCallRepeatsNoActivities(t *testing.T) {
 	h := history.New(100)
-	take(h, "a")
+	accept(h, "a")
 	try(h, "a", 1)
 	place := h.Activities("", 10, false, every).Next
-	take(h, "a")
+	accept(h, "a")
 	try(h, "a", 1)
 	assert.Equal(t, []string{"a", "a attempt 1", "a delivered"}, happened(h.Activities(place, 10, false, every)))
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// tallySeconds is how far back a tally goes.
+// tallySeconds is the number of seconds in a tally.
 const tallySeconds = 300
 
-// What a tally counts.
+// Counters of a Second.
 const (
 	tallyAccepted = iota
 	tallyRepeated
@@ -22,11 +22,10 @@ const (
 	TallyKinds
 )
 
-// A tally counts what happened in each of the last seconds. The History's lock
-// guards it.
+// A tally counts events in each of the last seconds. The History's lock guards it.
 type tally struct{ seconds [tallySeconds]Second }
 
-// A Second is what happened in one second: how often, by kind.
+// A Second contains the counts of one second.
 type Second struct {
 	At int64 // Unix time
 	N  [TallyKinds]int
@@ -37,14 +36,14 @@ func (t *tally) add(at time.Time, kind, n int) {
 	s := &t.seconds[((second%tallySeconds)+tallySeconds)%tallySeconds]
 	if s.At != second {
 		if s.At > second {
-			return // longer ago than is kept
+			return // the slot is in use for a later second
 		}
 		*s = Second{At: second}
 	}
 	s.N[kind] += n
 }
 
-// end counts how a call ended, or did not.
+// end counts an outcome.
 func (t *tally) end(e tracking.Ended) {
 	if e.Attempt == 0 {
 		return // replayed
@@ -55,7 +54,7 @@ func (t *tally) end(e tracking.Ended) {
 	}
 }
 
-// since returns the seconds from first to last in which something happened.
+// since returns the seconds from first to last with events.
 func (t *tally) since(first, last int64) []Second {
 	var seconds []Second
 	for at := max(first, last-tallySeconds+1); at <= last; at++ {
@@ -66,35 +65,34 @@ func (t *tally) since(first, last int64) []Second {
 	return seconds
 }
 
-// keptAttempts is of how many of a destination's newest attempts the outcome is kept.
-const keptAttempts = 64
+// maxRecentAttempts is the number of attempts per destination in recentAttempts.
+const maxRecentAttempts = 64
 
-// maxRecent bounds for how many destinations that is: names come and go.
-const maxRecent = 1000
+// maxRecentDestinations limits the destinations in recentAttempts.
+const maxRecentDestinations = 1000
 
-// recentAttempts is how the newest attempts at calls ended, by destination.
+// recentAttempts contains the outcomes of the newest attempts, by destination.
 type recentAttempts map[string]*attemptRow
 
 type attemptRow struct {
-	n      int       // how many are known
-	failed uint64    // a bit for each, the newest the lowest: it is set where the attempt failed
-	last   time.Time // when the newest ended
+	n      int       // number of attempts
+	failed uint64    // a bit per attempt, the newest lowest; set if the attempt failed
+	last   time.Time // end of the newest attempt
 }
 
-// add keeps how an attempt ended.
 func (a recentAttempts) add(e tracking.Ended) {
 	if e.Attempt == 0 || e.State == tracking.StateFiltered {
 		return // nothing was sent
 	}
 	r := a[e.Destination]
 	if r == nil {
-		if len(a) == maxRecent {
+		if len(a) == maxRecentDestinations {
 			clear(a)
 		}
 		r = &attemptRow{}
 		a[e.Destination] = r
 	}
-	r.n = min(r.n+1, keptAttempts)
+	r.n = min(r.n+1, maxRecentAttempts)
 	r.failed <<= 1
 	if e.State != tracking.StateDelivered {
 		r.failed |= 1
@@ -102,12 +100,12 @@ func (a recentAttempts) add(e tracking.Ended) {
 	r.last = e.At
 }
 
-// since returns how many of a destination's newest attempts since a time are known, and
-// how many of these failed.
+// since returns the number of a destination's newest attempts, and of the failed ones. The
+// result is zero if the newest attempt was before since.
 func (a recentAttempts) since(destination string, since time.Time) (attempts, failed int) {
 	r := a[destination]
 	if r == nil || r.last.Before(since) {
-		return 0, 0 // or of an earlier destination of the name
+		return 0, 0 // none, or of a previous destination with this name
 	}
 	return r.n, bits.OnesCount64(r.failed)
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// An Item is a call and what became of it, a call that was not taken, or a
-// request that was not taken: one of record, rejection and refusal is set.
+// An Item is a call with its history, a rejected call, or a refused request. One of Record,
+// Rejection and Refusal is set.
 type Item struct {
-	Order  int64 // counts the items from 1 as they came
-	Change int64 // counts the changes of all items; this is the item's last one
+	Order  int64 // number by arrival, from 1
+	Change int64 // number of the item's last change, among the changes of all items
 
 	Record    *tracking.Record
 	Rejection *tracking.Rejection
 	Refusal   *event.Refusal
-	Read      *tracking.Call // what could be read of a rejected call
+	Read      *tracking.Call // the readable part of a rejected call
 }
 
-// Call returns the call, or what could be read of it.
+// Call returns the call, or the readable part of a rejected one.
 func (i *Item) Call() *tracking.Call {
 	switch {
 	case i.Record != nil:
@@ -38,8 +38,8 @@ func (i *Item) Call() *tracking.Call {
 	return &tracking.Call{}
 }
 
-// TitleOf returns what a call is about, in one line: its event, the name of its page, or
-// what stands for it.
+// TitleOf returns a one-line title of a call: its event, the name of its page, or the IDs
+// that it is about.
 func TitleOf(c *tracking.Call) string {
 	switch c.Type {
 	case "page", "screen":
@@ -55,7 +55,7 @@ func TitleOf(c *tracking.Call) string {
 	return c.Event
 }
 
-// At returns when it came.
+// At returns the time of arrival.
 func (i *Item) At() time.Time {
 	switch {
 	case i.Record != nil:
@@ -67,7 +67,7 @@ func (i *Item) At() time.Time {
 	}
 }
 
-// Snapshot copies an item that the feed shows, to be kept: it changes there.
+// Snapshot returns a copy of an item. Items of the feed change.
 func (i *Item) Snapshot() Item {
 	s := *i
 	if i.Record != nil {
@@ -77,8 +77,8 @@ func (i *Item) Snapshot() Item {
 	return s
 }
 
-// snapshot copies the record as it is now: the History appends to its lists and never
-// changes what they hold.
+// snapshot returns a copy of a record. It can share the lists, because the History only
+// appends to them.
 func snapshot(r *tracking.Record) tracking.Record {
 	c := *r
 	c.Ends = r.Ends[:len(r.Ends):len(r.Ends)]
@@ -86,17 +86,17 @@ func snapshot(r *tracking.Record) tracking.Record {
 	return c
 }
 
-// A Cursor is how far somebody has looked at a feed. The zero value is no position.
+// A Cursor is a reader's position in a feed. The zero value is not a position.
 type Cursor struct {
-	epoch  string // of the feed: each process counts anew
+	epoch  string // of the feed; differs for each process
 	Change int64
 	Order  int64
 }
 
-// String writes the cursor as ParseCursor reads it.
+// String encodes the cursor for ParseCursor.
 func (c Cursor) String() string { return fmt.Sprintf("%s.%d.%d", c.epoch, c.Change, c.Order) }
 
-// ParseCursor returns the zero value where s is no cursor.
+// ParseCursor decodes a cursor. It returns the zero value if s is invalid.
 func ParseCursor(s string) Cursor {
 	epoch, numbers, _ := strings.Cut(s, ".")
 	c := Cursor{epoch: epoch}
@@ -106,66 +106,63 @@ func ParseCursor(s string) Cursor {
 	return c
 }
 
-// A Feed holds all that a History remembers, and numbers it in two ways: by arrival, for
-// a list with the newest on top, and by change, so that somebody who looked before can
-// be told what is new since. The History's lock guards it and its items.
+// A Feed contains all items of a History. They are numbered by arrival, for lists, and by
+// change, to find the changes since a cursor. The History's lock guards the feed and its
+// items.
 type Feed struct {
-	epoch   string // tells this feed's numbers from those of another process; it does not change, and is read without the lock
-	arrived int64  // the order of the item that came last
-	changes int64  // the number of the last change
-	cleared int64  // the number of the change that emptied the feed
+	epoch   string // identifies the feed; immutable, and read without the lock
+	arrived int64  // order of the newest item
+	changes int64  // number of the last change
+	cleared int64  // number of the change that cleared the feed
 
 	rings  [kinds]ring
-	newest *entry // by change; the others follow by older
+	newest *entry // by change; entry.older links the others
 
-	done      []doing // the newest activities: the nth is at n modulo manyDone
-	doings    int64   // how many there were
-	firstDone int64   // the first that the feed was not cleared after
+	activities    []activityRef // the newest; activity n is at n modulo maxActivities
+	activityCount int64         // number of all activities
+	firstActivity int64         // first activity after the last clear
 }
 
-// Kinds of items. Each has a ring of its own, so that none pushes the others out.
+// Kinds of items. Each has its own ring, so that one kind does not displace another.
 const (
 	sent      = iota // calls of senders
-	made             // calls that the collector made: an audience can be large
-	rejected         // calls that were not taken
-	refused          // requests with a known write key that were not taken
-	strangers        // such requests without one, of which there may be a flood
+	synthetic        // synthetic calls; an audience may be large
+	rejected         // rejected calls
+	refused          // refused requests with a known write key
+	anonymous        // refused requests without one, possibly a flood
 	kinds
 )
 
-// callKinds are the first kinds: those whose items have a record.
+// callKinds is the number of kinds with records, which come first.
 const callKinds = rejected
 
-// A ring holds the newest items of a kind, up to a number and about a size. Cursors
-// into it are numbers of its items, which stay right when items go.
+// A ring contains the newest items of a kind, limited in number and bytes.
 type ring struct {
-	limit     int
-	maxBytes  int64
-	entries   []*entry  // by Order, and by Seq where they have a record
-	bytes     int64     // of entries, about
-	gone      int64     // how many are not in entries any more
-	forgotten time.Time // the latest ReceivedAt of calls that made room
+	limit       int
+	maxBytes    int64
+	entries     []*entry  // by Order, and also by Seq if they have a record
+	bytes       int64     // approximate size of the entries
+	expired     int64     // number of expired items
+	lastExpired time.Time // latest ReceivedAt of an expired call
 }
 
-// An entry is an Item and what the History needs to keep it.
+// An entry is an Item with its bookkeeping.
 type entry struct {
 	Item
-	ring         *ring  // nil for a call that was not accepted yet
+	ring         *ring  // nil for a call that is not accepted yet
 	older, newer *entry // by change
-	size         int64  // about, in bytes
+	size         int64  // approximate, in bytes
 
 	key event.Key // of a call
-	// restored counts those of a call's Ends and of its Attempts that an earlier process
-	// recorded.
+	// restored is the number of Ends and Attempts from a previous run.
 	restored struct{ ends, attempts int }
-	since    time.Time // of a refusal: when the first request came that it stands for
+	since    time.Time // time of the first of the merged refusals
 }
 
-// keptRefusals is how many requests are kept that were refused with a known write key,
-// and keptStrangers how many of others.
+// Limits of refused requests with a known write key, and of others.
 const (
-	keptRefusals  = 1000
-	keptStrangers = 10
+	maxRefusals  = 1000
+	maxAnonymous = 10
 )
 
 func newFeed(limit int) Feed {
@@ -173,11 +170,11 @@ func newFeed(limit int) Feed {
 	for kind := range f.rings {
 		f.rings[kind] = ring{limit: limit, maxBytes: math.MaxInt64}
 	}
-	f.rings[refused].limit, f.rings[strangers].limit = keptRefusals, keptStrangers
+	f.rings[refused].limit, f.rings[anonymous].limit = maxRefusals, maxAnonymous
 	return f
 }
 
-// add puts an entry on top of a ring that has room for it.
+// add adds an entry to a ring with room.
 func (f *Feed) add(r *ring, e *entry) {
 	f.arrived++
 	e.Order, e.ring = f.arrived, r
@@ -186,17 +183,17 @@ func (f *Feed) add(r *ring, e *entry) {
 	f.touch(e)
 }
 
-// removeOldest takes out the oldest entry of a ring.
+// removeOldest removes the oldest entry of a ring.
 func (f *Feed) removeOldest(r *ring) (old *entry) {
 	old, r.entries[0] = r.entries[0], nil
 	r.entries = r.entries[1:]
 	r.bytes -= old.size
-	r.gone++
+	r.expired++
 	f.unlink(old)
 	return old
 }
 
-// touch notes that an item has changed.
+// touch marks an entry as changed.
 func (f *Feed) touch(e *entry) {
 	f.unlink(e)
 	f.changes++
@@ -220,80 +217,82 @@ func (f *Feed) unlink(e *entry) {
 	e.older, e.newer = nil, nil
 }
 
-// clear forgets all items. The numbers go on.
+// clear removes all items. The numbering continues.
 func (f *Feed) clear() {
 	f.changes++
 	f.cleared, f.newest = f.changes, nil
-	f.firstDone = f.doings
+	f.firstActivity = f.activityCount
 	for kind := range f.rings {
 		r := &f.rings[kind]
-		r.gone += int64(len(r.entries))
+		r.expired += int64(len(r.entries))
 		r.entries, r.bytes = nil, 0
 	}
 }
 
-// held returns how many items there are.
-func (f *Feed) held() (n int) {
+func (f *Feed) len() (n int) {
 	for kind := range f.rings {
 		n += len(f.rings[kind].entries)
 	}
 	return n
 }
 
-// from returns the index of the first entry that did not come before order.
+// from returns the index of the first entry at or after order.
 func (r *ring) from(order int64) int {
 	return sort.Search(len(r.entries), func(i int) bool { return r.entries[i].Order >= order })
 }
 
-// backward yields the entries of the first rings that came before order, newest first.
+// backward yields the entries of the first rings before order, newest first. It can be used
+// once.
 func (f *Feed) backward(rings int, order int64) iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
-		var left [kinds][]*entry
-		for kind := range rings {
-			r := &f.rings[kind]
-			left[kind] = r.entries[:r.from(order)]
-		}
-		for {
-			var newest *entry
-			of := 0
-			for kind, entries := range left {
-				if n := len(entries); n > 0 && (newest == nil || entries[n-1].Order > newest.Order) {
-					newest, of = entries[n-1], kind
-				}
-			}
-			if newest == nil || !yield(newest) {
-				return
-			}
-			left[of] = left[of][:len(left[of])-1]
-		}
+	var left [kinds][]*entry
+	for kind := range rings {
+		r := &f.rings[kind]
+		left[kind] = r.entries[:r.from(order)]
 	}
+	return merged(left, true)
 }
 
-// forward yields the entries that came after order, oldest first.
+// forward yields the entries after order, oldest first. It can be used once.
 func (f *Feed) forward(order int64) iter.Seq[*entry] {
+	var left [kinds][]*entry
+	for kind := range f.rings {
+		r := &f.rings[kind]
+		left[kind] = r.entries[r.from(order+1):]
+	}
+	return merged(left, false)
+}
+
+// merged yields the entries of all kinds in order.
+func merged(left [kinds][]*entry, newestFirst bool) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
-		var left [kinds][]*entry
-		for kind := range f.rings {
-			r := &f.rings[kind]
-			left[kind] = r.entries[r.from(order+1):]
-		}
 		for {
-			var oldest *entry
+			var next *entry
 			of := 0
 			for kind, entries := range left {
-				if len(entries) > 0 && (oldest == nil || entries[0].Order < oldest.Order) {
-					oldest, of = entries[0], kind
+				if len(entries) == 0 {
+					continue
+				}
+				e := entries[0]
+				if newestFirst {
+					e = entries[len(entries)-1]
+				}
+				if next == nil || (e.Order > next.Order) == newestFirst {
+					next, of = e, kind
 				}
 			}
-			if oldest == nil || !yield(oldest) {
+			if next == nil || !yield(next) {
 				return
 			}
-			left[of] = left[of][1:]
+			if newestFirst {
+				left[of] = left[of][:len(left[of])-1]
+			} else {
+				left[of] = left[of][1:]
+			}
 		}
 	}
 }
 
-// Item returns the item of an order, or nil.
+// Item returns the item with an order, or nil.
 func (f *Feed) Item(order int64) *Item {
 	if e := f.entry(order); e != nil {
 		return &e.Item
@@ -301,7 +300,6 @@ func (f *Feed) Item(order int64) *Item {
 	return nil
 }
 
-// entry returns the entry of an order, or nil.
 func (f *Feed) entry(order int64) *entry {
 	for kind := range f.rings {
 		r := &f.rings[kind]
@@ -312,17 +310,16 @@ func (f *Feed) entry(order int64) *entry {
 	return nil
 }
 
-// End returns the cursor of somebody who has seen all.
+// End returns the cursor after the last item and change.
 func (f *Feed) End() Cursor { return Cursor{f.epoch, f.changes, f.arrived} }
 
-// Continues reports whether the feed can say what is new since a cursor: it is of this
-// process, and the feed was not cleared meanwhile.
+// Continues reports whether Since is valid for a cursor: it is from this process, and the
+// feed was not cleared since then.
 func (f *Feed) Continues(c Cursor) bool {
 	return c.epoch == f.epoch && c.Change >= f.cleared && c.Change <= f.changes && c.Order >= 0 && c.Order <= f.arrived
 }
 
-// Since yields the items that are new or have changed since a cursor, the last change
-// first.
+// Since yields the items that are new or changed since a cursor, newest change first.
 func (f *Feed) Since(c Cursor) iter.Seq[*Item] {
 	return func(yield func(*Item) bool) {
 		for e := f.newest; e != nil && e.Change > c.Change; e = e.older {
@@ -333,51 +330,51 @@ func (f *Feed) Since(c Cursor) iter.Seq[*Item] {
 	}
 }
 
-// manyDone is how many activities are remembered. At 10,000 calls a second they are those
-// of half a second.
-const manyDone = 16_384
+// maxActivities is the number of retained activities: half a second at 10,000 calls per
+// second.
+const maxActivities = 16_384
 
-// A doing is an activity as the feed remembers it.
-type doing struct {
+// An activityRef refers to an activity of an item.
+type activityRef struct {
 	order int64 // of the item
-	what  int8
-	// index is the attempt's or the outcome's place among those that this process
-	// recorded: those of an earlier one may yet be put before them.
+	kind  int8
+	// index is the index of the attempt or outcome, without restored ones: these may still
+	// be inserted before it.
 	index int32
 }
 
-// What a doing is.
+// Kinds of activities.
 const (
-	itemCame int8 = iota
+	itemArrived int8 = iota
 	itemAttempted
 	itemEnded
 )
 
-// note remembers an activity.
-func (f *Feed) note(d doing) {
-	if len(f.done) < manyDone {
-		f.done = append(f.done, d)
+// record adds an activity.
+func (f *Feed) record(d activityRef) {
+	if len(f.activities) < maxActivities {
+		f.activities = append(f.activities, d)
 	} else {
-		f.done[f.doings%manyDone] = d
+		f.activities[f.activityCount%maxActivities] = d
 	}
-	f.doings++
+	f.activityCount++
 }
 
-// shiftEnds makes room for an outcome of an item before others that are remembered.
+// shiftEnds adjusts the activities of an item after an outcome was inserted at index.
 func (f *Feed) shiftEnds(order int64, index int32) {
-	for i := range f.done {
-		if d := &f.done[i]; d.order == order && d.what == itemEnded && d.index >= index {
+	for i := range f.activities {
+		if d := &f.activities[i]; d.order == order && d.kind == itemEnded && d.index >= index {
 			d.index++
 		}
 	}
 }
 
-// noteEarly remembers what happened to a call before it was known.
-func (f *Feed) noteEarly(e *entry) {
+// recordEarly adds the activities of a call from before its acceptance.
+func (f *Feed) recordEarly(e *entry) {
 	for i := range len(e.Record.Attempts) - e.restored.attempts {
-		f.note(doing{e.Order, itemAttempted, int32(i)}) //nolint:gosec // a call has few
+		f.record(activityRef{e.Order, itemAttempted, int32(i)}) //nolint:gosec // a call has few
 	}
 	for i := range len(e.Record.Ends) - e.restored.ends {
-		f.note(doing{e.Order, itemEnded, int32(i)}) //nolint:gosec // a call has few
+		f.record(activityRef{e.Order, itemEnded, int32(i)}) //nolint:gosec // a call has few
 	}
 }

@@ -5,33 +5,31 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A CallFilter picks calls. A zero field picks all; a call is picked if every
-// other field agrees.
+// A CallFilter selects calls that satisfy all fields. Zero fields are ignored.
 type CallFilter struct {
-	IDs     []string // messageIds: any of them
-	Sources []string // any of them
-	Types   []string // any of them
-	Event   string   // the event of a track call, or the name of a page or screen
-	UserID  string   // the userId or the anonymousId
-	Text    string   // anywhere in the body, as it is written there; ASCII letters in either case
+	IDs     []string // one of these messageIds
+	Sources []string // one of these
+	Types   []string // one of these
+	Event   string   // event of a track call, or name of a page or screen
+	UserID  string   // userId or anonymousId
+	Text    string   // substring of the encoded body, ignoring ASCII case
 	Since   time.Time
-	Until   time.Time    // exclusive; both are of ReceivedAt
-	Where   search.Query // conditions on members of the body
+	Until   time.Time    // exclusive; both refer to ReceivedAt
+	Where   search.Query // conditions on fields of the body
 
-	picked map[event.Key]bool // these alone, unless it is nil
+	picked map[event.Key]bool // only these calls, unless nil
 }
 
-// PickOnly makes the filter pick none but these calls.
+// PickOnly restricts the filter to these calls.
 func (f *CallFilter) PickOnly(calls map[event.Key]bool) { f.picked = calls }
 
-// Matches reports whether the filter picks a call.
+// Matches reports whether the filter selects a call.
 func (f *CallFilter) Matches(c *tracking.Call) bool {
 	switch {
 	case f.picked != nil && !f.picked[event.KeyOf(c.Source, c.ID)],
@@ -52,9 +50,8 @@ func (f *CallFilter) Matches(c *tracking.Call) bool {
 	return f.Text == "" || text.ContainsFold(c.Body, []byte(f.Text))
 }
 
-// IsSynthetic reports whether the collector made the call itself: a notification of
-// a deletion request, or a call of an audience or a computed trait, by the form of
-// its messageId.
+// IsSynthetic reports whether the collector created the call: a deletion request, or an
+// update of an audience or a computed trait. It checks the format of the messageId.
 func IsSynthetic(c *tracking.Call) bool {
 	switch c.Type {
 	case "delete":
@@ -65,7 +62,7 @@ func IsSynthetic(c *tracking.Call) bool {
 			return false
 		}
 		parts := strings.Split(c.ID, "-")
-		return len(parts) == 4 && digest.Valid(parts[1]) && digest.Valid(parts[3])
+		return len(parts) == 4 && text.IsDigest(parts[1]) && text.IsDigest(parts[3])
 	}
 	return false
 }

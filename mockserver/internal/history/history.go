@@ -9,74 +9,69 @@ import (
 )
 
 const (
-	// DefaultLimit is how many calls a History keeps by default.
+	// DefaultLimit is the default number of calls in a History.
 	DefaultLimit = 100_000
-	// DefaultBytes is about how much memory a History takes at most by
-	// default, in bytes.
+	// DefaultBytes is the default memory limit of a History, in bytes.
 	DefaultBytes = 256 << 20
 
-	// What is kept of a call, an attempt, an outcome or a rejection beside its texts
-	// takes about so many bytes.
+	// Approximate memory of a call or rejection, an attempt and an outcome, without their
+	// strings.
 	recordBytes  = 1024
 	attemptBytes = 1024
 	endBytes     = 256
-	// headerBytes is what each field of a header takes beside its texts.
+	// headerBytes is the approximate memory of a header field without its strings.
 	headerBytes = 64
-	// storingTime is how much older than the newest call that was forgotten a call must
-	// be to have been forgotten too, rather than being stored at this moment.
-	storingTime = time.Second
-	// rejectionShare is which part of the memory rejected calls may take, madeShare
-	// which part the collector's own calls, refusalShare which part requests that were
-	// refused with a known write key, and earlyShare which part a generation of earlyEntries.
+	// storeDelay is the maximum time to store a call. A call that is older than the newest
+	// expired call by more has expired too.
+	storeDelay = time.Second
+	// Fractions of the memory limit: 1/rejectionShare for rejected calls, and so on.
+	// refusalShare is for refused requests with a known write key, syntheticShare for
+	// synthetic calls, earlyShare for a generation of earlyEntries.
 	rejectionShare = 8
 	refusalShare   = 16
-	madeShare      = 4
+	syntheticShare = 4
 	earlyShare     = 16
 )
 
-// A History keeps the newest of what a collector did, for tests and for the
-// inspector. It is an Observer. Its methods may be called from many goroutines at
-// once.
+// A History contains the newest calls, rejections and refusals of a collector. It is an
+// event.Observer, and safe for concurrent use.
 type History struct {
 	maxBytes    int64
-	markUnknown func(*tracking.Call) // see RecordUnknown; nil where they are not recorded
+	markUnknown func(*tracking.Call) // see RecordUnknown; may be nil
 
-	mu        sync.Mutex    // guards what follows
-	changed   chan struct{} // closed at the next change; nil while nobody waits
-	feed      Feed          // all that is kept
-	lastSeq   int64         // of the newest record
-	byCall    map[event.Key]*entry
-	early     earlyEntries
-	forgotten int64 // how many records made room
-	drained   int64 // the Seq of the last record that was drained
-	tally     tally
-	recent    recentAttempts
+	mu      sync.Mutex    // guards the fields below
+	changed chan struct{} // closed at the next change; nil without waiters
+	feed    Feed          // all retained items
+	lastSeq int64         // of the newest record
+	byCall  map[event.Key]*entry
+	early   earlyEntries
+	expired int64 // number of expired records
+	drained int64 // Seq of the last drained record
+	tally   tally
+	recent  recentAttempts
 }
 
-// A callEntry is the entry of a call, with its record. It is in one of these states:
+// A callEntry is the entry of a call, with its record. It has one of these states:
 //
-//	state      found by call in   held in    goes on to
-//	early      early              nothing    kept, when the call is accepted; gone, when early is full
-//	kept       byCall             the feed   renewed, by Renew; gone, when it makes room
-//	renewed    nothing            the feed   gone, when it makes room
-//	gone       nothing            nothing
+//	state      found by call in   part of    next state
+//	early      early              -          retained, when the call is accepted; expired, when early is full
+//	retained   byCall             the feed   renewed, by Renew; expired, when newer calls need the room
+//	renewed    -                  the feed   expired, when newer calls need the room
+//	expired    -                  -
 //
-// The call of a renewed entry gets a new one when it comes again.
+// If the call of a renewed entry is accepted again, it gets a new entry.
 type callEntry struct {
 	entry
-	record tracking.Record // the Item's
+	record tracking.Record // Item.Record points to it
 }
 
-// init returns the entry.
 func (e *callEntry) init() *entry {
 	e.Record = &e.record
 	return &e.entry
 }
 
-// New returns a History of the newest limit calls of senders, as many that
-// the collector made itself for audiences, computed traits and deletion requests,
-// and as many rejected ones. Zero means DefaultLimit. It keeps fewer where they
-// would take more memory than LimitBytes says, by default of DefaultBytes.
+// New returns a History of the newest limit calls, limit synthetic calls, and limit rejected
+// calls. Zero means DefaultLimit. LimitBytes limits the memory, by default to DefaultBytes.
 func New(limit int) *History {
 	if limit <= 0 {
 		limit = DefaultLimit
@@ -86,25 +81,24 @@ func New(limit int) *History {
 	return h
 }
 
-// LimitBytes makes the History forget the oldest calls when they take more than
-// about n bytes with their attempts, the oldest of the collector's own when these
-// take more than a quarter of that, the oldest rejected ones when these take more
-// than an eighth, and the oldest refused requests when these take more than a sixteenth. To be called before it is in use.
+// LimitBytes limits the memory to about n bytes, including at most a quarter for synthetic
+// calls, an eighth for rejected calls, and a sixteenth for refused requests. The oldest
+// items expire first. Call it before the History is in use.
 func (h *History) LimitBytes(n int64) {
 	h.maxBytes = n
 	r := &h.feed.rings
-	r[sent].maxBytes, r[made].maxBytes, r[rejected].maxBytes, r[refused].maxBytes = n, n/madeShare, n/rejectionShare, n/refusalShare
+	r[sent].maxBytes, r[synthetic].maxBytes, r[rejected].maxBytes, r[refused].maxBytes = n, n/syntheticShare, n/rejectionShare, n/refusalShare
 }
 
-// RecordUnknown makes the History record calls too that it first hears of when they
-// are attempted: those that were accepted by an earlier process, or by another that
-// shares the journal. mark is called with each of them before, and may set its
-// Violations; the History's lock is held. To be called before it is in use.
+// RecordUnknown makes the History record calls even if it first hears of them when they are
+// attempted: calls accepted in a previous run, or by another collector that shares the
+// journal. mark may set the Violations of such a call; it runs with the lock held. Call
+// RecordUnknown before the History is in use.
 func (h *History) RecordUnknown(mark func(c *tracking.Call)) { h.markUnknown = mark }
 
-// keep returns the entry of a call, which it makes of spare if there is none. The lock
-// is held.
-func (h *History) keep(key event.Key, c *tracking.Call, spare *callEntry) *entry {
+// entryOf returns the entry of a call. If it is missing, spare becomes the entry. The lock
+// must be held.
+func (h *History) entryOf(key event.Key, c *tracking.Call, spare *callEntry) *entry {
 	if e := h.byCall[key]; e != nil {
 		return e
 	}
@@ -122,31 +116,31 @@ func (h *History) keep(key event.Key, c *tracking.Call, spare *callEntry) *entry
 
 func kindOf(c *tracking.Call) int {
 	if IsSynthetic(c) {
-		return made
+		return synthetic
 	}
 	return sent
 }
 
-// add puts an entry on top of the feed, and forgets the oldest of its kind beyond what
-// is kept. The lock is held.
+// add adds an entry to the feed, and expires the oldest entries of its kind beyond the
+// limit. The lock must be held.
 func (h *History) add(kind int, e *entry) {
 	r := &h.feed.rings[kind]
 	if len(r.entries) == r.limit {
-		h.forgetOldest(r)
+		h.expireOldest(r)
 	}
 	h.feed.add(r, e)
 	h.trim(r)
 }
 
-// trim forgets the oldest entries while all of them take too much, but for the newest.
-// The lock is held.
+// trim expires the oldest entries, except the last one, until the ring is within its byte
+// limit. The lock must be held.
 func (h *History) trim(r *ring) {
 	for r.bytes > r.maxBytes && len(r.entries) > 1 {
-		h.forgetOldest(r)
+		h.expireOldest(r)
 	}
 }
 
-func (h *History) forgetOldest(r *ring) {
+func (h *History) expireOldest(r *ring) {
 	old := h.feed.removeOldest(r)
 	if old.Record == nil {
 		return
@@ -154,35 +148,34 @@ func (h *History) forgetOldest(r *ring) {
 	if h.byCall[old.key] == old {
 		delete(h.byCall, old.key)
 	}
-	if at := old.Record.Call.ReceivedAt; at.After(r.forgotten) {
-		r.forgotten = at
+	if at := old.Record.Call.ReceivedAt; at.After(r.lastExpired) {
+		r.lastExpired = at
 	}
-	h.forgotten++
+	h.expired++
 }
 
-// touch notes that the record of an entry has changed. The lock is held.
+// touch marks the record of an entry as changed. The lock must be held.
 func (h *History) touch(e *entry) {
-	if e.ring != nil { // else its call was not accepted yet
+	if e.ring != nil { // otherwise its call is not accepted yet
 		h.feed.touch(e)
 	}
 }
 
-// grow adds n bytes to what an entry takes, and forgets the oldest where all of them
-// take too much then. The lock is held.
+// grow adds n bytes to the size of an entry, and expires old entries if necessary. The lock
+// must be held.
 func (h *History) grow(e *entry, n int) {
 	e.size += int64(n)
 	if e.ring != nil {
 		e.ring.bytes += int64(n)
 		h.trim(e.ring)
 	} else if h.early.bytes += int64(n); h.early.bytes > h.maxBytes/earlyShare {
-		h.early.age()
+		h.early.rotate()
 	}
 }
 
-// find returns the entry of a call, which is an early one where the call was not
-// accepted yet: a destination can be done with a call before the request that brought
-// it is told that it is stored. It returns nil for a call that has made room, or
-// would have. The lock is held.
+// find returns the entry of a call. It is an early entry if the call is not accepted yet: a
+// destination may finish a call before the request learns that the call is stored. If the
+// call has expired, find returns nil. The lock must be held.
 func (h *History) find(source, id string, call *tracking.Call) *entry {
 	key := event.KeyOf(source, id)
 	if e := h.byCall[key]; e != nil {
@@ -191,20 +184,20 @@ func (h *History) find(source, id string, call *tracking.Call) *entry {
 	if h.markUnknown == nil || call == nil {
 		return h.early.get(key)
 	}
-	switch age := h.feed.rings[kindOf(call)].forgotten.Sub(call.ReceivedAt); {
+	switch age := h.feed.rings[kindOf(call)].lastExpired.Sub(call.ReceivedAt); {
 	case age < 0:
-		e := h.keep(key, call, new(callEntry))
+		e := h.entryOf(key, call, new(callEntry))
 		e.Record.Partial = true
 		h.markUnknown(&e.Record.Call)
 		return e
-	case age < storingTime:
-		return h.early.get(key) // it has made room perhaps, or is just being stored
+	case age < storeDelay:
+		return h.early.get(key) // it has expired, or is being stored
 	}
 	return nil
 }
 
-// Renew gives the calls of records a new record when they come again, and has those
-// who wait look at the records again.
+// Renew makes the calls of records get a new record when they are accepted again, and wakes
+// all waiters.
 func (h *History) Renew(records []tracking.Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -212,7 +205,7 @@ func (h *History) Renew(records []tracking.Record) {
 		r := &records[i]
 		e := h.byCall[event.KeyOf(r.Call.Source, r.Call.ID)]
 		if e == nil || e.Record.Seq != r.Seq {
-			continue // it was forgotten, and may have come again
+			continue // it has expired, and may have been accepted again
 		}
 		delete(h.byCall, e.key)
 		h.feed.touch(e)
@@ -220,7 +213,7 @@ func (h *History) Renew(records []tracking.Record) {
 	h.wake()
 }
 
-// Clear forgets everything.
+// Clear deletes everything.
 func (h *History) Clear() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -229,7 +222,7 @@ func (h *History) Clear() {
 	h.wake()
 }
 
-// wake wakes those who wait for a change. The lock is held.
+// wake notifies all waiters of a change. The lock must be held.
 func (h *History) wake() {
 	if h.changed != nil {
 		close(h.changed)
@@ -247,28 +240,27 @@ func (h *History) Changed() <-chan struct{} {
 	return h.changed
 }
 
-// earlyEntries are of calls that were not accepted yet, or that are gone already:
-// which of both, only time tells. They come in two generations. When the current one
-// is full it becomes the previous one, and what was the previous one is gone.
+// earlyEntries contains entries of calls that are not accepted yet, or have expired; it is
+// not known which. When the current generation is full, it replaces the previous one.
 type earlyEntries struct {
 	current, previous map[event.Key]*entry
-	bytes             int64 // that entries have grown by since current began, about
+	bytes             int64 // approximate growth of the entries since the last rotation
 }
 
-// manyEarly is how many entries make a generation.
-const manyEarly = 512
+// maxEarly is the number of entries in a generation.
+const maxEarly = 512
 
-// get returns the entry of a call, which it makes if there is none.
+// get returns the entry of a call, and creates it if it is missing.
 func (e *earlyEntries) get(key event.Key) *entry {
 	if found := e.lookup(key); found != nil {
 		return found
 	}
-	if e.current == nil || len(e.current) == manyEarly {
-		e.age()
+	if e.current == nil || len(e.current) == maxEarly {
+		e.rotate()
 	}
-	made := new(callEntry).init()
-	e.current[key] = made
-	return made
+	created := new(callEntry).init()
+	e.current[key] = created
+	return created
 }
 
 func (e *earlyEntries) lookup(key event.Key) *entry {
@@ -278,12 +270,12 @@ func (e *earlyEntries) lookup(key event.Key) *entry {
 	return e.previous[key]
 }
 
-// age begins another generation.
-func (e *earlyEntries) age() {
+// rotate starts a new generation.
+func (e *earlyEntries) rotate() {
 	*e = earlyEntries{current: map[event.Key]*entry{}, previous: e.current}
 }
 
-// take removes the entry of a call and returns it, or nil.
+// take removes and returns the entry of a call, or returns nil.
 func (e *earlyEntries) take(key event.Key) *entry {
 	found := e.lookup(key)
 	delete(e.current, key)

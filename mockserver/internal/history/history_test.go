@@ -18,8 +18,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// TestFeedAgainstModel does at random what a History does to its feed, and compares both
-// of its orders with plain slices.
+// TestFeedAgainstModel applies random operations to a feed, and compares both orders with
+// slices.
 func TestFeedAgainstModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	f := newFeed(100)
@@ -53,7 +53,7 @@ func TestFeedAgainstModel(t *testing.T) {
 	assert.True(t, f.Continues(before))
 	f.clear()
 	holdsFeed(t, &f, nil, nil)
-	assert.False(t, f.Continues(before), "what it saw is no longer so")
+	assert.False(t, f.Continues(before), "the feed was cleared")
 	assert.True(t, f.Continues(f.End()))
 	for _, wrong := range []Cursor{{}, ParseCursor(""), ParseCursor("x"), ParseCursor("1.2.3"), {f.epoch, f.changes + 1, 0}, {f.epoch, f.changes, f.arrived + 1}, {f.epoch, f.changes, -1}} {
 		assert.False(t, f.Continues(wrong), "%+v", wrong)
@@ -62,7 +62,7 @@ func TestFeedAgainstModel(t *testing.T) {
 
 func holdsFeed(t *testing.T, f *Feed, arrived, changed []*entry) {
 	t.Helper()
-	require.Equal(t, len(arrived), f.held())
+	require.Equal(t, len(arrived), f.len())
 	for _, e := range arrived {
 		require.Same(t, &e.Item, f.Item(e.Order))
 	}
@@ -77,7 +77,7 @@ func holdsFeed(t *testing.T, f *Feed, arrived, changed []*entry) {
 	require.Zero(t, n)
 }
 
-func TestHistoryFeedsAllThatItHoldsAndNoMore(t *testing.T) {
+func TestFeedContainsAllItems(t *testing.T) {
 	h := New(3)
 	now := time.Unix(1_800_000_000, 0)
 	for n := range 5 {
@@ -85,18 +85,18 @@ func TestHistoryFeedsAllThatItHoldsAndNoMore(t *testing.T) {
 		h.Observe(tracking.Rejection{Message: fmt.Sprint(n), ReceivedAt: now, Body: []byte(`{"event":"E","user`)})
 	}
 	h.Observe(event.Refusal{At: now})
-	h.Observe(tracking.Ended{CallID: "0", Source: "s", At: now, Attempt: 1}) // is forgotten
+	h.Observe(tracking.Ended{CallID: "0", Source: "s", At: now, Attempt: 1}) // expires
 	h.Observe(tracking.Ended{CallID: "4", Source: "s", At: now, Attempt: 1, Outcome: tracking.Outcome{State: tracking.StateDelivered}})
 	var seen []string
-	end, held := h.End()
-	assert.Equal(t, 7, held)
+	end, count := h.End()
+	assert.Equal(t, 7, count)
 	h.Scan(end.Order+1, func(i *Item) bool {
 		switch {
 		case i.Record != nil:
 			seen = append(seen, "call "+i.Record.Call.ID)
 		case i.Rejection != nil:
 			seen = append(seen, "rejected "+i.Rejection.Message)
-			assert.Equal(t, "E", i.Call().Event, "as far as it can be read")
+			assert.Equal(t, "E", i.Call().Event, "the readable part")
 		default:
 			seen = append(seen, "refused")
 		}
@@ -106,11 +106,11 @@ func TestHistoryFeedsAllThatItHoldsAndNoMore(t *testing.T) {
 	assert.Equal(t, "4", h.feed.newest.Record.Call.ID)
 	assert.Equal(t, []Second{{now.Unix(), [TallyKinds]int{tallyAccepted: 5, tallyRejected: 6, tallyRetried: 1, tallyDelivered: 1}}}, h.tally.since(0, now.Unix()))
 	h.Clear()
-	assert.Zero(t, h.feed.held())
+	assert.Zero(t, h.feed.len())
 }
 
-// TestScannersDoNotFillTheList: they ask for what is not there, all day long.
-func TestScannersDoNotFillTheList(t *testing.T) {
+// TestAnonymousRefusalsAreMerged: scanners send such requests all day.
+func TestAnonymousRefusalsAreMerged(t *testing.T) {
 	h := New(0)
 	now := time.Unix(1_800_000_000, 0)
 	known := func(path string) {
@@ -128,22 +128,22 @@ func TestScannersDoNotFillTheList(t *testing.T) {
 		shown = append(shown, fmt.Sprintf("%s %s %d", r.Method, r.Path, r.Count))
 	}
 	assert.Equal(t, []string{"POST /first 1", "GET / 1", "GET /wp-59 60", "GET /wp-119 60", "GET /wp-179 60", "POST /last 1"}, shown)
-	assert.Equal(t, 6, h.feed.held())
-	for range 100 * keptStrangers {
+	assert.Equal(t, 6, h.feed.len())
+	for range 100 * maxAnonymous {
 		h.Observe(event.Refusal{At: now, Method: "GET", Path: "/", Code: tracking.CodeNotFound})
-		now = now.Add(strangersTogether)
+		now = now.Add(mergeInterval)
 	}
-	assert.Len(t, h.Refusals(), 2+keptStrangers, "those with a known write key stay")
-	assert.Equal(t, 2+keptStrangers, h.feed.held())
+	assert.Len(t, h.Refusals(), 2+maxAnonymous, "refusals with a known write key are retained")
+	assert.Equal(t, 2+maxAnonymous, h.feed.len())
 }
 
-func TestTallyForgetsWhatIsLongAgo(t *testing.T) {
+func TestTallyDropsOldSeconds(t *testing.T) {
 	var c tally
 	at := func(second int64) time.Time { return time.Unix(1_800_000_000+second, 0) }
 	c.add(at(0), tallyAccepted, 1)
 	c.add(at(1), tallyAccepted, 2)
 	c.add(at(1), tallyFailed, 3)
-	c.add(at(tallySeconds), tallyAccepted, 4) // takes the place of the first
+	c.add(at(tallySeconds), tallyAccepted, 4) // replaces the first
 	c.add(at(0), tallyAccepted, 5)            // too late
 	got := c.since(0, at(tallySeconds).Unix())
 	assert.Equal(t, []Second{
@@ -153,14 +153,14 @@ func TestTallyForgetsWhatIsLongAgo(t *testing.T) {
 	assert.Len(t, c.since(at(2).Unix(), at(tallySeconds).Unix()), 1)
 }
 
-func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
+func TestOutcomeBeforeAcceptance(t *testing.T) {
 	h := New(3)
 	call := func(i int) tracking.Call { return tracking.Call{Source: "s", ID: fmt.Sprint(i)} }
 	ended := func(i int) tracking.Ended {
 		return tracking.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d", At: time.Now(), Outcome: tracking.Outcome{State: tracking.StateDelivered}}
 	}
 	for i := range 2000 {
-		h.Observe(ended(i)) // of calls that it will never hear of
+		h.Observe(ended(i)) // of calls that are never accepted
 	}
 	for i := 3000; i < 3005; i++ {
 		h.Observe(tracking.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
@@ -175,7 +175,7 @@ func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
 		assert.Equal(t, tracking.StateDelivered, state.State)
 		assert.Len(t, r.Attempts, 1)
 	}
-	assert.EqualValues(t, 2, h.Forgotten())
+	assert.EqualValues(t, 2, h.Expired())
 	page, more := h.Page(0, 2, nil)
 	assert.True(t, more)
 	assert.Equal(t, []int64{5, 4}, []int64{page[0].Seq, page[1].Seq})
@@ -184,7 +184,7 @@ func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
 	assert.EqualValues(t, 3, page[0].Seq)
 }
 
-func TestHistoryIsBoundedInBytes(t *testing.T) {
+func TestByteLimit(t *testing.T) {
 	h := New(0)
 	h.LimitBytes(8 << 20)
 	before := heap()
@@ -201,18 +201,19 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	}
 	assert.Less(t, heap()-before, int64(16<<20))
 	records := h.Records(nil)
-	assert.EqualValues(t, n-len(records), h.Forgotten())
+	assert.EqualValues(t, n-len(records), h.Expired())
 	assert.Greater(t, len(records), 200, "of about 21 KB each with its attempts")
 	assert.Less(t, len(records), 500)
-	assert.Equal(t, fmt.Sprint(n-1), records[len(records)-1].Call.ID, "the newest are kept")
+	assert.Equal(t, fmt.Sprint(n-1), records[len(records)-1].Call.ID, "the newest are retained")
 	assert.Len(t, records[0].Attempts, 3)
-	assert.Less(t, len(h.Rejections()), 200)
+	rejections, _ := h.Rejections()
+	assert.Less(t, len(rejections), 200)
 	runtime.KeepAlive(h)
 }
 
-// TestHistoryStaysWithinItsBytesWhileCallsAreRetried: also when no more calls come,
-// which would push the oldest out, and for the calls that are forgotten.
-func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
+// TestByteLimitDuringRetries retries calls while no new calls arrive, and retries expired
+// calls.
+func TestByteLimitDuringRetries(t *testing.T) {
 	large := strings.Repeat("x", 4<<10)
 	for name, attempt := range map[string]func() webhook.Attempt{
 		"bodies": func() webhook.Attempt { return webhook.Attempt{ResponseBody: []byte(large)} },
@@ -224,7 +225,7 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := New(0)
 			h.LimitBytes(4 << 20)
-			const calls, attempts = 1_100, 8 // more than are remembered as perhaps not yet accepted
+			const calls, attempts = 1_100, 8 // more than the early entries
 			for i := range calls {
 				h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: fmt.Sprint(i), Body: []byte("{}")}}}})
 			}
@@ -238,15 +239,15 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 			assert.Less(t, heap()-before, int64(16<<20))
 			records := h.Records(nil)
 			assert.NotEmpty(t, records)
-			assert.EqualValues(t, calls-len(records), h.Forgotten())
+			assert.EqualValues(t, calls-len(records), h.Expired())
 			runtime.KeepAlive(h)
 		})
 	}
 }
 
-// TestForgottenCallsDoNotComeBackAsNew: also where an older one, which was heard of
-// late, is still remembered.
-func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
+// TestExpiredCallsDoNotReappear includes the case that an older call, observed late, is
+// still retained.
+func TestExpiredCallsDoNotReappear(t *testing.T) {
 	h := New(3)
 	h.RecordUnknown(func(*tracking.Call) {})
 	start := time.Now()
@@ -264,7 +265,7 @@ func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
 	accept(call("b", 11))
 	try(call("from before", 0))
 	accept(call("c", 12))
-	accept(call("d", 13)) // a and b have made room
+	accept(call("d", 13)) // a and b have expired
 	try(call("a", 10))
 	try(call("b", 11))
 	var ids []string
@@ -272,11 +273,11 @@ func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
 		ids = append(ids, r.Call.ID)
 	}
 	assert.Equal(t, []string{"from before", "c", "d"}, ids)
-	assert.EqualValues(t, 2, h.Forgotten())
+	assert.EqualValues(t, 2, h.Expired())
 }
 
-// TestOwnCallsPushNoOthersOut: an audience can be larger than the history.
-func TestOwnCallsPushNoOthersOut(t *testing.T) {
+// TestSyntheticCallsExpireSeparately: an audience may be larger than the history.
+func TestSyntheticCallsExpireSeparately(t *testing.T) {
 	h := New(10)
 	accept := func(typ, id string) {
 		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: id, Type: typ, Body: []byte("{}")}}}})
@@ -300,7 +301,7 @@ func TestOwnCallsPushNoOthersOut(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{"sent-0", "sent-1", "sent-2", "sent-3", "sent-4", "sent-5"}, ids)
-	assert.Len(t, seqs, 16, "and as many own ones as fit")
+	assert.Len(t, seqs, 16, "and as many synthetic calls")
 	assert.IsIncreasing(t, seqs)
 	page, more := h.Page(seqs[10], 8, nil)
 	assert.True(t, more)
@@ -309,9 +310,9 @@ func TestOwnCallsPushNoOthersOut(t *testing.T) {
 	}
 }
 
-// TestRestoredOutcomesGoBeforeThoseOfThisProcess: they are read while it delivers
-// already, and by a clock that may have been put back since.
-func TestRestoredOutcomesGoBeforeThoseOfThisProcess(t *testing.T) {
+// TestRestoredOutcomesComeFirst: outcomes are restored while new ones arrive, and clocks may
+// have been set back.
+func TestRestoredOutcomesComeFirst(t *testing.T) {
 	h := New(0)
 	h.RecordUnknown(func(*tracking.Call) {})
 	now := time.Now()
@@ -338,13 +339,13 @@ func TestRestoredOutcomesGoBeforeThoseOfThisProcess(t *testing.T) {
 		assert.Equal(t, i+1, r.Ends[i].Attempt)
 	}
 	assert.Len(t, r.Attempts, 3)
-	assert.Equal(t, 3, before.Attempts[0].Number, "what was returned before stays as it is")
+	assert.Equal(t, 3, before.Attempts[0].Number, "copies do not change")
 }
 
-// heap is how many bytes are in use.
+// heap returns the used memory in bytes.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what waits in pools goes with the second
+	runtime.GC() // empties pools, on the second call
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)

@@ -16,8 +16,7 @@ import (
 // Observe implements event.Observer.
 func (h *History) Observe(e event.Event) { h.file(e, false) }
 
-// Restore takes an Attempt or an Ended of an earlier process. It goes before what
-// this process did: calls that this one delivered meanwhile are delivered.
+// Restore adds an Attempt or Ended of a previous run, before the events of this process.
 func (h *History) Restore(e event.Event) { h.file(e, true) }
 
 func (h *History) file(e event.Event, restored bool) {
@@ -43,13 +42,13 @@ func (h *History) addAccepted(a event.Accepted) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	slab := make([]callEntry, len(a.Calls)) // one allocation: they will be forgotten together
+	slab := make([]callEntry, len(a.Calls)) // one allocation: they will expire together
 	for i := range a.Calls {
 		known := h.byCall[a.Keys[i]] != nil
-		e := h.keep(a.Keys[i], &a.Calls[i], &slab[i])
-		h.feed.note(doing{order: e.Order, what: itemCame})
+		e := h.entryOf(a.Keys[i], &a.Calls[i], &slab[i])
+		h.feed.record(activityRef{order: e.Order, kind: itemArrived})
 		if !known {
-			h.feed.noteEarly(e)
+			h.feed.recordEarly(e)
 		}
 		e.Record.Partial, e.Record.RetryCount = false, a.RetryCount
 		setTrace(e.Record, a.Trace)
@@ -58,7 +57,6 @@ func (h *History) addAccepted(a event.Accepted) {
 	h.wake()
 }
 
-// setTrace notes the trace of a call, if it has one.
 func setTrace(r *tracking.Record, c *tracecontext.Context) {
 	if c != nil {
 		r.TraceParent, r.TraceState = c.Parent, c.State
@@ -85,7 +83,7 @@ func (h *History) addRejection(r tracking.Rejection) {
 	defer h.mu.Unlock()
 	e := &entry{Item: Item{Rejection: &r, Read: read}, size: recordBytes + int64(len(r.Body))}
 	h.add(rejected, e)
-	h.feed.note(doing{order: e.Order, what: itemCame})
+	h.feed.record(activityRef{order: e.Order, kind: itemArrived})
 	h.tally.add(r.ReceivedAt, tallyRejected, 1)
 	h.wake()
 }
@@ -108,20 +106,20 @@ func (h *History) addAttempt(a tracking.Attempt, restored bool) {
 	}
 	size := attemptBytes + sizeOf(a.ResponseHeader) + len(a.ResponseBody) + len(a.Error)
 	if at > 0 && bytes.Equal(e.Record.Attempts[at-1].RequestBody, a.RequestBody) {
-		a.RequestBody = e.Record.Attempts[at-1].RequestBody // all attempts send the same, which is kept once
+		a.RequestBody = e.Record.Attempts[at-1].RequestBody // all attempts share one copy
 	} else {
 		size += len(a.RequestBody)
 	}
 	e.Record.Attempts = insertAt(e.Record.Attempts, at, a)
 	if e.ring != nil && !restored {
-		h.feed.note(doing{e.Order, itemAttempted, int32(at - e.restored.attempts)}) //nolint:gosec // a call has few
+		h.feed.record(activityRef{e.Order, itemAttempted, int32(at - e.restored.attempts)}) //nolint:gosec // a call has few
 	}
 	h.touch(e)
 	h.grow(e, size)
 	h.wake()
 }
 
-// insertAt inserts an element without changing what copies of the slice see.
+// insertAt inserts an element without changing copies of the slice.
 func insertAt[T any](all []T, i int, v T) []T {
 	if i == len(all) {
 		return append(all, v)
@@ -129,7 +127,7 @@ func insertAt[T any](all []T, i int, v T) []T {
 	return slices.Insert(slices.Clip(all), i, v)
 }
 
-// sizeOf is about how many bytes a header takes.
+// sizeOf returns the approximate size of a header in bytes.
 func sizeOf(h http.Header) (n int) {
 	for name, values := range h {
 		for _, value := range values {
@@ -150,7 +148,7 @@ func (h *History) addEnded(d tracking.Ended, restored bool) {
 		return
 	}
 	d.Call = nil
-	at := e.placeOf(&d)
+	at := e.indexOf(&d)
 	if restored {
 		at = e.restored.ends
 		e.restored.ends++
@@ -162,17 +160,17 @@ func (h *History) addEnded(d tracking.Ended, restored bool) {
 		if late {
 			h.feed.shiftEnds(e.Order, index)
 		}
-		h.feed.note(doing{e.Order, itemEnded, index})
+		h.feed.record(activityRef{e.Order, itemEnded, index})
 	}
 	h.touch(e)
 	h.grow(e, endBytes+len(d.Reason))
 }
 
-// placeOf returns the place of an outcome among those that this process recorded of a call.
-// An outcome of another collector may arrive late, after the destination's next one: it goes
-// before that, if it is older and one is missing there. Its time alone does not decide, since
+// indexOf returns the index for inserting an outcome. Outcomes of other collectors may
+// arrive after the destination's next one. Such an outcome is inserted before the later one
+// if it is older, and if one is missing there: the time alone is not sufficient, because
 // clocks differ.
-func (e *entry) placeOf(d *tracking.Ended) int {
+func (e *entry) indexOf(d *tracking.Ended) int {
 	ends, isFinal := e.Record.Ends, d.State != tracking.StatePending
 	for next := len(ends) - 1; next >= e.restored.ends; next-- {
 		later := &ends[next]
@@ -192,13 +190,12 @@ func (e *entry) placeOf(d *tracking.Ended) int {
 	return len(ends)
 }
 
-// isReplay reports whether an outcome says that the call was replayed, which follows a final
-// outcome, and nothing else does.
+// isReplay reports whether an outcome is the start of a replay. Only a replay can follow a
+// final outcome.
 func isReplay(d *tracking.Ended) bool { return d.Attempt == 0 && d.State == tracking.StatePending }
 
-// strangersTogether is for how long refusals of requests without a known write key are
-// put together.
-const strangersTogether = time.Minute
+// mergeInterval is the period in which refusals without a known write key are merged.
+const mergeInterval = time.Minute
 
 func (h *History) addRefusal(r event.Refusal) {
 	h.mu.Lock()
@@ -208,44 +205,43 @@ func (h *History) addRefusal(r event.Refusal) {
 	e := &entry{Item: Item{Refusal: &r}, size: recordBytes + int64(len(r.Body)), since: r.At}
 	if r.Source != "" {
 		h.add(refused, e)
-	} else if known := h.stranger(r); known != nil {
+	} else if known := h.mergeTarget(r); known != nil {
 		r.Count += known.Refusal.Count
-		known.Refusal = &r // the old one may have been copied
+		known.Refusal = &r // a copy of the old one may exist
 		e = known
 		h.feed.touch(e)
 	} else {
-		h.add(strangers, e)
+		h.add(anonymous, e)
 	}
-	h.feed.note(doing{order: e.Order, what: itemCame})
+	h.feed.record(activityRef{order: e.Order, kind: itemArrived})
 	h.wake()
 }
 
-// SeparateRefusals has the next refusals of requests without a known write key not be put
-// together with those before.
+// SeparateRefusals prevents the next refusals without a known write key from being merged
+// with previous ones.
 func (h *History) SeparateRefusals() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, e := range h.feed.rings[strangers].entries {
+	for _, e := range h.feed.rings[anonymous].entries {
 		e.since = time.Time{}
 	}
 }
 
-// stranger returns the entry that a refusal without a known write key is put to, or
-// nil.
-func (h *History) stranger(r event.Refusal) *entry {
-	for _, e := range slices.Backward(h.feed.rings[strangers].entries) {
-		if e.Refusal.Code == r.Code && r.At.Sub(e.since) < strangersTogether {
+// mergeTarget returns the entry to merge a refusal without a known write key into, or nil.
+func (h *History) mergeTarget(r event.Refusal) *entry {
+	for _, e := range slices.Backward(h.feed.rings[anonymous].entries) {
+		if e.Refusal.Code == r.Code && r.At.Sub(e.since) < mergeInterval {
 			return e
 		}
 	}
 	return nil
 }
 
-// readRejected reads what it can of a call that was not taken.
+// readRejected returns the readable part of a rejected call.
 func readRejected(r tracking.Rejection) *tracking.Call {
 	c := &tracking.Call{Source: r.Source, ReceivedAt: r.ReceivedAt, Body: r.Body}
 	s := jsonscan.New(r.Body)
-	_ = s.Object(func(key []byte) error { // what comes before an error is good to show
+	_ = s.Object(func(key []byte) error { // on an error, the fields before it are set
 		value, err := s.Value()
 		if err == nil {
 			if field := fields.TextOf(c, fields.Of(key)); field != nil {
@@ -254,6 +250,6 @@ func readRejected(r tracking.Rejection) *tracking.Call {
 		}
 		return err
 	})
-	c.Type = r.Type // perhaps of its endpoint
+	c.Type = r.Type // may come from the endpoint
 	return c
 }

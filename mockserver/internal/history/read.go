@@ -16,20 +16,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// chunk is how many items are looked at, or copied, under the History's lock at a time,
-// so that a search does not hold up what is to be recorded: to look for a text in so
-// many large calls takes some milliseconds.
+// chunk is the number of items that are read with the lock held. Searching this many large
+// calls for a string takes a few milliseconds, during which nothing can be recorded.
 const chunk = 250
 
-// Await waits until n records match, and returns them as they were then, oldest
-// first. If ctx ends before, it returns those that do match and ctx's error.
+// Await waits until n records match, and returns copies of them, oldest first. If ctx ends
+// first, it returns the matching records and ctx's error.
 func (h *History) Await(ctx context.Context, n int, match func(*tracking.Record) bool) ([]tracking.Record, error) {
 	var seen Cursor
 	matching := map[int64]tracking.Record{}
 	for {
 		changed := h.Changed()
 		var records []tracking.Record
-		h.Look(func(f *Feed) {
+		h.View(func(f *Feed) {
 			if !f.Continues(seen) {
 				seen = Cursor{}
 				clear(matching)
@@ -63,32 +62,30 @@ func bySeq(records map[int64]tracking.Record) []tracking.Record {
 	return slices.SortedFunc(maps.Values(records), func(a, b tracking.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
-// Look shows the feed as it is at one moment. see is called with the History's lock
-// held: it must be quick, and keep only snapshots of items.
-func (h *History) Look(see func(*Feed)) {
+// View calls see with the feed. The lock is held: see must be fast, and may retain only
+// snapshots of items.
+func (h *History) View(see func(*Feed)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	see(&h.feed)
 }
 
-// End returns the cursor of somebody who has seen all that the feed holds, and how
-// many items these are.
-func (h *History) End() (end Cursor, held int) {
-	h.Look(func(f *Feed) { end, held = f.End(), f.held() })
-	return end, held
+// End returns the cursor after the last item, and the number of items.
+func (h *History) End() (end Cursor, count int) {
+	h.View(func(f *Feed) { end, count = f.End(), f.len() })
+	return end, count
 }
 
-// Scan shows see every item that came before order, newest first, until it
-// returns false. see is called with the History's lock held: it must be quick, and
-// keep only snapshots.
+// Scan calls see for every item before order, newest first, until see returns false. The
+// lock is held: see must be fast, and may retain only snapshots.
 func (h *History) Scan(before int64, see func(*Item) bool) {
 	for before > 0 {
-		h.Look(func(f *Feed) { before = f.scan(before, see) })
+		h.View(func(f *Feed) { before = f.scan(before, see) })
 	}
 }
 
-// scan shows see a chunk of what came before an order, and returns the order before which
-// the next one begins: 0 at the end, or where see returned false.
+// scan calls see for a chunk of the items before an order. It returns the upper limit of
+// the next chunk, or 0 at the end.
 func (f *Feed) scan(before int64, see func(*Item) bool) int64 {
 	n := 0
 	for e := range f.backward(kinds, before) {
@@ -102,12 +99,12 @@ func (f *Feed) scan(before int64, see func(*Item) bool) int64 {
 	return 0
 }
 
-// After returns snapshots of the first items, at most limit, that came after an order,
-// oldest first. The History's lock is held meanwhile: limit is to be small.
+// After returns snapshots of the first items after an order, at most limit, oldest first.
+// It holds the lock, so limit should be small.
 func (h *History) After(order int64, limit int) []Item {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	items := make([]Item, 0, min(limit, h.feed.held()))
+	items := make([]Item, 0, min(limit, h.feed.len()))
 	for e := range h.feed.forward(order) {
 		if len(items) == limit {
 			break
@@ -117,9 +114,9 @@ func (h *History) After(order int64, limit int) []Item {
 	return items
 }
 
-// Page returns up to limit records that match, newest first, of those with a Seq
-// below before, or of all where before is 0. It also reports whether there are
-// more. A nil match takes all.
+// Page returns up to limit matching records with a Seq below before, newest first, and
+// reports whether there are more. If before is 0, it starts with the newest record. A nil
+// match accepts all records.
 func (h *History) Page(before int64, limit int, match func(*tracking.Record) bool) (page []tracking.Record, more bool) {
 	for r := range h.Backward(before) {
 		if match != nil && !match(&r) {
@@ -133,7 +130,7 @@ func (h *History) Page(before int64, limit int, match func(*tracking.Record) boo
 	return page, false
 }
 
-// Records returns the records that match, oldest first. A nil match takes all.
+// Records returns the matching records, oldest first. A nil match accepts all records.
 func (h *History) Records(match func(*tracking.Record) bool) []tracking.Record {
 	var found []tracking.Record
 	for r := range h.Backward(0) {
@@ -145,8 +142,8 @@ func (h *History) Records(match func(*tracking.Record) bool) []tracking.Record {
 	return found
 }
 
-// Undrained returns the calls that were not drained before, oldest first, and may
-// drain them.
+// Undrained returns the calls since the last drain, oldest first, and drains them if
+// requested.
 func (h *History) Undrained(drain bool) []tracking.Call {
 	h.mu.Lock()
 	after, upTo := h.drained, h.lastSeq
@@ -165,8 +162,8 @@ func (h *History) Undrained(drain bool) []tracking.Call {
 	return calls
 }
 
-// Backward yields the records with a Seq below before, or all where before is 0, newest
-// first, without the lock held.
+// Backward yields the records with a Seq below before, newest first; all records if before
+// is 0. The lock is not held during yield.
 func (h *History) Backward(before int64) iter.Seq[tracking.Record] {
 	return func(yield func(tracking.Record) bool) {
 		for records := h.below(before); len(records) > 0; records = h.below(before) {
@@ -180,8 +177,7 @@ func (h *History) Backward(before int64) iter.Seq[tracking.Record] {
 	}
 }
 
-// below returns a chunk of the records with a Seq below before, or of all where before is
-// 0, newest first.
+// below returns a chunk of the records with a Seq below before, newest first.
 func (h *History) below(before int64) []tracking.Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -194,8 +190,8 @@ func (h *History) below(before int64) []tracking.Record {
 	return records
 }
 
-// orderOf returns the order of the first item whose record has a Seq of seq or more; one
-// beyond all where there is none, or seq is 0.
+// orderOf returns the order of the first item whose record has at least the given Seq. If
+// there is none, or seq is 0, it returns an order after all items.
 func (f *Feed) orderOf(seq int64) int64 {
 	order := f.arrived + 1
 	if seq <= 0 {
@@ -220,8 +216,8 @@ func (h *History) Find(source, messageID string) (tracking.Record, bool) {
 	return snapshot(e.Record), true
 }
 
-// RefOf names an item in a URL: a call by what it is, so that the link lasts; the
-// others by their place, as long as this process remembers them.
+// RefOf returns an identifier of an item for URLs. For a call it is permanent, for other
+// items it is valid until the process ends.
 func (h *History) RefOf(i *Item) string {
 	if i.Record != nil {
 		return RefOfCall(i.Record.Call.Source, i.Record.Call.ID)
@@ -229,13 +225,13 @@ func (h *History) RefOf(i *Item) string {
 	return h.feed.epoch + "-" + strconv.FormatInt(i.Order, 10)
 }
 
-// RefOfCall names a call in a URL, see [History.RefOf].
+// RefOfCall returns the identifier of a call, see [History.RefOf].
 func RefOfCall(source, id string) string {
 	hash := event.KeyOf(source, id)
 	return hex.EncodeToString(hash[:])
 }
 
-// Item returns a snapshot of what a ref names.
+// Item returns a snapshot of the item with an identifier.
 func (h *History) Item(ref string) (Item, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -255,28 +251,23 @@ func (h *History) Item(ref string) (Item, bool) {
 	return found.Snapshot(), true
 }
 
-// Rejections returns the calls that were not taken, oldest first.
-func (h *History) Rejections() []tracking.Rejection {
-	all, _ := h.NumberedRejections()
-	return all
-}
-
-// NumberedRejections returns them with the number of the first: they are counted from 1.
-func (h *History) NumberedRejections() (all []tracking.Rejection, first int64) {
+// Rejections returns the retained rejections, oldest first, and the number of the first one.
+// They are numbered from 1.
+func (h *History) Rejections() (all []tracking.Rejection, first int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := &h.feed.rings[rejected]
 	for _, e := range r.entries {
 		all = append(all, *e.Rejection)
 	}
-	return all, r.gone + 1
+	return all, r.expired + 1
 }
 
-// Refusals returns the newest requests that were refused, oldest first.
+// Refusals returns the retained refusals, oldest first.
 func (h *History) Refusals() []event.Refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	entries := slices.Concat(h.feed.rings[refused].entries, h.feed.rings[strangers].entries)
+	entries := slices.Concat(h.feed.rings[refused].entries, h.feed.rings[anonymous].entries)
 	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.Order, b.Order) })
 	all := make([]event.Refusal, 0, len(entries))
 	for _, e := range entries {
@@ -285,15 +276,15 @@ func (h *History) Refusals() []event.Refusal {
 	return all
 }
 
-// Forgotten returns how many calls were forgotten to keep the limit.
-func (h *History) Forgotten() int64 {
+// Expired returns the number of expired calls.
+func (h *History) Expired() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.forgotten
+	return h.expired
 }
 
-// Sources returns the names of the sources of the newest n calls of senders and of as
-// many of the collector's own, in the order in which they came.
+// Sources returns the sources of the newest n calls of senders and of the newest n synthetic
+// calls, in the order of their first call.
 func (h *History) Sources(n int) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -310,16 +301,15 @@ func (h *History) Sources(n int) []string {
 	return names
 }
 
-// Seconds returns the seconds from first to last in which something happened, as far
-// back as they are counted.
+// Seconds returns the seconds from first to last with events, if they are still retained.
 func (h *History) Seconds(first, last int64) []Second {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.tally.since(first, last)
 }
 
-// Outcomes returns how many of a destination's newest attempts since a time are
-// known, and how many of these failed.
+// Outcomes returns the number of a destination's newest attempts since a time, and the
+// number of failed ones.
 func (h *History) Outcomes(destination string, since time.Time) (attempts, failed int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// pooledBody bounds the bodies whose memory is used again.
-	pooledBody = 1 << 20
-	// packedSlack is how much larger than a body its packed form may be.
+	// maxPooledBody is the maximum size of bodies whose memory is reused.
+	maxPooledBody = 1 << 20
+	// packedSlack is the allowed growth of a body by compression, in bytes.
 	packedSlack = 64 << 10
 )
 
-// A requestBody is the memory that a request is read into, and parsed in.
+// A requestBody has the memory to read and parse a request.
 type requestBody struct {
 	bytes.Buffer
 	post post
@@ -28,16 +28,16 @@ type requestBody struct {
 
 var requestBodies = sync.Pool{New: func() any { return new(requestBody) }}
 
-// newBody returns an empty body.
+// newBody returns an empty body from the pool.
 func newBody() *requestBody {
 	b := requestBodies.Get().(*requestBody)
 	b.Reset()
 	return b
 }
 
-// release lets the next request have the memory.
+// release returns the memory to the pool.
 func (b *requestBody) release() {
-	if b.Cap() > pooledBody {
+	if b.Cap() > maxPooledBody {
 		return
 	}
 	b.post = post{calls: b.post.calls[:0], members: b.post.members[:0]}
@@ -46,7 +46,7 @@ func (b *requestBody) release() {
 
 var unzippers sync.Pool // of *gzip.Reader
 
-// readRequest reads and unpacks the body of a request, up to a limit.
+// readRequest reads and decompresses the body of a request, up to a limit.
 func (b *requestBody) readRequest(r *http.Request, limit int) *requestError {
 	var in io.Reader = r.Body
 	switch encoding := r.Header.Get("Content-Encoding"); strings.ToLower(encoding) {
@@ -66,10 +66,9 @@ func (b *requestBody) readRequest(r *http.Request, limit int) *requestError {
 		}
 		in = z
 	default:
-		return refuse(http.StatusUnsupportedMediaType, tracking.CodeBadEncoding, "Content-Encoding %.40q is not supported; gzip is", encoding)
+		return refuse(http.StatusUnsupportedMediaType, tracking.CodeBadEncoding, "Content-Encoding %.40q is not supported; use gzip", encoding)
 	}
-	// A sender's word for its length is no reason to set memory aside: there is more room
-	// for what has come.
+	// Do not allocate memory for the announced length: read what arrives.
 	switch n, err := b.ReadFrom(io.LimitReader(in, int64(limit)+1)); {
 	case n > int64(limit):
 		return tooLarge(limit)
@@ -80,14 +79,14 @@ func (b *requestBody) readRequest(r *http.Request, limit int) *requestError {
 }
 
 func tooLarge(limit int) *requestError {
-	return refuse(http.StatusRequestEntityTooLarge, tracking.CodeBodyTooLarge, "the body has more than %d bytes", limit)
+	return refuse(http.StatusRequestEntityTooLarge, tracking.CodeBodyTooLarge, "the body is larger than %d bytes", limit)
 }
 
-// unreadable is a body that breaks off, comes too slowly, or is not packed as its
-// Content-Encoding says.
+// unreadable returns the error for a body that is incomplete, too slow, or not compressed
+// according to its Content-Encoding.
 func unreadable(err error) *requestError {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return refuse(http.StatusRequestTimeout, tracking.CodeTimeout, "the body did not come in time")
+		return refuse(http.StatusRequestTimeout, tracking.CodeTimeout, "the body did not arrive in time")
 	}
 	return refuse(http.StatusBadRequest, tracking.CodeBadEncoding, "the body cannot be read: %v", err)
 }

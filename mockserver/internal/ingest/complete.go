@@ -1,35 +1,37 @@
 package ingest
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 const (
-	// addedBytes is how much the collector itself adds to a call at most: its
-	// times, a type and a messageId.
-	addedBytes = 256
-	// growth is how many times as large as a body may be its calls may become, when
-	// its context and its integrations are put into each of them.
-	growth = 10
+	// maxAddedBytes is the maximum size of the fields that the collector adds to a call:
+	// times, type and messageId.
+	maxAddedBytes = 256
+	// maxGrowth limits the size of a request's calls, as a multiple of the body limit. They
+	// grow when the context and the integrations of the batch are copied to each call.
+	maxGrowth = 10
 )
 
-// A completer turns the drafts of one post into the calls that are stored.
+// A completer turns drafts into the stored form of calls.
 type completer struct {
 	post     *post
 	limits   tracking.Limits
 	received time.Time
-	dst      []byte // the bodies, one after another
+	dst      []byte // the bodies of all calls
 
-	receivedText, sentText []byte // the times of the post as members of its calls
+	receivedText, sentText []byte // times of the post, encoded as fields
 }
 
-// newCompleter makes room for the bodies of a post in one piece.
+// newCompleter allocates one buffer for all bodies of a post.
 func newCompleter(p *post, limits tracking.Limits, received time.Time) *completer {
 	c := &completer{post: p, limits: limits, received: received.UTC().Truncate(time.Millisecond)}
 	grown := len(p.calls) * (160 + len(p.context.raw) + len(p.integrations.raw))
@@ -39,8 +41,8 @@ func newCompleter(p *post, limits tracking.Limits, received time.Time) *complete
 	return c
 }
 
-// complete makes the call that is stored of a draft in which nothing is wrong.
-// It rejects one that what it gets from its batch makes too large.
+// complete returns the stored form of a valid draft. It rejects the draft if the context
+// and integrations of the batch make it too large.
 func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bool) {
 	overlaid := len(c.post.context.raw) + len(c.post.integrations.raw)
 	if overlaid > c.limits.CallBytes {
@@ -53,7 +55,7 @@ func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bo
 	}
 	call.Timestamp = correctClock(call.ReceivedAt, call.SentAt, call.OriginalTimestamp)
 	for _, t := range []*time.Time{&call.SentAt, &call.OriginalTimestamp, &call.Timestamp} {
-		*t = t.Truncate(time.Millisecond) // as they are written
+		*t = t.Truncate(time.Millisecond) // the encoded precision
 	}
 	if call.ID == "" {
 		call.ID = "collector-" + strings.ToLower(rand.Text())
@@ -68,7 +70,7 @@ func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bo
 		c.dst = append(fields.AppendString(append(c.dst, `"messageId":`...), call.ID), ',')
 	}
 	c.times(d, &call)
-	if size := len(c.dst) - start; overlaid > 0 && size > c.limits.CallBytes+addedBytes {
+	if size := len(c.dst) - start; overlaid > 0 && size > c.limits.CallBytes+maxAddedBytes {
 		c.dst = c.dst[:start]
 		return c.tooLarge(d, size)
 	}
@@ -77,15 +79,15 @@ func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bo
 }
 
 func (c *completer) tooLarge(d *draft, size int) (tracking.Call, bool) {
-	d.reject(tracking.CodeCallTooLarge, "", fmt.Sprintf("with the context and the integrations of its batch the call has %d bytes; at most %d are allowed", size, c.limits.CallBytes))
+	d.reject(tracking.CodeCallTooLarge, "", fmt.Sprintf("with the context and the integrations of its batch, the call has %d bytes; at most %d are allowed", size, c.limits.CallBytes))
 	return tracking.Call{}, false
 }
 
-// full reports whether the calls have become more than a request may bring.
-func (c *completer) full() bool { return len(c.dst) > growth*c.limits.BodyBytes }
+// full reports whether the calls exceed the limit for a request.
+func (c *completer) full() bool { return len(c.dst) > maxGrowth*c.limits.BodyBytes }
 
-// members writes the call's own members as they came, but for those that the
-// collector answers for. Those that stand side by side are copied in one piece.
+// members appends the fields of the call that the collector does not replace. Adjacent
+// fields are copied together.
 func (c *completer) members(d *draft) {
 	c.dst = append(c.dst, '{')
 	body := c.post.body
@@ -97,7 +99,7 @@ func (c *completer) members(d *draft) {
 		}
 	}
 	for _, m := range d.members {
-		if c.answersFor(d, m.field) {
+		if c.replaces(d, m.field) {
 			flush()
 			continue
 		}
@@ -109,9 +111,8 @@ func (c *completer) members(d *draft) {
 	flush()
 }
 
-// answersFor reports whether a member of the call is left out because the
-// collector writes it, or keeps it to itself.
-func (c *completer) answersFor(d *draft, f fields.Field) bool {
+// replaces reports whether the collector writes or removes a field.
+func (c *completer) replaces(d *draft, f fields.Field) bool {
 	switch f {
 	case fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt, fields.WriteKey:
 		return true
@@ -127,7 +128,7 @@ func (c *completer) answersFor(d *draft, f fields.Field) bool {
 	return false
 }
 
-// overlays writes the context and the integrations where the batch has some.
+// overlays appends the context and the integrations, if the batch has them.
 func (c *completer) overlays(d *draft) {
 	if c.post.context.raw != nil {
 		c.dst = append(c.post.context.merge(append(c.dst, `"context":`...), d.context), ',')
@@ -137,7 +138,7 @@ func (c *completer) overlays(d *draft) {
 	}
 }
 
-// times writes the members that tell the times, and the end of the call.
+// times appends the times and the end of the call.
 func (c *completer) times(d *draft, call *tracking.Call) {
 	c.dst = append(c.dst, c.receivedText...)
 	if d.SentAt.IsZero() {
@@ -149,9 +150,9 @@ func (c *completer) times(d *draft, call *tracking.Call) {
 	c.dst = append(fields.AppendTimeMember(c.dst, `,"timestamp":"`, call.Timestamp), '}')
 }
 
-// correctClock returns when a call happened by the collector's clock: what the
-// sender's clock was off when it sent, it was off when the call happened. A
-// sender that does not tell both times is believed.
+// correctClock returns the time of a call by the collector's clock. It assumes that the
+// sender's clock had the same error when the call happened and when it was sent. If a time
+// is missing, the other one is not corrected.
 func correctClock(received, sent, original time.Time) time.Time {
 	switch {
 	case original.IsZero():
@@ -159,7 +160,7 @@ func correctClock(received, sent, original time.Time) time.Time {
 	case sent.IsZero():
 		return original
 	}
-	// Not by durations, which hold only 292 years.
+	// A time.Duration would overflow after 292 years.
 	seconds := received.Unix() - sent.Unix() + original.Unix()
 	nanos := received.Nanosecond() - sent.Nanosecond() + original.Nanosecond()
 	corrected := time.Unix(seconds, int64(nanos)).UTC()
@@ -167,4 +168,77 @@ func correctClock(received, sent, original time.Time) time.Time {
 		return received
 	}
 	return corrected
+}
+
+// An overlay is an object of a batch that is merged into each call. Fields of the call take
+// precedence.
+type overlay struct {
+	raw   []byte         // the object, or nil
+	index map[string]int // index in texts by key; nil until it is needed
+	texts [][]byte       // fields: key and value
+	has   []bool         // fields that the current call has
+	keys  [][]byte       // quoted keys without escapes
+}
+
+// merge appends a call's object, which may be nil, and the missing fields of the overlay.
+func (o *overlay) merge(dst, own []byte) []byte {
+	if own == nil {
+		return append(dst, o.raw...)
+	}
+	if o.index == nil {
+		o.split()
+	}
+	if o.disjoint(own) {
+		dst = append(append(dst, o.raw[:len(o.raw)-1]...), ',')
+		return append(dst, own[1:]...)
+	}
+	start := len(dst)
+	dst = append(dst, '{')
+	clear(o.has)
+	for m := range jsonscan.Members(own) {
+		if i, ok := o.index[string(jsonscan.Unquote(m.Key))]; ok {
+			o.has[i] = true
+		}
+		dst = append(append(dst, m.Text...), ',')
+	}
+	for i, text := range o.texts {
+		if !o.has[i] {
+			dst = append(append(dst, text...), ',')
+		}
+	}
+	if len(dst) == start+1 {
+		return append(dst, '}')
+	}
+	dst[len(dst)-1] = '}' // replaces the last comma
+	return dst
+}
+
+// disjoint is a fast check that own and the overlay are not empty and share no keys. It
+// may return false even if this is true.
+func (o *overlay) disjoint(own []byte) bool {
+	if len(o.keys) == 0 || len(o.keys) > 8 || bytes.IndexByte(own, '\\') >= 0 || bytes.IndexByte(own, '"') < 0 {
+		return false
+	}
+	for _, key := range o.keys {
+		if bytes.Contains(own, key) {
+			return false
+		}
+	}
+	return true
+}
+
+// split parses the fields. The last of duplicate keys wins.
+func (o *overlay) split() {
+	o.index = map[string]int{}
+	for m := range jsonscan.Members(o.raw) {
+		name := string(jsonscan.Unquote(m.Key))
+		if i, ok := o.index[name]; ok {
+			o.texts[i] = m.Text
+			continue
+		}
+		o.index[name] = len(o.texts)
+		o.texts = append(o.texts, m.Text)
+		o.keys = append(o.keys, fields.AppendString(nil, name))
+	}
+	o.has = make([]bool, len(o.texts))
 }

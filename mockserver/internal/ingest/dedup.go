@@ -11,40 +11,39 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
-// Dedup knows which calls were stored lately, so that one that is sent again is
-// not stored again. It keeps two generations of hashes: when the current is as
-// old as the window, or full, it becomes the previous, and the previous is forgotten.
-// A call is thus known for one to two windows, unless more than max calls come
-// in that time.
+// A Dedup recognizes calls that were stored recently, so that they are not stored again. It
+// has two generations of hashes. When the current one is full, or as old as the window, it
+// replaces the previous one. A call is therefore recognized for one to two windows, unless
+// there are more than max calls in that time.
 type Dedup struct {
 	window time.Duration
-	max    int // hashes in both generations
+	max    int // of hashes in both generations
 
-	mu                sync.Mutex // guards what follows
+	mu                sync.Mutex // guards the fields below
 	current, previous map[event.Key]dedupState
-	since             time.Time                 // when the current generation began
-	reservations      map[*reservation]struct{} // of the requests under way
+	since             time.Time                 // start of the current generation
+	reservations      map[*reservation]struct{} // of pending requests
 }
 
-// dedupState tells where a call stands that is known.
+// dedupState is the state of a known call.
 type dedupState bool
 
 const (
-	beingStored dedupState = false // by a request that is under way
-	isStored    dedupState = true
+	dedupPending dedupState = false // a request is storing it
+	dedupStored  dedupState = true
 )
 
-// A reservation is the calls that one request is storing.
+// A reservation lists the calls that one request is storing.
 type reservation struct {
-	hashes   []event.Key
-	done     chan struct{} // closed when it is settled, or doubtful
-	doubtful bool          // it takes long to learn whether they are stored; guarded by dedup.mu
+	hashes    []event.Key
+	done      chan struct{} // closed when it is settled or uncertain
+	uncertain bool          // the result of the append is delayed; guarded by Dedup.mu
 }
 
-// errDoubtful says that it is not known whether a call is stored that came before.
-var errDoubtful = errors.New("mockserver: it is not known whether the same call is stored")
+// errUncertain reports that it is not known whether an earlier copy of a call is stored.
+var errUncertain = errors.New("mockserver: it is not known whether the same call is stored")
 
-// NewDedup returns a Dedup that knows no call yet.
+// NewDedup returns an empty Dedup.
 func NewDedup(window time.Duration, limit int) *Dedup {
 	return &Dedup{
 		window: window, max: limit, since: time.Now(),
@@ -52,21 +51,20 @@ func NewDedup(window time.Duration, limit int) *Dedup {
 	}
 }
 
-// reserve returns the calls of b that were not stored before, and a reservation
-// for them that must be settled. Where another request is just storing one of them,
-// it waits for that one's end: to answer for a call that is not yet stored would
-// lose it if that request fails. Its error is that of ctx, or errDoubtful.
-func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated event.Batch, mine *reservation, err error) {
+// reserve splits b into new and repeated calls, and reserves the new ones; the caller must
+// settle the reservation. If another request is storing one of the calls, reserve waits for
+// it: a call must not be confirmed before it is stored. The error is ctx's or errUncertain.
+func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated event.Batch, reserved *reservation, err error) {
 	hashes := event.KeysOf(b)
 	for {
-		fresh, repeated, mine, other := d.tryReserve(b, hashes)
+		fresh, repeated, reserved, other := d.tryReserve(b, hashes)
 		if other == nil {
-			return fresh, repeated, mine, nil
+			return fresh, repeated, reserved, nil
 		}
 		select {
 		case <-other.done:
-			if d.isDoubtful(other) {
-				return event.Batch{}, event.Batch{}, nil, errDoubtful
+			if d.isUncertain(other) {
+				return event.Batch{}, event.Batch{}, nil, errUncertain
 			}
 		case <-ctx.Done():
 			return event.Batch{}, event.Batch{}, nil, ctx.Err()
@@ -74,19 +72,18 @@ func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated eve
 	}
 }
 
-// tryReserve reserves all or nothing: to hold some while waiting for others
-// could make two requests wait for each other. other is whose end is to be waited
-// for.
-func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated event.Batch, mine, other *reservation) {
+// tryReserve reserves either all calls or, if other is not nil, nothing: a partial
+// reservation could deadlock two requests. The caller must wait for other.
+func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated event.Batch, reserved, other *reservation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.age()
-	mine = &reservation{hashes: make([]event.Key, 0, len(hashes)), done: make(chan struct{})}
+	d.rotate()
+	reserved = &reservation{hashes: make([]event.Key, 0, len(hashes)), done: make(chan struct{})}
 	fresh, repeated = b, event.Batch{Source: b.Source, ReceivedAt: b.ReceivedAt, RetryCount: b.RetryCount}
 	for i, h := range hashes {
 		state, known := d.known(h)
-		if known && state == beingStored && !slices.Contains(mine.hashes, h) {
-			d.forget(mine.hashes)
+		if known && state == dedupPending && !slices.Contains(reserved.hashes, h) {
+			d.remove(reserved.hashes)
 			return event.Batch{}, event.Batch{}, nil, d.storing(h)
 		}
 		switch {
@@ -99,14 +96,14 @@ func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated e
 		case repeated.Calls != nil:
 			fresh.Calls = append(fresh.Calls, b.Calls[i])
 		}
-		d.current[h] = beingStored
-		mine.hashes = append(mine.hashes, h)
+		d.current[h] = dedupPending
+		reserved.hashes = append(reserved.hashes, h)
 	}
-	d.reservations[mine] = struct{}{}
-	return fresh, repeated, mine, nil
+	d.reservations[reserved] = struct{}{}
+	return fresh, repeated, reserved, nil
 }
 
-// storing returns the reservation that holds a call.
+// storing returns the reservation that contains a call.
 func (d *Dedup) storing(h event.Key) *reservation {
 	for r := range d.reservations {
 		if slices.Contains(r.hashes, h) {
@@ -116,48 +113,48 @@ func (d *Dedup) storing(h event.Key) *reservation {
 	panic("mockserver: a call is being stored by no request")
 }
 
-// settle ends a reservation whose first calls are stored, so many of them.
+// settle ends a reservation. Its first stored calls are stored.
 func (d *Dedup) settle(r *reservation, stored int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.reservations, r)
 	for _, h := range r.hashes[:stored] {
-		d.current[h] = isStored
+		d.current[h] = dedupStored
 	}
-	d.forget(r.hashes[stored:])
-	if !r.doubtful {
+	d.remove(r.hashes[stored:])
+	if !r.uncertain {
 		close(r.done)
 	}
 }
 
-// doubt has nobody wait for a reservation any longer that is yet to be settled.
-func (d *Dedup) doubt(r *reservation) {
+// markUncertain releases the requests that wait for a reservation. It must still be settled.
+func (d *Dedup) markUncertain(r *reservation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r.doubtful = true
+	r.uncertain = true
 	close(r.done)
 }
 
-func (d *Dedup) isDoubtful(r *reservation) bool {
+func (d *Dedup) isUncertain(r *reservation) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, unsettled := d.reservations[r]
-	return r.doubtful && unsettled
+	return r.uncertain && unsettled
 }
 
-// forget takes calls out that are not stored. What another collector has told of
-// meanwhile stays. The lock is held.
-func (d *Dedup) forget(hashes []event.Key) {
+// remove removes calls that were not stored, unless another collector has reported them as
+// stored. The lock must be held.
+func (d *Dedup) remove(hashes []event.Key) {
 	for _, h := range hashes {
-		if state, _ := d.known(h); state == beingStored {
+		if state, _ := d.known(h); state == dedupPending {
 			delete(d.current, h)
 			delete(d.previous, h)
 		}
 	}
 }
 
-// Fill remembers calls that were stored by an earlier process, oldest first, when
-// nothing else is known yet: of too many the last.
+// Fill adds the calls stored in previous runs, oldest first, at startup. If there are too
+// many, the oldest are dropped.
 func (d *Dedup) Fill(hashes iter.Seq[event.Key]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -165,42 +162,42 @@ func (d *Dedup) Fill(hashes iter.Seq[event.Key]) {
 		if len(d.current) >= d.max/2 {
 			d.previous, d.current = d.current, map[event.Key]dedupState{}
 		}
-		d.current[h] = isStored
+		d.current[h] = dedupStored
 	}
 }
 
-// Add remembers a call that was stored by an earlier process.
+// Add adds a call stored in a previous run or by another collector.
 func (d *Dedup) Add(source, id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.age()
-	d.current[event.KeyOf(source, id)] = isStored
+	d.rotate()
+	d.current[event.KeyOf(source, id)] = dedupStored
 }
 
-// Clear forgets all calls but those that are being stored.
+// Clear removes all calls except those being stored.
 func (d *Dedup) Clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.current, d.previous = map[event.Key]dedupState{}, nil
 	for r := range d.reservations {
 		for _, h := range r.hashes {
-			d.current[h] = beingStored
+			d.current[h] = dedupPending
 		}
 	}
 }
 
-// Drop forgets a call that is stored.
+// Drop removes a stored call.
 func (d *Dedup) Drop(source, id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := event.KeyOf(source, id)
-	if state, _ := d.known(h); state == isStored {
+	if state, _ := d.known(h); state == dedupStored {
 		delete(d.current, h)
 		delete(d.previous, h)
 	}
 }
 
-// known reports whether a call is known, and where it stands. The lock is held.
+// known returns the state of a call. The lock must be held.
 func (d *Dedup) known(h event.Key) (state dedupState, known bool) {
 	if state, known = d.current[h]; known || len(d.previous) == 0 {
 		return state, known
@@ -209,8 +206,8 @@ func (d *Dedup) known(h event.Key) (state dedupState, known bool) {
 	return state, known
 }
 
-// age begins a new generation when it is time. The lock is held.
-func (d *Dedup) age() {
+// rotate starts a new generation if the current one is old or full. The lock must be held.
+func (d *Dedup) rotate() {
 	now := time.Now()
 	if now.Sub(d.since) < d.window && len(d.current) < d.max/2 {
 		return
@@ -218,12 +215,12 @@ func (d *Dedup) age() {
 	d.previous, d.current, d.since = d.current, map[event.Key]dedupState{}, now
 	for r := range d.reservations {
 		for _, h := range r.hashes {
-			d.current[h] = beingStored // not to be forgotten in the generation after the next
+			d.current[h] = dedupPending // keep pending calls in the current generation
 		}
 	}
 }
 
-// Without returns a batch without the calls that are known.
+// Without returns the batch without known calls.
 func (d *Dedup) Without(b event.Batch) event.Batch {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,51 +1,35 @@
-// Package ingest serves the tracking API: it takes the calls of senders, and answers
-// once they are stored.
+// Package ingest serves the tracking API: it accepts calls, and responds once they are
+// stored.
 //
-// # The path of a request
+// # Data flow
 //
-// The path of its address leads to an endpoint. The body is read, decompressed and
-// bounded, and cut into calls in one pass, without building values. Each call is
-// checked and completed with its ID, corrected times and the context of its batch, and
-// put into the batch of its source; those that are wrong are set aside with a
-// [tracking.Code]; so are, if the tracking plan of their source says so, calls that are not
-// as it plans. A source that sends more than it may is told when to come again.
-// Calls that were stored before are left out, the rest goes to the journal, and only
-// then the request is answered.
+// The path of a request selects an endpoint. The body is read, decompressed, limited in
+// size, and split into calls in one pass without building values. Each call is validated,
+// completed with its ID, corrected times and the context of the batch, and added to the
+// batch of its source. Invalid calls are rejected with a [tracking.Code]; so are calls that
+// violate a tracking plan, if the source is configured that way. A source above its rate
+// receives 429. Duplicates are removed, and the rest is appended to the journal before the
+// response.
 //
-// # What may block
+// # Blocking
 //
-// A request waits for its sender, up to the server's time-out; for the journal; and for
-// another request that is storing the same call, in Dedup.reserve, since to answer for
-// a call that is not yet stored would lose it if that one fails. It never waits for a
-// destination.
+// A request waits for its sender, up to the server's timeout, and for the journal. In
+// Dedup.reserve it also waits for another request that is storing the same call, because a
+// call must not be confirmed before it is stored. It never waits for a destination.
 //
-// # What guards what
+// # Concurrency
 //
-// A request has its body, its post and its sorter to itself; they are reused through a
-// pool. [Dedup] and the rates of sources have a mutex each, held for no longer than one
-// batch takes to look up. A [SourceTable] does not change: other settings make another.
-// Nothing here starts a goroutine, but for one that waits until it is known how much of
-// a batch is stored after an append that was given up.
+// Each request has its own body, post and sorter from a pool. [Dedup] and rates have a mutex
+// each, held during the lookup of a batch. A [SourceTable] is immutable. A goroutine is started
+// only if an append was abandoned: it waits for the number of stored calls.
 //
 // # Files
 //
-//  1. serve.go: a request comes in, and its path leads to what serves it
-//  2. pixel.go: a call in the address of an image
-//  3. lookup.go: what libraries ask for at their start, and tests for the calls that came
-//  4. take.go: the stages of a request that brings calls, one after another
-//  5. sort.go: each call is checked, completed, and put into the batch of its source
-//  6. store.go: the batch goes into the journal, and observers are told
-//  7. refusal.go: the answer, and what is told of a request that was refused
-//  8. handler.go: what all of these work with, the limits, and what libraries report of themselves
-//  9. judge.go: a call is held against the plan of its source, and violations are told of
-//  10. body.go: the body is read, decompressed and bounded
-//  11. complete.go: a call gets its ID, its times, and the context of its batch
-//  12. draft.go: one call is read, and held against the rules of its type
-//  13. parse.go: a body is cut into calls, in one pass
-//  14. writekey.go: the write keys of a request, and the source of each
-//  15. answer.go: what an answer says
-//  16. endpoint.go: what each path leads to
-//  17. dedup.go: calls that were stored before
-//  18. overlay.go: an object of the batch beneath that of a call
-//  19. ratelimit.go: how many calls a second each source may send
+//  1. handler.go, endpoint.go: routing
+//  2. calls.go: the steps of a request with calls
+//  3. parse.go: splitting a body into calls
+//  4. draft.go: validation
+//  5. complete.go: the stored form of a call
+//  6. dedup.go, store.go: deduplication and storage
+//  7. refusal.go: error responses, and removal of write keys from logged data
 package ingest

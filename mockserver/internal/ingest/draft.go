@@ -9,24 +9,23 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A draft is a call that is being read and checked. It is used for one call
-// after another.
+// A draft is a call that is being read and validated. It is reused for the next call.
 type draft struct {
 	tracking.Call
 	raw     []byte
 	members []member
-	bad     tracking.Rejection // Code is empty where nothing is wrong
+	bad     tracking.Rejection // Code is empty if the call is valid
 
 	index                 int
 	writeKey              string
-	timestamp             []byte // its text
+	timestamp             []byte // unparsed
 	context, integrations []byte // objects, or nil
 	properties, traits    []byte // objects, or nil
-	typeIsOurs            bool   // named by the endpoint, not by the call
+	typeIsOurs            bool   // the type is from the endpoint, not from the call
 }
 
-// read takes the members of the i-th call that the collector needs, and checks
-// them. A single call's endpoint names its type; typ is empty in a batch.
+// read reads and validates the i-th call. typ is the type set by the endpoint; it is empty
+// in a batch.
 func (d *draft) read(p *post, i int, limits tracking.Limits, typ string) {
 	last := d.Call
 	*d = draft{raw: p.body[p.calls[i].start:p.calls[i].end], members: p.membersOf(i), index: i}
@@ -47,8 +46,8 @@ func (d *draft) read(p *post, i int, limits tracking.Limits, typ string) {
 	d.check(limits)
 }
 
-// set takes one member. Strings may come as numbers: some libraries send ids so.
-// What the last call had too shares its string.
+// set reads a field. Numbers are accepted as strings, because some libraries send numeric
+// IDs. If last has the same string, it is shared.
 func (d *draft) set(f fields.Field, value []byte, last *tracking.Call) {
 	switch f {
 	case fields.WriteKey:
@@ -84,7 +83,7 @@ func (d *draft) set(f fields.Field, value []byte, last *tracking.Call) {
 	}
 }
 
-// object returns a member that must be an object or null.
+// object returns the value of a field that must be an object or null.
 func (d *draft) object(key string, value []byte, code tracking.Code) []byte {
 	if value[0] != '{' && value[0] != 'n' {
 		d.reject(code, key, key+" must be an object")
@@ -92,7 +91,7 @@ func (d *draft) object(key string, value []byte, code tracking.Code) []byte {
 	return fields.Object(value)
 }
 
-// check holds the call against the rules of its type.
+// check validates the call for its type.
 func (d *draft) check(limits tracking.Limits) {
 	switch d.Type {
 	case "identify", "page", "screen":
@@ -109,7 +108,7 @@ func (d *draft) check(limits tracking.Limits) {
 			d.reject(tracking.CodeNoPrevious, "previousId", "an alias call needs a previousId")
 		}
 	default:
-		d.reject(tracking.CodeUnknownType, "type", fmt.Sprintf("%.40q is not a type; the types are identify, track, page, screen, group and alias", d.Type))
+		d.reject(tracking.CodeUnknownType, "type", fmt.Sprintf("unknown type %.40q; use identify, track, page, screen, group or alias", d.Type))
 		return
 	}
 	switch {
@@ -122,8 +121,8 @@ func (d *draft) check(limits tracking.Limits) {
 	if n := utf8.RuneCountInString(d.ID); n > limits.MessageIDChars {
 		d.reject(tracking.CodeMessageIDTooLong, "messageId", fmt.Sprintf("the messageId has %d characters; at most %d are allowed", n, limits.MessageIDChars))
 	}
-	if i := strings.IndexFunc(d.ID, isControl); i >= 0 { // no webhook could be told of it, in X-Message-Id
-		d.reject(tracking.CodeBadMessageID, "messageId", fmt.Sprintf("the messageId has the control character %q; use printable characters", d.ID[i]))
+	if i := strings.IndexFunc(d.ID, isControl); i >= 0 { // not allowed in the X-Message-Id header
+		d.reject(tracking.CodeBadMessageID, "messageId", fmt.Sprintf("the messageId contains the control character %q; use printable characters", d.ID[i]))
 	}
 	if d.timestamp != nil {
 		t, err := fields.ReadTime(d.timestamp)
@@ -136,7 +135,7 @@ func (d *draft) check(limits tracking.Limits) {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7F }
 
-// reject keeps the first problem of a call.
+// reject records the first problem of a call.
 func (d *draft) reject(code tracking.Code, field, message string) {
 	if d.bad.Code == "" {
 		d.bad = tracking.Rejection{Code: code, Field: field, Message: message, Index: d.index}

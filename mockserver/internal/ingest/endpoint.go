@@ -7,13 +7,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 )
 
-// An Endpoint is what a path of the tracking API leads to.
+// An Endpoint is the endpoint for a path of the tracking API.
 type Endpoint struct {
 	Kind EndpointKind
-	arg  string // the type of a call, or the write key of a project
+	arg  string // type of the call, or write key of the project
 }
 
-// An EndpointKind says what an endpoint does.
 type EndpointKind uint8
 
 const (
@@ -27,10 +26,9 @@ const (
 	readyEndpoint
 )
 
-// endpoints are those without a variable part. The browser's and the mobile
-// libraries append a short path to a host that their users often configure
-// without the v1, so that the short forms answer without it too. Compatible libraries
-// have a path of their own for what a page sends as it closes.
+// endpoints are the endpoints without a variable part. Browser and mobile libraries append
+// short paths to a host that users often configure without /v1, so short paths also work
+// without it. Compatible libraries have their own path for calls sent when a page closes.
 var endpoints = func() map[string]Endpoint {
 	all := map[string]Endpoint{
 		"v1/batch": {Kind: BatchEndpoint}, "v1/import": {Kind: BatchEndpoint}, "v1/b": {Kind: BatchEndpoint}, "b": {Kind: BatchEndpoint},
@@ -45,7 +43,7 @@ var endpoints = func() map[string]Endpoint {
 	return all
 }()
 
-// FindEndpoint returns what a path leads to, with or without a slash at its end.
+// FindEndpoint returns the endpoint for a path, with or without a trailing slash.
 func FindEndpoint(path string) Endpoint {
 	path = strings.Trim(path, "/")
 	if e, ok := endpoints[path]; ok {
@@ -65,7 +63,7 @@ func FindEndpoint(path string) Endpoint {
 	return Endpoint{}
 }
 
-// method is how the endpoint is asked.
+// method returns the HTTP method of the endpoint.
 func (e Endpoint) method() string {
 	switch e.Kind {
 	case BatchEndpoint, CallEndpoint, metricsEndpoint:
@@ -74,7 +72,7 @@ func (e Endpoint) method() string {
 	return http.MethodGet
 }
 
-// forBrowsers reports whether pages of any site may ask.
+// forBrowsers reports whether pages of any site may use the endpoint.
 func (e Endpoint) forBrowsers() bool {
 	switch e.Kind {
 	case healthEndpoint, readyEndpoint:
@@ -83,9 +81,9 @@ func (e Endpoint) forBrowsers() bool {
 	return true
 }
 
-// AllowOrigin lets browsers of any site send calls, with any header: libraries add
-// their own. Pages may ask with credentials, because some libraries do; the tracking
-// API has none to look at.
+// AllowOrigin sets the CORS headers that allow browsers to send calls from any site, with
+// any header. Credentials are allowed because some libraries send them; the tracking API
+// ignores them.
 func AllowOrigin(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Add("Vary", "Origin")

@@ -15,32 +15,32 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// An appender is the journal as far as taking calls needs it. See Journal.Append.
+// An appender is the part of the journal that ingest uses. See Journal.Append.
 type appender interface {
 	Append(ctx context.Context, b event.Batch) error
 }
 
-// A Config is what the tracking API needs. All of it must be set but Plans and HTTPConfig.
+// A Config configures a Handler. Only Plans and HTTPConfig are optional.
 type Config struct {
 	Journal  appender
 	Observer event.Observer
 	Dedup    *Dedup
 	Log      *slog.Logger
 	Limits   tracking.Limits
-	Strict   bool // a request with a wrong call is refused as a whole
+	Strict   bool // refuse requests with invalid calls as a whole
 
-	Plans      Judge           // nil for no tracking plans
-	HTTPConfig json.RawMessage // what the settings of sources say of retries; nil for nothing
+	Plans      Judge           // nil without tracking plans
+	HTTPConfig json.RawMessage // retry settings in the settings of sources; may be nil
 
-	Sources      func() *SourceTable            // those that apply
-	Integrations func(source string) []string   // the names of those that get the calls of a source from the server
-	IsHTTPS      func(*http.Request) bool       // whether the sender asked by HTTPS, perhaps of a proxy before us
-	ClientOf     func(*http.Request) netip.Addr // the address that it comes from
-	Health       http.Handler                   // answers that the process lives
-	Ready        http.Handler                   // answers whether calls can be taken
+	Sources      func() *SourceTable            // current sources
+	Integrations func(source string) []string   // destinations that receive the calls of a source from the collector
+	IsHTTPS      func(*http.Request) bool       // whether the sender used HTTPS, possibly to a proxy
+	ClientOf     func(*http.Request) netip.Addr // address of the sender
+	Health       http.Handler                   // liveness check
+	Ready        http.Handler                   // readiness check
 }
 
-// DefaultLimits returns l with the limits of the service where it has none.
+// DefaultLimits returns l with the service's limits for missing ones.
 func DefaultLimits(l tracking.Limits) tracking.Limits {
 	l.BodyBytes = cmp.Or(max(l.BodyBytes, 0), 512_000)
 	l.CallBytes = cmp.Or(max(l.CallBytes, 0), 32_768)
@@ -49,25 +49,24 @@ func DefaultLimits(l tracking.Limits) tracking.Limits {
 	return l
 }
 
-// A Handler serves the tracking API: it takes calls, and answers once they are
-// stored.
+// A Handler serves the tracking API.
 type Handler struct {
 	config   Config
 	rates    *rates
 	Metrics  clientMetrics
-	refusing logthrottle.Throttle // what is logged of batches that could not be stored
+	refusing logthrottle.Throttle // limits log lines about failed appends
 }
 
 const (
-	// manyMetrics is how many names of metrics are kept apart; anyone can send more.
-	manyMetrics = 256
-	// otherMetrics counts those beyond.
+	// maxMetrics limits the names of metrics, because anyone can send them.
+	maxMetrics = 256
+	// otherMetrics is the name for metrics beyond the limit.
 	otherMetrics = "other"
-	// maxMetricName bounds a name, in bytes.
+	// maxMetricName limits a name, in bytes.
 	maxMetricName = 128
 )
 
-// clientMetrics are what the browser's library reports of itself.
+// clientMetrics are the metrics that the browser library reports about itself.
 type clientMetrics struct {
 	mu     sync.Mutex // guards counts
 	counts map[string]float64
@@ -79,15 +78,83 @@ func (m *clientMetrics) add(name string, value float64) {
 	if m.counts == nil {
 		m.counts = map[string]float64{}
 	}
-	if _, known := m.counts[name]; !known && (len(m.counts) >= manyMetrics || len(name) > maxMetricName) {
+	if _, known := m.counts[name]; !known && (len(m.counts) >= maxMetrics || len(name) > maxMetricName) {
 		name = otherMetrics
 	}
 	m.counts[name] += value
 }
 
-// Clone returns the counters by name, as they are now.
+// Clone returns a copy of the counters by name.
 func (m *clientMetrics) Clone() map[string]float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.counts)
+}
+
+// NewHandler returns a Handler.
+func NewHandler(config Config) *Handler {
+	return &Handler{config: config, rates: newRates()}
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e := FindEndpoint(r.URL.Path)
+	if e.forBrowsers() {
+		AllowOrigin(w, r)
+	}
+	asked := r.Method
+	if asked == http.MethodHead {
+		asked = http.MethodGet
+	}
+	switch {
+	case e.Kind == NoEndpoint:
+		h.respondUnread(w, r, refuse(http.StatusNotFound, tracking.CodeNotFound, "there is no endpoint %q; send batches to /v1/batch", h.pathOf(r)))
+	case asked == http.MethodOptions:
+		w.Header().Set("Allow", e.method()+", OPTIONS")
+		w.WriteHeader(http.StatusNoContent)
+	case asked != e.method():
+		w.Header().Set("Allow", e.method()+", OPTIONS")
+		h.respondUnread(w, r, refuse(http.StatusMethodNotAllowed, tracking.CodeWrongMethod, "%q accepts %s, not %s", h.pathOf(r), e.method(), r.Method))
+	default:
+		h.serveEndpoint(e, w, r)
+	}
+}
+
+func (h *Handler) serveEndpoint(e Endpoint, w http.ResponseWriter, r *http.Request) {
+	switch e.Kind {
+	case BatchEndpoint, CallEndpoint:
+		h.respond(w, r, h.receive(r, e.arg))
+	case pixelEndpoint:
+		h.servePixel(w, r, e.arg)
+	case projectEndpoint:
+		h.serveProject(w, r, e.arg)
+	case metricsEndpoint:
+		h.respond(w, r, h.countMetrics(r))
+	case healthEndpoint:
+		h.config.Health.ServeHTTP(w, r)
+	case readyEndpoint:
+		h.config.Ready.ServeHTTP(w, r)
+	}
+}
+
+// countMetrics counts the metrics of a library. Libraries send them without a write key.
+func (h *Handler) countMetrics(r *http.Request) *requestError {
+	body := newBody()
+	defer body.release()
+	if refused := body.readRequest(r, h.config.Limits.BodyBytes); refused != nil {
+		return refused
+	}
+	var report struct {
+		Series []struct {
+			Metric string  `json:"metric"`
+			Value  float64 `json:"value"`
+		} `json:"series"`
+	}
+	if err := json.Unmarshal(body.Bytes(), &report); err != nil {
+		return refuse(http.StatusBadRequest, tracking.CodeInvalidJSON, "the metrics must have the format {\"series\":[{\"metric\":…,\"value\":…}]}: %v", err)
+	}
+	for _, s := range report.Series {
+		h.Metrics.add(s.Metric, s.Value)
+	}
+	return nil
 }

@@ -21,16 +21,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// journalFunc is a journal that is a function.
+// journalFunc implements the journal with a function.
 type journalFunc func(context.Context, event.Batch) error
 
 func (f journalFunc) Append(ctx context.Context, b event.Batch) error { return f(ctx, b) }
 
-// testIngest is a handler, and what it told its observer.
+// testIngest is a handler that records its events.
 type testIngest struct {
 	*ingest.Handler
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	stored     []tracking.Call
 	repeats    map[string]int // by messageId
 	rejections []tracking.Rejection
@@ -54,15 +54,15 @@ func (in *testIngest) Observe(e event.Event) {
 	}
 }
 
-// Stored returns the calls that were stored.
+// Stored returns the stored calls.
 func (in *testIngest) Stored() []tracking.Call {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.stored
 }
 
-// newIngest returns a handler whose journal takes every batch. Without sources it takes
-// any write key. change, if not nil, changes its configuration.
+// newIngest returns a handler whose journal accepts every batch. Without sources it accepts
+// every write key. change, if not nil, changes its configuration.
 func newIngest(change func(*ingest.Config), sources ...tracking.Source) *testIngest {
 	in := &testIngest{repeats: map[string]int{}}
 	table := ingest.NewSourceTable(sources, len(sources) == 0)
@@ -84,7 +84,7 @@ func newIngest(change func(*ingest.Config), sources ...tracking.Source) *testIng
 	return in
 }
 
-// ask makes a request whose header is given as lines of "Name: value".
+// ask sends a request with header lines "Name: value".
 func (in *testIngest) ask(method, path string, body io.Reader, header ...string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, path, body)
 	for _, line := range header {
@@ -96,7 +96,7 @@ func (in *testIngest) ask(method, path string, body io.Reader, header ...string)
 	return res
 }
 
-// withKey is a line for ask: the write key "key".
+// withKey is a header line with the write key "key".
 const withKey = "Authorization: Basic a2V5Og=="
 
 // post sends a body with the write key "key".
@@ -104,18 +104,18 @@ func (in *testIngest) post(path, body string) *httptest.ResponseRecorder {
 	return in.ask(http.MethodPost, path, strings.NewReader(body), withKey)
 }
 
-// answer decodes the JSON of an answer.
-func answer(t *testing.T, res *httptest.ResponseRecorder) map[string]any {
+// decode decodes the JSON of a response.
+func decode(t *testing.T, res *httptest.ResponseRecorder) map[string]any {
 	t.Helper()
 	var got map[string]any
 	require.NoError(t, json.Unmarshal(res.Body.Bytes(), &got), res.Body)
 	return got
 }
 
-// success is the answer to calls that were stored.
+// success is the response to stored calls.
 const success = `{"success": true}`
 
-// track makes the body of a batch of n track calls.
+// track returns a batch of n track calls.
 func track(prefix string, n int) string {
 	var calls []string
 	for i := range n {

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 )
 
-// bomb reads as gzip that unpacks to size bytes of blanks, in members of 10 MB.
+// bomb returns gzip data that decompresses to size blanks, in members of 10 MB.
 func bomb(tb testing.TB, size int64) io.Reader {
 	var member bytes.Buffer
 	z := gzip.NewWriter(&member)
@@ -34,19 +34,19 @@ func bomb(tb testing.TB, size int64) io.Reader {
 	return io.MultiReader(members...)
 }
 
-func TestAGzipBombCostsLittle(t *testing.T) {
+func TestGzipBomb(t *testing.T) {
 	in := newIngest(nil)
 	for _, path := range []string{"/v1/batch", "/v1/t", "/v1/m"} {
 		var res *httptest.ResponseRecorder
 		assert.Less(t, allocated(func() {
 			res = in.ask(http.MethodPost, path, bomb(t, 10_000_000_000), "Content-Encoding: gzip", withKey)
-		}), uint64(20<<20), "bytes in all, which is no less than what was in use")
+		}), uint64(20<<20), "bytes in total, an upper bound of the memory in use")
 		assert.Equal(t, http.StatusRequestEntityTooLarge, res.Code)
-		assert.Equal(t, "body_too_large", answer(t, res)["code"])
+		assert.Equal(t, "body_too_large", decode(t, res)["code"])
 	}
 }
 
-// allocated returns how many bytes f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -55,7 +55,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// hostileBodies are bodies that no library sends.
+// hostileBodies returns bodies that no library sends.
 func hostileBodies() map[string]string {
 	const call = `{"type":"track","userId":"u","event":"E"}`
 	in := func(call string) string { return `{"batch":[` + call + `],"writeKey":"key"}` }
@@ -65,30 +65,30 @@ func hostileBodies() map[string]string {
 		"a backslash": `\`, "invalid UTF-8": "\xff\xfe\xfd", "a minus": "-", "a point": ".", "e": "e", "null": "null", "true": "true", "a number": "1e999",
 		"a string": `"batch"`, "an array": "[]", "an array of calls": "[" + call + "]", "an empty object": "{}", "text behind": in(call) + "x",
 		"two documents": in(call) + in(call), "batch is null": `{"batch":null}`, "batch is a number": `{"batch":1}`, "batch is a string": `{"batch":"x"}`,
-		"batch is an object": `{"batch":{}}`, "batch twice": `{"batch":[` + call + `],"batch":1}`, "batch twice, the other way": `{"batch":1,"batch":[` + call + `]}`,
+		"batch is an object": `{"batch":{}}`, "batch twice": `{"batch":[` + call + `],"batch":1}`, "batch twice, in reverse order": `{"batch":1,"batch":[` + call + `]}`,
 		"an empty batch": in(""), "nulls": in("null,null"), "arrays in it": in("[],[[]]"), "strings in it": in(`"a","b"`), "a trailing comma": in(call + ","),
-		"a comma too many": in(call + ",," + call), "single quotes": "{'batch':[]}", "a comment": "/* */" + in(call), "NaN": in(`{"a":NaN}`), "Infinity": in(`{"a":-Infinity}`),
-		"hexadecimal": in(`{"a":0x10}`), "a leading zero": in(`{"a":01}`), "a key that is no string": `{batch:[]}`, "a key without a value": `{"batch"}`,
+		"an extra comma": in(call + ",," + call), "single quotes": "{'batch':[]}", "a comment": "/* */" + in(call), "NaN": in(`{"a":NaN}`), "Infinity": in(`{"a":-Infinity}`),
+		"hexadecimal": in(`{"a":0x10}`), "a leading zero": in(`{"a":01}`), "a key that is not a string": `{batch:[]}`, "a key without a value": `{"batch"}`,
 		"a raw newline in a string": in("{\"type\":\"a\nb\"}"), "a NUL in a string": in("{\"type\":\"a\x00b\"}"), "an escaped NUL": in(`{"type":"track","userId":"\u0000","event":"\u0000"}`),
 		"half an escape": in(`{"a":"\u12"}`), "a lone surrogate": in(`{"type":"track","userId":"\ud800","event":"\udfff"}`), "invalid UTF-8 in a string": in("{\"type\":\"track\",\"userId\":\"\xff\",\"event\":\"\xc0\x80\"}"),
-		"types of all sorts": in(`{"type":{},"userId":[],"event":true,"messageId":false,"timestamp":{},"context":1,"integrations":"x","properties":null}`),
-		"all null":           in(`{"type":null,"userId":null,"event":null,"messageId":null,"timestamp":null,"context":null,"integrations":null,"properties":null,"writeKey":null,"sentAt":null}`),
-		"numbers for ids":    in(`{"type":"track","userId":-0.0e-5,"event":1e400,"messageId":12345678901234567890}`), "a huge number": in(`{"type":"track","userId":` + strings.Repeat("9", 30_000) + `,"event":"E"}`),
-		"deep arrays": nested("[", "]", 100_000), "deep objects": nested(`{"a":`, "}", 50_000), "deep and never closed": strings.Repeat("[", 400_000),
-		"deep in a call": in(`{"type":"track","userId":"u","event":"E","properties":{"a":` + nested("[", "]", 990) + `}}`), "too deep in a call": in(`{"a":` + nested("[", "]", 1001) + `}`),
+		"all JSON types": in(`{"type":{},"userId":[],"event":true,"messageId":false,"timestamp":{},"context":1,"integrations":"x","properties":null}`),
+		"all null":       in(`{"type":null,"userId":null,"event":null,"messageId":null,"timestamp":null,"context":null,"integrations":null,"properties":null,"writeKey":null,"sentAt":null}`),
+		"numeric IDs":    in(`{"type":"track","userId":-0.0e-5,"event":1e400,"messageId":12345678901234567890}`), "a huge number": in(`{"type":"track","userId":` + strings.Repeat("9", 30_000) + `,"event":"E"}`),
+		"deep arrays": nested("[", "]", 100_000), "deep objects": nested(`{"a":`, "}", 50_000), "deeply nested, never closed": strings.Repeat("[", 400_000),
+		"deeply nested in a call": in(`{"type":"track","userId":"u","event":"E","properties":{"a":` + nested("[", "]", 990) + `}}`), "too deeply nested in a call": in(`{"a":` + nested("[", "]", 1001) + `}`),
 		"many calls": in(strings.Repeat("{},", 2_499) + "{}"), "too many calls": in(strings.Repeat("1,", 200_000) + "1"), "many members": in(`{` + strings.Repeat(`"a":1,`, 60_000) + `"b":2}`),
 		"many batches": "{" + strings.Repeat(`"batch":[`+call+`],`, 8_000) + `"writeKey":"key"}`, "many keys": in(strings.Repeat(`{"type":"track","userId":"u","event":"E","writeKey":"k`, 1) + `"}`),
 		"one long string": `"` + strings.Repeat("x", 400_000) + `"`, "one long key": `{"` + strings.Repeat("x", 400_000) + `":1}`, "escapes only": in(`{"a":"` + strings.Repeat(`\u0000`, 60_000) + `"}`),
-		"a large context for all": `{"context":{"a":"` + strings.Repeat("x", 32_000) + `"},"batch":[` + strings.Repeat(call+",", 2_400) + call + `],"writeKey":"key"}`,
-		"a context too large":     `{"context":{"a":"` + strings.Repeat("x", 300_000) + `"},"batch":[` + strings.Repeat(call+",", 1_000) + call + `],"writeKey":"key"}`,
-		"a context of many keys":  `{"context":{` + manyKeys(2_500) + `},"batch":[{"type":"track","userId":"u","event":"E","context":{` + manyKeys(2_000) + `}}],"writeKey":"key"}`,
-		"contexts of all sorts":   `{"context":[],"integrations":7,"batch":[` + call + `],"writeKey":{},"sentAt":[]}`,
-		"a body too large":        strings.Repeat(" ", 600_000), "times of all sorts": in(`{"type":"track","userId":"u","event":"E","timestamp":"9999-12-31T23:59:59-23:59","sentAt":"0000-01-01T00:00:00+23:59"}`),
-		"__proto__":     in(`{"type":"track","userId":"u","event":"E","__proto__":{"a":1},"constructor":{"prototype":1}}`),
-		"one id in all": in(strings.Repeat(`{"type":"track","userId":"u","event":"E","messageId":"m"},`, 2_000) + call),
+		"a large context of the batch": `{"context":{"a":"` + strings.Repeat("x", 32_000) + `"},"batch":[` + strings.Repeat(call+",", 2_400) + call + `],"writeKey":"key"}`,
+		"a context too large":          `{"context":{"a":"` + strings.Repeat("x", 300_000) + `"},"batch":[` + strings.Repeat(call+",", 1_000) + call + `],"writeKey":"key"}`,
+		"a context of many keys":       `{"context":{` + manyKeys(2_500) + `},"batch":[{"type":"track","userId":"u","event":"E","context":{` + manyKeys(2_000) + `}}],"writeKey":"key"}`,
+		"various contexts":             `{"context":[],"integrations":7,"batch":[` + call + `],"writeKey":{},"sentAt":[]}`,
+		"a body too large":             strings.Repeat(" ", 600_000), "various times": in(`{"type":"track","userId":"u","event":"E","timestamp":"9999-12-31T23:59:59-23:59","sentAt":"0000-01-01T00:00:00+23:59"}`),
+		"__proto__":                  in(`{"type":"track","userId":"u","event":"E","__proto__":{"a":1},"constructor":{"prototype":1}}`),
+		"one messageId in all calls": in(strings.Repeat(`{"type":"track","userId":"u","event":"E","messageId":"m"},`, 2_000) + call),
 	}
-	for i := range len(call) { // every way in which a call can break off
-		bodies[fmt.Sprintf("breaks off at %d", i)] = `{"batch":[` + call[:i]
+	for i := range len(call) { // every truncation of a call
+		bodies[fmt.Sprintf("truncated at %d", i)] = `{"batch":[` + call[:i]
 	}
 	return bodies
 }
@@ -101,7 +101,7 @@ func manyKeys(n int) string {
 	return strings.Join(keys, ",")
 }
 
-func TestHostileInputsNeverBreakIt(t *testing.T) {
+func TestHostileInputs(t *testing.T) {
 	bodies := hostileBodies()
 	require.GreaterOrEqual(t, len(bodies), 64)
 	for _, strict := range []bool{false, true} {
@@ -121,7 +121,7 @@ func TestHostileInputsNeverBreakIt(t *testing.T) {
 	}
 }
 
-// checkStored checks that what was stored is JSON, and is read back as it was stored.
+// checkStored checks that stored calls are valid JSON, and parse to the same call.
 func checkStored(t *testing.T, in *testIngest) {
 	t.Helper()
 	for _, call := range in.Stored() {
@@ -132,8 +132,7 @@ func checkStored(t *testing.T, in *testIngest) {
 	}
 }
 
-// FuzzIngest looks for bodies that break the collector, or that it stores as
-// something that is not what came.
+// FuzzIngest searches for bodies that break the handler, or are stored incorrectly.
 func FuzzIngest(f *testing.F) {
 	for _, body := range hostileBodies() {
 		if len(body) < 1_000 {
@@ -155,7 +154,7 @@ func FuzzIngest(f *testing.F) {
 	})
 }
 
-func TestAWriteKeyForEachCallCostsLittle(t *testing.T) {
+func TestManyWriteKeysInOneBatch(t *testing.T) {
 	in := newIngest(nil)
 	var calls []string
 	for i := range 2_500 {

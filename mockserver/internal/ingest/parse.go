@@ -10,8 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A post is what one request held. It points into the body of the request, and
-// is of no use once that is gone.
+// A post is the parsed body of a request. It refers to the body's memory.
 type post struct {
 	body         []byte
 	writeKey     string
@@ -19,24 +18,23 @@ type post struct {
 	context      overlay
 	integrations overlay
 	calls        []rawCall
-	members      []member // of all calls, one after another
+	members      []member // of all calls
 	rejected     []tracking.Rejection
 }
 
-// A rawCall is a call as it stands in the body of a request.
+// A rawCall is the location of a call in the body.
 type rawCall struct {
 	start, end int // in post.body
-	members    int // where its members begin in post.members; they end where those of the next begin
+	members    int // index of its first field in post.members; the next call's fields follow
 }
 
-// A member is one of a call's members.
+// A member is the location of a field of a call.
 type member struct {
 	field           fields.Field
-	key, value, end int32 // where the key and the value begin, and where the value ends, in post.body
+	key, value, end int32 // start of the key, start and end of the value, in post.body
 }
 
-// parse reads a body by the shape of its endpoint, in one pass: a batch, or where typ is
-// not empty one call.
+// parse parses a body in one pass: a batch, or, if typ is not empty, one call.
 func (p *post) parse(body []byte, typ string, limits tracking.Limits) *requestError {
 	p.body = body
 	s := jsonscan.New(body)
@@ -56,7 +54,7 @@ func (p *post) parse(body []byte, typ string, limits tracking.Limits) *requestEr
 	return nil
 }
 
-// parseObject also returns what is wrong with the shape of a body that is JSON.
+// parseObject parses the body. problem describes valid JSON with the wrong structure.
 func (p *post) parseObject(s *jsonscan.Scanner, typ string, limits tracking.Limits) (problem string, err error) {
 	switch isObject := s.Kind() == '{'; {
 	case isObject && typ == "":
@@ -87,13 +85,13 @@ func (p *post) parseBatch(s *jsonscan.Scanner, limits tracking.Limits) (problem 
 		return err
 	})
 	if !found {
-		problem = `the body must have a member "batch" that is an array of calls`
+		problem = `the body must have a field "batch" with an array of calls`
 	}
 	return problem, err
 }
 
-// parseCalls reads the calls of a batch. If the batch has that member twice, the
-// last counts, as it does for other JSON parsers.
+// parseCalls parses the calls of a batch. If the batch has this field twice, the last one
+// wins, as in other JSON parsers.
 func (p *post) parseCalls(s *jsonscan.Scanner, limits tracking.Limits) error {
 	p.calls, p.members = p.calls[:0], p.members[:0]
 	return s.Array(func() error {
@@ -104,7 +102,7 @@ func (p *post) parseCalls(s *jsonscan.Scanner, limits tracking.Limits) error {
 	})
 }
 
-// parseCall reads one call. It stands at the call's first byte.
+// parseCall parses one call.
 func (p *post) parseCall(s *jsonscan.Scanner) error {
 	call := rawCall{start: s.Offset(), members: len(p.members)}
 	if s.Kind() != '{' {
@@ -125,13 +123,13 @@ func (p *post) parseCall(s *jsonscan.Scanner) error {
 	return nil
 }
 
-// set takes a member of the batch itself.
+// set reads a field of the batch.
 func (p *post) set(f fields.Field, value []byte) {
 	switch f {
 	case fields.WriteKey:
 		p.writeKey = fields.Text(value)
 	case fields.SentAt:
-		p.sentAt, _ = fields.ReadTime(fields.TimeText(value)) // a batch is not refused for it: its calls are then not corrected
+		p.sentAt, _ = fields.ReadTime(fields.TimeText(value)) // an invalid time is ignored: the calls' times are then not corrected
 	case fields.Context:
 		p.context = overlay{raw: fields.Object(value)}
 	case fields.Integrations:
@@ -139,7 +137,7 @@ func (p *post) set(f fields.Field, value []byte) {
 	}
 }
 
-// library returns which library made the first call, as far as the post was parsed.
+// library returns the library of the first parsed call, or "".
 func (p *post) library() string {
 	if said := fields.Library(p.context.raw); said != "" || len(p.calls) == 0 {
 		return said
@@ -152,7 +150,7 @@ func (p *post) library() string {
 	return ""
 }
 
-// membersOf returns the members of the i-th call.
+// membersOf returns the fields of the i-th call.
 func (p *post) membersOf(i int) []member {
 	end := len(p.members)
 	if i+1 < len(p.calls) {

@@ -10,18 +10,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// pixel is a transparent GIF of one by one.
+// pixel is a transparent GIF of 1 × 1 pixels.
 var pixel = []byte("GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;")
 
-// maxDots bounds how deep the names of a pixel's parameters lead.
+// maxDots limits the depth of dotted parameter names.
 const maxDots = 16
 
-// servePixel takes one call from the address of an image, as e-mails and pages
-// without scripts send it. It always answers with the image: no mail program can
-// do anything with an error. What was wrong is recorded.
+// servePixel accepts a call from an image URL, for emails and pages without scripts. The
+// response is always the image, because mail programs ignore errors. Problems are recorded.
 func (h *Handler) servePixel(w http.ResponseWriter, r *http.Request, typ string) {
 	if r.Method == http.MethodGet {
-		if refused := h.takePixel(r, typ); refused != nil {
+		if refused := h.processPixel(r, typ); refused != nil {
 			h.observeRefusal(r, refused)
 		}
 	}
@@ -32,21 +31,20 @@ func (h *Handler) servePixel(w http.ResponseWriter, r *http.Request, typ string)
 	_, _ = w.Write(pixel)
 }
 
-func (h *Handler) takePixel(r *http.Request, typ string) *requestError {
+func (h *Handler) processPixel(r *http.Request, typ string) *requestError {
 	query := r.URL.Query()
 	text, err := pixelCall(query)
 	if err != nil {
-		return refuse(http.StatusBadRequest, tracking.CodeBadEncoding, "the parameter data is not base64: %v", err)
+		return refuse(http.StatusBadRequest, tracking.CodeBadEncoding, "the parameter data is not valid base64: %v", err)
 	}
 	body := newBody()
 	defer body.release()
 	body.Write(text)
-	return h.takeBody(r, body, typ, WriteKeys{Other: query.Get("writeKey")}, nil)
+	return h.processBody(r, body, typ, WriteKeys{Other: query.Get("writeKey")}, nil)
 }
 
-// pixelCall returns the call in a query: JSON in the parameter data, with or
-// without base64 of any alphabet, or else a parameter for each member, in which a
-// dot leads into an object.
+// pixelCall returns the call in a query: the parameter data, as JSON or base64 of JSON in
+// any alphabet, or otherwise one parameter per field, with dots for nested objects.
 func pixelCall(query url.Values) ([]byte, error) {
 	if !query.Has("data") {
 		return json.Marshal(dotted(query))
@@ -59,7 +57,7 @@ func pixelCall(query url.Values) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(data)
 }
 
-// dotted makes an object of parameters such as properties.plan.
+// dotted returns the object described by parameters such as properties.plan.
 func dotted(query url.Values) map[string]any {
 	root := map[string]any{}
 	for name, values := range query {

@@ -9,28 +9,27 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
-// manyBuckets is how many sources are remembered before those that are idle are
-// forgotten: where any write key is taken, anyone can make sources.
-const manyBuckets = 1024
+// maxBuckets is the number of buckets above which idle ones are removed. If any write key is
+// accepted, anyone can create sources.
+const maxBuckets = 1024
 
-// rates bounds how many calls a second each source sends.
+// rates limits the calls per second of each source.
 type rates struct {
 	mu      sync.Mutex // guards buckets
 	buckets map[string]bucket
 }
 
-// A bucket holds up to one second's calls. It may be overdrawn, so that a batch
-// larger than that passes too, and then has to be refilled first: the rate holds
-// on average.
+// A bucket contains up to one second's calls. It may be overdrawn to admit a larger batch,
+// and must then be refilled before the next one. The rate therefore holds on average.
 type bucket struct {
-	limit int       // a second
-	full  time.Time // when it is full again
+	limit int       // calls per second
+	full  time.Time // time when it will be full
 }
 
 func newRates() *rates { return &rates{buckets: map[string]bucket{}} }
 
-// admit takes the batches of one request, or none of them. If a source is over
-// its limit, it returns its name and how long to wait. A limit of 0 is none.
+// admit admits all batches of a request or rejects all. If a source exceeds its limit, it
+// returns the source and the time to wait. A limit of 0 means no limit.
 func (r *rates) admit(batches []event.Batch, limitOf func(source string) int) (source string, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,10 +51,10 @@ func (r *rates) admit(batches []event.Batch, limitOf func(source string) int) (s
 	return "", 0
 }
 
-// bucket returns the bucket of a source, full no earlier than now. The lock is held.
+// bucket returns the bucket of a source, full no earlier than now. The lock must be held.
 func (r *rates) bucket(source string, limit int, now time.Time) bucket {
 	b, ok := r.buckets[source]
-	if !ok && len(r.buckets) >= manyBuckets {
+	if !ok && len(r.buckets) >= maxBuckets {
 		maps.DeleteFunc(r.buckets, func(_ string, b bucket) bool { return !b.full.After(now) })
 	}
 	if b.limit != limit || b.full.Before(now) {
@@ -65,7 +64,7 @@ func (r *rates) bucket(source string, limit int, now time.Time) bucket {
 	return b
 }
 
-// wait returns how long until one call may pass, in whole seconds.
+// wait returns the time until one call is admitted, rounded up to seconds.
 func (b bucket) wait(now time.Time) time.Duration {
 	wait := b.full.Sub(now) - time.Second + time.Second/time.Duration(b.limit)
 	return time.Duration(math.Ceil(max(0, wait.Seconds()))) * time.Second

@@ -15,21 +15,21 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// sendTracks sends a batch of n calls as the source with a write key.
+// sendTracks sends a batch of n calls with a write key.
 func sendTracks(in *testIngest, writeKey, prefix string, n int) *httptest.ResponseRecorder {
 	return in.ask(http.MethodPost, "/v1/batch", strings.NewReader(track(prefix, n)), "Authorization: Bearer "+writeKey)
 }
 
-func TestSourcesAreHeldToTheirRate(t *testing.T) {
+func TestSourceRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIngest(func(c *ingest.Config) { c.Limits.CallsPerSecond = 50 },
 			tracking.Source{Name: "slow", WriteKey: "slow-key", CallsPerSecond: 10}, tracking.Source{Name: "usual", WriteKey: "usual-key"})
-		assert.Equal(t, http.StatusOK, sendTracks(in, "slow-key", "a", 40).Code, "a batch of more than a second's calls passes")
+		assert.Equal(t, http.StatusOK, sendTracks(in, "slow-key", "a", 40).Code, "a batch larger than the bucket is admitted")
 		res := sendTracks(in, "slow-key", "b", 1)
 		assert.Equal(t, http.StatusTooManyRequests, res.Code)
-		assert.Equal(t, "4", res.Header().Get("Retry-After"), "30 calls too many, and one more, at 10 a second")
-		assert.Equal(t, `source "slow" sends more than its 10 calls a second; send again in 4s`, answer(t, res)["message"])
-		assert.Equal(t, http.StatusOK, sendTracks(in, "usual-key", "c", 50).Code, "another source is not held up")
+		assert.Equal(t, "4", res.Header().Get("Retry-After"), "30 calls in excess, and one more, at 10 per second")
+		assert.Equal(t, `source "slow" exceeds its limit of 10 calls per second; send again in 4s`, decode(t, res)["message"])
+		assert.Equal(t, http.StatusOK, sendTracks(in, "usual-key", "c", 50).Code, "another source is not limited")
 		res = sendTracks(in, "usual-key", "d", 1)
 		assert.Equal(t, http.StatusTooManyRequests, res.Code)
 		assert.Equal(t, "1", res.Header().Get("Retry-After"))
@@ -41,7 +41,7 @@ func TestSourcesAreHeldToTheirRate(t *testing.T) {
 	})
 }
 
-func TestWhatIsSentWithoutARateDoesNotCountLater(t *testing.T) {
+func TestUnlimitedCallsDoNotCountLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := 0
 		in := newIngest(func(c *ingest.Config) {

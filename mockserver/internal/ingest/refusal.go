@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,17 +15,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// pathOf returns the path of a request as it may be kept and shown, without write
-// keys: those of sources, what stands where libraries put one, and what looks like one.
+// pathOf returns the path of a request for logs and pages. It redacts the write keys of
+// sources, parts at positions where libraries put a key, and parts that look like a key.
 func (h *Handler) pathOf(r *http.Request) string {
 	path := strings.TrimSuffix(r.URL.Path, "/")
-	if at := strings.Index(strings.ToLower(path), "writekey="); at >= 0 { // its question mark was escaped
+	if at := strings.Index(strings.ToLower(path), "writekey="); at >= 0 { // with an escaped question mark
 		at += len("writekey=")
 		path = path[:at] + text.Redact(path[at:])
 	}
 	sources := h.config.Sources()
 	parts := strings.Split(path, "/")
-	expected := false // a write key
+	expected := false // the next part is a write key
 	for i, part := range parts {
 		if part == "" {
 			continue
@@ -34,11 +35,11 @@ func (h *Handler) pathOf(r *http.Request) string {
 		}
 		expected = strings.EqualFold(part, "projects")
 	}
-	return text.Cut(keptPath, cmp.Or(strings.Join(parts, "/"), "/"))
+	return text.Cut(maxPath, cmp.Or(strings.Join(parts, "/"), "/"))
 }
 
-// looksLikeKey reports whether a part of a path is a long text of letters and digits,
-// as generated keys are and names of files are not.
+// looksLikeKey reports whether a part of a path is a long string of letters and digits, as
+// generated keys are and file names are not.
 func looksLikeKey(part string) bool {
 	digits, letters := 0, 0
 	for i := range len(part) {
@@ -55,32 +56,31 @@ func looksLikeKey(part string) bool {
 }
 
 const (
-	// keptPath and keptMethod are how many characters of them a Refusal has.
-	keptPath   = 200
-	keptMethod = 20
-	// keptRefused is how many bytes of its body it has.
-	keptRefused = 4 << 10
-	// keptAgent is how many characters of a User-Agent a Sender has.
-	keptAgent = 200
-	// secretKey is how long a write key is that is hidden wherever it stands. A shorter one
-	// is hidden where it stands alone: it may be a word.
-	secretKey = 8
+	// Limits of a Refusal's path and method, in characters.
+	maxPath   = 200
+	maxMethod = 20
+	// maxRefusedBody limits a Refusal's body, in bytes.
+	maxRefusedBody = 4 << 10
+	// maxUserAgent limits a Sender's User-Agent, in characters.
+	maxUserAgent = 200
+	// minSecretLength is the minimum length of write keys that are redacted everywhere. A
+	// shorter one may be part of a word, and is redacted only as a whole word.
+	minSecretLength = 8
 )
 
-// senderOf returns who sent a request, as far as its header says.
+// senderOf returns the sender of a request.
 func (h *Handler) senderOf(r *http.Request) (s tracking.Sender) {
 	if address := h.config.ClientOf(r); address.IsValid() {
 		s.Address = address.String()
 	}
-	s.UserAgent = text.Cut(keptAgent, strings.ToValidUTF8(r.UserAgent(), "\uFFFD"))
+	s.UserAgent = text.Cut(maxUserAgent, strings.ToValidUTF8(r.UserAgent(), "\uFFFD"))
 	return s
 }
 
-// keptOf returns the beginning of a body that was refused as it may be kept and shown,
-// with asterisks in place of write keys: those of sources, those that the request came
-// with, and what a member writeKey says.
-func (h *Handler) keptOf(body []byte, keys WriteKeys) []byte {
-	kept := bytes.Clone(body[:min(len(body), keptRefused)])
+// redactedBody returns the first part of a refused body for logs and pages. Write keys are
+// replaced by asterisks: the keys of sources and of the request, and values named writeKey.
+func (h *Handler) redactedBody(body []byte, keys WriteKeys) []byte {
+	kept := bytes.Clone(body[:min(len(body), maxRefusedBody)])
 	hideMembers(kept)
 	hide(kept, keys.Basic)
 	hide(kept, keys.Other)
@@ -90,7 +90,7 @@ func (h *Handler) keptOf(body []byte, keys WriteKeys) []byte {
 	return kept
 }
 
-// hide puts asterisks in place of a key, and of the beginning of one that is cut off.
+// hide redacts a key, and a truncated key at the end.
 func hide(kept []byte, key string) {
 	if key == "" {
 		return
@@ -102,12 +102,12 @@ func hide(kept []byte, key string) {
 		}
 		from += at
 		end := from + len(key)
-		if len(key) >= secretKey || !isWord(kept, from-1) && !isWord(kept, end) {
+		if len(key) >= minSecretLength || !isWord(kept, from-1) && !isWord(kept, end) {
 			blank(kept[from:end])
 		}
 		from = end
 	}
-	if len(kept) < keptRefused {
+	if len(kept) < maxRefusedBody {
 		return
 	}
 	for n := min(len(key)-1, len(kept)); n > 0; n-- {
@@ -118,12 +118,12 @@ func hide(kept []byte, key string) {
 	}
 }
 
-// isWord reports whether there is a letter or a digit at a place.
+// isWord reports whether b has a letter or digit at an index.
 func isWord(b []byte, at int) bool {
 	return at >= 0 && at < len(b) && (b[at] >= '0' && b[at] <= '9' || b[at]|0x20 >= 'a' && b[at]|0x20 <= 'z')
 }
 
-// hideMembers hides what stands behind the name writeKey, in JSON, also such as is broken,
+// hideMembers redacts the values after the name writeKey, in JSON (even if it is invalid)
 // and in forms.
 func hideMembers(kept []byte) {
 	const name = "writekey"
@@ -132,7 +132,7 @@ func hideMembers(kept []byte) {
 			continue
 		}
 		i += len(name)
-		i += len(kept[i:]) - len(bytes.TrimLeft(kept[i:], "\"'\\ \t\r\n:=")) // to the value
+		i += len(kept[i:]) - len(bytes.TrimLeft(kept[i:], "\"'\\ \t\r\n:=")) // start of the value
 		end := i
 		for end < len(kept) && bytes.IndexByte([]byte("\"'&,} \t\r\n"), kept[end]) < 0 {
 			end++
@@ -148,31 +148,31 @@ func blank(b []byte) {
 	}
 }
 
-// observeRefusal tells the observer of a request that was refused.
+// observeRefusal reports a refused request to the observer.
 func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
 	keys := WriteKeysOf(r)
 	source, _ := h.config.Sources().SourceOf(cmp.Or(keys.Basic, keys.Other))
 	from := h.senderOf(r)
 	from.Library = refused.library
 	h.config.Observer.Observe(event.Refusal{
-		At: time.Now(), Method: text.Cut(keptMethod, r.Method), Path: h.pathOf(r), Source: source, Count: 1,
+		At: time.Now(), Method: text.Cut(maxMethod, r.Method), Path: h.pathOf(r), Source: source, Count: 1,
 		Status: refused.status, Code: refused.code, Message: refused.message, Sender: from, Body: refused.body,
 	})
 }
 
-// respondUnread answers a request that was refused for its path or method, and keeps the
-// beginning of its body.
+// respondUnread responds to a request that was refused before its body was read, and reads
+// the first part of the body for the report.
 func (h *Handler) respondUnread(w http.ResponseWriter, r *http.Request, refused *requestError) {
 	body := newBody()
 	defer body.release()
 	start := *r
-	start.ContentLength = -1                    // however long the rest is
-	_ = body.readRequest(&start, keptRefused-1) // what has come is kept, also where it cannot be read any further
-	refused.body = h.keptOf(body.Bytes(), WriteKeysOf(r))
+	start.ContentLength = -1                       // read only the first part
+	_ = body.readRequest(&start, maxRefusedBody-1) // ignore errors: keep what arrived
+	refused.body = h.redactedBody(body.Bytes(), WriteKeysOf(r))
 	h.respond(w, r, refused)
 }
 
-// respond answers success, or says what was refused and why, and records it.
+// respond sends the success response, or reports and sends the refusal.
 func (h *Handler) respond(w http.ResponseWriter, r *http.Request, refused *requestError) {
 	header := w.Header()
 	header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
@@ -185,5 +185,38 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, refused *reque
 		header.Set("Retry-After", strconv.Itoa(int((refused.retryAfter+time.Second-1)/time.Second)))
 	}
 	w.WriteHeader(refused.status)
-	_ = json.NewEncoder(w).Encode(answer{Code: refused.code, Message: refused.message, Error: refused.message, Calls: refused.calls})
+	_ = json.NewEncoder(w).Encode(response{Code: refused.code, Message: refused.message, Error: refused.message, Calls: refused.calls})
 }
+
+// response is the body of every response.
+type response struct {
+	Success bool                 `json:"success"`
+	Code    tracking.Code        `json:"code,omitempty"`
+	Message string               `json:"message,omitempty"`
+	Error   string               `json:"error,omitempty"` // the same as Message, for libraries that expect it here
+	Calls   []tracking.Rejection `json:"calls,omitempty"`
+}
+
+// A requestError is the refusal of a whole request.
+type requestError struct {
+	status     int
+	code       tracking.Code
+	message    string
+	retryAfter time.Duration
+	calls      []tracking.Rejection
+	body       []byte // see event.Refusal.Body; nil if it was not read
+	library    string // library of the first call
+}
+
+func (e *requestError) Error() string { return string(e.code) + ": " + e.message }
+
+func refuse(status int, code tracking.Code, format string, args ...any) *requestError {
+	return &requestError{status: status, code: code, message: fmt.Sprintf(format, args...)}
+}
+
+// Headers and body of the success response.
+var (
+	contentJSON = []string{"application/json"}
+	noSniff     = []string{"nosniff"}
+	successes   = []byte(`{"success": true}`)
+)

@@ -15,7 +15,7 @@ import (
 
 const webKey = "kYq3Zr81TtwWebSecret"
 
-// post sends a body to a batch endpoint with a write key, and returns the answer.
+// post sends a body with a write key.
 func post(in *testIngest, key, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/v1/batch", strings.NewReader(body))
 	r.RemoteAddr = "203.0.113.7:4711"
@@ -28,7 +28,7 @@ func post(in *testIngest, key, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestRejectedCallsHaveTheirSender(t *testing.T) {
+func TestRejectionsContainSender(t *testing.T) {
 	const batch = `{"context":{"library":{"name":"analytics-node","version":"2.1.0"}},"batch":[{"type":"track","userId":"u"},
 		{"type":"track","userId":"u","context":{"library":{"name":"own"}}},{"type":"page","userId":"u"}]}`
 	for _, strict := range []bool{false, true} {
@@ -37,11 +37,11 @@ func TestRejectedCallsHaveTheirSender(t *testing.T) {
 		require.Len(t, in.rejections, 2)
 		assert.Equal(t, tracking.Sender{Address: "203.0.113.7", UserAgent: "curl/8.5", Library: "analytics-node 2.1.0"}, in.rejections[0].Sender)
 		assert.Equal(t, tracking.Sender{Address: "203.0.113.7", UserAgent: "curl/8.5", Library: "own"}, in.rejections[1].Sender)
-		assert.NotContains(t, answer.Body.String(), "203.0.113.7", "the answer tells senders of the calls alone")
+		assert.NotContains(t, answer.Body.String(), "203.0.113.7", "the response does not contain the sender")
 	}
 }
 
-func TestRefusedRequestsHaveTheirSenderAndBody(t *testing.T) {
+func TestRefusalsContainSenderAndBody(t *testing.T) {
 	in := newIngest(nil, tracking.Source{Name: "web", WriteKey: webKey})
 	body := `{"batch":[{"type":"track","userId":"u","context":{"library":{"name":"analytics-go","version":"9"}}}], oops`
 	assert.Equal(t, http.StatusBadRequest, post(in, webKey, body).Code)
@@ -53,17 +53,17 @@ func TestRefusedRequestsHaveTheirSenderAndBody(t *testing.T) {
 	assert.Equal(t, body, string(in.refusals[0].Body))
 }
 
-func TestRefusedBodiesHaveNoWriteKeys(t *testing.T) {
+func TestRefusedBodiesAreRedacted(t *testing.T) {
 	const stars = "********************"
 	for _, c := range []struct{ name, key, body, want string }{
-		{"member of a batch", "", `{"writeKey":"` + webKey + `","batch":[}`, `{"writeKey":"` + stars + `","batch":[}`},
-		{"member of a stranger", "", `{"WriteKey" : "abc","batch":[]`, `{"WriteKey" : "***","batch":[]`},
+		{"field of a batch", "", `{"writeKey":"` + webKey + `","batch":[}`, `{"writeKey":"` + stars + `","batch":[}`},
+		{"field with an unknown key", "", `{"WriteKey" : "abc","batch":[]`, `{"WriteKey" : "***","batch":[]`},
 		{"form", "", `writeKey=abc&batch=[]`, `writeKey=***&batch=[]`},
-		{"member cut off", "", `{"writeKey":"abc`, `{"writeKey":"***`},
+		{"truncated field", "", `{"writeKey":"abc`, `{"writeKey":"***`},
 		{"no value", "", `{"writeKey":`, `{"writeKey":`},
-		{"key of a source elsewhere", "", `{"x":"a` + webKey + `b"`, `{"x":"a` + stars + `b"`},
-		{"key of the header", "other-key-of-somebody", `[other-key-of-somebody`, `[*********************`},
-		{"short key alone", "web", `{"a":"web","b":"website"`, `{"a":"***","b":"website"`},
+		{"key of a source in another place", "", `{"x":"a` + webKey + `b"`, `{"x":"a` + stars + `b"`},
+		{"key from the header", "other-key-of-somebody", `[other-key-of-somebody`, `[*********************`},
+		{"short key as a word", "web", `{"a":"web","b":"website"`, `{"a":"***","b":"website"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := newIngest(nil, tracking.Source{Name: "web", WriteKey: webKey})
@@ -74,7 +74,7 @@ func TestRefusedBodiesHaveNoWriteKeys(t *testing.T) {
 	}
 }
 
-func TestRefusedBodiesAreCutAndTheKeyAtTheCutIsHidden(t *testing.T) {
+func TestTruncatedWriteKeyIsRedacted(t *testing.T) {
 	for before := 4096 - len(webKey) - 2; before <= 4096; before++ {
 		in := newIngest(nil, tracking.Source{Name: "web", WriteKey: webKey})
 		post(in, webKey, strings.Repeat("x", before)+webKey+strings.Repeat("y", 100_000))
@@ -82,13 +82,12 @@ func TestRefusedBodiesAreCutAndTheKeyAtTheCutIsHidden(t *testing.T) {
 		kept := string(in.refusals[0].Body)
 		require.Len(t, kept, 4096)
 		if strings.Contains(kept, webKey[:1]) {
-			t.Fatalf("a key that begins at %d is kept in part: %q", before, kept[before:])
+			t.Fatalf("part of a key that starts at %d is visible: %q", before, kept[before:])
 		}
 	}
 }
 
-// TestRequestsToAWrongPlaceKeepTheBeginningOfTheirBody, as those with a wrong body do.
-func TestRequestsToAWrongPlaceKeepTheBeginningOfTheirBody(t *testing.T) {
+func TestRefusalForUnknownPathContainsBody(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -106,7 +105,7 @@ func TestRequestsToAWrongPlaceKeepTheBeginningOfTheirBody(t *testing.T) {
 	}
 }
 
-func TestUserAgentIsCut(t *testing.T) {
+func TestUserAgentIsTruncated(t *testing.T) {
 	in := newIngest(nil)
 	r := httptest.NewRequest(http.MethodPost, "/v1/batch", strings.NewReader("oops"))
 	r.Header.Set("User-Agent", strings.Repeat("a", 1000)+"\xff")

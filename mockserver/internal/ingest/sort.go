@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A sorter checks the calls of one post and sorts the good ones into a batch for each
-// source. Wrong ones go to post.rejected.
+// A sorter validates the calls of a post, and adds valid ones to the batch of their source.
+// Invalid ones are added to post.rejected.
 type sorter struct {
 	batches []event.Batch // the result
 
@@ -24,26 +24,25 @@ type sorter struct {
 	limits    tracking.Limits
 	completer *completer
 	draft     draft
-	plans     Judge   // nil for none
-	reports   reports // of calls that are not as planned
+	plans     Judge   // may be nil
+	reports   reports // of plan violations
 
 	key, source string // of the request
-	typ         string // of its endpoint; empty where calls name theirs
-	known       bool   // whether key is that of a source
-	anyKnown    bool   // whether a call has a key of its own that is
-	unknown     string // the last key of a call that is not
+	typ         string // set by the endpoint; empty if calls contain their type
+	known       bool   // key belongs to a source
+	anyKnown    bool   // a call has its own, known key
+	unknown     string // last unknown key of a call
 }
 
-// newSorter returns a sorter for the calls of a post. key is the write key of those
-// that have none of their own.
+// newSorter returns a sorter for a post. key is the write key of calls without their own.
 func newSorter(p *post, sources *SourceTable, limits tracking.Limits, typ, key string) *sorter {
 	s := &sorter{post: p, sources: sources, limits: limits, completer: newCompleter(p, limits, time.Now()), key: key, typ: typ}
 	s.source, s.known = sources.SourceOf(key)
 	return s
 }
 
-// held returns how many bytes of memory the bodies of the batches hold.
-func (s *sorter) held() int { return cap(s.completer.dst) }
+// heldBytes returns the memory used by the bodies of the batches.
+func (s *sorter) heldBytes() int { return cap(s.completer.dst) }
 
 // sort sorts all calls, or refuses the request.
 func (s *sorter) sort() *requestError {
@@ -52,7 +51,7 @@ func (s *sorter) sort() *requestError {
 		s.place()
 		if s.completer.full() {
 			return refuse(http.StatusRequestEntityTooLarge, tracking.CodeBodyTooLarge,
-				"with the context and the integrations of the batch in each call, the calls have more than %d bytes", growth*s.limits.BodyBytes)
+				"with the context and the integrations of the batch in each call, the calls are larger than %d bytes", maxGrowth*s.limits.BodyBytes)
 		}
 	}
 	if !s.known && !s.anyKnown {
@@ -61,8 +60,7 @@ func (s *sorter) sort() *requestError {
 	return nil
 }
 
-// place puts the call of the draft into the batch of its source, or among those that
-// are rejected.
+// place adds the draft to the batch of its source, or to the rejected calls.
 func (s *sorter) place() {
 	d := &s.draft
 	source := s.sourceOf(d)
@@ -90,7 +88,7 @@ func (s *sorter) place() {
 	s.batches = append(s.batches, event.Batch{Source: source, ReceivedAt: call.ReceivedAt, Calls: append(calls, call)})
 }
 
-// judge holds a call that is right in all else against the plan of its source.
+// judge checks an otherwise valid call against the plan of its source.
 func (s *sorter) judge(d *draft, c *tracking.Call) {
 	member := d.properties
 	if fields.Describing(c.Type) == fields.Traits {
@@ -109,7 +107,7 @@ func (s *sorter) judge(d *draft, c *tracking.Call) {
 	}
 	s.completer.dst = s.completer.dst[:len(s.completer.dst)-len(c.Body)]
 	first := &v.Violations[0]
-	message := fmt.Sprintf("the call is not as the tracking plan %q says: %s", first.Plan, first.Message)
+	message := fmt.Sprintf("the call violates the tracking plan %q: %s", first.Plan, first.Message)
 	if more := len(v.Violations) - 1; more > 0 {
 		message += fmt.Sprintf(" (and %d more)", more)
 	}
@@ -118,7 +116,7 @@ func (s *sorter) judge(d *draft, c *tracking.Call) {
 	d.bad.Violations = v.Violations
 }
 
-// sourceOf returns the source of a call, by its own write key or that of the request.
+// sourceOf returns the source of a call, by the write key of the call or the request.
 func (s *sorter) sourceOf(d *draft) string {
 	source, known := s.source, s.known
 	if d.writeKey != "" && d.writeKey != s.key {
@@ -137,22 +135,21 @@ func (s *sorter) sourceOf(d *draft) string {
 	return source
 }
 
-// keptType is how many characters of its type a Rejection has.
-const keptType = 40
+// maxType limits a Rejection's type, in characters.
+const maxType = 40
 
 func (s *sorter) reject(d *draft, source string) {
-	d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.post.kept(d)
+	d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.post.redacted(d)
 	d.bad.Sender.Library = cmp.Or(fields.Library(d.context), fields.Library(s.post.context.raw))
-	d.bad.Type = text.Cut(keptType, cmp.Or(s.typ, d.Type))
+	d.bad.Type = text.Cut(maxType, cmp.Or(s.typ, d.Type))
 	s.post.rejected = append(s.post.rejected, d.bad)
 }
 
-// keptBody is how much of a rejected call is kept.
-const keptBody = 32 << 10
+// maxRejectedBody limits a Rejection's body, in bytes.
+const maxRejectedBody = 32 << 10
 
-// kept returns what is kept of a call that is rejected: what came, with only a
-// hint in place of its write key.
-func (p *post) kept(d *draft) []byte {
+// redacted returns the body of a rejected call, with a redacted write key.
+func (p *post) redacted(d *draft) []byte {
 	from, end := p.calls[d.index].start, p.calls[d.index].end
 	var kept []byte
 	for _, m := range d.members {
@@ -165,5 +162,5 @@ func (p *post) kept(d *draft) []byte {
 		}
 	}
 	kept = append(kept, p.body[from:end]...)
-	return bytes.Clone(kept[:min(len(kept), keptBody)])
+	return bytes.Clone(kept[:min(len(kept), maxRejectedBody)])
 }

@@ -13,19 +13,18 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// store stores a batch, without the calls that were stored before. held is how many
-// bytes of memory it holds.
+// store stores a batch without duplicates. held is the memory that the batch uses.
 func (h *Handler) store(ctx context.Context, b event.Batch, held int) *requestError {
 	fresh, repeated, reserved, err := h.config.Dedup.reserve(ctx, b)
 	if err != nil {
-		return &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeAgainIn,
-			message: "another request has brought the same calls, and they are not stored yet; send again"}
+		return &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeRetryAfter,
+			message: "another request is storing the same calls; send again"}
 	}
-	if 2*fresh.Size()+spareBytes < held {
+	if 2*fresh.Size()+maxSpareBytes < held {
 		fresh.Calls = copyCalls(fresh.Calls)
 	}
 	if err := h.append(ctx, fresh, reserved); err != nil {
-		return h.notStored(fresh, err)
+		return h.storeFailed(fresh, err)
 	}
 	if len(repeated.Calls) > 0 {
 		h.config.Observer.Observe(event.Repeated{Batch: repeated})
@@ -33,9 +32,9 @@ func (h *Handler) store(ctx context.Context, b event.Batch, held int) *requestEr
 	return nil
 }
 
-// append appends the calls of a reservation to the journal and settles it. It does not
-// end with ctx: a sender that no longer waits sends its calls again, and they must be
-// known by then.
+// append appends the calls of a reservation to the journal, and settles the reservation. It
+// ignores the cancellation of ctx: a sender that disconnects sends its calls again, and they
+// must be recognized then.
 func (h *Handler) append(ctx context.Context, b event.Batch, reserved *reservation) error {
 	stored := 0
 	defer func() {
@@ -54,13 +53,13 @@ func (h *Handler) append(ctx context.Context, b event.Batch, reserved *reservati
 	case errors.As(err, &partly):
 		unknown := reserved
 		reserved = nil
-		h.config.Dedup.doubt(unknown)
+		h.config.Dedup.markUncertain(unknown)
 		go func() { h.settle(b, unknown, partly.Stored()) }() // ends with the journal
 	}
 	return err
 }
 
-// settle ends a reservation, of whose calls the first are stored, so many of them.
+// settle ends a reservation. Its first stored calls are stored.
 func (h *Handler) settle(b event.Batch, reserved *reservation, stored int) {
 	h.config.Dedup.settle(reserved, stored)
 	if b.Calls = b.Calls[:stored]; stored > 0 {
@@ -68,11 +67,11 @@ func (h *Handler) settle(b event.Batch, reserved *reservation, stored int) {
 	}
 }
 
-// spareBytes is how much memory a batch may hold beyond twice what it needs.
-const spareBytes = 512
+// maxSpareBytes is the memory a batch may use in addition to twice its size.
+const maxSpareBytes = 512
 
-// copyCalls moves calls to memory of their own. A call that is kept would otherwise
-// keep all that came with it: white space, wrong calls, calls that came again.
+// copyCalls copies calls to new memory. Otherwise a stored call would retain the whole body,
+// including white space, rejected calls and duplicates.
 func copyCalls(calls []tracking.Call) []tracking.Call {
 	calls = slices.Clone(calls)
 	bodies := make([]byte, 0, event.Batch{Calls: calls}.Size())
@@ -85,23 +84,23 @@ func copyCalls(calls []tracking.Call) []tracking.Call {
 }
 
 const (
-	// storeAgainIn is when a sender should try again whose calls were not stored.
-	storeAgainIn = 5 * time.Second
-	// refusalsEvery is how often the log says that batches could not be stored: while
-	// the disk is full, each request is one.
-	refusalsEvery = time.Second
+	// storeRetryAfter is the Retry-After of calls that could not be stored.
+	storeRetryAfter = 5 * time.Second
+	// refusalLogInterval is the minimum time between log lines about failed appends. When
+	// the disk is full, every request fails.
+	refusalLogInterval = time.Second
 )
 
-// notStored refuses a batch that the journal did not take.
-func (h *Handler) notStored(b event.Batch, err error) *requestError {
-	refused := &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeAgainIn,
+// storeFailed refuses a batch that the journal did not accept.
+func (h *Handler) storeFailed(b event.Batch, err error) *requestError {
+	refused := &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeRetryAfter,
 		message: "the calls could not be stored; send again later"}
 	level, what := slog.LevelError, "a batch was refused: it could not be stored"
 	if errors.Is(err, journal.ErrFull) {
 		refused.status, refused.code, refused.message = http.StatusTooManyRequests, tracking.CodeQueueFull, "the queue is full; send again later"
 		level, what = slog.LevelWarn, "a batch was refused: the journal is full"
 	}
-	if ok, suppressed := h.refusing.Allow(time.Now(), refusalsEvery, 1); ok {
+	if ok, suppressed := h.refusing.Allow(time.Now(), refusalLogInterval, 1); ok {
 		h.config.Log.Log(context.Background(), level, what, "source", b.Source, "calls", len(b.Calls), "error", err, "others since the last line", suppressed)
 	}
 	return refused

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-// newIngestInto returns a handler with a journal, which may be replaced.
+// newIngestInto returns a handler that calls *j as its journal.
 func newIngestInto(j *journalFunc) *testIngest {
 	return newIngest(func(c *ingest.Config) {
 		c.Journal = journalFunc(func(ctx context.Context, b event.Batch) error { return (*j)(ctx, b) })
@@ -30,7 +30,7 @@ func newIngestInto(j *journalFunc) *testIngest {
 
 func takeAll(context.Context, event.Batch) error { return nil }
 
-func TestAnswersWhereNothingCanBeStored(t *testing.T) {
+func TestResponsesToStoreFailures(t *testing.T) {
 	for _, test := range []struct {
 		err    error
 		status int
@@ -41,21 +41,20 @@ func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 	} {
 		j := journalFunc(func(context.Context, event.Batch) error { return test.err })
 		in := newIngestInto(&j)
-		for range 2 { // a call that could not be stored is not taken for one that was
+		for range 2 { // the first attempt must not make the second a duplicate
 			res := in.post("/v1/batch", track("m", 3))
 			assert.Equal(t, test.status, res.Code)
 			assert.Equal(t, "5", res.Header().Get("Retry-After"))
-			assert.Equal(t, test.code, answer(t, res)["code"])
+			assert.Equal(t, test.code, decode(t, res)["code"])
 			assert.NotContains(t, res.Body.String(), "fire")
 		}
 		assert.Empty(t, in.Stored())
 	}
 }
 
-// TestRefusedRequestsCountNoRepeats: a call that comes twice in a request that
-// cannot be stored was not sent again, and one that was stored before is counted when
-// the request is taken.
-func TestRefusedRequestsCountNoRepeats(t *testing.T) {
+// TestRefusedRequestsDoNotCountDuplicates: duplicates are counted when the request is
+// accepted.
+func TestRefusedRequestsDoNotCountDuplicates(t *testing.T) {
 	j := journalFunc(takeAll)
 	in := newIngestInto(&j)
 	require.Equal(t, http.StatusOK, in.post("/v1/batch", track("m", 1)).Code)
@@ -69,9 +68,9 @@ func TestRefusedRequestsCountNoRepeats(t *testing.T) {
 	assert.Equal(t, map[string]int{"m-0": 1}, in.repeats)
 }
 
-// TestCallsAreTakenOnceWhenTheSenderGivesUp: the sender hangs up while its calls are
-// being stored and sends them again, before and after they are stored.
-func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
+// TestCallsAreStoredOnceAfterSenderTimeout: the sender disconnects while its calls are being
+// stored, and sends them again before and after they are stored.
+func TestCallsAreStoredOnceAfterSenderTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var appended atomic.Int64
 		release := make(chan struct{})
@@ -85,7 +84,7 @@ func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 			select {
 			case <-stored:
 				return nil
-			case <-ctx.Done(): // nobody waits, and the batch is stored all the same
+			case <-ctx.Done(): // the sender disconnected; store the batch anyway
 				return ctx.Err()
 			}
 		})
@@ -105,18 +104,18 @@ func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 		}
 		first := send(time.Second)
 		time.Sleep(2 * time.Second)
-		assert.Equal(t, http.StatusServiceUnavailable, <-send(time.Second), "one that does not wait either")
+		assert.Equal(t, http.StatusServiceUnavailable, <-send(time.Second), "another sender that disconnects")
 		time.AfterFunc(time.Second, func() { close(release) })
-		assert.Equal(t, http.StatusOK, <-send(time.Minute), "a sender that waits learns that its calls are stored")
-		assert.Equal(t, http.StatusOK, <-first, "which nobody reads")
+		assert.Equal(t, http.StatusOK, <-send(time.Minute), "a waiting sender learns that its calls are stored")
+		assert.Equal(t, http.StatusOK, <-first, "a response that no one reads")
 		assert.Equal(t, int64(3), appended.Load())
 		assert.Len(t, in.Stored(), 3)
 	})
 }
 
-// TestCallsAreTakenOnceWhenTheJournalDoesNotKnow: the journal gives up waiting for
-// its disk or its servers, and learns later what is stored.
-func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
+// TestCallsAreStoredOnceAfterUncertainAppend: the journal abandons an append, and learns
+// later how many calls are stored.
+func TestCallsAreStoredOnceAfterUncertainAppend(t *testing.T) {
 	for stored := range 4 {
 		synctest.Test(t, func(t *testing.T) {
 			known := make(chan struct{})
@@ -126,7 +125,7 @@ func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
 			in := newIngestInto(&j)
 			send := func() int { return in.post("/v1/batch", track("m", 3)).Code }
 			assert.Equal(t, http.StatusServiceUnavailable, send())
-			assert.Equal(t, http.StatusServiceUnavailable, send(), "nobody waits for what may take long")
+			assert.Equal(t, http.StatusServiceUnavailable, send(), "no request waits for an uncertain append")
 			again := []string{}
 			j = func(_ context.Context, b event.Batch) error {
 				for _, call := range b.Calls {
@@ -144,9 +143,9 @@ func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
 	}
 }
 
-// TestNoAnswerBeforeTheOtherRequestHasStored: two requests bring the same call,
-// and the one that is storing it fails. The other must not have answered 200.
-func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
+// TestDuplicateWaitsForPendingRequest: two requests contain the same call, and the one
+// storing it fails. The other one must not respond with 200 before that.
+func TestDuplicateWaitsForPendingRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, first := make(chan struct{}), true
 		j := journalFunc(func(context.Context, event.Batch) error {
@@ -173,7 +172,7 @@ func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
 	})
 }
 
-func TestDeduplicationIsPerSourceAndBounded(t *testing.T) {
+func TestDeduplicationPerSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIngest(func(c *ingest.Config) { c.Dedup = ingest.NewDedup(time.Hour, 100) })
 		send := func(prefix string, n int) int {
@@ -190,11 +189,11 @@ func TestDeduplicationIsPerSourceAndBounded(t *testing.T) {
 		send("b", 1)
 		time.Sleep(time.Hour)
 		send("b", 1)
-		assert.Equal(t, 15, send("a", 15), "after two windows they are new")
+		assert.Equal(t, 15, send("a", 15), "after two windows the calls are new")
 		for i := range 10 {
 			send(fmt.Sprint("c", i), 50)
 		}
-		assert.Equal(t, 50, send("c0", 50), "the oldest were forgotten for the newest")
-		assert.Equal(t, 0, send("c0", 50), "but not these")
+		assert.Equal(t, 50, send("c0", 50), "the oldest were dropped")
+		assert.Equal(t, 0, send("c0", 50), "the newest were not")
 	})
 }

@@ -13,15 +13,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// WriteKeys are those that a request came with, outside its body.
+// WriteKeys are the write keys outside the body of a request.
 type WriteKeys struct {
-	Basic string // the user of Basic auth
-	Other string // counts where the body has none: a bearer token may be meant for a gateway before us
+	Basic string // user of Basic auth
+	Other string // used if the body does not contain a key: a bearer token may be for a gateway
 }
 
-// WriteKeysOf returns the write keys of a request's header, or else of its query: what
-// browsers send by navigator.sendBeacon has no header of its own. The colon behind
-// the user of Basic auth may be missing.
+// WriteKeysOf returns the write keys in the header of a request, or in its query: a browser's
+// navigator.sendBeacon sets no header. The colon after the user of Basic auth may be missing.
 func WriteKeysOf(r *http.Request) WriteKeys {
 	keys := headerKeys(r)
 	if keys == (WriteKeys{}) && r.URL.RawQuery != "" {
@@ -44,7 +43,7 @@ func headerKeys(r *http.Request) WriteKeys {
 	return WriteKeys{}
 }
 
-// decodeKey reads the write key from Basic auth that lacks its colon.
+// decodeKey decodes the write key of Basic auth without a colon.
 func decodeKey(encoded string) string {
 	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding} {
 		if b, err := enc.DecodeString(encoded); err == nil {
@@ -55,7 +54,7 @@ func decodeKey(encoded string) string {
 	return ""
 }
 
-// unknownKey refuses a request whose write key is that of no source.
+// unknownKey returns the refusal of a request with an unknown write key.
 func unknownKey(key string) *requestError {
 	if key == "" {
 		return refuse(http.StatusUnauthorized, tracking.CodeUnknownWriteKey, "the request has no write key; send it as the user of Basic auth")
@@ -63,16 +62,16 @@ func unknownKey(key string) *requestError {
 	return refuse(http.StatusUnauthorized, tracking.CodeUnknownWriteKey, "no source has the write key %s", text.Redact(key))
 }
 
-// A SourceTable holds the sources that apply, for requests to look up. It does not
-// change: other settings make another table.
+// A SourceTable contains the current sources. It is immutable: changed settings create a new
+// table.
 type SourceTable struct {
 	sources     []tracking.Source
-	sums        [][sha256.Size]byte // of their write keys
-	anyWriteKey bool                // a write key that is unknown makes a source
+	sums        [][sha256.Size]byte // of the write keys
+	anyWriteKey bool                // an unknown write key creates a source
 }
 
-// NewSourceTable returns a table of sources. With anyWriteKey, a write key that none of
-// them has names a source as well.
+// NewSourceTable returns a table of sources. With anyWriteKey, every write key identifies a
+// source.
 func NewSourceTable(sources []tracking.Source, anyWriteKey bool) *SourceTable {
 	t := &SourceTable{sources: sources, anyWriteKey: anyWriteKey, sums: make([][sha256.Size]byte, len(sources))}
 	for i := range sources {
@@ -83,7 +82,7 @@ func NewSourceTable(sources []tracking.Source, anyWriteKey bool) *SourceTable {
 
 // SourceOf returns the name of the source with a write key.
 func (t *SourceTable) SourceOf(writeKey string) (name string, known bool) {
-	// Hashes have one length, and comparing all of them takes one time, whichever matches.
+	// Comparing all hashes takes the same time, whether and which one matches.
 	sum := sha256.Sum256([]byte(writeKey))
 	for i := range t.sums {
 		if subtle.ConstantTimeCompare(t.sums[i][:], sum[:]) == 1 {
@@ -96,8 +95,9 @@ func (t *SourceTable) SourceOf(writeKey string) (name string, known bool) {
 	return name, known
 }
 
-// nameOf names the source of a write key that is nobody's secret, since any is taken:
-// by the key itself, unless that cannot be a name or is another source's.
+// nameOf returns the name of the source that an unknown write key creates: the key, unless it
+// is not a valid name or the name of another source. It is not a secret, because any key is
+// accepted.
 func (t *SourceTable) nameOf(writeKey string) string {
 	if settings.CheckName(writeKey) != nil || slices.ContainsFunc(t.sources, func(s tracking.Source) bool { return s.Name == writeKey }) {
 		return text.Redact(writeKey)
@@ -105,13 +105,12 @@ func (t *SourceTable) nameOf(writeKey string) string {
 	return writeKey
 }
 
-// hasWriteKey reports whether a text is the write key of a source.
+// hasWriteKey reports whether text is the write key of a source.
 func (t *SourceTable) hasWriteKey(text string) bool {
 	return slices.ContainsFunc(t.sources, func(s tracking.Source) bool { return s.WriteKey == text })
 }
 
-// callsPerSecond returns how many calls a second a source may send by its own
-// settings; 0 where these do not say.
+// callsPerSecond returns the rate limit in a source's settings, or 0.
 func (t *SourceTable) callsPerSecond(source string) int {
 	for i := range t.sources {
 		if t.sources[i].Name == source {

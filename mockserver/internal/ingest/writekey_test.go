@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-func TestEveryFormOfWriteKey(t *testing.T) {
+func TestWriteKeyFormats(t *testing.T) {
 	encode := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 	sources := []tracking.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}, {Name: "odd", WriteKey: "ké/y?"}}
 	const call = `"type":"track","userId":"u","event":"E"`
@@ -22,39 +22,39 @@ func TestEveryFormOfWriteKey(t *testing.T) {
 		sources           []string
 		code              string
 	}{
-		"in the query, as beacons have it":   {query: "?writeKey=web-key", body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
-		"in the query, escaped":              {query: "?a=b&writeKey=k%C3%A9%2Fy%3F", body: `{"batch":[{` + call + `}]}`, sources: []string{"odd"}},
-		"the header wins over the query":     {auth: "Basic " + encode("web-key:"), query: "?writeKey=ios-key", body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
-		"the body wins over the query":       {query: "?writeKey=ios-key", body: `{"batch":[{` + call + `}],"writeKey":"web-key"}`, sources: []string{"web"}},
-		"of no source, in the query":         {query: "?writeKey=other", body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
-		"Basic auth":                         {auth: "Basic " + encode("web-key:"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
-		"Basic auth with a password":         {auth: "Basic " + encode("web-key:secret"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
-		"Basic auth without a colon":         {auth: "Basic " + encode("web-key"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
-		"Basic auth without padding":         {auth: "Basic " + strings.TrimRight(encode("web-key:"), "="), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
-		"Basic auth in small letters":        {auth: "basic " + encode("web-key:"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
-		"a key of other characters":          {auth: "Basic " + encode("ké/y?:"), body: `{"batch":[{` + call + `}]}`, sources: []string{"odd"}},
-		"a bearer token":                     {auth: "Bearer web-key", body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
-		"in the body":                        {body: `{"batch":[{` + call + `}],"writeKey":"web-key"}`, sources: []string{"web"}},
-		"in the body, before the calls":      {body: `{"writeKey":"web-key","batch":[{` + call + `}]}`, sources: []string{"web"}},
-		"Basic auth wins over the body":      {auth: "Basic " + encode("web-key:"), body: `{"batch":[{` + call + `}],"writeKey":"ios-key"}`, sources: []string{"web"}},
-		"an OAuth token beside the body":     {auth: "Bearer eyJhbGciOi.J9.x", body: `{"batch":[{` + call + `}],"writeKey":"ios-key"}`, sources: []string{"ios"}},
-		"empty Basic auth":                   {auth: "Basic " + encode(":"), body: `{"batch":[{` + call + `}],"writeKey":"ios-key"}`, sources: []string{"ios"}},
-		"a call's key wins over the batch's": {auth: "Basic " + encode("web-key:"), body: `{"batch":[{` + call + `,"writeKey":"ios-key"},{` + call + `}]}`, sources: []string{"ios", "web"}},
-		"only on the calls":                  {body: `{"batch":[{` + call + `,"writeKey":"ios-key"},{` + call + `,"writeKey":"web-key"}]}`, sources: []string{"ios", "web"}},
-		"good calls beside one of no one":    {body: `{"batch":[{` + call + `,"writeKey":"ios-key"},{` + call + `},{` + call + `,"writeKey":"no"}]}`, sources: []string{"ios"}},
-		"of no source":                       {auth: "Basic " + encode("other:"), body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
-		"of no source, without calls":        {auth: "Basic " + encode("other:"), body: `{"batch":[]}`, code: "unknown_write_key"},
-		"none":                               {body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
-		"not base64":                         {auth: "Basic ~~~", body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
-		"an unknown scheme":                  {auth: "Digest web-key", body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
+		"in the query, as in beacons":                    {query: "?writeKey=web-key", body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"in the query, escaped":                          {query: "?a=b&writeKey=k%C3%A9%2Fy%3F", body: `{"batch":[{` + call + `}]}`, sources: []string{"odd"}},
+		"the header has precedence over the query":       {auth: "Basic " + encode("web-key:"), query: "?writeKey=ios-key", body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"the body has precedence over the query":         {query: "?writeKey=ios-key", body: `{"batch":[{` + call + `}],"writeKey":"web-key"}`, sources: []string{"web"}},
+		"unknown key in the query":                       {query: "?writeKey=other", body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
+		"Basic auth":                                     {auth: "Basic " + encode("web-key:"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"Basic auth with a password":                     {auth: "Basic " + encode("web-key:secret"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"Basic auth without a colon":                     {auth: "Basic " + encode("web-key"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"Basic auth without padding":                     {auth: "Basic " + strings.TrimRight(encode("web-key:"), "="), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"lower-case scheme":                              {auth: "basic " + encode("web-key:"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"a key with special characters":                  {auth: "Basic " + encode("ké/y?:"), body: `{"batch":[{` + call + `}]}`, sources: []string{"odd"}},
+		"a bearer token":                                 {auth: "Bearer web-key", body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"in the body":                                    {body: `{"batch":[{` + call + `}],"writeKey":"web-key"}`, sources: []string{"web"}},
+		"in the body, before the calls":                  {body: `{"writeKey":"web-key","batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"Basic auth has precedence over the body":        {auth: "Basic " + encode("web-key:"), body: `{"batch":[{` + call + `}],"writeKey":"ios-key"}`, sources: []string{"web"}},
+		"an OAuth token and a key in the body":           {auth: "Bearer eyJhbGciOi.J9.x", body: `{"batch":[{` + call + `}],"writeKey":"ios-key"}`, sources: []string{"ios"}},
+		"empty Basic auth":                               {auth: "Basic " + encode(":"), body: `{"batch":[{` + call + `}],"writeKey":"ios-key"}`, sources: []string{"ios"}},
+		"the call's key has precedence over the batch's": {auth: "Basic " + encode("web-key:"), body: `{"batch":[{` + call + `,"writeKey":"ios-key"},{` + call + `}]}`, sources: []string{"ios", "web"}},
+		"only on the calls":                              {body: `{"batch":[{` + call + `,"writeKey":"ios-key"},{` + call + `,"writeKey":"web-key"}]}`, sources: []string{"ios", "web"}},
+		"valid calls and one with an unknown key":        {body: `{"batch":[{` + call + `,"writeKey":"ios-key"},{` + call + `},{` + call + `,"writeKey":"no"}]}`, sources: []string{"ios"}},
+		"unknown key":                                    {auth: "Basic " + encode("other:"), body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
+		"unknown key without calls":                      {auth: "Basic " + encode("other:"), body: `{"batch":[]}`, code: "unknown_write_key"},
+		"none":                                           {body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
+		"not base64":                                     {auth: "Basic ~~~", body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
+		"an unknown scheme":                              {auth: "Digest web-key", body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := newIngest(nil, sources...)
 			res := in.ask(http.MethodPost, "/v1/batch"+test.query, strings.NewReader(test.body), "Authorization: "+test.auth)
 			if test.code != "" {
 				assert.Equal(t, http.StatusUnauthorized, res.Code)
-				assert.Equal(t, test.code, answer(t, res)["code"])
-				assert.Equal(t, answer(t, res)["message"], answer(t, res)["error"])
+				assert.Equal(t, test.code, decode(t, res)["code"])
+				assert.Equal(t, decode(t, res)["message"], decode(t, res)["error"])
 				assert.Empty(t, in.Stored())
 				return
 			}
@@ -69,9 +69,8 @@ func TestEveryFormOfWriteKey(t *testing.T) {
 	}
 }
 
-// TestWriteKeysAreNotKept: what is remembered for people to look at does not give
-// them away.
-func TestWriteKeysAreNotKept(t *testing.T) {
+// TestWriteKeysAreRedacted checks everything that is retained for display.
+func TestWriteKeysAreRedacted(t *testing.T) {
 	const key = "a-key-that-is-secret"
 	in := newIngest(nil, tracking.Source{Name: "web", WriteKey: "web-key"})
 	for _, path := range []string{"/v1/projects/" + key + "/settings", "/projects/" + key, "/v1/projects/" + key + "/other/" + strings.Repeat("x", 1000)} {
@@ -98,9 +97,9 @@ func TestWriteKeysAreNotKept(t *testing.T) {
 	assert.NotContains(t, rejections[0].Message, key)
 }
 
-// TestNoPathShowsAWriteKey: a library asks for its files and its settings by its key,
-// and people put keys in all places.
-func TestNoPathShowsAWriteKey(t *testing.T) {
+// TestWriteKeysInPathsAreRedacted: libraries put the key in the paths of files and settings,
+// and people put it anywhere.
+func TestWriteKeysInPathsAreRedacted(t *testing.T) {
 	in := newIngest(nil, tracking.Source{Name: "web", WriteKey: "web-key"})
 	const unknown = "hFx3kQ9mZw7LrT2vYb8N"
 	for _, key := range []string{"web-key", unknown} {
@@ -118,10 +117,10 @@ func TestNoPathShowsAWriteKey(t *testing.T) {
 		assert.NotContains(t, r.Path+r.Message, "web-key")
 		assert.NotContains(t, r.Path+r.Message, unknown)
 	}
-	assert.Contains(t, in.ask(http.MethodGet, "/wp-admin/setup-config.php", nil).Body.String(), "/wp-admin/setup-config.php", "what is no key is shown")
+	assert.Contains(t, in.ask(http.MethodGet, "/wp-admin/setup-config.php", nil).Body.String(), "/wp-admin/setup-config.php", "other parts are visible")
 }
 
-func TestARefusalKeepsLittleOfItsPath(t *testing.T) {
+func TestLongPathIsTruncated(t *testing.T) {
 	in := newIngest(nil)
 	long := strings.Repeat("ä", 20_000)
 	for _, path := range []string{"/" + long, "/v1/pixel/" + long} {

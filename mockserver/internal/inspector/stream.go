@@ -146,7 +146,7 @@ func (in *Inspector) newFollower(filter rows.Filter, from string) *follower {
 	destinations := in.c.Attached()
 	match := filter.Matcher(destinations)
 	seen, continues := history.ParseCursor(from), false
-	h.Look(func(feed *history.Feed) { continues = feed.Continues(seen) })
+	h.View(func(feed *history.Feed) { continues = feed.Continues(seen) })
 	if !continues {
 		return f // the first frame resets the page
 	}
@@ -166,7 +166,7 @@ func (f *follower) next() frame {
 	match := f.filter.Matcher(destinations)
 	var out frame
 	var found findings
-	f.in.c.History().Look(func(feed *history.Feed) {
+	f.in.c.History().View(func(feed *history.Feed) {
 		end := feed.End()
 		if !feed.Continues(f.seen) {
 			out.Reset = true

@@ -4,61 +4,60 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// maxDestinations bounds of how many destinations attempts are counted: names come and go.
+// maxDestinations limits the number of destinations that are counted.
 const maxDestinations = 1000
 
-// A Failure is an attempt that failed.
+// A Failure is a failed attempt.
 type Failure struct {
 	At     time.Time      `json:"at"`
-	Status int            `json:"status,omitempty"` // of the answer, 0 where there was none
+	Status int            `json:"status,omitempty"` // of the response; 0 without one
 	Reason webhook.Reason `json:"reason,omitempty"`
-	Error  string         `json:"error"` // why, for people
+	Error  string         `json:"error"` // for display
 	Source string         `json:"source"`
 	CallID string         `json:"messageId"`
 }
 
-// Measures say how a destination is doing.
+// Measures are the statistics of a destination.
 type Measures struct {
-	Since       time.Time `json:"since"` // when counting began, perhaps by an earlier process
-	Hour        Span      `json:"hour"`  // the last one, to a minute
-	Day         Span      `json:"day"`   // the last 24 hours, to a quarter of an hour
+	Since       time.Time `json:"since"` // start of counting, possibly in a previous run
+	Hour        Span      `json:"hour"`  // accurate to a minute
+	Day         Span      `json:"day"`   // accurate to 15 minutes
 	LastFailure *Failure  `json:"lastFailure,omitempty"`
 }
 
-// Destinations counts the attempts at each destination. Its methods may be called from
-// many goroutines at once.
+// Destinations counts the attempts of each destination. It is safe for concurrent use.
 type Destinations struct {
-	keeper *persist.Keeper
+	persister *persist.Persister[record]
 
-	mu     sync.Mutex // guards what follows
-	since  time.Time  // from when on attempts are counted at destinations that have none
+	mu     sync.Mutex // guards the fields below
+	since  time.Time  // start of counting for new destinations
 	byName map[string]*destination
 }
 
-// A destination is what was counted of one.
+// A destination has the counters of one destination.
 type destination struct {
 	key string // of its record
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	since      time.Time
 	hour, day  window
-	failure    *Failure // it does not change
-	plainError string   // of the failure, without words of the answer
+	failure    *Failure // immutable
+	plainError string   // the failure's error without the response
 	last       time.Time
-	changed    bool // since it was written
+	changed    bool // since it was saved
 }
 
-// New returns counters that begin now.
+// New returns an empty Destinations.
 func New() *Destinations {
-	return &Destinations{keeper: persist.New("measures", "the measures of destinations"), since: time.Now(), byName: map[string]*destination{}}
+	return &Destinations{persister: persist.New[record]("measures", "the measures of destinations", recordVersion), since: time.Now(), byName: map[string]*destination{}}
 }
 
 // Observe implements event.Observer.
@@ -72,7 +71,7 @@ func (ds *Destinations) Observe(e event.Event) {
 		class = classOf(a.Duration)
 	}
 	ds.mu.Lock()
-	d, ended := ds.of(a.Destination), a.Time.Add(a.Duration)
+	d, ended := ds.counters(a.Destination), a.Time.Add(a.Duration)
 	ds.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -86,7 +85,7 @@ func (ds *Destinations) Observe(e event.Event) {
 	}
 }
 
-// reached reports whether a request was sent to a receiver.
+// reached reports whether the request was sent to a receiver.
 func reached(a *tracking.Attempt) bool {
 	switch a.Reason {
 	case webhook.ReasonPolicy, webhook.ReasonRequest, webhook.ReasonSelfSigned:
@@ -95,24 +94,24 @@ func reached(a *tracking.Attempt) bool {
 	return !a.NotConnected
 }
 
-// of returns the counters of a destination, and makes them where there are none.
-// The lock is held.
-func (ds *Destinations) of(name string) *destination {
+// counters returns the counters of a destination, and creates them if they are missing.
+// The lock must be held.
+func (ds *Destinations) counters(name string) *destination {
 	d := ds.byName[name]
 	if d != nil {
 		return d
 	}
 	if len(ds.byName) == maxDestinations {
-		ds.forgetOldest()
+		ds.evictOldest()
 	}
-	d = &destination{key: digest.Of(name), since: ds.since, hour: newWindow(time.Hour, time.Minute), day: newWindow(24*time.Hour, 15*time.Minute)}
+	d = &destination{key: text.Digest(name), since: ds.since, hour: newWindow(time.Hour, time.Minute), day: newWindow(24*time.Hour, 15*time.Minute)}
 	ds.byName[name] = d
 	return d
 }
 
-// forgetOldest makes room: it forgets the destination whose last attempt is the longest
-// ago, and of which attempts are counted from now on. The lock is held.
-func (ds *Destinations) forgetOldest() {
+// evictOldest removes the destination with the oldest last attempt. New destinations are
+// counted from now on, because one of them may be the evicted one. The lock must be held.
+func (ds *Destinations) evictOldest() {
 	oldest, at := "", time.Time{}
 	for name, d := range ds.byName {
 		d.mu.Lock()
@@ -126,23 +125,23 @@ func (ds *Destinations) forgetOldest() {
 	ds.since = time.Now()
 }
 
-// remove forgets a destination. The lock is held.
+// remove removes a destination. The lock must be held.
 func (ds *Destinations) remove(name string) {
 	if d := ds.byName[name]; d != nil {
 		delete(ds.byName, name)
-		ds.keeper.Rewrite(d.key)
+		ds.persister.MarkChanged(d.key)
 	}
 }
 
-// Forget forgets a destination: another may get its name.
-func (ds *Destinations) Forget(name string) {
+// Delete removes a destination, because another one may get its name.
+func (ds *Destinations) Delete(name string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	ds.keeper.Forget(name)
+	ds.persister.MarkDeleted(name)
 	ds.remove(name)
 }
 
-// Of returns how a destination is doing.
+// Of returns the measures of a destination.
 func (ds *Destinations) Of(name string) Measures {
 	ds.mu.Lock()
 	m, d := Measures{Since: ds.since}, ds.byName[name]

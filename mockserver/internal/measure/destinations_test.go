@@ -25,7 +25,7 @@ func refused(a *tracking.Attempt) {
 	a.Status, a.Verdict, a.Reason, a.Error = 400, webhook.Permanent, webhook.ReasonStatus, "answered 400 (Bad Request)"
 }
 
-func TestAttemptsLeaveTheHourAndThenTheDay(t *testing.T) {
+func TestAttemptsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := measure.New()
 		began := time.Now()
@@ -49,41 +49,41 @@ func TestAttemptsLeaveTheHourAndThenTheDay(t *testing.T) {
 		time.Sleep(24*time.Hour + 15*time.Minute)
 		check("a day later", 0, 0, 0)
 		if f := d.Of("crm").LastFailure; f == nil || f.Status != 400 || f.CallID != "m1" || f.Error == "" {
-			t.Errorf("last failure %+v, want that of the refused call", f)
+			t.Errorf("last failure %+v, want the refused call", f)
 		}
 	})
 }
 
-func TestPercentilesAreOffByATenthAtMost(t *testing.T) {
+func TestPercentilesAreWithinTenPercent(t *testing.T) {
 	d := measure.New()
 	for ms := 1; ms <= 1000; ms++ {
 		d.Observe(attempt("crm", time.Duration(ms)*time.Millisecond, nil))
 	}
-	m := d.Of("crm").Day // the attempts may lie in two minutes
+	m := d.Of("crm").Day // the attempts may be in two minutes
 	for _, c := range []struct {
 		name      string
 		got, want time.Duration
 	}{{"p50", time.Duration(m.P50), 500 * time.Millisecond}, {"p95", time.Duration(m.P95), 950 * time.Millisecond}} {
 		if off := float64(c.got-c.want) / float64(c.want); off < -0.1 || off > 0.1 {
-			t.Errorf("%s is %v, want %v to a tenth", c.name, c.got, c.want)
+			t.Errorf("%s is %v, want %v within 10 %%", c.name, c.got, c.want)
 		}
 	}
 }
 
-func TestDurationsBeyondAllClassesAreCounted(t *testing.T) {
+func TestVeryLongDurationsAreCounted(t *testing.T) {
 	d := measure.New()
 	d.Observe(attempt("fast", 0, nil))
 	d.Observe(attempt("slow", time.Hour, func(a *tracking.Attempt) { a.Time = time.Now() }))
 	if got := time.Duration(d.Of("fast").Day.P50); got <= 0 || got > 100*time.Microsecond {
-		t.Errorf("an attempt of no time has the median %v", got)
+		t.Errorf("the median of an attempt of 0 s is %v", got)
 	}
 	d.Observe(attempt("slow", time.Hour, nil))
 	if got := time.Duration(d.Of("slow").Day.P95); got < 60*time.Second {
-		t.Errorf("an attempt of an hour has the p95 %v", got)
+		t.Errorf("the p95 of an attempt of an hour is %v", got)
 	}
 }
 
-func TestAttemptsThatReachNoReceiverLeaveNoDuration(t *testing.T) {
+func TestUnsentAttemptsHaveNoDuration(t *testing.T) {
 	d := measure.New()
 	d.Observe(attempt("crm", 3*time.Second, func(a *tracking.Attempt) {
 		a.Status, a.Verdict, a.Reason, a.NotConnected = 0, webhook.Temporary, webhook.ReasonDNS, true
@@ -92,20 +92,20 @@ func TestAttemptsThatReachNoReceiverLeaveNoDuration(t *testing.T) {
 		a.Status, a.Verdict, a.Reason = 0, webhook.Temporary, webhook.ReasonCanceled
 	}))
 	if m := d.Of("crm").Day; m.Attempts != 1 || m.Failed != 1 || m.P50 != 0 {
-		t.Errorf("%+v, want one failed attempt without a duration: the other was broken off by the collector", m)
+		t.Errorf("%+v, want one failed attempt without a duration: the collector canceled the other", m)
 	}
 }
 
-func TestForgottenDestinationBeginsAnew(t *testing.T) {
+func TestDeletedDestinationStartsAtZero(t *testing.T) {
 	d := measure.New()
 	d.Observe(attempt("crm", time.Millisecond, refused))
-	d.Forget("crm")
+	d.Delete("crm")
 	if m := d.Of("crm"); m.Day.Attempts != 0 || m.LastFailure != nil {
-		t.Errorf("a forgotten destination has %+v", m)
+		t.Errorf("a deleted destination has %+v", m)
 	}
 }
 
-func TestManyBusyDestinationsTakeBoundedMemory(t *testing.T) {
+func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := heap()
 		d := measure.New()
@@ -129,7 +129,7 @@ func TestManyBusyDestinationsTakeBoundedMemory(t *testing.T) {
 			d.Observe(attempt(fmt.Sprint("e", n), time.Millisecond, nil))
 		}
 		if got := d.Of("d0").Day.Attempts; got != 0 {
-			t.Errorf("the oldest of 3,100 destinations is kept with %d attempts", got)
+			t.Errorf("the oldest of 3,100 destinations has %d attempts", got)
 		}
 		if got := d.Of("e2999").Day.Attempts; got != 1 {
 			t.Errorf("the newest of 3,100 destinations has %d attempts, want 1", got)

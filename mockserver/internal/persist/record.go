@@ -8,12 +8,15 @@ import (
 	"io"
 )
 
-// maxRecord bounds a record, in bytes before it is compressed.
+// maxRecord limits the uncompressed size of a record, in bytes.
 const maxRecord = 4 << 20
 
-// A Header is embedded in each type of records.
+// A versioned record embeds a Header.
+type versioned interface{ format() int }
+
+// Header is embedded in each type of record.
 type Header struct {
-	Version int `json:"version"` // of its format
+	Version int `json:"version"` // of the record's format
 }
 
 func (h Header) format() int { return h.Version }
@@ -30,7 +33,7 @@ func encode(record any) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-func decode[R interface{ format() int }](encoded []byte, version int) (record R, err error) {
+func decode[R versioned](encoded []byte, version int) (record R, err error) {
 	r, err := gzip.NewReader(bytes.NewReader(encoded))
 	if err != nil {
 		return record, err
@@ -43,7 +46,7 @@ func decode[R interface{ format() int }](encoded []byte, version int) (record R,
 		return record, err
 	}
 	if record.format() != version {
-		return record, fmt.Errorf("it has version %d, and this program knows %d", record.format(), version)
+		return record, fmt.Errorf("unsupported version %d; this program supports version %d", record.format(), version)
 	}
 	return record, nil
 }

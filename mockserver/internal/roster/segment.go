@@ -130,7 +130,7 @@ func Read(segments int, get func(number int) ([]byte, error)) Seq {
 }
 
 // Salvage yields the entries of the segments that can be read. It skips a segment if get
-// returns ErrCorrupt or bytes with a wrong checksum, and yields the entries of fill that sort
+// returns ErrCorrupt or bytes that are no segment, and yields the entries of fill that sort
 // between the neighbors of the segment in its place.
 func Salvage(segments int, get func(number int) ([]byte, error), fill Seq) Seq {
 	return func(yield func(Entry, error) bool) {
@@ -138,7 +138,7 @@ func Salvage(segments int, get func(number int) ([]byte, error), fill Seq) Seq {
 		for n := range segments {
 			segment, err := get(n)
 			if err == nil {
-				_, err = checked(segment)
+				_, err = Count(entries(segment, nil))
 			}
 			if errors.Is(err, ErrCorrupt) {
 				gap = true

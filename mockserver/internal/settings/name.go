@@ -10,38 +10,48 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// maxNameChars bounds the name of a source or a destination, which journals use as
-// part of a subject or a path.
+// maxNameChars limits the names of sources and destinations, which journals use in subjects
+// and paths.
 const maxNameChars = 100
 
-// NameTooLong says what is wrong with a name for which IsTooLong holds.
-var NameTooLong = fmt.Sprintf("has more than %d characters", maxNameChars)
+var nameTooLong = fmt.Sprintf("has more than %d characters", maxNameChars)
 
-// IsTooLong reports whether a name has too many characters.
-func IsTooLong(name string) bool { return utf8.RuneCountInString(name) > maxNameChars }
+func isTooLong(name string) bool { return utf8.RuneCountInString(name) > maxNameChars }
 
-// CheckName holds a new name against what fits a path and a line of text.
+// CheckName returns an error if a new name is not valid in a path or a line of text.
 func CheckName(name string) error {
 	problem := ""
 	switch {
 	case strings.TrimSpace(name) == "":
 		problem = "is empty"
-	case IsTooLong(name):
-		problem = NameTooLong
+	case isTooLong(name):
+		problem = nameTooLong
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(name) != name:
-		problem = "has a character that cannot be seen"
+		problem = "contains an invisible character"
 	default:
 		return nil
 	}
 	return &webhook.FieldError{Field: "name", Problem: problem, Hint: fmt.Sprintf("use 1 to %d printable characters", maxNameChars)}
 }
 
-// SourceNamed returns a function that picks the source of a name, for package slices.
+// SourceNamed returns a function for package slices that selects the source with a name.
 func SourceNamed(name string) func(tracking.Source) bool {
 	return func(s tracking.Source) bool { return s.Name == name }
 }
 
-// DestinationNamed returns a function that picks the destination of a name.
+// DestinationNamed is SourceNamed for destinations.
 func DestinationNamed(name string) func(tracking.Destination) bool {
 	return func(d tracking.Destination) bool { return d.Name == name }
+}
+
+// CheckKey returns the problem with a write key that the client refuses, or nil. The error
+// does not repeat the key.
+func CheckKey(field, key string) *webhook.FieldError {
+	switch {
+	case strings.TrimSpace(key) != key:
+		return &webhook.FieldError{Field: field, Problem: "begins or ends with white space", Hint: "remove it; a key from a file may end with a line break"}
+	case !utf8.ValidString(key), strings.ContainsFunc(key, unicode.IsControl):
+		return &webhook.FieldError{Field: field, Problem: "contains a control character or is not UTF-8", Hint: "use letters and digits"}
+	}
+	return nil
 }

@@ -10,37 +10,37 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A Resolver returns the addresses of a host, or none where they are not known.
+// A Resolver returns the addresses of a host, or nil if they are unknown.
 type Resolver func(host string) []netip.Addr
 
-// CheckReachable returns a [*webhook.FieldError] for each URL to which a policy allows no
-// connection, joined. A host whose addresses are not known is not judged; with a nil
-// lookup these are all but addresses and the few names that mean the same everywhere.
+// CheckReachable returns a [*webhook.FieldError] for each URL that the policy denies, joined.
+// Hosts with unknown addresses are accepted. Without lookup, only addresses and a few
+// well-known names are checked.
 func CheckReachable(policy webhook.Policy, webhooks []webhook.Endpoint, lookup Resolver) error {
 	var problems []error
 	for i, w := range webhooks {
 		u, err := url.Parse(w.URL)
 		if err != nil || u.Hostname() == "" {
-			continue // Validate says so
+			continue // reported by Validate
 		}
 		var refused *webhook.PolicyError
 		if !errors.As(refusal(policy, u.Hostname(), lookup), &refused) {
 			continue
 		}
-		hint := "no setting allows it; use the address of a receiver"
+		hint := "no setting allows it; use a different address"
 		if refused.Setting != "" {
 			hint = "use a public address, or, if the receiver is yours, set " + refused.Setting
 		}
 		problems = append(problems, &webhook.FieldError{
 			Field: fmt.Sprintf("webhooks[%d].url", i), Hint: hint,
-			Problem: fmt.Sprintf("leads to %v, and nothing is sent there: %s", refused.Addr, refused.Rule),
+			Problem: fmt.Sprintf("points to %v, which is not allowed: %s", refused.Addr, refused.Rule),
 		})
 	}
 	return errors.Join(problems...)
 }
 
-// refusal returns why no connection to a host is allowed; nil where one is, or where that
-// is not known.
+// refusal returns the reason why connections to a host are denied, or nil if they are allowed
+// or the host's addresses are unknown.
 func refusal(policy webhook.Policy, host string, lookup Resolver) error {
 	if err := policy.CheckHost(host); err != nil {
 		return err
@@ -58,8 +58,8 @@ func refusal(policy webhook.Policy, host string, lookup Resolver) error {
 	return err
 }
 
-// wellKnown returns the addresses of names that mean the same on every machine, or only
-// on machines of a cloud.
+// wellKnown returns the addresses of names that mean the same on every machine, or on every
+// machine of a cloud provider.
 func wellKnown(host string) []netip.Addr {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	switch {

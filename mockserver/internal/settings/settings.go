@@ -8,14 +8,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Settings are what can be changed while a collector runs.
+// Settings can be changed while a collector runs.
 type Settings struct {
 	Sources      []tracking.Source
 	Destinations []tracking.Destination
 }
 
-// Validate returns nil, or one [*webhook.FieldError] for each thing that is
-// wrong, joined. Fields are named as in destinations[0].webhooks[1].url.
+// Validate returns nil, or one [*webhook.FieldError] per problem, joined. Field names have
+// the format destinations[0].webhooks[1].url.
 func (s Settings) Validate() error {
 	return errors.Join(append(s.sourceProblems(), s.destinationProblems()...)...)
 }
@@ -26,24 +26,19 @@ func (s Settings) sourceProblems() (problems []error) {
 	}
 	names, keys := map[string]bool{}, map[string]string{}
 	for i, source := range s.Sources {
-		switch {
-		case source.Name == "":
-			add(i, "name", "is empty", "give the source a name")
-		case names[source.Name]:
-			add(i, "name", fmt.Sprintf("is %q again", source.Name), "give each source a name of its own")
-		case IsTooLong(source.Name):
-			add(i, "name", NameTooLong, "use a shorter one")
+		if problem, hint := nameProblem("source", source.Name, names); problem != "" {
+			add(i, "name", problem, hint)
 		}
 		switch other, taken := keys[source.WriteKey]; {
 		case source.WriteKey == "":
 			add(i, "writeKey", "is empty", fmt.Sprintf("give source %q a write key", source.Name))
 		case taken:
-			add(i, "writeKey", fmt.Sprintf("is that of source %q too", other), "give each source a write key of its own")
+			add(i, "writeKey", fmt.Sprintf("duplicates the write key of source %q", other), "give each source its own write key")
 		}
 		if source.CallsPerSecond < 0 {
-			add(i, "callsPerSecond", fmt.Sprintf("is %d", source.CallsPerSecond), "use a number above 0, or leave it out")
+			add(i, "callsPerSecond", fmt.Sprintf("is %d", source.CallsPerSecond), "use a positive number, or omit it")
 		}
-		names[source.Name], keys[source.WriteKey] = true, source.Name
+		keys[source.WriteKey] = source.Name
 	}
 	return problems
 }
@@ -52,15 +47,9 @@ func (s Settings) destinationProblems() (problems []error) {
 	taken := map[string]bool{}
 	for i, d := range s.Destinations {
 		at := fmt.Sprintf("destinations[%d].", i)
-		switch {
-		case d.Name == "":
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: "is empty", Hint: "give the destination a name"})
-		case taken[d.Name]:
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: fmt.Sprintf("is %q again", d.Name), Hint: "give each destination a name of its own"})
-		case IsTooLong(d.Name):
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: NameTooLong, Hint: "use a shorter one"})
+		if problem, hint := nameProblem("destination", d.Name, taken); problem != "" {
+			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: problem, Hint: hint})
 		}
-		taken[d.Name] = true
 		for _, err := range FieldErrors(d.Validate()) {
 			err.Field = at + err.Field
 			problems = append(problems, err)
@@ -69,7 +58,21 @@ func (s Settings) destinationProblems() (problems []error) {
 	return problems
 }
 
-// FieldErrors returns the [*webhook.FieldError]s that err joins or wraps, in their order.
+// nameProblem checks the name of a source or destination, and adds it to the taken names.
+func nameProblem(kind, name string, taken map[string]bool) (problem, hint string) {
+	defer func() { taken[name] = true }()
+	switch {
+	case name == "":
+		return "is empty", "give the " + kind + " a name"
+	case taken[name]:
+		return fmt.Sprintf("duplicates %q", name), "give each " + kind + " a unique name"
+	case isTooLong(name):
+		return nameTooLong, "use a shorter name"
+	}
+	return "", ""
+}
+
+// FieldErrors returns the [*webhook.FieldError]s that err joins or wraps, in order.
 func FieldErrors(err error) (all []*webhook.FieldError) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-func TestValidateReportsEachProblem(t *testing.T) {
+func TestValidateReportsAllProblems(t *testing.T) {
 	err := Settings{
 		Sources: []tracking.Source{{Name: "a", WriteKey: "k"}, {Name: "a", WriteKey: "k", CallsPerSecond: -1}, {}},
 		Destinations: []tracking.Destination{
@@ -19,34 +19,34 @@ func TestValidateReportsEachProblem(t *testing.T) {
 			{Settings: webhook.Settings{AliasFields: "snake"}},
 		},
 	}.Validate()
-	assert.EqualError(t, err, `sources[1].name: is "a" again: give each source a name of its own
-sources[1].writeKey: is that of source "a" too: give each source a write key of its own
-sources[1].callsPerSecond: is -1: use a number above 0, or leave it out
+	assert.EqualError(t, err, `sources[1].name: duplicates "a": give each source a unique name
+sources[1].writeKey: duplicates the write key of source "a": give each source its own write key
+sources[1].callsPerSecond: is -1: use a positive number, or omit it
 sources[2].name: is empty: give the source a name
 sources[2].writeKey: is empty: give source "" a write key
-destinations[1].name: is "d" again: give each destination a name of its own
+destinations[1].name: duplicates "d": give each destination a unique name
 destinations[1].webhooks[0].url: has no protocol: start it with https:// or http://
 destinations[2].name: is empty: give the destination a name
 destinations[2].webhooks: is empty: give at least one URL
 destinations[2].aliasFields: is "snake": use "spaced" or "camelCase"`)
 }
 
-func TestOrdersAreChecked(t *testing.T) {
+func TestValidateOrder(t *testing.T) {
 	for name, test := range map[string]struct {
 		ordering tracking.Ordering
 		want     string
 	}{
-		"none":                       {tracking.Ordering{}, ""},
-		"none by its name":           {tracking.Ordering{Order: "none"}, ""},
-		"of users":                   {tracking.Ordering{Order: "user", GiveUpAfter: 10 * time.Minute, OnFailure: "hold"}, ""},
-		"with overtaking":            {tracking.Ordering{Order: "user", OnFailure: "overtake"}, ""},
-		"of something else":          {tracking.Ordering{Order: "source"}, `order: is "source": use "user" or "none"`},
-		"another failure":            {tracking.Ordering{Order: "user", OnFailure: "skip"}, `onFailure: is "skip": use "hold" or "overtake"`},
-		"longer than retries":        {tracking.Ordering{Order: "user", GiveUpAfter: 5 * time.Hour}, `giveUpAfter: is 5h0m0s: use 1s to 4h0m0s, or leave it out`},
-		"too short":                  {tracking.Ordering{Order: "user", GiveUpAfter: time.Millisecond}, `giveUpAfter: is 1ms: use 1s to 4h0m0s, or leave it out`},
-		"a time without an order":    {tracking.Ordering{GiveUpAfter: time.Minute}, `giveUpAfter: is set without an order: set order to "user", or leave it out`},
-		"a failure without an order": {tracking.Ordering{OnFailure: "hold"}, `onFailure: is set without an order: set order to "user", or leave it out`},
-		"a time that counts nowhere": {tracking.Ordering{Order: "user", OnFailure: "overtake", GiveUpAfter: time.Minute}, `giveUpAfter: is set, and no call holds a line: set onFailure to "hold", or leave it out`},
+		"none":                           {tracking.Ordering{}, ""},
+		"the name none":                  {tracking.Ordering{Order: "none"}, ""},
+		"of users":                       {tracking.Ordering{Order: "user", GiveUpAfter: 10 * time.Minute, OnFailure: "hold"}, ""},
+		"with overtaking":                {tracking.Ordering{Order: "user", OnFailure: "overtake"}, ""},
+		"another order":                  {tracking.Ordering{Order: "source"}, `order: is "source": use "user" or "none"`},
+		"another failure":                {tracking.Ordering{Order: "user", OnFailure: "skip"}, `onFailure: is "skip": use "hold" or "overtake"`},
+		"longer than the retry period":   {tracking.Ordering{Order: "user", GiveUpAfter: 5 * time.Hour}, `giveUpAfter: is 5h0m0s: use 1s to 4h0m0s, or leave it out`},
+		"too short":                      {tracking.Ordering{Order: "user", GiveUpAfter: time.Millisecond}, `giveUpAfter: is 1ms: use 1s to 4h0m0s, or leave it out`},
+		"a time without order":           {tracking.Ordering{GiveUpAfter: time.Minute}, `giveUpAfter: is set without an order: set order to "user", or leave it out`},
+		"a failure policy without order": {tracking.Ordering{OnFailure: "hold"}, `onFailure: is set without an order: set order to "user", or leave it out`},
+		"a time without effect":          {tracking.Ordering{Order: "user", OnFailure: "overtake", GiveUpAfter: time.Minute}, `giveUpAfter: is set, and no call holds a line: set onFailure to "hold", or leave it out`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := tracking.Destination{Name: "d", Ordering: test.ordering, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// enumRepeats is how often each value must have come on average to be taken for one
-	// of an enumeration.
+	// enumRepeats is the average number of occurrences from which the values of a property
+	// are an enumeration.
 	enumRepeats = 10
 	dialect     = "https://json-schema.org/draft/2020-12/schema"
 )
 
-// A Schema is a JSON Schema, as far as it is written here.
+// A Schema is a JSON Schema, restricted to the keywords used here.
 type Schema struct {
 	Dialect     string             `json:"$schema,omitempty"`
 	Title       string             `json:"title,omitempty"`
 	Description string             `json:"description,omitempty"`
-	Type        any                `json:"type,omitempty"` // a name, or a list of several
+	Type        any                `json:"type,omitempty"` // a string, or a list of strings
 	Const       string             `json:"const,omitempty"`
 	Enum        []json.RawMessage  `json:"enum,omitempty"`
 	Format      string             `json:"format,omitempty"`
@@ -35,9 +35,8 @@ type Schema struct {
 	Items       *Schema            `json:"items,omitempty"`
 }
 
-// Schema returns a JSON Schema of the calls of the event: all that were looked at are
-// valid by it. What is in each of them is required; strings of few values that came
-// again and again are an enumeration.
+// Schema returns a JSON Schema that all sampled calls of the event satisfy. Fields that all
+// calls have are required. Strings with few, repeated values are enumerations.
 func (e *Event) Schema() *Schema {
 	root := &Schema{Type: "object"}
 	for i := range e.Properties {
@@ -45,12 +44,12 @@ func (e *Event) Schema() *Schema {
 		root.at(p.steps[:len(p.steps)-1]).add(p, e.holders(p))
 	}
 	if e.Others > 0 || e.Cut > 0 {
-		root.Description = "There are more properties than are remembered."
+		root.Description = "Some properties are missing because of size limits."
 	}
 	member := fields.Names[fields.Describing(e.Type)]
 	whole := &Schema{
 		Dialect: dialect, Title: titleOf(e),
-		Description: fmt.Sprintf("As %d of %d calls of source %s have it.", e.LookedAt, e.Calls, e.Source),
+		Description: fmt.Sprintf("Learned from %d of %d calls of source %s.", e.Sampled, e.Calls, e.Source),
 		Type:        "object", Required: []string{"type"},
 		Properties: map[string]*Schema{"type": {Const: e.Type}, member: root},
 	}
@@ -64,7 +63,7 @@ func (e *Event) Schema() *Schema {
 	return whole
 }
 
-// titleOf is the name of an event, or its type.
+// titleOf returns the name of the event, or its type if the name is empty.
 func titleOf(e *Event) string {
 	if e.Name == "" {
 		return e.Type
@@ -72,7 +71,7 @@ func titleOf(e *Event) string {
 	return e.Name
 }
 
-// nameOf names the member of a call that has the event's name.
+// nameOf returns the field of a call that contains the event's name.
 func nameOf(e *Event) string {
 	switch e.Type {
 	case "track":
@@ -83,11 +82,11 @@ func nameOf(e *Event) string {
 	return ""
 }
 
-// holders returns how many objects could have the property.
+// holders returns the number of objects that could have the property.
 func (e *Event) holders(p *Property) uint64 {
 	steps := p.steps[:len(p.steps)-1]
 	if len(steps) == 0 {
-		return e.LookedAt
+		return e.Sampled
 	}
 	for i := range e.Properties {
 		if holder := &e.Properties[i]; slices.Equal(holder.steps, steps) {
@@ -101,7 +100,7 @@ func (e *Event) holders(p *Property) uint64 {
 	return 0
 }
 
-// at returns the schema at the end of steps.
+// at returns the schema at a path, and creates it if it is missing.
 func (s *Schema) at(steps []string) *Schema {
 	for _, step := range steps {
 		if step == element {
@@ -122,7 +121,7 @@ func (s *Schema) at(steps []string) *Schema {
 	return s
 }
 
-// add adds a property to the schema of what it stands in, of which there were so many.
+// add adds a property to the schema of its parent. holders is the number of parents.
 func (s *Schema) add(p *Property, holders uint64) {
 	last := p.steps[len(p.steps)-1]
 	own := s.at([]string{last})
@@ -138,7 +137,7 @@ func (s *Schema) add(p *Property, holders uint64) {
 	if len(types) != 1 || types[0] != "string" {
 		return
 	}
-	if form := p.form(); form != "" && form != "number" {
+	if form := p.format(); form != "" && form != "number" {
 		own.Format = form
 	} else if p.isEnum() {
 		for _, v := range p.Common {
@@ -148,7 +147,7 @@ func (s *Schema) add(p *Property, holders uint64) {
 	}
 }
 
-// typeNames returns the types of a property. An integer is a number where there are others.
+// typeNames returns the types of a property, without integer if it also has number.
 func (p *Property) typeNames() []string {
 	var names []string
 	for _, t := range p.Types {
@@ -161,27 +160,27 @@ func (p *Property) typeNames() []string {
 	return names
 }
 
-// form returns the form that all strings of a property have, or nothing.
-func (p *Property) form() string {
+// format returns the format of a property if all its strings have the same one.
+func (p *Property) format() string {
 	for _, t := range p.Types {
-		if t.Name == "string" && len(t.Forms) == 1 && t.Forms[0].Count == t.Count {
-			return t.Forms[0].Name
+		if t.Name == "string" && len(t.Formats) == 1 && t.Formats[0].Count == t.Count {
+			return t.Formats[0].Name
 		}
 	}
 	return ""
 }
 
-// isEnum reports whether the values of a property are few, and came again and again.
+// isEnum reports whether the property has few, repeated values.
 func (p *Property) isEnum() bool {
 	return len(p.Common) > 0 && p.OtherCount == 0 && p.Values >= enumRepeats*uint64(len(p.Common))
 }
 
-// Like returns Go that expects a call of the event in a test, with what each call that
-// was looked at has: for values that differ stands the most frequent one, or a sample.
+// Like returns Go code of a test that expects a call of the event. It contains the
+// properties that all sampled calls have, with their most frequent value or a sample.
 func (e *Event) Like() string {
 	root := map[string]any{}
 	for i := range e.Properties {
-		if p := &e.Properties[i]; len(p.steps) == 1 && p.Calls == e.LookedAt {
+		if p := &e.Properties[i]; len(p.steps) == 1 && p.Calls == e.Sampled {
 			if v, ok := e.sample(p); ok {
 				root[p.steps[0]] = v
 			}
@@ -202,18 +201,17 @@ func (e *Event) Like() string {
 	return string(formatted)
 }
 
-// Text is the schema as it is copied.
+// Text returns the schema as indented JSON.
 func (s *Schema) Text() string { return laidOut(s, "  ") }
 
-// laidOut writes JSON for people. What cannot be seen, or changes how the rest is drawn, is
-// escaped.
+// laidOut formats JSON for display. Invisible characters are escaped.
 func laidOut(v any, indent string) string {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", indent)
 	if err := encoder.Encode(v); err != nil {
-		return err.Error() // it is made of what was JSON
+		return err.Error() // cannot happen: v consists of valid JSON
 	}
 	var plain strings.Builder
 	for _, r := range strings.TrimSpace(text.String()) {
@@ -228,7 +226,7 @@ func laidOut(v any, indent string) string {
 	return plain.String()
 }
 
-// quoteGo writes a text as Go does, raw where it can be.
+// quoteGo returns a Go string literal, raw if possible.
 func quoteGo(text string) string {
 	if strconv.CanBackquote(strings.ReplaceAll(text, "\n", "")) {
 		return "`" + text + "`"
@@ -236,9 +234,8 @@ func quoteGo(text string) string {
 	return strconv.Quote(text)
 }
 
-// sample returns a value that the property had, and whether one is known. Of objects it has
-// the members that each has; arrays are left out, since how many elements they have is
-// not known.
+// sample returns a value of the property, and whether one is known. An object contains the
+// fields that all such objects have. Arrays are omitted, because their length is unknown.
 func (e *Event) sample(p *Property) (any, bool) {
 	switch {
 	case p.usual == "object":

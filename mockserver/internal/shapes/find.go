@@ -18,9 +18,8 @@ func (e *Event) Property(path string) *Property {
 	return nil
 }
 
-// Find returns what a call of the event has at a property: its values of a type, if typ
-// is not empty, that are a value as JSON, if value is not empty. Of several it returns the
-// first few.
+// Find returns the values of a property in a call of the event, at most maxFound. typ and
+// value, as JSON, restrict the values unless they are empty.
 func (e *Event) Find(c *tracking.Call, p *Property, typ, value string) (found []json.RawMessage) {
 	if k, ok := keyOf(c); !ok || k != (key{e.Source, e.Type, e.Name}) {
 		return nil
@@ -33,15 +32,14 @@ func (e *Event) Find(c *tracking.Call, p *Property, typ, value string) (found []
 	return found
 }
 
-// maxFound is how many values of a call are found at most.
+// maxFound limits the values returned for a call.
 const maxFound = 3
 
-// wanted says which values are to be found; what is empty stands for all.
+// wanted restricts values. Empty fields match everything.
 type wanted struct{ typ, value string }
 
-// matches reports whether a value is wanted.
 func (w wanted) matches(raw []byte) bool {
-	if name := kindNames[kindOf(raw)].typ; w.typ != "" && general(name) != general(w.typ) {
+	if name := kindNames[kindOf(raw)].typ; w.typ != "" && baseType(name) != baseType(w.typ) {
 		return false
 	}
 	if w.value == "" {
@@ -51,7 +49,7 @@ func (w wanted) matches(raw []byte) bool {
 	return same == w.value
 }
 
-// find looks for values at the end of steps. The value was checked when it came.
+// find appends the matching values at a path. raw must be valid JSON.
 func (w wanted) find(raw []byte, steps []string, found *[]json.RawMessage) {
 	switch {
 	case len(*found) == maxFound:

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// FuzzShapes tells of calls with any properties: counts stay in proportion, what is
-// exported is JSON, what is found in a sketch is in a call, and a restart keeps it.
+// FuzzShapes checks, for arbitrary properties, that counts are consistent, exports are valid
+// JSON, values of a sketch occur in the calls, and a restart changes nothing.
 func FuzzShapes(f *testing.F) {
 	f.Add(`{"a":1,"b":[{"c":"x"},null],"a":"2"}`, `{"a":"\ud800","":{"":[]}}`, "E")
 	f.Add(`{"a.b":{"[]":1},"\u0000[]":[1]}`, `{"total":1e400,"t":"2026-11-23T12:00:00Z"}`, "order_completed")
@@ -24,19 +24,19 @@ func FuzzShapes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second, name string) {
 		synctest.Test(t, func(t *testing.T) {
 			store := state.NewMemory()
-			s := begun(store, quiet())
-			var told []string
+			s := start(store, quiet())
+			var observed []string
 			for i, properties := range []string{first, second, first} {
 				if scan := jsonscan.New([]byte(properties)); scan.Object(nil) != nil || scan.End() != nil {
 					continue
 				}
 				event := string(fields.AppendString(nil, strings.ToValidUTF8(name, "")))
 				body := fmt.Sprintf(`{"type":"track","event":%s,"messageId":"m%d","properties":%s}`, event, i, properties)
-				tell(s, call(t, "web", body))
-				told = append(told, body)
+				observe(s, call(t, "web", body))
+				observed = append(observed, body)
 			}
 			check := func(e *shapes.Event, samples bool) {
-				assert.LessOrEqual(t, e.LookedAt, e.Calls)
+				assert.LessOrEqual(t, e.Sampled, e.Calls)
 				for i := range e.Properties {
 					p := &e.Properties[i]
 					values := uint64(0)
@@ -44,10 +44,10 @@ func FuzzShapes(f *testing.F) {
 						values += typ.Count
 					}
 					assert.Equal(t, p.Values, values, p.Path)
-					assert.LessOrEqual(t, p.Calls, e.LookedAt, p.Path)
+					assert.LessOrEqual(t, p.Calls, e.Sampled, p.Path)
 					assert.Positive(t, p.Calls)
 					found := uint64(0)
-					for _, body := range told {
+					for _, body := range observed {
 						if c := call(t, "web", body); len(e.Find(&c, p, "", "")) > 0 {
 							found++
 						}
@@ -66,7 +66,7 @@ func FuzzShapes(f *testing.F) {
 				check(&before[i], true)
 			}
 			s.Stop()
-			s = begun(store, quiet())
+			s = start(store, quiet())
 			defer s.Stop()
 			after := s.Events()
 			assert.Len(t, after, len(before))

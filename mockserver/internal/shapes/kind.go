@@ -7,7 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// A kind is what a value is: its type and, of a string, the form that it has.
+// A kind is the type of a value and, for strings, their format.
 type kind uint8
 
 const (
@@ -21,22 +21,22 @@ const (
 	uuidKind
 	emailKind
 	uriKind
-	digitsKind // a number in a string
+	digitsKind // a string that contains a number
 	objectKind
 	arrayKind
 	kinds
 )
 
-// kindNames are the types of kinds as JSON Schema names them, and their forms, which are
-// its formats but for number.
-var kindNames = [kinds]struct{ typ, form string }{
+// kindNames are the type and format of each kind. All names but the format "number" are
+// from JSON Schema.
+var kindNames = [kinds]struct{ typ, format string }{
 	nullKind: {"null", ""}, booleanKind: {"boolean", ""}, integerKind: {"integer", ""}, numberKind: {"number", ""},
 	textKind: {"string", ""}, dateTimeKind: {"string", "date-time"}, dateKind: {"string", "date"}, uuidKind: {"string", "uuid"},
 	emailKind: {"string", "email"}, uriKind: {"string", "uri"}, digitsKind: {"string", "number"},
 	objectKind: {"object", ""}, arrayKind: {"array", ""},
 }
 
-// kindOf tells what a value is, which is valid JSON.
+// kindOf returns the kind of a value. raw must be valid JSON.
 func kindOf(raw []byte) kind {
 	switch raw[0] {
 	case 'n':
@@ -44,7 +44,7 @@ func kindOf(raw []byte) kind {
 	case 't', 'f':
 		return booleanKind
 	case '"':
-		return formOf(raw[1 : len(raw)-1])
+		return formatOf(raw[1 : len(raw)-1])
 	case '{':
 		return objectKind
 	case '[':
@@ -56,11 +56,11 @@ func kindOf(raw []byte) kind {
 	return integerKind
 }
 
-const maxForm = 300 // bytes of a string that may have another form than text
+const maxFormatted = 300 // in bytes; formats of longer strings are not detected
 
-// formOf tells what a string is, from what stands between its quotes.
-func formOf(s []byte) kind {
-	if len(s) == 0 || len(s) > maxForm {
+// formatOf returns the kind of a string without its quotes.
+func formatOf(s []byte) kind {
+	if len(s) == 0 || len(s) > maxFormatted {
 		return textKind
 	}
 	switch c := s[0]; {
@@ -71,7 +71,7 @@ func formOf(s []byte) kind {
 			return digitsKind
 		}
 		if len(s) >= len(time.DateOnly) && s[4] == '-' {
-			return timeForm(s)
+			return timeFormat(s)
 		}
 	case bytes.HasPrefix(s, []byte("https://")) || bytes.HasPrefix(s, []byte("http://")):
 		if bytes.IndexByte(s, ' ') < 0 {
@@ -99,7 +99,7 @@ func isUUID(s []byte) bool {
 	return true
 }
 
-func timeForm(s []byte) kind {
+func timeFormat(s []byte) kind {
 	if len(s) == len(time.DateOnly) {
 		if _, err := time.Parse(time.DateOnly, string(s)); err == nil {
 			return dateKind
@@ -112,8 +112,7 @@ func timeForm(s []byte) kind {
 	return textKind
 }
 
-// isEmail reports whether s looks like an address: one @ with a name before it and a
-// host with a dot behind it.
+// isEmail reports whether s looks like an address: a name, one @, and a host with a dot.
 func isEmail(s []byte) bool {
 	name, host, found := bytes.Cut(s, []byte("@"))
 	dot := bytes.LastIndexByte(host, '.')

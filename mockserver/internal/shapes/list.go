@@ -10,25 +10,24 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Summary says of how much Shapes know.
+// A Summary describes the collected data.
 type Summary struct {
-	Since  time.Time `json:"since"`      // when counting began, perhaps by an earlier process
-	Others uint64    `json:"otherCalls"` // calls of events for which there was no room
-	// Kept is whether it outlasts the process. Of a cluster each collector knows only of
-	// the calls that it took since it started.
+	Since  time.Time `json:"since"`      // start of counting, possibly in a previous run
+	Others uint64    `json:"otherCalls"` // calls of events beyond the limit
+	// Kept reports whether the data is stored. In a cluster it is not: each collector
+	// counts the calls that it accepted since its start.
 	Kept bool `json:"kept"`
-	// Reading is whether what an earlier process knew is still to be read.
+	// Reading reports whether stored data is still being restored.
 	Reading bool `json:"reading"`
 }
 
-// Summary returns of how much s knows.
 func (s *Shapes) Summary() Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Summary{s.since.UTC().Truncate(time.Millisecond), s.others, s.kept, s.kept && !s.loaded}
+	return Summary{s.since.UTC().Truncate(time.Millisecond), s.others, s.persistent, s.persistent && !s.loaded}
 }
 
-// Events returns what is known of all events, by source, type and name.
+// Events returns all events, sorted by source, type and name.
 func (s *Shapes) Events() []Event {
 	names := s.names()
 	events := make([]Event, 0, len(names))
@@ -37,9 +36,9 @@ func (s *Shapes) Events() []Event {
 			events = append(events, e)
 		}
 	}
-	alike := findAlike(names)
+	similar := findSimilar(names)
 	for i := range events {
-		events[i].complete(alike)
+		events[i].complete(similar)
 	}
 	slices.SortFunc(events, func(a, b Event) int {
 		return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Type, b.Type),
@@ -48,7 +47,7 @@ func (s *Shapes) Events() []Event {
 	return events
 }
 
-// Event returns what is known of an event by its ID, and whether there is one.
+// Event returns the event with an ID.
 func (s *Shapes) Event(id string) (Event, bool) {
 	names := s.names()
 	i := slices.IndexFunc(names, func(n name) bool { return n.id() == id })
@@ -57,13 +56,12 @@ func (s *Shapes) Event(id string) (Event, bool) {
 	}
 	e, ok := s.event(names[i].key)
 	if ok {
-		e.complete(findAlike(names))
+		e.complete(findSimilar(names))
 	}
 	return e, ok
 }
 
-// Named returns what is known of an event by its source, type and name, and whether there
-// is one.
+// Named returns the event with a source, type and name.
 func (s *Shapes) Named(source, typ, name string) (Event, bool) {
 	return s.Event(key{source, typ, name}.id())
 }
@@ -76,24 +74,24 @@ func (s *Shapes) Has(c *tracking.Call) bool {
 	return ok && s.events[k] != nil
 }
 
-// event copies what is known of one event.
+// event returns a copy of an event without anomalies.
 func (s *Shapes) event(k key) (Event, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.events[k]
 	if e == nil {
-		return Event{}, false // it was forgotten meanwhile
+		return Event{}, false // it was deleted in the meantime
 	}
 	return e.view(), true
 }
 
-// complete finds what is odd about an event.
-func (e *Event) complete(alike map[name][]name) {
-	e.findAlike(alike)
-	e.findOdd(time.Now())
+// complete adds the anomalies.
+func (e *Event) complete(similar map[name][]name) {
+	e.findSimilar(similar)
+	e.findAnomalies(time.Now())
 }
 
-// A name is an event and how many calls it has.
+// A name is an event with its number of calls.
 type name struct {
 	key
 	calls uint64
@@ -109,30 +107,30 @@ func (s *Shapes) names() []name {
 	return names
 }
 
-// findAlike puts names together that differ in case and separators alone, of any source,
+// findSimilar groups the names that differ only in case and separators, from all sources,
 // the most frequent first.
-func findAlike(names []name) map[name][]name {
-	alike := map[name][]name{}
+func findSimilar(names []name) map[name][]name {
+	similar := map[name][]name{}
 	for _, n := range names {
-		if p := plain(n.name); p != "" && n.typ == "track" {
+		if p := normalize(n.name); p != "" && n.typ == "track" {
 			group := name{key: key{"", n.typ, p}}
-			alike[group] = append(alike[group], n)
+			similar[group] = append(similar[group], n)
 		}
 	}
-	for _, group := range alike {
+	for _, group := range similar {
 		slices.SortFunc(group, func(a, b name) int {
 			return cmp.Or(-cmp.Compare(a.calls, b.calls), strings.Compare(a.source, b.source), strings.Compare(a.name, b.name))
 		})
 	}
-	return alike
+	return similar
 }
 
-// findAlike finds the most frequent event of another name that is like that of e.
-func (e *Event) findAlike(alike map[name][]name) {
+// findSimilar adds an anomaly for the most frequent event with a similar name.
+func (e *Event) findSimilar(similar map[name][]name) {
 	if e.Type != "track" {
 		return
 	}
-	for _, other := range alike[name{key: key{"", e.Type, plain(e.Name)}}] {
+	for _, other := range similar[name{key: key{"", e.Type, normalize(e.Name)}}] {
 		if other.name == e.Name {
 			continue
 		}
@@ -140,7 +138,7 @@ func (e *Event) findAlike(alike map[name][]name) {
 		if other.source != e.Source {
 			from = " of source " + other.source
 		}
-		e.Oddities = append(e.Oddities, Oddity{Kind: EventsAlike, Other: other.id(), Text: e.Name + " (" + text.Plural(int64(e.Calls), "call", "calls") + ") stands beside " + other.name + from + " (" + text.Plural(int64(other.calls), "call", "calls") + ")"})
+		e.Anomalies = append(e.Anomalies, Anomaly{Kind: SimilarEvents, Other: other.id(), Text: e.Name + " (" + text.Plural(int64(e.Calls), "call", "calls") + ") is similar to " + other.name + from + " (" + text.Plural(int64(other.calls), "call", "calls") + ")"})
 		return
 	}
 }

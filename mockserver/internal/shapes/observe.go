@@ -3,7 +3,9 @@ package shapes
 import (
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -34,18 +36,164 @@ func (s *Shapes) Observe(e event.Event) {
 	}
 }
 
-// add counts a call, and looks at it if there are tokens for it.
+// add counts a call, and samples it if enough tokens are left.
 func (s *Shapes) add(e *sketch, c *tracking.Call, now time.Time) {
 	at := c.ReceivedAt.UnixMilli()
 	e.calls++
 	e.changed = true
 	seen(&e.firstAt, &e.lastAt, at)
-	e.violate(room{&s.bytes}, c, at)
+	e.violate(c, at)
 	if second := now.Unix(); e.second != second {
-		e.second, e.inIt = second, 0
+		e.second, e.samplesInSecond = second, 0
 	}
-	if s.tokens.take(1+float64(len(c.Body))/tokenBytes, e.inIt) {
-		e.inIt++
-		e.look(room{&s.bytes}, c, at)
+	if s.tokens.take(1+float64(len(c.Body))/tokenBytes, e.samplesInSecond) {
+		e.samplesInSecond++
+		e.sample(c, at)
 	}
+}
+
+// A sampler reads one call.
+type sampler struct {
+	*sketch
+	call *tracking.Call
+	at   int64
+
+	id     string // messageId of the call, once it is copied
+	values int    // number of sampled values
+	whole  bool
+}
+
+// sample reads a call of the sketch's event.
+func (s *sketch) sample(c *tracking.Call, at int64) {
+	s.sampled++
+	l := sampler{sketch: s, call: c, at: at, whole: true}
+	wanted := fields.Describing(c.Type)
+	scanner := jsonscan.New(c.Body)
+	_ = scanner.Object(func(key []byte) error { // the body was validated on arrival
+		if fields.Of(key) == wanted && scanner.Kind() == '{' {
+			return l.object(scanner, &s.root, 1)
+		}
+		_, err := scanner.Value()
+		return err
+	})
+	if !l.whole {
+		s.cut++
+	}
+}
+
+func (l *sampler) object(s *jsonscan.Scanner, n *node, depth int) error {
+	return s.Object(func(key []byte) error {
+		m := n.member(l.sketch, jsonscan.Unquote(key))
+		if m == nil {
+			l.others++
+			_, err := s.Value()
+			return err
+		}
+		return l.value(s, m, depth)
+	})
+}
+
+func (l *sampler) array(s *jsonscan.Scanner, n *node, depth int) error {
+	elements := 0
+	return s.Array(func() error {
+		elements++
+		if elements <= maxItems {
+			if e := n.element(l.sketch); e != nil {
+				return l.value(s, e, depth)
+			}
+			l.others++
+		} else {
+			l.whole = false
+		}
+		_, err := s.Value()
+		return err
+	})
+}
+
+func (l *sampler) value(s *jsonscan.Scanner, n *node, depth int) error {
+	l.values++
+	if l.values > maxSampledValues {
+		l.whole = false
+		_, err := s.Value()
+		return err
+	}
+	if n.lastSample != l.sampled {
+		n.lastSample = l.sampled
+		n.calls++
+		if n.firstSample == 0 {
+			n.firstSample = l.sampled
+		}
+		seen(&n.firstAt, &n.lastAt, l.at)
+	}
+	switch s.Kind() {
+	case '{':
+		n.count(l.sketch, objectKind, l.at, l.messageID)
+		if depth < maxDepth {
+			return l.object(s, n, depth+1)
+		}
+	case '[':
+		n.count(l.sketch, arrayKind, l.at, l.messageID)
+		if depth < maxDepth {
+			return l.array(s, n, depth+1)
+		}
+	default:
+		raw, err := s.Value()
+		if err != nil {
+			return err
+		}
+		k := kindOf(raw)
+		n.count(l.sketch, k, l.at, l.messageID)
+		if k != nullKind {
+			n.addValue(l.sketch, raw)
+		}
+		return nil
+	}
+	_, err := s.Value()
+	return err
+}
+
+func (l *sampler) messageID() string {
+	if l.id == "" {
+		l.id = callID(l.call)
+	}
+	return l.id
+}
+
+const (
+	// tokensPerSecond is the refill rate, and maxTokens the capacity. A sample costs one
+	// token, and one more per tokenBytes of the call.
+	tokensPerSecond = 2000
+	maxTokens       = 8000
+	tokenBytes      = 2048
+	// The third quarter of the tokens is reserved for events with fewer than fewSamples
+	// samples in this second, the last quarter for events without any.
+	fewSamples = 8
+)
+
+// tokens limit the rate of samples.
+type tokens struct {
+	spent float64
+	at    time.Time
+}
+
+func (t *tokens) refill(now time.Time) {
+	t.spent = max(0, t.spent-tokensPerSecond*now.Sub(t.at).Seconds())
+	t.at = now
+}
+
+// take takes n tokens if enough are left. samples is the number of samples of the event in
+// this second.
+func (t *tokens) take(n float64, samples int) bool {
+	most := float64(maxTokens)
+	switch {
+	case samples >= fewSamples:
+		most *= 0.5
+	case samples > 0:
+		most *= 0.75
+	}
+	if t.spent+n > most {
+		return false
+	}
+	t.spent += n
+	return true
 }

@@ -10,24 +10,23 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// recordVersion is that of what is written. Records of another are begun anew.
+// recordVersion is the version of the stored format.
 const recordVersion = 1
 
-// A segment is a record: the sketches of a few events.
+// A segment is the stored record of a few events.
 type segment struct {
 	persist.Header
-	Since  time.Time      `json:"since"` // when counting began
+	Since  time.Time      `json:"since"` // start of counting
 	Events []sketchRecord `json:"events"`
 }
 
-// A sketchRecord is a sketch as it is written.
 type sketchRecord struct {
 	Slot       int               `json:"slot"`
 	Source     string            `json:"source"`
 	Type       string            `json:"type"`
 	Name       string            `json:"name,omitempty"`
 	Calls      uint64            `json:"calls"`
-	Looks      uint64            `json:"looks"`
+	Sampled    uint64            `json:"looks"`
 	FirstAt    int64             `json:"first"`
 	LastAt     int64             `json:"last"`
 	Others     uint64            `json:"others,omitempty"`
@@ -44,7 +43,7 @@ type violationRecord struct {
 	Call   string `json:"call,omitempty"`
 }
 
-// A nodeRecord is a node as it is written. Names are short: there are many.
+// A nodeRecord is a stored node. Its JSON names are short because there are many nodes.
 type nodeRecord struct {
 	Name      string        `json:"n,omitempty"`
 	Calls     uint64        `json:"c"`
@@ -72,20 +71,20 @@ type valueRecord struct {
 	Count uint64 `json:"c"`
 }
 
-// record copies a sketch.
+// record returns the stored form of a sketch.
 func (s *sketch) record() sketchRecord {
 	r := sketchRecord{
-		Slot: s.slot, Source: s.source, Type: s.typ, Name: s.name, Calls: s.calls, Looks: s.looks, FirstAt: s.firstAt, LastAt: s.lastAt,
+		Slot: s.slot, Source: s.source, Type: s.typ, Name: s.name, Calls: s.calls, Sampled: s.sampled, FirstAt: s.firstAt, LastAt: s.lastAt,
 		Others: s.others, Cut: s.cut, Violating: s.violating, Members: s.root.records(),
 	}
 	for _, v := range s.violations {
-		v.Message = "" // it may have a value
+		v.Message = "" // it may contain a value
 		r.Violations = append(r.Violations, violationRecord{v.Violation, v.calls, v.lastAt, v.call})
 	}
 	return r
 }
 
-// records copies the members of an object, in a fixed order.
+// records returns the stored form of an object's fields, sorted by name.
 func (n *node) records() []nodeRecord {
 	var all []nodeRecord
 	for _, name := range slices.Sorted(maps.Keys(n.members)) {
@@ -97,12 +96,12 @@ func (n *node) records() []nodeRecord {
 }
 
 func (n *node) record() nodeRecord {
-	r := nodeRecord{Calls: n.calls, FirstLook: n.firstLook, LastLook: n.lastLook, FirstAt: n.firstAt, LastAt: n.lastAt, Many: n.many, Members: n.records()}
+	r := nodeRecord{Calls: n.calls, FirstLook: n.firstSample, LastLook: n.lastSample, FirstAt: n.firstAt, LastAt: n.lastAt, Many: n.truncated, Members: n.records()}
 	for _, k := range n.kinds {
-		r.Kinds = append(r.Kinds, kindRecord{kindNames[k.kind].typ, kindNames[k.kind].form, k.count, k.lastAt, k.call})
+		r.Kinds = append(r.Kinds, kindRecord{kindNames[k.kind].typ, kindNames[k.kind].format, k.count, k.lastAt, k.call})
 	}
 	for _, v := range n.values {
-		if !n.many && v.count > 1 && isPublic(v.json) {
+		if !n.truncated && v.count > 1 && isPublic(v.json) {
 			r.Values = append(r.Values, valueRecord{v.json, v.count})
 		}
 	}
@@ -113,91 +112,91 @@ func (n *node) record() nodeRecord {
 	return r
 }
 
-// isPublic reports whether a value may be written. An email address may not.
+// isPublic reports whether a value may be stored. Email addresses may not.
 func isPublic(json string) bool { return !strings.Contains(json, "@") }
 
-// merge adds what an earlier process wrote.
-func (s *sketch) merge(r room, from *sketchRecord) {
-	s.root.shift(from.Looks)
+// merge adds a stored sketch.
+func (s *sketch) merge(from *sketchRecord) {
+	s.root.shift(from.Sampled)
 	s.calls += from.Calls
-	s.looks += from.Looks
+	s.sampled += from.Sampled
 	seen(&s.firstAt, &s.lastAt, from.FirstAt)
 	seen(&s.firstAt, &s.lastAt, from.LastAt)
 	s.others += from.Others
 	s.cut += from.Cut
 	s.violating += from.Violating
 	for _, v := range from.Violations {
-		s.mergeViolation(r, v)
+		s.mergeViolation(v)
 	}
-	s.mergeMembers(r, &s.root, from.Members, 1)
+	s.mergeMembers(&s.root, from.Members, 1)
 }
 
-func (s *sketch) mergeViolation(r room, from violationRecord) {
+func (s *sketch) mergeViolation(from violationRecord) {
 	i := slices.IndexFunc(s.violations, func(v violation) bool { return v.Kind == from.Kind && v.Pointer == from.Pointer })
 	if i >= 0 {
 		s.violations[i].calls += from.Calls
 		return
 	}
-	if len(s.violations) < maxViolations && r.take(s, violationBytes+len(from.Pointer)+len(from.Message)) {
+	if len(s.violations) < maxViolations && s.take(violationBytes+len(from.Pointer)+len(from.Message)) {
 		s.violations = append(s.violations, violation{from.Violation, from.Calls, from.LastAt, from.Call})
 	}
 }
 
-// shift counts looks that were before.
-func (n *node) shift(looks uint64) {
+// shift renumbers the samples after earlier ones.
+func (n *node) shift(samples uint64) {
 	if n.calls > 0 {
-		n.firstLook += looks
-		n.lastLook += looks
+		n.firstSample += samples
+		n.lastSample += samples
 	}
 	for _, m := range n.members {
-		m.shift(looks)
+		m.shift(samples)
 	}
 	if n.items != nil {
-		n.items.shift(looks)
+		n.items.shift(samples)
 	}
 }
 
-func (s *sketch) mergeMembers(r room, into *node, from []nodeRecord, depth int) {
+func (s *sketch) mergeMembers(into *node, from []nodeRecord, depth int) {
 	for i := range from {
-		m := into.member(s, r, []byte(from[i].Name))
+		m := into.member(s, []byte(from[i].Name))
 		if m == nil {
 			s.others += from[i].Calls
 			continue
 		}
-		s.mergeNode(r, m, &from[i], depth)
+		s.mergeNode(m, &from[i], depth)
 	}
 }
 
-func (s *sketch) mergeNode(r room, n *node, from *nodeRecord, depth int) {
+func (s *sketch) mergeNode(n *node, from *nodeRecord, depth int) {
 	if from.Calls > 0 {
 		n.calls += from.Calls
-		n.firstLook = from.FirstLook
-		n.lastLook = max(n.lastLook, from.LastLook)
+		n.firstSample = from.FirstLook
+		n.lastSample = max(n.lastSample, from.LastLook)
 		seen(&n.firstAt, &n.lastAt, from.FirstAt)
 		seen(&n.firstAt, &n.lastAt, from.LastAt)
 	}
 	for _, k := range from.Kinds {
-		s.mergeKind(r, n, k)
+		s.mergeKind(n, k)
 	}
 	for _, v := range from.Values {
-		s.mergeValue(r, n, v)
+		s.mergeValue(n, v)
 	}
-	if from.Many && !n.many {
-		n.tooMany(s, r)
+	if from.Many && !n.truncated {
+		n.truncateValues(s)
 	}
 	if depth >= maxDepth {
 		return
 	}
-	s.mergeMembers(r, n, from.Members, depth+1)
+	s.mergeMembers(n, from.Members, depth+1)
 	if from.Items != nil {
-		if items := n.element(s, r); items != nil {
-			s.mergeNode(r, items, from.Items, depth+1)
+		if items := n.element(s); items != nil {
+			s.mergeNode(items, from.Items, depth+1)
 		}
 	}
 }
 
-func (s *sketch) mergeKind(r room, n *node, from kindRecord) {
-	k := slices.IndexFunc(kindNames[:], func(name struct{ typ, form string }) bool { return name.typ == from.Type && name.form == from.Form })
+func (s *sketch) mergeKind(n *node, from kindRecord) {
+	k := slices.IndexFunc(kindNames[:], func(name struct{ typ, format string }) bool { return name.typ == from.Type && name.format == from.Form })
 	if k < 0 {
 		return // of another version
 	}
@@ -205,21 +204,21 @@ func (s *sketch) mergeKind(r room, n *node, from kindRecord) {
 	if i >= 0 {
 		n.kinds[i].count += from.Count
 		n.kinds[i].lastAt = max(n.kinds[i].lastAt, from.LastAt)
-	} else if r.take(s, kindBytes+len(from.Call)) {
+	} else if s.take(kindBytes + len(from.Call)) {
 		n.kinds = append(slices.Grow(n.kinds, 1), kindCount{kind(k), from.Count, from.LastAt, from.Call})
 	}
 	slices.SortStableFunc(n.kinds, func(a, b kindCount) int { return int(min(b.count, 1<<40)) - int(min(a.count, 1<<40)) })
 }
 
-func (s *sketch) mergeValue(r room, n *node, from valueRecord) {
+func (s *sketch) mergeValue(n *node, from valueRecord) {
 	i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.json == from.JSON })
 	switch {
-	case n.many:
+	case n.truncated:
 	case i >= 0:
 		n.values[i].count += from.Count
-	case len(n.values) < maxValues && r.take(s, valueBytes+len(from.JSON)):
+	case len(n.values) < maxValues && s.take(valueBytes+len(from.JSON)):
 		n.values = append(slices.Grow(n.values, 1), valueCount{from.JSON, from.Count})
 	default:
-		n.tooMany(s, r)
+		n.truncateValues(s)
 	}
 }

@@ -9,41 +9,40 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 )
 
-// Shapes is what is known of all events. Its methods may be called from many goroutines
-// at once.
+// Shapes collects the structure of all events. It is safe for concurrent use.
 type Shapes struct {
-	keeper *persist.Keeper
+	persister *persist.Persister[segment]
 
-	mu       sync.Mutex // guards what follows
-	kept     bool       // that Start was called
-	loaded   bool       // what was written before is known
-	events   map[key]*sketch
-	ofSource map[string]int
-	slots    []*sketch // by the place where they are written; nil: it is free
-	bytes    int
-	others   uint64    // calls of events for which there was no room
-	since    time.Time // when it began
-	swept    time.Time // when room was looked for last
-	tokens   tokens
+	mu         sync.Mutex // guards the fields below
+	persistent bool       // Start was called
+	loaded     bool       // the stored sketches were restored
+	events     map[key]*sketch
+	ofSource   map[string]int
+	slots      []*sketch // sketches by slot; nil for free slots
+	bytes      int
+	others     uint64    // calls of events beyond the limit
+	since      time.Time // start of counting
+	swept      time.Time // time of the last sweep
+	tokens     tokens
 }
 
-// New returns Shapes that know nothing.
+// New returns an empty Shapes.
 func New() *Shapes {
-	s := &Shapes{keeper: persist.New("shapes", "the shapes of events")}
+	s := &Shapes{persister: persist.New[segment]("shapes", "the shapes of events", recordVersion)}
 	s.clear()
 	return s
 }
 
-// Clear forgets everything.
+// Clear deletes all events.
 func (s *Shapes) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keeper.Forget(everything)
+	s.persister.MarkDeleted(allEvents)
 	s.clear()
 }
 
-// everything is what Clear forgets. No ID is like it.
-const everything = ""
+// allEvents stands for all IDs in MarkDeleted.
+const allEvents = ""
 
 func (s *Shapes) clear() {
 	for slot := range s.slots {
@@ -53,12 +52,12 @@ func (s *Shapes) clear() {
 	s.bytes, s.others, s.since, s.swept, s.tokens = 0, 0, time.Now(), time.Time{}, tokens{}
 }
 
-// Forget forgets an event by its ID, and begins anew with its next call. It reports
-// whether there was one, or may be one in what is still to be read.
-func (s *Shapes) Forget(id string) bool {
+// Delete deletes an event, which starts again with its next call. It reports whether the
+// event exists, or may exist in data that is still being restored.
+func (s *Shapes) Delete(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mayBe := s.keeper.Forget(id)
+	mayBe := s.persister.MarkDeleted(id)
 	for k, e := range s.events {
 		if k.id() == id {
 			s.remove(e)
@@ -68,7 +67,7 @@ func (s *Shapes) Forget(id string) bool {
 	return mayBe
 }
 
-// remove forgets an event. The lock is held.
+// remove deletes an event. The lock must be held.
 func (s *Shapes) remove(e *sketch) {
 	delete(s.events, e.key)
 	if s.ofSource[e.source]--; s.ofSource[e.source] == 0 {
@@ -81,14 +80,14 @@ func (s *Shapes) remove(e *sketch) {
 	s.bytes -= e.bytes
 }
 
-// segmentEvents is how many events are written together.
+// segmentEvents is the number of events in a stored record.
 const segmentEvents = 8
 
-// rewrite has the segment of a slot written again.
-func (s *Shapes) rewrite(slot int) { s.keeper.Rewrite(strconv.Itoa(slot / segmentEvents)) }
+// rewrite schedules the segment of a slot to be saved.
+func (s *Shapes) rewrite(slot int) { s.persister.MarkChanged(strconv.Itoa(slot / segmentEvents)) }
 
-// sketchOf returns the sketch of an event, a new one perhaps, or nil where there is no
-// room for it.
+// sketchOf returns the sketch of an event, and creates it if it is missing. It returns nil
+// if the limits are reached.
 func (s *Shapes) sketchOf(k key, now time.Time) *sketch {
 	if e := s.events[k]; e != nil {
 		return e
@@ -100,25 +99,30 @@ func (s *Shapes) sketchOf(k key, now time.Time) *sketch {
 		s.sweep(now, func(e *sketch) bool { return e.source == k.source })
 		return nil // the next call of the event may find room
 	}
-	e := &sketch{key: key{strings.Clone(k.source), strings.Clone(k.typ), strings.Clone(k.name)}, slot: -1}
-	if len(s.events) >= maxEvents || !(room{&s.bytes}).take(e, eventBytes+len(k.source)+len(k.name)) {
+	e := s.newSketch(k)
+	if e == nil {
 		s.sweep(now, func(*sketch) bool { return true })
 		return nil
 	}
-	s.insert(e)
 	if s.loaded {
-		s.place(e)
+		s.assignSlot(e)
 	}
 	return e
 }
 
-func (s *Shapes) insert(e *sketch) {
+// newSketch returns an empty sketch, or nil if the limits are reached.
+func (s *Shapes) newSketch(k key) *sketch {
+	e := &sketch{key: key{strings.Clone(k.source), strings.Clone(k.typ), strings.Clone(k.name)}, slot: -1, total: &s.bytes}
+	if len(s.events) >= maxEvents || !e.take(eventBytes+len(k.source)+len(k.name)) {
+		return nil
+	}
 	s.events[e.key] = e
 	s.ofSource[e.source]++
+	return e
 }
 
-// place gives a sketch the first place that is free to be written at.
-func (s *Shapes) place(e *sketch) {
+// assignSlot assigns the first free slot to a sketch.
+func (s *Shapes) assignSlot(e *sketch) {
 	for slot, other := range s.slots {
 		if other == nil {
 			s.slots[slot], e.slot = e, slot
@@ -130,14 +134,13 @@ func (s *Shapes) place(e *sketch) {
 }
 
 const (
-	// staleAfter is after how long without a call an event may make room for others.
+	// staleAfter is the time without calls after which an event may be evicted.
 	staleAfter = 24 * time.Hour
-	// sweepEvery is how often room is looked for at most.
+	// sweepEvery is the minimum time between evictions.
 	sweepEvery = time.Minute
 )
 
-// sweep forgets, of some events, the one that was not seen for longest, if that is long
-// enough.
+// sweep evicts the stalest of the events selected by of.
 func (s *Shapes) sweep(now time.Time, of func(*sketch) bool) {
 	if now.Sub(s.swept) < sweepEvery {
 		return

@@ -19,10 +19,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// now is when the calls of the tests come, unless they say something else.
+// now is the default receivedAt of the tests' calls.
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// call reads a call of a source.
+// call parses a call of a source.
 func call(t testing.TB, source, body string) tracking.Call {
 	t.Helper()
 	c, err := fields.ReadCall(source, []byte(body))
@@ -33,37 +33,22 @@ func call(t testing.TB, source, body string) tracking.Call {
 	return c
 }
 
-// tell tells of calls that were stored.
-func tell(s *shapes.Shapes, calls ...tracking.Call) {
+// observe reports stored calls to s.
+func observe(s *shapes.Shapes, calls ...tracking.Call) {
 	s.Observe(event.Accepted{Batch: event.Batch{Source: calls[0].Source, ReceivedAt: calls[0].ReceivedAt, Calls: calls}})
 }
 
-// track tells of a track call of source web for each of the properties.
+// track observes a track call of source web for each of the properties.
 func track(t testing.TB, s *shapes.Shapes, name string, properties ...string) {
 	t.Helper()
 	for i, p := range properties {
-		tell(s, call(t, "web", fmt.Sprintf(`{"type":"track","event":%q,"messageId":"m%d","userId":"u","properties":%s}`, name, i, p)))
+		observe(s, call(t, "web", fmt.Sprintf(`{"type":"track","event":%q,"messageId":"m%d","userId":"u","properties":%s}`, name, i, p)))
 	}
 }
 
-// times repeats a text.
-func times(n int, text string) []string {
-	all := make([]string, n)
-	for i := range all {
-		all[i] = text
-	}
-	return all
-}
+func times(n int, text string) []string { return slices.Repeat([]string{text}, n) }
 
-func join(all ...[]string) (joined []string) {
-	for _, one := range all {
-		joined = append(joined, one...)
-	}
-	return joined
-}
-
-// one returns the only event.
-func one(t testing.TB, s *shapes.Shapes) *shapes.Event {
+func onlyEvent(t testing.TB, s *shapes.Shapes) *shapes.Event {
 	t.Helper()
 	events := s.Events()
 	require.Len(t, events, 1)
@@ -75,15 +60,15 @@ func TestPropertiesOfCalls(t *testing.T) {
 	track(t, s, "Order Completed",
 		`{"total":12.5,"currency":"EUR","items":[{"sku":"a","qty":1},{"sku":"b"}],"address":{"city":"Ulm"},"a.b":true,"gone":null}`,
 		`{"total":7,"currency":"EUR","items":[],"at":"2026-11-23T12:00:00Z","mail":"ada@shop.example","id":"0190b6c3-6c6e-7000-8000-000000000001","day":"2026-11-23","url":"https://shop.example/x","count":"12"}`)
-	e := one(t, s)
+	e := onlyEvent(t, s)
 	assert.Equal(t, []any{"web", "track", "Order Completed", uint64(2), uint64(2), now, now},
-		[]any{e.Source, e.Type, e.Name, e.Calls, e.LookedAt, e.FirstSeen, e.LastSeen})
+		[]any{e.Source, e.Type, e.Name, e.Calls, e.Sampled, e.FirstSeen, e.LastSeen})
 	got := map[string]string{}
 	for _, p := range e.Properties {
 		line := fmt.Sprintf("%d of 2 calls:", p.Calls)
 		for _, typ := range p.Types {
 			line += fmt.Sprintf(" %d %s", typ.Count, typ.Name)
-			for _, f := range typ.Forms {
+			for _, f := range typ.Formats {
 				line += " " + f.Name
 			}
 		}
@@ -110,10 +95,10 @@ func TestPropertiesOfCalls(t *testing.T) {
 		"url":          `1 of 2 calls: 1 string uri "https://shop.example/x"×1`,
 		"count":        `1 of 2 calls: 1 string number "12"×1`,
 	}, got)
-	assert.Equal(t, []string{"currency", "items"}, []string{e.Properties[0].Path, e.Properties[1].Path}, "what most calls have comes first")
+	assert.Equal(t, []string{"currency", "items"}, []string{e.Properties[0].Path, e.Properties[1].Path}, "the most frequent come first")
 }
 
-func TestCallsThatHaveAShape(t *testing.T) {
+func TestEventsPerCallType(t *testing.T) {
 	s := shapes.New()
 	for _, body := range []string{
 		`{"type":"track","event":"E","messageId":"1"}`,
@@ -124,9 +109,9 @@ func TestCallsThatHaveAShape(t *testing.T) {
 		`{"type":"alias","userId":"u","previousId":"p","messageId":"6"}`,
 		`{"type":"delete","userId":"u","messageId":"7"}`,
 	} {
-		tell(s, call(t, "web", body))
+		observe(s, call(t, "web", body))
 	}
-	tell(s, call(t, "ios", `{"type":"track","event":"E","messageId":"1"}`))
+	observe(s, call(t, "ios", `{"type":"track","event":"E","messageId":"1"}`))
 	var got []string
 	for _, e := range s.Events() {
 		line := e.Source + " " + e.Type + " " + e.Name
@@ -138,44 +123,44 @@ func TestCallsThatHaveAShape(t *testing.T) {
 	assert.Equal(t, []string{"ios track E", "web group  seats", "web identify  plan", "web page Home path", "web screen Home", "web track E"}, got)
 }
 
-func TestOddities(t *testing.T) {
+func TestAnomalies(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		properties []string
 		want       []string
 	}{
-		{"a string among numbers", join(times(9, `{"quantity":2}`), times(1, `{"quantity":"2"}`)),
-			[]string{"quantity is a string in 10 % (1 of 10 values), and a number otherwise"}},
-		{"integers and other numbers are both numbers", []string{`{"total":2}`, `{"total":2.5}`}, nil},
-		{"null is no type of its own", join(times(9, `{"coupon":"A"}`), times(1, `{"coupon":null}`)), nil},
-		{"the first type is not the usual one", join(times(1, `{"ok":"yes"}`), times(3, `{"ok":true}`)),
-			[]string{"ok is a string in 25 % (1 of 4 values), and a boolean otherwise"}},
-		{"three types", join(times(8, `{"v":{}}`), times(2, `{"v":[]}`), times(1, `{"v":"x"}`)),
-			[]string{"v is an array in 18 % (2 of 11 values), and an object otherwise", "v is a string in 9.1 % (1 of 11 values), and an object otherwise"}},
-		{"in an element of an array", []string{`{"items":[{"qty":1},{"qty":1},{"qty":"1"}]}`},
-			[]string{"items[].qty is a string in 33 % (1 of 3 values), and a number otherwise"}},
-		{"values that differ in case", join(times(97, `{"currency":"EUR"}`), times(3, `{"currency":"eur"}`)),
-			[]string{`currency is "eur" (3) beside "EUR" (97)`}},
-		{"values that differ in white space", join(times(2, `{"plan":"Pro"}`), times(1, `{"plan":" Pro"}`)),
-			[]string{`plan is " Pro" (1) beside "Pro" (2)`}},
-		{"properties with names alike", join(times(4, `{"userId":"a"}`), times(2, `{"userId":"a","user_id":"a"}`)),
-			[]string{"user_id (2 calls) stands beside userId (6 calls)"}},
-		{"names alike in different objects", []string{`{"id":1,"item":{"ID":1}}`}, nil},
-		{"a property that is not sent any more", join(times(100, `{"a":1,"tax":{"rate":1}}`), times(40, `{"a":1}`)),
-			[]string{"tax was in 100 % of the calls, and is in none of the last 40 looked at"}},
-		{"a property that few have may be missing by chance", join(slices.Concat(slices.Repeat([][]string{join(times(1, `{"a":1,"coupon":"X"}`), times(9, `{"a":1}`))}, 10)...), times(40, `{"a":1}`)), nil},
-		{"a new property", join(times(40, `{"a":1}`), times(100, `{"a":1,"tax":1}`)),
-			[]string{"tax is new: it was in none of the first 40 calls looked at, and since then it is in 100 %"}},
-		{"of few calls nothing is concluded", join(times(19, `{"a":1}`), times(19, `{"a":1,"tax":1}`)), nil},
+		{"a string among numbers", slices.Concat(times(9, `{"quantity":2}`), times(1, `{"quantity":"2"}`)),
+			[]string{"quantity is usually a number, but a string in 10 % (1 of 10 values)"}},
+		{"integers are numbers", []string{`{"total":2}`, `{"total":2.5}`}, nil},
+		{"null is not a type", slices.Concat(times(9, `{"coupon":"A"}`), times(1, `{"coupon":null}`)), nil},
+		{"the first type is unusual", slices.Concat(times(1, `{"ok":"yes"}`), times(3, `{"ok":true}`)),
+			[]string{"ok is usually a boolean, but a string in 25 % (1 of 4 values)"}},
+		{"three types", slices.Concat(times(8, `{"v":{}}`), times(2, `{"v":[]}`), times(1, `{"v":"x"}`)),
+			[]string{"v is usually an object, but an array in 18 % (2 of 11 values)", "v is usually an object, but a string in 9.1 % (1 of 11 values)"}},
+		{"an element of an array", []string{`{"items":[{"qty":1},{"qty":1},{"qty":"1"}]}`},
+			[]string{"items[].qty is usually a number, but a string in 33 % (1 of 3 values)"}},
+		{"values that differ in case", slices.Concat(times(97, `{"currency":"EUR"}`), times(3, `{"currency":"eur"}`)),
+			[]string{`currency has similar values: "eur" (3) and "EUR" (97)`}},
+		{"values that differ in white space", slices.Concat(times(2, `{"plan":"Pro"}`), times(1, `{"plan":" Pro"}`)),
+			[]string{`plan has similar values: " Pro" (1) and "Pro" (2)`}},
+		{"similar property names", slices.Concat(times(4, `{"userId":"a"}`), times(2, `{"userId":"a","user_id":"a"}`)),
+			[]string{"user_id (2 calls) is similar to userId (6 calls)"}},
+		{"similar names in different objects", []string{`{"id":1,"item":{"ID":1}}`}, nil},
+		{"a property that is no longer sent", slices.Concat(times(100, `{"a":1,"tax":{"rate":1}}`), times(40, `{"a":1}`)),
+			[]string{"tax was in 100 % of the calls, but is in none of the last 40 sampled calls"}},
+		{"a rare property is missing by chance", slices.Concat(slices.Concat(slices.Repeat([][]string{slices.Concat(times(1, `{"a":1,"coupon":"X"}`), times(9, `{"a":1}`))}, 10)...), times(40, `{"a":1}`)), nil},
+		{"a new property", slices.Concat(times(40, `{"a":1}`), times(100, `{"a":1,"tax":1}`)),
+			[]string{"tax is new: it is in none of the first 40 sampled calls, and in 100 % since then"}},
+		{"too few calls", slices.Concat(times(19, `{"a":1}`), times(19, `{"a":1,"tax":1}`)), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // at the time of its clock the calls are new
+			synctest.Test(t, func(t *testing.T) { // with its clock, the calls are new
 				s := shapes.New()
 				for i, p := range c.properties {
-					tell(s, call(t, "web", fmt.Sprintf(`{"type":"track","event":"E","messageId":"m%d","userId":"u","receivedAt":%q,"properties":%s}`, i, time.Now().UTC().Format(time.RFC3339), p)))
+					observe(s, call(t, "web", fmt.Sprintf(`{"type":"track","event":"E","messageId":"m%d","userId":"u","receivedAt":%q,"properties":%s}`, i, time.Now().UTC().Format(time.RFC3339), p)))
 				}
 				var got []string
-				for _, o := range one(t, s).Oddities {
+				for _, o := range onlyEvent(t, s).Anomalies {
 					got = append(got, o.Text)
 				}
 				assert.Equal(t, c.want, got)
@@ -184,54 +169,54 @@ func TestOddities(t *testing.T) {
 	}
 }
 
-func TestEventsWithNamesAlike(t *testing.T) {
+func TestSimilarEventNames(t *testing.T) {
 	s := shapes.New()
 	track(t, s, "Order Completed", times(3, `{}`)...)
 	track(t, s, "order_completed", `{}`)
 	track(t, s, "Signed Up", `{}`)
-	tell(s, call(t, "ios", `{"type":"track","event":"orderCompleted","messageId":"1"}`))
-	tell(s, call(t, "ios", `{"type":"track","event":"Signed Up","messageId":"2"}`))
-	got := map[string][]shapes.Oddity{}
+	observe(s, call(t, "ios", `{"type":"track","event":"orderCompleted","messageId":"1"}`))
+	observe(s, call(t, "ios", `{"type":"track","event":"Signed Up","messageId":"2"}`))
+	got := map[string][]shapes.Anomaly{}
 	for _, e := range s.Events() {
-		for i := range e.Oddities {
-			other, ok := s.Event(e.Oddities[i].Other)
+		for i := range e.Anomalies {
+			other, ok := s.Event(e.Anomalies[i].Other)
 			assert.True(t, ok)
 			assert.NotEqual(t, e.Name, other.Name)
-			e.Oddities[i].Other = ""
+			e.Anomalies[i].Other = ""
 		}
-		got[e.Source+" "+e.Name] = e.Oddities
+		got[e.Source+" "+e.Name] = e.Anomalies
 	}
-	assert.Equal(t, map[string][]shapes.Oddity{
-		"web Order Completed": {{Kind: shapes.EventsAlike, Text: "Order Completed (3 calls) stands beside orderCompleted of source ios (1 call)"}},
-		"web order_completed": {{Kind: shapes.EventsAlike, Text: "order_completed (1 call) stands beside Order Completed (3 calls)"}},
-		"ios orderCompleted":  {{Kind: shapes.EventsAlike, Text: "orderCompleted (1 call) stands beside Order Completed of source web (3 calls)"}},
+	assert.Equal(t, map[string][]shapes.Anomaly{
+		"web Order Completed": {{Kind: shapes.SimilarEvents, Text: "Order Completed (3 calls) is similar to orderCompleted of source ios (1 call)"}},
+		"web order_completed": {{Kind: shapes.SimilarEvents, Text: "order_completed (1 call) is similar to Order Completed (3 calls)"}},
+		"ios orderCompleted":  {{Kind: shapes.SimilarEvents, Text: "orderCompleted (1 call) is similar to Order Completed of source web (3 calls)"}},
 		"web Signed Up":       {},
 		"ios Signed Up":       {},
 	}, got)
 }
 
-func TestAnUnusualTypeNamesTheNewestCallWithIt(t *testing.T) {
+func TestUnusualTypeLinksNewestCall(t *testing.T) {
 	s := shapes.New()
 	track(t, s, "E", `{"n":"first"}`, `{"n":1}`, `{"n":1}`, `{"n":1}`)
-	tell(s, call(t, "web", `{"type":"track","event":"E","messageId":"newest","receivedAt":"2026-11-23T12:00:01Z","properties":{"n":"second"}}`))
-	p := one(t, s).Property("n")
+	observe(s, call(t, "web", `{"type":"track","event":"E","messageId":"newest","receivedAt":"2026-11-23T12:00:01Z","properties":{"n":"second"}}`))
+	p := onlyEvent(t, s).Property("n")
 	require.NotNil(t, p)
 	assert.Equal(t, []string{"integer", ""}, []string{p.Types[0].Name, p.Types[0].Call})
 	assert.Equal(t, []string{"string", "newest"}, []string{p.Types[1].Name, p.Types[1].Call})
 }
 
-func TestViolationsOfThePlanAreCounted(t *testing.T) {
+func TestPlanViolationsAreCounted(t *testing.T) {
 	s := shapes.New()
 	c := call(t, "web", `{"type":"track","event":"E","messageId":"1"}`)
 	c.Violations = []tracking.Violation{{Kind: "missing property", Pointer: "/properties/total", Message: "total is missing", Plan: "shop"}}
 	good := call(t, "web", `{"type":"track","event":"E","messageId":"2"}`)
-	tell(s, c, good, c)
-	e := one(t, s)
+	observe(s, c, good, c)
+	e := onlyEvent(t, s)
 	assert.EqualValues(t, 2, e.Violating)
 	assert.Equal(t, []shapes.Violation{{Violation: c.Violations[0], Calls: 2, LastSeen: now, Call: "1"}}, e.Violations)
 }
 
-func TestWhichCallsHaveAPropertySo(t *testing.T) {
+func TestFind(t *testing.T) {
 	s := shapes.New()
 	bodies := []string{
 		`{"qty":1,"items":[{"sku":"a"},{"sku":2}],"a.b":"x","currency":"EUR"}`,
@@ -239,7 +224,7 @@ func TestWhichCallsHaveAPropertySo(t *testing.T) {
 		`{"qty":1.5,"items":"none","currency":"\u0065ur"}`,
 	}
 	track(t, s, "E", bodies...)
-	e := one(t, s)
+	e := onlyEvent(t, s)
 	for _, c := range []struct {
 		path, typ, value string
 		want             []int
@@ -267,28 +252,28 @@ func TestWhichCallsHaveAPropertySo(t *testing.T) {
 		assert.Equal(t, c.want, got, "%+v", c)
 	}
 	other := call(t, "web", `{"type":"track","event":"F","messageId":"m","properties":{"qty":1}}`)
-	assert.Empty(t, e.Find(&other, e.Property("qty"), "", ""), "of another event")
+	assert.Empty(t, e.Find(&other, e.Property("qty"), "", ""), "another event")
 }
 
-func TestForgetAndClear(t *testing.T) {
+func TestDeleteAndClear(t *testing.T) {
 	s := shapes.New()
 	track(t, s, "A", `{"a":1}`)
 	track(t, s, "B", `{"b":1}`)
 	a := s.Events()[0]
-	assert.False(t, s.Forget("none"))
-	assert.True(t, s.Forget(a.ID))
-	assert.Equal(t, "B", one(t, s).Name)
+	assert.False(t, s.Delete("none"))
+	assert.True(t, s.Delete(a.ID))
+	assert.Equal(t, "B", onlyEvent(t, s).Name)
 	track(t, s, "A", `{"a":1}`)
 	again, ok := s.Event(a.ID)
 	assert.True(t, ok)
-	assert.EqualValues(t, 1, again.Calls, "it begins anew")
+	assert.EqualValues(t, 1, again.Calls, "it starts again")
 	s.Clear()
 	assert.Empty(t, s.Events())
 }
 
-// TestAFloodIsSampledAndARareEventIsNot sends more calls of one event than are looked at,
-// and then one of another.
-func TestAFloodIsSampledAndARareEventIsNot(t *testing.T) {
+// TestFrequentEventsAreSampled sends more calls of one event than are sampled, and then one
+// call of another event.
+func TestFrequentEventsAreSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := shapes.New()
 		flood := call(t, "web", `{"type":"track","event":"Flood","messageId":"1","properties":{"n":1}}`)
@@ -297,36 +282,36 @@ func TestAFloodIsSampledAndARareEventIsNot(t *testing.T) {
 			for i := range batch {
 				batch[i] = flood
 			}
-			tell(s, batch...)
+			observe(s, batch...)
 		}
 		track(t, s, "Rare", `{"a":1}`)
 		events := s.Events()
 		require.Len(t, events, 2)
-		assert.EqualValues(t, 50_000, events[0].Calls, "all are counted")
-		assert.Less(t, events[0].LookedAt, uint64(10_000))
-		assert.Greater(t, events[0].LookedAt, uint64(3_000))
-		assert.Equal(t, events[0].LookedAt, events[0].Properties[0].Calls, "shares are of those that were looked at")
-		assert.EqualValues(t, 1, events[1].LookedAt)
+		assert.EqualValues(t, 50_000, events[0].Calls, "all calls are counted")
+		assert.Less(t, events[0].Sampled, uint64(10_000))
+		assert.Greater(t, events[0].Sampled, uint64(3_000))
+		assert.Equal(t, events[0].Sampled, events[0].Properties[0].Calls, "shares refer to sampled calls")
+		assert.EqualValues(t, 1, events[1].Sampled)
 
 		time.Sleep(time.Minute)
 		track(t, s, "Flood", `{"n":1}`)
-		assert.Equal(t, events[0].LookedAt+1, s.Events()[0].LookedAt, "after a pause there are tokens again")
+		assert.Equal(t, events[0].Sampled+1, s.Events()[0].Sampled, "the tokens are refilled")
 	})
 }
 
-func TestBoundsAreKeptAndWhatIsBeyondIsCounted(t *testing.T) {
+func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		tell  func(s *shapes.Shapes)
+		send  func(s *shapes.Shapes)
 		check func(t *testing.T, s *shapes.Shapes)
 	}{
 		{"events of a source", func(s *shapes.Shapes) {
 			for i := range 5000 {
 				track(t, s, fmt.Sprint("Event ", i), `{}`)
 			}
-			tell(s, call(t, "ios", `{"type":"track","event":"E","messageId":"1"}`))
+			observe(s, call(t, "ios", `{"type":"track","event":"E","messageId":"1"}`))
 		}, func(t *testing.T, s *shapes.Shapes) {
-			assert.Len(t, s.Events(), 1001, "another source has room")
+			assert.Len(t, s.Events(), 1001, "another source is not limited")
 			assert.EqualValues(t, 4000, s.Summary().Others)
 		}},
 		{"a long name", func(s *shapes.Shapes) { track(t, s, strings.Repeat("n", 201), `{}`) }, func(t *testing.T, s *shapes.Shapes) {
@@ -338,40 +323,40 @@ func TestBoundsAreKeptAndWhatIsBeyondIsCounted(t *testing.T) {
 				track(t, s, "E", fmt.Sprintf(`{"p%d":1}`, i))
 			}
 		}, func(t *testing.T, s *shapes.Shapes) {
-			assert.Equal(t, 200, len(one(t, s).Properties))
-			assert.EqualValues(t, 800, one(t, s).Others)
+			assert.Equal(t, 200, len(onlyEvent(t, s).Properties))
+			assert.EqualValues(t, 800, onlyEvent(t, s).Others)
 		}},
 		{"a long property", func(s *shapes.Shapes) { track(t, s, "E", `{"`+strings.Repeat("p", 101)+`":1}`) }, func(t *testing.T, s *shapes.Shapes) {
-			assert.Empty(t, one(t, s).Properties)
-			assert.EqualValues(t, 1, one(t, s).Others)
+			assert.Empty(t, onlyEvent(t, s).Properties)
+			assert.EqualValues(t, 1, onlyEvent(t, s).Others)
 		}},
 		{"depth", func(s *shapes.Shapes) {
 			track(t, s, "E", `{"a":`+strings.Repeat(`{"a":`, 100)+"1"+strings.Repeat("}", 100)+`,"b":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}`)
 		}, func(t *testing.T, s *shapes.Shapes) {
-			assert.NotNil(t, one(t, s).Property("a.a.a.a.a"))
-			assert.NotNil(t, one(t, s).Property("b[][][][]"))
-			assert.Len(t, one(t, s).Properties, 10)
+			assert.NotNil(t, onlyEvent(t, s).Property("a.a.a.a.a"))
+			assert.NotNil(t, onlyEvent(t, s).Property("b[][][][]"))
+			assert.Len(t, onlyEvent(t, s).Properties, 10)
 		}},
 		{"a long array", func(s *shapes.Shapes) { track(t, s, "E", `{"a":[1`+strings.Repeat(",1", 99)+`]}`) }, func(t *testing.T, s *shapes.Shapes) {
-			assert.EqualValues(t, 20, one(t, s).Property("a[]").Values)
-			assert.EqualValues(t, 1, one(t, s).Cut)
+			assert.EqualValues(t, 20, onlyEvent(t, s).Property("a[]").Values)
+			assert.EqualValues(t, 1, onlyEvent(t, s).Cut)
 		}},
 		{"many values of a property are samples", func(s *shapes.Shapes) {
 			for i := range 100 {
 				track(t, s, "E", fmt.Sprintf(`{"id":"o-%d"}`, i))
 			}
 		}, func(t *testing.T, s *shapes.Shapes) {
-			p := one(t, s).Property("id")
+			p := onlyEvent(t, s).Property("id")
 			assert.Empty(t, p.Common)
 			assert.Len(t, p.Samples, 3)
 		}},
-		{"a long value is cut", func(s *shapes.Shapes) { track(t, s, "E", `{"text":"`+strings.Repeat("ä", 100)+`"}`) }, func(t *testing.T, s *shapes.Shapes) {
-			p := one(t, s).Property("text")
+		{"a long value is truncated", func(s *shapes.Shapes) { track(t, s, "E", `{"text":"`+strings.Repeat("ä", 100)+`"}`) }, func(t *testing.T, s *shapes.Shapes) {
+			p := onlyEvent(t, s).Property("text")
 			require.Len(t, p.Samples, 1)
 			assert.LessOrEqual(t, len(p.Samples[0].JSON), 53, "48 bytes, an ellipsis and quotes")
 			assert.True(t, json.Valid(p.Samples[0].JSON))
 		}},
-		{"the bytes of an event", func(s *shapes.Shapes) {
+		{"bytes of an event", func(s *shapes.Shapes) {
 			for i := range 200 {
 				var b strings.Builder
 				for j := range 100 {
@@ -380,25 +365,25 @@ func TestBoundsAreKeptAndWhatIsBeyondIsCounted(t *testing.T) {
 				track(t, s, "E", fmt.Sprintf(`{"p%d":{"x":1%s}}`, i, b.String()))
 			}
 		}, func(t *testing.T, s *shapes.Shapes) {
-			assert.Less(t, len(one(t, s).Properties), 350)
-			assert.Positive(t, one(t, s).Others)
+			assert.Less(t, len(onlyEvent(t, s).Properties), 350)
+			assert.Positive(t, onlyEvent(t, s).Others)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // in the real time, the calls are old
+			synctest.Test(t, func(t *testing.T) { // with the real time, the calls are old
 				s := shapes.New()
-				c.tell(s)
+				c.send(s)
 				c.check(t, s)
 			})
 		})
 	}
 }
 
-func TestAnEventThatIsNotSentAnyMoreMakesRoom(t *testing.T) {
+func TestStaleEventIsEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := shapes.New()
 		send := func(source, event string) {
-			tell(s, call(t, source, fmt.Sprintf(`{"type":"track","event":%q,"messageId":"1","receivedAt":%q}`, event, time.Now().UTC().Format(time.RFC3339))))
+			observe(s, call(t, source, fmt.Sprintf(`{"type":"track","event":%q,"messageId":"1","receivedAt":%q}`, event, time.Now().UTC().Format(time.RFC3339))))
 		}
 		for i := range 2000 {
 			send([]string{"web", "ios"}[i%2], fmt.Sprint("Event ", i))
@@ -406,7 +391,7 @@ func TestAnEventThatIsNotSentAnyMoreMakesRoom(t *testing.T) {
 		time.Sleep(time.Hour)
 		send("new", "New")
 		send("new", "New")
-		assert.Len(t, s.Events(), 2000, "all were seen within a day")
+		assert.Len(t, s.Events(), 2000, "all events had calls within a day")
 		assert.EqualValues(t, 2, s.Summary().Others)
 		time.Sleep(24 * time.Hour)
 		send("new", "New")
@@ -417,17 +402,17 @@ func TestAnEventThatIsNotSentAnyMoreMakesRoom(t *testing.T) {
 	})
 }
 
-// TestMemoryIsBoundedWhateverComes has calls that need much memory for what is counted
-// of it, for more events and properties than there is room for.
-func TestMemoryIsBoundedWhateverComes(t *testing.T) {
+// TestMemoryIsBounded sends calls that take much memory compared with their accounted size,
+// for more events and properties than the limits allow.
+func TestMemoryIsBounded(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector needs memory of its own")
+		t.Skip("the race detector needs additional memory")
 	}
 	for _, c := range []struct {
 		name       string
 		properties func(event, call int) string
 	}{
-		{"small objects in each other", func(_, call int) string {
+		{"nested small objects", func(_, call int) string {
 			return fmt.Sprintf(`{"a%d":{"b":{"c":{"d":1}}},"e%d":[[[[]]]]}`, call, call)
 		}},
 		{"short names", func(_, call int) string { return fmt.Sprintf(`{"%d":1,"%d":null,"x%d":true}`, call, -call, call) }},
@@ -445,9 +430,9 @@ func TestMemoryIsBoundedWhateverComes(t *testing.T) {
 				s := shapes.New()
 				for e := range 220 {
 					for n := range 200 {
-						tell(s, call(t, "web", fmt.Sprintf(`{"type":"track","event":"Event %d","messageId":"0190b6c3-6c6e-7000-8000-%012d","properties":%s}`, e, n, c.properties(e, n))))
+						observe(s, call(t, "web", fmt.Sprintf(`{"type":"track","event":"Event %d","messageId":"0190b6c3-6c6e-7000-8000-%012d","properties":%s}`, e, n, c.properties(e, n))))
 					}
-					time.Sleep(time.Second) // there are tokens again
+					time.Sleep(time.Second) // refill the tokens
 				}
 				used := heap() - before
 				t.Logf("%.1f MB", float64(used)/1e6)
@@ -458,7 +443,7 @@ func TestMemoryIsBoundedWhateverComes(t *testing.T) {
 	}
 }
 
-// heap is how much memory is in use.
+// heap returns the used memory in bytes.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -466,11 +451,11 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestMemoryOfAMillionCalls has 500 events with 50 properties each, of which some have few
-// values and others many.
+// TestMemoryOfAMillionCalls observes 500 events with 50 properties each, some with few and
+// some with many values.
 func TestMemoryOfAMillionCalls(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector needs memory of its own")
+		t.Skip("the race detector needs additional memory")
 	}
 	synctest.Test(t, testMemoryOfAMillionCalls)
 }
@@ -500,29 +485,29 @@ func testMemoryOfAMillionCalls(t *testing.T) {
 			}
 			b.WriteString("}}")
 			c := call(t, "web", b.String())
-			batch := make([]tracking.Call, 100) // 20 × 500 × 100: a million
+			batch := make([]tracking.Call, 100) // 20 × 500 × 100 is a million
 			for i := range batch {
 				batch[i] = c
 			}
-			tell(s, batch...)
+			observe(s, batch...)
 		}
-		time.Sleep(2 * time.Second) // there are tokens again
+		time.Sleep(2 * time.Second) // refill the tokens
 	}
-	calls, looks, known := uint64(0), uint64(0), 0
+	calls, sampled, known := uint64(0), uint64(0), 0
 	for _, e := range s.Events() {
 		calls += e.Calls
-		looks += e.LookedAt
+		sampled += e.Sampled
 		known += len(e.Properties)
 	}
 	used := heap() - before
-	t.Logf("%d calls, %d looked at, %d events, %d properties: %.1f MB", calls, looks, events, known, float64(used)/1e6)
+	t.Logf("%d calls, %d sampled, %d events, %d properties: %.1f MB", calls, sampled, events, known, float64(used)/1e6)
 	assert.EqualValues(t, 1_000_000, calls)
 	assert.Equal(t, events*properties, known)
 	assert.Less(t, used, int64(20<<20))
 	runtime.KeepAlive(s)
 }
 
-// BenchmarkEvents lists 500 events with 50 properties each, as the page does.
+// BenchmarkEvents lists 500 events with 50 properties each, like the Events page.
 func BenchmarkEvents(b *testing.B) {
 	s := shapes.New()
 	var properties strings.Builder
@@ -544,14 +529,14 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
-// TestASourceWithTooManyEventsForgetsOneOfItsOwn: those of others stay.
-func TestASourceWithTooManyEventsForgetsOneOfItsOwn(t *testing.T) {
+// TestSourceEvictsItsOwnEvents checks that events of other sources are not evicted.
+func TestSourceEvictsItsOwnEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := shapes.New()
 		at := func(source, name string) {
 			c := call(t, source, fmt.Sprintf(`{"type":"track","event":%q,"userId":"u"}`, name))
 			c.ReceivedAt = time.Now()
-			tell(s, c)
+			observe(s, c)
 		}
 		at("other", "Oldest")
 		time.Sleep(time.Minute)

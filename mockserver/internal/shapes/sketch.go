@@ -11,38 +11,38 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Bounds of what is remembered.
+// Limits.
 const (
-	maxEvents     = 2000
-	maxOfSource   = 1000     // events of one source, so that it cannot take the place of all others
-	maxBytes      = 14 << 20 // of all sketches together, as they are counted
-	maxEventBytes = 88 << 10 // of one
-	maxName       = 200      // bytes of an event's name
-	maxKey        = 100      // bytes of a property's name
-	maxMembers    = 200      // properties of one object
-	maxDepth      = 5        // of objects and arrays in each other
-	maxItems      = 20       // of an array that are looked at
-	maxLooked     = 500      // values of a call that are looked at
-	maxValues     = 12       // different values of a property; with more they are samples
-	maxSamples    = 3        // of a property with more values
-	maxValue      = 48       // bytes of a value
-	maxCallID     = 100      // bytes of a messageId
-	maxViolations = 20       // of the plan, different ones
+	maxEvents        = 2000
+	maxOfSource      = 1000     // events of one source, to leave room for others
+	maxBytes         = 14 << 20 // of all sketches, as accounted
+	maxEventBytes    = 88 << 10 // of one sketch
+	maxName          = 200      // bytes of an event's name
+	maxKey           = 100      // bytes of a property's name
+	maxMembers       = 200      // properties of one object
+	maxDepth         = 5        // nesting of objects and arrays
+	maxItems         = 20       // sampled elements of an array
+	maxSampledValues = 500      // sampled values of a call
+	maxValues        = 12       // distinct values of a property; if there are more, only samples are kept
+	maxSamples       = 3        // samples of such a property
+	maxValue         = 48       // bytes of a value
+	maxCallID        = 100      // bytes of a messageId
+	maxViolations    = 20       // distinct violations of an event
 )
 
-// About how many bytes of memory things take.
+// Approximate memory in bytes.
 const (
 	eventBytes     = 500
-	nodeBytes      = 260 // with its place in the map of the object that it is a member of
+	nodeBytes      = 260 // including its map entry
 	kindBytes      = 48
 	valueBytes     = 32
 	violationBytes = 300
 )
 
-// A key tells events apart. Of identify and group calls the name is empty.
+// A key identifies an event. For identify and group calls the name is empty.
 type key struct{ source, typ, name string }
 
-// keyOf returns the event of a call. Those of some types have none.
+// keyOf returns the event of a call; ok is false for other types of calls.
 func keyOf(c *tracking.Call) (key, bool) {
 	switch c.Type {
 	case "track":
@@ -55,83 +55,82 @@ func keyOf(c *tracking.Call) (key, bool) {
 	return key{}, false
 }
 
-// A sketch is what is known of an event.
+// A sketch contains the collected data of an event.
 type sketch struct {
 	key
 
-	calls           uint64 // that came
-	looks           uint64 // of these that were looked at
-	firstAt, lastAt int64  // in milliseconds
-	root            node   // whose members are the properties
-	others          uint64 // values of properties for which there was no room
-	cut             uint64 // calls that were too large to be looked at as a whole
-	violating       uint64 // calls that are not as the plan says
+	calls           uint64 // all calls
+	sampled         uint64 // sampled calls
+	firstAt, lastAt int64  // Unix milliseconds
+	root            node   // its members are the properties
+	others          uint64 // values of properties beyond the limits
+	cut             uint64 // calls too large to be sampled completely
+	violating       uint64 // calls that violate the plan
 	violations      []violation
 
-	bytes   int
-	slot    int   // where it is written; negative: it has no place yet
-	changed bool  // since it was written
-	second  int64 // in which it was looked at last
-	inIt    int   // how often in that second
+	bytes           int
+	total           *int  // bytes of all sketches
+	slot            int   // in Shapes.slots; negative if not assigned yet
+	changed         bool  // since it was saved
+	second          int64 // second of the last sample
+	samplesInSecond int   // samples in that second
 }
 
-// A node is what is known of a property, or of the elements of an array.
+// A node contains the data of a property, or of the elements of an array.
 type node struct {
-	calls               uint64 // that were looked at and have it
-	firstLook, lastLook uint64 // by the count of looks
-	firstAt, lastAt     int64  // in milliseconds
-	kinds               []kindCount
-	values              []valueCount
-	many                bool // there are more values than those, which are samples
-	members             map[string]*node
-	items               *node
+	calls                   uint64 // sampled calls that have it
+	firstSample, lastSample uint64 // numbers of samples
+	firstAt, lastAt         int64  // Unix milliseconds
+	kinds                   []kindCount
+	values                  []valueCount
+	truncated               bool // there are more values; values contains samples
+	members                 map[string]*node
+	items                   *node
 }
 
 // A kindCount counts the values of a kind.
 type kindCount struct {
 	kind   kind
 	count  uint64
-	lastAt int64  // in milliseconds
-	call   string // the messageId of the newest call with it, where the kind is not the usual one
+	lastAt int64  // Unix milliseconds
+	call   string // messageId of the newest call with it, for unusual kinds
 }
 
-// A valueCount counts a value, as JSON. The count of one that was cut is 0.
+// A valueCount counts a value, as JSON. The count is 0 if the value is truncated.
 type valueCount struct {
 	json  string
 	count uint64
 }
 
-// A violation is a way in which calls are not as the plan says, in the words for the first
-// of them.
+// A violation counts calls that violate the plan in the same way. The message is from the
+// first of them.
 type violation struct {
 	tracking.Violation
 	calls  uint64
 	lastAt int64
-	call   string // the messageId of the newest
+	call   string // messageId of the newest
 }
 
-// room says how much may still be remembered.
-type room struct{ used *int }
-
-// take reports whether there are n bytes more for a sketch, and takes them.
-func (r room) take(s *sketch, n int) bool {
-	if *r.used+n > maxBytes || s.bytes+n > maxEventBytes {
+// take reserves n bytes for the sketch, and reports whether its limit and the limit of all
+// sketches allow it.
+func (s *sketch) take(n int) bool {
+	if *s.total+n > maxBytes || s.bytes+n > maxEventBytes {
 		return false
 	}
-	*r.used += n
+	*s.total += n
 	s.bytes += n
 	return true
 }
 
-// give returns n bytes.
-func (r room) give(s *sketch, n int) {
-	*r.used -= n
+// give releases n bytes.
+func (s *sketch) give(n int) {
+	*s.total -= n
 	s.bytes -= n
 }
 
-// count counts a value of a kind, of a call.
-func (n *node) count(s *sketch, r room, k kind, at int64, call func() string) {
-	if len(n.kinds) > 0 && n.kinds[0].kind == k { // as most are
+// count counts a value of a kind.
+func (n *node) count(s *sketch, k kind, at int64, call func() string) {
+	if len(n.kinds) > 0 && n.kinds[0].kind == k { // most values
 		n.kinds[0].count++
 		n.kinds[0].lastAt = at
 		return
@@ -139,7 +138,7 @@ func (n *node) count(s *sketch, r room, k kind, at int64, call func() string) {
 	i := slices.IndexFunc(n.kinds, func(c kindCount) bool { return c.kind == k })
 	if i < 0 {
 		id := call()
-		if !r.take(s, kindBytes+len(id)) {
+		if !s.take(kindBytes + len(id)) {
 			s.others++
 			return
 		}
@@ -149,19 +148,19 @@ func (n *node) count(s *sketch, r room, k kind, at int64, call func() string) {
 	c := &n.kinds[i]
 	c.count++
 	if i > 0 && c.lastAt < at && c.count < n.kinds[0].count {
-		if id := call(); r.take(s, len(id)-len(c.call)) {
+		if id := call(); s.take(len(id) - len(c.call)) {
 			c.call = id
 		}
 	}
 	c.lastAt = at
-	if i > 0 && c.count > n.kinds[0].count { // the most frequent stands first
+	if i > 0 && c.count > n.kinds[0].count { // the most frequent kind comes first
 		n.kinds[0], n.kinds[i] = n.kinds[i], n.kinds[0]
 	}
 }
 
-// note notes a value that is no object and no array.
-func (n *node) note(s *sketch, r room, raw []byte) {
-	if !n.many {
+// addValue counts a value that is neither an object nor an array.
+func (n *node) addValue(s *sketch, raw []byte) {
+	if !n.truncated {
 		for i := range n.values {
 			if v := &n.values[i]; v.json == string(raw) {
 				v.count++
@@ -169,27 +168,27 @@ func (n *node) note(s *sketch, r room, raw []byte) {
 			}
 		}
 	}
-	if n.many && (n.calls%256 != 0 || len(n.values) == 0) {
-		return // from time to time a sample makes room for another
+	if n.truncated && (n.calls%256 != 0 || len(n.values) == 0) {
+		return // sometimes a new sample replaces an old one
 	}
 	value, whole := canonical(raw)
 	if value == "" {
-		n.tooMany(s, r)
+		n.truncateValues(s)
 		return
 	}
 	if i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.json == value }); i >= 0 {
 		n.values[i].count++
 		return
 	}
-	if n.many {
-		if i := int(n.calls/256) % len(n.values); r.take(s, len(value)-len(n.values[i].json)) {
+	if n.truncated {
+		if i := int(n.calls/256) % len(n.values); s.take(len(value) - len(n.values[i].json)) {
 			n.values[i] = valueCount{json: value}
 		}
 		return
 	}
-	if !whole || len(n.values) == maxValues || !r.take(s, valueBytes+len(value)) {
-		n.tooMany(s, r)
-		if len(n.values) == maxSamples || !r.take(s, valueBytes+len(value)) {
+	if !whole || len(n.values) == maxValues || !s.take(valueBytes+len(value)) {
+		n.truncateValues(s)
+		if len(n.values) == maxSamples || !s.take(valueBytes+len(value)) {
 			return
 		}
 	}
@@ -200,18 +199,18 @@ func (n *node) note(s *sketch, r room, raw []byte) {
 	n.values = append(slices.Grow(n.values, 1), v)
 }
 
-// tooMany makes of the values samples.
-func (n *node) tooMany(s *sketch, r room) {
-	n.many = true
+// truncateValues turns the values into samples.
+func (n *node) truncateValues(s *sketch) {
+	n.truncated = true
 	keep := min(len(n.values), maxSamples)
 	for _, v := range n.values[keep:] {
-		r.give(s, valueBytes+len(v.json))
+		s.give(valueBytes + len(v.json))
 	}
 	n.values = slices.Clone(n.values[:keep])
 }
 
-// canonical copies a value in one form of JSON. A long one is cut, and is then not whole;
-// one that is not UTF-8 is empty.
+// canonical returns a value in a uniform encoding. whole is false if the value is truncated.
+// For invalid UTF-8, the value is empty.
 func canonical(raw []byte) (value string, whole bool) {
 	if !utf8.Valid(raw) {
 		return "", false
@@ -227,12 +226,12 @@ func canonical(raw []byte) (value string, whole bool) {
 	return string(fields.AppendString(nil, short)), short == s
 }
 
-// member returns the node of a member of an object, or nil where there is no room for it.
-func (n *node) member(s *sketch, r room, name []byte) *node {
+// member returns the node of an object's field, or nil if the limits are reached.
+func (n *node) member(s *sketch, name []byte) *node {
 	if m := n.members[string(name)]; m != nil {
 		return m
 	}
-	if len(name) > maxKey || len(n.members) >= maxMembers || !utf8.Valid(name) || !r.take(s, nodeBytes+len(name)) {
+	if len(name) > maxKey || len(n.members) >= maxMembers || !utf8.Valid(name) || !s.take(nodeBytes+len(name)) {
 		return nil
 	}
 	if n.members == nil {
@@ -243,16 +242,16 @@ func (n *node) member(s *sketch, r room, name []byte) *node {
 	return m
 }
 
-// element returns the node of the elements of an array, or nil where there is no room.
-func (n *node) element(s *sketch, r room) *node {
-	if n.items == nil && r.take(s, nodeBytes) {
+// element returns the node of an array's elements, or nil if the limits are reached.
+func (n *node) element(s *sketch) *node {
+	if n.items == nil && s.take(nodeBytes) {
 		n.items = &node{}
 	}
 	return n.items
 }
 
-// violate counts how a call is not as the plan says.
-func (s *sketch) violate(r room, c *tracking.Call, at int64) {
+// violate counts the plan violations of a call.
+func (s *sketch) violate(c *tracking.Call, at int64) {
 	if len(c.Violations) == 0 {
 		return
 	}
@@ -260,7 +259,7 @@ func (s *sketch) violate(r room, c *tracking.Call, at int64) {
 	for _, found := range c.Violations {
 		i := slices.IndexFunc(s.violations, func(v violation) bool { return v.Kind == found.Kind && v.Pointer == found.Pointer })
 		if i < 0 {
-			if len(s.violations) == maxViolations || !r.take(s, violationBytes+len(found.Event)+len(found.Pointer)+len(found.Message)) {
+			if len(s.violations) == maxViolations || !s.take(violationBytes+len(found.Event)+len(found.Pointer)+len(found.Message)) {
 				continue
 			}
 			found.Pointer, found.Message = strings.Clone(found.Pointer), strings.Clone(found.Message)
@@ -268,7 +267,7 @@ func (s *sketch) violate(r room, c *tracking.Call, at int64) {
 			i = len(s.violations) - 1
 		}
 		v := &s.violations[i]
-		if v.Message == "" && r.take(s, len(found.Message)) { // an earlier process counted it
+		if v.Message == "" && s.take(len(found.Message)) { // messages are not stored
 			v.Message = strings.Clone(found.Message)
 		}
 		v.calls++
@@ -276,7 +275,7 @@ func (s *sketch) violate(r room, c *tracking.Call, at int64) {
 	}
 }
 
-// callID copies the messageId of a call; that of a call with a very long one is empty.
+// callID returns a copy of the messageId, or "" if it is too long.
 func callID(c *tracking.Call) string {
 	if len(c.ID) > maxCallID {
 		return ""
@@ -284,7 +283,7 @@ func callID(c *tracking.Call) string {
 	return strings.Clone(c.ID)
 }
 
-// seen notes the time of a call in the bounds of first and last.
+// seen updates the first and last time.
 func seen(first, last *int64, at int64) {
 	if *first == 0 || at < *first {
 		*first = at

@@ -8,109 +8,102 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// An Event is what is known of the calls of an event: of a source, of a type and, but for
-// identify and group, of a name.
+// An Event describes the calls of an event, which is identified by source, type and name.
 type Event struct {
-	ID         string      `json:"id"` // made of the next three
+	ID         string      `json:"id"` // digest of the next three fields
 	Source     string      `json:"source"`
 	Type       string      `json:"type"`
-	Name       string      `json:"event"` // of an event, a page or a screen; empty for identify and group
+	Name       string      `json:"event"` // of an event, page or screen; empty for identify and group
 	Calls      uint64      `json:"calls"`
-	LookedAt   uint64      `json:"lookedAt"` // of the calls: all counts of properties and values are of these
+	Sampled    uint64      `json:"lookedAt"` // sampled calls; the counts of properties and values refer to them
 	FirstSeen  time.Time   `json:"firstSeen"`
 	LastSeen   time.Time   `json:"lastSeen"`
-	Violating  uint64      `json:"violating"` // calls that were not as the tracking plan says
-	Oddities   []Oddity    `json:"oddities"`
-	Properties []Property  `json:"properties"` // or traits, in the order of a tree
+	Violating  uint64      `json:"violating"` // calls that violate the tracking plan
+	Anomalies  []Anomaly   `json:"oddities"`
+	Properties []Property  `json:"properties"` // or traits, in depth-first order
 	Violations []Violation `json:"violations"`
-	Others     uint64      `json:"others"` // values of properties for which there was no room
-	Cut        uint64      `json:"cut"`    // calls that were too large to be looked at as a whole
+	Others     uint64      `json:"others"` // values of properties beyond the limits
+	Cut        uint64      `json:"cut"`    // calls too large to be sampled completely
 }
 
 // Traits reports whether the properties are traits.
 func (e *Event) Traits() bool { return fields.Describing(e.Type) == fields.Traits }
 
-// A Property is what is known of a property of an event.
+// A Property describes a property of an event.
 type Property struct {
-	Path       string    `json:"path"`  // as in items[].price
-	Calls      uint64    `json:"calls"` // that have it
-	Share      float64   `json:"share"` // of the calls that were looked at, 0 to 1
+	Path       string    `json:"path"`  // for example items[].price
+	Calls      uint64    `json:"calls"` // sampled calls that have it
+	Share      float64   `json:"share"` // of the sampled calls, 0 to 1
 	FirstSeen  time.Time `json:"firstSeen"`
 	LastSeen   time.Time `json:"lastSeen"`
-	Values     uint64    `json:"values"` // that were looked at, of all types: arrays have several in a call
-	Types      []Type    `json:"types"`  // the most frequent first
+	Values     uint64    `json:"values"` // sampled values of all types; a call may have several, in arrays
+	Types      []Type    `json:"types"`  // most frequent first
 	Common     []Value   `json:"commonValues,omitempty"`
-	Samples    []Value   `json:"samples,omitempty"`    // some of many different values
-	OtherCount uint64    `json:"otherCount,omitempty"` // values beside the common ones
+	Samples    []Value   `json:"samples,omitempty"`    // examples, if there are too many distinct values
+	OtherCount uint64    `json:"otherCount,omitempty"` // values that are not in Common
 
-	steps   []string // names of members, and element
-	depth   int
-	usual   string // the name of the most frequent type
-	missing uint64 // calls looked at since the last that has it
-	before  uint64 // calls looked at before the first that has it
-	looks   uint64
+	Depth   int    `json:"-"` // nesting depth, from 0
+	Sampled uint64 `json:"-"` // sampled calls of the event
+
+	steps   []string // field names, and element for arrays
+	usual   string   // name of the most frequent type
+	missing uint64   // sampled calls after its last occurrence
+	before  uint64   // sampled calls before its first occurrence
 }
 
-// Depth is how deep the property stands in others, from 0.
-func (p *Property) Depth() int { return p.depth }
-
-// Looks is how many calls of the event were looked at.
-func (p *Property) Looks() uint64 { return p.looks }
-
-// A Type is a type of values, and the forms of strings.
+// A Type counts the values of a JSON type.
 type Type struct {
-	Name     string    `json:"name"` // as JSON Schema names it
+	Name     string    `json:"name"` // in JSON Schema
 	Count    uint64    `json:"count"`
 	Share    float64   `json:"share"` // of the property's values, 0 to 1
 	LastSeen time.Time `json:"lastSeen"`
-	Call     string    `json:"messageId,omitempty"` // of the newest call that is known with it; of unusual types
-	Forms    []Form    `json:"forms,omitempty"`
+	Call     string    `json:"messageId,omitempty"` // newest known call with it; only for unusual types
+	Formats  []Format  `json:"forms,omitempty"`
 }
 
-// A Form is what strings look like.
-type Form struct {
-	Name  string  `json:"name"` // a format of JSON Schema, or number
+// A Format counts the strings with a format.
+type Format struct {
+	Name  string  `json:"name"` // in JSON Schema, or "number"
 	Count uint64  `json:"count"`
 	Share float64 `json:"share"` // of the strings, 0 to 1
 }
 
-// A Value is one of a property's. The count of a sample is 0.
+// A Value is a value of a property. The count of a sample is 0.
 type Value struct {
-	JSON  json.RawMessage `json:"value"` // strings are cut after 48 bytes
+	JSON  json.RawMessage `json:"value"` // strings are truncated to 48 bytes
 	Count uint64          `json:"count,omitempty"`
 }
 
-// An Oddity is something odd about the calls of an event, such as a property that is
-// mostly a number and sometimes a string.
-type Oddity struct {
-	Kind  OddityKind `json:"kind"`
-	Path  string     `json:"path,omitempty"` // of the property; empty where it is about the event's name
-	Text  string     `json:"text"`           // what is odd, in one sentence without its stop
-	Type  string     `json:"type,omitempty"` // the unusual type
-	Value string     `json:"value,omitempty"`
-	Other string     `json:"other,omitempty"` // the property or the ID of the event that is alike
+// An Anomaly is a likely mistake in the calls of an event, such as a property that is
+// usually a number and sometimes a string.
+type Anomaly struct {
+	Kind  AnomalyKind `json:"kind"`
+	Path  string      `json:"path,omitempty"` // of the property; empty if it is about the event's name
+	Text  string      `json:"text"`           // a sentence without the final period
+	Type  string      `json:"type,omitempty"` // the unusual type
+	Value string      `json:"value,omitempty"`
+	Other string      `json:"other,omitempty"` // the similar property, or the ID of the similar event
 }
 
-// An OddityKind says for programs what is odd.
-type OddityKind string
+// An AnomalyKind is a kind of anomaly.
+type AnomalyKind string
 
-// Kinds of oddities.
+// Kinds of anomalies.
 const (
-	MixedTypes      OddityKind = "mixed_types"
-	ValuesAlike     OddityKind = "values_alike"
-	PropertiesAlike OddityKind = "properties_alike"
-	EventsAlike     OddityKind = "events_alike"
-	PropertyGone    OddityKind = "property_gone"
-	PropertyNew     OddityKind = "property_new"
+	MixedTypes        AnomalyKind = "mixed_types"
+	SimilarValues     AnomalyKind = "values_alike"
+	SimilarProperties AnomalyKind = "properties_alike"
+	SimilarEvents     AnomalyKind = "events_alike"
+	PropertyGone      AnomalyKind = "property_gone"
+	PropertyNew       AnomalyKind = "property_new"
 )
 
-// A Violation is a way in which calls of an event were not as the plan of their source
-// says.
+// A Violation counts calls that violate the tracking plan in the same way.
 type Violation struct {
 	tracking.Violation
 	Calls    uint64    `json:"calls"`
@@ -118,20 +111,19 @@ type Violation struct {
 	Call     string    `json:"messageId,omitempty"` // of the newest
 }
 
-// id names an event, also after a restart.
-func (k key) id() string { return digest.Of(k.source, k.typ, k.name) }
+// id returns the ID of an event, which is the same after a restart.
+func (k key) id() string { return text.Digest(k.source, k.typ, k.name) }
 
-// timeOf is the other way round of UnixMilli.
 func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 func share(n, of uint64) float64 { return float64(n) / float64(max(of, 1)) }
 
-// view shows a sketch, without what is odd.
+// view returns a copy of a sketch, without anomalies.
 func (s *sketch) view() Event {
 	e := Event{
-		ID: s.id(), Source: s.source, Type: s.typ, Name: s.name, Calls: s.calls, LookedAt: s.looks,
+		ID: s.id(), Source: s.source, Type: s.typ, Name: s.name, Calls: s.calls, Sampled: s.sampled,
 		FirstSeen: timeOf(s.firstAt), LastSeen: timeOf(s.lastAt), Violating: s.violating, Others: s.others, Cut: s.cut,
-		Oddities: []Oddity{}, Properties: []Property{}, Violations: []Violation{},
+		Anomalies: []Anomaly{}, Properties: []Property{}, Violations: []Violation{},
 	}
 	for _, v := range s.violations {
 		v.Message = cmp.Or(v.Message, strings.TrimPrefix(v.Pointer+": "+v.Kind, ": "))
@@ -141,7 +133,7 @@ func (s *sketch) view() Event {
 	return e
 }
 
-// addMembers adds the members of an object, those that most calls have first.
+// addMembers adds the fields of an object, the most frequent first.
 func (e *Event) addMembers(n *node, steps []string, path string, depth int) {
 	type member struct {
 		name string
@@ -152,21 +144,21 @@ func (e *Event) addMembers(n *node, steps []string, path string, depth int) {
 		members = append(members, member{name, m})
 	}
 	slices.SortFunc(members, func(a, b member) int {
-		return cmp.Or(-cmp.Compare(a.calls, b.calls), cmp.Compare(a.firstLook, b.firstLook), strings.Compare(a.name, b.name))
+		return cmp.Or(-cmp.Compare(a.calls, b.calls), cmp.Compare(a.firstSample, b.firstSample), strings.Compare(a.name, b.name))
 	})
 	e.Properties = slices.Grow(e.Properties, len(members))
 	for _, m := range members {
-		e.addNode(m.node, append(slices.Clip(steps), m.name), joined(path, m.name), depth)
+		e.addNode(m.node, append(slices.Clip(steps), m.name), fieldPath(path, m.name), depth)
 	}
 }
 
-// element is the step from an array to its elements. No name of a member is like it: they
-// are UTF-8.
+// element is the path step from an array to its elements. It is not valid UTF-8, and
+// therefore not a field name.
 const element = "\xff"
 
 func (e *Event) addNode(n *node, steps []string, path string, depth int) {
 	if n.calls > 0 {
-		e.Properties = append(e.Properties, n.view(steps, path, depth, e.LookedAt))
+		e.Properties = append(e.Properties, n.view(steps, path, depth, e.Sampled))
 	}
 	e.addMembers(n, steps, path, depth+1)
 	if n.items != nil {
@@ -174,8 +166,8 @@ func (e *Event) addNode(n *node, steps []string, path string, depth int) {
 	}
 }
 
-// joined appends the name of a member to a path, in quotes where it is not plain.
-func joined(path, name string) string {
+// fieldPath appends a field name to a path, in quotes if necessary.
+func fieldPath(path, name string) string {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == '.' || r == '[' || r == ']' || r == '"' || r < ' ' }) {
 		return path + "[" + strconv.Quote(name) + "]"
 	}
@@ -185,10 +177,10 @@ func joined(path, name string) string {
 	return path + "." + name
 }
 
-func (n *node) view(steps []string, path string, depth int, looks uint64) Property {
+func (n *node) view(steps []string, path string, depth int, sampled uint64) Property {
 	p := Property{
-		Path: path, Calls: n.calls, Share: share(n.calls, looks), FirstSeen: timeOf(n.firstAt), LastSeen: timeOf(n.lastAt),
-		steps: steps, depth: depth, before: n.firstLook - 1, missing: looks - n.lastLook, looks: looks,
+		Path: path, Calls: n.calls, Share: share(n.calls, sampled), FirstSeen: timeOf(n.firstAt), LastSeen: timeOf(n.lastAt),
+		steps: steps, before: n.firstSample - 1, missing: sampled - n.lastSample, Depth: depth, Sampled: sampled,
 	}
 	scalars := uint64(0)
 	for _, c := range n.kinds {
@@ -205,7 +197,7 @@ func (n *node) view(steps []string, path string, depth int, looks uint64) Proper
 	}
 	for _, v := range n.values {
 		value := Value{JSON: json.RawMessage(v.json)}
-		if n.many {
+		if n.truncated {
 			p.Samples = append(p.Samples, value)
 			continue
 		}
@@ -218,7 +210,7 @@ func (n *node) view(steps []string, path string, depth int, looks uint64) Proper
 	return p
 }
 
-// types puts the forms of strings together.
+// types combines the kinds of each type.
 func (n *node) types(values uint64) []Type {
 	var types []Type
 	for _, c := range n.kinds {
@@ -232,20 +224,20 @@ func (n *node) types(values uint64) []Type {
 		if at := timeOf(c.lastAt); at.After(t.LastSeen) || t.Call == "" {
 			t.LastSeen, t.Call = at, c.call
 		}
-		if name.form != "" {
-			t.Forms = append(t.Forms, Form{Name: name.form, Count: c.count})
+		if name.format != "" {
+			t.Formats = append(t.Formats, Format{Name: name.format, Count: c.count})
 		}
 	}
 	slices.SortStableFunc(types, func(a, b Type) int { return -cmp.Compare(a.Count, b.Count) })
 	for i := range types {
 		t := &types[i]
 		t.Share = share(t.Count, values)
-		for j := range t.Forms {
-			t.Forms[j].Share = share(t.Forms[j].Count, t.Count)
+		for j := range t.Formats {
+			t.Formats[j].Share = share(t.Formats[j].Count, t.Count)
 		}
-		slices.SortStableFunc(t.Forms, func(a, b Form) int { return -cmp.Compare(a.Count, b.Count) })
+		slices.SortStableFunc(t.Formats, func(a, b Format) int { return -cmp.Compare(a.Count, b.Count) })
 		if i == 0 {
-			t.Call = "" // the usual type is in any call
+			t.Call = "" // any call has the usual type
 		}
 	}
 	return types

@@ -1,19 +1,12 @@
-// Package state is the seam to what the collector must remember beside calls: settings
-// made while it runs, audiences and computed traits, deletion requests, sessions that
-// were ended.
+// Package state is the interface to the collector's persistent state other than calls:
+// settings changed at run time, audiences, computed traits, deletion requests, statistics,
+// and ended sessions.
 //
-// A [Store] maps keys to values with revisions, and has the durability of the journal
-// beside it. [NewMemory] makes the one in process; the module mockserver/collector has
-// one on JetStream. [Update] changes a JSON value by comparing revisions, again and
-// again until nobody comes between: so several processes can share a store without
-// locks. A store may block on a disk or a network, never on a webhook.
+// A [Store] maps keys to values with revisions, and is as durable as the journal next to it.
+// [NewMemory] returns a store in memory; mockserver/collector has one on JetStream. [Update]
+// changes a JSON value optimistically, so that several processes can share a store without
+// locks. A store may block on a disk or a network.
 //
-// The errors of what is asked for by name are here too, since the admin API and the
-// pages answer with them.
-//
-// # Files
-//
-//  1. memory.go: the store in memory; one mutex guards it
-//  2. state.go: what a store promises, and JSON values in it
-//  3. errors.go: errors of what is asked for by its name
+// The errors of requests for named objects are also here, because both the admin API and the
+// pages return them.
 package state

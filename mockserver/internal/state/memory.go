@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// NewMemory returns a Store that is gone when the process is.
+// NewMemory returns a Store in memory.
 func NewMemory() Store {
 	return &memoryState{values: map[string]stateValue{}, watchers: map[string][]chan struct{}{}}
 }
 
 type memoryState struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	values   map[string]stateValue
-	revision uint64                     // the last one given
+	revision uint64                     // the last one assigned
 	watchers map[string][]chan struct{} // by key; each is closed when its context ends
 }
 
@@ -51,14 +51,14 @@ func (s *memoryState) Update(_ context.Context, key string, value []byte, revisi
 	return s.put(key, value), nil
 }
 
-// put stores a value. The lock is held.
+// put stores a value. The lock must be held.
 func (s *memoryState) put(key string, value []byte) uint64 {
 	s.revision++
 	s.values[key] = stateValue{slices.Clone(value), s.revision}
 	for _, w := range s.watchers[key] {
 		select {
 		case w <- struct{}{}:
-		default: // it has one to read
+		default: // a notification is pending
 		}
 	}
 	return s.revision

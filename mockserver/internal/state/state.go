@@ -8,58 +8,54 @@ import (
 	"strings"
 )
 
-// Errors that a [Store] answers with. They may be wrapped.
+// Errors of a [Store]. They may be wrapped.
 var (
-	// ErrNotFound says that there is no value under a key.
-	ErrNotFound = errors.New("mockserver: there is no state under this key")
+	// ErrNotFound reports that a key does not exist.
+	ErrNotFound = errors.New("mockserver: the key does not exist")
 
-	// ErrConflict says that a value is not the one that was to be replaced:
-	// another has come between.
-	ErrConflict = errors.New("mockserver: the state was changed meanwhile")
+	// ErrConflict reports that the value to replace has changed.
+	ErrConflict = errors.New("mockserver: the value was changed in the meantime")
 )
 
-// MaxValue is how many bytes a value of a Store may have.
+// MaxValue is the maximum size of a value in bytes.
 const MaxValue = 768 << 10
 
-// A Store keeps what a collector has to remember beside calls: the settings that
-// were made while it ran, deletion requests, audiences, computed traits, and which
-// logins were ended. It must be as durable as the [journal.Journal] beside it, and shared by the collectors
-// that share the journal: state that outlives the calls made from it would lose
-// them, and state that does not would make them again. [NewMemory] goes with
-// the journal in memory. The suite in mockserver/internal/journal/journaltest tests both.
+// A Store contains the collector's persistent state other than calls. It must be as durable
+// as the [journal.Journal] next to it, and shared by the same collectors: a store that
+// outlives the calls created from its state would lose them, and a store that does not would
+// create them again. The suite in mockserver/internal/journal/journaltest tests both.
 //
-// Keys are lower-case letters and digits in parts with a dot between them, such
-// as "roster.7f3a.0", at most 200 bytes in all. Values have at most MaxValue
-// bytes; the store does not keep the one that it is given, and the one that it
-// gives must not be changed. All methods may be called from many goroutines at
-// once.
+// Keys consist of lower-case letters and digits, in parts separated by dots, such as
+// "roster.7f3a.0", and have at most 200 bytes. Values have at most MaxValue bytes. The store
+// does not retain values passed to it; values returned by it must not be changed. A Store is
+// safe for concurrent use.
 type Store interface {
-	// Get returns a value and its revision, which is never zero, or ErrNotFound.
+	// Get returns a value and its revision, which is not zero, or ErrNotFound.
 	Get(ctx context.Context, key string) (value []byte, revision uint64, err error)
 
-	// Put stores a value, whatever was there.
+	// Put stores a value unconditionally.
 	Put(ctx context.Context, key string, value []byte) error
 
-	// Update stores a value in place of the one with a revision and returns its
-	// own; zero means that there must be none. Otherwise it is ErrConflict,
-	// and nothing is stored. After any other error it may be stored or not.
+	// Update replaces the value with the given revision, and returns the new revision.
+	// Revision zero means that the key must not exist. If the revision differs, it returns
+	// ErrConflict and stores nothing. After any other error the value may be stored.
 	Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error)
 
-	// Delete removes a key, and all keys that begin with it and a dot. That there
-	// is none is no error.
+	// Delete removes a key, and all keys that start with it and a dot. It succeeds even if the
+	// key does not exist.
 	Delete(ctx context.Context, key string) error
 
-	// Keys returns the keys that begin with a prefix and a dot, in any order.
+	// Keys returns the keys that start with a prefix and a dot, in any order.
 	Keys(ctx context.Context, prefix string) ([]string, error)
 
-	// Watch returns a channel that gets a value after a value was stored under a key,
-	// here or by another process; one may stand for several. The store closes the
-	// channel when ctx ends.
+	// Watch returns a channel that receives a value after a key has changed, in this or
+	// another process. Several changes may cause one value. The channel is closed when ctx
+	// ends.
 	Watch(ctx context.Context, key string) (<-chan struct{}, error)
 }
 
-// Keys returns the keys that begin with a prefix and a dot, and of each
-// what follows: "b.c" of "a.b.c" for the prefix "a".
+// Keys returns the keys that start with a prefix and a dot, without both: for the prefix
+// "a", "a.b.c" is returned as "b.c".
 func Keys(ctx context.Context, state Store, prefix string) ([]string, error) {
 	keys, err := state.Keys(ctx, prefix)
 	if err != nil {
@@ -71,8 +67,8 @@ func Keys(ctx context.Context, state Store, prefix string) ([]string, error) {
 	return keys, nil
 }
 
-// Each reads the JSON values under the keys that Keys returns, until visit returns an
-// error. What is deleted meanwhile is left out.
+// Each calls visit for the JSON values of the keys returned by Keys, until it returns an
+// error. Values deleted in the meantime are skipped.
 func Each[T any](ctx context.Context, state Store, prefix string, visit func(key string, value T) error) error {
 	keys, err := Keys(ctx, state, prefix)
 	if err != nil {
@@ -93,17 +89,32 @@ func Each[T any](ctx context.Context, state Store, prefix string, visit func(key
 	return nil
 }
 
+// A Record is a value that may be corrupt although its bytes are those that were stored. A
+// Record that is not JSON of its type, or not Whole, counts as missing: the error is
+// ErrNotFound, and Update replaces it. Reading it again would give the same error.
+type Record interface {
+	// Whole reports whether the value has all that it needs.
+	Whole() bool
+}
+
+// ErrUnreadable reports that a value is not JSON of its type.
+var ErrUnreadable = errors.New("mockserver: the state under this key cannot be read")
+
 // Load reads a JSON value.
 func Load[T any](ctx context.Context, state Store, key string) (T, error) {
 	value, _, err := load[T](ctx, state, key)
 	return value, err
 }
 
-// load reads a JSON value and its revision.
 func load[T any](ctx context.Context, state Store, key string) (value T, revision uint64, err error) {
 	encoded, revision, err := state.Get(ctx, key)
 	if err == nil {
-		err = json.Unmarshal(encoded, &value)
+		if wrong := json.Unmarshal(encoded, &value); wrong != nil {
+			err = fmt.Errorf("%w: %w", ErrUnreadable, wrong)
+		}
+		if r, ok := any(value).(Record); ok && (err != nil || !r.Whole()) {
+			value, err = *new(T), ErrNotFound
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("mockserver: state %s: %w", key, err)
@@ -123,14 +134,14 @@ func Put(ctx context.Context, state Store, key string, value any) error {
 	return nil
 }
 
-// stateTries is how often a value is tried to be changed when others do so too.
-const stateTries = 50
+// maxUpdateTries limits the attempts to change a value.
+const maxUpdateTries = 50
 
-// Update changes a JSON value, which is zero where there is none, again and
-// again until nobody comes between. An error of change ends it.
+// Update changes a JSON value, or a zero value if the key does not exist. It tries again if
+// another process changes the value in the meantime. An error of change is returned.
 func Update[T any](ctx context.Context, state Store, key string, change func(*T) error) (T, error) {
 	var none T
-	for range stateTries {
+	for range maxUpdateTries {
 		value, revision, err := load[T](ctx, state, key)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return none, err
@@ -149,5 +160,31 @@ func Update[T any](ctx context.Context, state Store, key string, change func(*T)
 			return none, fmt.Errorf("mockserver: state %s: %w", key, err)
 		}
 	}
-	return none, fmt.Errorf("mockserver: state %s: %w, %d times in a row", key, ErrConflict, stateTries)
+	return none, fmt.Errorf("mockserver: state %s: %w, in %d attempts", key, ErrConflict, maxUpdateTries)
 }
+
+// Errors of requests for named objects. They are wrapped.
+var (
+	// ErrSettingsChanged reports that another process has changed the settings.
+	ErrSettingsChanged = errors.New("mockserver: the settings were changed by another process")
+
+	// ErrReadOnly reports that an object is defined in the configuration file.
+	ErrReadOnly = errors.New("mockserver: the configuration defines it")
+
+	// ErrUnknown reports that a name does not exist.
+	ErrUnknown = errors.New("mockserver: unknown name")
+
+	// ErrExists reports that a name is in use.
+	ErrExists = errors.New("mockserver: the name is taken")
+
+	// ErrClosed reports that the collector is closed or closing.
+	ErrClosed = errors.New("mockserver: the collector is closed, or closing")
+
+	// ErrNotReplayable reports that a call is pending at the destination or is not routed
+	// to it.
+	ErrNotReplayable = errors.New("mockserver: the call is pending at the destination or is not routed to it")
+
+	// ErrReplayedRecently reports that a call was replayed to the destination within the
+	// last 10 seconds.
+	ErrReplayedRecently = errors.New("mockserver: the call was replayed within the last 10 seconds")
+)

@@ -2,7 +2,9 @@ package text
 
 import (
 	"crypto/sha256"
+	"encoding/base32"
 	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -101,3 +103,23 @@ func Redact(writeKey string) string {
 	shown := min(len(writeKey)/3, 4)
 	return strings.ToValidUTF8(writeKey[:shown], "") + "…" + hex.EncodeToString(sum[:4])
 }
+
+const digestAlphabet = "abcdefghijklmnopqrstuvwxyz234567"
+
+var digestEncoding = base32.NewEncoding(digestAlphabet).WithPadding(base32.NoPadding)
+
+// DigestLen is the length of a digest in characters.
+const DigestLen = 16
+
+// Digest returns a short hash of the parts, in lower-case letters and digits. Keys of the
+// state and messageIds contain it. Different lists of parts have different digests.
+func Digest(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return digestEncoding.EncodeToString(h.Sum(nil))[:DigestLen]
+}
+
+// IsDigest reports whether s has the format of a digest.
+func IsDigest(s string) bool { return len(s) == DigestLen && strings.Trim(s, digestAlphabet) == "" }

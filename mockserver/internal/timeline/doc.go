@@ -1,29 +1,15 @@
-// Package timeline puts the calls of one user in order, out of what a
-// [history.History] remembers.
+// Package timeline lists the calls of one user in order, from the calls in a
+// [history.History].
 //
-// A user has several ids: an anonymous one before the login, others after it. An alias call
-// joins its previousId and its userId, and an identify call its anonymousId and its userId;
-// what is joined to one of a user's ids is joined to all. An id is a text: that of an
-// anonymousId and that of a userId are the same id where they are the same text, as a
+// A user has several IDs: an anonymousId before login, a userId afterwards. An alias call
+// links its previousId and userId, an identify call its anonymousId and userId. Links are
+// transitive. An anonymousId and a userId with the same value are the same ID, because a
 // previousId can be either.
 //
-// # The path of a timeline
+// [Read] scans all calls twice: first for links, starting at the requested ID, then for the
+// calls with one of the linked IDs. It sorts them by time, and computes for each call in a
+// window the gap before it and the traits it changed.
 //
-// [Read] looks at all calls twice. The first time it collects what joins ids, and follows
-// that from the id that was asked for; the second time it collects the calls that have one
-// of these ids. It sorts them by when they happened, and of a window of them it says
-// how long after the call before each was, and what an identify call changed in the
-// user's traits.
-//
-// # What is bounded
-//
-// The ids of a user, the calls that are put in order, the calls of a window, and the
-// identify calls before it that are read for the traits. What is beyond is counted. Nothing
-// is kept between two timelines.
-//
-// # Files
-//
-//  1. timeline.go: the calls of a user in order
-//  2. traits.go: the traits of a user, as identify calls change them
-//  3. join.go: which ids belong to one user
+// The number of IDs, calls, calls in a window and identify calls before it is limited; the
+// rest is counted. Nothing is retained between two timelines.
 package timeline

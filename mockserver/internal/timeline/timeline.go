@@ -10,49 +10,49 @@ import (
 )
 
 const (
-	// MaxCalls bounds how many calls of one user are put in order.
+	// MaxCalls limits the calls of a timeline.
 	MaxCalls = 5000
-	// maxIdentifies bounds how many identify calls before a window are read for the traits.
-	maxIdentifies = 1000
+	// maxIdentifyCalls limits the identify calls that are read before a window.
+	maxIdentifyCalls = 1000
 )
 
-// A Timeline is a window of the calls of one user, in the order in which they happened.
+// A Timeline is a window of the calls of one user, oldest first.
 type Timeline struct {
-	IDs     []ID // the one that was asked for is the first
+	IDs     []ID // the requested ID is the first
 	MoreIDs bool // there are more than MaxIDs
 
 	Entries []Entry
-	From    int // how many calls of the user are before the window
-	Total   int // how many there are that were put in order
-	Older   int // how many came before them, and were not: there were more than MaxCalls
+	From    int // number of calls before the window
+	Total   int // number of calls, at most MaxCalls
+	Older   int // number of older calls beyond MaxCalls
 
-	Traits        []byte // as they stand after the last entry, a JSON object
-	PartialTraits bool   // some are not known: identify calls before were not read, or there are too many
+	Traits        []byte // after the last entry, as a JSON object
+	PartialTraits bool   // some traits may be missing: not all identify calls were read, or there are too many traits
 
-	End       int64 // the Order of the newest item when this was read
-	Kept      int   // how many items the history has, of everyone
-	Forgotten int64 // how many calls it had and has not any more, of everyone
+	End      int64 // Order of the newest item at the time of Read
+	Retained int   // number of items in the history, of all users
+	Expired  int64 // number of expired calls, of all users
 }
 
-// An Entry is a call in a timeline.
+// An Entry is a call of a timeline.
 type Entry struct {
 	history.Item
-	At     time.Time     // when it happened
-	Gap    time.Duration // since the entry before happened; 0 for the first of all
-	Late   time.Duration // how long after it happened it came
-	Joins  *Link         // which ids it joins
-	Traits *Changes      // of an identify call that has some
+	At     time.Time     // see Happened
+	Gap    time.Duration // since the previous call; 0 for the first one
+	Late   time.Duration // time between the call and its arrival
+	Link   *Link         // IDs that the call links, or nil
+	Traits *Changes      // of an identify call with traits
 }
 
-// Read returns size calls of the user with an id, the first of them after the oldest from.
-// Where from is negative, they are the newest size calls. Nobody has an empty id.
+// Read returns size calls of the user with an ID, starting at index from. If from is
+// negative, it returns the newest size calls. For an empty ID, the result is empty.
 func Read(h *history.History, id string, from, size int) Timeline {
-	end, kept := h.End()
-	t := Timeline{End: end.Order, Kept: kept, Forgotten: h.Forgotten()}
+	end, count := h.End()
+	t := Timeline{End: end.Order, Retained: count, Expired: h.Expired()}
 	if id == "" {
 		return t
 	}
-	t.IDs, t.MoreIDs = join(id, links(h, end.Order+1))
+	t.IDs, t.MoreIDs = linkedIDs(id, links(h, end.Order+1))
 	calls := t.collect(h)
 	t.Total = len(calls)
 	if from < 0 {
@@ -69,17 +69,17 @@ func Read(h *history.History, id string, from, size int) Timeline {
 		}
 		t.Entries = append(t.Entries, newEntry(&window[i], before, traits))
 	}
-	t.Traits, t.PartialTraits = traits.JSON(), t.PartialTraits || traits.over
+	t.Traits, t.PartialTraits = traits.JSON(), t.PartialTraits || traits.truncated
 	return t
 }
 
-// collect returns the user's calls in the order in which they happened.
+// collect returns the user's calls, oldest first.
 func (t *Timeline) collect(h *history.History) []history.Item {
-	mine := textsOf(t.IDs)
+	own := idSet(t.IDs)
 	var calls []history.Item
 	h.Scan(t.End+1, func(i *history.Item) bool {
 		switch {
-		case !isOf(i.Call(), mine):
+		case !hasID(i.Call(), own):
 		case len(calls) == MaxCalls:
 			t.Older++
 		default:
@@ -93,7 +93,7 @@ func (t *Timeline) collect(h *history.History) []history.Item {
 	return calls
 }
 
-// traitsBefore returns the traits that calls have set.
+// traitsBefore returns the traits after calls.
 func (t *Timeline) traitsBefore(calls []history.Item) *Traits {
 	var identifies []*tracking.Call
 	for i := range calls {
@@ -101,7 +101,7 @@ func (t *Timeline) traitsBefore(calls []history.Item) *Traits {
 			identifies = append(identifies, &calls[i].Record.Call)
 		}
 	}
-	skipped := max(0, len(identifies)-maxIdentifies)
+	skipped := max(0, len(identifies)-maxIdentifyCalls)
 	t.PartialTraits = skipped > 0 || t.Older > 0
 	traits := &Traits{}
 	for _, c := range identifies[skipped:] {
@@ -124,7 +124,7 @@ func newEntry(i, before *history.Item, traits *Traits) Entry {
 		return e
 	}
 	if l, ok := linkOf(&i.Record.Call); ok {
-		e.Joins = &l
+		e.Link = &l
 	}
 	if isIdentify(i) {
 		e.Traits = traits.apply(i.Record.Call.Body)
@@ -132,8 +132,7 @@ func newEntry(i, before *history.Item, traits *Traits) Entry {
 	return e
 }
 
-// Happened returns when a call happened: as its corrected timestamp says, or when it came
-// where it has none.
+// Happened returns the corrected timestamp of a call, or its arrival if the timestamp is missing.
 func Happened(i *history.Item) time.Time {
 	if at := i.Call().Timestamp; !at.IsZero() {
 		return at
@@ -141,16 +140,16 @@ func Happened(i *history.Item) time.Time {
 	return i.At()
 }
 
-// CountSince returns how many calls of the user with an id came after the item of an order.
+// CountSince returns the number of a user's calls that arrived after the item with an order.
 func CountSince(h *history.History, id string, order int64) (n int) {
 	end, _ := h.End()
 	if end.Order <= order || id == "" {
 		return 0
 	}
-	ids, _ := join(id, links(h, end.Order+1))
-	mine := textsOf(ids)
+	ids, _ := linkedIDs(id, links(h, end.Order+1))
+	own := idSet(ids)
 	h.Scan(end.Order+1, func(i *history.Item) bool {
-		if i.Order > order && isOf(i.Call(), mine) {
+		if i.Order > order && hasID(i.Call(), own) {
 			n++
 		}
 		return i.Order > order
@@ -158,7 +157,7 @@ func CountSince(h *history.History, id string, order int64) (n int) {
 	return n
 }
 
-func textsOf(ids []ID) map[string]bool {
+func idSet(ids []ID) map[string]bool {
 	texts := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		texts[id.ID] = true
@@ -166,7 +165,7 @@ func textsOf(ids []ID) map[string]bool {
 	return texts
 }
 
-// isOf reports whether a call names one of the ids.
-func isOf(c *tracking.Call, ids map[string]bool) bool {
+// hasID reports whether a call contains one of the IDs.
+func hasID(c *tracking.Call, ids map[string]bool) bool {
 	return ids[c.UserID] || ids[c.AnonymousID] || ids[c.PreviousID]
 }

@@ -19,7 +19,7 @@ import (
 
 var start = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// A world is a history, and a clock.
+// A world is a history with a clock.
 type world struct {
 	t *testing.T
 	h *history.History
@@ -28,7 +28,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world { return &world{t: t, h: history.New(0)} }
 
-// add files a call that happened at a time after start, and came when it says or then.
+// add observes a call that happened after a duration, and arrived then or at its receivedAt.
 func (w *world) add(after time.Duration, members string) {
 	w.n++
 	at := start.Add(after)
@@ -48,7 +48,7 @@ func messageIDs(tl timeline.Timeline) (ids []string) {
 	return ids
 }
 
-func TestReadPutsCallsInTheOrderInWhichTheyHappened(t *testing.T) {
+func TestReadOrdersCallsByTime(t *testing.T) {
 	w := newWorld(t)
 	w.add(0, `"type":"page","anonymousId":"a1"`)
 	w.add(time.Minute, `"type":"track","event":"X","userId":"somebody else"`)
@@ -69,12 +69,12 @@ func TestReadPutsCallsInTheOrderInWhichTheyHappened(t *testing.T) {
 		}
 		assert.Equal(t, []time.Duration{0, 30 * time.Minute, 30 * time.Minute, 74 * time.Hour}, gaps)
 		assert.Equal(t, []time.Duration{0, 48 * time.Hour, 0, 0}, late)
-		assert.Nil(t, tl.Entries[0].Joins)
-		assert.Equal(t, "a1", tl.Entries[2].Joins.Before)
+		assert.Nil(t, tl.Entries[0].Link)
+		assert.Equal(t, "a1", tl.Entries[2].Link.Before)
 	}
 }
 
-func TestReadShowsAWindow(t *testing.T) {
+func TestReadWindow(t *testing.T) {
 	w := newWorld(t)
 	for i := range 25 {
 		w.add(time.Duration(i)*time.Second, fmt.Sprintf(`"type":"identify","userId":"ada","traits":{"n":%d}`, i))
@@ -94,24 +94,24 @@ func TestReadShowsAWindow(t *testing.T) {
 		assert.Equal(t, c.at, tl.From)
 		assert.Equal(t, 25, tl.Total)
 		if len(tl.Entries) > 0 && c.from > 0 {
-			assert.Equal(t, time.Second, tl.Entries[0].Gap, "since the one before the window")
-			assert.Equal(t, fmt.Sprint(c.from-1), tl.Entries[0].Traits.Lines[0].First, "the trait that an identify before the window set")
+			assert.Equal(t, time.Second, tl.Entries[0].Gap, "since the call before the window")
+			assert.Equal(t, fmt.Sprint(c.from-1), tl.Entries[0].Traits.Lines[0].First, "from an identify call before the window")
 		}
 	}
 }
 
-func TestReadOfNobody(t *testing.T) {
+func TestReadUnknownID(t *testing.T) {
 	w := newWorld(t)
 	w.add(0, `"type":"track","event":"X","userId":"ada"`)
 	for _, id := range []string{"", "nobody"} {
 		tl := timeline.Read(w.h, id, -1, 10)
 		assert.Empty(t, tl.Entries)
 		assert.Zero(t, tl.Total)
-		assert.Equal(t, 1, tl.Kept)
+		assert.Equal(t, 1, tl.Retained)
 	}
 }
 
-func TestReadHasRejectedCallsThatNameTheUser(t *testing.T) {
+func TestReadIncludesRejectedCalls(t *testing.T) {
 	w := newWorld(t)
 	w.add(0, `"type":"track","event":"X","userId":"ada"`)
 	w.h.Observe(tracking.Rejection{Source: "web", ReceivedAt: start.Add(time.Minute), Body: []byte(`{"type":"track","userId":"ada"}`), Code: tracking.CodeNoEvent})
@@ -122,8 +122,7 @@ func TestReadHasRejectedCallsThatNameTheUser(t *testing.T) {
 	assert.Equal(t, time.Minute, tl.Entries[1].Gap)
 }
 
-// TestReadCountsWhatItLeavesOut of a user who has very many calls.
-func TestReadCountsWhatItLeavesOut(t *testing.T) {
+func TestReadCountsOmittedCalls(t *testing.T) {
 	w := newWorld(t)
 	var calls []tracking.Call
 	for i := range timeline.MaxCalls + 7 {
@@ -133,7 +132,7 @@ func TestReadCountsWhatItLeavesOut(t *testing.T) {
 	tl := timeline.Read(w.h, "robot", 0, 10)
 	assert.Equal(t, timeline.MaxCalls, tl.Total)
 	assert.Equal(t, 7, tl.Older)
-	assert.Equal(t, "c7", tl.Entries[0].Call().ID, "the newest are kept")
+	assert.Equal(t, "c7", tl.Entries[0].Call().ID, "the newest are retained")
 	assert.True(t, tl.PartialTraits)
 }
 
@@ -146,16 +145,16 @@ func TestCountSince(t *testing.T) {
 	assert.Zero(t, timeline.CountSince(w.h, "ada", tl.End))
 	w.add(time.Minute, `"type":"track","event":"X","anonymousId":"a1"`)
 	w.add(time.Minute, `"type":"identify","anonymousId":"a1","userId":"ada"`)
-	assert.Equal(t, 2, timeline.CountSince(w.h, "ada", tl.End), "one of them is the user's since the other came")
+	assert.Equal(t, 2, timeline.CountSince(w.h, "ada", tl.End), "one call is the user's because of the other")
 	assert.Equal(t, 3, timeline.CountSince(w.h, "ada", 0))
 	assert.Zero(t, timeline.CountSince(w.h, "", 0))
 }
 
-// TestTraitsAsTheyStood: each identify call says what it changed.
-func TestTraitsAsTheyStood(t *testing.T) {
+// TestTraitsHistory checks the changes of each identify call.
+func TestTraitsHistory(t *testing.T) {
 	for name, c := range map[string]struct {
-		traits []string // of identify calls, one after another; "" for none
-		want   []string // of the last: path kind first second
+		traits []string // of consecutive identify calls; "" for none
+		want   []string // lines of the last call: path kind first second
 		equal  int
 		stand  string
 	}{
@@ -175,7 +174,7 @@ func TestTraitsAsTheyStood(t *testing.T) {
 				w.add(time.Duration(i)*time.Minute, `"type":"identify","userId":"ada","traits":`+traits)
 				w.add(time.Duration(i)*time.Minute+1, `"type":"group","groupId":"g","userId":"ada","traits":{"of":"the group"}`)
 			}
-			for _, window := range []int{100, 2} { // all of them, and only the last
+			for _, window := range []int{100, 2} { // all calls, and only the last ones
 				tl := timeline.Read(w.h, "ada", -1, window)
 				last := tl.Entries[len(tl.Entries)-2]
 				var got []string
@@ -186,14 +185,14 @@ func TestTraitsAsTheyStood(t *testing.T) {
 				assert.Equal(t, c.equal, last.Traits.Equal)
 				assert.Equal(t, c.stand, string(tl.Traits))
 				assert.Equal(t, c.stand, string(last.Traits.Traits))
-				assert.Nil(t, tl.Entries[len(tl.Entries)-1].Traits, "of a group call")
+				assert.Nil(t, tl.Entries[len(tl.Entries)-1].Traits, "group call")
 			}
 		})
 	}
 }
 
-// TestTraitsAreBounded: anyone can send traits with names that nobody had before.
-func TestTraitsAreBounded(t *testing.T) {
+// TestTraitsAreLimited: anyone can send traits with new names.
+func TestTraitsAreLimited(t *testing.T) {
 	w := newWorld(t)
 	for i := range 20 {
 		many := map[string]string{}

@@ -8,37 +8,36 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pathdiff"
 )
 
-// Traits are those of a user: identify calls set them, and leave those that they do not
-// mention as they were.
+// Traits are the traits of a user. An identify call sets some, and keeps the others.
 type Traits struct {
-	names  []string // in the order in which they were first set
-	keys   map[string][]byte
-	values map[string][]byte
-	size   int  // of keys and values, in bytes
-	over   bool // some were left out, as they would take more than maxTraits
+	names     []string // in the order of their first assignment
+	keys      map[string][]byte
+	values    map[string][]byte
+	size      int  // of keys and values, in bytes
+	truncated bool // some traits were omitted because of maxTraits
 }
 
 const (
-	// maxTraits bounds the traits of a user, in bytes.
+	// maxTraits limits the size of a user's traits in bytes.
 	maxTraits = 64 << 10
-	// maxChanges is how many changes of one call are told one by one.
+	// maxChanges limits the listed changes of one call.
 	maxChanges = 50
 )
 
-// Changes are what an identify call does to the traits.
+// Changes are the effects of an identify call on the traits.
 type Changes struct {
-	Lines  []pathdiff.Line // what it sets that was not there, or was otherwise
-	More   int             // how many of these there are beyond
-	Equal  int             // how many it sets to what they were
-	Traits []byte          // as they stand then, a JSON object
+	Lines  []pathdiff.Line // new and changed traits
+	More   int             // number of further changes
+	Equal  int             // number of unchanged traits
+	Traits []byte          // afterwards, as a JSON object
 }
 
-// apply sets the traits of an identify call, and returns what that changes.
+// apply sets the traits of an identify call and returns the changes.
 func (t *Traits) apply(body []byte) *Changes {
 	traits := traitsOf(body)
-	d, err := pathdiff.Compare(t.standing(traits), traits)
+	d, err := pathdiff.Compare(t.current(traits), traits)
 	if err != nil {
-		return nil // it has no traits
+		return nil // the traits are missing
 	}
 	t.set(traits)
 	c := &Changes{Equal: d.Equal, More: d.Differing, Traits: t.JSON()}
@@ -51,7 +50,7 @@ func (t *Traits) apply(body []byte) *Changes {
 	return c
 }
 
-// set is apply without looking at what changes.
+// set is apply without changes.
 func (t *Traits) set(traits []byte) {
 	if t.values == nil {
 		t.keys, t.values = map[string][]byte{}, map[string][]byte{}
@@ -64,7 +63,7 @@ func (t *Traits) set(traits []byte) {
 			size += len(m.Key)
 		}
 		if size > maxTraits {
-			t.over = true
+			t.truncated = true
 			continue
 		}
 		if !known {
@@ -75,9 +74,9 @@ func (t *Traits) set(traits []byte) {
 	}
 }
 
-// standing returns an object of those traits that stand and that others, an object, would
-// set.
-func (t *Traits) standing(others []byte) []byte {
+// current returns the current values of the traits that are also in others, as a JSON
+// object.
+func (t *Traits) current(others []byte) []byte {
 	var out bytes.Buffer
 	out.WriteByte('{')
 	seen := map[string]bool{}
@@ -91,7 +90,7 @@ func (t *Traits) standing(others []byte) []byte {
 	return out.Bytes()
 }
 
-// JSON returns the traits as they stand, an object.
+// JSON returns all traits as a JSON object.
 func (t *Traits) JSON() []byte {
 	var out bytes.Buffer
 	out.WriteByte('{')
@@ -102,7 +101,7 @@ func (t *Traits) JSON() []byte {
 	return out.Bytes()
 }
 
-// write adds a trait to an object, if it stands.
+// write appends a trait to an object if it is set.
 func (t *Traits) write(out *bytes.Buffer, name string) {
 	value, ok := t.values[name]
 	if !ok {
@@ -116,5 +115,5 @@ func (t *Traits) write(out *bytes.Buffer, name string) {
 	out.Write(value)
 }
 
-// traitsOf returns the traits of a call, an object, or nil.
+// traitsOf returns the traits of a call if they are an object, or nil.
 func traitsOf(body []byte) []byte { return fields.Object(fields.Find(body, fields.Traits)) }

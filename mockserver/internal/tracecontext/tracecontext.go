@@ -2,37 +2,38 @@ package tracecontext
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 )
 
-// Headers of a trace context, in canonical form.
+// Headers of a trace context, in canonical format.
 const (
 	ParentHeader = "Traceparent"
 	StateHeader  = "Tracestate"
 )
 
-// A Context is the trace that a request is part of. It does not change once it is made.
+// A Context is the trace context of a request. It is immutable.
 type Context struct {
-	Parent string // the traceparent in version 00: always 55 characters
-	State  string // the tracestate, of at most 512 characters; empty where there is none
+	Parent string // traceparent in version 00: always 55 characters
+	State  string // tracestate, at most 512 characters; may be empty
 }
 
 const (
 	parentLength = 55  // of version 00: 00-<32 digits>-<16 digits>-<2 digits>
-	maxState     = 512 // what everybody passes on at least
-	longMember   = 128 // members of the state that are longer are left out first
+	maxState     = 512 // the minimum that must be propagated
+	longMember   = 128 // longer entries of the state are dropped first
 	maxMembers   = 32
 	maxKey       = 256
 	maxValue     = 256
-	maxHeader    = 8 << 10 // of a state that is read at all
+	maxHeader    = 8 << 10 // of a state; longer ones are ignored
 )
 
-// Of returns the context that a request's headers have, or nil if they have none that is
-// valid. A state that is not valid is left out.
+// Of returns the context in a request's headers, or nil if it is missing or invalid. An
+// invalid state is omitted.
 func Of(h http.Header) *Context {
 	parents := h[ParentHeader]
 	if len(parents) != 1 {
-		return nil // none, or nobody knows which
+		return nil // missing or ambiguous
 	}
 	parent, ok := ParseParent(parents[0])
 	if !ok {
@@ -41,8 +42,7 @@ func Of(h http.Header) *Context {
 	return &Context{Parent: parent, State: parseState(h[StateHeader])}
 }
 
-// ParseParent returns a traceparent in version 00. Of later versions it is what version 00
-// has too. It is not ok if the text is no traceparent.
+// ParseParent converts a traceparent to version 00. ok is false if it is invalid.
 func ParseParent(text string) (parent string, ok bool) {
 	text = strings.Trim(text, " \t")
 	if len(text) < parentLength || text[2] != '-' || text[35] != '-' || text[52] != '-' {
@@ -52,7 +52,7 @@ func ParseParent(text string) (parent string, ok bool) {
 	if !isHex(version) || !isHex(trace) || !isHex(span) || !isHex(flags) || version == "ff" || isZero(trace) || isZero(span) {
 		return "", false
 	}
-	known := byte(flagSampled | flagRandom)
+	known := uint64(flagSampled | flagRandom)
 	if version != "00" {
 		known = flagSampled
 	}
@@ -61,49 +61,34 @@ func ParseParent(text string) (parent string, ok bool) {
 	case version == "00" || text[parentLength] != '-':
 		return "", false
 	}
-	set := digit(flags[0])<<4 | digit(flags[1])
+	set, _ := strconv.ParseUint(flags, 16, 8) // valid, see isHex
 	if version == "00" && set&^known == 0 {
-		return text, true // by far the commonest costs no memory
+		return text, true // the most common case does not allocate
 	}
-	return "00-" + trace + "-" + span + "-0" + string('0'+set&known), true
+	return "00-" + trace + "-" + span + "-0" + strconv.FormatUint(set&known, 16), true
 }
 
-// Flags of a traceparent. Others have no meaning yet, and are not passed on.
+// Flags of a traceparent. Unknown flags are not propagated.
 const (
 	flagSampled = 1
-	flagRandom  = 2 // the trace's id is random
+	flagRandom  = 2 // the trace ID is random
 )
 
-// TraceID returns the id of the trace, in 32 hexadecimal digits.
+// TraceID returns the trace ID in hexadecimal.
 func (c *Context) TraceID() string { return c.Parent[3:35] }
 
-// SpanID returns the id of the span that is the parent, in 16 hexadecimal digits.
+// SpanID returns the ID of the parent span in hexadecimal.
 func (c *Context) SpanID() string { return c.Parent[36:52] }
 
 // Sampled reports whether the sender records the trace.
-func (c *Context) Sampled() bool { return digit(c.Parent[54])&flagSampled != 0 }
+func (c *Context) Sampled() bool { return (c.Parent[54]-'0')&flagSampled != 0 }
 
-func isHex(s string) bool {
-	for i := range len(s) {
-		if b := s[i]; (b < '0' || b > '9') && (b < 'a' || b > 'f') {
-			return false
-		}
-	}
-	return true
-}
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 func isZero(s string) bool { return strings.Trim(s, "0") == "" }
 
-// digit returns the value of a hexadecimal digit.
-func digit(b byte) byte {
-	if b >= 'a' {
-		return b - 'a' + 10
-	}
-	return b - '0'
-}
-
-// parseState returns the members of a state, without those for which there is no room. It
-// is empty if one of them is not valid.
+// parseState returns the entries of a state, shortened to maxState, or "" if an entry is
+// invalid.
 func parseState(values []string) string {
 	length := 0
 	for _, v := range values {
@@ -128,8 +113,8 @@ func parseState(values []string) string {
 	return strings.Join(fit(members), ",")
 }
 
-// fit leaves out members until the rest has room: first long ones, then those at the end,
-// which were written longest ago.
+// fit drops entries until the state is short enough: first long entries, then the last ones,
+// which are the oldest.
 func fit(members []string) []string {
 	length := max(len(members)-1, 0)
 	for _, m := range members {
@@ -168,4 +153,64 @@ func isValue(s string) bool {
 		}
 	}
 	return s != "" && len(s) <= maxValue
+}
+
+// A List contains the contexts of several calls; nil for calls without one. It may be shorter
+// than the list of calls: the missing contexts are nil.
+type List []*Context
+
+// Repeat returns a list of n contexts c.
+func Repeat(c *Context, n int) List {
+	if c == nil {
+		return nil
+	}
+	l := make(List, n)
+	for i := range l {
+		l[i] = c
+	}
+	return l
+}
+
+// At returns the context of call i, or nil.
+func (l List) At(i int) *Context {
+	if i < len(l) {
+		return l[i]
+	}
+	return nil
+}
+
+// Between returns the contexts of the calls with from <= i < to.
+func (l List) Between(from, to int) List {
+	if from >= len(l) {
+		return nil
+	}
+	return l[from:min(to, len(l))]
+}
+
+// With returns the list with the context of call i, which must be after the others.
+func (l List) With(i int, c *Context) List {
+	if c == nil {
+		return l
+	}
+	for len(l) < i {
+		l = append(l, nil)
+	}
+	return append(l, c)
+}
+
+// contextBytes is the approximate memory of a context without its strings.
+const contextBytes = 32
+
+// Size returns the approximate memory of the list in bytes. Adjacent calls of one request
+// share a context.
+func (l List) Size() (n int64) {
+	var last *Context
+	for _, c := range l {
+		if c != nil && c != last {
+			n += int64(len(c.Parent) + len(c.State) + contextBytes)
+		}
+		last = c
+		n += 8
+	}
+	return n
 }

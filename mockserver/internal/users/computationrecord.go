@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A computationRecord is what is stored of a computation, under computationKey. Its
@@ -38,6 +38,11 @@ const (
 	maxQueuedSyncs = 16 // of one computation
 	keptSyncs      = 20 // that are done
 )
+
+// Whole implements state.Record.
+func (r computationRecord) Whole() bool {
+	return r.ID != "" && r.Secret != "" && len(r.Queue) <= len(r.Syncs)
+}
 
 // done returns how many of the syncs are.
 func (r computationRecord) done() int { return len(r.Syncs) - len(r.Queue) }
@@ -135,7 +140,7 @@ func (r computationRecord) telling() storedList {
 
 // messageID is that of the call in which a sync tells of a user.
 func (r computationRecord) messageID(sync, user string) string {
-	return fmt.Sprintf("%s-%s-%s", r.Kind, sync, digest.Of(r.Secret, sync, user))
+	return fmt.Sprintf("%s-%s-%s", r.Kind, sync, text.Digest(r.Secret, sync, user))
 }
 
 // hasErased reports whether the users of a deletion request were taken out of the

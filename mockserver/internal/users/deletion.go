@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -57,8 +57,8 @@ func (u *Service) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion,
 		Deletion: Deletion{
 			ID: r.ID, RequestedAt: time.Now().UTC().Truncate(time.Millisecond), Source: r.Source, Users: len(users), Targets: targets,
 		},
-		claim:       claim{Secret: strings.ToLower(rand.Text()[:digest.Len])},
-		Fingerprint: digest.Of(append([]string{r.Source}, users...)...), Sources: sources,
+		claim:       claim{Secret: strings.ToLower(rand.Text()[:text.DigestLen])},
+		Fingerprint: text.Digest(append([]string{r.Source}, users...)...), Sources: sources,
 		Upload: u.newUpload(), Chunk: min(chunkUsers, max(1, chunkOutcomes/max(1, len(targets)))),
 	})
 }
@@ -116,7 +116,7 @@ func (u *Service) deletionTargets(source string) (sources []string, targets []De
 
 // takeDeletion stores a request, unless it was stored before.
 func (u *Service) takeDeletion(ctx context.Context, users []string, asked deletionRecord) (Deletion, error) {
-	key := digest.Of(asked.ID)
+	key := text.Digest(asked.ID)
 	taken, err := u.loadDeletion(ctx, key)
 	if errors.Is(err, state.ErrNotFound) {
 		if err := u.putChunks(ctx, key, asked, users); err != nil {
@@ -165,7 +165,7 @@ func (u *Service) counted(ctx context.Context, key string, r deletionRecord) (De
 
 // Deletion returns the request of an ID, or state.ErrUnknown.
 func (u *Service) Deletion(ctx context.Context, id string) (Deletion, error) {
-	key := digest.Of(id)
+	key := text.Digest(id)
 	r, err := u.loadDeletion(ctx, key)
 	if errors.Is(err, state.ErrNotFound) {
 		lost, err := lostRecord[Deletion](ctx, u, deletionKey(key))
@@ -218,7 +218,7 @@ func (u *Service) Deletions(ctx context.Context) ([]Deletion, error) {
 // picks, by user: up to limit of them behind the first offset, and whether there are more.
 // The error is state.ErrUnknown where there is no such request.
 func (u *Service) DeletionOutcomes(ctx context.Context, id string, filter OutcomeFilter, offset, limit int) (page []DeletionOutcome, more bool, err error) {
-	key := digest.Of(id)
+	key := text.Digest(id)
 	r, err := u.loadDeletion(ctx, key)
 	for n := 0; err == nil && n < r.chunks(); n++ {
 		var chunk deletionChunk
@@ -278,7 +278,7 @@ func oneOf[T comparable](wanted []T, value T) bool {
 // When ctx ends first, it returns how far it is, and an error.
 func (u *Service) WaitDeletion(ctx context.Context, id string) (Deletion, error) {
 	var d Deletion
-	err := u.await(ctx, deletionKey(digest.Of(id)), func() (done bool, err error) {
+	err := u.await(ctx, deletionKey(text.Digest(id)), func() (done bool, err error) {
 		d, err = u.Deletion(context.WithoutCancel(ctx), id)
 		return d.LostRecord || !d.CompletedAt.IsZero(), err
 	})

@@ -29,11 +29,21 @@ type deletionRecord struct {
 	Resent      int       `json:"resent,omitempty"`   // how often notifications were sent again because their outcome was lost
 }
 
+// Whole implements state.Record.
+func (r deletionRecord) Whole() bool {
+	return r.ID != "" && r.Secret != "" && r.Users > 0 && r.Chunk > 0
+}
+
 // A deletionChunk is some of the users of a request.
 type deletionChunk struct {
 	Users []string `json:"users"`
 	// Ends has one element for each target, which has one for each user.
 	Ends [][]deletionEnd `json:"ends"`
+}
+
+// Whole implements state.Record.
+func (k deletionChunk) Whole() bool {
+	return len(k.Users) > 0 && !slices.ContainsFunc(k.Ends, func(ends []deletionEnd) bool { return len(ends) != len(k.Users) })
 }
 
 const (
@@ -125,16 +135,24 @@ func (u *Service) loadDeletion(ctx context.Context, key string) (deletionRecord,
 	return state.Load[deletionRecord](ctx, u.state, deletionKey(key))
 }
 
-// loadChunk reads one of a request's chunks.
-func (u *Service) loadChunk(ctx context.Context, key string, r deletionRecord, n int) (deletionChunk, error) {
-	return state.Load[deletionChunk](ctx, u.state, partKey(chunkPrefix, key, r.Upload, n))
+// fits reports whether a chunk can be the request's chunk of a number.
+func (r deletionRecord) fits(k deletionChunk, n int) bool {
+	return len(k.Users) == min(r.Chunk, r.Users-n*r.Chunk) && len(k.Ends) == len(r.Targets)
 }
 
-// updateChunk changes one of a request's chunks. It is state.ErrNotFound where there is
-// none.
+// loadChunk reads one of a request's chunks. The error is state.ErrNotFound if it is lost.
+func (u *Service) loadChunk(ctx context.Context, key string, r deletionRecord, n int) (deletionChunk, error) {
+	k, err := state.Load[deletionChunk](ctx, u.state, partKey(chunkPrefix, key, r.Upload, n))
+	if err == nil && !r.fits(k, n) {
+		err = state.ErrNotFound
+	}
+	return k, err
+}
+
+// updateChunk changes one of a request's chunks. The error is state.ErrNotFound if it is lost.
 func (u *Service) updateChunk(ctx context.Context, key string, r deletionRecord, n int, change func(*deletionChunk)) (deletionChunk, error) {
 	return state.Update(ctx, u.state, partKey(chunkPrefix, key, r.Upload, n), func(k *deletionChunk) error {
-		if len(k.Users) == 0 {
+		if !r.fits(*k, n) {
 			return state.ErrNotFound
 		}
 		change(k)

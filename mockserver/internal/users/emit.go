@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -185,7 +185,7 @@ func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason stri
 // messageId names, which anyone may have made up.
 func computationOfMessage(messageID string) (id string, sync int, ok bool) {
 	parts := strings.SplitN(messageID, "-", 4)
-	if len(parts) != 4 || parts[0] != string(KindAudience) && parts[0] != string(KindTrait) || !digest.Valid(parts[1]) {
+	if len(parts) != 4 || parts[0] != string(KindAudience) && parts[0] != string(KindTrait) || !text.IsDigest(parts[1]) {
 		return "", 0, false
 	}
 	sync, err := strconv.Atoi(parts[2])

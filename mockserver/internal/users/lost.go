@@ -115,7 +115,7 @@ func (u *Service) withLost(ctx context.Context, records ...computationRecord) ([
 // lostLists returns the number of users of the newest list if the record does not know it: its
 // last update was lost.
 func (u *Service) lostLists(ctx context.Context, r computationRecord) (lost int64, err error) {
-	name, err := state.Load[Computation](ctx, u.state, nameKey(computationKey(r.ID)))
+	name, err := loadName[Computation](ctx, u, computationKey(r.ID))
 	if err == nil && len(name.Syncs) > 0 && r.lacks(name.Syncs[0]) {
 		r, err = u.loadComputation(ctx, r.ID) // the list may have come after r was read
 		if err == nil && r.lacks(name.Syncs[0]) {
@@ -166,14 +166,27 @@ func lostRecords[T any](ctx context.Context, u *Service, prefix string, visit fu
 }
 
 // lostRecord returns the name of a lost record. It returns state.ErrNotFound if the record is
-// there, or was never stored.
+// there, if it was never stored, or if its name is lost as well.
 func lostRecord[T any](ctx context.Context, u *Service, key string) (name T, err error) {
-	_, _, err = u.state.Get(ctx, key)
+	if kind, id, _ := strings.Cut(key, "."); kind == deletionPrefix {
+		_, err = u.loadDeletion(ctx, id)
+	} else {
+		_, err = u.loadComputation(ctx, id)
+	}
 	if errors.Is(err, state.ErrNotFound) {
-		return state.Load[T](ctx, u.state, nameKey(key))
+		return loadName[T](ctx, u, key)
 	}
 	if err == nil {
 		err = state.ErrNotFound
+	}
+	return name, err
+}
+
+// loadName returns the name of a record. It returns state.ErrNotFound if the name is lost.
+func loadName[T any](ctx context.Context, u *Service, key string) (T, error) {
+	name, err := state.Load[T](ctx, u.state, nameKey(key))
+	if errors.Is(err, state.ErrUnreadable) {
+		err = fmt.Errorf("%w: %w", state.ErrNotFound, err)
 	}
 	return name, err
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -36,7 +35,7 @@ const deletionIDPrefix = "delete-"
 func keyOfMessage(id string) (key string, ours bool) {
 	rest, ours := strings.CutPrefix(id, deletionIDPrefix)
 	key, _, _ = strings.Cut(rest, "-")
-	return key, ours && digest.Valid(key)
+	return key, ours && text.IsDigest(key)
 }
 
 // outcomes gathers those of notifications by the keys of their requests, until they are

@@ -10,9 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -118,7 +118,7 @@ func (u *Service) computationOf(r SyncRequest) (computationRecord, error) {
 		return computationRecord{}, err
 	}
 	return computationRecord{claim: claim{Secret: rand.Text()}, Computation: Computation{
-		ID: digest.Of(source, destination, key), Kind: r.Kind, Name: r.Name, Key: key, Source: source, Destination: destination,
+		ID: text.Digest(source, destination, key), Kind: r.Kind, Name: r.Name, Key: key, Source: source, Destination: destination,
 	}}, nil
 }
 
@@ -203,10 +203,10 @@ func (u *Service) Computation(ctx context.Context, id string) (Computation, erro
 
 func (u *Service) knownComputation(ctx context.Context, id string) (computationRecord, error) {
 	r, err := computationRecord{}, state.ErrNotFound
-	if digest.Valid(id) {
+	if text.IsDigest(id) {
 		r, err = u.loadComputation(ctx, id)
 	}
-	if errors.Is(err, state.ErrNotFound) && digest.Valid(id) {
+	if errors.Is(err, state.ErrNotFound) && text.IsDigest(id) {
 		var name Computation
 		name, err = lostRecord[Computation](ctx, u, computationKey(id))
 		r.Computation = name.withoutRecord()

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // What is too long for a record is stored before it, in parts under keys that no record
@@ -28,7 +28,7 @@ const (
 
 // newUpload names an upload: its time in hexadecimal, the process, and something random.
 func (u *Service) newUpload() string {
-	return fmt.Sprintf("%0*x%s%s", uploadTimeLen, time.Now().UnixMilli(), digest.Of(u.config.Instance), strings.ToLower(rand.Text()[:8]))
+	return fmt.Sprintf("%0*x%s%s", uploadTimeLen, time.Now().UnixMilli(), text.Digest(u.config.Instance), strings.ToLower(rand.Text()[:8]))
 }
 
 // uploadTime returns when an upload was begun; the zero time where that is not its name.
@@ -48,7 +48,7 @@ func uploadTime(upload string) time.Time {
 func (u *Service) givenUp(upload string) bool {
 	at := uploadTime(upload)
 	return time.Since(at) > uploadAge ||
-		strings.HasPrefix(upload[uploadTimeLen:], digest.Of(u.config.Instance)) && at.Before(u.started.Truncate(time.Millisecond))
+		strings.HasPrefix(upload[uploadTimeLen:], text.Digest(u.config.Instance)) && at.Before(u.started.Truncate(time.Millisecond))
 }
 
 // uploadKey is that of all parts of an upload.

@@ -1,5 +1,5 @@
-// Package calls reads the head of a call: its type, its name and the object that a plan
-// describes.
+// Package calls reads the fields of a call that select its entry in a plan, and the
+// object that the entry describes.
 package calls
 
 import (
@@ -8,20 +8,21 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// MaxDepth is how deep a call may be nested.
+// MaxDepth is the maximum nesting of a call.
 const MaxDepth = jsonscan.MaxDepth
 
-// A Head is what a call says of itself. Of members that come twice it has the last.
+// A Head contains the fields that select an entry. If a field occurs twice, the last one
+// counts.
 type Head struct {
 	Type      string
 	Event     string
 	Name      string
 	MessageID string
 
-	Properties, Traits []byte // JSON, nil where there is none or null
+	Properties, Traits []byte // JSON; nil if missing or null
 }
 
-// Read reads a call. The error says why it is not one JSON object.
+// Read reads a call. It returns an error unless the call is one JSON object.
 func Read(call []byte) (Head, error) {
 	var h Head
 	s := jsonscan.New(call)
@@ -55,8 +56,8 @@ func (h *Head) set(name, value []byte) {
 	}
 }
 
-// Member returns the member that a plan describes of calls of a type, or nothing if plans
-// have no such calls.
+// Member returns the field that plans describe in calls of a type, or "" if plans do not
+// describe such calls.
 func Member(callType string) string {
 	switch callType {
 	case "track", "page", "screen":
@@ -67,8 +68,7 @@ func Member(callType string) string {
 	return ""
 }
 
-// Title returns the name by which plans list the call: none of identify and
-// group calls.
+// Title returns the call's name in plans. It is empty for identify and group.
 func (h *Head) Title() string {
 	switch h.Type {
 	case "track":
@@ -79,7 +79,7 @@ func (h *Head) Title() string {
 	return h.Name
 }
 
-// Object returns the value of a member that plans describe: an empty object for none.
+// Object returns the value of the field member, or an empty object if it is missing.
 func (h *Head) Object(member string) []byte {
 	value := h.Properties
 	if member == "traits" {
@@ -98,7 +98,7 @@ func unlessNull(value []byte) []byte {
 	return value
 }
 
-// text returns the text of a JSON string, or nothing for another value.
+// text decodes a JSON string. It returns "" for any other value.
 func text(value []byte) string {
 	if value[0] != '"' {
 		return ""

@@ -1,4 +1,4 @@
-// Package formats has the formats of strings that a plan can name.
+// Package formats checks string formats.
 package formats
 
 import (
@@ -10,18 +10,16 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Names are the formats that JSON Schema defines and that are checked, but for regex.
+// Names are the formats of JSON Schema that plans check, except regex.
 var Names = []string{
 	"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "iri", "iri-reference", "json-pointer",
 	"period", "relative-json-pointer", "semver", "time", "uri", "uri-reference", "uri-template", "uuid",
 }
 
-// All returns the formats of all Names, which check what is a string and let anything
-// else pass.
-func All() map[string]func(v any) error { return all() }
-
-// all asks the library for its formats, which it shows only in compiled schemas.
-var all = sync.OnceValue(func() map[string]func(v any) error {
+// All returns a check per format. Checks accept values that are not strings.
+//
+// The library exposes its formats only in compiled schemas.
+var All = sync.OnceValue(func() map[string]func(v any) error {
 	known := map[string]func(v any) error{}
 	for i, name := range Names {
 		compiler := jsonschema.NewCompiler()
@@ -38,7 +36,7 @@ var all = sync.OnceValue(func() map[string]func(v any) error {
 	return known
 })
 
-// withLocalPart refuses addresses without a local part, which the library takes.
+// withLocalPart refuses addresses without a local part, which the library accepts.
 func withLocalPart(email func(v any) error) func(v any) error {
 	return func(v any) error {
 		if s, ok := v.(string); ok && strings.HasPrefix(s, "@") {

@@ -1,15 +1,15 @@
 package formats
 
-// Quick are checks of formats that take no text which that of [All] refuses, and are for
-// texts as most senders write them: what they do not take, the others decide.
+// Quick contains fast checks for the usual spellings. A quick check accepts only strings
+// that the check in [All] accepts. If it is false, the check in All decides.
 var Quick = map[string]func(text []byte) bool{
 	"date": isDate, "date-time": isDateTime, "email": isEmail, "uri": isURI, "uuid": isUUID,
 }
 
-// everyMonth is how many days every month has.
+// everyMonth is the number of days that every month has.
 const everyMonth = 28
 
-// isDate takes the first 28 days of each month.
+// isDate accepts the first 28 days of each month.
 func isDate(s []byte) bool {
 	if len(s) != len("2026-01-31") || s[4] != '-' || s[7] != '-' {
 		return false
@@ -21,7 +21,7 @@ func isDate(s []byte) bool {
 	return ok && also && isMonth && isDay && month > 0 && day > 0
 }
 
-// isDateTime takes times in UTC, with a fraction or without.
+// isDateTime accepts times in UTC, with or without a fraction.
 func isDateTime(s []byte) bool {
 	if len(s) < len("2026-01-31T12:00:00Z") || !isDate(s[:10]) || s[10] != 'T' || s[13] != ':' || s[16] != ':' || s[len(s)-1] != 'Z' {
 		return false
@@ -41,7 +41,7 @@ func isDateTime(s []byte) bool {
 	return len(fraction) != 1
 }
 
-// twoDigits reads a number of two digits, of most at most.
+// twoDigits parses a number of two digits that is not above most.
 func twoDigits(s []byte, most int) (n int, ok bool) {
 	if !isDigit(s[0]) || !isDigit(s[1]) {
 		return 0, false
@@ -50,7 +50,7 @@ func twoDigits(s []byte, most int) (n int, ok bool) {
 	return n, n <= most
 }
 
-// isEmail takes letters, digits and a few signs, with single dots between.
+// isEmail accepts letters, digits and a few signs, with single dots between.
 func isEmail(s []byte) bool {
 	at := -1
 	for i, c := range s {
@@ -70,7 +70,7 @@ func isEmail(s []byte) bool {
 	return at > 0 && at <= 64 && len(s)-at-1 > 0 && len(s)-at-1 <= 63
 }
 
-// isURI takes addresses of HTTP on hosts without a port, and without escapes.
+// isURI accepts HTTP URLs without port and escapes.
 func isURI(s []byte) bool {
 	for _, scheme := range []string{"https://", "http://"} {
 		if len(s) > len(scheme) && string(s[:len(scheme)]) == scheme && isAlphanumeric(s[len(scheme)]) {

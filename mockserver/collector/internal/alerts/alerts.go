@@ -139,8 +139,10 @@ func (a *Alerter) run(ctx context.Context, c Collector) {
 	defer ticker.Stop()
 	var to *outlet
 	for {
+		var tick <-chan time.Time // nil without receivers of alerts: the process can sleep
 		config := a.config.Load()
 		if config != nil {
+			tick = ticker.C
 			if to == nil || to.config != config {
 				to = &outlet{config: config}
 			}
@@ -150,7 +152,7 @@ func (a *Alerter) run(ctx context.Context, c Collector) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-tick:
 		case <-a.changed:
 		}
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/documents"
 )
 
-// What the project's documents, and the help of each command, give the command
-// collector is understood by it, and their configurations are right.
-func TestDocumentedCommandsExist(t *testing.T) {
+// TestDocumentedCommands checks the commands of the collector and its configurations in the
+// documents and help texts.
+func TestDocumentedCommands(t *testing.T) {
 	blocks, err := documents.All(filepath.FromSlash("../../../.."))
 	require.NoError(t, err)
 	blocks = append(blocks, helpBlocks(t)...)
@@ -42,7 +42,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	assert.Greater(t, found, 20)
 }
 
-// ofCollector are the arguments of a command line that runs the collector.
+// ofCollector returns the arguments of a command line that runs the collector.
 func ofCollector(args []string) ([]string, bool) {
 	for _, program := range [][]string{{"collector"}, {"go", "run", "./mockserver/collector"}} {
 		if len(args) >= len(program) && slices.Equal(args[:len(program)], program) {
@@ -52,20 +52,20 @@ func ofCollector(args []string) ([]string, bool) {
 	return nil, false
 }
 
-// parses checks that a command, its flags and its arguments exist, without running
-// it.
+// parses checks a command, its flags and its arguments without running it.
 func parses(t *testing.T, args []string) {
 	root := New()
 	root.InitDefaultHelpFlag()
 	cmd, rest, err := root.Find(args)
 	require.NoError(t, err)
-	require.True(t, cmd != root || slices.Contains(args, "--help"), "it has no command")
+	require.True(t, cmd != root || slices.Contains(args, "--help"), "the command line does not have a command")
 	require.NoError(t, cmd.ParseFlags(rest))
 	require.NoError(t, cmd.ValidateRequiredFlags())
 	require.NoError(t, cmd.ValidateArgs(cmd.Flags().Args()))
 }
 
-// check reads a configuration. The variables and files that it refers to are there.
+// check validates a configuration. It provides the variables and files that the configuration
+// refers to.
 func check(t *testing.T, text string) {
 	dir := t.TempDir()
 	const value = "a-value-for-this-test-0123456789"
@@ -80,7 +80,7 @@ func check(t *testing.T, text string) {
 	assert.Zero(t, code, errOut)
 }
 
-// helpBlocks are the examples in the help of every command.
+// helpBlocks returns the examples in the help of each command.
 func helpBlocks(t *testing.T) []documents.Block {
 	var blocks []documents.Block
 	for _, c := range append(New().Commands(), New()) {

@@ -54,7 +54,7 @@ func TestPlanOfWhatCallsPrints(t *testing.T) {
 
 	out, errOut, code := runWith(t, printed(), "plan", "check", "plan.yaml")
 	assert.Equal(t, 1, code, errOut)
-	assert.Contains(t, out, "1 of 2 calls are not as planned in plan.yaml\n  track \"Order Completed\"\n    plan.yaml:5: /properties/orderId is 7, a number; the plan says a string (at standard input:1)\n")
+	assert.Contains(t, out, "1 of 2 calls violates plan.yaml\n  track \"Order Completed\"\n    plan.yaml:5: /properties/orderId is 7, a number; expected a string (at standard input:1)\n")
 
 	out, errOut, code = runWith(t, printed("--state", "rejected"), "plan", "check", "plan.yaml")
 	assert.Equal(t, 1, code, errOut)
@@ -172,5 +172,5 @@ func TestPlanOfACollectorThatRuns(t *testing.T) {
 	require.NoError(t, os.WriteFile("plan.yaml", []byte(strings.ReplaceAll(inferred, "total: {type: integer", "total: {type: string")), 0o600))
 	out, _, code = run(t, "plan", "check", "plan.yaml", "--url", srv.URL, "--collector", "--event", "Order Completed")
 	assert.Equal(t, 1, code)
-	assert.Contains(t, out, "/properties/total is 249, a number; the plan says a string (250 calls, the first at m249)")
+	assert.Contains(t, out, "/properties/total is 249, a number; expected a string (250 calls, the first at m249)")
 }

@@ -145,6 +145,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"no token", store + "listen: :8765", `c.yaml:2:1: listen is :8765, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
 		{"no token for a listener of its own", store + "admin: {listen: '10.0.0.1:80'}", `c.yaml:2:9: admin.listen is 10.0.0.1:80, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
 		{"a token that is soon guessed", store + "admin: {token: x}", `c.yaml:2:9: admin.token has fewer than 8 characters: use a text such as openssl rand -hex 32 makes`},
+		{"a write key with a line break", store + "sources: [{name: web, writeKey: \"key\\n\"}]", `c.yaml:2:23: sources[0].writeKey begins or ends with white space: remove it; a key from a file may end with a line break`},
 		{"the example's write key", store + "sources: [{name: web, writeKey: change-me-to-a-long-random-text}]", `c.yaml:2:23: sources[0].writeKey is that of the example: use a text such as openssl rand -hex 32 makes`},
 		{"a token of blanks", store + "admin: {token: ' '}", `c.yaml:2:9: admin.token has only blanks: use a text such as openssl rand -hex 32 makes`},
 		{"a token's file", store + "admin: {tokenFile: none}", `c.yaml:2:9: admin.tokenFile cannot be read: open /c/none: no such file or directory: name a file with the token`},
@@ -172,8 +173,8 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a signature of alerts without a secret", store + "alerts:\n  webhook: https://h/\n  signature: standard", `c.yaml:2:1: alerts.sharedSecret is empty: give one, which the signature "standard" needs, or use the signature "service"`},
 		{"the format of alerts", store + "alerts:\n  webhook: https://h/\n  format: teams", `c.yaml:4:3: alerts.format is "teams": use json or slack`},
 		{"alerts after no time", store + "alerts:\n  webhook: https://h/\n  after: 5", `c.yaml:4:10: alerts.after is "5": use a duration such as 90s, 15m or 24h`},
-		{"alerts to a private network", store + "alerts:\n  webhook: http://10.0.0.1/", `c.yaml:3:3: alerts.webhook leads to 10.0.0.1, and nothing is sent there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
-		{"a long name", store + "sources: [{name: " + strings.Repeat("é", 101) + ", writeKey: k}]", `c.yaml:2:12: sources[0].name has more than 100 characters: use a shorter one`},
+		{"alerts to a private network", store + "alerts:\n  webhook: http://10.0.0.1/", `c.yaml:3:3: alerts.webhook points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
+		{"a long name", store + "sources: [{name: " + strings.Repeat("é", 101) + ", writeKey: k}]", `c.yaml:2:12: sources[0].name has more than 100 characters: use a shorter name`},
 		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use webhooks`},
 		{"an unknown source", store + "sources: [{name: web, writeKey: k}]\ndestinations: [{name: d, sources: [web, wep], webhooks: [{url: 'https://a'}]}]", `c.yaml:3:41: destinations[0].sources[1] is "wep", which is no source: name one of sources`},
 		{"a URL", store + "destinations:\n  - name: d\n    webhooks:\n      - url: example.com", `c.yaml:5:9: destinations[0].webhooks[0].url has no protocol: start it with https:// or http://`},
@@ -208,15 +209,15 @@ func TestWebhooksThatEgressAlwaysRefuses(t *testing.T) {
 		}[host]
 	}
 	const (
-		loopback = `, and nothing is sent there: loopback network 127.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["127.0.0.0/8"], or run in dev mode`
-		private  = `leads to 10.1.2.3, and nothing is sent there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`
-		metadata = `leads to 169.254.169.254, and nothing is sent there: cloud metadata service 169.254.169.254/32: no setting allows it; use the address of a receiver`
+		loopback = `, which is not allowed: loopback network 127.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["127.0.0.0/8"], or run in dev mode`
+		private  = `points to 10.1.2.3, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`
+		metadata = `points to 169.254.169.254, which is not allowed: cloud metadata service 169.254.169.254/32: no setting allows it; use a different address`
 	)
 	for _, c := range []struct{ url, allow, want string }{
-		{url: "http://127.0.0.1:8081/hook", want: "leads to 127.0.0.1" + loopback},
-		{url: "http://localhost:8081/hook", want: "leads to 127.0.0.1" + loopback},
-		{url: "http://app.LocalHost./hook", want: "leads to 127.0.0.1" + loopback},
-		{url: "http://0x7f.1/hook", want: "leads to 127.0.0.1" + loopback},
+		{url: "http://127.0.0.1:8081/hook", want: "points to 127.0.0.1" + loopback},
+		{url: "http://localhost:8081/hook", want: "points to 127.0.0.1" + loopback},
+		{url: "http://app.LocalHost./hook", want: "points to 127.0.0.1" + loopback},
+		{url: "http://0x7f.1/hook", want: "points to 127.0.0.1" + loopback},
 		{url: "http://10.1.2.3/hook", want: private},
 		{url: "http://crm.internal/hook", want: private},
 		{url: "http://169.254.169.254/hook", want: metadata},
@@ -352,7 +353,7 @@ func TestPlansOfSources(t *testing.T) {
 
 	for _, c := range []struct{ source, want string }{
 		{"plan: nothing.yaml", "c.yaml:3:40: sources[0].plan cannot be read: stat " + filepath.Join(dir, "nothing.yaml") + ": no such file or directory: name the file of a tracking plan"},
-		{"plan: wrong.yaml", filepath.Join(dir, "wrong.yaml") + `:5: track "E": "typo" is no keyword of JSON Schema: did you mean "type"?`},
+		{"plan: wrong.yaml", filepath.Join(dir, "wrong.yaml") + `:5: track "E": unknown JSON Schema keyword "typo": did you mean "type"?`},
 		{"onViolation: report", "c.yaml:3:40: sources[0].onViolation is set, and the source has no plan: name the file of its tracking plan in plan"},
 		{"plan: plan.yaml, onViolation: drop", `c.yaml:3:57: sources[0].onViolation is "drop": use report, quarantine or reject`},
 		{"plan: plan.yaml, violationsTo: nobody", `c.yaml:3:57: sources[0].violationsTo is "nobody", which is no source: name one of sources`},

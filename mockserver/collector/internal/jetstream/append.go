@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// writerDepth is how many messages of one source are under way at once. While one
-	// is written the next gathers: two would be written one after the other.
+	// writerDepth is the number of messages in flight per source. With more than one,
+	// concurrent batches would be written separately instead of as one message.
 	writerDepth = 1
-	// noEnd is longer than anybody waits. The client of NATS would choose an end where a
-	// context has none.
+	// noEnd replaces a missing deadline: without one the NATS client applies its own
+	// short timeout.
 	noEnd = 24 * time.Hour
 )
 
-// Append stores a batch. Batches of one source that come at the same time share
-// a message, and so a write to the disk. It takes PublishPatience at most, or
-// ClusterAnswer on a cluster, which may be cut off; where the store has not answered by then, the batch may still be stored, and its AppendError
-// tells.
+// Append stores a batch. Concurrent batches of one source share a message and thus a
+// disk write. Append waits at most PublishPatience, or ClusterAnswer on a cluster. If the
+// store has not responded by then, the batch may still be stored; AppendError.Stored
+// reports the result.
 func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	if err := j.open(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	return nil
 }
 
-// incomplete returns the error of a batch whose first calls are stored, so many.
+// incomplete returns err for a batch whose first calls are already stored.
 func incomplete(err error, stored int) error {
 	if stored == 0 {
 		return err
@@ -74,16 +74,16 @@ func incomplete(err error, stored int) error {
 	return &journal.AppendError{Err: err, Stored: func() int { return stored }}
 }
 
-// A piece is so many calls as one message may have.
+// A piece is a part of a batch that fits into one message.
 type piece struct {
 	calls   int
 	size    int // decompressed
 	ids     []byte
 	segment []byte
-	trace   *tracecontext.Context // nil where there is none
+	trace   *tracecontext.Context // may be nil
 }
 
-// bytes is how many the piece takes in a message.
+// bytes returns the piece's size in the message.
 func (p *piece) bytes() int64 {
 	n := len(p.segment) + len(p.ids)
 	if p.trace != nil {
@@ -92,7 +92,7 @@ func (p *piece) bytes() int64 {
 	return int64(n)
 }
 
-// cutPiece encodes the first calls, and tells how many.
+// cutPiece encodes the first calls of a batch and returns their number.
 func cutPiece(calls []tracking.Call) (piece, int) {
 	var p piece
 	bodies := make([][]byte, 0, min(len(calls), groupCalls))
@@ -106,7 +106,7 @@ func cutPiece(calls []tracking.Call) (piece, int) {
 		}
 		bodies, ids = append(bodies, c.Body), append(ids, c.ID)
 		p.size += len(c.Body)
-		idBytes += 3*len(c.ID) + 1 // as if each byte were escaped
+		idBytes += 3*len(c.ID) + 1 // worst case: every byte is escaped
 	}
 	p.calls = len(bodies)
 	p.segment = record.AppendSegment(nil, bodies)
@@ -125,7 +125,7 @@ func (j *Journal) writerOf(source string) *sourceWriter {
 	return l
 }
 
-// add puts a piece into a group, which it may have to begin.
+// add appends a piece to the open group, or to a new one.
 func (l *sourceWriter) add(p piece, at time.Time) *group {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,7 +153,7 @@ func (l *sourceWriter) add(p piece, at time.Time) *group {
 	return g
 }
 
-// addTrace notes the trace of a piece that is about to be added.
+// addTrace records the trace of a piece before the piece is added.
 func (g *group) addTrace(p *piece) {
 	if p.trace == nil {
 		return
@@ -165,16 +165,15 @@ func (g *group) addTrace(p *piece) {
 	g.traced = g.calls + p.calls
 }
 
-// roomForTrace is how many bytes the traces of the group may take with that of a piece.
+// roomForTrace returns the maximum size of the group's traces after adding a piece.
 func (g *group) roomForTrace(p *piece) int {
 	if p.trace == nil {
 		return len(g.traces)
 	}
-	return len(g.traces) + len(p.trace.Parent) + 3*len(p.trace.State) + 16 // as if each byte were escaped
+	return len(g.traces) + len(p.trace.Parent) + 3*len(p.trace.State) + 16 // worst case: every byte is escaped
 }
 
-// stored waits until it is known what became of the group, and returns how many of
-// n calls in it are stored.
+// stored waits for the group's result and returns how many of n calls in it are stored.
 func (g *group) stored(n int) int {
 	if <-g.done; g.err != nil {
 		return 0
@@ -182,7 +181,7 @@ func (g *group) stored(n int) int {
 	return n
 }
 
-// publish waits for its turn, closes the group and stores it.
+// publish waits for a slot, closes the group and stores it.
 func (l *sourceWriter) publish(g *group) {
 	defer close(g.done)
 	turn := l.awaitTurn()
@@ -202,9 +201,8 @@ func (l *sourceWriter) publish(g *group) {
 	l.journal.dropIdle(l)
 }
 
-// dropIdle forgets a writer that has nothing to write: there may be any number of sources. A
-// batch that was about to come to it is published all the same, beside those of the one
-// that follows.
+// dropIdle removes an idle writer, because the number of sources is unbounded. A batch
+// that is added at the same moment is still published, in parallel to the next writer.
 func (j *Journal) dropIdle(l *sourceWriter) {
 	j.incoming.mu.Lock()
 	defer j.incoming.mu.Unlock()
@@ -215,8 +213,8 @@ func (j *Journal) dropIdle(l *sourceWriter) {
 	}
 }
 
-// awaitTurn waits for a slot. It reports false when that takes longer than anybody
-// waits for the group.
+// awaitTurn waits for a slot. It returns false after PublishPatience, when no caller of
+// Append waits for the group any longer.
 func (l *sourceWriter) awaitTurn() bool {
 	select {
 	case l.slots <- struct{}{}:
@@ -234,7 +232,7 @@ func (l *sourceWriter) awaitTurn() bool {
 	return false
 }
 
-// storeGroup publishes a group, and returns when it is known whether it is stored.
+// storeGroup publishes a group and returns when its result is known.
 func (j *Journal) storeGroup(source string, g *group) error {
 	m := nats.NewMsg(j.Names.Subject(record.KindCalls, record.Token(source)))
 	m.Data = g.payload
@@ -256,14 +254,12 @@ func (j *Journal) storeGroup(source string, g *group) error {
 		return fmt.Errorf("journal: %d calls of source %q: %w", g.calls, source, err)
 	}
 	j.sawCalls(seq)
-	if err := j.local.note(record.Accepted{Seq: seq, Calls: g.calls, Source: source}); err != nil {
-		j.Log.Debug("what was accepted is noted once only", "error", err)
-	}
+	j.note(record.Accepted{Seq: seq, Calls: g.calls, Source: source})
 	return nil
 }
 
-// publishCalls publishes a message of calls. Within the process its answer is on its
-// way unless the store cannot be written to, however long that takes.
+// publishCalls publishes a message of calls. On an embedded server it waits for the
+// response as long as the store is writable.
 func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
 	patience := noEnd
 	if j.Shared {
@@ -277,9 +273,9 @@ func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
 	return j.PublishUntil(ctx, j.In, m)
 }
 
-// find learns whether a message of CALLS is stored whose answer did not come, and
-// returns its number, or cause. It takes as long as the store cannot be asked. before
-// is a number that was used before the message was sent.
+// find determines whether a message without a response is stored, and returns its
+// sequence number, or cause if it is not stored. It retries while the store is
+// unreachable. before is a sequence number that was in use before the message was sent.
 func (j *Journal) find(m *nats.Msg, before uint64, cause error) (uint64, error) {
 	for {
 		seq, err := j.lookFor(m, before)
@@ -296,8 +292,8 @@ func (j *Journal) find(m *nats.Msg, before uint64, cause error) (uint64, error) 
 	}
 }
 
-// lookFor reads what was stored after a number. It returns 0 if the message is not
-// there, and will not come.
+// lookFor searches CALLS after a sequence number. It returns 0 if the message is not
+// stored and cannot arrive later.
 func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) {
 	up, err := j.Status.Writable()
 	if err != nil {
@@ -325,8 +321,8 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 	return found, j.ProveSynced()
 }
 
-// overtake has the leader of CALLS answer behind a message that may be on its way to
-// it: it is sent another of the same name, which it does not store.
+// overtake ensures that the leader of CALLS has processed all earlier messages: it sends
+// a message with the same ID that the leader rejects.
 func (j *Journal) overtake(ctx context.Context, m *nats.Msg) error {
 	probe := nats.NewMsg(m.Subject)
 	probe.Header.Set(nats.MsgIdHdr, m.Header.Get(nats.MsgIdHdr))

@@ -12,8 +12,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
-// Sources come and go, and what is kept for each of them while it writes is not kept for
-// ever.
 func TestIdleSourcesAreForgotten(t *testing.T) {
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)

@@ -20,7 +20,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Attach opens the queue of a destination.
 func (j *Journal) Attach(ctx context.Context, destination string, sources []string) (journal.Reader, error) {
 	j.claims.attaching.Lock()
 	defer j.claims.attaching.Unlock()
@@ -29,7 +28,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
 	if j.setClaim(destination, true); j.Shared {
-		if err := j.Patiently(ctx, j.claim); err != nil { // before others find that nobody has it
+		if err := j.Patiently(ctx, j.claim); err != nil { // before Open: otherwise others could see an orphan
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 	}
@@ -56,7 +55,7 @@ func (j *Journal) isAttached(destination string, sources []string) bool {
 	}) && same
 }
 
-// control stores a control message and waits until the account knows it.
+// control stores a control message and waits until the ledger has read it.
 func (j *Journal) control(ctx context.Context, destination string, c record.Control) error {
 	m := nats.NewMsg(j.Names.Subject(record.KindAttach, record.Token(destination)))
 	m.Header.Set(record.HeaderControl, c.Header())
@@ -73,7 +72,7 @@ func (j *Journal) control(ctx context.Context, destination string, c record.Cont
 	return nil
 }
 
-// Detach forgets a destination, its pending and its failed calls.
+// Detach removes a destination with its pending and failed calls.
 func (j *Journal) Detach(ctx context.Context, destination string) error {
 	j.claims.attaching.Lock()
 	defer j.claims.attaching.Unlock()
@@ -93,7 +92,7 @@ func (j *Journal) Detach(ctx context.Context, destination string) error {
 	return nil
 }
 
-// clear removes what is stored for a destination beside calls and outcomes.
+// clear removes the destination's consumers, retries, failed calls and order lease.
 func (j *Journal) clear(ctx context.Context, destination string) error {
 	consumer, t := j.Names.Consumer(destination), record.Token(destination)
 	var errs []error
@@ -110,26 +109,24 @@ func (j *Journal) clear(ctx context.Context, destination string) error {
 	return errors.Join(errs...)
 }
 
-// On a cluster each process tells the others which destinations it has. One that has
-// been taken out of the configuration of all of them would stay attached for ever
-// otherwise: it would go on to get calls, which nobody works at and which are given up
-// in the end. What no process has is either that, or of one that is being restarted;
-// nothing but time tells them apart.
+// Each collector of a cluster publishes a claim with the names of its destinations. A
+// destination that was removed from every configuration has no claim. It would otherwise
+// stay attached and collect calls until they expire. A collector that restarts has no claim
+// either, so only a destination that is unclaimed for a long time is detached.
 
 const (
-	// claimEvery is how often a claim is renewed, and claimTTL how long it outlives its
-	// process.
+	// A claim is renewed every claimEvery and expires after claimTTL.
 	claimEvery = 10 * time.Second
 	claimTTL   = time.Minute
-	// orphanAfter is how long no process may have had a destination before it is
-	// detached: what was pending when it was taken out could not be delivered any more.
+	// orphanAfter is the time without a claim after which a destination is detached:
+	// its retry window has then passed.
 	orphanAfter = webhook.Window
-	// orphanPause is how long after a look the next one must come, or what was seen
-	// before does not count.
+	// orphanPause is the longest pause between two checks; after a longer one
+	// (a suspended machine) the observation starts again.
 	orphanPause = 10 * time.Minute
 )
 
-// keepClaims renews the claim of this process, and looks what nobody claims.
+// keepClaims renews this process's claim and detaches orphans.
 func (j *Journal) keepClaims() {
 	tick := time.NewTicker(claimEvery)
 	defer tick.Stop()
@@ -149,19 +146,18 @@ func (j *Journal) keepClaims() {
 	}
 }
 
-// claim tells the others which destinations this process has.
+// claim publishes the destinations of this process to the other collectors.
 func (j *Journal) claim(ctx context.Context) error {
 	j.claims.mu.Lock()
 	names := slices.Sorted(maps.Keys(j.claims.names))
 	j.claims.mu.Unlock()
 	m := nats.NewMsg(j.Names.Subject("s", "has", strconv.FormatUint(j.Writer, 16)))
-	m.Data, _ = json.Marshal(names) // of strings: it cannot fail
+	m.Data, _ = json.Marshal(names) // a list of strings cannot fail
 	m.Header.Set("Nats-TTL", claimTTL.String())
 	_, err := j.Publish(ctx, m)
 	return err
 }
 
-// setClaim says whether this process has a destination.
 func (j *Journal) setClaim(destination string, has bool) {
 	j.claims.mu.Lock()
 	defer j.claims.mu.Unlock()
@@ -172,7 +168,7 @@ func (j *Journal) setClaim(destination string, has bool) {
 	}
 }
 
-// unclaimed returns the destinations that are attached and that no process has.
+// unclaimed returns the attached destinations that no process claims.
 func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
 	names := j.ledger.Destinations()
 	j.claims.mu.Lock()
@@ -194,13 +190,13 @@ func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// orphans are the destinations that no process has.
+// orphans records since when destinations are unclaimed.
 type orphans struct {
-	since  map[string]time.Time // they were seen to be
-	looked time.Time            // the last time
+	since  map[string]time.Time // first seen without a claim
+	looked time.Time            // last check
 }
 
-// forgetOrphans detaches those that no process has had for orphanAfter.
+// forgetOrphans detaches destinations that were unclaimed for orphanAfter.
 func (j *Journal) forgetOrphans(ctx context.Context, seen *orphans, now time.Time) error {
 	names, err := j.unclaimed(ctx)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestAttemptsAreKeptAndFollowed(t *testing.T) {
 		next = end
 	}
 	got = slices.Clone(want)
-	record(j, 1500, 1600) // none of those before comes again
+	record(j, 1500, 1600) // earlier ones are not repeated
 	err := j.Attempts().Follow(ctx, next, func(r []byte) {
 		if keep(r); len(got) == len(want) {
 			cancel()

@@ -14,17 +14,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 )
 
-// A badDisk is ext4 on a loop device whose file has holes, on a tmpfs: while the
-// tmpfs is full, what is written to a block that was never written before fails,
-// after write(2) has returned. The blocks of the file system itself are all there.
+// A badDisk is ext4 on a loop device with a sparse file on a tmpfs. While the tmpfs is full,
+// writes to new blocks fail after write(2) has returned. The file system's own blocks are
+// already allocated.
 type badDisk struct {
 	t      testing.TB
 	image  string
-	dir    string // where it is mounted
+	dir    string // mount point
 	filler string
 }
 
-// newBadDisk makes and mounts one. Only root may.
+// newBadDisk creates and mounts a disk; it requires root.
 func newBadDisk(t testing.TB) *badDisk {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -43,10 +43,10 @@ func newBadDisk(t testing.TB) *badDisk {
 	return d
 }
 
-// fail has blocks fail that were never written. All of the file system's own have been by
-// now: it would turn read-only when one of them fails, which the kernel writes at some time.
+// fail makes writes to new blocks fail. It syncs first: the file system would become
+// read-only if one of its own delayed writes failed.
 func (d *badDisk) fail() {
-	_ = exec.Command("sync", "--file-system", d.dir).Run() // it says what failed before
+	_ = exec.Command("sync", "--file-system", d.dir).Run() // reports earlier failures
 	f, err := os.Create(d.filler)
 	ok(d.t, err)
 	for err == nil {
@@ -60,16 +60,15 @@ func (d *badDisk) fail() {
 
 func (d *badDisk) heal() { ok(d.t, os.Remove(d.filler)) }
 
-// cutPower mounts what is on the disk now, elsewhere.
+// cutPower mounts a copy of the disk's current content.
 func (d *badDisk) cutPower() (dir string) {
 	after := filepath.Join(d.t.TempDir(), "disk")
 	command(d.t, "cp", "--sparse=always", d.image, after)
 	return mount(d.t, after)
 }
 
-// TestFailedWritesLoseNothing has the disk fail writes a few times. What is answered
-// once it works again must be there after a power cut, and after an orderly stop
-// when the system has nothing of it in memory.
+// TestFailedWritesLoseNothing makes the disk fail writes several times. All calls accepted
+// afterwards must survive a power cut, and a clean stop with an empty page cache.
 func TestFailedWritesLoseNothing(t *testing.T) {
 	t.Parallel()
 	for _, orderly := range []bool{false, true} {
@@ -84,7 +83,7 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 			}
 			for range 3 {
 				d.fail()
-				_ = s.fill(t) // some blocks are there already
+				_ = s.fill(t) // allocates some blocks
 				d.heal()
 				s.resume(t)
 				for range 3 {
@@ -107,8 +106,8 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 	}
 }
 
-// TestKillAfterFailedWritesLosesNothing kills a process whose writes have failed. The
-// system shows the next one what the disk does not have.
+// TestKillAfterFailedWritesLosesNothing kills a process after failed writes. The page cache
+// then contains data that is not on disk.
 func TestKillAfterFailedWritesLosesNothing(t *testing.T) {
 	t.Parallel()
 	d, tally := newBadDisk(t), newTally(t)

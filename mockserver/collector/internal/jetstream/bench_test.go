@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// realistic makes a batch of n calls of about 800 bytes.
+// realistic returns a batch of n calls of about 800 bytes.
 func realistic(random *rand.Rand, source string, n int) event.Batch {
 	b := event.Batch{Source: source, ReceivedAt: time.Now(), Calls: make([]tracking.Call, n)}
 	at := b.ReceivedAt.UTC().Format("2006-01-02T15:04:05.000Z")
@@ -32,8 +32,7 @@ func realistic(random *rand.Rand, source string, n int) event.Batch {
 	return b
 }
 
-// BenchmarkAppend stores batches of 100 calls of about 800 bytes from eight
-// senders.
+// BenchmarkAppend stores batches of 100 calls of about 800 bytes from eight senders.
 func BenchmarkAppend(b *testing.B) {
 	for name, interval := range map[string]time.Duration{"sync": 0, "every second": time.Second} {
 		b.Run(name, func(b *testing.B) {
@@ -66,9 +65,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkStart opens a journal: an empty one, and one with a million calls that
-// are pending. Ready is when it can take calls; seen is when the calls that are
-// stored are known again.
+// BenchmarkStart opens an empty journal, and one with a million pending calls. "ready" is the
+// time until it accepts calls, "seen" the time until all duplicates are known.
 func BenchmarkStart(b *testing.B) {
 	for _, pending := range []int{0, 1_000_000} {
 		b.Run(fmt.Sprintf("%d pending", pending), func(b *testing.B) {

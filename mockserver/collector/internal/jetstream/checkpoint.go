@@ -19,26 +19,24 @@ import (
 )
 
 const (
-	// checkpointPiece bounds one message of a checkpoint.
+	// checkpointPiece is the maximum size of one message of a checkpoint.
 	checkpointPiece = 64 << 10
-	// checkpointAfter is how many messages are read before the account is stored
-	// again, and checkpointEvery how long it may stay unstored. Reading that many
-	// takes a start about 50 ms.
+	// A checkpoint is stored after checkpointAfter messages or checkpointEvery.
+	// Reading that many messages takes about 50 ms at the next start.
 	checkpointAfter = 5000
 	checkpointEvery = 30 * time.Second
-	// checkpointTTL is how long a checkpoint stays on a cluster, where processes
-	// come and go.
+	// checkpointTTL removes the checkpoints of processes that no longer exist.
 	checkpointTTL = 24 * time.Hour
 )
 
-// A checkpoint is stored in pieces, in one of two slots: one is always whole.
+// A checkpointer stores checkpoints alternately in two slots, so one is always complete.
 type checkpointer struct {
 	slot            int
-	calls, outcomes uint64 // where the account was at the last one
+	calls, outcomes uint64 // position of the last checkpoint
 	at              time.Time
 }
 
-// checkpoint stores the account if there is reason to.
+// checkpoint stores the ledger if it has changed enough, or if now is set.
 func (j *Journal) checkpoint(ctx context.Context, c *checkpointer, now bool) error {
 	a := j.ledger
 	calls, outcomes := a.Position()
@@ -58,13 +56,11 @@ func (j *Journal) storeCheckpoint(ctx context.Context, slot int, data []byte) er
 	id := fmt.Sprintf("%x", store.RandomNumber())
 	pieces := slices.Collect(slices.Chunk(data, checkpointPiece))
 	for i, piece := range pieces {
-		m := nats.NewMsg(j.Names.Subject("s", "account", j.checkpointOwner(), strconv.Itoa(slot), strconv.Itoa(i)))
+		m := nats.NewMsg(j.Names.Subject("s", "account", strconv.FormatUint(j.Writer, 16), strconv.Itoa(slot), strconv.Itoa(i)))
 		m.Data = piece
 		m.Header.Set("Checkpoint", id)
 		m.Header.Set("Pieces", strconv.Itoa(len(pieces)))
-		if j.Shared {
-			m.Header.Set("Nats-TTL", checkpointTTL.String())
-		}
+		m.Header.Set("Nats-TTL", checkpointTTL.String())
 		if _, err := j.Publish(ctx, m); err != nil {
 			return err
 		}
@@ -72,16 +68,7 @@ func (j *Journal) storeCheckpoint(ctx context.Context, slot int, data []byte) er
 	return nil
 }
 
-// checkpointOwner names whose checkpoints these are: on a cluster each process
-// has its own.
-func (j *Journal) checkpointOwner() string {
-	if !j.Shared {
-		return "0"
-	}
-	return strconv.FormatUint(j.Writer, 16)
-}
-
-// loadCheckpoints returns the accounts that are stored whole, newest first.
+// loadCheckpoints returns all complete checkpoints and the snapshot, newest first.
 func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error) {
 	type stored struct {
 		pieces [][]byte
@@ -118,7 +105,7 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 	}
 	for slot, s := range slots {
 		if s.left > 0 {
-			continue // a process ended while it was written
+			continue // incomplete: its process ended while writing it
 		}
 		a, err := ledger.Decompress(slices.Concat(s.pieces...))
 		if err != nil {
@@ -133,9 +120,9 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 	return accounts, nil
 }
 
-// LoadBase returns the account of what has been removed from CALLS and OUTCOMES,
-// an empty one where nothing was, and the message of STATE that has it.
-func (j *Journal) LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
+// loadBase returns the base (the account of messages removed from CALLS and OUTCOMES) and
+// its sequence number in STATE. Without one it returns an empty ledger and 0.
+func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
 	m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "base"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return ledger.New(), 0, nil
@@ -143,20 +130,15 @@ func (j *Journal) LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error) 
 	if err != nil {
 		return nil, 0, fmt.Errorf("journal: %w", err)
 	}
-	raw, err := s2.Decode(nil, m.Data)
+	base, err := ledger.Decompress(m.Data)
 	if err != nil {
 		return nil, m.Sequence, record.Damaged("the account of what was removed cannot be read (%v). %s", err, j.options.howToGoOn())
 	}
-	base, err := ledger.Decode(raw)
-	if err != nil {
-		return nil, m.Sequence, record.Damaged("the account of what was removed cannot be read (%v). %s", err, j.options.howToGoOn())
-	}
-	j.local.setBase(raw)
 	return base, m.Sequence, nil
 }
 
-// storeBase stores it, if it is still the one of that message: another process
-// may have been faster. It is stored twice before it returns.
+// storeBase replaces the base stored in message before; it fails if another process has
+// replaced it first. In a data directory it also stores a snapshot.
 func (j *Journal) storeBase(ctx context.Context, base *ledger.Ledger, before uint64) error {
 	m := nats.NewMsg(j.Names.Subject("s", "base"))
 	raw := base.Encode()

@@ -24,8 +24,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// childEnv has a process of this test be a child that the test kills. Its value
-// is a childConfig.
+// childEnv makes this test binary run as a child process. Its value is a childConfig.
 const childEnv = "JOURNAL_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -40,34 +39,33 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A childConfig says what a child does: it opens a journal, verifies it, appends
-// calls until it is killed or told to stop, and works at all entries. It reports
-// line by line:
+// A childConfig configures a child. It opens and verifies a journal, appends calls until it is
+// killed or stopped, and works on all entries. Its output is:
 //
-//	verified                the ledger is proved, after the journal was opened
-//	problem TEXT            something went wrong
-//	accepted ID …           calls that Append took
-//	delivered DEST ID …     calls that are about to be finished
-//	drained                 told to stop, and nothing is pending
+//	verified                the ledger was verified after the start
+//	problem TEXT            a failure
+//	accepted ID …           calls accepted by Append
+//	delivered DEST ID …     calls about to be finished
+//	drained                 stopped, and nothing is pending
 //	ledger DEST A D F X P
 type childConfig struct {
-	Name    string // begins the ids of its calls
+	Name    string // prefix of its IDs
 	Options jetstream.Options
 	Senders int
 	Batch   int
-	Rate    time.Duration // between the batches of a sender
-	Slow    time.Duration // what a delivery takes
-	Trim    time.Duration // between attempts to remove old calls; 0: once a minute
-	Forget  bool          // the next process reads all that is stored
+	Rate    time.Duration // pause between a sender's batches
+	Slow    time.Duration // duration of a delivery
+	Trim    time.Duration // pause between trims; 0: one minute
+	Forget  bool          // removes the checkpoints before the end
 }
 
-// destinations of children: one takes everything, one makes trouble.
+// The destinations of children: one accepts every call, one fails some.
 const (
 	good  = "good"
 	flaky = "flaky one"
 )
 
-// flakyDecides fails calls by their id and attempt, the same at each run.
+// flakyDecides returns the same state for an ID and attempt in each run.
 func flakyDecides(id string, attempt int) tracking.State {
 	switch (len(id) + int(id[len(id)-1])) % 5 {
 	case 0:
@@ -94,8 +92,7 @@ func (c *child) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.out, format+"\n", args...)
 }
 
-// runChild is the whole life of a child. Standard input is closed to tell it to
-// stop sending.
+// runChild runs a child. Closing its standard input stops it.
 func runChild(config string) {
 	c := &child{out: os.NewFile(3, "reports")}
 	if err := json.Unmarshal([]byte(config), &c.config); err != nil {
@@ -198,7 +195,7 @@ func (c *child) send(ctx context.Context, j *jetstream.Journal, sender int, stop
 				break
 			}
 			c.say("refused %v", err)
-			time.Sleep(100 * time.Millisecond) // as a sender that was told to come again
+			time.Sleep(100 * time.Millisecond) // the sender's retry pause
 		}
 		c.say("accepted %s", strings.Join(idsOf(calls), " "))
 		time.Sleep(time.Duration(rand.Int63n(int64(c.config.Rate) + 1)))
@@ -241,11 +238,10 @@ func (c *child) work(ctx context.Context, destination string, r journal.Reader) 
 	}
 }
 
-// drain waits until nothing is pending. It gives up when nothing has ended for a
-// while.
+// drain waits until nothing is pending. It fails if nothing ends for a while.
 func (c *child) drain(ctx context.Context, j *jetstream.Journal) error {
 	last, moved := int64(-1), time.Now()
-	for ; ; time.Sleep(20 * time.Millisecond) { // a Ledger has no event to wait for
+	for ; ; time.Sleep(20 * time.Millisecond) { // Ledger has no event to wait for
 		ledgers, err := j.Ledger(ctx)
 		if err != nil {
 			return err
@@ -269,7 +265,7 @@ func (c *child) drain(ctx context.Context, j *jetstream.Journal) error {
 	}
 }
 
-// A process is a child as the test sees it.
+// A process is a running child.
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -277,12 +273,12 @@ type process struct {
 	tally *tally
 }
 
-// A tally is what children reported, over all of them.
+// A tally collects the output of all children.
 type tally struct {
 	t         testing.TB
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	accepted  map[string]bool
-	delivered map[string]map[string]int // destination, id
+	delivered map[string]map[string]int // by destination and ID
 	refused   int
 }
 
@@ -290,7 +286,7 @@ func newTally(t testing.TB) *tally {
 	return &tally{t: t, accepted: map[string]bool{}, delivered: map[string]map[string]int{}}
 }
 
-// startChild starts a child and returns when it has verified its journal.
+// startChild starts a child and waits until it has verified its journal.
 func startChild(t testing.TB, tally *tally, config childConfig) *process {
 	t.Helper()
 	text, err := json.Marshal(config)
@@ -317,14 +313,13 @@ func startChild(t testing.TB, tally *tally, config childConfig) *process {
 	return p
 }
 
-// until counts what the child reports, until it reports a word or ends. One that
-// reports nothing for too long is ended, and shows where it hangs. A line that has no end
-// is one in whose middle it was killed, perhaps in that of an id.
+// until processes a child's output until a given word, or the end. It kills a silent child with
+// SIGQUIT, which prints its goroutines. It ignores an unfinished last line.
 func (p *process) until(word string) bool {
 	silence := time.AfterFunc(2*patience, func() {
 		p.tally.t.Errorf("a child reported nothing for %v; waiting for %q", 2*patience, word)
 		if p.cmd.Process.Signal(syscall.SIGQUIT) != nil {
-			_ = p.cmd.Process.Kill() // Windows has no such signal
+			_ = p.cmd.Process.Kill() // Windows has no SIGQUIT
 		}
 	})
 	defer silence.Stop()
@@ -365,7 +360,7 @@ func (t *tally) count(fields []string) {
 	}
 }
 
-// killAfter kills the child after a while, and counts what it had reported.
+// killAfter kills the child after d and processes the rest of its output.
 func (p *process) killAfter(d time.Duration) {
 	timer := time.AfterFunc(d, func() { _ = p.cmd.Process.Kill() })
 	defer timer.Stop()
@@ -373,7 +368,7 @@ func (p *process) killAfter(d time.Duration) {
 	_ = p.cmd.Wait()
 }
 
-// stop has the child deliver what is pending, and end.
+// stop makes the child deliver all pending calls and exit.
 func (p *process) stop(t testing.TB) {
 	t.Helper()
 	ok(t, p.stdin.Close())
@@ -384,8 +379,8 @@ func (p *process) stop(t testing.TB) {
 	ok(t, p.cmd.Wait())
 }
 
-// check reports whether every accepted call was delivered, and returns how many
-// deliveries were repeated.
+// check checks that every accepted call was delivered, and returns the number of repeated
+// deliveries.
 func (t *tally) check(tb testing.TB) (repeats int) {
 	tb.Helper()
 	t.mu.Lock()

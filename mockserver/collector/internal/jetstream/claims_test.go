@@ -15,14 +15,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
-// A shared is a collector that has no destination beside one that has crm, with
-// three calls pending, on one NATS server.
+// A shared is two collectors on one NATS server. Only one has the destination crm, with three
+// pending calls.
 type shared struct {
 	*testing.T
 	options  jetstream.Options
 	url      string
 	one, two *jetstream.Journal
-	seen     jetstream.Orphans // by one
+	seen     jetstream.Orphans // by the other collector
 	now      time.Time
 }
 
@@ -37,14 +37,14 @@ func newShared(t *testing.T) *shared {
 	return s
 }
 
-// stop ends the collector that has the destination, and leaves it no claim.
+// stop ends the collector with the destination and expires its claim.
 func (s *shared) stop() {
 	s.Helper()
 	require.NoError(s, s.two.Close())
 	require.NoError(s, s.one.LoseClaims(within(s.T)))
 }
 
-// look has the other one look every ten minutes, from now on to so many later.
+// look makes the other collector check for orphans every ten minutes.
 func (s *shared) look(minutes int) {
 	s.Helper()
 	for range minutes/10 + 1 {
@@ -53,7 +53,7 @@ func (s *shared) look(minutes int) {
 	}
 }
 
-// attached reports whether the cluster has something for the destination.
+// attached reports whether the destination is attached.
 func (s *shared) attached() bool {
 	s.Helper()
 	ledgers, err := s.one.Ledger(within(s.T))
@@ -102,8 +102,7 @@ func TestACollectorThatIsRestartedFindsItsCalls(t *testing.T) {
 	wantSums(t, verified(t, s.two, "crm"), "3 = 3 + 0 + 0 + 0")
 }
 
-// A collector that did not look, because it was cut off or the whole system slept,
-// does not know who was there.
+// After a suspension, a collector does not know which claims existed in the meantime.
 func TestTimeInWhichNobodyLookedDoesNotCount(t *testing.T) {
 	s := newShared(t)
 	s.stop()

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// failAhead appends two calls and has the attempts at them end before the clock
-// steps back, with a pause of ten minutes.
+// failAhead appends two calls and ends their attempts before the clock steps back, with a
+// retry after ten minutes.
 func failAhead(t *testing.T, j *jetstream.Journal, r journal.Reader, step time.Duration) {
 	t.Helper()
 	for range 2 {
@@ -53,7 +53,6 @@ func TestRetriesAreDueWhenTheClockHasSteppedBack(t *testing.T) {
 	}
 }
 
-// Retries whose time has not come wait for it.
 func TestRetriesAreNotHastenedWhenTheClockIsRight(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir()})
 	r := attach(t, j, "crm")

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/natsnode"
 )
 
-// serverEnv has a process of this test be a NATS server. Its value is a natsnode.Node.
+// serverEnv makes this test binary run as a NATS server. Its value is a natsnode.Node.
 const serverEnv = "JOURNAL_TEST_SERVER"
 
 func runServer(config string) {
@@ -30,11 +30,11 @@ func runServer(config string) {
 	}
 }
 
-// A cluster is three NATS servers, each a process of its own.
+// A cluster is three NATS servers in their own processes.
 type cluster struct {
 	t       testing.TB
 	nodes   []*natsnode.Node
-	servers []*harness.Process // nil where it does not run
+	servers []*harness.Process // nil if stopped
 }
 
 func startCluster(t testing.TB) *cluster {
@@ -73,8 +73,7 @@ func (c *cluster) kill(i int) {
 	}
 }
 
-// ready waits until every stream that is there has a leader, and all its servers
-// are up to date.
+// ready waits until every stream has a leader and current replicas.
 func (c *cluster) ready() {
 	c.t.Helper()
 	nc, err := nats.Connect(c.url(), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(50*time.Millisecond))
@@ -91,7 +90,7 @@ func (c *cluster) ready() {
 	}
 }
 
-// behind tells what is not up to date.
+// behind describes streams that are not current.
 func (c *cluster) behind(js natsjetstream.JetStream) string {
 	ctx, cancel := contextUntil(c.t, time.Now().Add(2*time.Second))
 	defer cancel()
@@ -121,8 +120,8 @@ func (c *cluster) behind(js natsjetstream.JetStream) string {
 	return ""
 }
 
-// TestAClusterThatLosesServersLosesNothing kills servers and collectors in turn,
-// under load. JOURNAL_CLUSTER_KILLS=6 is the full length.
+// TestClusterSurvivesServerLoss kills servers and collectors in turn, under load. The full
+// length is JOURNAL_CLUSTER_KILLS=6.
 func TestAClusterThatLosesServersLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three servers and two collectors take a while")
@@ -139,7 +138,7 @@ func TestAClusterThatLosesServersLosesNothing(t *testing.T) {
 		Senders: 2, Batch: 20, Rate: 20 * time.Millisecond, Slow: time.Millisecond,
 	}
 	var children [2]*process
-	var reports []chan struct{} // each closed when all is read that a child reported
+	var reports []chan struct{} // closed when a child's output is processed
 	start := func(i, round int) {
 		config.Name = fmt.Sprintf("c%d.%d", i, round)
 		children[i] = startChild(t, tally, config)
@@ -158,9 +157,9 @@ func TestAClusterThatLosesServersLosesNothing(t *testing.T) {
 		c.kill(server)
 		_ = children[collector].cmd.Process.Kill()
 		_ = children[collector].cmd.Wait()
-		time.Sleep(time.Second) // the others work on meanwhile
+		time.Sleep(time.Second) // the others continue
 		if round == 0 {
-			ok(t, os.RemoveAll(c.nodes[server].Dir)) // it begins from scratch
+			ok(t, os.RemoveAll(c.nodes[server].Dir)) // it starts without data
 		}
 		c.start(server)
 		start(collector, round+1)

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// connect opens the two connections: one for the calls that come in, so that
-// what is read does not wait behind them, and one for the rest.
+// connect opens two connections: one for incoming calls, one for everything else, so that
+// reads are not queued behind calls.
 func (j *Journal) connect(ctx context.Context) error {
 	var err error
 	if j.conns.in, err = j.dial("in"); err != nil {
@@ -49,7 +49,7 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			level := slog.LevelWarn
 			if last := j.conns.warned.Swap(&err); last != nil && (*last).Error() == err.Error() {
-				level = slog.LevelDebug // such as credentials that are refused 20 times a second
+				level = slog.LevelDebug // for example refused credentials, 20 times a second
 			}
 			j.Log.Log(context.Background(), level, "nats", "error", err)
 		}),
@@ -76,7 +76,6 @@ func (j *Journal) newCluster() (*servers.Cluster, error) {
 	return &servers.Cluster{NATS: j.options.NATS, NC: j.conns.out, JS: js, Log: j.Log, Streams: j.streamNames()}, nil
 }
 
-// streamNames returns the names of all streams.
 func (j *Journal) streamNames() (names []string) {
 	for _, config := range j.streams() {
 		names = append(names, config.Name)
@@ -84,11 +83,9 @@ func (j *Journal) streamNames() (names []string) {
 	return names
 }
 
-// serversEvery is how often the servers are asked.
 const serversEvery = 10 * time.Second
 
-// keepServers asks the servers now and then: one may be restarted with another setting or
-// version, or fail.
+// keepServers checks versions, settings and health of the servers every serversEvery.
 func (j *Journal) keepServers() {
 	for {
 		now, err := j.conns.cluster.Look(j.Ctx)
@@ -101,15 +98,13 @@ func (j *Journal) keepServers() {
 	}
 }
 
-// disconnected is called when a connection is lost.
 func (j *Journal) disconnected(err error) {
 	if err != nil && j.Ctx.Err() == nil && j.Shared {
 		j.Log.Warn("the connection to NATS is lost; it is tried again", "error", err)
 	}
 }
 
-// reconnected is called when a connection is there again: what was asked for on
-// the old one does not come.
+// reconnected discards requests of the previous connection: their responses are lost.
 func (j *Journal) reconnected() {
 	j.conns.warned.Store(nil)
 	j.Link.Swap(store.NewLink()).End()

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 )
 
-// startServer starts a NATS server in this process, with change's options. How much it may
-// store does not depend on the disk of this machine: what journals ask for, it promises.
+// startServer starts a NATS server in this process. Its storage limit does not depend on the
+// disk, because journals reserve their space.
 func startServer(t *testing.T, change func(*server.Options)) (*server.Server, *server.Options) {
 	t.Helper()
 	o := &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: t.TempDir()}
@@ -50,7 +50,6 @@ func TestServersThatTakeNoLargeMessagesAreRefused(t *testing.T) {
 	open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
 }
 
-// Credentials may be refused for a while, and are then good again.
 func TestRefusedCredentialsAreTriedAgain(t *testing.T) {
 	s, o := startServer(t, func(o *server.Options) { o.Username, o.Password = "user", "right" })
 	refused := make(chan string, 100)
@@ -66,7 +65,7 @@ func TestRefusedCredentialsAreTriedAgain(t *testing.T) {
 	change("other")
 	ctx, cancel := contextUntil(t, time.Now().Add(patience))
 	defer cancel()
-	for n := 0; n < 6; { // three times on each of two connections
+	for n := 0; n < 6; { // three times on each connection
 		select {
 		case text := <-refused:
 			if strings.Contains(text, "authorization violation") {
@@ -81,7 +80,7 @@ func TestRefusedCredentialsAreTriedAgain(t *testing.T) {
 	require.Eventually(t, func() bool { return j.Ready(within(t)) == nil }, patience, 10*time.Millisecond)
 }
 
-// messages passes on the errors that are logged.
+// messages is a log handler that forwards errors.
 type messages struct {
 	slog.Handler
 	errors chan<- string
@@ -93,15 +92,15 @@ func (m messages) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		select {
 		case m.errors <- a.Value.String():
-		default: // nobody reads so many
+		default: // more than the test reads
 		}
 		return true
 	})
 	return nil
 }
 
-// A replay may take longer than its lock lasts; one that has lost it must stop, since
-// another may have begun.
+// A replay may outlast its lock. If it loses the lock it must stop, because another replay
+// may have begun.
 func TestTheLockOfAReplayIsRenewed(t *testing.T) {
 	s, _ := startServer(t, func(*server.Options) {})
 	options := jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}}

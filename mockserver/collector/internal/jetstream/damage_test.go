@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// filled returns the directory of a journal with calls that are delivered,
-// pending, to be tried again, and failed.
+// filled returns the directory of a journal with delivered, pending, retried and failed
+// calls.
 func filled(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,7 +36,6 @@ func flip(t testing.TB, path string, at float64) {
 	ok(t, os.WriteFile(path, data, 0o600))
 }
 
-// streamFile returns a file of a stream.
 func streamFile(t testing.TB, dir, stream, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "jetstream", "$G", "streams", "analytics-"+stream, pattern))
@@ -47,11 +46,11 @@ func streamFile(t testing.TB, dir, stream, pattern string) string {
 	return found[0]
 }
 
-// damages are what can happen to a store.
+// damages are kinds of damage.
 var damages = map[string]struct {
 	do   func(t *testing.T, dir string)
-	want []string // what the error speaks of
-	loss bool     // the journal can go on with what is left
+	want []string // parts of the error
+	loss bool     // the journal can open with accepted loss
 }{
 	"description of CALLS": {
 		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "CALLS", "meta.inf"), 0.5) },
@@ -133,9 +132,8 @@ func TestADamagedStoreIsRefusedWithInstructions(t *testing.T) {
 	}
 }
 
-// isKept reports whether a file that was changed is kept as it was. Without a clean
-// stop what is damaged at the very end may be what was being written, and that is
-// cut off.
+// isKept reports whether a damaged file is unchanged. After a kill, damage at the very end may
+// be an interrupted write, which is removed.
 func isKept(t *testing.T, dir, was string) bool {
 	t.Helper()
 	kept, err := filepath.Glob(filepath.Join(dir, "damaged", "*", "*", "*"))
@@ -147,8 +145,7 @@ func isKept(t *testing.T, dir, was string) bool {
 	})
 }
 
-// asKilled makes of a directory whose journal was closed one whose process was
-// killed.
+// asKilled makes a closed directory look like that of a killed process.
 func asKilled(t *testing.T, dir string) {
 	t.Helper()
 	ok(t, os.Remove(filepath.Join(dir, "journal.clean")))
@@ -157,8 +154,7 @@ func asKilled(t *testing.T, dir string) {
 	}
 }
 
-// contents returns all that is stored, but for what is made again from OUTCOMES
-// after a kill.
+// contents returns all stored data, except data that is restored from OUTCOMES after a kill.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -177,18 +173,18 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// goesOn opens a store with what is left of it, and works.
+// goesOn opens a damaged store with accepted loss and uses it.
 func goesOn(t *testing.T, dir string) {
 	t.Helper()
 	j := open(t, jetstream.Options{Dir: dir, AcceptLoss: true})
-	attach(t, j, "d") // that it was may be lost, too
+	attach(t, j, "d") // the attachment may be lost as well
 	left := verified(t, j, "d")
 	if left.Accepted > 300 {
 		t.Errorf("%d of 300 calls are left", left.Accepted)
 	}
 	t.Logf("left: %s", sums(left))
 	ok(t, j.Close())
-	j = open(t, jetstream.Options{Dir: dir}) // the loss is known now
+	j = open(t, jetstream.Options{Dir: dir}) // the loss is now recorded
 	appendCalls(t, j, "web", "after", 10)
 	work(t, attach(t, j, "d"), int(left.Pending)+10, delivered)
 	if after := verified(t, j, "d"); after.Pending != 0 || after.Accepted != left.Accepted+10 {
@@ -196,8 +192,8 @@ func goesOn(t *testing.T, dir string) {
 	}
 }
 
-// TestRetriesAreMadeAgainAfterAKill leaves of RETRY what a power cut may leave:
-// what it held is pending, and is tried again.
+// TestRetriesAreRestoredAfterAKill empties RETRY, as a power cut can. Its calls are still
+// pending and are retried.
 func TestRetriesAreMadeAgainAfterAKill(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, msgs string){
 		"nothing is left":            func(t *testing.T, msgs string) { ok(t, os.RemoveAll(msgs)) },

@@ -24,7 +24,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// smallDisk mounts a small file system in memory. Only root may.
+// smallDisk mounts a small file system in memory; it requires root.
 func smallDisk(t testing.TB) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -38,15 +38,15 @@ func smallDisk(t testing.TB) string {
 	return dir
 }
 
-// A trouble is something that can happen to a disk and be mended.
+// A trouble is a reversible disk failure.
 type trouble struct {
 	dir  string
 	make func()
 	mend func()
-	full bool // it is one of room
+	full bool // the disk is full
 }
 
-// fullDisk has all but so much room taken that a few batches still fit.
+// fullDisk leaves space for a few batches.
 func fullDisk(t *testing.T) trouble {
 	dir := smallDisk(t)
 	ballast := filepath.Join(dir, "ballast")
@@ -59,8 +59,8 @@ func fullDisk(t *testing.T) trouble {
 	}
 }
 
-// readOnlyDisk becomes read-only as ext4 does when it finds an error. It is
-// mended by mounting it anew.
+// readOnlyDisk makes the disk read-only, as ext4 does after an error. The repair mounts it
+// again.
 func readOnlyDisk(t *testing.T) trouble {
 	image, dir := newDisk(t)
 	device, err := exec.Command("findmnt", "-n", "-o", "SOURCE", dir).Output()
@@ -74,14 +74,13 @@ func readOnlyDisk(t *testing.T) trouble {
 		make: func() { ok(t, os.WriteFile(trigger, []byte("1"), 0)) },
 		mend: func() {
 			command(t, "umount", "-l", dir)
-			command(t, "cp", "--sparse=always", image, image+".2") // another device, which knows of no error
+			command(t, "cp", "--sparse=always", image, image+".2") // another device without the recorded error
 			command(t, "mount", "-o", "loop", image+".2", dir)
 		},
 	}
 }
 
-// TestTroubleWithTheDisk has a disk fill up, and become read-only, and be mended,
-// all under the same process.
+// TestDiskFailures lets a disk become full or read-only and recover, in one process.
 func TestTroubleWithTheDisk(t *testing.T) {
 	t.Parallel()
 	for name, disk := range map[string]func(*testing.T) trouble{"full": fullDisk, "read-only": readOnlyDisk} {
@@ -118,7 +117,7 @@ func TestTroubleWithTheDisk(t *testing.T) {
 	}
 }
 
-// refused sends until calls are refused, and looks how.
+// refused sends until calls are refused, and checks the error.
 func refused(t *testing.T, s *sender, full bool) {
 	t.Helper()
 	err := s.fill(t)
@@ -133,8 +132,8 @@ func refused(t *testing.T, s *sender, full bool) {
 	}
 }
 
-// TestFullDiskIsDrained has a disk fill up under pending calls. They are delivered, each
-// once, and calls are refused until there is room.
+// TestFullDiskIsDrained fills a disk with pending calls. They are delivered once, and new
+// calls are refused until there is space.
 func TestFullDiskIsDrained(t *testing.T) {
 	t.Parallel()
 	disk := fullDisk(t)
@@ -176,10 +175,9 @@ func TestFullDiskIsDrained(t *testing.T) {
 	ok(t, j.Ready(within(t)))
 }
 
-// TestNothingIsLeasedWhileNothingCanBeStored has a disk become read-only while calls
-// are delivered. What is at work then ends when the disk is well again. Nothing else is
-// leased meanwhile, though one entry is there to be, and no call of which the outcome is
-// known is leased again, whether that was stored or not.
+// TestNothingIsLeasedWhileStoreIsReadOnly makes a disk read-only during deliveries. Entries in
+// progress end when the disk recovers. Until then nothing else is leased, and no call with a
+// known result is leased again, whether the result was stored or not.
 func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
 	disk, log := readOnlyDisk(t), newLog(t)
 	j := open(t, jetstream.Options{Dir: filepath.Join(disk.dir, "data"), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
@@ -189,7 +187,7 @@ func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
 	}
 	ctx, stop := contextUntil(t, time.Now().Add(3*patience))
 	defer stop()
-	given, err := r.Next(ctx, journal.Want{}) // and given back when nothing can be stored
+	given, err := r.Next(ctx, journal.Want{}) // released while the store is read-only
 	ok(t, err)
 	var mu sync.Mutex // guards leased and ended
 	leased, ended := map[string]int{}, 0
@@ -233,7 +231,7 @@ func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	given.Return()
-	workers.Go(work) // the others may be at work until the disk is well
+	workers.Go(work) // the others may be in progress until the disk recovers
 	disk.mend()
 	workers.Wait()
 	for id, n := range leased {
@@ -250,9 +248,9 @@ func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
 	wantSums(t, verified(t, j, "d"), "4000 = 4000 + 0 + 0 + 0")
 }
 
-// TestWhatIsTakenWhileTheDiskTurnsReadOnly has a file system give up while calls are
-// taken and delivered: it may have a sync succeed whose end it does not write any more.
-// What was taken is there when it is mended, and the collector goes on by itself.
+// TestCallsAcceptedWhileDiskTurnsReadOnly makes a file system fail while calls are accepted and
+// delivered. It may report a successful sync without writing all data. All accepted calls are
+// present after the repair, and the collector continues.
 func TestWhatIsTakenWhileTheDiskTurnsReadOnly(t *testing.T) {
 	for round := range 4 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
@@ -303,7 +301,6 @@ func TestWhatIsTakenWhileTheDiskTurnsReadOnly(t *testing.T) {
 	}
 }
 
-// deliverAll delivers until ctx ends.
 func deliverAll(ctx context.Context, r journal.Reader) {
 	for {
 		l, err := r.Next(ctx, journal.Want{})
@@ -314,12 +311,12 @@ func deliverAll(ctx context.Context, r journal.Reader) {
 		for i := range result.Outcomes {
 			result.Outcomes[i].State = tracking.StateDelivered
 		}
-		_ = l.Finish(ctx, result) // it fails when ctx ends
+		_ = l.Finish(ctx, result) // fails when ctx ends
 	}
 }
 
-// TestStartOnAFullDisk starts where there is no room at all, after an orderly stop and
-// after a kill: what is pending is delivered.
+// TestStartOnAFullDisk starts without free space, after a clean stop and after a kill.
+// Pending calls are delivered.
 func TestStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, stopped := range []bool{true, false} {
@@ -348,7 +345,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 	}
 }
 
-// onLine is a log that calls do once, when a line contains text.
+// onLine is a log writer that calls do once, when a line contains text.
 type onLine struct {
 	*logged
 	text string
@@ -363,8 +360,8 @@ func (l *onLine) Write(line []byte) (int, error) {
 	return l.logged.Write(line)
 }
 
-// TestStartNeedsTheReserve has another program fill the disk when the embedded server has
-// started, and the next step of the start need room: the journal gives up its reserve for it.
+// TestStartReleasesTheBallast fills the disk after the embedded server has started: the next
+// step of the start releases the ballast.
 func TestStartNeedsTheReserve(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, o *jetstream.Options){
@@ -405,7 +402,7 @@ func TestStartNeedsTheReserve(t *testing.T) {
 	}
 }
 
-// forgetStream leaves a directory as a version has that does not know a stream.
+// forgetStream removes a stream, as in the directory of an older version.
 func forgetStream(t *testing.T, dir, name string) {
 	t.Helper()
 	m, err := (&datadir.Files{Path: dir}).ReadMarker()
@@ -415,8 +412,8 @@ func forgetStream(t *testing.T, dir, name string) {
 	ok(t, os.RemoveAll(filepath.Join(dir, "jetstream", "$G", "streams", name)))
 }
 
-// TestFullDiskWithoutItsReserve has others take what the journal gives up on a full disk:
-// the log says how much room it lacks, and with that the queue drains.
+// TestFullDiskWithoutBallast uses up the space that the journal releases on a full disk: the
+// log reports the space needed, and with that much the queue drains.
 func TestFullDiskWithoutItsReserve(t *testing.T) {
 	disk := smallDisk(t)
 	filler := filepath.Join(disk, "filler")
@@ -433,7 +430,7 @@ func TestFullDiskWithoutItsReserve(t *testing.T) {
 		_ = j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: noise("m", 10, 2000)})
 		soon, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer stop()
-		_, _ = j.Attach(soon, rand.Text(), nil) // which is stored where calls are refused
+		_, _ = j.Attach(soon, rand.Text(), nil) // its message takes space even while calls are refused
 		return strings.Contains(log.text(), lacking)
 	})
 	var needed int64

@@ -14,10 +14,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Patience is how long a test waits for what must happen.
+// Patience is the longest wait of a test.
 const Patience = time.Minute
 
-// Within returns a context for one wait of a test, which says when it took too long.
+// Within returns a context for one wait of a test.
 func Within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), Patience, fmt.Errorf("%s waited for %v in vain", t.Name(), Patience))
 	context.AfterFunc(ctx, cancel)
@@ -26,22 +26,21 @@ func Within(t testing.TB) context.Context {
 
 func within(t testing.TB) context.Context { return Within(t) }
 
-// Copy copies the directory of a queue, as a kill leaves it, without the room that is held:
-// that may be much.
+// Copy copies the directory of a queue as a kill leaves it, except the large ballast file.
 func Copy(dir string, next func() string) (string, error) {
 	return harness.Copy(dir, next, "journal.ballast")
 }
 
-// CopyDir copies the directory of a queue that is closed.
+// CopyDir copies the directory of a closed queue.
 func CopyDir(to, from string) error {
 	_, err := Copy(from, func() string { return to })
 	return err
 }
 
-// ForgetCheckpoints has the next start read all that is stored.
+// ForgetCheckpoints makes the next start read all messages.
 func (j *Journal) ForgetCheckpoints(ctx context.Context) error { return j.forgetCheckpoints(ctx) }
 
-// LockReplay takes the lock of replays as one takes it that began so long ago.
+// LockReplay takes the replay lock as if it was taken the given time ago.
 func (j *Journal) LockReplay(ctx context.Context, destination string, since time.Duration) (renew func(context.Context) error, unlock func(context.Context), err error) {
 	l, err := j.lockReplay(ctx, destination)
 	if err != nil {
@@ -51,16 +50,15 @@ func (j *Journal) LockReplay(ctx context.Context, destination string, since time
 	return l.Renew, l.unlock, nil
 }
 
-// Orphans are what ForgetOrphans has seen.
+// Orphans is the state of ForgetOrphans.
 type Orphans = orphans
 
-// ForgetOrphans does at a time what is done every minute.
+// ForgetOrphans runs the periodic check with a given time.
 func (j *Journal) ForgetOrphans(ctx context.Context, seen *Orphans, now time.Time) error {
 	return j.forgetOrphans(ctx, seen, now)
 }
 
-// LoseClaims is what time does to the claims of processes that have ended, while others
-// store something.
+// LoseClaims removes the claims of ended processes, as their expiry does.
 func (j *Journal) LoseClaims(ctx context.Context) error {
 	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "has", "*"), 0); err != nil {
 		return err
@@ -68,7 +66,7 @@ func (j *Journal) LoseClaims(ctx context.Context) error {
 	return j.StoreCheckpoint(ctx)
 }
 
-// StoreCheckpoint does at a time what is done now and then.
+// StoreCheckpoint stores a checkpoint now.
 func (j *Journal) StoreCheckpoint(ctx context.Context) error {
 	return j.storeCheckpoint(ctx, 0, j.ledger.Encode())
 }
@@ -95,7 +93,7 @@ func (j *Journal) outcomeOf(l journal.Lease, r journal.Result) *record.Outcome {
 	return o
 }
 
-// FinishAhead is Finish as it was before the clock stepped back.
+// FinishAhead is Finish before the clock steps back.
 func (j *Journal) FinishAhead(ctx context.Context, l journal.Lease, r journal.Result, step time.Duration) error {
 	o := j.outcomeOf(l, r)
 	o.Decided, o.Due = o.Decided.Add(step), o.Due.Add(step)
@@ -106,20 +104,48 @@ func (j *Journal) FinishAhead(ctx context.Context, l journal.Lease, r journal.Re
 	return err
 }
 
-// HastenRetries does what is done every minute, and when the clock steps back.
+// HastenRetries runs the periodic check of retries.
 func (j *Journal) HastenRetries(ctx context.Context) error { return j.hastenRetries(ctx) }
 
-// FinishUnsettled is Finish in a process that is killed before it does what follows.
+// FinishUnsettled is Finish in a process that is killed before it applies the outcome.
 func (j *Journal) FinishUnsettled(l journal.Lease, r journal.Result) error {
 	_, err := j.queues.Record(j.outcomeOf(l, r))
 	return err
 }
 
-// Scrub reads all that is stored once.
+// Scrub reads all stored data once.
 func (j *Journal) Scrub(ctx context.Context) error { return j.scrubber.Scrub(ctx) }
 
-// Scheduled returns how many messages RETRY has ever had.
+// Scheduled returns the number of messages ever stored in RETRY.
 func (j *Journal) Scheduled(ctx context.Context) (uint64, error) {
 	retries, err := j.Measure(ctx, record.StreamRetry)
 	return retries.LastSeq, err
+}
+
+// Stats are the sizes of the streams.
+type Stats struct {
+	Calls, Outcomes, Retries, Failed, Attempts Stored
+	// MaxBytes is the limit of Calls.
+	MaxBytes int64
+}
+
+// Stored is the size of a stream.
+type Stored struct {
+	Messages uint64
+	Bytes    uint64
+}
+
+// Stats measures the streams.
+func (j *Journal) Stats(ctx context.Context) (Stats, error) {
+	s := Stats{MaxBytes: j.options.MaxBytes}
+	for kind, stored := range map[string]*Stored{
+		record.StreamCalls: &s.Calls, record.StreamOutcomes: &s.Outcomes, record.StreamRetry: &s.Retries, record.StreamFailed: &s.Failed, record.StreamAttempts: &s.Attempts,
+	} {
+		state, err := j.Measure(ctx, kind)
+		if err != nil {
+			return s, err
+		}
+		*stored = Stored{state.Msgs, state.Bytes}
+	}
+	return s, nil
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// otherHeaders is more than what a message of FAILED has of headers beside ids and
+// otherHeaders is an upper bound for the headers of a FAILED message except IDs and
 // reasons.
 const otherHeaders = 1 << 10
 
-// keepFailed stores the calls that an outcome gave up, or filtered and keeps.
+// keepFailed stores the failed calls of an outcome, and filtered calls that are kept.
 func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tracking.Call, traces tracecontext.List) error {
 	bodies, ids := make([][]byte, len(given)), make([]string, len(given))
 	for i := range given {
@@ -38,16 +38,16 @@ func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tra
 		m.Header.Set(record.HeaderTraces, traced)
 	}
 	record.SetTime(m.Header, o.Decided)
-	m.Header.Set(nats.ExpectedLastSubjSeqHdr, "0") // stored twice, it would change its place, and a list that is read meanwhile would lack it
+	m.Header.Set(nats.ExpectedLastSubjSeqHdr, "0") // a second copy would change the message's position, and a concurrent listing would miss it
 	_, err := j.Publish(ctx, m)
-	if store.IsWrongSequence(err) { // it is stored, or about to be
+	if store.IsWrongSequence(err) { // already stored, or about to be
 		_, err = j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject)
 	}
 	return err
 }
 
-// eachFailed reads the messages of a destination, oldest first, until f returns
-// an error; ErrEnough ends it without one.
+// eachFailed reads the FAILED messages of a destination, oldest first, until f returns an
+// error. ErrEnough ends it without an error.
 func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnly bool, f func(*record.FailedMessage) error) error {
 	t := j.Tail(record.StreamFailed, 1, func(m jetstream.Msg, seq uint64) error {
 		parsed, err := record.ParseFailed(seq, m.Subject(), m.Headers(), m.Data())
@@ -60,10 +60,10 @@ func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnl
 	return t.Scan(ctx)
 }
 
-// marks returns those of a destination, by the token of the message, and those that
-// are yet to be stored.
+// marks returns the replayed places by the token of their FAILED message, including
+// replays whose marks are not stored yet.
 func (j *Journal) marks(ctx context.Context, destination string) (map[string]record.Mark, error) {
-	var unmarked []record.FailedRef // read first: what is marked meanwhile is read too
+	var unmarked []record.FailedRef // read first, so that marks stored in the meantime are included below
 	err := j.eachUnmarked(ctx, destination, func(m *record.Calls) error {
 		unmarked = append(unmarked, m.Failed...)
 		return nil
@@ -86,12 +86,10 @@ func (j *Journal) marks(ctx context.Context, destination string) (map[string]rec
 	return marks, nil
 }
 
-// mostLooks is how often something is looked at that changes before what depends on it is
-// stored. Then it is an error.
+// mostLooks is the number of attempts at an optimistic update.
 const mostLooks = 10
 
-// markReplayed takes calls off the list of failed ones. To do it twice does no
-// harm.
+// markReplayed removes calls from the list of failed calls. It is idempotent.
 func (j *Journal) markReplayed(ctx context.Context, destination string, refs []record.FailedRef) error {
 	for _, ref := range refs {
 		for looks := 1; ; looks++ {
@@ -110,8 +108,8 @@ func (j *Journal) markReplayed(ctx context.Context, destination string, refs []r
 	return nil
 }
 
-// markMessage returns the message that adds to what is marked of one of FAILED, if that is
-// still the same: a mark that comes late must not take back a newer one.
+// markMessage returns the updated mark of a FAILED message. Publishing it fails if the mark
+// has changed in the meantime, so a late message cannot undo a newer one.
 func (j *Journal) markMessage(ctx context.Context, destination string, ref record.FailedRef) (*nats.Msg, error) {
 	m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
 	var have record.Mark
@@ -127,12 +125,12 @@ func (j *Journal) markMessage(ctx context.Context, destination string, ref recor
 	return m, nil
 }
 
-// A process may end, or fail to write, when a replay is stored and its calls are not
-// yet marked as replayed. So what is stored decides: who lists failed calls reads
-// the replays that may not be marked, and who replays marks them first.
+// A process may end after it stored a replay and before it marked the calls as replayed.
+// So a listing of failed calls also reads unmarked replays, and each replay first marks its
+// predecessors.
 
-// marked returns the last message of CALLS with a replay for a destination of which
-// it is known that it and all before are marked.
+// marked returns the sequence number in CALLS up to which all replays for a destination
+// are marked.
 func (j *Journal) marked(destination string) (seq uint64) {
 	j.ledger.With(destination, func(b *ledger.Account) { seq = b.Attached })
 	j.replays.mu.Lock()
@@ -146,7 +144,7 @@ func (j *Journal) setMarked(destination string, seq uint64) {
 	j.replays.marked[destination] = max(seq, j.replays.marked[destination])
 }
 
-// eachUnmarked calls f with the replays for a destination that may not be marked.
+// eachUnmarked calls f with each replay for a destination that may not be marked.
 func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*record.Calls) error) error {
 	t := j.TailCalls(j.marked(destination)+1, f)
 	t.Subjects = []string{j.replaySubject(destination)}

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Reasons are stored as a header, which has its bounds; however long they are, the
-// calls must be listed.
+// Reasons are stored in a header of limited size.
 func TestFailedCallsAreListedWhateverTheReasons(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir()})
 	r := attach(t, j, "crm")

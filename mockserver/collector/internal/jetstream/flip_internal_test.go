@@ -26,25 +26,24 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A sample is a small data directory of which it is known what is in it.
+// A sample is a small data directory with known content.
 type sample struct {
 	dir     string
-	bySeq   map[uint64][]string // ids of pending calls, by the message of CALLS that has them
+	bySeq   map[uint64][]string // IDs of pending calls by message of CALLS
 	failed  []string            // listed as failed
 	ledger  tracking.Ledger
-	values  map[string]string // of the bucket of state
-	written map[string]uint64 // of each value, its revision
+	values  map[string]string // in the state bucket
+	written map[string]uint64 // revisions of the values
 	ending  string
-	unseen  bool // something was stored after the newest snapshot
+	unseen  bool // data was stored after the newest snapshot
 }
 
-// endings are how the process that filled a sample ended: it was closed, or killed. Unseen
-// is a kill before a snapshot was stored, and replaying one before a snapshot of the replay
-// was.
+// endings are the ways in which a sample's process ended: closed, killed, killed before the
+// next snapshot ("unseen"), or killed before the snapshot of a replay ("replaying").
 var endings = []string{"closed", "killed", "unseen", "replaying"}
 
-// newSample fills a directory: with calls that were never tried, that wait for a
-// retry, that were delivered, filtered, given up, and replayed.
+// newSample creates a directory with untried, retried, delivered, filtered, failed and
+// replayed calls.
 func newSample(t *testing.T, ending string) *sample {
 	t.Helper()
 	s := &sample{dir: t.TempDir(), bySeq: map[uint64][]string{}, values: map[string]string{}, written: map[string]uint64{}, ending: ending}
@@ -126,7 +125,7 @@ func newSample(t *testing.T, ending string) *sample {
 	return s
 }
 
-// storeNoSnapshots has no more be stored in the next time.
+// storeNoSnapshots postpones further snapshots.
 func (s *sample) storeNoSnapshots(j *Journal) {
 	j.local.snapshots.mu.Lock()
 	defer j.local.snapshots.mu.Unlock()
@@ -134,8 +133,8 @@ func (s *sample) storeNoSnapshots(j *Journal) {
 	s.unseen = true
 }
 
-// replayUnseen replays failed calls of one source as Replay does, which is killed before it
-// stores a snapshot.
+// replayUnseen replays failed calls of one source, like a process that is killed before the
+// snapshot.
 func replayUnseen(t *testing.T, j *Journal, calls []tracking.Call) {
 	t.Helper()
 	look, err := j.lookToReplay(within(t), "crm", calls, tracking.StateFailed)
@@ -153,7 +152,7 @@ func (s *sample) putState(t *testing.T, state state.Store, key, value string) {
 	s.values[key], s.written[key] = value, revision
 }
 
-// files returns those of the directory that hold something, by their names in it.
+// files returns the non-empty files of the directory.
 func (s *sample) files(t *testing.T) []string {
 	t.Helper()
 	var files []string
@@ -170,7 +169,7 @@ func (s *sample) files(t *testing.T) []string {
 	return files
 }
 
-// A blockRecord is bytes of a block, and the number of the message that they hold.
+// A blockRecord is the bytes of a message in a block, with its sequence number.
 type blockRecord struct {
 	from, to int
 	seq      uint64
@@ -186,7 +185,7 @@ func recordsOf(block []byte) (all []blockRecord) {
 	return all
 }
 
-// inRecord returns the number of the record of a block that has a byte.
+// inRecord returns the sequence number of the record that contains a byte of a block.
 func inRecord(block []byte, at int) uint64 {
 	for _, r := range recordsOf(block) {
 		if at < r.to {
@@ -196,17 +195,17 @@ func inRecord(block []byte, at int) uint64 {
 	return 0
 }
 
-// TestEachFlippedBit flips bits of a small data directory. Each start refuses it or
-// holds; with the loss accepted, what was pending in the damaged record is lost, is
-// named, and nothing else is. JOURNAL_FLIPS is how many bits are flipped of each file,
-// and JOURNAL_SEED which.
+// TestEachFlippedBit flips bits of a small data directory. Each start either rejects the
+// directory or is correct. With accepted loss, exactly the pending calls of the damaged record
+// are lost and counted. JOURNAL_FLIPS is the number of bits per file, JOURNAL_SEED selects
+// them.
 func TestEachFlippedBit(t *testing.T) {
 	t.Parallel()
 	flips, _ := strconv.Atoi(os.Getenv("JOURNAL_FLIPS"))
 	seed, _ := strconv.ParseInt(os.Getenv("JOURNAL_SEED"), 10, 64)
 	for _, ending := range endings {
 		if ending == "replaying" && flips == 0 {
-			continue // TestEachDamagedRecord has what is other there
+			continue // covered by TestEachDamagedRecord
 		}
 		s := newSample(t, ending)
 		for n, file := range s.files(t) {
@@ -233,7 +232,7 @@ func TestEachFlippedBit(t *testing.T) {
 
 var journalBlock = regexp.MustCompile(`-(CALLS|OUTCOMES)/msgs/.*\.blk$`)
 
-// TestEachDamagedRecord flips a bit of each message of calls and of outcomes, one at a time.
+// TestEachDamagedRecord flips a bit of each message of CALLS and OUTCOMES, one at a time.
 func TestEachDamagedRecord(t *testing.T) {
 	t.Parallel()
 	for _, ending := range endings[1:] {
@@ -256,15 +255,15 @@ func TestEachDamagedRecord(t *testing.T) {
 	}
 }
 
-// TestRunsOfDamagedRecords damages several messages of calls, from the first of them on
-// and up to the last, some of which are delivered, given up, and to be tried again.
+// TestRunsOfDamagedRecords damages several messages of CALLS: the first ones and the last
+// ones. Some are delivered, failed or waiting for a retry.
 func TestRunsOfDamagedRecords(t *testing.T) {
 	t.Parallel()
 	s := newSample(t, "unseen")
 	file := filepath.Join("jetstream", "$G", "streams", "analytics-CALLS", "msgs", "1.blk")
 	block, err := os.ReadFile(filepath.Join(s.dir, file))
 	require.NoError(t, err)
-	records := recordsOf(block)[1:] // the first attaches the destination
+	records := recordsOf(block)[1:] // the first one attaches the destination
 	for i := range records {
 		for _, run := range [][]blockRecord{records[:i+1], records[i:]} {
 			t.Run(fmt.Sprintf("%d to %d", run[0].seq, run[len(run)-1].seq), func(t *testing.T) {
@@ -281,15 +280,15 @@ func TestRunsOfDamagedRecords(t *testing.T) {
 	}
 }
 
-// TestALossIsAcceptedAgain has a process killed when it has stored what was lost at the end
-// of CALLS, and not yet used up the numbers.
+// TestInterruptedAcceptLossIsRepeated kills a process after it stored the loss at the end of
+// CALLS, and before it stored the placeholders.
 func TestALossIsAcceptedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSample(t, "unseen")
 	file := filepath.Join(s.dir, "jetstream", "$G", "streams", "analytics-CALLS", "msgs", "1.blk")
 	block, err := os.ReadFile(file)
 	require.NoError(t, err)
-	last := recordsOf(block)[3:] // behind calls that were delivered, and some of others
+	last := recordsOf(block)[3:] // after delivered calls and a part of the others
 	lost := int64(0)
 	for _, r := range last {
 		lost += int64(len(s.bySeq[r.seq]))
@@ -316,8 +315,7 @@ func TestALossIsAcceptedAgain(t *testing.T) {
 	}
 }
 
-// try opens the directory with one of its files replaced. Lost may be what is in the
-// records that were hit.
+// try opens the directory with one replaced file. Data of the records hit may be lost.
 func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -351,7 +349,7 @@ func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...
 		}
 		require.NoError(t, err, "%s: value %s", what, key)
 		if gone && key == "k0" {
-			value = "value 0" // as it was before
+			value = "value 0" // the previous value
 		}
 		require.Equal(t, value, string(got), "%s: value %s", what, key)
 	}
@@ -361,8 +359,8 @@ func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...
 	s.proved(ctx, t, j, what)
 }
 
-// check has all that is pending delivered, and holds the journal against what is known.
-// Where outcomes are gone that no snapshot knows, calls may be pending again.
+// check delivers all pending calls and compares the journal with the expected content. Without
+// outcomes newer than the snapshot, calls may be pending again.
 func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []string, again bool, what string) {
 	t.Helper()
 	l := s.proved(ctx, t, j, what)
@@ -382,7 +380,7 @@ func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []str
 	r, err := j.Attach(ctx, "crm", nil)
 	require.NoError(t, err, what)
 	var got []string
-	entries := map[string]string{} // that each call came in
+	entries := map[string]string{} // by call
 	for len(got) < int(l.Pending) {
 		lease, err := r.Next(ctx, journal.Want{})
 		require.NoError(t, err, "%s: %v came of %v", what, got, want)
@@ -407,7 +405,7 @@ func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []str
 	}
 }
 
-// proved returns the ledger, which must be proved.
+// proved verifies and returns the ledger.
 func (s *sample) proved(ctx context.Context, t *testing.T, j *Journal, what string) tracking.Ledger {
 	t.Helper()
 	all, err := j.Verify(ctx)
@@ -422,8 +420,7 @@ func (s *sample) proved(ctx context.Context, t *testing.T, j *Journal, what stri
 	return all[0].Ledger
 }
 
-// TestMissingBlocksAreRefused removes and empties blocks: of calls, of settings and of
-// state alike.
+// TestMissingBlocksAreRejected removes and empties blocks of calls, settings and state.
 func TestMissingBlocksAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, sync := range []time.Duration{0, time.Second} {
@@ -435,7 +432,7 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 					continue
 				}
 				if s.unseen && (sync > 0 || !strings.HasSuffix(stream[3], record.StreamCalls)) {
-					continue // it may have been torn, or nothing says that it was there
+					continue // possibly torn, or not in any snapshot
 				}
 				for what, do := range map[string]func(string) error{
 					"removed": os.Remove,
@@ -477,8 +474,8 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 	}
 }
 
-// TestOldDamageIsRefusedAlsoWithoutSync damages what was brought to the disk long
-// before the process was killed, and what was not: only that is forgiven unasked.
+// TestOldDamageIsRejectedWithSyncInterval damages synced and unsynced data of a killed process:
+// only unsynced data may be missing.
 func TestOldDamageIsRefusedAlsoWithoutSync(t *testing.T) {
 	t.Parallel()
 	for ending, forgiven := range map[string]bool{"killed": false, "unseen": true} {

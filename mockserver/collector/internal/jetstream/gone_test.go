@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
-// TestGoneDirectory deletes or replaces the data directory of an open journal. The journal
-// refuses calls, says why, and does not wait to verify.
+// TestDeletedDirectory deletes or replaces the data directory of an open journal. The journal
+// refuses calls, reports the reason, and does not wait to verify.
 func TestGoneDirectory(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -63,7 +63,7 @@ func TestGoneDirectory(t *testing.T) {
 	}
 }
 
-// tree lists the files of a directory, with none where it is gone.
+// tree lists the files of a directory; the list is empty if it does not exist.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -77,8 +77,8 @@ func tree(t *testing.T, dir string) string {
 	return strings.Join(names, " ")
 }
 
-// TestMovedDirectory moves the data directory of an open journal away and back: the
-// journal continues.
+// TestMovedDirectory moves the data directory of an open journal away and back: the journal
+// continues.
 func TestMovedDirectory(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

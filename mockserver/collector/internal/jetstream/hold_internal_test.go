@@ -24,14 +24,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// mute streams store nothing while they are cut off, and can be read all the same.
+// A mute has streams that store nothing while cut off, but can be read.
 type mute struct {
 	store.Streams
 	isCutOff atomic.Bool
-	fails    atomic.Pointer[string] // the subjects of which it fails to store messages begin with it
-	deaf     atomic.Bool            // what is stored is not answered
-	loses    atomic.Bool            // some of what is handed out does not come
-	looks    atomic.Int64           // how often a claim was asked for
+	fails    atomic.Pointer[string] // storing messages with this subject prefix fails
+	deaf     atomic.Bool            // responses are lost
+	loses    atomic.Bool            // some deliveries are lost
+	looks    atomic.Int64           // number of claim reads
 }
 
 func (m *mute) Last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error) {
@@ -53,7 +53,7 @@ func (m *mute) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	return seq, err
 }
 
-// lossy is a consumer of which some messages do not come while its streams say so.
+// A lossy is a consumer that loses some messages while loses is set.
 type lossy struct {
 	store.Consumer
 	streams *mute
@@ -127,7 +127,7 @@ func share(t *testing.T) *sharing {
 	return s
 }
 
-// open opens a journal on connections of its own.
+// open opens a journal on new connections.
 func (s *sharing) open(i int) {
 	var streams [2]store.Streams
 	for c := range streams {
@@ -145,14 +145,14 @@ func (s *sharing) open(i int) {
 	require.NoError(s, err)
 }
 
-// append stores calls by the first journal.
+// append stores calls with the first journal.
 func (s *sharing) append(prefix string, n int) {
 	s.Helper()
 	calls := journaltest.Calls("web", prefix, n)
 	require.NoError(s, s.journals[0].Append(s.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 }
 
-// next leases the next entry in order, and returns it with the first of its calls.
+// next leases the next entry in order and returns it with its first call.
 func (s *sharing) next(i int) (journal.Lease, string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
@@ -162,8 +162,8 @@ func (s *sharing) next(i int) (journal.Lease, string) {
 	return l, l.Entry().Calls[0].ID
 }
 
-// A destination whose calls have an order is held by one of those that share a journal. What
-// it does once another has taken over does not count, though it does not know yet.
+// One of several journals has the order lease of a destination. Its results after another one
+// has taken over are rejected, even if it does not know that yet.
 func TestAHoldIsTakenOver(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -241,8 +241,7 @@ func TestAHoldIsTakenOver(t *testing.T) {
 	})
 }
 
-// TestAWaitingCollectorIsTold: who waits for a destination does not ask for it again and
-// again, and has it as soon as it is released.
+// A waiting collector does not poll, and gets a destination as soon as it is released.
 func TestAWaitingCollectorIsTold(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -267,8 +266,7 @@ func TestAWaitingCollectorIsTold(t *testing.T) {
 	})
 }
 
-// What ends after a hold has ended is refused where all that was stored in the order has been
-// trimmed: another may have stored some of it.
+// A late result is also rejected after all results of the order were trimmed.
 func TestAnEndAfterAHoldIsRefused(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -298,8 +296,7 @@ func TestAnEndAfterAHoldIsRefused(t *testing.T) {
 	})
 }
 
-// Where a process dies between an outcome and what follows from that, the next holder sees
-// to it.
+// A process may die between storing an outcome and applying it.
 func TestWhatAHolderLeavesUndoneIsDone(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -334,7 +331,7 @@ func TestWhatAHolderLeavesUndoneIsDone(t *testing.T) {
 	})
 }
 
-// A process that was told to look again while it claimed a destination finds its own claim.
+// A process that reads a claim again after a lost response recognizes its own claim.
 func TestAClaimWhoseAnswerIsLostIsKnownAgain(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -353,7 +350,7 @@ func TestAClaimWhoseAnswerIsLostIsKnownAgain(t *testing.T) {
 
 		s.journals[0].Status.Down(errors.New("its account does not follow"))
 		select {
-		case <-held.Done(): // and another may take over
+		case <-held.Done(): // another process may take over
 		case <-time.After(holdEnds):
 			t.Error("it goes on to claim what it cannot deliver")
 		}
@@ -361,5 +358,5 @@ func TestAClaimWhoseAnswerIsLostIsKnownAgain(t *testing.T) {
 	})
 }
 
-// holdEnds is how long a hold may take to end.
+// holdEnds is the longest duration until a hold ends.
 const holdEnds = 15 * time.Second

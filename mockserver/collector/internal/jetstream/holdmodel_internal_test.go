@@ -25,18 +25,18 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A holdModel has two processes that share a journal deliver calls in order, while one or
-// the other is cut off, stopped or killed, messages do not come and answers are lost.
+// A holdModel is two processes that deliver the calls of a shared journal in order, while they
+// are cut off, stopped or killed, and messages and responses are lost.
 type holdModel struct {
 	*sharing
-	random  *rand.Rand // of what is done
+	random  *rand.Rand // for operations
 	d       tracking.Destination
 	workers [2]*delivery.Worker
 	sent    []int // by user
 
-	mu       sync.Mutex // guards what follows
-	fates    *rand.Rand // of requests
-	last     []int      // call of each user that was taken last
+	mu       sync.Mutex // guards the fields below
+	fates    *rand.Rand // for requests
+	last     []int      // last accepted call by user
 	healthy  bool
 	trace    []string
 	problems []string
@@ -46,7 +46,7 @@ func (m *holdModel) note(format string, args ...any) {
 	m.trace = append(m.trace, fmt.Sprintf("%v ", time.Since(start).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
-// decide notes what is done.
+// decide records an operation.
 func (m *holdModel) decide(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,14 +62,14 @@ func (m *holdModel) Load(context.Context) ([][2]event.Key, error) { return nil, 
 // Save implements delivery.Joined.
 func (m *holdModel) Save(context.Context, [2]event.Key) error { return nil }
 
-// A modelSender sends for one of the processes.
+// A modelSender is the sender of one process.
 type modelSender struct {
 	*holdModel
 	process int
 }
 
-// Send is the receiver: after call n of a user comes n+1, or one up to n, from which on all
-// come again.
+// Send checks the order: after call n of a user comes n+1, or an earlier one followed by all
+// later ones.
 func (s modelSender) Send(ctx context.Context, r sender.Request) webhook.Attempt {
 	a := webhook.Attempt{URL: r.Endpoint.URL, Number: r.Number, Status: http.StatusOK, Verdict: webhook.Success}
 	s.mu.Lock()
@@ -104,7 +104,6 @@ func (s modelSender) Send(ctx context.Context, r sender.Request) webhook.Attempt
 	return a
 }
 
-// start starts the worker of a process.
 func (m *holdModel) start(i int) {
 	reader := m.readers[i]
 	j := m.journals[i]
@@ -116,7 +115,7 @@ func (m *holdModel) start(i int) {
 	m.workers[i].Start()
 }
 
-// end ends a process, and has it start again.
+// end ends a process and starts it again.
 func (m *holdModel) end(i int, kill bool) {
 	m.decide("end %d, kill %v", i, kill)
 	m.streams[i].isCutOff.Store(m.streams[i].isCutOff.Load() || kill)
@@ -145,7 +144,7 @@ func (m *holdModel) pause(paused bool) {
 	}
 }
 
-// append appends calls of a few users.
+// append appends calls of some users.
 func (m *holdModel) append(users int) {
 	at := time.Now()
 	b := event.Batch{Source: "web", ReceivedAt: at}
@@ -231,8 +230,7 @@ func (m *holdModel) isDone() bool {
 	return err == nil && ledgers[0].Pending == 0
 }
 
-// TestHoldModel has two processes deliver in order whatever happens to them. There are
-// HOLD_SEEDS runs (6), or one of HOLD_SEED, which is not always the same.
+// TestHoldModel runs HOLD_SEEDS (6) seeds, or one of HOLD_SEED. Runs of a seed may differ.
 func TestHoldModel(t *testing.T) {
 	defer cleanTimers()
 	first, last := uint64(0), uint64(6)

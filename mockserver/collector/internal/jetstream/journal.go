@@ -18,9 +18,9 @@ import (
 
 var _ journal.Journal = (*Journal)(nil)
 
-// Open opens a journal, and returns once it has recovered what is stored and can
-// take calls. It returns ErrInUse where another process works on the directory,
-// and ErrDamaged where what is there is not what was stored.
+// Open opens a journal. It returns when all stored data is recovered and the journal
+// accepts calls. It returns ErrInUse if another process uses the directory, and ErrDamaged
+// if stored data is missing or corrupt.
 func Open(ctx context.Context, o Options) (*Journal, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -39,9 +39,8 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 	})
 }
 
-// openOn opens a journal on streams that are reached in another way: there is no server
-// to start or to watch, and no directory. With Options.NATS it is one of those that share
-// the streams.
+// openOn opens a journal on given streams, without a server or directory of its own. With
+// Options.NATS it shares the streams with other journals.
 func openOn(ctx context.Context, o Options, in store.Publisher, streams store.Streams) (*Journal, error) {
 	o, err := o.withLimits()
 	if err != nil {
@@ -64,7 +63,7 @@ func newJournal(o Options) *Journal {
 	return j
 }
 
-// opened returns the journal once open has succeeded, or closes it.
+// opened runs open and closes the journal if it fails.
 func (j *Journal) opened(open func(*Journal) error) (*Journal, error) {
 	if err := open(j); err != nil {
 		_ = j.Close()
@@ -73,7 +72,7 @@ func (j *Journal) opened(open func(*Journal) error) (*Journal, error) {
 	return j, nil
 }
 
-// begin recovers what is stored, and starts what goes on while the journal is open.
+// begin recovers stored data and starts the journal's goroutines.
 func (j *Journal) begin(ctx context.Context) error {
 	if err := j.withRoom(func() error { return j.ensure(ctx) }); err != nil {
 		return err
@@ -97,8 +96,8 @@ func (j *Journal) begin(ctx context.Context) error {
 		}
 		j.local.recovered = true
 	}
-	j.left.kept, j.left.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
-	// Outcomes of this process may come for long before it looks after the lists of failed calls.
+	j.left.kept, j.left.accepted, j.options.AcceptLoss = nil, nil, false // later damage was not accepted
+	// Store the time now: new outcomes may arrive long before the failed lists are settled.
 	if _, err := j.unsettledSince(ctx); err != nil {
 		if j.Shared {
 			return fmt.Errorf("journal: noting what may be left undone: %w", err)
@@ -124,12 +123,11 @@ func (j *Journal) begin(ctx context.Context) error {
 	return nil
 }
 
-// Transient reports whether what failed on a cluster may succeed later: its servers
-// do not answer yet, are choosing a leader, or do not know yet what another server or
-// collector has just created.
+// Transient reports whether an error of a cluster may be temporary: a server does not
+// respond yet, an election is in progress, or a new stream is not known to all servers.
 func Transient(err error) bool { return store.IsTransient(err) }
 
-// recover reads where every destination stands.
+// recover restores the ledger and reads the messages after it.
 func (j *Journal) recover(ctx context.Context) error {
 	if err := j.restore(ctx); err != nil {
 		return err
@@ -144,7 +142,7 @@ func (j *Journal) recover(ctx context.Context) error {
 	return nil
 }
 
-// follow keeps the account up to date.
+// follow starts reading CALLS and OUTCOMES into the ledger.
 func (j *Journal) follow() {
 	j.sawCalls(j.ledger.Calls)
 	calls := j.TailCalls(j.ledger.Calls+1, func(parsed *record.Calls) error {
@@ -163,7 +161,7 @@ func (j *Journal) follow() {
 	})
 	outcomes.Whole = j.ledger.IsGone
 	for _, t := range []*store.Tail{calls, outcomes} {
-		// A server whose write has failed shows what it could not store when it stops.
+		// After a failed write, the server only reports on shutdown which messages are lost.
 		t.Paused = func() bool {
 			_, err := j.Status.Writable()
 			return err != nil || j.ProveSynced() != nil
@@ -178,8 +176,7 @@ func (j *Journal) follow() {
 	}
 }
 
-// Close ends all readers, brings what is under way to the disk, and stops the
-// embedded server.
+// Close stops all goroutines, syncs pending writes and stops the embedded server.
 func (j *Journal) Close() (err error) {
 	j.closing.Do(func() {
 		j.queues.Close()
@@ -196,14 +193,14 @@ func (j *Journal) Close() (err error) {
 	return err
 }
 
-// Settings returns a store for the settings that are made at run time, shared by
-// all who share the journal. It is usable until the journal is closed.
+// Settings returns the store for settings made at run time. It is shared by all collectors
+// of a cluster and usable until the journal is closed.
 func (j *Journal) Settings(ctx context.Context) (state.Store, error) {
 	return j.buckets().Settings(ctx)
 }
 
-// State returns a store for deletion requests, audiences and computed traits,
-// shared by all who share the journal. It is usable until the journal is closed.
+// State returns the store for deletion requests, audiences and computed traits. It is
+// shared by all collectors of a cluster and usable until the journal is closed.
 func (j *Journal) State(ctx context.Context) (state.Store, error) {
 	return j.buckets().State(ctx)
 }
@@ -212,16 +209,12 @@ func (j *Journal) buckets() *kv.Buckets {
 	return kv.New(j.Store, j.noteValue, j.uncounted)
 }
 
-// noteValue notes a value a second time. Where the server syncs now and then a power cut
-// may take the value, and not the note: so there is none.
+// noteValue records a bucket value in the recent file, but only if the server syncs every
+// write: otherwise a power cut could remove the value and keep the record.
 func (j *Journal) noteValue(a record.Accepted) {
-	if j.options.SyncInterval > 0 {
-		return
-	}
-	if err := j.local.note(a); err != nil {
-		j.Log.Debug("what was stored is noted once only", "error", err)
+	if j.options.SyncInterval <= 0 {
+		j.note(a)
 	}
 }
 
-// Attempts returns the journal's log of attempts.
 func (j *Journal) Attempts() *attempts.Log { return j.attempts }

@@ -17,13 +17,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// patience is how long a test waits for what must happen.
 const patience = jetstream.Patience
 
-// within returns a context for one wait, each of which is to have an end.
 func within(t testing.TB) context.Context { return jetstream.Within(t) }
 
-// next leases an entry.
 func next(t testing.TB, r journal.Reader) journal.Lease {
 	t.Helper()
 	l, err := r.Next(within(t), journal.Want{})
@@ -33,7 +30,7 @@ func next(t testing.TB, r journal.Reader) journal.Lease {
 	return l
 }
 
-// await waits until what is to happen has happened: it has no event to wait for.
+// await polls a condition without an event.
 func await(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !happened(); time.Sleep(10 * time.Millisecond) {
@@ -43,7 +40,7 @@ func await(t testing.TB, what string, happened func() bool) {
 	}
 }
 
-// A sender appends calls that do not compress, and remembers what was accepted.
+// A sender appends incompressible calls and records the accepted ones.
 type sender struct {
 	journal  *jetstream.Journal
 	sent     int // batches
@@ -54,7 +51,7 @@ func newSender(j *jetstream.Journal) *sender {
 	return &sender{journal: j, accepted: map[string]bool{}}
 }
 
-// send appends a batch of ten.
+// send appends a batch of ten calls.
 func (s *sender) send(t testing.TB) error {
 	calls := noise(fmt.Sprint("m", s.sent, "."), 10, 2000)
 	s.sent++
@@ -67,7 +64,7 @@ func (s *sender) send(t testing.TB) error {
 	return err
 }
 
-// fill appends until calls are refused, and returns with what.
+// fill appends until calls are refused, and returns the error.
 func (s *sender) fill(t testing.TB) (err error) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); err == nil; err = s.send(t) {
@@ -78,13 +75,13 @@ func (s *sender) fill(t testing.TB) (err error) {
 	return err
 }
 
-// resume appends until calls are taken, as a sender comes again.
+// resume appends until calls are accepted.
 func (s *sender) resume(t testing.TB) {
 	t.Helper()
 	await(t, "calls are taken again", func() bool { return s.send(t) == nil })
 }
 
-// noise returns calls that do not compress.
+// noise returns incompressible calls.
 func noise(prefix string, n, bytes int) []tracking.Call {
 	calls := journaltest.Calls("web", prefix, n)
 	for i := range calls {
@@ -95,7 +92,7 @@ func noise(prefix string, n, bytes int) []tracking.Call {
 	return calls
 }
 
-// logged keeps what is logged, which a test shows that fails.
+// logged is a log that is printed if the test fails.
 type logged struct {
 	mu    sync.Mutex // guards lines
 	lines []string
@@ -167,7 +164,7 @@ func TestJournal(t *testing.T) {
 	})
 }
 
-// reopen opens what a process leaves that is killed now: a copy of its files.
+// reopen opens a copy of the directory, as after a kill.
 func reopen(t testing.TB, dir string) *jetstream.Journal {
 	t.Helper()
 	left, err := jetstream.Copy(dir, t.TempDir)

@@ -11,8 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 )
 
-// times returns how often something random is done: n times, or as the
-// environment says.
+// times returns the number of repetitions: from the environment, or n.
 func times(env string, n int) int {
 	if v, err := strconv.Atoi(os.Getenv(env)); err == nil && v > 0 {
 		return v
@@ -20,8 +19,8 @@ func times(env string, n int) int {
 	return n
 }
 
-// TestKilledProcessesLoseNothing kills processes at random moments while calls
-// come and go. JOURNAL_KILLS=20 is the full length.
+// TestKilledProcessesLoseNothing kills processes at random times under load. The full length
+// is JOURNAL_KILLS=20.
 func TestKilledProcessesLoseNothing(t *testing.T) {
 	t.Parallel()
 	kills := times("JOURNAL_KILLS", 3)
@@ -36,8 +35,7 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	startChild(t, tally, config).stop(t)
 	repeats := tally.check(t)
 	t.Logf("%d calls accepted, %d kills, %d repeats", len(tally.accepted), kills, repeats)
-	// What is repeated is what was at work when the process was killed: eight
-	// entries of at most 128 calls.
+	// Only entries in progress are repeated: eight entries of at most 128 calls per kill.
 	if most := kills * 8 * 128; repeats > most {
 		t.Errorf("%d deliveries were repeated, want at most %d", repeats, most)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// A block of the settings or the state is emptied after a kill, before a snapshot has what
-// was stored last.
+// The test empties a block of a bucket after a kill, before a snapshot contains the last
+// value.
 func TestWhatABucketHadLastIsMissed(t *testing.T) {
 	for _, bucket := range []string{record.BucketSettings, record.BucketState} {
 		t.Run(bucket, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// failingStreams returns a journal with one call of a destination, the lease of that, and the
-// streams, of which some messages may not be stored.
+// failingStreams returns a journal with one leased call, and its streams, which can fail to
+// store messages.
 func failingStreams(t *testing.T) (*Journal, journal.Lease, *mute) {
 	t.Helper()
 	streams := &mute{Streams: fakeStreams(t)}
@@ -33,7 +33,7 @@ func failingStreams(t *testing.T) (*Journal, journal.Lease, *mute) {
 	return j, lease, streams
 }
 
-// failFor has messages fail to be stored whose subject begins with one; with none, all are.
+// failFor makes storing messages with a subject prefix fail; without a prefix, storing works.
 func (m *mute) failFor(names record.Names, kind ...string) {
 	m.fails.Store(nil)
 	if len(kind) > 0 {
@@ -44,7 +44,7 @@ func (m *mute) failFor(names record.Names, kind ...string) {
 
 var givenUp = journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateFailed, Reason: "no"}}}
 
-// Where outcomes cannot be stored, what is listed already is shown all the same.
+// Failed calls are listed even if new outcomes cannot be stored.
 func TestFailedCallsAreListedWhileOthersCannotBe(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -63,7 +63,7 @@ func TestFailedCallsAreListedWhileOthersCannotBe(t *testing.T) {
 	})
 }
 
-// Calls that count as failed are listed as soon as that can be stored again.
+// Failed calls are listed as soon as they can be stored.
 func TestWhatCouldNotBeListedIsWaitedFor(t *testing.T) {
 	for name, giveUp := range map[string]func(t *testing.T, j *Journal, l journal.Lease){
 		"an attempt ends": func(t *testing.T, _ *Journal, l journal.Lease) {
@@ -72,7 +72,7 @@ func TestWhatCouldNotBeListedIsWaitedFor(t *testing.T) {
 		"it is too old": func(t *testing.T, j *Journal, l journal.Lease) {
 			l.Return()
 			time.Sleep(2 * time.Hour)
-			_ = j.Trim(t.Context()) // it may say so
+			_ = j.Trim(t.Context()) // may fail
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestWhatCouldNotBeListedIsWaitedFor(t *testing.T) {
 	}
 }
 
-// failedBefore has the one call that is listed have failed when it was counted so, also where
-// it is listed later: who asks for what has failed until then is to get it.
+// failedBefore checks that the listed call failed before it was counted, even if it was listed
+// later.
 func failedBefore(t *testing.T, j *Journal, counted time.Time) {
 	t.Helper()
 	var at []time.Time
@@ -106,7 +106,7 @@ func failedBefore(t *testing.T, j *Journal, counted time.Time) {
 	assert.False(t, at[0].After(counted), "%v, counted %v", at[0], counted)
 }
 
-// What another process has given up is listed before it comes to do so, and once.
+// Another process may have stored an outcome without applying it.
 func TestWhatOthersGaveUpIsListed(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()

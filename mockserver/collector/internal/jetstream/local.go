@@ -10,25 +10,27 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// note notes a second time what is stored.
-func (l *local) note(a record.Accepted) error {
-	if l == nil {
-		return nil
+// note adds an acknowledged message to the recent file.
+func (j *Journal) note(a record.Accepted) {
+	if j.local == nil {
+		return
 	}
-	return l.recent.Add(a)
+	if err := j.local.recent.Add(a); err != nil {
+		j.Log.Debug("an acknowledged message is missing in the recent file", "error", err)
+	}
 }
 
-// setBase says what the account of what was removed is now.
+// setBase sets the base that the next snapshot contains.
 func (l *local) setBase(base []byte) {
 	if l == nil {
 		return
 	}
 	l.snapshots.mu.Lock()
 	defer l.snapshots.mu.Unlock()
-	l.snapshots.base = base
+	l.snapshots.base, l.snapshots.stored = base, nil
 }
 
-// openServer starts the embedded server on a directory that is ours alone.
+// openServer locks and checks the directory, then starts the embedded server.
 func (j *Journal) openServer() error {
 	lock, err := datadir.Take(j.options.Dir)
 	if err != nil {
@@ -69,8 +71,8 @@ func (j *Journal) openServer() error {
 	return j.withRoom(j.startServer)
 }
 
-// withRoom does a step of the start. If it fails on a full disk, withRoom gives up the ballast
-// and does it again. An error of the embedded server need not contain the cause.
+// withRoom runs a step of the start. If it fails on a full disk, withRoom releases the
+// ballast and runs it again. An error of the embedded server may not wrap the cause.
 func (j *Journal) withRoom(step func() error) error {
 	err := step()
 	if err == nil || j.local == nil || !datadir.IsDiskFull(errors.Join(err, datadir.Writable(j.options.Dir))) {
@@ -80,7 +82,6 @@ func (j *Journal) withRoom(step func() error) error {
 	return step()
 }
 
-// startServer starts the server, with a canary beside it.
 func (j *Journal) startServer() error {
 	if j.local.canary != nil {
 		if err := j.local.canary.Place(); err != nil {
@@ -90,8 +91,8 @@ func (j *Journal) startServer() error {
 	return j.local.server.Start()
 }
 
-// checkStore checks what an earlier process has left, and returns ErrDamaged if there is
-// damage that may be loss. It removes damage where it may.
+// checkStore checks the files of the previous run and repairs harmless damage. It returns
+// ErrDamaged if calls may be lost.
 func (j *Journal) checkStore(m datadir.Marker) error {
 	j.left.kept = j.loadSnapshot()
 	noted, err := datadir.LoadRecent(j.options.Dir)
@@ -104,8 +105,7 @@ func (j *Journal) checkStore(m datadir.Marker) error {
 	return j.local.files.Check(m, sizes, clean, j.mayLose)
 }
 
-// mayLose reports whether the journal may go on without what is damaged, and
-// remembers what that was.
+// mayLose reports whether the journal may open despite the damage, and records its cause.
 func (j *Journal) mayLose(d datadir.Damage) bool {
 	if d.What == "" && j.local.files.IsVolatile(d.Stream) {
 		return true
@@ -117,8 +117,8 @@ func (j *Journal) mayLose(d datadir.Damage) bool {
 	return may
 }
 
-// isYoung reports whether what followed a message of a stream may have been torn by
-// a power cut: it was not yet brought to the disk.
+// isYoung reports whether messages after a sequence number were possibly not synced when
+// the previous process ended, so that a power cut explains their loss.
 func (j *Journal) isYoung(stream string, after uint64) bool {
 	if j.options.SyncInterval <= 0 || j.left.clean || j.left.kept == nil {
 		return false
@@ -133,8 +133,8 @@ func (j *Journal) isYoung(stream string, after uint64) bool {
 	return ok && after >= m.last
 }
 
-// lookAtCanary returns nil if what the server has answered for until now is on the disk.
-// Where it is not known it is to be stored again, by a server that is started again.
+// lookAtCanary returns nil if all acknowledged messages are on disk. Otherwise it stops the
+// server: unconfirmed messages are stored again after its restart.
 func (j *Journal) lookAtCanary() error {
 	err := j.local.canary.Look()
 	if err != nil {
@@ -143,7 +143,7 @@ func (j *Journal) lookAtCanary() error {
 	return err
 }
 
-// giveWay gives up the ballast and has calls refused: the disk is full.
+// giveWay releases the ballast of a full disk and refuses further calls.
 func (j *Journal) giveWay() {
 	if j.local.ballast.Drop() {
 		j.Log.Warn("the disk is full: calls are refused until it has room; those that are pending are delivered", "directory", j.options.Dir)
@@ -151,15 +151,14 @@ func (j *Journal) giveWay() {
 	}
 }
 
-// tellLack says how much room the disk lacks though the ballast was given up: others have
-// taken that.
+// tellLack logs the space needed when the disk is full although the ballast was released.
 func (j *Journal) tellLack(cause error) {
 	j.Log.Error("the disk is full, and what was held on it for that is used up: nothing is delivered until it has room",
 		"directory", j.options.Dir, "needed", j.local.files.RoomNeeded(), "free", j.local.ballast.Free(), "error", cause)
 }
 
-// holdBallast takes the ballast again once the disk has room, and has calls taken.
-// Until then, calls that all destinations are done with are removed.
+// holdBallast reserves the ballast again when the disk has space, and then accepts calls.
+// Until then it triggers trimming.
 func (j *Journal) holdBallast() {
 	if !j.incoming.usage.isDiskFull() {
 		return
@@ -173,7 +172,7 @@ func (j *Journal) holdBallast() {
 	j.Log.Info("the disk has room again; calls are taken", "directory", j.options.Dir)
 }
 
-// leaveDirectory stops the server, and lets others have the directory.
+// leaveDirectory stops the server and releases the lock of the directory.
 func (j *Journal) leaveDirectory() error {
 	if err := j.leaveServer(); err != nil {
 		j.Log.Warn("not all that is stored is certain to be on the disk; the next start looks at all of it", "error", err)
@@ -184,8 +183,8 @@ func (j *Journal) leaveDirectory() error {
 	return j.local.lock.Release()
 }
 
-// leaveServer stops the server, and remembers that it was stopped in good order where
-// all that is stored is on the disk.
+// leaveServer stops the server and marks the directory as cleanly closed if all data is
+// on disk.
 func (j *Journal) leaveServer() error {
 	if j.local.server == nil {
 		return nil

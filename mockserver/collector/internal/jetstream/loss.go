@@ -16,19 +16,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// A stock is what there is, and what it is compared with.
+// A stock is the result of comparing the streams with the stored accounts.
 type stock struct {
 	calls, outcomes ledger.Extent
-	base            *ledger.Ledger // of what was removed
-	stored          uint64         // the message of STATE that has it; 0 where there is none
-	newest          *ledger.Ledger // the base, or a newer checkpoint
-	beyond          uint64         // the last message of CALLS that something is known of
-	lacking         []string       // in words
-	lost            error          // all of that
-	young           bool           // all of that is younger than the newest checkpoint
+	base            *ledger.Ledger // account of removed messages
+	stored          uint64         // its message in STATE, or 0
+	newest          *ledger.Ledger // the newest stored account, or base
+	beyond          uint64         // the last message of CALLS known from any source
+	lacking         []string       // descriptions of missing data
+	lost            error          // all of them as an error, or nil
+	young           bool           // only data newer than the newest checkpoint is missing
 }
 
-// findLoss compares what is there with what must be.
+// findLoss finds data that is missing in the streams according to the stored accounts.
 func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger) {
 	stored := append(slices.Clip(checkpoints), s.base)
 	unknown := func(holes []record.Span, known func(*ledger.Ledger, record.Span) bool) []record.Span {
@@ -60,18 +60,16 @@ func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger) {
 	}
 }
 
-// Where loss is accepted, it is found out exactly what was lost: the account knows
-// from the newest checkpoint what was pending, and of that is lost what is no longer
-// stored. What was stored after the checkpoint is read as far as it is there. The
-// account that comes of it, with the loss in it, becomes the one that all later
-// counts begin with.
+// An accepted loss is counted exactly: the newest checkpoint lists the calls that were
+// pending, and those that are no longer stored are lost. Remaining newer messages are read
+// as well. The resulting account, including the loss, becomes the new base.
 
-// AcceptLoss goes on with what is left.
+// acceptLoss continues with the remaining data.
 func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	j.left.causes = append(j.left.causes, s.lacking...)
 	a := s.newest
 	salvage := a.Salvage(s.calls, s.outcomes)
-	err := j.scanCalls(ctx, a.Calls+1, s.calls.Last, salvage.ReadCalls)
+	err := j.scanCalls(ctx, a.Calls+1, s.calls.Last, a.ReadCalls)
 	if err != nil {
 		return err
 	}
@@ -103,18 +101,18 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err := j.storeBase(ctx, a, s.stored); err != nil {
 		return err
 	}
-	if err := j.useUp(ctx, s.calls.Last+1, s.beyond); err != nil { // the next start does it where this one ends before
+	if err := j.useUp(ctx, s.calls.Last+1, s.beyond); err != nil { // the next start repeats this if it does not complete
 		return err
 	}
 	j.ledger = a
-	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamRetry), "", 0); err != nil { // what it says of outcomes may no longer hold; it is made again
+	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamRetry), "", 0); err != nil { // retries may refer to lost outcomes; they are restored later
 		return err
 	}
 	return j.forgetCheckpoints(ctx)
 }
 
-// rewindConsumers removes the consumers of CALLS that a cluster keeps: they may have handed
-// out calls whose outcomes are lost. New ones begin where the account says.
+// rewindConsumers deletes a cluster's consumers of CALLS, which may have delivered calls
+// with lost outcomes. New consumers start at the account's position.
 func (j *Journal) rewindConsumers(ctx context.Context, a *ledger.Ledger) error {
 	if !j.Shared {
 		return nil
@@ -128,7 +126,6 @@ func (j *Journal) rewindConsumers(ctx context.Context, a *ledger.Ledger) error {
 	return nil
 }
 
-// scanCalls reads the messages of CALLS from first to last.
 func (j *Journal) scanCalls(ctx context.Context, first, last uint64, read func(*record.Calls)) error {
 	if first > last {
 		return nil
@@ -144,8 +141,8 @@ func (j *Journal) scanCalls(ctx context.Context, first, last uint64, read func(*
 	}).Scan(ctx)
 }
 
-// useUp uses up the numbers of messages that were lost at the end of CALLS: what is
-// stored about these must not be taken for what is stored about others.
+// useUp stores placeholders for messages lost at the end of CALLS, so that their sequence
+// numbers are not reused and old outcomes do not match new calls.
 func (j *Journal) useUp(ctx context.Context, first, last uint64) error {
 	if last < first {
 		return nil

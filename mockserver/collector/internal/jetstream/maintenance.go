@@ -18,7 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// maintain does what is to be done now and then.
+// maintain runs periodic work and repairs the store after failed writes.
 func (j *Journal) maintain() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -50,7 +50,7 @@ func (j *Journal) maintain() {
 			j.mend(cause)
 		case now := <-tick.C:
 			if now.Round(0).Sub(last.Round(0))-now.Sub(last) < -record.MaxSkew {
-				store.Poke(j.trimmer.soon) // the clock has stepped back, see hastenRetries
+				store.Poke(j.trimmer.soon) // the clock stepped back, see hastenRetries
 			}
 			last = now
 			if at := j.progress(); j.conns.cluster == nil && (j.Shared || at != looked) && j.look() {
@@ -76,7 +76,7 @@ func (j *Journal) maintain() {
 	}
 }
 
-// look measures how full CALLS is, and reports whether the store has answered.
+// look measures the size of CALLS and reports whether the store responded.
 func (j *Journal) look() bool {
 	ctx, cancel := context.WithTimeout(j.Ctx, store.AskPatience)
 	defer cancel()
@@ -87,8 +87,8 @@ func (j *Journal) look() bool {
 	return err == nil
 }
 
-// keepLinked looks each second whether the cluster answers. A server that is cut off
-// from the others does not, and yet keeps its connections: so another one is tried.
+// keepLinked checks every second whether the cluster responds. A partitioned server keeps
+// its connections but does not respond, so keepLinked then switches to another server.
 func (j *Journal) keepLinked() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -108,36 +108,25 @@ func (j *Journal) keepLinked() {
 		answered = time.Now()
 		j.Log.Warn("the cluster does not answer; another of its servers is tried", "server", j.conns.out.ConnectedUrlRedacted())
 		for _, nc := range []*nats.Conn{j.conns.in, j.conns.out} {
-			_ = nc.ForceReconnect() // it fails where the connection is closed
+			_ = nc.ForceReconnect() // fails only on a closed connection
 		}
 	}
 }
 
-// linkSilence is how long a cluster may not answer before another of its servers is
-// tried. It may take longer to choose a leader; then there is no harm in it.
+// linkSilence is the time without a response after which another server is tried. An
+// election may take longer; reconnecting does no harm then.
 const linkSilence = 5 * time.Second
 
-// keepAlive does for a cluster what must not wait for its answers: it gives signs of
-// life for what is at work, and looks after requests that got lost.
+// keepAlive renews the leases of entries in progress. It has its own goroutine because
+// maintain may wait for a cluster's responses.
 func (j *Journal) keepAlive() {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	renewed := time.Now()
-	for {
-		select {
-		case <-j.Ctx.Done():
-			return
-		case now := <-tick.C:
-			if now.Sub(renewed) >= queue.Renewal {
-				renewed = now
-				j.queues.Renew(now)
-			}
-		}
+	for pause.For(j.Ctx, queue.Renewal) == nil {
+		j.queues.Renew(time.Now())
 	}
 }
 
-// mend starts the embedded server again once the disk can be written to: a
-// server that failed to write answers nothing more.
+// mend restarts the embedded server when the disk is writable again: after a failed write
+// the server no longer responds.
 func (j *Journal) mend(cause error) {
 	if err := j.local.lock.Held(); err != nil {
 		cause = err
@@ -158,7 +147,7 @@ func (j *Journal) mend(cause error) {
 		}
 		if datadir.IsDiskFull(err) {
 			j.giveWay()
-			if !told && wait >= time.Second { // what was given up may not be free at once
+			if !told && wait >= time.Second { // released space may not be available at once
 				told = true
 				j.tellLack(err)
 			}
@@ -170,11 +159,11 @@ func (j *Journal) mend(cause error) {
 		last = err.Error()
 		j.Log.Log(j.Ctx, level, "the store still cannot be written to", "error", err)
 	}
-	j.Link.Swap(store.NewLink()).End() // before the account reads on: what came may have gone, see queue.accounted
+	j.Link.Swap(store.NewLink()).End() // before the ledger continues: received messages may be lost, see queue.accounted
 	j.Status.Up()
 	j.Log.Info("the store can be written to again", "directory", j.options.Dir)
 	j.reconnected()
-	// RETRY is not brought to the disk with each message, and may lack some.
+	// RETRY is not synced with each message and may be incomplete.
 	j.Work.Go(func() {
 		if err := j.restoreRetries(j.Ctx, j.ledger.Destinations()...); err != nil && j.Ctx.Err() == nil {
 			j.Log.Warn("retries that were not stored could not be made again; those that are overdue are looked after", "error", err)
@@ -182,8 +171,7 @@ func (j *Journal) mend(cause error) {
 	})
 }
 
-// restart starts the embedded server again, on a store that is on the disk as it is
-// read.
+// restart rewrites unsynced blocks and starts the embedded server again.
 func (j *Journal) restart() error {
 	if err := j.local.lock.Held(); err != nil {
 		return err
@@ -191,7 +179,7 @@ func (j *Journal) restart() error {
 	if err := datadir.Writable(j.options.Dir); err != nil {
 		return err
 	}
-	_ = j.local.server.Stop() // what it cannot write is not counted on
+	_ = j.local.server.Stop() // unwritten data is treated as lost
 	if err := j.local.files.RewriteUnproved(); err != nil {
 		return err
 	}
@@ -201,8 +189,8 @@ func (j *Journal) restart() error {
 	return j.resume()
 }
 
-// resume waits until the connections have found the new server, and looks whether
-// its streams have what was stored.
+// resume waits for the connections and checks that the streams contain all acknowledged
+// messages.
 func (j *Journal) resume() error {
 	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
 	defer cancel()
@@ -233,21 +221,19 @@ func (j *Journal) resume() error {
 	return nil
 }
 
-// floorsEvery is how often it is looked how far the consumers of a cluster are.
 const floorsEvery = 10 * time.Second
 
-// A seenFloor is up to where a consumer was acknowledged, and how many outcomes
-// there were then.
+// A seenFloor is a consumer's acknowledged position and the last outcome at that time.
 type seenFloor struct{ attached, floor, outcomes uint64 }
 
-// floors are those of the queues of this process, by destination.
+// floors maps destinations of this process to their last seen positions.
 type floors map[string]seenFloor
 
-// raiseFloors learns from the consumers up to where every message has had its
-// first attempt: no process knows by itself what the others work at. What is
-// acknowledged has an outcome, but the account must have read it before the floor
-// may rise, and a new leader of OUTCOMES may not know at once all it has: so what
-// counts is what was seen at the round before.
+// raiseFloors advances the ledger's floors to the acknowledged positions of the shared
+// consumers: a single process does not know which entries the others work on. An
+// acknowledged message has an outcome, but the ledger must have read it first, and a new
+// leader of OUTCOMES may not report all messages at once. So each round applies the
+// positions seen in the previous round.
 func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {

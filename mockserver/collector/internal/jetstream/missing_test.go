@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// A cluster whose servers fail can delete a stream. A start does not create it again
-// silently: an operator must accept the loss, which is then counted.
+// A failing cluster can lose a stream. A start creates it again only if the operator accepts
+// the loss, which is then counted.
 func TestStreamsThatAClusterLostAreNotCreatedSilently(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each start looks several times")
@@ -23,7 +23,7 @@ func TestStreamsThatAClusterLostAreNotCreatedSilently(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost []string
 		says string
-		sums string // after the loss was accepted
+		sums string // after the accepted loss
 	}{
 		"CALLS":           {[]string{"CALLS"}, "40 deliveries that were pending in it, by the newest account, and all newer ones are lost", "100 = 60 + 0 + 0 + 0"},
 		"OUTCOMES":        {[]string{"OUTCOMES"}, "calls that ended after message 1 of it will be delivered again", "100 = 60 + 0 + 0 + 40"},
@@ -62,13 +62,13 @@ func TestStreamsThatAClusterLostAreNotCreatedSilently(t *testing.T) {
 			accepting := options
 			accepting.AcceptLoss = true
 			j = open(t, accepting)
-			attach(t, j, "d") // this, too, may be lost with STATE
+			attach(t, j, "d") // the attachment may be lost with STATE
 			left := verified(t, j, "d")
 			if c.sums != "" {
 				assert.Equal(t, c.sums, sums(left))
 			}
 			ok(t, j.Close())
-			j = open(t, options) // the loss is known now
+			j = open(t, options) // the loss is now recorded
 			appendCalls(t, j, "web", "after", 10)
 			work(t, attach(t, j, "d"), int(left.Pending)+10, delivered)
 			after := verified(t, j, "d")

@@ -23,8 +23,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A life is a journal to which things happen at random, and a model that knows what
-// must have become of each call.
+// A life is a journal with random operations, and a model of the expected state of each call.
 type life struct {
 	*testing.T
 	ctx      context.Context
@@ -32,13 +31,13 @@ type life struct {
 	dir      string
 	journal  *Journal
 	reader   journal.Reader
-	states   map[string]tracking.State // of each call that was accepted
+	states   map[string]tracking.State // of each accepted call
 	accepted int
-	what     string // was done last
+	what     string // the last operation
 }
 
-// TestRandomLifeOfAJournal appends, works, replays, removes, kills and damages at
-// random. JOURNAL_STEPS is how much of it, and JOURNAL_SEED what.
+// TestRandomOperations appends, works, replays, trims, kills and damages at random. JOURNAL_STEPS
+// is the number of operations, JOURNAL_SEED the seed.
 func TestRandomLifeOfAJournal(t *testing.T) {
 	t.Parallel()
 	steps, _ := strconv.Atoi(os.Getenv("JOURNAL_STEPS"))
@@ -86,7 +85,7 @@ func (l *life) open(acceptLoss bool) {
 	l.no(err)
 }
 
-// ledger returns the ledger, which must be proved.
+// ledger verifies and returns the ledger.
 func (l *life) ledger() (ledger tracking.Ledger) {
 	l.Helper()
 	all, err := l.journal.Verify(l.ctx)
@@ -98,7 +97,7 @@ func (l *life) ledger() (ledger tracking.Ledger) {
 	return ledger
 }
 
-// check holds the ledger against the model.
+// check compares the ledger with the model.
 func (l *life) check() {
 	l.Helper()
 	ledger := l.ledger()
@@ -133,7 +132,7 @@ func (l *life) append() {
 	}
 }
 
-// work ends an entry, if there is one now.
+// work finishes an entry, if there is one.
 func (l *life) work() {
 	l.what += "work"
 	ctx, cancel := context.WithTimeout(l.ctx, 100*time.Millisecond)
@@ -157,8 +156,8 @@ func (l *life) end(lease journal.Lease, decide func() tracking.State) {
 	l.no(lease.Finish(l.ctx, result))
 }
 
-// replay makes some of the failed or of the filtered calls due again. Half of the time the process is
-// killed when that is stored and not yet followed.
+// replay replays some failed or filtered calls. In half of the cases the process is killed
+// after storing the replay.
 func (l *life) replay() {
 	l.what += "replay"
 	from := []tracking.State{tracking.StateFailed, tracking.StateFiltered}[l.random.Intn(2)]
@@ -202,7 +201,7 @@ func (l *life) close() {
 	l.open(false)
 }
 
-// kill goes on with a copy of the files as they are now.
+// kill continues with a copy of the current files.
 func (l *life) kill() {
 	l.what += "kill"
 	l.copy()
@@ -218,9 +217,8 @@ func (l *life) copy() {
 	l.dir = left
 }
 
-// damage flips a bit, or removes a block, of what a killed or closed journal left,
-// accepts that, and finds out from the ledger how much is lost. Which calls that are
-// is seen at the end.
+// damage flips a bit or removes a block after a kill or close, accepts the loss, and reads the
+// number of lost calls from the ledger. finish checks which calls are lost.
 func (l *life) damage() {
 	l.what += "damage"
 	l.no(l.journal.snapshot(l.ctx, true))
@@ -252,8 +250,7 @@ func (l *life) damage() {
 	l.open(true)
 }
 
-// finish has all delivered that is there: what does not come is as many calls as are
-// lost.
+// finish delivers all remaining calls: as many as were lost must be missing.
 func (l *life) finish() {
 	l.Helper()
 	ledger := l.ledger()

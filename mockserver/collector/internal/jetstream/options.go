@@ -14,54 +14,50 @@ import (
 )
 
 const (
-	// groupCalls and groupBytes bound what is published as one message. A message
-	// costs one write to the disk, however many batches are in it.
+	// groupCalls and groupBytes bound one message. Batches share a message because each
+	// message costs one disk write.
 	groupCalls = record.PartCalls * record.MaxParts
 	groupBytes = 896 << 10 // decompressed
 	groupIDs   = 48 << 10
-	// maxHeaders is how many bytes the headers of a message may have.
+	// maxHeaders is the maximum size of a message's headers.
 	maxHeaders = 64 << 10
 )
 
-// Options say where a journal is and how much it keeps.
+// Options configure a journal.
 type Options struct {
-	// Dir is the directory of an embedded server. It is made if it is not there,
-	// and must be on a disk of this machine. Ignored where NATS is set.
+	// Dir is the directory of the embedded server. It is created if missing, and must be
+	// on a local disk. Ignored if NATS is set.
 	Dir string
 	// NATS is an existing cluster. Nil means an embedded server.
 	NATS *NATS
-	// Name is the prefix of all streams and subjects: several collectors with
-	// different names can share a cluster, and those with the same name share
-	// their work. Defaults to "analytics".
+	// Name is the prefix of all streams and subjects. Collectors with different names can
+	// share a cluster; collectors with the same name share their work. Defaults to
+	// "analytics".
 	Name string
 
-	// SyncInterval is how often an embedded server brings what was written to
-	// the disk. Zero means before every answer: then a power cut loses nothing.
-	// With one second it loses up to the last second of accepted calls, for which Open
-	// does not ask; a kill of the process loses nothing either way. A cluster has its
-	// own setting.
+	// SyncInterval is the interval at which an embedded server syncs to disk. With zero it
+	// syncs before every response, and a power cut loses nothing. Otherwise a power cut
+	// loses up to the last interval of accepted calls, and Open accepts that loss. A kill of
+	// the process never loses calls. A cluster has its own setting.
 	SyncInterval time.Duration
 
-	// AcceptLoss has Open go on with what is left where it finds damage, instead of
-	// ErrDamaged. The calls that were pending and are no longer stored are counted as
-	// lost in the ledgers, with what was damaged; all others go on. It holds for what
-	// Open finds, not for what is damaged later. Defaults to false.
+	// AcceptLoss makes Open continue with the remaining data instead of returning
+	// ErrDamaged. Pending calls that are no longer stored are counted as lost, with the
+	// cause. It does not apply to damage after Open. Defaults to false.
 	AcceptLoss bool
 
-	// CallBytes is how many bytes a call may have that is appended. A cluster whose
-	// servers take no messages of that size is refused. Defaults to 896 KiB; an
-	// embedded server takes up to 7 MiB.
+	// CallBytes is the maximum size of a call. A cluster with a lower message limit is
+	// rejected. Defaults to 896 KiB; an embedded server accepts up to 7 MiB.
 	CallBytes int
-	// MaxBytes bounds the calls that are stored, as they are compressed. Beyond
-	// it Append answers that the journal is full. Defaults to 8 GiB.
+	// MaxBytes bounds the compressed size of the stored calls. Append rejects calls beyond
+	// it. Defaults to 8 GiB.
 	MaxBytes int64
-	// Keep is how long calls stay when every destination is done with them, for
-	// replays and to recognise those that are sent again; when the journal is
-	// three quarters full they go earlier. A call that is still pending after
-	// that time is given up: it is listed as failed. Defaults to 6 hours.
+	// Keep is the time for which finished calls are stored, for replays and to detect
+	// duplicates. They are removed earlier when the journal is three quarters full. A call
+	// that is still pending after that time fails permanently. Defaults to 6 hours.
 	Keep time.Duration
-	// KeepFailed is how long failed calls can be replayed, and FailedBytes how
-	// many of them: the oldest go first. Default to 7 days and 1 GiB.
+	// KeepFailed and FailedBytes bound the list of failed calls; the oldest are removed
+	// first. Default to 7 days and 1 GiB.
 	KeepFailed  time.Duration
 	FailedBytes int64
 	// KeepAttempts and AttemptsBytes bound the log of attempts. Default to 7
@@ -69,14 +65,14 @@ type Options struct {
 	KeepAttempts  time.Duration
 	AttemptsBytes int64
 
-	// Logger gets what an operator should know. Defaults to slog.DiscardHandler.
+	// Logger receives messages for operators. Defaults to slog.DiscardHandler.
 	Logger *slog.Logger
 }
 
-// A NATS is a cluster that is there already.
+// NATS configures the connection to an existing cluster.
 type NATS = servers.NATS
 
-// withDefaults returns the options as they count, and makes the directory.
+// withDefaults validates the options, sets defaults and creates the directory.
 func (o Options) withDefaults() (Options, error) {
 	o, err := o.withLimits()
 	switch {
@@ -96,7 +92,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// withLimits returns the options that do not say where the journal is.
+// withLimits validates and sets the options that do not depend on the location.
 func (o Options) withLimits() (Options, error) {
 	if o.Name == "" {
 		o.Name = "analytics"
@@ -123,7 +119,7 @@ func (o Options) withLimits() (Options, error) {
 	return o, nil
 }
 
-// messageBytes is how large a message may get.
+// messageBytes returns the maximum size of a message.
 func (o *Options) messageBytes() int64 {
 	return int64(s2.MaxEncodedLen(max(o.CallBytes, groupBytes)) + maxHeaders)
 }
@@ -134,7 +130,7 @@ func setDefault[T int | int64 | time.Duration](v *T, to T) {
 	}
 }
 
-// howToGoOn says what an operator can do about damage.
+// howToGoOn returns instructions for an operator who finds damage.
 func (o *Options) howToGoOn() string {
 	where := "the streams"
 	if o.Dir != "" {

@@ -32,7 +32,7 @@ func (s *silent) CreateConsumer(ctx context.Context, stream string, config jetst
 	return s.Streams.CreateConsumer(ctx, stream, config)
 }
 
-// inBubble runs f with a journal on a server in memory, in a bubble of synctest.
+// inBubble runs f in a synctest bubble with a journal on a server in memory.
 func inBubble(t *testing.T, f func(t *testing.T, j *Journal, streams *silent)) {
 	t.Helper()
 	cleanTimers()
@@ -49,7 +49,6 @@ func inBubble(t *testing.T, f func(t *testing.T, j *Journal, streams *silent)) {
 
 var errDisk = errors.New("input/output error")
 
-// TestVerifyOutlastsAnOutage has the store come back while a verification waits for it.
 func TestVerifyOutlastsAnOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T, j *Journal, _ *silent) {
 		_, err := j.Attach(t.Context(), "crm", nil)
@@ -63,7 +62,6 @@ func TestVerifyOutlastsAnOutage(t *testing.T) {
 	})
 }
 
-// TestVerifyEndsInALongOutage has the store not come back.
 func TestVerifyEndsInALongOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T, j *Journal, _ *silent) {
 		j.Status.Down(errDisk)
@@ -75,8 +73,7 @@ func TestVerifyEndsInALongOutage(t *testing.T) {
 	})
 }
 
-// TestVerifyDoesNotWaitForTrim has the store go down, and not come back, while old calls
-// are removed.
+// TestVerifyDoesNotWaitForTrim stops the store permanently during a trim.
 func TestVerifyDoesNotWaitForTrim(t *testing.T) {
 	inBubble(t, func(t *testing.T, j *Journal, streams *silent) {
 		_, err := j.Attach(t.Context(), "crm", nil)
@@ -84,7 +81,7 @@ func TestVerifyDoesNotWaitForTrim(t *testing.T) {
 		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{{Source: "web", ID: "1", Body: []byte("{}")}}}))
 		streams.isSilent.Store(true)
 		time.Sleep(3 * time.Minute)
-		synctest.Wait() // it is removing old calls, and gets no response
+		synctest.Wait() // the trim waits for a response
 		j.Status.Down(errDisk)
 		began := time.Now()
 		_, err = j.Verify(t.Context())
@@ -98,8 +95,8 @@ func TestVerifyDoesNotWaitForTrim(t *testing.T) {
 	})
 }
 
-// TestFailedCallsAreListedDuringAnOutage has a journal start on a store that cannot be written
-// to, so that it cannot do the rest of an earlier process's work.
+// TestFailedCallsAreListedDuringAnOutage starts a journal on a store that is not writable, so
+// the work of the previous process remains incomplete.
 func TestFailedCallsAreListedDuringAnOutage(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()

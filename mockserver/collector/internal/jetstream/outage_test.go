@@ -19,14 +19,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// TestOutage delivers the calls of some users while a receiver answers, and after it did not
-// for a while. ORDER_OUTAGE says how many: users, calls, the seconds of the outage, and what
-// is answered meanwhile: a status, or 0 for no connection. It logs how long that takes.
+// TestOutage delivers the calls of some users with and without an outage, and logs the
+// duration. ORDER_OUTAGE sets the number of users, the number of calls, the seconds of the
+// outage, the status of each response during the outage (0: connections fail), and the
+// percentage of requests that fail afterwards. It also adds a cluster.
 func TestOutage(t *testing.T) {
-	users, calls, seconds, status := 20, 500, 1, http.StatusServiceUnavailable
+	users, calls, seconds, status, bad := 20, 500, 1, http.StatusServiceUnavailable, 0
 	text := os.Getenv("ORDER_OUTAGE")
 	if text != "" {
-		_, err := fmt.Sscanf(text, "%d,%d,%d,%d", &users, &calls, &seconds, &status)
+		_, err := fmt.Sscanf(text, "%d,%d,%d,%d,%d", &users, &calls, &seconds, &status, &bad)
 		ok(t, err)
 	}
 	options := map[string]func(t *testing.T) jetstream.Options{
@@ -45,7 +46,7 @@ func TestOutage(t *testing.T) {
 			defer func() { ok(t, j.Close()) }()
 			for _, order := range []tracking.Order{tracking.OrderNone, tracking.OrderUser} {
 				for _, down := range []int{0, seconds} {
-					deliverAfter(t, j, order, users, calls, time.Duration(down)*time.Second, status)
+					deliverAfter(t, j, order, users, calls, time.Duration(down)*time.Second, status, bad)
 				}
 			}
 		})
@@ -57,25 +58,31 @@ type outage struct {
 	delivery.Joined
 	calls     int
 	status    int
+	bad       int // percentage of requests that fail while up
 	up        atomic.Bool
 	failed    atomic.Int64
 	delivered atomic.Int64
-	last      []atomic.Int64 // call of each user
+	last      []atomic.Int64 // last call of each user
+	first     chan struct{}  // closed when a call is delivered
 	most      chan struct{}  // closed when nine of ten calls are delivered
-	all       chan struct{}  // closed when all are
-	late      atomic.Int64   // calls that came before one in front of them
+	all       chan struct{}  // closed when all calls are delivered
+	late      atomic.Int64   // calls received before an earlier one of their user
 }
 
 func (o *outage) Observe(event.Event) {}
 
 func (o *outage) Load(context.Context) ([][2]event.Key, error) { return nil, nil }
 
-// Send answers after two milliseconds.
+// Send responds after two milliseconds.
 func (o *outage) Send(_ context.Context, r webhooks.Request) webhook.Attempt {
 	time.Sleep(2 * time.Millisecond)
 	if !o.up.Load() {
 		o.failed.Add(1)
 		return webhook.Attempt{Verdict: webhook.Temporary, Status: o.status, NotConnected: o.status == 0, Error: "down"}
+	}
+	if rand.IntN(100) < o.bad {
+		o.failed.Add(1)
+		return webhook.Attempt{Verdict: webhook.Temporary, Status: http.StatusServiceUnavailable, Error: "busy"}
 	}
 	var user, n int64
 	_, _ = fmt.Sscanf(r.MessageID, "%d-%d", &user, &n)
@@ -83,6 +90,8 @@ func (o *outage) Send(_ context.Context, r webhooks.Request) webhook.Attempt {
 		o.late.Add(1)
 	}
 	switch o.delivered.Add(1) {
+	case 1:
+		close(o.first)
 	case int64(o.calls * 9 / 10):
 		close(o.most)
 	case int64(o.calls):
@@ -91,8 +100,8 @@ func (o *outage) Send(_ context.Context, r webhooks.Request) webhook.Attempt {
 	return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 }
 
-func deliverAfter(t *testing.T, j *jetstream.Journal, order tracking.Order, users, calls int, down time.Duration, status int) {
-	o := &outage{calls: calls, status: status, last: make([]atomic.Int64, users), most: make(chan struct{}), all: make(chan struct{})}
+func deliverAfter(t *testing.T, j *jetstream.Journal, order tracking.Order, users, calls int, down time.Duration, status, bad int) {
+	o := &outage{calls: calls, status: status, bad: bad, last: make([]atomic.Int64, users), first: make(chan struct{}), most: make(chan struct{}), all: make(chan struct{})}
 	name := fmt.Sprintf("%s-%v", order, down)
 	reader, err := j.Attach(jetstream.Within(t), name, []string{name})
 	ok(t, err)
@@ -121,7 +130,12 @@ func deliverAfter(t *testing.T, j *jetstream.Journal, order tracking.Order, user
 	o.up.Store(true)
 	began := time.Now()
 	patience := time.After(4 * time.Minute)
-	var most time.Duration
+	var first, most time.Duration
+	select {
+	case <-o.first:
+		first = time.Since(began)
+	case <-patience:
+	}
 	select {
 	case <-o.most:
 		most = time.Since(began)
@@ -134,10 +148,13 @@ func deliverAfter(t *testing.T, j *jetstream.Journal, order tracking.Order, user
 	took := time.Since(began)
 	after, err := j.Scheduled(jetstream.Within(t))
 	ok(t, err)
-	t.Logf("%d: order %s, %d users, %d calls, down for %v: %d failed, 90 %% after %.1f s, %d after %.1f s, RETRY grew by %d",
-		status, order, users, calls, down, o.failed.Load(), most.Seconds(), o.delivered.Load(), took.Seconds(), after-before)
+	t.Logf("%d: order %s, %d users, %d calls, down for %v: %d failed, the first call after %.1f s, 90 %% after %.1f s, %d after %.1f s, RETRY grew by %d",
+		status, order, users, calls, down, o.failed.Load(), first.Seconds(), most.Seconds(), o.delivered.Load(), took.Seconds(), after-before)
 	if order != tracking.OrderUser {
 		return
+	}
+	if o.delivered.Load() < int64(calls) {
+		t.Errorf("%d of %d calls were delivered", o.delivered.Load(), calls)
 	}
 	if o.late.Load() > 0 {
 		t.Errorf("%d calls were overtaken", o.late.Load())

@@ -14,16 +14,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 )
 
-// A power cut is simulated with a file system of its own, ext4 on a loop device.
-// What a process wrote but did not sync is in the kernel's memory and not yet in
-// the file behind the device: a copy of that file, taken while the process stands
-// still, is the disk as the cut leaves it. Mounting the copy replays the journal
-// of ext4, as a machine does that starts again. The kernel writes back by itself
-// what was not synced for 5 (metadata) or 30 seconds (data); the mount option
-// commit and the shortness of the test keep it from that, so that nothing is in
-// the copy but what was synced, and what the file system wrote on such occasions.
+// Power cuts are simulated with ext4 on a loop device. Data that was written but not synced is
+// in the kernel's memory and not in the device's file. A copy of that file, taken while the
+// process is stopped, is the disk after the cut; mounting it replays the journal of ext4. The
+// kernel writes unsynced metadata after 5 seconds and data after 30 seconds. The mount option
+// commit and the short test prevent that, so the copy contains only synced data and writes
+// that the file system made with it.
 
-// newDisk makes a disk image and mounts it. Only root may.
+// newDisk creates and mounts a disk image; it requires root.
 func newDisk(t testing.TB) (image, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -64,7 +62,7 @@ func (p *process) cutAfter(t testing.TB, d time.Duration, image string) (after s
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		time.Sleep(d) // the moment of the cut is to be any
+		time.Sleep(d) // the time of the cut is random
 		_ = p.cmd.Process.Signal(syscall.SIGSTOP)
 		for deadline := time.Now().Add(patience); !standsStill(p.cmd.Process.Pid); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
@@ -83,7 +81,7 @@ func (p *process) cutAfter(t testing.TB, d time.Duration, image string) (after s
 	return after
 }
 
-// standsStill reports whether no thread of a process runs or is in a system call.
+// standsStill reports whether no thread of a process is running or in a system call.
 func standsStill(pid int) bool {
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, file := range stats {
@@ -99,8 +97,7 @@ func standsStill(pid int) bool {
 	return len(stats) > 0
 }
 
-// TestPowerCutsLoseNothing cuts the power while calls come and go. JOURNAL_CUTS=10
-// is the full length.
+// TestPowerCutsLoseNothing cuts the power under load. The full length is JOURNAL_CUTS=10.
 func TestPowerCutsLoseNothing(t *testing.T) {
 	t.Parallel()
 	cuts := times("JOURNAL_CUTS", 1)
@@ -118,8 +115,8 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	t.Logf("%d calls accepted, %d power cuts, %d repeats", len(tally.accepted), cuts, tally.check(t))
 }
 
-// TestPowerCutsWithoutSync loses calls, as it says, and nothing else: the journal
-// opens, the ledger holds, and what is there is delivered.
+// TestPowerCutsWithoutSync may lose calls, but the journal opens, the ledger is correct, and
+// the remaining calls are delivered.
 func TestPowerCutsWithoutSync(t *testing.T) {
 	t.Parallel()
 	image, dir := newDisk(t)

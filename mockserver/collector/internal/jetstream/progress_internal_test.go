@@ -16,7 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
-// countedStreams counts how often streams are measured.
+// countedStreams counts measurements of streams.
 type countedStreams struct {
 	store.Streams
 	measured atomic.Int64
@@ -52,7 +52,7 @@ func TestIdleJournalIsMeasuredWithItsTrimOnly(t *testing.T) {
 	})
 }
 
-// A snapshot is made of whatever changes: a second one without a change asks for nothing.
+// Each change causes a snapshot; without a change, nothing is measured.
 func TestSnapshotOfWhatChanged(t *testing.T) {
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestSnapshotOfWhatChanged(t *testing.T) {
 	streams.Status.Up()
 	beside := &Journal{Store: streams, options: j.options, local: &local{files: j.local.files, lock: j.local.lock}, ledger: j.ledger}
 	beside.options.Dir = t.TempDir()
-	beside.options.SyncInterval = time.Hour // nothing is noted a second time
+	beside.options.SyncInterval = time.Hour // disables the recent file
 	snapshot := func() (measured int64, number uint64) {
 		beside.local.snapshots.next = time.Time{}
 		before := counted.measured.Load()
@@ -91,7 +91,7 @@ func TestSnapshotOfWhatChanged(t *testing.T) {
 		assert.Equal(t, number+1, next, "change %d", i)
 	}
 	require.NoError(t, settings.Delete(within(t), "one"))
-	number = beside.local.snapshots.number // of the one without counts
+	number = beside.local.snapshots.number // of the snapshot without counts
 	measured, next := snapshot()
 	assert.Positive(t, measured)
 	assert.Equal(t, number+1, next, "the values are counted again")

@@ -19,10 +19,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Replay makes calls due again for a destination. They are stored as messages of
-// their own, which also say in which state they were: that is what counts. What
-// follows from it can be done again. A replay of failed calls takes those that
-// are still listed; it is an error if one is not. Of filtered calls, some are listed.
+// Replay makes calls pending again for a destination. Each replay is stored as a message of
+// CALLS that contains the previous state of its calls; all later steps can be repeated. A
+// replay of failed calls fails if one of them is no longer listed. Filtered calls need not
+// be listed.
 func (j *Journal) Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error {
 	if err := j.open(); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 		return err
 	}
 	defer lock.unlock(ctx)
-	if j.local != nil { // or a replay could be all that is left to say that its calls had failed
+	if j.local != nil { // otherwise this replay could become the only record that its calls had failed
 		if err := j.snapshot(ctx, true); err != nil {
 			return fmt.Errorf("journal: replaying for %q: %w", destination, err)
 		}
@@ -64,12 +64,12 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 	return nil
 }
 
-// errOutrun is why a replay is not stored: another one is, since it was looked what there
-// is. They come one at a time, so that the other was sent long ago, and not answered.
+// errOutrun reports that another replay was stored since lookToReplay. Replays run one at a
+// time, so it was sent earlier and arrived late.
 var errOutrun = errors.New("another replay was stored meanwhile")
 
-// replayListed looks where calls are listed, and replays them. It returns how many it has
-// stored: they are due again, also where what follows from that is still to be done.
+// replayListed finds the listed calls and replays them. It returns the number of stored
+// calls, which are pending again even if a later step failed.
 func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) (done int, err error) {
 	look, err := j.lookToReplay(ctx, destination, calls, from)
 	if err != nil {
@@ -92,16 +92,16 @@ func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destinatio
 	return done, nil
 }
 
-// A replayLook is what a replay finds for a destination before it is stored. It holds as
-// long as no other one is: that could be of the same calls.
+// A replayLook is the state before a replay. It is valid until another replay for the
+// destination is stored, which could contain the same calls.
 type replayLook struct {
 	destination string
 	from        tracking.State
-	last        uint64                   // the last replay that is stored, or 0
-	listed      map[string][]failedPlace // calls that are listed as they were, by their ids
+	last        uint64                   // the last stored replay, or 0
+	listed      map[string][]failedPlace // listed calls in that state, by ID
 }
 
-// lookToReplay marks the replays that are stored, and looks where calls are listed.
+// lookToReplay marks all stored replays and finds the listed calls.
 func (j *Journal) lookToReplay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State) (*replayLook, error) {
 	l := &replayLook{destination: destination, from: from}
 	m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamCalls), j.replaySubject(destination))
@@ -122,8 +122,8 @@ func (j *Journal) lookToReplay(ctx context.Context, destination string, calls []
 	return l, nil
 }
 
-// replaySize returns how many of the calls become one message: those of one
-// source, as many as a part may have.
+// replaySize returns the number of calls for the next message: at most one part, from one
+// source.
 func replaySize(calls []tracking.Call) int {
 	n, size := 0, 0
 	for n < len(calls) && n < record.PartCalls && calls[n].Source == calls[0].Source {
@@ -135,14 +135,14 @@ func replaySize(calls []tracking.Call) int {
 	return n
 }
 
-// A storedReplay is a message of CALLS with calls that are replayed.
+// A storedReplay is a message of CALLS with replayed calls.
 type storedReplay struct {
 	record.Accepted
 	at     time.Time
-	failed []record.FailedRef // where its calls are listed
+	failed []record.FailedRef // the messages of FAILED with its calls
 }
 
-// storeReplay stores one message of calls, if no replay was stored since the look.
+// storeReplay stores one message of calls, unless another replay was stored since the look.
 func (j *Journal) storeReplay(ctx context.Context, l *replayLook, calls []tracking.Call, traces tracecontext.List) (storedReplay, error) {
 	now := time.Now()
 	c := record.Control{Name: l.destination, Source: calls[0].Source, From: uint8(l.from)}
@@ -183,9 +183,8 @@ func (j *Journal) storeReplay(ctx context.Context, l *replayLook, calls []tracki
 	return storedReplay{record.Accepted{Seq: seq, Calls: len(calls), Destination: l.destination, From: l.from}, now, c.Failed}, nil
 }
 
-// settleReplay does what follows from a stored replay. It is noted a second time once its
-// calls are off the list of failed ones: where the message is damaged before, they are as
-// if they had not been replayed.
+// settleReplay marks the replayed calls and schedules them. The recent file gets its entry
+// after the marks: if the message is damaged before, its calls are still listed as failed.
 func (j *Journal) settleReplay(ctx context.Context, r storedReplay) error {
 	if err := j.ledger.Reached(ctx, r.Seq); err != nil {
 		return err
@@ -194,14 +193,11 @@ func (j *Journal) settleReplay(ctx context.Context, r storedReplay) error {
 		return err
 	}
 	j.setMarked(r.Destination, r.Seq)
-	if err := j.local.note(r.Accepted); err != nil {
-		j.Log.Debug("what was replayed is noted once only", "error", err)
-	}
+	j.note(r.Accepted)
 	return j.schedule(ctx, r.Destination, &record.Retry{Ref: record.Ref{Seq: r.Seq}, Attempt: 1, Decided: r.at, Due: r.at})
 }
 
-// markReplays marks the replays for a destination that are stored. The lock of its
-// replays is held.
+// markReplays marks all stored replays for a destination. The caller holds their lock.
 func (j *Journal) markReplays(ctx context.Context, destination string) error {
 	return j.eachUnmarked(ctx, destination, func(m *record.Calls) error {
 		if err := j.markReplayed(ctx, destination, m.Failed); err != nil {
@@ -212,7 +208,7 @@ func (j *Journal) markReplays(ctx context.Context, destination string) error {
 	})
 }
 
-// markAllReplays marks what an earlier process did not.
+// markAllReplays marks the replays that a previous process left unmarked.
 func (j *Journal) markAllReplays(ctx context.Context) error {
 	for _, destination := range j.ledger.Destinations() {
 		lock, err := j.lockReplay(ctx, destination)
@@ -228,7 +224,7 @@ func (j *Journal) markAllReplays(ctx context.Context) error {
 	return nil
 }
 
-// A failedPlace is where a failed call is listed.
+// A failedPlace is the position of a call in a message of FAILED.
 type failedPlace struct {
 	ref   record.FailedRef
 	place int
@@ -244,7 +240,7 @@ func addPlace(refs []record.FailedRef, p failedPlace) []record.FailedRef {
 	return append(refs, record.FailedRef{Number: p.ref.Number, Attempt: p.ref.Attempt, Places: []int{p.place}})
 }
 
-// findFailed looks where the calls are listed as failed, or as filtered.
+// findFailed finds the calls in the list of failed (or filtered) calls.
 func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call, as tracking.State) (map[string][]failedPlace, error) {
 	wanted := map[string]int{}
 	for i := range calls {
@@ -283,8 +279,8 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 	return found, nil
 }
 
-// A replayLock lets one replay for a destination run at a time: two could replay the same
-// failed calls.
+// A replayLock serializes the replays for a destination; concurrent ones could replay the
+// same failed calls.
 type replayLock struct {
 	*store.Lock
 	journal *Journal

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// failedCalls returns a journal in a directory with a destination that has given
-// up so many calls.
+// failedCalls returns a journal with a destination that has n failed calls.
 func failedCalls(t *testing.T, dir string, n int) *Journal {
 	t.Helper()
 	j, err := Open(within(t), Options{Dir: dir})
@@ -47,7 +46,7 @@ func listedAsFailed(t *testing.T, j *Journal) []tracking.Call {
 	return listedAs(t, j, tracking.StateFailed)
 }
 
-// listedAs returns the calls that are listed as failed, or as filtered.
+// listedAs returns the calls listed as failed or as filtered.
 func listedAs(t *testing.T, j *Journal, state tracking.State) (calls []tracking.Call) {
 	t.Helper()
 	require.NoError(t, j.Failed(within(t), "crm", func(f journal.FailedCall) bool {
@@ -59,9 +58,8 @@ func listedAs(t *testing.T, j *Journal, state tracking.State) (calls []tracking.
 	return calls
 }
 
-// A process may be killed when a replay is stored, but nothing was done about it.
-// Whoever then replays what is listed, in that process or the next, replays nothing
-// twice.
+// A process may be killed after storing a replay and before applying it. A later replay of the
+// listed calls, in that process or the next, replays no call twice.
 func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
@@ -93,12 +91,12 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 	}
 }
 
-// A replay is stored in messages of one source each. Where the second one is not, the first
-// counts.
+// A replay of several sources is stored as several messages. If the second one fails, the first
+// one counts.
 func TestReplayThatFailsHalfwaySaysHowManyAreDue(t *testing.T) {
 	j := failedCalls(t, t.TempDir(), 3)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
-	large := make([]byte, 9<<20) // more than a message may have
+	large := make([]byte, 9<<20) // larger than a message may be
 	_, _ = rand.NewChaCha8([32]byte{}).Read(large)
 	calls := append(listedAsFailed(t, j)[:2], tracking.Call{Source: "app", ID: "large", Body: large})
 	err := j.Replay(within(t), "crm", calls, nil, tracking.StateDelivered)
@@ -108,8 +106,7 @@ func TestReplayThatFailsHalfwaySaysHowManyAreDue(t *testing.T) {
 	assert.ErrorContains(t, err, "with 1 calls left to do")
 }
 
-// A replay may be on its way to the store for so long that it is given up, and another one
-// of the same calls is stored first. It is refused when it comes.
+// A replay may be delayed until another one of the same calls is stored. It is then rejected.
 func TestReplayThatComesLateIsRefused(t *testing.T) {
 	j := failedCalls(t, t.TempDir(), 3)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
@@ -128,7 +125,7 @@ func TestReplayThatComesLateIsRefused(t *testing.T) {
 	assert.EqualValues(t, 1, proofs[0].Ledger.Failed)
 }
 
-// A mark may come late as well, when the next replay has marked more.
+// A mark may arrive after the next replay has marked more calls.
 func TestMarkThatComesLateIsRefused(t *testing.T) {
 	j := failedCalls(t, t.TempDir(), 3)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })

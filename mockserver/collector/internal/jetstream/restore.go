@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// extent returns which messages a stream has.
+// extent returns the range of a stream's messages and its gaps.
 func (j *Journal) extent(ctx context.Context, kind string) (ledger.Extent, error) {
 	state, err := j.Measure(ctx, kind)
 	if err != nil {
@@ -39,24 +39,22 @@ func (j *Journal) extent(ctx context.Context, kind string) (ledger.Extent, error
 	return e, nil
 }
 
-// restore finds the account to begin with, and checks that what was stored is
-// there.
+// restore loads the newest account and checks that the streams are complete.
 func (j *Journal) restore(ctx context.Context) error {
 	if j.options.AcceptLoss {
 		j.findUnreadable(ctx)
 	}
-	// Others may go on meanwhile: the streams have at least what a checkpoint that
-	// was read before has, and a base that is read after tells what they lack.
+	// On a cluster other processes continue to write. Checkpoints are read before the
+	// streams are measured, and the base afterwards.
 	checkpoints, err := j.loadCheckpoints(ctx)
 	if err != nil {
 		return err
 	}
-	s, err := j.compare(ctx, checkpoints)
-	for look := 1; err == nil && s.lost != nil && j.Shared && look < leaderLooks; look++ {
-		if err = pause.For(ctx, leaderPause); err == nil {
-			s, err = j.compare(ctx, checkpoints)
-		}
-	}
+	var s stock
+	err = awaitLeader(ctx, func() (incomplete bool, err error) {
+		s, err = j.compare(ctx, checkpoints)
+		return s.lost != nil && j.Shared, err
+	})
 	if err != nil {
 		return err
 	}
@@ -70,15 +68,15 @@ func (j *Journal) restore(ctx context.Context) error {
 	return j.acceptLoss(ctx, s)
 }
 
-// compare measures the streams, and tells what they lack.
+// compare measures the streams and finds missing data.
 func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s stock, err error) {
 	if s.outcomes, err = j.extent(ctx, record.StreamOutcomes); err != nil {
 		return s, err
 	}
-	if s.calls, err = j.extent(ctx, record.StreamCalls); err != nil { // after, so that it has all that outcomes are about
+	if s.calls, err = j.extent(ctx, record.StreamCalls); err != nil { // after OUTCOMES, so that it includes all their calls
 		return s, err
 	}
-	if s.base, s.stored, err = j.LoadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
+	if s.base, s.stored, err = j.loadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
 		return s, err
 	}
 	if err != nil || j.left.kept != nil && j.left.kept.base != nil && j.left.kept.base.Calls > s.base.Calls {
@@ -97,6 +95,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 		}
 		s.lacking = append(s.lacking, more...)
 	}
+	j.local.setBase(s.base.Encode())
 	s.newest, s.young = newestOf(s.base, checkpoints), len(checkpoints) > 0 && len(s.lacking) == 0
 	s.calls.Begin(s.base.Purged + 1)
 	s.outcomes.Begin(s.base.Outcomes + 1)
@@ -107,7 +106,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 	return s, nil
 }
 
-// newestOf returns the one of the stored accounts that has read most.
+// newestOf returns the account with the highest position.
 func newestOf(base *ledger.Ledger, checkpoints []*ledger.Ledger) *ledger.Ledger {
 	newest := base
 	for _, a := range checkpoints {
@@ -118,15 +117,15 @@ func newestOf(base *ledger.Ledger, checkpoints []*ledger.Ledger) *ledger.Ledger 
 	return newest
 }
 
-// findBeyond finds up to where CALLS must reach: outcomes may be about messages that
-// it has no longer.
+// findBeyond finds the last message of CALLS that any record refers to; CALLS may have lost
+// it.
 func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
 	s.beyond = s.newest.Calls
 	for _, m := range j.left.accepted {
 		s.beyond = max(s.beyond, m.Seq)
 	}
 	if j.Shared {
-		return nil // others go on: it is looked for while the account is read
+		return nil // other processes write: catchUp checks it instead
 	}
 	t := j.TailOutcomes(s.newest.Outcomes+1, func(_ uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {
@@ -137,7 +136,7 @@ func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
 	return t.Scan(ctx)
 }
 
-// findUnreadable reads all: the server then counts what it cannot read as gone.
+// findUnreadable reads all messages: the server then reports unreadable ones as deleted.
 func (j *Journal) findUnreadable(ctx context.Context) {
 	for _, kind := range []string{record.StreamCalls, record.StreamOutcomes} {
 		t := j.Tail(kind, 1, func(jetstream.Msg, uint64) error { return nil })
@@ -148,38 +147,36 @@ func (j *Journal) findUnreadable(ctx context.Context) {
 	}
 }
 
-// tornOff reports whether what was stored last may be gone as expected: it is brought
-// to the disk now and then, and the process did not end by itself.
+// tornOff reports whether the last messages may be missing without damage: they were not
+// synced, and the process did not close the journal.
 func (j *Journal) tornOff() bool {
 	return j.local != nil && j.options.SyncInterval > 0 && !j.left.clean
 }
 
-// catchUp reads what was stored since the account was.
+// catchUp waits until the ledger has read all stored messages.
 func (j *Journal) catchUp(ctx context.Context) error {
 	for began := time.Now(); ; {
-		outcomes, err := j.extent(ctx, record.StreamOutcomes)
+		outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 		if err != nil {
 			return err
 		}
-		calls, err := j.extent(ctx, record.StreamCalls) // after, so that it has all that outcomes are about
+		calls, err := j.Measure(ctx, record.StreamCalls) // after OUTCOMES, so that it includes all their calls
 		if err != nil {
 			return err
 		}
-		j.sawCalls(calls.Last)
+		j.sawCalls(calls.LastSeq)
 		a := j.ledger
 		stop := every(store.TellEvery, func() {
 			readCalls, readOutcomes := a.Position()
 			j.Log.Info("what is stored is being read; calls are taken then", "for", time.Since(began).Round(time.Second),
-				"calls", fmt.Sprintf("%d of %d", readCalls, calls.Last), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.Last))
+				"calls", fmt.Sprintf("%d of %d", readCalls, calls.LastSeq), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.LastSeq))
 		})
-		beyond, err := a.ReadUpTo(ctx, calls.Last, outcomes.Last)
+		beyond, err := a.ReadUpTo(ctx, calls.LastSeq, outcomes.LastSeq)
 		stop()
-		switch {
-		case a.Failure() != nil:
-			return a.Failure()
-		case err != nil:
+		if err != nil {
 			return fmt.Errorf("journal: reading what is stored: %w", err)
-		case a.HasRead(outcomes.Last):
+		}
+		if _, read := a.Position(); read >= outcomes.LastSeq {
 			return nil
 		}
 		reached, err := j.callsReach(ctx, beyond)
@@ -189,15 +186,15 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		case reached:
 			continue
 		case !j.options.AcceptLoss:
-			return record.Damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.Last, beyond, j.options.howToGoOn())
+			return record.Damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.LastSeq, beyond, j.options.howToGoOn())
 		}
-		if err := j.useUp(ctx, calls.Last+1, beyond); err != nil {
+		if err := j.useUp(ctx, calls.LastSeq+1, beyond); err != nil {
 			return err
 		}
 	}
 }
 
-// every calls f now and then until stop is called.
+// every calls f periodically until stop is called.
 func every(d time.Duration, f func()) (stop func()) {
 	tick, done := time.NewTicker(d), make(chan struct{})
 	var work sync.WaitGroup
@@ -215,23 +212,32 @@ func every(d time.Duration, f func()) (stop func()) {
 	return func() { close(done); work.Wait() }
 }
 
-// callsReach reports whether CALLS has a message, by a newer look than the one by
-// which it was missed: another collector may have stored it since, and a server
-// of a cluster that has just become the leader needs a moment to know its own.
-func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
-	for look := 0; ; look++ {
-		calls, err := j.extent(ctx, record.StreamCalls)
-		if err != nil || calls.Last >= seq || !j.Shared || look == leaderLooks {
-			return err == nil && calls.Last >= seq, err
-		}
-		if err := pause.For(ctx, leaderPause); err != nil {
-			return false, err
-		}
-	}
+// callsReach reports whether CALLS contains a message now: another collector may have stored
+// it since the last check.
+func (j *Journal) callsReach(ctx context.Context, seq uint64) (reached bool, err error) {
+	err = awaitLeader(ctx, func() (incomplete bool, err error) {
+		calls, err := j.Measure(ctx, record.StreamCalls)
+		reached = err == nil && calls.LastSeq >= seq
+		return !reached && j.Shared, err
+	})
+	return reached, err
 }
 
-// A new leader of a stream is given this often this long to know all it has.
+// A new leader of a stream may need some time until it reports all its messages.
 const (
 	leaderLooks = 20
 	leaderPause = 250 * time.Millisecond
 )
+
+// awaitLeader calls check until it finds the streams complete, at most leaderLooks times.
+func awaitLeader(ctx context.Context, check func() (incomplete bool, err error)) error {
+	for look := 1; ; look++ {
+		incomplete, err := check()
+		if err != nil || !incomplete || look == leaderLooks {
+			return err
+		}
+		if err := pause.For(ctx, leaderPause); err != nil {
+			return err
+		}
+	}
+}

@@ -3,39 +3,29 @@ package jetstream
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// earliness is how long before its time a retry is handed to a process, which
-// then holds it: the server looks at its schedules four times a second at most.
+// earliness is the time by which the server delivers a retry early; the process waits for
+// the rest. The server checks its schedules at most four times a second.
 const earliness = 600 * time.Millisecond
 
-// listPatience is how long it may take to list what RETRY has: the server tells some
-// of it at a time.
-const listPatience = 30 * time.Second
-
-// nextAttempt returns the next attempt of an outcome.
 func nextAttempt(o *record.Outcome) *record.Retry {
 	return &record.Retry{Ref: o.Ref, Attempt: o.Attempt + 1, Places: o.Again, Notes: o.Notes, Decided: o.Decided, Due: o.Due}
 }
 
-// schedule publishes a retry: to be held by the server until its time, or, where
-// that is near, at once. There is one message for each part of a message of
-// calls; the next attempt replaces the one before. Where the clock has stepped back
-// the server may hold a schedule for this attempt that is far ahead, and gets another
-// in its place.
+// schedule publishes a retry. Until shortly before its time the server keeps it as a
+// schedule. Each part of a CALLS message has at most one retry; the next attempt replaces
+// it. If the clock has stepped back, schedule also replaces the schedule of the same attempt.
 func (j *Journal) schedule(ctx context.Context, destination string, it *record.Retry) error {
 	waits := false
 	j.ledger.With(destination, func(b *ledger.Account) {
@@ -43,13 +33,13 @@ func (j *Journal) schedule(ctx context.Context, destination string, it *record.R
 		waits, it.From = ok && r.Attempt == it.Attempt, r.Outcome
 	})
 	if !waits {
-		return nil // it has ended, or the destination was detached
+		return nil // the attempt has ended, or the destination was detached
 	}
 	_, err := j.Publish(ctx, j.retryMessage(destination, it, time.Now()))
 	return err
 }
 
-// retryMessage returns the message of RETRY that schedules a retry.
+// retryMessage encodes a retry, with a schedule if it is due later.
 func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Time) *nats.Msg {
 	number, t := strconv.FormatUint(it.Ref.Number(), 10), record.Token(destination)
 	due := j.Names.Subject("due", t, number)
@@ -63,40 +53,45 @@ func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Ti
 	return m
 }
 
-// A waitingRetry is a retry that a destination waits for.
+// A waitingRetry is a retry from the ledger.
 type waitingRetry struct {
 	destination string
 	ref         record.Ref
 	retry       ledger.Waiting
 }
 
-// restoreRetries publishes the retries of destinations that RETRY does not have.
-func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) error {
-	var all []waitingRetry
+// waitingRetries returns the destinations' retries that match.
+func (j *Journal) waitingRetries(destinations []string, match func(record.Ref, ledger.Waiting) bool) (all []waitingRetry) {
 	for _, name := range destinations {
 		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
-				if !record.IsParked(r.Due) {
+				if match(ref, r) {
 					all = append(all, waitingRetry{name, ref, r})
 				}
 			}
 		})
 	}
-	missing, err := j.restoreMissing(ctx, all)
+	return all
+}
+
+// restoreRetries publishes the destinations' retries that are missing in RETRY.
+func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) error {
+	missing, err := j.restoreMissing(ctx, j.waitingRetries(destinations, func(_ record.Ref, r ledger.Waiting) bool {
+		return !record.IsParked(r.Due)
+	}))
 	if missing > 0 {
 		j.Log.Info("retries that were not on the disk were made again", "retries", missing)
 	}
 	return err
 }
 
-// restoreMissing publishes those of the retries that RETRY does not have, and returns how
-// many they are.
+// restoreMissing publishes the retries that are missing in RETRY and returns their number.
 func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, error) {
 	if len(all) == 0 {
 		return 0, nil
 	}
 	stored := map[string]bool{}
-	err := j.EachStoredRetry(ctx, func(destination, number string) { stored[destination+"."+number] = true })
+	err := j.EachRetry(ctx, func(destination, number string) { stored[destination+"."+number] = true })
 	if err != nil {
 		return 0, err
 	}
@@ -106,20 +101,13 @@ func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, 
 	return len(missing), j.restoreEach(ctx, missing)
 }
 
-// hastenRetries makes those retries due now that were decided in the future: the clock
-// has stepped back since, and the server would hold them until it is there again.
+// hastenRetries makes retries due now if the clock has stepped back since they were
+// scheduled. The server would otherwise delay them by the size of the step.
 func (j *Journal) hastenRetries(ctx context.Context) error {
 	now := time.Now()
-	var ahead []waitingRetry
-	for _, name := range j.ledger.Destinations() {
-		j.ledger.With(name, func(b *ledger.Account) {
-			for ref, r := range b.Retries {
-				if record.IsAhead(r.Decided, now) && !record.IsParked(r.Due) {
-					ahead = append(ahead, waitingRetry{name, ref, r})
-				}
-			}
-		})
-	}
+	ahead := j.waitingRetries(j.ledger.Destinations(), func(_ record.Ref, r ledger.Waiting) bool {
+		return record.IsAhead(r.Decided, now) && !record.IsParked(r.Due)
+	})
 	if len(ahead) == 0 {
 		return nil
 	}
@@ -128,7 +116,7 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 	}
 	for _, w := range ahead {
 		j.ledger.With(w.destination, func(b *ledger.Account) {
-			if b.Retries[w.ref] == w.retry { // else it has ended meanwhile
+			if b.Retries[w.ref] == w.retry { // otherwise its attempt has ended
 				w.retry.Decided, w.retry.Due = now.UnixNano(), now.UnixNano()
 				b.Retries[w.ref] = w.retry
 			}
@@ -138,8 +126,8 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 	return nil
 }
 
-// restoreEach publishes retries. Those that one message of OUTCOMES tells of are made
-// from one reading of it.
+// restoreEach publishes retries in the order of their outcomes, so that each message of
+// OUTCOMES is read only once.
 func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
 	slices.SortFunc(all, func(x, y waitingRetry) int {
 		return cmp.Or(cmp.Compare(x.retry.Outcome, y.retry.Outcome), cmp.Compare(x.ref.Number(), y.ref.Number()), cmp.Compare(x.destination, y.destination))
@@ -153,67 +141,53 @@ func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
 	return nil
 }
 
-// repairRetries makes retries again that are long overdue and that RETRY does not
-// have. There should be none.
+// repairRetries publishes late retries that are missing in RETRY. Normally there are none.
 func (j *Journal) repairRetries(ctx context.Context) error {
 	const most = 100
 	overdue := time.Now().Add(-2 * unsettled).UnixNano()
 	for _, name := range j.ledger.Destinations() {
-		late := map[record.Ref]ledger.Waiting{}
-		j.ledger.With(name, func(b *ledger.Account) {
-			for ref, r := range b.Retries {
-				if r.Due < overdue && !record.IsParked(r.Due) && len(late) < most {
-					late[ref] = r
-				}
+		late := 0
+		for _, w := range j.waitingRetries([]string{name}, func(_ record.Ref, r ledger.Waiting) bool {
+			if r.Due >= overdue || record.IsParked(r.Due) || late == most {
+				return false
 			}
-		})
-		for ref, r := range late {
-			stored, err := j.IsStored(ctx, name, ref)
-			if err == nil && !stored && !j.queues.Has(name, ref) {
-				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.Seq, "attempt", r.Attempt)
-				err = j.RestoreRetry(ctx, name, ref, r, new(store.Outcomes))
+			late++
+			return true
+		}) {
+			if j.queues.Has(name, w.ref) {
+				continue
 			}
+			restored, err := j.restoreIfMissing(ctx, w)
 			if err != nil {
 				return err
 			}
+			if restored {
+				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", w.ref.Seq, "attempt", w.retry.Attempt)
+			}
 		}
 	}
 	return nil
 }
 
-// Unpark publishes the retries of a destination that are parked, as due now, but for those
-// that RETRY has: another process has published them.
+// restoreIfMissing publishes a retry that is missing in RETRY and reports whether it did.
+func (j *Journal) restoreIfMissing(ctx context.Context, w waitingRetry) (bool, error) {
+	stored, err := j.HasRetry(ctx, w.destination, w.ref)
+	if err != nil || stored {
+		return false, err
+	}
+	return true, j.RestoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
+}
+
+// Unpark publishes a destination's parked retries, due now, except those that another
+// process has already published.
 func (j *Journal) Unpark(ctx context.Context, destination string) error {
-	var parked []waitingRetry
-	j.ledger.With(destination, func(b *ledger.Account) {
-		for ref, r := range b.Retries {
-			if record.IsParked(r.Due) {
-				parked = append(parked, waitingRetry{destination, ref, r})
-			}
-		}
-	})
-	_, err := j.restoreMissing(ctx, parked)
+	_, err := j.restoreMissing(ctx, j.waitingRetries([]string{destination}, func(_ record.Ref, r ledger.Waiting) bool {
+		return record.IsParked(r.Due)
+	}))
 	return err
 }
 
-// EachStoredRetry calls f with the destination, as a token, and the number of each of
-// those in RETRY. What comes and goes meanwhile may be left out.
-func (j *Journal) EachStoredRetry(ctx context.Context, f func(destination, number string)) error {
-	ctx, cancel := context.WithTimeout(ctx, listPatience)
-	defer cancel()
-	subjects, err := j.JS.Subjects(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject(">"))
-	if err != nil {
-		return fmt.Errorf("listing RETRY: %w", err)
-	}
-	for subject := range subjects {
-		_, rest := j.Names.Kind(subject)
-		destination, number, _ := strings.Cut(rest, ".")
-		f(destination, number)
-	}
-	return nil
-}
-
-// RestoreRetry publishes a retry as its outcome says.
+// RestoreRetry publishes a retry with the calls of its outcome.
 func (j *Journal) RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error {
 	it := &record.Retry{Ref: ref, Attempt: r.Attempt, Decided: time.Unix(0, r.Decided), Due: time.Unix(0, r.Due)}
 	if r.Which != (ledger.CallSet{}) {
@@ -227,18 +201,4 @@ func (j *Journal) RestoreRetry(ctx context.Context, destination string, ref reco
 		it.Places, it.Notes = o.Again, o.Notes
 	}
 	return j.schedule(ctx, destination, it)
-}
-
-// IsStored reports whether RETRY has a retry.
-func (j *Journal) IsStored(ctx context.Context, destination string, ref record.Ref) (bool, error) {
-	for _, kind := range []string{"at", "due"} {
-		_, err := j.JS.Last(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
-		if err == nil {
-			return true, nil
-		}
-		if !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return false, err
-		}
-	}
-	return false, nil
 }

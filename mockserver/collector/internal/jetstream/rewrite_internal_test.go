@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
-// TestIndexIsMadeAgain takes the server's index away with what is not proved: where a
-// server could not write it may lack what is stored, or have what is not.
+// TestIndexIsRebuilt checks that the server's index is removed with unsynced blocks: after a
+// failed write the index may not match them.
 func TestIndexIsMadeAgain(t *testing.T) {
 	dir := t.TempDir()
 	j, err := Open(within(t), Options{Dir: dir})

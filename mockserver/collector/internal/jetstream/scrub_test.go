@@ -36,7 +36,7 @@ func flipInPlace(t *testing.T, path string, at int64) {
 	require.NoError(t, f.Sync())
 }
 
-// scrubbed returns what a journal knows to be damaged once it has read all.
+// scrubbed returns the damage found by one round.
 func scrubbed(t *testing.T, j *jetstream.Journal) []string {
 	t.Helper()
 	require.NoError(t, j.Scrub(within(t)))
@@ -85,7 +85,7 @@ func keepBusy(t *testing.T, j *jetstream.Journal) (stop func()) {
 func TestDamageIsFoundWhileAJournalRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	j := open(t, jetstream.Options{Dir: dir, MaxBytes: 64 << 10}) // so that there is something to remove
+	j := open(t, jetstream.Options{Dir: dir, MaxBytes: 64 << 10}) // small, so that messages are removed
 	stop := keepBusy(t, j)
 	for range 5 {
 		assert.Empty(t, scrubbed(t, j))
@@ -100,7 +100,7 @@ func TestDamageIsFoundWhileAJournalRuns(t *testing.T) {
 	}
 }
 
-// The long form of the cluster tests has it: a server answers from its memory for a while.
+// It belongs to the long form because a server responds from memory for a while.
 func TestDamageOfOneServerOfAClusterIsFound(t *testing.T) {
 	if os.Getenv("JOURNAL_CLUSTER_KILLS") == "" {
 		t.Skip("it takes a minute and a half: set JOURNAL_CLUSTER_KILLS")
@@ -119,7 +119,7 @@ func TestDamageOfOneServerOfAClusterIsFound(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, blocks)
 	flipInPlace(t, blocks[0], 200)
-	// A server reads from its memory what was read within ten seconds.
+	// A server keeps messages in memory for ten seconds after a read.
 	require.Eventually(t, func() bool {
 		damage := scrubbed(t, j)
 		return len(damage) == 1 && strings.HasPrefix(damage[0], "server s1: ") && strings.Contains(damage[0], "analytics-OUTCOMES")

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-// serversOf returns the servers that a journal knows, once it has asked them.
+// serversOf returns the servers known to a journal.
 func serversOf(t *testing.T, j *jetstream.Journal) []journal.Server {
 	t.Helper()
 	var servers []journal.Server
@@ -36,7 +36,7 @@ func TestServersThatSyncLazilyAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*server.Options)
 		accept   bool
-		interval string // "" where it is not refused
+		interval string // "" if accepted
 		sync     string
 	}{
 		"by default":    {func(*server.Options) {}, false, "2m0s", ""},
@@ -82,12 +82,12 @@ func TestServersThatDoNotReportTheirSyncAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "Set nats.monitor to")
 	assert.ErrorContains(t, err, "nats.acceptLazySync: true")
 
-	// A monitoring address that does not answer may be that of a server that is down.
+	// A monitoring address that does not respond may belong to a stopped server.
 	options.Monitor = "http://127.0.0.1:1"
 	open(t, jetstream.Options{NATS: &options})
 }
 
-// The system account may let the request through that tells how servers are set up.
+// The system account may have access to the servers' settings.
 func TestServersAreAskedThroughTheirSystemAccount(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "server.conf")
 	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `
@@ -131,7 +131,7 @@ func TestOldServersAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "has version 2.15.0; 2.15.1 or newer is required: older servers can lose calls")
 }
 
-// greet is a server of a version that does no more than to greet.
+// greet is a server that only sends its greeting.
 func greet(c net.Conn, version string) {
 	defer func() { _ = c.Close() }()
 	_, _ = fmt.Fprintf(c, `INFO {"server_id":"old","server_name":"old","version":%q,"headers":true,"max_payload":8388608}`+"\r\n", version)
@@ -142,8 +142,8 @@ func greet(c net.Conn, version string) {
 	}
 }
 
-// Replicas that are offline, or on a server whose JetStream did not start, are reported, and
-// no longer once they are up to date.
+// Replicas that are offline, or on a server without JetStream, are reported until they are
+// current again.
 func TestReplicasThatAreMissingAreReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three servers, and the state of each, take a while")

@@ -21,10 +21,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Settle does what follows from an outcome that is stored: it schedules the next
-// attempt and keeps the failed calls. To do it twice does no harm.
+// Settle applies a stored outcome: it schedules the next attempt and stores the failed
+// calls. It is idempotent.
 //
-// given are the calls that it gave up, and traces those of them.
+// given are the calls that failed permanently, traces their traces.
 func (j *Journal) Settle(o *record.Outcome, given []tracking.Call, traces tracecontext.List) error {
 	ctx := j.Ctx
 	if len(o.Again) > 0 && !record.IsParked(o.Due.UnixNano()) {
@@ -40,14 +40,14 @@ func (j *Journal) Settle(o *record.Outcome, given []tracking.Call, traces tracec
 	return nil
 }
 
-// concerns reports whether an outcome is about a destination as it is attached now.
+// concerns reports whether the destination is still attached as in the outcome.
 func (j *Journal) concerns(o *record.Outcome) bool {
 	same := false
 	return j.ledger.With(o.Destination, func(b *ledger.Account) { same = b.Attached == o.Attached }) && same
 }
 
-// SettleFor does what follows from outcomes about messages of CALLS, which a process
-// may have stored just before it died: the messages came again.
+// SettleFor applies outcomes of redelivered messages of CALLS: another process may have
+// stored these outcomes just before it died.
 func (j *Journal) SettleFor(ctx context.Context, destination string, messages []uint64) error {
 	since := unsettledBefore(time.Now())
 	came := map[uint64]bool{}
@@ -60,31 +60,18 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages []
 	if err != nil {
 		return err
 	}
-	var retries []waitingRetry
-	j.ledger.With(destination, func(b *ledger.Account) {
-		for _, seq := range messages {
-			for part := range record.MaxParts {
-				ref := record.Ref{Seq: seq, Part: part}
-				if r, ok := b.Retries[ref]; ok && !record.IsParked(r.Due) {
-					retries = append(retries, waitingRetry{destination, ref, r})
-				}
-			}
-		}
-	})
-	for _, w := range retries {
-		stored, err := j.IsStored(ctx, destination, w.ref)
-		if err == nil && !stored {
-			err = j.RestoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
-		}
-		if err != nil {
+	for _, w := range j.waitingRetries([]string{destination}, func(ref record.Ref, r ledger.Waiting) bool {
+		return came[ref.Seq] && !record.IsParked(r.Due)
+	}) {
+		if _, err := j.restoreIfMissing(ctx, w); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// SettleSince does what follows from outcomes that another process has stored since a time,
-// or shortly before, and makes all retries that are missing.
+// SettleSince applies outcomes that another process stored since shortly before a time, and
+// restores all missing retries.
 func (j *Journal) SettleSince(ctx context.Context, destination string, since time.Time) error {
 	err := j.settleOutcomes(ctx, unsettledBefore(since), func(o *record.Outcome) bool { return o.Destination == destination })
 	if err != nil {
@@ -93,8 +80,8 @@ func (j *Journal) SettleSince(ctx context.Context, destination string, since tim
 	return j.restoreRetries(ctx, destination)
 }
 
-// settleLatest lists what any process has given up at a destination for as short a time that
-// it may be about to.
+// settleLatest applies outcomes that other processes stored just now and may not have
+// applied yet.
 func (j *Journal) settleLatest(ctx context.Context, destination string) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
@@ -103,18 +90,17 @@ func (j *Journal) settleLatest(ctx context.Context, destination string) error {
 	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-store.PublishPatience), func(o *record.Outcome) bool { return o.Destination == destination })
 }
 
-// unsettledBefore returns the time from which on outcomes may be stored of which a process
-// that died has not done what follows, and no other has yet: their messages come again.
+// unsettledBefore returns the time from which stored outcomes may still be unapplied. Older
+// ones were applied by their process, or by the process that got their message again.
 func unsettledBefore(t time.Time) time.Time { return t.Add(-3*queue.AckWait - unsettled) }
 
-// settlePause is how long it is waited at first, and settleMost at most, before what
-// could not be done is tried again while the store can be written to.
+// settlePause and settleMost are the initial and the longest pause between attempts.
 const (
 	settlePause = time.Second
 	settleMost  = time.Minute
 )
 
-// settleEarlier does what earlier processes left undone.
+// settleEarlier completes the work of previous processes.
 func (j *Journal) settleEarlier() {
 	tried := sync.OnceFunc(func() { close(j.left.tried) })
 	defer tried()
@@ -124,8 +110,8 @@ func (j *Journal) settleEarlier() {
 	}
 }
 
-// untilDone tries until it succeeds or the journal is closed, and reports which. It calls
-// failed whenever it has to try again. During an outage it waits for the store.
+// untilDone repeats try until it succeeds (true) or the journal is closed (false). It calls
+// failed after each failure. During an outage it waits for the store.
 func (j *Journal) untilDone(try func(context.Context) error, failed func()) bool {
 	for wait := settlePause; ; {
 		err := try(j.Ctx)
@@ -146,8 +132,7 @@ func (j *Journal) untilDone(try func(context.Context) error, failed func()) bool
 	}
 }
 
-// settleLists does for the lists of failed calls what follows from what an earlier
-// process stored last.
+// settleLists completes the lists of failed calls.
 func (j *Journal) settleLists(ctx context.Context) error {
 	if err := j.markAllReplays(ctx); err != nil {
 		return err
@@ -157,7 +142,7 @@ func (j *Journal) settleLists(ctx context.Context) error {
 		return err
 	}
 	if len(j.left.causes) > 0 {
-		since = time.Unix(0, 0) // of FAILED, anything may be gone
+		since = time.Unix(0, 0) // any message of FAILED may be missing
 	}
 	if err := j.settleOutcomes(ctx, since, func(*record.Outcome) bool { return true }); err != nil {
 		return err
@@ -165,9 +150,8 @@ func (j *Journal) settleLists(ctx context.Context) error {
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject(), 0)
 }
 
-// unsettledSince returns the time from which on it may not be done what follows from
-// outcomes. It is stored until all is done: this process may fail to, or be killed, when
-// outcomes of its own have come.
+// unsettledSince returns the time from which outcomes may be unapplied. The time remains
+// stored until all are applied, so a crash of this process does not shorten the range.
 func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
 	switch m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject()); {
 	case err == nil:
@@ -191,9 +175,8 @@ func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
 
 func (j *Journal) unsettledSubject() string { return j.Names.Subject("s", "unsettled") }
 
-// settleRetries makes the retries again that RETRY no longer has, which is not brought
-// to the disk with each message, and those due that wait for a clock that has stepped
-// back.
+// settleRetries restores retries that are missing in RETRY (it is not synced with each
+// message) and makes retries due that wait for a clock that stepped back.
 func (j *Journal) settleRetries(ctx context.Context) error {
 	if err := j.restoreRetries(ctx, j.ledger.Destinations()...); err != nil {
 		return err
@@ -201,8 +184,7 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 	return j.hastenRetries(ctx)
 }
 
-// settleOutcomes keeps the failed calls of outcomes that match, where they are
-// not kept yet.
+// settleOutcomes stores the failed calls of matching outcomes that are not stored yet.
 func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
 	t := j.Tail(record.StreamOutcomes, 0, func(m jetstream.Msg, seq uint64) error {
 		_, outcomes, err := record.DecodeOutcomes(m.Data())
@@ -218,7 +200,7 @@ func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match fun
 			if len(o.Failed) == 0 || !match(o) {
 				continue
 			}
-			o.Decided = stored.Timestamp // they need not say
+			o.Decided = stored.Timestamp // outcomes without retries have no time
 			if err := j.restoreFailed(ctx, o); err != nil {
 				return err
 			}
@@ -229,7 +211,7 @@ func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match fun
 	return t.Scan(ctx)
 }
 
-// restoreFailed keeps the failed calls of an outcome, if they are not kept.
+// restoreFailed stores the failed calls of an outcome if they are not stored yet.
 func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	subject := j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token())
 	if _, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -240,7 +222,7 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	}
 	m, bodies, err := j.LoadCalls(ctx, o.Ref.Seq)
 	if store.IsMissing(err) {
-		return nil // it was given up because it is
+		return nil // the calls failed because the message is missing
 	}
 	if err != nil {
 		return err
@@ -262,9 +244,9 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	return j.keepFailed(ctx, o, given, traces)
 }
 
-// dropUnfailed removes from FAILED the calls that the account does not count as
-// failed: the outcome that said so is gone, and they are pending still. Without a
-// loss it can only be of what was stored last.
+// dropUnfailed removes calls from FAILED that the ledger does not count as failed: their
+// outcome was lost, so they are still pending. Without other damage only recent outcomes
+// can be lost.
 func (j *Journal) dropUnfailed(ctx context.Context) error {
 	failed, err := j.Measure(ctx, record.StreamFailed)
 	if err != nil || failed.Msgs == 0 {

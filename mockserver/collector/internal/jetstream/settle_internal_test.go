@@ -12,8 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// What follows from an outcome may be done late: by then the destination may be
-// another one of the same name, which has given up nothing.
+// An outcome may be applied late, when another destination with the same name is attached.
 func TestNothingIsKeptOfADestinationThatWasDetached(t *testing.T) {
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)

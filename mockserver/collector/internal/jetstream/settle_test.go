@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A process that is killed may leave calls that have failed and are not yet listed. The
-// next one lists all of them from its first moment on, and replays them.
+// A killed process may leave failed calls that are not listed yet. The next process lists and
+// replays them from the beginning.
 func TestFailedCallsAreListedRightAfterAKill(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir})
@@ -47,8 +47,8 @@ func TestFailedCallsAreListedRightAfterAKill(t *testing.T) {
 	wantSums(t, verified(t, j, "crm"), "200 = 200 + 0 + 0 + 0")
 }
 
-// A process may be killed when an outcome is stored, and the calls that it gave up are not
-// listed yet. They are, before they are removed.
+// A process may be killed after storing an outcome and before listing its failed calls. They are
+// listed before their message is removed.
 func TestTrimListsWhatFailedJustBefore(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir, Keep: time.Millisecond})
@@ -58,7 +58,7 @@ func TestTrimListsWhatFailedJustBefore(t *testing.T) {
 	require.NoError(t, err)
 	failed := tracking.Outcome{State: tracking.StateFailed, Reason: "because"}
 	require.NoError(t, j.FinishUnsettled(l, journal.Result{Outcomes: []tracking.Outcome{failed, failed}}))
-	time.Sleep(2 * time.Millisecond) // until all is older than Keep
+	time.Sleep(2 * time.Millisecond) // until all calls are older than Keep
 	require.NoError(t, j.Trim(within(t)))
 	stats, err := j.Stats(within(t))
 	require.NoError(t, err)

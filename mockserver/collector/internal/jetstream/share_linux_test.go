@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// leader returns which server has the consumer of a destination.
+// leader returns the server that leads a consumer.
 func (c *cluster) leader(consumer string) int {
 	c.t.Helper()
 	nc, err := nats.Connect(c.url())
@@ -40,15 +40,15 @@ func (c *cluster) leader(consumer string) int {
 	return leader
 }
 
-// TestWorkIsSharedAgainAfterALeaderIsLost stops the server that hands out calls, while
-// three collectors wait for some.
+// TestWorkIsSharedAfterLeaderLoss stops the leader of a consumer while three collectors wait for
+// its messages.
 func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three servers take a while")
 	}
 	t.Parallel() // it mostly waits
 	c := startCluster(t)
-	shares := make(chan int, 1000) // who got something
+	shares := make(chan int, 1000) // collectors that received messages
 	for i := range 3 {
 		j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: c.url()}})
 		r := attach(t, j, "crm")
@@ -100,7 +100,6 @@ func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
 	send("killed")
 }
 
-// A request for calls that the server gives up is made again.
 func TestRequestsThatAreGivenUpAreMadeAgain(t *testing.T) {
 	s, _ := startServer(t, func(*server.Options) {})
 	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
@@ -123,7 +122,7 @@ func TestRequestsThatAreGivenUpAreMadeAgain(t *testing.T) {
 		gone.Header.Set("Status", "409")
 		gone.Header.Set("Description", "Leadership Change")
 		require.NoError(t, nc.PublishMsg(gone))
-		_, err = r.NextMsg(8 * time.Second) // after 10 s the server says itself that it has expired
+		_, err = r.NextMsg(8 * time.Second) // after 10 s the server reports its expiry
 		require.NoError(t, err, "another one")
 	}
 }

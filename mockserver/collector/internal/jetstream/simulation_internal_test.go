@@ -27,34 +27,33 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A simulation is a journal on a server in memory, which does what it is asked in an
-// order, and as late, as the seed says; and a model of what must become of each call. All
-// of it runs in a bubble of package synctest: a run of a seed is always the same.
+// A simulation is a journal on a server in memory, and a model of the expected state of each
+// call. The seed determines the order and delay of the server's responses. A simulation runs in
+// a synctest bubble, so a seed always gives the same run.
 //
-// Even seeds have a server as of a cluster: requests are dropped, or come twice, and
-// answers are lost. Odd ones have one within the process, where that does not happen; in
-// a crash it forgets some of what it has not answered.
+// Even seeds simulate a cluster, which drops and repeats requests and loses responses. Odd seeds
+// simulate an embedded server, which loses some unacknowledged requests in a crash.
 type simulation struct {
 	t       *testing.T
 	seed    uint64
 	random  *rand.Rand
 	server  *fakenats.Server
 	journal *Journal
-	conns   []*nats.Conn                    // that it has
-	stalled map[*fakenats.Request]time.Time // requests that are late, and until when
-	shared  bool                            // the server is not that of the process
+	conns   []*nats.Conn                    // its connections
+	stalled map[*fakenats.Request]time.Time // delayed requests, and until when
+	shared  bool                            // a cluster
 	full    bool                            // the server stores nothing
-	calm    atomic.Bool                     // nothing goes wrong, and all calls are delivered
-	trace   []string                        // what was decided
-	calls   int                             // counts them, to name them
+	calm    atomic.Bool                     // no failures, and all calls are delivered
+	trace   []string                        // decisions
+	calls   int                             // number of calls, for their names
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	model  *model
-	ending *Journal // whose process, or server, is ending: what it could not do may be done
+	ending *Journal // a journal that is being closed or killed; its failed operations may have succeeded
 }
 
-// TestSimulation leads a journal through crashes between any two steps, each time in another
-// way: by the seeds from 1 to SEEDS (200), by SEED alone, or by those from SEED to SEEDS.
+// TestSimulation crashes a journal between any two steps: with the seeds 1 to SEEDS (200), with
+// SEED only, or with SEED to SEEDS.
 func TestSimulation(t *testing.T) {
 	defer cleanTimers()
 	first, last := uint64(1), uint64(200)
@@ -69,8 +68,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestSimulationRepeats runs the same seed until two runs are the same. The second is, unless
-// the machine is so busy that the runtime takes the processor from a goroutine.
+// TestSimulationRepeats runs the same seed until two runs are equal. The second one is, unless a
+// busy machine makes the runtime preempt a goroutine.
 func TestSimulationRepeats(t *testing.T) {
 	defer cleanTimers()
 	for seed := range uint64(5) {
@@ -82,7 +81,7 @@ func TestSimulationRepeats(t *testing.T) {
 	}
 }
 
-// simulate runs one seed, and returns what was decided.
+// simulate runs one seed and returns its decisions.
 func simulate(t *testing.T, seed uint64) (trace []string) {
 	cleanTimers()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -99,8 +98,7 @@ func simulate(t *testing.T, seed uint64) (trace []string) {
 	return trace
 }
 
-// cleanTimers has the client of NATS forget its pool of timers: those of one bubble are of no
-// use in another.
+// cleanTimers empties the NATS client's timer pool: timers cannot move between bubbles.
 func cleanTimers() {
 	runtime.GC()
 	runtime.GC()
@@ -144,7 +142,7 @@ func (s *simulation) run() {
 	s.prove()
 }
 
-// tell says how to repeat a run that failed.
+// tell prints how to repeat a failed run.
 func (s *simulation) tell() {
 	if s.t.Failed() {
 		s.t.Logf("The last decisions:\n%s\nRepeat it: SEED=%d go test -run 'TestSimulation$' ./mockserver/collector/internal/jetstream",
@@ -156,10 +154,10 @@ func (s *simulation) decide(format string, args ...any) {
 	s.trace = append(s.trace, fmt.Sprintf("%v ", time.Since(start).Round(time.Microsecond))+fmt.Sprintf(format, args...))
 }
 
-// start is when every bubble begins.
+// start is the time at which every bubble begins.
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// step lets one request go, or has time pass.
+// step processes one request or advances the time.
 func (s *simulation) step() {
 	synctest.Wait()
 	var free []*fakenats.Request
@@ -191,14 +189,14 @@ func (s *simulation) step() {
 	s.server.Let(r, fate)
 }
 
-// refuse has the server store nothing from now on, or again what it is asked to.
+// refuse makes the server reject or accept data.
 func (s *simulation) refuse(full bool) {
 	s.decide("full: %v", full)
 	s.full = full
 	s.server.Refuse(full)
 }
 
-// during lets requests go until f has ended.
+// during processes requests until f returns.
 func (s *simulation) during(what string, f func()) {
 	s.decide("%s", what)
 	done := make(chan struct{})
@@ -219,14 +217,14 @@ func (s *simulation) during(what string, f func()) {
 	}
 }
 
-// start does something beside all else.
+// start runs an operation concurrently.
 func (s *simulation) start(what string, f func(*Journal)) {
 	s.decide("%s", what)
 	j := s.journal
 	j.Work.Go(func() { f(j) })
 }
 
-// open opens the journal. Requests may be too late for it, again and again.
+// open opens the journal, again if a request was too late.
 func (s *simulation) open() {
 	_ = s.server.Start()
 	s.refuse(false)
@@ -245,7 +243,7 @@ func (s *simulation) open() {
 	s.attach("mail", "web")
 }
 
-// disconnect ends what is under way on the way to the server.
+// disconnect discards the requests in transit.
 func (s *simulation) disconnect() {
 	for _, nc := range s.conns {
 		nc.Close()
@@ -254,7 +252,7 @@ func (s *simulation) disconnect() {
 	clear(s.stalled)
 }
 
-// connect opens the journal on connections of its own.
+// connect opens the journal on new connections.
 func (s *simulation) connect(writer uint64) error {
 	var streams [2]store.Streams
 	for i := range streams {
@@ -285,7 +283,7 @@ func (s *simulation) connect(writer uint64) error {
 	return nil
 }
 
-// attach attaches a destination, and has its calls worked at.
+// attach attaches a destination and works on its calls.
 func (s *simulation) attach(destination string, sources ...string) {
 	j := s.journal
 	s.during("attach "+destination, func() {
@@ -302,8 +300,8 @@ func (s *simulation) attach(destination string, sources ...string) {
 	})
 }
 
-// crash ends the process between two steps, and the server with it. Of what it was about to
-// do some is done, and of that some is forgotten.
+// crash ends the process and the embedded server between two steps. Some pending requests are
+// processed, and some of those are lost.
 func (s *simulation) crash() {
 	s.decide("crash")
 	s.end()
@@ -315,7 +313,7 @@ func (s *simulation) crash() {
 	}
 	s.server.Crash(func(_ string, n int) int {
 		if s.shared {
-			return n // the servers of a cluster go on
+			return n // a cluster continues
 		}
 		return s.random.IntN(n + 1)
 	})
@@ -325,14 +323,14 @@ func (s *simulation) crash() {
 	s.open()
 }
 
-// end notes that the journal ends.
+// end records that the journal ends.
 func (s *simulation) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ending = s.journal
 }
 
-// closeInOrder closes the journal, and opens it again on another server.
+// closeInOrder closes the journal and opens it on another server.
 func (s *simulation) closeInOrder() {
 	s.end()
 	s.during("close", func() { _ = s.journal.Close() })
@@ -342,12 +340,11 @@ func (s *simulation) closeInOrder() {
 	s.open()
 }
 
-// append appends a batch.
 func (s *simulation) append() {
 	source := []string{"web", "ios"}[s.random.IntN(2)]
 	calls := make([]tracking.Call, 1+s.random.IntN(8))
 	if s.random.IntN(8) == 0 {
-		calls = make([]tracking.Call, 100+s.random.IntN(100)) // in parts
+		calls = make([]tracking.Call, 100+s.random.IntN(100)) // several parts
 	}
 	for i := range calls {
 		s.calls++
@@ -361,7 +358,7 @@ func (s *simulation) append() {
 		var incomplete *journal.AppendError
 		switch {
 		case errors.As(err, &incomplete):
-			stored = incomplete.Stored() // which waits until that is known
+			stored = incomplete.Stored() // Stored waits for the result
 		case err != nil:
 			stored = 0
 		}
@@ -374,7 +371,7 @@ func (s *simulation) append() {
 	})
 }
 
-// work ends entries, until the journal or the reader is closed.
+// work finishes entries until the journal or the reader is closed.
 func (s *simulation) work(j *Journal, destination string, r journal.Reader) {
 	for {
 		l, err := r.Next(j.Ctx, journal.Want{})
@@ -403,7 +400,7 @@ func (s *simulation) work(j *Journal, destination string, r journal.Reader) {
 	}
 }
 
-// luck is a number that depends on nothing but what it is for, and the seed.
+// luck returns a number that depends only on the seed and its purpose.
 func (s *simulation) luck(of string) uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, s.seed, of)
@@ -423,7 +420,7 @@ func (s *simulation) outcome(entry journal.Entry, i int) tracking.State {
 	return tracking.StatePending
 }
 
-// replay makes some calls due again that failed.
+// replay replays some failed calls.
 func (s *simulation) replay(j *Journal) {
 	var failed []tracking.Call
 	err := j.Failed(j.Ctx, "crm", func(f journal.FailedCall) bool {
@@ -450,7 +447,7 @@ func (s *simulation) replay(j *Journal) {
 	}
 }
 
-// settle has all come to an end.
+// settle finishes all calls.
 func (s *simulation) settle() {
 	s.calm.Store(true)
 	s.refuse(false)
@@ -483,7 +480,7 @@ func (s *simulation) ledgers() (all []tracking.Ledger) {
 	return all
 }
 
-// prove holds the ledger against what is stored, and both against the model.
+// prove compares the ledger with the stored data and with the model.
 func (s *simulation) prove() {
 	var proofs []journal.Verification
 	var err error

@@ -11,24 +11,24 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A model knows what may, and what must, become of each call at each destination.
+// A model is the possible and required state of each call at each destination.
 type model struct {
-	stored map[string]bool             // calls that are stored; false: that are not
-	source map[string]string           // of the calls of which it is not known, too
+	stored map[string]bool             // stored calls; false: certainly not stored
+	source map[string]string           // including calls with an unknown result
 	fates  map[string]map[string]*fate // by destination and call
 }
 
-// A fate is what became of a call at a destination.
+// A fate is the state of a call at a destination.
 type fate struct {
 	leased   bool           // now, in this process
-	message  string         // that it was handed out from
-	attempt  int            // the last one whose end is stored
-	state    tracking.State // how that ended
-	due      time.Time      // when it may be tried again
-	doubt    *fate          // how it may have ended: nobody was told that it is stored
-	replays  int            // that were asked for: so often it may be handed out anew
-	replayed int            // those of them that were promised: so often it must be
-	anew     int            // how often it was
+	message  string         // the message with the call
+	attempt  int            // the last attempt with a stored result
+	state    tracking.State // the result of that attempt
+	due      time.Time      // time of the next attempt
+	doubt    *fate          // a possible result: its storage is not confirmed
+	replays  int            // requested replays: the maximum of repeated leases
+	replayed int            // confirmed replays: the minimum of repeated leases
+	anew     int            // repeated leases
 }
 
 func newModel() *model {
@@ -44,7 +44,7 @@ func (m *model) at(destination, id string) *fate {
 	return f
 }
 
-// accept notes what was said of a call, if that is known.
+// accept records the result of Append, if known.
 func (m *model) accept(source, id string, stored, known bool) {
 	m.source[id] = source
 	if known || stored {
@@ -52,7 +52,7 @@ func (m *model) accept(source, id string, stored, known bool) {
 	}
 }
 
-// crashed forgets who worked at what.
+// crashed removes all leases.
 func (m *model) crashed() {
 	for _, fates := range m.fates {
 		for _, f := range fates {
@@ -61,11 +61,11 @@ func (m *model) crashed() {
 	}
 }
 
-// leased notes that an entry is handed out, and returns why it must not be.
+// leased records a lease and returns a reason if it is wrong.
 func (s *simulation) leased(destination string, entry journal.Entry) (problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	message := path.Dir(entry.ID) // what follows is the attempt
+	message := path.Dir(entry.ID) // the rest is the attempt
 	for i := range entry.Calls {
 		id := entry.Calls[i].ID
 		f := s.model.at(destination, id)
@@ -96,7 +96,7 @@ func (s *simulation) leased(destination string, entry journal.Entry) (problem st
 	return problem
 }
 
-// returned notes that an entry is given back.
+// returned records a returned lease.
 func (s *simulation) returned(destination string, entry journal.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +105,8 @@ func (s *simulation) returned(destination string, entry journal.Entry) {
 	}
 }
 
-// finishing notes how an entry ends. The calls may be due again before that is known to
-// be stored.
+// finishing records the result of an entry. The calls may be leased again before the result is
+// confirmed.
 func (s *simulation) finishing(destination string, entry journal.Entry, result journal.Result) (ends []*fate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *simulation) finishing(destination string, entry journal.Entry, result j
 	return ends
 }
 
-// finished notes that what finishing has returned is stored.
+// finished confirms the results that finishing returned.
 func (s *simulation) finished(destination string, entry journal.Entry, ends []*fate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,13 +130,12 @@ func (s *simulation) finished(destination string, entry journal.Entry, ends []*f
 	}
 }
 
-// end takes how the call may have ended for stored.
+// end applies the possible result.
 func (f *fate) end() {
 	f.attempt, f.state, f.due, f.doubt = f.doubt.attempt, f.doubt.state, f.doubt.due, nil
 }
 
-// check holds a ledger, and what is listed as failed, against the model. Nothing is
-// pending.
+// check compares a ledger and the list of failed calls with the model. No calls are pending.
 func (m *model) check(l tracking.Ledger, listed map[string]bool) (problem string) {
 	n := map[tracking.State]int64{}
 	for _, id := range slices.Sorted(maps.Keys(m.source)) {

@@ -17,8 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 )
 
-// slowLink returns an address at which a server is reached by a link of so many bytes a
-// second. The link holds little, as a network does.
+// slowLink returns the address of a proxy with limited bandwidth and a small buffer.
 func slowLink(t *testing.T, server string, bytesPerSecond int) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -28,7 +27,7 @@ func slowLink(t *testing.T, server string, bytesPerSecond int) (url string) {
 		defer func() { _, _ = to.Close(), from.Close() }()
 		for buffer := make([]byte, 16<<10); ; {
 			n, err := from.Read(buffer)
-			time.Sleep(time.Duration(n) * time.Second / time.Duration(bytesPerSecond)) // the link's own delay
+			time.Sleep(time.Duration(n) * time.Second / time.Duration(bytesPerSecond)) // the link's delay
 			if _, failed := to.Write(buffer[:n]); err != nil || failed != nil {
 				return
 			}
@@ -53,8 +52,8 @@ func slowLink(t *testing.T, server string, bytesPerSecond int) (url string) {
 	return "nats://" + l.Addr().String()
 }
 
-// A server closes a connection with more than max_pending bytes waiting for it. State of
-// any size is read over a slow link in pieces that are smaller.
+// A server closes a connection with more than max_pending bytes in its queue. Large state is
+// therefore read in small batches.
 func TestStateLargerThanMaxPendingLoadsOverASlowLink(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it reads 16 MiB over a slow link")
@@ -70,7 +69,7 @@ func TestStateLargerThanMaxPendingLoadsOverASlowLink(t *testing.T) {
 	js, err := natsjetstream.New(nc)
 	require.NoError(t, err)
 	const messages = 64
-	for i := range messages { // checkpoints of other collectors, which died while they stored them
+	for i := range messages { // checkpoints of other collectors that died while storing them
 		m := nats.NewMsg(fmt.Sprintf("analytics.s.account.%d.0.0", i))
 		m.Header.Set("Checkpoint", "id")
 		m.Header.Set("Pieces", "2")

@@ -2,7 +2,6 @@ package jetstream
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,10 +22,9 @@ import (
 const (
 	snapshotFormat = 1
 	snapshotSlots  = 2
-	// What has changed is stored each second. snapshotShare is which part of the time
-	// encoding it may take; how long the disk takes to store it does not count, so that
-	// a busy one does not have it stored more rarely. snapshotRest is what is left to the
-	// disk between two that each take it more than a second.
+	// A changed account is stored every second. snapshotShare limits encoding to 1/20 of
+	// the time; the time of the disk is not counted, so a slow disk does not make snapshots
+	// rarer. snapshotRest is the shortest pause between two snapshots.
 	snapshotShare = 20
 	snapshotRest  = 500 * time.Millisecond
 )
@@ -35,8 +33,8 @@ func snapshotFile(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("journal.account.%d", number%snapshotSlots))
 }
 
-// snapshot stores the account if there is reason to, or in any case, if the directory is
-// still held.
+// snapshot stores the account if it has changed and the last snapshot is old enough, or now
+// is set. It fails if the process no longer holds the directory's lock.
 func (j *Journal) snapshot(ctx context.Context, now bool) error {
 	if err := j.local.lock.Held(); err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -45,12 +43,12 @@ func (j *Journal) snapshot(ctx context.Context, now bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := j.progress()
-	if !now && (time.Now().Before(s.next) || s.stored != "" && at == s.seen) {
+	if s.stored != nil && *s.stored == at || !now && time.Now().Before(s.next) {
 		return nil
 	}
 	err := j.storeSnapshot(ctx, true)
 	if err == nil {
-		s.seen = at
+		s.stored = &at
 	}
 	return err
 }
@@ -60,20 +58,17 @@ func (j *Journal) progress() progress {
 	return progress{calls, outcomes, j.Changes.Load()}
 }
 
-// storeSnapshot stores the account. The lock is held. Values are not counted while
-// some are being deleted.
+// storeSnapshot stores the account; the caller holds the lock. count is false while values
+// are being deleted: the snapshot then contains no number of values.
 func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	s := &j.local.snapshots
+	s.stored = nil
 	began := time.Now()
 	marks, err := j.measureStreams(ctx, count)
 	if err != nil {
 		return err
 	}
-	calls, outcomes := j.ledger.Position()
-	of := fmt.Sprint(calls, outcomes, marks, sha256.Sum256(s.base))
-	if of == s.stored {
-		return nil
-	}
+	calls, _ := j.ledger.Position()
 	encoding := time.Now()
 	data := record.AppendNumbers([]byte{snapshotFormat}, s.number+1, uint64(len(marks)))
 	for name, m := range marks {
@@ -89,7 +84,7 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	if err := datadir.Overwrite(snapshotFile(j.options.Dir, s.number+1), data); err != nil {
 		return fmt.Errorf("journal: storing the account: %w", err)
 	}
-	s.number, s.stored, s.next = s.number+1, of, time.Now().Add(max(snapshotRest, snapshotShare*encoded))
+	s.number, s.next = s.number+1, time.Now().Add(max(snapshotRest, snapshotShare*encoded))
 	err = j.local.recent.Forget(func(a record.Accepted) bool {
 		if a.Calls == 0 {
 			return a.Seq <= marks[a.Source].last
@@ -102,8 +97,8 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	return nil
 }
 
-// uncounted has no snapshot say how many values there are until counted is called:
-// some are about to be deleted.
+// uncounted stores a snapshot without numbers of values, before values are deleted, and
+// blocks further snapshots until counted is called.
 func (j *Journal) uncounted(ctx context.Context) (counted func(), err error) {
 	if j.local == nil {
 		return func() {}, nil
@@ -116,8 +111,7 @@ func (j *Journal) uncounted(ctx context.Context) (counted func(), err error) {
 	return j.local.snapshots.mu.Unlock, nil
 }
 
-// measureStreams returns how far the streams have come beside CALLS and OUTCOMES,
-// which the account follows.
+// measureStreams returns the last messages of the streams that the ledger does not follow.
 func (j *Journal) measureStreams(ctx context.Context, count bool) (map[string]extentMark, error) {
 	marks := map[string]extentMark{}
 	for _, config := range j.streams() {
@@ -139,8 +133,7 @@ func (j *Journal) measureStreams(ctx context.Context, count bool) (map[string]ex
 	return marks, nil
 }
 
-// syncStreams brings to the disk what was written where the server does not do so
-// before it answers.
+// syncStreams syncs recent blocks if the server does not sync before it responds.
 func (j *Journal) syncStreams(before time.Time) error {
 	if j.options.SyncInterval <= 0 {
 		return nil
@@ -150,7 +143,7 @@ func (j *Journal) syncStreams(before time.Time) error {
 		name := filepath.Base(filepath.Dir(filepath.Dir(block)))
 		info, err := os.Stat(block)
 		if err != nil || j.local.files.IsVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {
-			continue // the server has removed it, or brought it to the disk long ago
+			continue // removed, or synced by the server
 		}
 		if err := datadir.SyncFile(block); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("journal: bringing %s to the disk: %w", block, err)
@@ -159,7 +152,7 @@ func (j *Journal) syncStreams(before time.Time) error {
 	return nil
 }
 
-// loadSnapshot returns the newest one that is whole, or nil.
+// loadSnapshot returns the newest intact snapshot, or nil.
 func (j *Journal) loadSnapshot() *snapshot {
 	var newest *snapshot
 	for i := range uint64(snapshotSlots) {
@@ -207,7 +200,7 @@ func decodeSnapshot(data []byte) (*snapshot, error) {
 	return s, err
 }
 
-// raise has the marks of buckets say what was noted since, and returns what was of calls.
+// raise applies noted bucket values to the marks and returns the noted calls.
 func (s *snapshot) raise(noted []record.Accepted) (accepted []record.Accepted) {
 	return slices.DeleteFunc(noted, func(a record.Accepted) bool {
 		if a.Calls == 0 && s != nil {
@@ -219,7 +212,7 @@ func (s *snapshot) raise(noted []record.Accepted) (accepted []record.Accepted) {
 	})
 }
 
-// forgetSnapshots removes them: what they say no longer holds.
+// forgetSnapshots removes all snapshots because they are no longer valid.
 func (j *Journal) forgetSnapshots() error {
 	if j.local == nil {
 		return nil
@@ -231,17 +224,17 @@ func (j *Journal) forgetSnapshots() error {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
-	j.local.snapshots.stored = ""
+	j.local.snapshots.stored = nil
 	return nil
 }
 
-// lacks compares the streams with what they must have, and says what they lack.
+// lacks describes data of a snapshot that is missing in the streams.
 func (j *Journal) lacks(ctx context.Context, s *snapshot) ([]string, error) {
 	var all []string
 	for name, m := range s.marks {
 		info, err := j.JS.Info(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			continue // it is of another name
+			continue // a stream of a journal with another name
 		}
 		if err != nil {
 			return nil, fmt.Errorf("journal: %w", err)
@@ -258,10 +251,11 @@ func (j *Journal) lacks(ctx context.Context, s *snapshot) ([]string, error) {
 	return all, nil
 }
 
-// remember has it stored twice what was said in CALLS.
+// remember stores a snapshot after a control message or a replay, so that its effect is
+// stored twice.
 func (j *Journal) remember(ctx context.Context) {
 	if j.local == nil {
-		return // its servers have it more than once
+		return // a cluster has replicas
 	}
 	if err := j.snapshot(ctx, true); err != nil {
 		j.Log.Warn("the account is not stored; it is tried again", "error", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// slowStreams takes its time for the first stream, as a busy machine does.
+// slowStreams delays the first measurement.
 type slowStreams struct {
 	store.Streams
 	pause time.Duration
@@ -27,8 +27,8 @@ func (s *slowStreams) Info(ctx context.Context, name string) (*jetstream.StreamI
 	return s.Streams.Info(ctx, name)
 }
 
-// With sync: 1s a start forgives damage of what was stored since the newest snapshot. So
-// the next one comes within a second or so however long the last one had to wait.
+// With a sync interval, a start accepts damage of data stored since the newest snapshot. So a
+// slow snapshot must not delay the next one.
 func TestSnapshotAfterOneThatWaited(t *testing.T) {
 	j, err := Open(within(t), Options{Dir: t.TempDir(), SyncInterval: time.Second})
 	require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A destination that is being worked at is connected to one more source while
-// calls of both come in: each call that it has accepted must be handed out.
+// A destination is connected to one more source under load; every accepted call must be
+// delivered.
 func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir()})
 	for round := range 5 {
@@ -26,7 +26,7 @@ func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
 			for n := 0; ; n++ {
 				l, err := before.Next(t.Context(), journal.Want{})
 				if err != nil {
-					return // it is attached anew
+					return // it is attached again
 				}
 				if err := l.Finish(within(t), all(l.Entry(), tracking.StateDelivered)); err != nil {
 					t.Error(err)
@@ -61,7 +61,7 @@ func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
 	}
 }
 
-// all is the result of an entry whose calls all end in one way.
+// all returns the result of an entry whose calls all have one state.
 func all(e journal.Entry, state tracking.State) journal.Result {
 	r := journal.Result{Outcomes: make([]tracking.Outcome, len(e.Calls))}
 	for i := range r.Outcomes {

@@ -21,8 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-// A Journal is a journal.Journal on JetStream. Its methods may be called from
-// many goroutines at once.
+// A Journal is a journal.Journal on JetStream. Its methods are safe for concurrent use.
 type Journal struct {
 	*store.Store
 	options  Options
@@ -31,8 +30,8 @@ type Journal struct {
 	attempts *attempts.Log
 	scrubber *audit.Scrubber
 
-	local    *local      // nil where the streams are not in a directory of this process
-	conns    connections // the zero value where others have made them
+	local    *local      // nil without a data directory
+	conns    connections // zero for a journal of openOn
 	left     leftovers
 	incoming incoming
 	seen     seen
@@ -42,7 +41,7 @@ type Journal struct {
 	closing  sync.Once
 }
 
-// open returns ErrJournalClosed once it is closed.
+// open returns ErrClosed after Close.
 func (j *Journal) open() error {
 	if j.Ctx.Err() != nil {
 		return journal.ErrClosed
@@ -50,7 +49,7 @@ func (j *Journal) open() error {
 	return nil
 }
 
-// sawCalls remembers that a message of CALLS is stored.
+// sawCalls records that a message of CALLS is stored.
 func (j *Journal) sawCalls(seq uint64) {
 	for {
 		have := j.seen.acked.Load()
@@ -60,12 +59,12 @@ func (j *Journal) sawCalls(seq uint64) {
 	}
 }
 
-// awaitSettled waits until the lists of failed calls are settled: before, calls that
-// failed may not be listed, and calls that were replayed still be.
+// awaitSettled waits until the lists of failed calls are complete. Before that, failed calls
+// may be missing and replayed calls may still be listed.
 func (j *Journal) awaitSettled(ctx context.Context) error { return j.awaitLeft(ctx, j.left.settled) }
 
-// awaitLeft waits until so much of what an earlier process left undone is done. It is not
-// done while the store cannot be written to: then awaitLeft returns the store's error.
+// awaitLeft waits for a step of the recovery. It returns the store's error if the store
+// is not writable.
 func (j *Journal) awaitLeft(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -87,75 +86,73 @@ func (j *Journal) awaitLeft(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// unsettled is how long before the end of a process something may have been
-// stored of which what follows was not done.
+// unsettled is the time before the end of a process for which stored outcomes may not be
+// applied.
 const unsettled = time.Minute
 
-// leftovers are what an earlier process has left, as Open found it.
+// leftovers are the state that a previous process left behind.
 type leftovers struct {
-	clean    bool              // the process ended in good order
-	kept     *snapshot         // what must be there; nil where that is not known
-	accepted []record.Accepted // since that snapshot, in their order
-	causes   []string          // what is damaged, and Open may go on without
-	settled  chan struct{}     // closed when the lists of failed calls have what was left undone
-	tried    chan struct{}     // closed when all was done that was left undone, or could not be at first
+	clean    bool              // the journal was closed
+	kept     *snapshot         // may be nil
+	accepted []record.Accepted // since that snapshot, in order
+	causes   []string          // accepted damage
+	settled  chan struct{}     // closed when the lists of failed calls are complete
+	tried    chan struct{}     // closed when recovery is complete or has failed once
 }
 
-// A snapshot is what must be in the data directory, in a file beside the streams:
-// the account as far as it had read, the account of what was removed, and how far
-// the other streams had come. Whatever is damaged in the streams, it says what that
-// was; whatever of it is damaged can be made again from the streams. What it says is
-// there was brought to the disk before.
+// A snapshot is a file in the data directory with the account, the base, and the last
+// message of each other stream. If streams are damaged, it shows the missing data; if the
+// snapshot is damaged, it can be restored from the streams. All data that it refers to was
+// synced before.
 //
-// There are two files, of which one is always whole. Where a cluster keeps the
-// streams there is none: checkpoints are there for a quick start.
+// Two files alternate, so one is always intact. On a cluster, checkpoints replace
+// snapshots.
 type snapshot struct {
 	number  uint64
 	account *ledger.Ledger
-	base    *ledger.Ledger // nil where it is not known
+	base    *ledger.Ledger // may be nil
 	marks   map[string]extentMark
 }
 
-// An extentMark is what a stream must have at least.
+// An extentMark is the minimum content of a stream.
 type extentMark struct {
-	last     uint64 // the number of its last message
-	messages uint64 // of a bucket: how many values; 0 where they are not counted
+	last     uint64 // sequence number of the last message
+	messages uint64 // number of values of a bucket; 0 if unknown
 }
 
-// A local is what a journal has on a directory of its own.
+// A local is the state of a journal with a data directory.
 type local struct {
 	lock      *datadir.Lock
 	files     *datadir.Files
 	ballast   *datadir.Ballast
-	server    *servers.Embedded // nil until the directory was checked
-	canary    *datadir.Canary   // nil where messages are acknowledged before they are synced
+	server    *servers.Embedded // nil until the directory is checked
+	canary    *datadir.Canary   // nil if messages are acknowledged before they are synced
 	recent    datadir.Recent
 	snapshots snapshotStore
-	recovered bool // Open has come to its end
+	recovered bool // Open has succeeded
 }
 
 // A snapshotStore stores snapshots.
 type snapshotStore struct {
-	mu     turn     // guards what follows; held while one is made, or values are deleted
-	number uint64   // of the last one
-	base   []byte   // encoded; nil where it is not known
-	stored string   // what the last one was of
-	seen   progress // where the journal was when the last one was asked for
+	mu     turn      // guards the fields below; held during a snapshot or a deletion of values
+	number uint64    // of the last snapshot
+	base   []byte    // encoded; nil if unknown
+	stored *progress // of the last snapshot; nil if there is no current one
 	next   time.Time
 }
 
-// A progress says where the journal is: it stays the same while nothing is stored.
+// A progress is the journal's position. It changes whenever data is stored.
 type progress struct {
-	calls, outcomes uint64 // up to where the account was read
+	calls, outcomes uint64 // the ledger's position
 	changes         uint64 // see store.Store
 }
 
-// connections are those to the server within the process, or to a cluster.
+// connections are the NATS connections of a journal.
 type connections struct {
-	in, out *nats.Conn            // nil until they are made
-	cluster *servers.Cluster      // nil within the process
-	servers servers.Known         // of the cluster
-	warned  atomic.Pointer[error] // what a connection reported last; nil when it was made again
+	in, out *nats.Conn       // nil until connected
+	cluster *servers.Cluster // nil for an embedded server
+	servers servers.Known
+	warned  atomic.Pointer[error] // the last reported error; nil after a reconnect
 }
 
 func (c *connections) close() {
@@ -166,7 +163,7 @@ func (c *connections) close() {
 	}
 }
 
-// incoming are the calls that are about to be stored.
+// incoming is the state of Append.
 type incoming struct {
 	usage usage
 
@@ -174,45 +171,44 @@ type incoming struct {
 	writers map[string]*sourceWriter
 }
 
-// A sourceWriter publishes the calls of one source. While as many messages as may be are
-// under way, what comes gathers in one group.
+// A sourceWriter publishes the calls of one source. While all slots are taken, further
+// batches are collected in one group.
 type sourceWriter struct {
 	journal *Journal
 	source  string
-	slots   chan struct{} // one token for each message under way; never closed
+	slots   chan struct{} // one token per message in flight; never closed
 
-	mu   sync.Mutex // guards what follows
-	open *group     // the group that may still grow
+	mu   sync.Mutex // guards the fields below
+	open *group     // accepts further batches
 }
 
-// A group is what becomes one message.
+// A group is a message that is being assembled.
 type group struct {
-	at      time.Time // when the first batch came
+	at      time.Time // time of the earliest batch
 	calls   int
 	size    int
-	bytes   int64 // that usage counts
+	bytes   int64 // counted by usage
 	ids     []byte
 	traces  []byte // see record.AppendTrace
-	traced  int    // how many of the calls, the first ones, traces has
+	traced  int    // number of calls covered by traces
 	payload []byte
-	done    chan struct{} // closed when err says how it ended
+	done    chan struct{} // closed when err is set
 	err     error
 
-	doubtful chan struct{} // closed when doubt says why that is not known soon, if it is not
+	doubtful chan struct{} // closed when doubt is set: the result will take longer
 	doubt    error
 }
 
-// A usage follows how many bytes CALLS has. The server is asked now and then;
-// between, what this process stores is added.
+// A usage tracks the size of CALLS in bytes. It is measured periodically; in between, bytes
+// stored by this process are added.
 type usage struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	stored   int64
-	underway int64 // of calls that are being stored
-	diskFull bool  // the ballast was given up
+	underway int64 // bytes being stored
+	diskFull bool  // the ballast is released
 }
 
-// begin counts n bytes that are about to be stored, or returns ErrJournalFull or
-// errDiskFull. end must follow.
+// begin reserves n bytes, or returns ErrFull or errDiskFull. The caller must call end.
 func (u *usage) begin(n, limit int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -223,7 +219,7 @@ func (u *usage) begin(n, limit int64) error {
 	return nil
 }
 
-// end says whether n bytes that begin has counted were stored.
+// end releases n reserved bytes and adds them if they were stored.
 func (u *usage) end(n int64, stored bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -232,7 +228,7 @@ func (u *usage) end(n int64, stored bool) {
 	}
 }
 
-// room returns ErrJournalFull or errDiskFull where no calls may be stored.
+// room returns ErrFull or errDiskFull if no calls may be stored.
 func (u *usage) room(limit int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -250,7 +246,7 @@ func (u *usage) full(limit int64) error {
 	return nil
 }
 
-// errDiskFull refuses calls while the ballast is given up.
+// errDiskFull rejects calls while the ballast is released.
 var errDiskFull = fmt.Errorf("journal: calls are refused until the disk has room: %w", syscall.ENOSPC)
 
 func (u *usage) setDiskFull(full bool) {
@@ -283,54 +279,53 @@ func (u *usage) bytes() int64 {
 	return u.stored + u.underway
 }
 
-// seen is what this process knows of CALLS beside the ledger.
+// seen is this process's knowledge of CALLS in addition to the ledger.
 type seen struct {
-	acked    atomic.Uint64                           // the last message that it knows to be stored
+	acked    atomic.Uint64                           // the last message known to be stored
 	onStored atomic.Pointer[func(source, id string)] // nil until OnStored
 	oldest   oldestCalls
 }
 
-// oldestCalls remembers what oldestFresh found.
+// oldestCalls caches the results of oldestFresh.
 type oldestCalls struct {
 	mu    sync.Mutex // guards found
 	found map[string]oldestCall
 }
 
-// An oldestCall holds as long as the account has moved no further.
+// An oldestCall is valid until the account's position changes.
 type oldestCall struct {
 	floor uint64
 	done  int
 	at    time.Time
 }
 
-// claims are the destinations that this process has.
+// claims are the destinations of this process.
 type claims struct {
-	attaching turn // lets one Attach or Detach run at a time
+	attaching turn // serializes Attach and Detach
 
 	mu    sync.Mutex // guards names
 	names map[string]bool
 }
 
-// replays are those of this process.
+// replays is the state of this process's replays.
 type replays struct {
-	running turn // lets one Replay run at a time
+	running turn // serializes Replay
 
 	mu     sync.Mutex        // guards marked
-	marked map[string]uint64 // of each destination: see Journal.marked
+	marked map[string]uint64 // by destination; see Journal.marked
 }
 
-// A trimmer removes what is no longer needed.
+// trimmer is the state of Trim.
 type trimmer struct {
-	running turn          // lets one Trim run at a time
-	soon    chan struct{} // holds one token when there is reason to trim before the time; never closed
+	running turn          // serializes Trim
+	soon    chan struct{} // holds one token to trim early; never closed
 }
 
-// A turn is a lock that is held while servers are asked. Who waits for it is blocked as
-// package synctest understands it, which nobody is who waits for a mutex. The zero value is
-// not taken.
+// A turn is a lock that may be held during I/O. In contrast to sync.Mutex, a goroutine
+// waiting for it is durably blocked for testing/synctest. The zero value is unlocked.
 type turn struct {
 	once  sync.Once     // makes taken
-	taken chan struct{} // holds a token while somebody has the turn; never closed
+	taken chan struct{} // holds a token while locked; never closed
 }
 
 func (t *turn) Lock() {

@@ -17,9 +17,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Ledger returns the account of every attached destination. It knows all that
-// this process was told is stored, and of other processes what they had stored a
-// moment ago.
+// Ledger returns the account of every attached destination. It includes all calls that this
+// process has stored, and those of other processes with a short delay.
 func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	if err := j.open(); err != nil {
 		return nil, err
@@ -44,8 +43,7 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	return ledgers, nil
 }
 
-// oldestFresh returns when the oldest call was accepted whose first attempt at a
-// destination has not ended.
+// oldestFresh returns when the oldest call without a finished first attempt was accepted.
 func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Time, error) {
 	var now oldestCall
 	var sources []string
@@ -73,7 +71,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 		return time.Time{}, fmt.Errorf("journal: looking for the oldest call of %q: %w", destination, err)
 	}
 	if now.at.IsZero() {
-		return time.Now(), nil // it has ended meanwhile
+		return time.Now(), nil // it has ended in the meantime
 	}
 	j.seen.oldest.mu.Lock()
 	defer j.seen.oldest.mu.Unlock()
@@ -81,8 +79,8 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	return now.at, nil
 }
 
-// Failed yields the calls that a destination has given up, and those that were filtered
-// and kept, oldest first. They are kept for Options.KeepFailed, as many as Options.FailedBytes has room for.
+// Failed yields the failed calls of a destination, and the filtered calls that are kept,
+// oldest first. Options.KeepFailed and Options.FailedBytes bound the list.
 func (j *Journal) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
 	if err := j.open(); err != nil {
 		return err
@@ -102,7 +100,7 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 		return err
 	}
 	return j.eachFailed(ctx, destination, false, func(m *record.FailedMessage) error {
-		if m.Seq > list.LastSeq { // replayed while it is listed, and failed again
+		if m.Seq > list.LastSeq { // replayed during the listing, and failed again
 			return store.ErrEnough
 		}
 		bodies, err := record.DecodeCalls(m.Data)
@@ -127,9 +125,9 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	})
 }
 
-// awaitListed waits until all calls that count as failed are listed: those of earlier
-// processes, of this one, and those that other processes gave up a moment ago. While the store
-// cannot be written to, some may not be listed.
+// awaitListed waits until all failed calls are listed: those of previous processes, of this
+// process, and recent ones of other processes. While the store is not writable, the list may
+// be incomplete.
 func (j *Journal) awaitListed(ctx context.Context, destination string) error {
 	err := j.awaitSettled(ctx)
 	if err == nil {
@@ -141,27 +139,26 @@ func (j *Journal) awaitListed(ctx context.Context, destination string) error {
 	return nil
 }
 
-// awaitKept waits until the calls are listed that this process and others gave up a moment ago.
+// awaitKept waits until recently failed calls of this process and others are listed.
 func (j *Journal) awaitKept(ctx context.Context, destination string) error {
 	storable, stop, err := j.While(ctx, store.PublishPatience)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	err = j.queues.AwaitKept(storable, destination)
+	err = j.queues.AwaitFailedStored(storable, destination)
 	if err == nil && j.Shared {
 		err = j.settleLatest(storable, destination)
 	}
 	return err
 }
 
-// Verify reads all that is stored and proves or refutes, for every destination,
-// that accepted = delivered + failed + filtered + pending + lost, that none of them
-// is negative, and that the ledger says the same. Calls may be accepted and delivered meanwhile. It takes a few
-// seconds for a million stored messages, and for each destination 12 bytes of memory
-// for a message that was not tried and about 50 for what waits for a retry. When the store
-// cannot be written to, the account no longer follows: Verify waits for the store for a few
-// seconds, and then returns journal.ErrUnwritable.
+// Verify recounts all stored calls and checks, for every destination, that
+// accepted = delivered + failed + filtered + pending + lost and that the ledger agrees.
+// Calls may be accepted and delivered at the same time. It takes a few seconds for a million
+// messages. For each destination it needs 12 bytes of memory per untried message and about
+// 50 per retry. If the store is not writable, Verify waits a few seconds and then returns
+// journal.ErrUnwritable.
 func (j *Journal) Verify(ctx context.Context) (all []journal.Verification, err error) {
 	if err := j.open(); err != nil {
 		return nil, err
@@ -177,35 +174,43 @@ func (j *Journal) Verify(ctx context.Context) (all []journal.Verification, err e
 }
 
 func (j *Journal) verify(ctx context.Context) (all []journal.Verification, err error) {
-	if err := j.awaitLeft(ctx, j.left.tried); err != nil { // retries are missing before
+	if err := j.awaitLeft(ctx, j.left.tried); err != nil { // before that, retries are missing
 		return nil, err
 	}
-	j.trimmer.running.Lock() // what is read must stay
+	j.trimmer.running.Lock() // keeps the messages until they are read
 	defer j.trimmer.running.Unlock()
 	err = j.Patiently(ctx, func(ctx context.Context) (err error) {
-		all, err = j.verifier().Verify(ctx)
+		all, err = j.recount(ctx, audit.Looks)
 		return err
 	})
 	return all, err
 }
 
-func (j *Journal) verifier() *audit.Verifier {
-	return &audit.Verifier{Store: j.Store, Account: j.ledger, From: j, Looks: audit.Looks}
+func (j *Journal) recount(ctx context.Context, looks int) ([]journal.Verification, error) {
+	base, _, err := j.loadBase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	claim, err := j.claimNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := audit.Verifier{Store: j.Store, Account: j.ledger, Looks: looks}
+	return v.Verify(ctx, base, claim)
 }
 
-// ToVerify returns what the account says now. What a consumer takes for acknowledged
-// is asked first: each of its messages must then have outcomes that the account has
-// read.
-func (j *Journal) ToVerify(ctx context.Context) (*ledger.Claim, error) {
+// claimNow returns the ledger's current state. The acknowledged positions are read first:
+// their messages must then have outcomes that the ledger has read.
+func (j *Journal) claimNow(ctx context.Context) (*ledger.Claim, error) {
 	acknowledged := map[string]uint64{}
 	for _, name := range j.ledger.Destinations() {
 		floor, err := j.ackFloor(ctx, name)
-		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) { // it is made when the destination is attached
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) { // Attach creates the consumer
 			return nil, err
 		}
 		acknowledged[name] = floor
 	}
-	calls, err := j.Measure(ctx, record.StreamCalls) // another process may have stored more than this one has read
+	calls, err := j.Measure(ctx, record.StreamCalls) // other processes may have stored more than the ledger has read
 	if err != nil {
 		return nil, err
 	}
@@ -219,8 +224,7 @@ func (j *Journal) ToVerify(ctx context.Context) (*ledger.Claim, error) {
 	return j.ledger.Verified(acknowledged), nil
 }
 
-// ackFloor returns up to where all messages of CALLS were acknowledged that a
-// destination gets.
+// ackFloor returns the position up to which a destination's messages are acknowledged.
 func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, error) {
 	consumer, err := j.JS.Consumer(ctx, j.Names.Stream(record.StreamCalls), j.Names.Consumer(destination))
 	if err != nil {
@@ -229,11 +233,10 @@ func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, err
 	return consumer.CachedInfo().AckFloor.Stream, nil
 }
 
-// Seen calls yield with each call that is stored, oldest first, until it returns
-// false: its source, its messageId, and when it was accepted. With it a collector
-// knows calls again that are sent again after a restart. It reads the newest
-// limit calls, and some more. A million take about half a second. It returns
-// ErrDamaged where one cannot be read.
+// Seen yields the source, messageId and time of stored calls, oldest first, until yield
+// returns false. A restarted collector detects duplicates with it. It reads at least the
+// newest limit calls; a million take about half a second. It returns ErrDamaged if a
+// message cannot be read.
 func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id string, at time.Time) bool) error {
 	first, err := j.newest(ctx, limit)
 	if err != nil {
@@ -252,51 +255,22 @@ func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id str
 	return nil
 }
 
-// OnStored has f called with each call that is stored from about now on, by this
-// process or by another that shares the journal: what is sent to one collector and
-// again to another is known there too, after a moment. f must not block.
+// OnStored registers a function that receives each newly stored call of all collectors, so
+// that a call sent to two collectors is recognized. f must not block.
 func (j *Journal) OnStored(f func(source, id string)) { j.seen.onStored.Store(&f) }
 
-// newest returns a message of CALLS from which on there are at least so many
-// calls, if there are so many.
+// newest returns a message of CALLS that is followed by at least limit calls, if there are
+// so many.
 func (j *Journal) newest(ctx context.Context, limit int) (uint64, error) {
 	calls, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
 		return 0, err
 	}
-	// A message has one call at least.
+	// Each message has at least one call.
 	if first := int64(calls.LastSeq) - int64(limit) + 1; first > int64(calls.FirstSeq) {
 		return uint64(first), nil
 	}
 	return max(1, calls.FirstSeq), nil
-}
-
-// Stats say how much is stored.
-type Stats struct {
-	Calls, Outcomes, Retries, Failed, Attempts Stored
-	// MaxBytes is what Calls may have before Append refuses.
-	MaxBytes int64
-}
-
-// Stored is what one stream has.
-type Stored struct {
-	Messages uint64
-	Bytes    uint64
-}
-
-// Stats asks the server how much is stored.
-func (j *Journal) Stats(ctx context.Context) (Stats, error) {
-	s := Stats{MaxBytes: j.options.MaxBytes}
-	for kind, stored := range map[string]*Stored{
-		record.StreamCalls: &s.Calls, record.StreamOutcomes: &s.Outcomes, record.StreamRetry: &s.Retries, record.StreamFailed: &s.Failed, record.StreamAttempts: &s.Attempts,
-	} {
-		state, err := j.Measure(ctx, kind)
-		if err != nil {
-			return s, err
-		}
-		*stored = Stored{state.Msgs, state.Bytes}
-	}
-	return s, nil
 }
 
 // Health implements journal.Journal.
@@ -308,7 +282,7 @@ func (j *Journal) Health(ctx context.Context) (journal.Health, error) {
 	}, j.Ready(ctx)
 }
 
-// Ready returns nil if the journal can take calls now, or says why not.
+// Ready returns nil if the journal accepts calls, or the reason.
 func (j *Journal) Ready(ctx context.Context) error {
 	if err := j.open(); err != nil {
 		return err

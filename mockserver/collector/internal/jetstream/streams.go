@@ -14,19 +14,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/kv"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
-	// reserve is how much more than MaxBytes the server takes. Append refuses
-	// calls before that; replays, and destinations that are attached or detached,
-	// still find room.
+	// reserve is space beyond MaxBytes: replays and control messages are accepted when
+	// Append already rejects calls.
 	reserve = 64 << 20
-	// duplicates is how long a cluster knows a message that is published again.
+	// duplicates is the deduplication window of a cluster.
 	duplicates = 2 * time.Minute
 )
 
-// streams returns what there must be.
+// streams returns the configuration of all streams.
 func (j *Journal) streams() []jetstream.StreamConfig {
 	n, o := j.Names, j.options
 	calls := jetstream.StreamConfig{
@@ -66,25 +64,25 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 		kv.BucketStream(n, record.BucketState, "audiences, computed traits and deletion requests"),
 	}
 	for i := range all {
-		// On a cluster only the leader is asked: another server may not have all yet.
+		// On a cluster only the leader responds: other servers may lag behind.
 		all[i].AllowDirect, all[i].Replicas = o.NATS == nil, 1
 		if o.NATS != nil {
 			all[i].Replicas, all[i].Duplicates = o.NATS.Replicas, duplicates
 			continue
 		}
-		// Within the process no answer is lost on its way, so nothing is published
-		// twice; to remember for longer would have to be read back at every start.
+		// An embedded server loses no responses, so nothing is published twice. A longer
+		// window would have to be read at every start.
 		all[i].Duplicates = 100 * time.Millisecond
 		if kind := all[i].Name; kind == n.Stream(record.StreamRetry) || kind == n.Stream(record.StreamAttempts) {
-			// What RETRY holds can be made again from OUTCOMES, and is, at the start.
+			// Each start restores RETRY from OUTCOMES.
 			all[i].PersistMode = jetstream.AsyncPersistMode
 		}
 	}
 	return all
 }
 
-// ensure makes the streams that are missing. On an embedded server they may be
-// missing only while the directory is new.
+// ensure creates missing streams. In a data directory, streams may only be missing while it
+// is new.
 func (j *Journal) ensure(ctx context.Context) error {
 	if j.local == nil {
 		return j.ensureShared(ctx)
@@ -112,15 +110,17 @@ func (j *Journal) ensure(ctx context.Context) error {
 	return datadir.Marker{Format: datadir.MarkerFormat, Ready: true, Streams: created}.Write(j.options.Dir)
 }
 
-// ensureShared makes the streams that are missing on a cluster. CALLS and OUTCOMES may be
-// missing only before the first call, unless the operator accepts the loss.
+// ensureShared creates missing streams on a cluster. CALLS and OUTCOMES may only be missing
+// before the first call, unless the operator accepts the loss.
 func (j *Journal) ensureShared(ctx context.Context) error {
-	next, lost := j.findLostStreams(ctx)
-	for look := 1; errors.Is(lost, record.ErrDamaged) && !j.options.AcceptLoss && look < leaderLooks; look++ {
-		if err := pause.For(ctx, leaderPause); err != nil {
-			return err
-		}
+	var next map[string]uint64
+	var lost error
+	err := awaitLeader(ctx, func() (incomplete bool, err error) {
 		next, lost = j.findLostStreams(ctx)
+		return errors.Is(lost, record.ErrDamaged) && !j.options.AcceptLoss, nil
+	})
+	if err != nil {
+		return err
 	}
 	if lost != nil {
 		if !errors.Is(lost, record.ErrDamaged) || !j.options.AcceptLoss {
@@ -139,8 +139,8 @@ func (j *Journal) ensureShared(ctx context.Context) error {
 	return nil
 }
 
-// findLostStreams returns ErrDamaged if a cluster has lost CALLS or OUTCOMES, and the numbers
-// that the next messages of the lost streams must have.
+// findLostStreams returns ErrDamaged if a cluster has lost CALLS or OUTCOMES, and the first
+// sequence numbers for their replacements.
 func (j *Journal) findLostStreams(ctx context.Context) (next map[string]uint64, err error) {
 	calls, hasCalls, err := j.lastOf(ctx, record.StreamCalls)
 	if err != nil {
@@ -177,7 +177,7 @@ func (j *Journal) findLostStreams(ctx context.Context) (next map[string]uint64, 
 	return next, record.Damaged("%s. %s", strings.Join(losses, "; "), j.options.howToGoOn())
 }
 
-// lastOf returns the last message of a stream on a cluster, and whether the stream is there.
+// lastOf returns the last message of a stream and whether the stream exists.
 func (j *Journal) lastOf(ctx context.Context, kind string) (last uint64, found bool, err error) {
 	err = j.Patiently(ctx, func(ctx context.Context) error {
 		state, err := j.Measure(ctx, kind)
@@ -190,7 +190,7 @@ func (j *Journal) lastOf(ctx context.Context, kind string) (last uint64, found b
 	return last, found, err
 }
 
-// newestAccount returns the newest account in STATE, an empty one if there is none.
+// newestAccount returns the newest account in STATE, or an empty one.
 func (j *Journal) newestAccount(ctx context.Context) (*ledger.Ledger, error) {
 	if last, _, err := j.lastOf(ctx, record.StreamState); err != nil || last == 0 {
 		return ledger.New(), err
@@ -199,11 +199,11 @@ func (j *Journal) newestAccount(ctx context.Context) (*ledger.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, _, err := j.LoadBase(ctx)
+	base, _, err := j.loadBase(ctx)
 	return newestOf(base, checkpoints), err
 }
 
-// ensureStream brings one stream to its configuration.
+// ensureStream creates a stream or updates its configuration.
 func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfig, create bool) error {
 	info, err := j.JS.Info(ctx, config.Name)
 	switch {
@@ -224,8 +224,8 @@ func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfi
 	return nil
 }
 
-// hasSubjects reports whether a stream takes all subjects that are wanted. It may take more:
-// another process may be of a newer version.
+// hasSubjects reports whether a stream accepts all wanted subjects. It may accept more, for
+// a process of a newer version.
 func hasSubjects(have, want jetstream.StreamConfig) bool {
 	return !slices.ContainsFunc(want.Subjects, func(s string) bool { return !slices.Contains(have.Subjects, s) })
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// streamsOf returns the streams of a server that runs as long as the test.
+// streamsOf starts a server and returns its streams.
 func streamsOf(t *testing.T) store.Streams {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: t.TempDir()})
@@ -39,8 +39,7 @@ func streamsOf(t *testing.T) store.Streams {
 	return streams
 }
 
-// heldStreams keep what the first consumer of CALLS hands out on its way until the reading
-// of it ends.
+// heldStreams delay the messages of the first consumer of CALLS until its request ends.
 type heldStreams struct {
 	store.Streams
 	onTheWay chan jetstream.Msg
@@ -80,8 +79,7 @@ type heldBatch struct {
 
 func (b heldBatch) Messages() <-chan jetstream.Msg { return b.late }
 
-// What was on its way on a connection that is made again comes again, though the server
-// has handed it out.
+// After a reconnect, messages in transit are redelivered although the server has sent them.
 func TestWhatWasOnItsWayComesAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

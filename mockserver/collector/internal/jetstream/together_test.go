@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
-// TestCollectorsThatStartTogetherAllStart opens several journals at once where nothing
-// is yet. JOURNAL_STARTS=20 is the full length.
+// TestCollectorsStartConcurrently opens several journals at once on an empty cluster. The full
+// length is JOURNAL_STARTS=20.
 func TestCollectorsThatStartTogetherAllStart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three servers take a while")
@@ -48,7 +48,7 @@ func TestCollectorsThatStartTogetherAllStart(t *testing.T) {
 	}
 }
 
-// startPatiently opens a journal as a collector does.
+// startPatiently opens a journal, with retries like a collector.
 func startPatiently(t *testing.T, o jetstream.Options) (*jetstream.Journal, error) {
 	for {
 		j, err := jetstream.Open(within(t), o)

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 )
 
-// steps are what a collector does with its journal while it starts.
+// steps are the operations of a collector's start.
 var steps = map[string]func(context.Context, *jetstream.Journal) error{
 	"settings": func(ctx context.Context, j *jetstream.Journal) error {
 		_, err := j.Settings(ctx)
@@ -35,7 +35,7 @@ var steps = map[string]func(context.Context, *jetstream.Journal) error{
 	},
 }
 
-// mayPass checks that whatever a start fails with now, it is tried again.
+// mayPass checks that all errors of a start are transient.
 func mayPass(t *testing.T, j *jetstream.Journal) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -51,7 +51,7 @@ func mayPass(t *testing.T, j *jetstream.Journal) {
 	trying.Wait()
 }
 
-// What another collector has just created is not known to every server at once.
+// Servers of a cluster see a new stream at different times.
 func TestWhatAClusterDoesNotHaveYetIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t, func(*server.Options) {})

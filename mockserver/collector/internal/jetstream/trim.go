@@ -15,19 +15,16 @@ import (
 )
 
 const (
-	// trimEvery is how often what is no longer needed is removed.
 	trimEvery = time.Minute
-	// trimStep bounds how many messages of CALLS one step removes.
+	// trimStep is the maximum number of messages of CALLS that one step removes.
 	trimStep = 50_000
-	// trimAbove is the share of MaxBytes above which calls that are done go before
-	// their time, down to trimTo.
+	// Above this share of MaxBytes, finished calls are removed early, down to trimTo.
 	trimAbove = 0.75
 	trimTo    = 0.5
 )
 
-// keepTrimmed removes what is no longer needed, now and then and when space gets
-// short. The server does not do that by itself: it would not know what is
-// pending.
+// keepTrimmed trims every minute, and when space gets short. The server cannot remove
+// messages itself because it does not know which calls are pending.
 func (j *Journal) keepTrimmed() {
 	for pause := trimEvery / 4; ; pause = trimEvery {
 		timer := time.NewTimer(pause)
@@ -51,10 +48,9 @@ func (j *Journal) keepTrimmed() {
 	}
 }
 
-// Trim gives up the calls that are pending for longer than Options.Keep, and
-// removes those that every destination is done with and that are as old, or
-// younger ones if space is short. It is done every minute. It ends with an error when the
-// store cannot be written to: Verify waits for it.
+// Trim fails calls that are pending for longer than Options.Keep, and removes finished calls
+// of that age, or younger ones if space is short. It runs every minute. It returns an error
+// if the store is not writable, because Verify waits for it.
 func (j *Journal) Trim(ctx context.Context) error {
 	ctx, stop, err := j.While(ctx, 0)
 	if err != nil {
@@ -68,7 +64,7 @@ func (j *Journal) Trim(ctx context.Context) error {
 	}
 	err = j.trim(ctx)
 	if err != nil && j.open() != nil {
-		return journal.ErrClosed // meanwhile
+		return journal.ErrClosed // the journal was closed in the meantime
 	}
 	return err
 }
@@ -86,7 +82,7 @@ func (j *Journal) trim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		base, stored, err := j.LoadBase(ctx)
+		base, stored, err := j.loadBase(ctx)
 		if err != nil {
 			return err
 		}
@@ -96,7 +92,7 @@ func (j *Journal) trim(ctx context.Context) error {
 		}
 		err = j.trimTo(ctx, base, stored, to)
 		if store.IsWrongSequence(err) {
-			return nil // another process does it
+			return nil // another process is trimming
 		}
 		if err != nil {
 			return err
@@ -104,8 +100,8 @@ func (j *Journal) trim(ctx context.Context) error {
 	}
 }
 
-// firstSince returns the first message of CALLS that was stored since, or the
-// one that will be next.
+// firstSince returns the first message of CALLS stored since a time, or the next sequence
+// number.
 func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, error) {
 	calls, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
@@ -123,8 +119,8 @@ func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, erro
 	return first, t.Scan(ctx)
 }
 
-// wantedTrim returns up to which message CALLS should be removed: all that are
-// older than Keep, more where space is short, and all where the disk is full.
+// wantedTrim returns the last message of CALLS to remove: messages older than Keep, more if
+// space is short, and all if the disk is full.
 func (j *Journal) wantedTrim(ctx context.Context, old uint64) (uint64, error) {
 	s, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
@@ -144,17 +140,17 @@ func (j *Journal) wantedTrim(ctx context.Context, old uint64) (uint64, error) {
 
 var errUnfinished = errors.New("not every outcome is there")
 
-// trimTo counts what is to be removed, stores that, and removes it. What was
-// counted is what is removed, and not what the account in memory says.
+// trimTo recounts the messages to remove, stores the result as the new base, and removes
+// them. It does not use the ledger in memory.
 func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to uint64) error {
 	gaveUp, err := j.countTo(ctx, base, to)
 	if err != nil {
 		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", base.Calls+1, to, err)
 	}
-	if err := j.awaitSettled(ctx); err != nil { // which reads them
+	if err := j.awaitSettled(ctx); err != nil { // it reads these messages
 		return err
 	}
-	if err := j.markAllReplays(ctx); err != nil { // while CALLS still has them
+	if err := j.markAllReplays(ctx); err != nil { // it reads replays from CALLS
 		return err
 	}
 	if gaveUp {
@@ -171,8 +167,8 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamOutcomes), "", base.Outcomes+1)
 }
 
-// settleRemoved lists the failed calls of messages that are to be removed, where that is
-// not done: a process, this one or another, may be about to, and die before.
+// settleRemoved stores the failed calls of messages that are about to be removed: their
+// process may have died before it did.
 func (j *Journal) settleRemoved(ctx context.Context, to uint64) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
@@ -181,8 +177,8 @@ func (j *Journal) settleRemoved(ctx context.Context, to uint64) error {
 	return j.settleOutcomes(ctx, unsettledBefore(outcomes.LastTime), func(o *record.Outcome) bool { return o.Ref.Seq <= to })
 }
 
-// countTo takes the messages of CALLS up to one, and all outcomes about them,
-// into an account. It reports whether calls were given up.
+// countTo adds the messages of CALLS up to one, and their outcomes, to the base. It reports
+// whether calls failed permanently.
 func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (gaveUp bool, err error) {
 	calls := j.TailCalls(base.Calls+1, func(parsed *record.Calls) error {
 		if parsed.Seq > to {
@@ -199,7 +195,7 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 		return false, err
 	}
 	base.Calls, base.Purged = to, to
-	// Outcomes speak of the lowest message that had not ended, which may be beyond.
+	// Outcome.Low may refer to messages after the limit.
 	base.Held = true
 	defer func() { base.Held = false }()
 	var read, beyond uint64
@@ -219,7 +215,7 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 	})
 	outcomes.Whole = base.IsGone
 	if base.IsFinished() {
-		return false, nil // nothing was for anyone
+		return false, nil // no destination takes these messages
 	}
 	if err := outcomes.Scan(ctx); err != nil {
 		return false, err
@@ -234,12 +230,11 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 	return gaveUp, nil
 }
 
-// expire gives up what is pending of the messages of CALLS before one: a
-// destination may have been paused, or down, for as long as calls are kept. They
-// are listed as failed, so that nothing goes without a trace.
+// expire fails the pending calls of messages before one. A destination may have been paused
+// or down for as long as calls are kept. The calls are listed as failed.
 func (j *Journal) expire(ctx context.Context, before uint64) error {
 	for _, destination := range j.ledger.Behind(before) {
-		old := map[record.Ref]int{} // the attempt that is pending
+		old := map[record.Ref]int{} // the pending attempt
 		var attached, floor uint64
 		j.ledger.With(destination, func(b *ledger.Account) {
 			attached, floor = b.Attached, b.Floor
@@ -253,7 +248,7 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 			return err
 		}
 		for _, ref := range j.queues.Leased(destination) {
-			delete(old, ref) // it ends by itself
+			delete(old, ref) // the lease will end it
 		}
 		if len(old) > 0 {
 			j.Log.Warn("calls are given up: they are pending for longer than calls are kept", "destination", destination, "entries", len(old), "kept", j.options.Keep)
@@ -268,7 +263,7 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 	return nil
 }
 
-// undelivered adds the parts of messages whose first attempt has not ended.
+// undelivered adds the parts of old messages whose first attempt has not ended.
 func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) error {
 	t := j.TailCalls(floor+1, func(parsed *record.Calls) error {
 		if parsed.Seq >= before {
@@ -288,14 +283,14 @@ func (j *Journal) undelivered(ctx context.Context, destination string, floor, be
 	return t.Scan(ctx)
 }
 
-// trimIfShort has old calls removed where space gets short.
+// trimIfShort triggers a trim if space gets short.
 func (j *Journal) trimIfShort() {
 	if float64(j.incoming.usage.bytes()) > trimAbove*float64(j.options.MaxBytes) {
 		store.Poke(j.trimmer.soon)
 	}
 }
 
-// measure asks the server.
+// measure updates the usage from the server.
 func (j *Journal) measure(ctx context.Context) error {
 	calls, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {

@@ -35,7 +35,7 @@ func attach(t testing.TB, j *jetstream.Journal, destination string, sources ...s
 	return r
 }
 
-// work finishes entries, each call as decide says, until n calls have ended.
+// work finishes entries with the states of decide until n calls have ended.
 func work(t testing.TB, r journal.Reader, n int, decide func(id string, attempt int) tracking.State) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -58,7 +58,7 @@ func work(t testing.TB, r journal.Reader, n int, decide func(id string, attempt 
 
 func delivered(string, int) tracking.State { return tracking.StateDelivered }
 
-// mixed retries every tenth call once, and has others fail or be filtered.
+// mixed retries every tenth call once, and fails or filters others.
 func mixed(id string, attempt int) tracking.State {
 	switch {
 	case strings.HasSuffix(id, "0") && attempt == 1:
@@ -84,7 +84,7 @@ func ledgerOf(t testing.TB, j *jetstream.Journal, destination string) tracking.L
 	return tracking.Ledger{}
 }
 
-// verified checks that the ledger is proved, and returns that of a destination.
+// verified verifies the journal and returns a destination's ledger.
 func verified(t testing.TB, j *jetstream.Journal, destination string) tracking.Ledger {
 	t.Helper()
 	all, err := j.Verify(within(t))
@@ -127,7 +127,7 @@ func TestTrimRemovesWhatIsDoneAndCountsIt(t *testing.T) {
 	const inA, inB = "200 = 160 + 20 + 20 + 0", "100 = 80 + 10 + 10 + 0"
 	wantSums(t, verified(t, j, "a"), inA)
 
-	time.Sleep(2 * time.Millisecond) // until all is older than Keep
+	time.Sleep(2 * time.Millisecond) // until all calls are older than Keep
 	ok(t, j.Trim(within(t)))
 	stats, err := j.Stats(within(t))
 	ok(t, err)
@@ -150,7 +150,7 @@ func TestTrimLeavesWhatIsPending(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir, Keep: time.Hour, MaxBytes: 80 << 10})
 	slow, fast := attach(t, j, "slow"), attach(t, j, "fast")
-	accepted, behind, trimmed, left := 0, 0, 0, uint64(2) // the messages that attached them
+	accepted, behind, trimmed, left := 0, 0, 0, uint64(2) // the attach messages
 	for round := range 10 {
 		const messages = 10
 		for i := range messages {
@@ -160,10 +160,10 @@ func TestTrimLeavesWhatIsPending(t *testing.T) {
 		work(t, fast, 1000, mixed)
 		work(t, slow, 950, mixed)
 		behind += 50
-		ok(t, j.Trim(within(t))) // space is short, and the calls are young
+		ok(t, j.Trim(within(t))) // space is short, and the calls are recent
 		stats, err := j.Stats(within(t))
 		ok(t, err)
-		if stats.Calls.Messages < left+messages { // by Trim, or by the journal itself before
+		if stats.Calls.Messages < left+messages { // by Trim, or earlier by the journal
 			trimmed++
 		}
 		left = stats.Calls.Messages
@@ -194,7 +194,7 @@ func TestCallsThatArePendingForTooLongAreListedAsFailed(t *testing.T) {
 	again.Outcomes[3].State = tracking.StateDelivered
 	ok(t, l.Finish(within(t), again))
 	appendCalls(t, j, "web", "b", 300)
-	time.Sleep(2 * time.Millisecond) // until all is older than Keep
+	time.Sleep(2 * time.Millisecond) // until all calls are older than Keep
 
 	ok(t, j.Trim(within(t)))
 	wantSums(t, verified(t, j, "down"), "310 = 1 + 309 + 0 + 0")
@@ -218,9 +218,9 @@ func TestCallsThatWereGivenUpAreNotHandedOut(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir(), Keep: time.Millisecond})
 	r := attach(t, j, "down")
 	appendCalls(t, j, "web", "a", 300)
-	l, err := r.Next(within(t), journal.Want{}) // the other parts have come with it
+	l, err := r.Next(within(t), journal.Want{}) // the other parts arrived with it
 	ok(t, err)
-	time.Sleep(2 * time.Millisecond) // until all is older than Keep
+	time.Sleep(2 * time.Millisecond) // until all calls are older than Keep
 
 	ok(t, j.Trim(within(t)))
 	wantSums(t, verified(t, j, "down"), "300 = 0 + 172 + 0 + 128")

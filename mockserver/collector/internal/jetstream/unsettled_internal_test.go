@@ -25,7 +25,7 @@ func fakeStreams(t *testing.T) store.Streams {
 	return streams
 }
 
-// publishOutcomes stores a message of OUTCOMES with none.
+// publishOutcomes stores an empty message of OUTCOMES.
 func publishOutcomes(t *testing.T, j *Journal) {
 	t.Helper()
 	m := nats.NewMsg(j.Names.Subject("o"))
@@ -34,8 +34,7 @@ func publishOutcomes(t *testing.T, j *Journal) {
 	require.NoError(t, err)
 }
 
-// TestUnsettledListsAreRemembered has outcomes come for longer than lists of failed calls
-// are looked after, while what an earlier process left is not yet done.
+// New outcomes arrive for a long time before the work of the previous process is completed.
 func TestUnsettledListsAreRemembered(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -60,8 +59,8 @@ func TestUnsettledListsAreRemembered(t *testing.T) {
 	})
 }
 
-// TestUnsettledListsAreRememberedAtOnce has a journal that cannot look after lists of failed
-// calls at first: what an earlier process left must not grow too old meanwhile.
+// A journal that cannot complete the failed lists at first must not lose the start of their
+// range.
 func TestUnsettledListsAreRememberedAtOnce(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// fill appends from many goroutines until the journal is full, and returns how many
-// batches it took.
+// fill appends concurrently until the journal is full, and returns the number of accepted
+// batches.
 func fill(t *testing.T, j *jetstream.Journal) (batches int) {
 	t.Helper()
 	var senders sync.WaitGroup

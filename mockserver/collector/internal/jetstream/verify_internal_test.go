@@ -20,15 +20,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// someOfAll returns a journal with a destination that has calls in each state: of
-// messages 2 to 5 of CALLS, with 300 calls each, the first three have ended but for
-// one call each, which waits for a retry, and the last was never tried.
+// someOfAll returns a journal with a destination and the messages 2 to 5 of CALLS, with 300 calls
+// each. The first three have ended, except one call each that waits for a retry. The last one
+// is untried.
 func someOfAll(t *testing.T) *Journal {
 	t.Helper()
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
-	<-j.left.tried // no retry is made again from here on
+	<-j.left.tried // no retry is restored after this
 	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	for n := range 4 {
@@ -51,8 +51,7 @@ func someOfAll(t *testing.T) *Journal {
 	return j
 }
 
-// A process may be killed before it has made a retry: nothing is wrong then, however long
-// the next one takes to make it.
+// A process may be killed before it has scheduled a retry. Verify waits until it is restored.
 func TestVerifyWaitsForWhatWasLeftUndone(t *testing.T) {
 	j := someOfAll(t)
 	require.NoError(t, j.JS.Purge(within(t), j.Names.Stream(record.StreamRetry), "", 0))
@@ -74,7 +73,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		do   func(*testing.T, *Journal)
-		want string // among the problems; empty: none
+		want string // one of the problems; empty: none
 	}{
 		"nothing is": {func(*testing.T, *Journal) {}, ""},
 		"a retry is gone": {func(t *testing.T, j *Journal) {
@@ -122,9 +121,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			t.Parallel()
 			j := someOfAll(t)
 			test.do(t, j)
-			v := j.verifier()
-			v.Looks = 1 // what is gone does not come
-			all, err := v.Verify(within(t))
+			all, err := j.recount(within(t), 1)
 			require.NoError(t, err)
 			var problems []string
 			for _, one := range all {
@@ -141,8 +138,8 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// acknowledge takes message 5 of CALLS for a destination, which nobody has tried, and
-// acknowledges it without an outcome. Others may come first, or again where it takes long.
+// acknowledge acknowledges the untried message 5 of CALLS without an outcome. Other messages may
+// be delivered first, or again.
 func acknowledge(t *testing.T, j *Journal, destination string) {
 	t.Helper()
 	consumer, err := j.JS.Consumer(within(t), j.Names.Stream(record.StreamCalls), j.Names.Consumer(destination))
@@ -168,7 +165,7 @@ func writeOutcome(t *testing.T, j *Journal, o *record.Outcome) {
 	require.NoError(t, err)
 }
 
-// BenchmarkVerify proves the ledger of messages of one call that were never tried.
+// BenchmarkVerify verifies untried messages of one call each.
 func BenchmarkVerify(b *testing.B) {
 	const messages = 1_000_000
 	j, err := Open(b.Context(), Options{Dir: b.TempDir(), SyncInterval: time.Minute})
@@ -205,7 +202,7 @@ func BenchmarkVerify(b *testing.B) {
 func TestAllRetriesAreListed(t *testing.T) {
 	j := someOfAll(t)
 	var all []string
-	require.NoError(t, j.EachStoredRetry(within(t), func(destination, number string) {
+	require.NoError(t, j.EachRetry(within(t), func(destination, number string) {
 		all = append(all, destination+" "+number)
 	}))
 	slices.Sort(all)

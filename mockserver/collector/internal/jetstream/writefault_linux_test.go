@@ -22,12 +22,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestServerVersion fails when the server is updated. Two things are known of it that
-// it does not promise: what it logs when a write fails (embedded.go), and what its
-// blocks look like (check.go). The tests of both should pass with the new version, and
-// its file store be read for what they do not show: which failures it logs in other
-// words, whether it still syncs a block before it begins another, and whether a message
-// is still the last record of its write. Then this test may name the new version.
+// TestServerVersion fails when the server is updated. The code depends on two undocumented
+// properties of the server: its log messages after a failed write (embedded.go), and the format
+// of its blocks (check.go). Before changing the version here: run the tests of both, and check
+// in the source of the file store which failures it logs, that it still syncs a block before it
+// begins another one, and that a message is still the last record of its write.
 func TestServerVersion(t *testing.T) {
 	const reviewed = "2.15.2"
 	if server.VERSION != reviewed {
@@ -35,8 +34,8 @@ func TestServerVersion(t *testing.T) {
 	}
 }
 
-// replaceBlocks has what this process writes to the blocks of a stream go to another
-// file. The process that has the blocks open must be this one.
+// replaceBlocks redirects this process's writes to the blocks of a stream to another file. This
+// process must have the blocks open.
 func replaceBlocks(t *testing.T, dir, stream, with string) {
 	t.Helper()
 	other, err := os.OpenFile(with, os.O_RDWR, 0)
@@ -91,10 +90,10 @@ func writeCalls(t *testing.T, j *jetstream.Journal, _ journal.Reader, i int) err
 	return j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint("c", i), 10)})
 }
 
-// finish ends an entry whose calls all have one state.
+// finish ends an entry with one state for all its calls.
 func finish(state tracking.State) func(*testing.T, *jetstream.Journal, journal.Reader, int) error {
 	return func(t *testing.T, j *jetstream.Journal, r journal.Reader, i int) error {
-		_ = writeCalls(t, j, r, i) // one at least waits already: calls may be refused now
+		_ = writeCalls(t, j, r, i) // at least one call is waiting already; more may be refused
 		l := next(t, r)
 		result := all(l.Entry(), state)
 		result.RetryAt = time.Now().Add(time.Hour)
@@ -102,19 +101,19 @@ func finish(state tracking.State) func(*testing.T, *jetstream.Journal, journal.R
 	}
 }
 
-// TestFailedWriteOfEachStream has a write fail, and the sync after one, of each
-// stream. The journal finds out, and goes on with all that it had.
+// TestFailedWriteOfEachStream fails a write, and the following sync, of each stream. The journal
+// detects it and continues with all its data.
 func TestFailedWriteOfEachStream(t *testing.T) {
 	for stream, write := range writers {
 		for failure, file := range map[string]string{"write": "/dev/full", "sync": "/dev/null"} {
 			if stream == "analytics-RETRY" && failure == "sync" {
-				continue // it is not synced with each write
+				continue // not synced with each write
 			}
 			t.Run(stream+" "+failure, func(t *testing.T) {
 				dir, log := t.TempDir(), newLog(t)
 				j := open(t, jetstream.Options{Dir: dir, Logger: slog.New(slog.NewTextHandler(log, nil))})
 				r := attach(t, j, "d")
-				for i := range 20 { // which may be finished before it is noticed that others cannot be stored
+				for i := range 20 { // all may finish before the failure is detected
 					appendCalls(t, j, "web", fmt.Sprint("one", i), 1)
 				}
 				for _, w := range writers {
@@ -123,7 +122,7 @@ func TestFailedWriteOfEachStream(t *testing.T) {
 				replaceBlocks(t, dir, stream, file)
 				await(t, "mended", func() bool {
 					if log.count("the store cannot be written to") == 0 {
-						_ = write(t, j, r, 1) // RETRY fails with the second one
+						_ = write(t, j, r, 1) // RETRY fails with the second write
 					}
 					return log.count("the store can be written to again") > 0
 				})
@@ -134,7 +133,7 @@ func TestFailedWriteOfEachStream(t *testing.T) {
 					}
 					return err == nil
 				})
-				await(t, "proved", func() bool { // retries are made again in the background
+				await(t, "proved", func() bool { // retries are restored in the background
 					all, err := j.Verify(within(t))
 					ok(t, err)
 					return all[0].OK()
@@ -148,9 +147,8 @@ func TestFailedWriteOfEachStream(t *testing.T) {
 	}
 }
 
-// TestUnprovedBlocksAreWrittenAnew looks for the blocks that a process may have
-// written to last: after a kill they are other files, with the same content, and after
-// an orderly stop the same.
+// TestUnsyncedBlocksAreRewritten checks that the last blocks are replaced by copies after a
+// kill, and kept after a clean stop.
 func TestUnprovedBlocksAreWrittenAnew(t *testing.T) {
 	dir := filled(t)
 	file := streamFile(t, dir, "CALLS", "msgs/1.blk")
@@ -167,7 +165,7 @@ func TestUnprovedBlocksAreWrittenAnew(t *testing.T) {
 		t.Error("it was written anew after an orderly stop")
 	}
 	asKilled(t, dir)
-	left := filepath.Join(filepath.Dir(file), ".new.1.blk.123") // of a process that was killed meanwhile
+	left := filepath.Join(filepath.Dir(file), ".new.1.blk.123") // left by a killed process
 	ok(t, os.WriteFile(left, []byte("half"), 0o600))
 	j = open(t, jetstream.Options{Dir: dir})
 	if inode() == stopped {

@@ -52,8 +52,8 @@ func TestShapesOfEventsAreKeptOverARestart(t *testing.T) {
 	second := start(t, Options{Config: c})
 	waitFor(t, func() bool { return known(second).Calls == 10 }) // it is read beside the start
 	after := known(second)
-	assert.Equal(t, before.LookedAt, after.LookedAt)
-	assert.Equal(t, "total is a string in 10 % (1 of 10 values), and a number otherwise", after.Oddities[0].Text)
+	assert.Equal(t, before.Sampled, after.Sampled)
+	assert.Equal(t, "total is usually a number, but a string in 10 % (1 of 10 values)", after.Anomalies[0].Text)
 	assert.Equal(t, "odd", after.Property("total").Types[1].Call)
 	post(second, "more", `{"total":1.5}`)
 	waitFor(t, func() bool { return known(second).Calls == 11 })

@@ -32,8 +32,9 @@ func (o *Options) savesMemory() bool { return o.SaveMemory && os.Getenv("GOGC") 
 // collectEarly has garbage collected as gcPercent says.
 func collectEarly() { debug.SetGCPercent(gcPercent) }
 
-// giveMemoryBack gives back what the start took, a moment after the history is read, and
-// then what a collector does not need that has become idle, until ctx ends.
+// giveMemoryBack returns unused memory to the system until ctx ends: once shortly after the
+// history has been read, and after each minute in which the collector was idle. An idle
+// collector maps pages of its program again: a scrape of its metrics maps several megabytes.
 func giveMemoryBack(ctx context.Context, read <-chan struct{}) {
 	select {
 	case <-read:
@@ -43,19 +44,16 @@ func giveMemoryBack(ctx context.Context, read <-chan struct{}) {
 		return
 	}
 	freeMemory()
-	busy := true
 	for before := allocated(); pause.For(ctx, quietTime) == nil; {
 		now := allocated()
-		was := busy
-		busy = now-before >= quietBytes
-		if was && !busy {
+		if now-before < quietBytes {
 			freeMemory()
 		}
 		before = now
 	}
 }
 
-// freeMemory gives to the system what can be had again.
+// freeMemory returns unused memory to the system.
 func freeMemory() {
 	debug.FreeOSMemory()
 	unmapProgram()

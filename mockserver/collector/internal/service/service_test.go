@@ -685,7 +685,7 @@ func TestADirectoryIsOneCollectorsAlone(t *testing.T) {
 	start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: dir}})
 	_, err := Start(t.Context(), Options{Dev: true, Log: discard(), Config: &config.Config{Listen: "127.0.0.1:0", Data: dir}})
 	require.Error(t, err)
-	assert.Contains(t, err.Error(), "is held by process")
+	assert.Contains(t, err.Error(), "is locked by process")
 }
 
 func TestRunEndsGracefully(t *testing.T) {

@@ -109,7 +109,7 @@ func TestDestinationFormShowsErrorsAtFields(t *testing.T) {
 		{"nothing", nil, map[string]string{"name": "Name is empty", "url0": "URL 1 is empty: give"}},
 		{"taken", map[string]string{"#name": "taken", "#url0": "https://example.com"}, map[string]string{"name": "Name is already in use"}},
 		{"unseen", map[string]string{"#name": "a\u200Bb", "#url0": "ftp://example.com"}, map[string]string{
-			"name": "Name has a character that cannot be seen", "url0": `URL 1 has the protocol "ftp": start it with`,
+			"name": "Name contains an invisible character", "url0": `URL 1 has the protocol "ftp": start it with`,
 		}},
 		{"URLs", map[string]string{"#name": "n", "#url0": "https://", "#url1": "http://u:p@example.com", "#url2": "https://example.com:99999", "#url3": "https://exa mple.com", "#headers4": "A: b"}, map[string]string{
 			"url0": "URL 1 has no host", "url1": "URL 2 holds credentials: put them into a static header", "url2": "URL 3 has the port 99999", "url3": "URL 4 is no URL", "url4": "URL 5 is empty",

@@ -41,15 +41,15 @@ func TestAnomalyLinksToCall(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/events")
 	assert.Equal(t, "2 events", eval[string](b, `document.querySelectorAll('.table tbody tr').length + ' events'`))
-	assert.Contains(t, eval[string](b, `document.querySelector('.table tbody').textContent`), "Order Shipped (10 calls) stands beside order_shipped (1 call).")
+	assert.Contains(t, eval[string](b, `document.querySelector('.table tbody').textContent`), "Order Shipped (10 calls) is similar to order_shipped (1 call).")
 	b.click(`.table a[href*="Order"]`)
 	b.wait(`document.querySelector('h1')?.textContent.includes('Order Shipped')`)
 	odd := eval[[]string](b, `[...document.querySelectorAll('.oddities li > span')].map((e) => e.textContent)`)
 	assert.Equal(t, []string{
-		"Order Shipped (10 calls) stands beside order_shipped (1 call).",
+		"Order Shipped (10 calls) is similar to order_shipped (1 call).",
 		`currency is "eur" (1) beside "EUR" (9).`,
-		"quantity is a string in 10 % (1 of 10 values), and a number otherwise.",
-		"order_id (1 call) stands beside orderId (10 calls).",
+		"quantity is usually a number, but a string in 10 % (1 of 10 values).",
+		"order_id (1 call) is similar to orderId (10 calls).",
 	}, odd)
 	row := func(path string) string {
 		return eval[string](b, `[...document.querySelectorAll('.properties tbody tr')].find((r) => r.querySelector('th').textContent === `+quote(path)+`)?.innerText.replace(/\s+/g, ' ') ?? ''`)

@@ -19,8 +19,8 @@ func (plans) Judge(c *tracking.Call, _ []byte) (v ingest.Verdict) {
 	if c.UserID == "bad" {
 		v.Reject = c.Source == "refused"
 		v.Violations = []tracking.Violation{
-			{Kind: "missing property", Event: "Order Completed", Pointer: "/properties/orderId", Message: "/properties/orderId is missing; the plan requires a string", Plan: "shop", Line: 5},
-			{Kind: "invalid value", Event: "Order Completed", Pointer: "/properties/currency", Message: `/properties/currency is "<b>eur"; the plan says one of "EUR", "USD"; did you mean "EUR"?`, Plan: "shop", Line: 7},
+			{Kind: "missing property", Event: "Order Completed", Pointer: "/properties/orderId", Message: "/properties/orderId is missing; expected a string", Plan: "shop", Line: 5},
+			{Kind: "invalid value", Event: "Order Completed", Pointer: "/properties/currency", Message: `/properties/currency is "<b>eur"; expected one of "EUR", "USD"; did you mean "EUR"?`, Plan: "shop", Line: 7},
 		}
 	}
 	return v
@@ -50,7 +50,7 @@ func TestPlanViolationsAreMarked(t *testing.T) {
 		b.click("#rows .row a")
 		b.waitText("#panel .violations", "missing property")
 		text := b.text("#panel .violations")
-		assert.Contains(t, text, `"<b>eur"; the plan says one of`)
+		assert.Contains(t, text, `"<b>eur"; expected one of`)
 		assert.Contains(t, text, "line 7")
 		b.shoot("plan-" + source)
 	}
@@ -69,7 +69,7 @@ func TestEventPageShowsPlanViolations(t *testing.T) {
 	b.waitText(".events", "1 plan violation")
 	b.click(".events th a")
 	b.waitText("#plan-title", "1 call; plan shop")
-	assert.Contains(t, b.text("[aria-labelledby=plan-title]"), `missing property /properties/orderId is missing; the plan requires a string (line 5) 1 call`)
+	assert.Contains(t, b.text("[aria-labelledby=plan-title]"), `missing property /properties/orderId is missing; expected a string (line 5) 1 call`)
 	judge(b, axe(t), "what is not planned")
 	b.click("[aria-labelledby=plan-title] a")
 	b.waitText("#panel .violations", "missing property")

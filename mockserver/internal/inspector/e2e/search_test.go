@@ -126,8 +126,8 @@ func TestInvalidSearchShowsError(t *testing.T) {
 	b.waitRows(1)
 	assert.Empty(t, b.text("#search-problem"))
 	b.do(navigate(b.base + "/?q=status:broken"))
-	b.waitText("#search-problem", `there is no status "broken"`)
-	assert.Contains(t, b.text("#nothing"), "cannot be read")
+	b.waitText("#search-problem", `unknown status "broken"`)
+	assert.Contains(t, b.text("#nothing"), "The search is invalid.")
 	b.forgive("422")
 }
 

@@ -24,7 +24,7 @@ type eventPage struct {
 }
 
 // Sampled reports whether only a part of the calls was examined.
-func (p *eventPage) Sampled() bool { return p.LookedAt < p.Event.Calls }
+func (p *eventPage) Sampled() bool { return p.Event.Sampled < p.Event.Calls }
 
 // An oddity is an anomaly with a link.
 type oddity struct {
@@ -50,7 +50,7 @@ type property struct {
 }
 
 // Percent returns the share of calls with the property; Width is the same as a bar width.
-func (p property) Percent() string { return shapes.Percent(p.Calls, p.Looks()) }
+func (p property) Percent() string { return shapes.Percent(p.Calls, p.Property.Sampled) }
 func (p property) Width() int      { return max(1, int(100*p.Share)) }
 
 // A share is a type or a string format with its number of values.
@@ -76,7 +76,7 @@ func (p *pages) showEvent(r *http.Request) (page.Answer, error) {
 	}
 	shown.CallsHref = rows.By("source", e.Source, "type", e.Type, "event", e.Name).Link("/")
 	odd := map[string]bool{}
-	for _, o := range e.Oddities {
+	for _, o := range e.Anomalies {
 		shown.Odd = append(shown.Odd, p.oddityOf(&e, o))
 		odd[o.Path] = true
 	}
@@ -102,10 +102,10 @@ func title(e *shapes.Event) string {
 }
 
 // oddityOf links an anomaly to matching calls or to the similar event.
-func (p *pages) oddityOf(e *shapes.Event, o shapes.Oddity) oddity {
+func (p *pages) oddityOf(e *shapes.Event, o shapes.Anomaly) oddity {
 	shown := oddity{Text: o.Text + "."}
 	switch o.Kind {
-	case shapes.EventsAlike:
+	case shapes.SimilarEvents:
 		if other, ok := p.c.Shapes().Event(o.Other); ok {
 			shown.Href, shown.Link = href(&other), "View other event"
 		}
@@ -123,7 +123,7 @@ func callsHref(e *shapes.Event, path, typ, value string) string {
 }
 
 func propertyOf(e *shapes.Event, of *shapes.Property, odd map[string]bool) property {
-	p := property{Property: *of, Name: of.Path, Level: min(of.Depth(), 4), Href: callsHref(e, of.Path, "", ""), Odd: odd[of.Path], Rest: of.OtherCount}
+	p := property{Property: *of, Name: of.Path, Level: min(of.Depth, 4), Href: callsHref(e, of.Path, "", ""), Odd: odd[of.Path], Rest: of.OtherCount}
 	p.Types = typesOf(e, of, odd[of.Path])
 	for _, v := range of.Common {
 		p.Values = append(p.Values, value{string(v.JSON), page.KindOf(v.JSON), callsHref(e, of.Path, "", string(v.JSON)), v.Count})
@@ -148,7 +148,7 @@ func typesOf(e *shapes.Event, p *shapes.Property, odd bool) []share {
 			t.Count += counts[other].Count
 		}
 		shares = append(shares, share{t.Name, shapes.Percent(t.Count, p.Values), callsHref(e, p.Path, t.Name, ""), t.Count, odd && len(shares) > 0 && t.Name != "null"})
-		for _, f := range t.Forms {
+		for _, f := range t.Formats {
 			name := f.Name
 			if name == "number" {
 				name = "numeric"

@@ -31,7 +31,7 @@ type line struct {
 }
 
 // More returns the number of anomalies after the first.
-func (l line) More() int { return len(l.Oddities) - 1 }
+func (l line) More() int { return len(l.Anomalies) - 1 }
 
 func (p *pages) showEvents(r *http.Request) (page.Answer, error) {
 	q := r.URL.Query()
@@ -45,7 +45,7 @@ func (p *pages) showEvents(r *http.Request) (page.Answer, error) {
 		switch {
 		case list.Source != "" && e.Source != list.Source,
 			!strings.Contains(strings.ToLower(e.Name), find),
-			list.Odd && len(e.Oddities) == 0 && e.Violating == 0:
+			list.Odd && len(e.Anomalies) == 0 && e.Violating == 0:
 		case len(list.Lines) == maxLines:
 			list.Hidden++
 		default:

@@ -18,7 +18,7 @@ func Routes(c *engine.Collector, s *page.Server) map[string]http.HandlerFunc {
 }
 
 func (p *pages) forgetEvent(r *http.Request) (page.Answer, error) {
-	if !p.c.Shapes().Forget(r.PostForm.Get("id")) {
+	if !p.c.Shapes().Delete(r.PostForm.Get("id")) {
 		return unknown(), nil
 	}
 	return page.SendTo("/events", "Event statistics deleted.")

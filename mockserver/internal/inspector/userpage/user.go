@@ -117,7 +117,7 @@ func (p Pages) read(id string, from int) userPage {
 	t := timeline.Read(h, id, from, shownCalls)
 	u := userPage{
 		ID: id, MoreIDs: t.MoreIDs, MaxIDs: timeline.MaxIDs, Total: t.Total, Older: t.Older, First: t.From + 1, Last: t.From + len(t.Entries),
-		PartialTraits: t.PartialTraits, Kept: t.Kept, Forgotten: t.Forgotten, End: t.End, Newest: rows.UserLink(id),
+		PartialTraits: t.PartialTraits, Kept: t.Retained, Forgotten: t.Expired, End: t.End, Newest: rows.UserLink(id),
 	}
 	at := func(from int) string { return rows.UserLink(id) + "&from=" + strconv.Itoa(from) }
 	if t.From > 0 {
@@ -160,7 +160,7 @@ func callLink(ref string) string { return rows.Filter{}.Link("/", "call", ref) }
 
 func newEntry(h *history.History, t *timeline.Entry, destinations []engine.AttachedDestination) entry {
 	c := t.Call()
-	e := entry{Row: rows.New(h, &t.Item, rows.Filter{}, destinations), Joins: t.Joins}
+	e := entry{Row: rows.New(h, &t.Item, rows.Filter{}, destinations), Joins: t.Link}
 	e.At = t.At
 	if t.Gap >= shownGap {
 		e.Gap = text.Span(t.Gap)

@@ -116,7 +116,7 @@ func TestCompareRejectedCalls(t *testing.T) {
 	one := add(t, h, 1, `"type":"track","event":"A","userId":"ada"`)
 	h.Observe(tracking.Rejection{Source: "web", ReceivedAt: start, Body: []byte(`{"type":`), Code: tracking.CodeNoEvent})
 	var ref string
-	h.Look(func(f *history.Feed) {
+	h.View(func(f *history.Feed) {
 		for i := range f.Since(history.Cursor{}) {
 			if i.Rejection != nil {
 				ref = fmt.Sprint(i.Order)

@@ -14,44 +14,43 @@ import (
 )
 
 const (
-	// attemptsEvery is how long records gather before they are stored.
+	// attemptsEvery is how long records are collected before they are stored.
 	attemptsEvery = 100 * time.Millisecond
-	// attemptsPiece bounds the records of one message, and attemptsWaiting those
-	// that wait to be stored.
+	// attemptsPiece limits the size of one message, and attemptsWaiting the size of the
+	// records that wait to be stored.
 	attemptsPiece   = 512 << 10
 	attemptsWaiting = 8 << 20
 )
 
-// An Log keeps records of attempts, in whatever form its user gives them:
-// for Options.KeepAttempts, as many as Options.AttemptsBytes has room for. It is
-// a log for people: a kill may lose the last tenth of a second, and a power cut
-// more. Its methods may be called from many goroutines at once.
+// A Log stores records of attempts for the history, if Options.KeepAttempts is set, up to
+// Options.AttemptsBytes. It may lose the last tenth of a second after a kill, and more after
+// a power cut. Its methods are safe for concurrent use.
 type Log struct {
 	store    *store.Store
 	diskFull func() bool
-	storing  sync.Mutex // lets one flush store at a time
+	storing  sync.Mutex // held while flush stores records
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting []*recordPiece
 	size    int
-	timer   *time.Timer // set while records wait
+	timer   *time.Timer // nil if no records wait
 	dropped uint64
 	closed  bool
 }
 
-// A recordPiece is the records of one message, as AppendBody wrote them.
+// A recordPiece contains the records of one message, encoded by record.AppendBody.
 type recordPiece struct {
-	raw     *[]byte // of NewBuffer
+	raw     *[]byte // from record.NewBuffer
 	records int
 }
 
-// New returns a log that takes nothing while the disk is full.
+// New returns a log that drops records while the disk is full.
 func New(s *store.Store, diskFull func() bool) *Log {
 	return &Log{store: s, diskFull: diskFull}
 }
 
-// Record keeps a record, which it copies. It never blocks: where records come
-// faster than they can be stored, it drops and counts them.
+// Record stores a copy of a record. It never blocks: if records arrive faster than they can
+// be stored, it drops and counts them.
 func (l *Log) Record(data []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,14 +71,14 @@ func (l *Log) Record(data []byte) {
 	}
 }
 
-// Dropped returns how many records were not kept.
+// Dropped returns the number of dropped records.
 func (l *Log) Dropped() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dropped
 }
 
-// flush stores what waits.
+// flush stores the waiting records.
 func (l *Log) flush() {
 	l.storing.Lock()
 	defer l.storing.Unlock()
@@ -100,7 +99,7 @@ func (l *Log) flush() {
 	}
 }
 
-// Close stores what waits, and takes nothing more.
+// Close stores the waiting records. Later records are dropped.
 func (l *Log) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -108,8 +107,8 @@ func (l *Log) Close() {
 	l.flush()
 }
 
-// Newest returns the newest records that are stored now, as many as have limit bytes
-// together, oldest first, and where Follow goes on. It reads little more than these.
+// Newest returns the newest stored records, oldest first, up to limit bytes in total, and
+// the message from which Follow continues. It reads few other records.
 func (l *Log) Newest(ctx context.Context, limit int) (records [][]byte, next uint64, err error) {
 	state, err := l.store.Measure(ctx, record.StreamAttempts)
 	if err != nil {
@@ -117,7 +116,7 @@ func (l *Log) Newest(ctx context.Context, limit int) (records [][]byte, next uin
 	}
 	first := max(1, state.FirstSeq)
 	next = state.LastSeq + 1
-	messages := uint64(firstRead) // their size is not known
+	messages := uint64(firstRead) // their size is unknown
 	for end, enough := next, false; !enough && end > first; messages *= 2 {
 		begin := end - min(messages, end-first)
 		var older [][]byte
@@ -132,11 +131,11 @@ func (l *Log) Newest(ctx context.Context, limit int) (records [][]byte, next uin
 	return records, next, nil
 }
 
-// firstRead is how many messages are read at first.
+// firstRead is the number of messages that Newest reads first.
 const firstRead = 8
 
-// between returns the newest records of the messages from begin on, and before end, and
-// whether there are more than limit bytes of them.
+// between returns the newest records of messages begin to end-1, and whether these contain
+// more than limit bytes.
 func (l *Log) between(ctx context.Context, begin, end uint64, limit int) (records [][]byte, more bool, err error) {
 	t := l.store.Tail(record.StreamAttempts, begin, func(m jetstream.Msg, seq uint64) error {
 		if seq < end {
@@ -158,11 +157,11 @@ func (l *Log) between(ctx context.Context, begin, end uint64, limit int) (record
 	return records, more, err
 }
 
-// readAhead is how many messages are asked for at once.
+// readAhead is the number of messages per request.
 const readAhead = 100
 
-// Follow calls f with each record that is stored from next on, by this process or
-// another, until ctx ends. f may keep the record.
+// Follow calls f with each record stored from message next on, by any process, until ctx
+// ends. f may keep the record.
 func (l *Log) Follow(ctx context.Context, next uint64, f func(data []byte)) error {
 	t := l.store.Tail(record.StreamAttempts, next, func(m jetstream.Msg, seq uint64) error {
 		l.read(m, seq, f)
@@ -176,7 +175,7 @@ func (l *Log) Follow(ctx context.Context, next uint64, f func(data []byte)) erro
 func (l *Log) read(m jetstream.Msg, seq uint64, f func([]byte)) {
 	records, err := record.DecodeCalls(m.Data())
 	if err != nil {
-		l.store.Log.Warn("records of attempts cannot be read; they are passed over", "error", fmt.Errorf("message %d: %w", seq, err))
+		l.store.Log.Warn("records of attempts cannot be read; they are skipped", "error", fmt.Errorf("message %d: %w", seq, err))
 		return
 	}
 	for _, r := range records {

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
 )
 
-// Nothing is stored meanwhile: on this clock no time passes.
-func TestAttemptsThatCannotBeKeptAreCounted(t *testing.T) {
+// No time passes on the fake clock, so nothing is stored.
+func TestDroppedAttemptsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := attempts.New(nil, func() bool { return false })
 		large := make([]byte, 3<<20)

@@ -1,3 +1,3 @@
-// Package attempts keeps a log of attempts for people: it drops and counts what it cannot
-// store.
+// Package attempts stores a log of delivery attempts. It drops and counts records that it
+// cannot store.
 package attempts

@@ -1,4 +1,4 @@
-// Package audit proves or refutes what a journal says. A Verifier counts all that is
-// stored anew and holds the ledger against it. A Scrubber reads what is stored again and
-// again, slowly, so that a disk that changes bytes is noticed while it can be replaced.
+// Package audit checks stored data while a journal runs. A Verifier recounts all stored calls
+// and compares the result with the ledger. A Scrubber reads all stored data slowly and
+// repeatedly, to find disk corruption before the disk fails.
 package audit

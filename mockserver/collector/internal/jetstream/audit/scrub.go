@@ -22,41 +22,37 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// What is stored is read again and again, slowly, so that a disk that changes bytes is
-// noticed while there is time to replace it. On one machine the files are read, past
-// the system's cache where it can be told so, and each record is held against its
-// checksum. On a cluster each server is asked for its own copy, and the copies are
-// compared; what the server has in memory, or the system in its cache, comes from there.
+// In a data directory the scrubber reads the files, bypassing the page cache if possible, and
+// checks each record's checksum. On a cluster it reads and compares the copies of all servers;
+// a server may read its copy from a cache.
 
 const (
-	// scrubRate is how many bytes a second are read, and scrubPause how long nothing is
-	// read before it begins again.
+	// scrubRate is the rate in bytes per second, and scrubPause the pause between rounds.
 	scrubRate  = 4 << 20
 	scrubPause = time.Minute
-	// scrubDoubt is how long after what looks damaged it is read again: it may have been
-	// about to be written.
+	// scrubDoubt is the pause before apparent damage is checked again: the data may have
+	// been in the middle of a write.
 	scrubDoubt = 2 * time.Second
-	// scrubSpan is how many messages of a stream are compared at a time.
+	// scrubSpan is the number of messages compared at a time.
 	scrubSpan = 20_000
 )
 
-// A Scrubber knows what was found.
+// A Scrubber searches for damage.
 type Scrubber struct {
 	store   *store.Store
 	files   *datadir.Files // nil on a cluster
-	streams []string       // names of all
+	streams []string       // all stream names
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards state
 	state journal.Scrub
 }
 
-// NewScrubber returns a scrubber of the files, or where there are none of the copies of
-// streams that a cluster has.
+// NewScrubber returns a scrubber of files, or of a cluster's replicas if files is nil.
 func NewScrubber(s *store.Store, files *datadir.Files, streams []string) *Scrubber {
 	return &Scrubber{store: s, files: files, streams: streams}
 }
 
-// Health returns what was found.
+// Health returns the results of the last round.
 func (s *Scrubber) Health() journal.Scrub {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +61,7 @@ func (s *Scrubber) Health() journal.Scrub {
 	return state
 }
 
-// finish ends a round, and returns what is damaged and was not in the round before.
+// finish ends a round and returns the damage that the previous round did not find.
 func (s *Scrubber) finish(damage []string) (fresh []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +71,7 @@ func (s *Scrubber) finish(damage []string) (fresh []string) {
 	return fresh
 }
 
-// read counts bytes that were read, and waits for as long as they may take.
+// read counts n bytes and waits to keep the rate.
 func (s *Scrubber) read(ctx context.Context, n int) error {
 	s.mu.Lock()
 	s.state.Bytes += uint64(n)
@@ -83,7 +79,7 @@ func (s *Scrubber) read(ctx context.Context, n int) error {
 	return pause.For(ctx, time.Duration(n)*time.Second/scrubRate)
 }
 
-// Run reads what is stored until the journal is closed.
+// Run scrubs until the journal is closed.
 func (s *Scrubber) Run() {
 	for pause.For(s.store.Ctx, scrubPause) == nil {
 		if err := s.Scrub(s.store.Ctx); err != nil && s.store.Ctx.Err() == nil {
@@ -92,7 +88,7 @@ func (s *Scrubber) Run() {
 	}
 }
 
-// Scrub reads all that is stored once.
+// Scrub runs one round.
 func (s *Scrubber) Scrub(ctx context.Context) error {
 	if _, err := s.store.Status.Writable(); err != nil {
 		return err
@@ -111,8 +107,8 @@ func (s *Scrubber) Scrub(ctx context.Context) error {
 	return nil
 }
 
-// scrubFiles reads the blocks of all streams, and again those that look damaged: their
-// ends may have been about to be written, and the whole to be replaced.
+// scrubFiles checks the blocks of all streams. It checks damaged ones twice, because the
+// server may have been writing them.
 func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) {
 	streams, err := s.files.StreamDirs()
 	if err != nil {
@@ -144,14 +140,13 @@ func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) 
 	return slices.DeleteFunc(damage, func(d string) bool { return !slices.Contains(again, d) }), ctx.Err()
 }
 
-// A blockOf is a block of a stream, which is named by its directory.
+// A blockOf is a block in a stream's directory.
 type blockOf struct {
 	stream string
 	block  int
 }
 
-// scrubReplicas compares what the servers of a cluster have. One collector does so at
-// a time.
+// scrubReplicas compares the replicas of all streams. One collector does so at a time.
 func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err error) {
 	turn := store.NewLock(s.store, "scrub")
 	if err := turn.Take(ctx); err != nil {
@@ -160,7 +155,7 @@ func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err erro
 	defer turn.Remove(ctx)
 	for _, name := range s.streams {
 		if name == s.store.Names.Stream(record.StreamRetry) {
-			continue // it hands each message to one consumer only; all of it can be made again
+			continue // its messages are deleted on delivery, and it can be restored
 		}
 		found, err := s.scrubStream(ctx, name, turn)
 		if err != nil {
@@ -171,7 +166,7 @@ func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err erro
 	return damage, nil
 }
 
-// scrubStream compares the copies of one stream.
+// scrubStream compares the replicas of one stream.
 func (s *Scrubber) scrubStream(ctx context.Context, name string, turn *store.Lock) (damage []string, err error) {
 	info, err := s.store.JS.Info(ctx, name)
 	if err != nil {
@@ -182,15 +177,15 @@ func (s *Scrubber) scrubStream(ctx context.Context, name string, turn *store.Loc
 	}
 	peers := []string{info.Cluster.Leader}
 	for _, r := range info.Cluster.Replicas {
-		if r.Current && !r.Offline { // one that is catching up lacks what it is about to get
+		if r.Current && !r.Offline { // a lagging server has missing messages
 			peers = append(peers, r.Name)
 		}
 	}
-	bad := map[string][]uint64{} // the messages that are missing or different, by server
+	bad := map[string][]uint64{} // missing or different messages by server
 	for from := info.State.FirstSeq; from <= info.State.LastSeq && len(peers) > 1; from += scrubSpan {
 		to := min(from+scrubSpan-1, info.State.LastSeq)
 		found, err := s.compareCopies(ctx, turn, name, peers, from, to)
-		if err == nil && len(found) > 0 { // messages come and go meanwhile
+		if err == nil && len(found) > 0 { // messages may have been added or removed
 			if err = pause.For(ctx, scrubDoubt); err == nil {
 				var again map[copyOf]bool
 				again, err = s.compareCopies(ctx, turn, name, peers, from, to)
@@ -211,15 +206,15 @@ func (s *Scrubber) scrubStream(ctx context.Context, name string, turn *store.Loc
 	return damage, nil
 }
 
-// A copyOf is a message as one server has it.
+// A copyOf is one server's copy of a message.
 type copyOf struct {
 	server string
 	seq    uint64
 }
 
-// compareCopies returns which copies of messages are not as most are.
+// compareCopies returns the copies that differ from the majority.
 func (s *Scrubber) compareCopies(ctx context.Context, turn *store.Lock, stream string, peers []string, from, to uint64) (map[copyOf]bool, error) {
-	copies := map[uint64]map[string]uint64{} // message, server: what it has
+	copies := map[uint64]map[string]uint64{} // checksum by message and server
 	for _, peer := range peers {
 		err := s.readCopies(ctx, turn, stream, peer, from, to, func(seq, sum uint64) {
 			if copies[seq] == nil {
@@ -246,7 +241,7 @@ func (s *Scrubber) compareCopies(ctx context.Context, turn *store.Lock, stream s
 	return odd, nil
 }
 
-// readCopies calls f with the messages that one server has.
+// readCopies calls f with the messages of one server.
 func (s *Scrubber) readCopies(ctx context.Context, turn *store.Lock, stream, server string, from, to uint64, f func(seq, sum uint64)) error {
 	t := s.store.Tail("", from, func(m jetstream.Msg, seq uint64) error {
 		if seq <= to {
@@ -261,13 +256,13 @@ func (s *Scrubber) readCopies(ctx context.Context, turn *store.Lock, stream, ser
 		return nil
 	})
 	t.Stream, t.Server, t.Batch = stream, server, 8
-	if err := t.Scan(ctx); !errors.Is(err, record.ErrDamaged) { // what cannot be read is missing
+	if err := t.Scan(ctx); !errors.Is(err, record.ErrDamaged) { // unreadable messages count as missing
 		return err
 	}
 	return nil
 }
 
-// sumOf is a checksum of a message.
+// sumOf returns a checksum of a message.
 func sumOf(m jetstream.Msg) uint64 {
 	h := fnv.New64a()
 	write := func(text string) {

@@ -13,46 +13,28 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// Evidence is what a verifier is told by the journal.
-type Evidence interface {
-	// LoadBase returns the account of what has been removed.
-	LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error)
-	// ToVerify returns what the ledger says now.
-	ToVerify(ctx context.Context) (*ledger.Claim, error)
-	// EachStoredRetry calls f with each retry that is stored.
-	EachStoredRetry(ctx context.Context, f func(destination, number string)) error
-	IsStored(ctx context.Context, destination string, ref record.Ref) (bool, error)
-}
-
-// A Verifier holds the ledger against a count of all that is stored.
+// A Verifier compares the ledger with a recount of the stored data.
 type Verifier struct {
 	*ledger.Recount
 	*store.Store
 	Account *ledger.Ledger
-	From    Evidence
-	Looks   int // how often it may still wait for what is on its way
+	Looks   int // remaining waits for data in transit
 }
 
 const (
-	// What is on its way is looked for so often, with a pause between.
+	// Looks is the number of waits for data in transit, with lookPause in between.
 	Looks     = 100
 	lookPause = 50 * time.Millisecond
-	// callsAtOnce and outcomesAtOnce are how many messages may wait to be read: the
-	// ids in one of CALLS take up to 48 KB, and one of OUTCOMES up to 256 KB.
+	// callsAtOnce and outcomesAtOnce are read-ahead limits: a message of CALLS has up to
+	// 48 KB of IDs, and a message of OUTCOMES up to 256 KB.
 	callsAtOnce    = 256
 	outcomesAtOnce = 64
 )
 
-// Verify counts, and returns for each destination what the count says and what is wrong.
-func (v *Verifier) Verify(ctx context.Context) ([]journal.Verification, error) {
-	base, _, err := v.From.LoadBase(ctx)
-	if err != nil {
-		return nil, err
-	}
-	v.Recount = ledger.NewRecount(base)
-	if v.Now, err = v.From.ToVerify(ctx); err != nil {
-		return nil, err
-	}
+// Verify counts all calls since the base, and returns the count of each destination with its
+// differences from the claim.
+func (v *Verifier) Verify(ctx context.Context, base *ledger.Ledger, claim *ledger.Claim) ([]journal.Verification, error) {
+	v.Recount = ledger.NewRecount(base, claim)
 	if err := v.readPending(ctx, base); err != nil {
 		return nil, err
 	}
@@ -65,8 +47,7 @@ func (v *Verifier) Verify(ctx context.Context) ([]journal.Verification, error) {
 	return v.Compare(), nil
 }
 
-// readPending counts what had not ended when a loss was accepted: the count begins
-// there, and what is stored says what it is.
+// readPending adds the calls that were pending when the base was stored with an accepted loss.
 func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	first := base.Calls + 1
 	for _, b := range base.Accounts {
@@ -93,12 +74,11 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	return t.Scan(ctx)
 }
 
-// read goes through OUTCOMES, and through CALLS as far ahead as each outcome
-// needs it.
+// read counts OUTCOMES. It reads CALLS concurrently, only as far as the outcomes refer to it.
 func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	calls := make(chan *record.Calls, 64)
-	var failed error // of readCalls
+	var failed error // result of readCalls
 	var reading sync.WaitGroup
 	after := v.Calls
 	reading.Go(func() { failed = v.readCalls(ctx, after, calls) })
@@ -123,14 +103,14 @@ func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 	return failed
 }
 
-// ReadCalls sends the messages of CALLS that follow one, and then closes the channel.
+// readCalls sends the messages of CALLS after a sequence number, and closes the channel.
 func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
 	defer close(calls)
 	t := v.TailCalls(after+1, func(parsed *record.Calls) error {
 		if parsed.Seq > v.Now.Calls {
 			return store.ErrEnough
 		}
-		parsed.IDs = "" // they may go
+		parsed.IDs = "" // releases their memory
 		select {
 		case calls <- parsed:
 			return nil
@@ -142,7 +122,7 @@ func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *re
 	return t.Scan(ctx)
 }
 
-// advance takes in messages of CALLS up to one.
+// advance counts messages of CALLS up to a sequence number.
 func (v *Verifier) advance(calls <-chan *record.Calls, to uint64) {
 	for v.Calls < to {
 		m, ok := <-calls
@@ -155,7 +135,7 @@ func (v *Verifier) advance(calls <-chan *record.Calls, to uint64) {
 	}
 }
 
-// checkPending looks whether what has not ended will be handed out.
+// checkPending checks that all pending calls will be attempted.
 func (v *Verifier) checkPending(ctx context.Context) error {
 	if err := v.findStored(ctx); err != nil {
 		return err
@@ -171,7 +151,7 @@ func (v *Verifier) checkPending(ctx context.Context) error {
 	return nil
 }
 
-// checkUndelivered looks whether what was never tried is yet to be handed out.
+// checkUndelivered checks that untried calls will be delivered to a worker.
 func (v *Verifier) checkUndelivered(ctx context.Context, name string, b *ledger.Recounted) (err error) {
 	to := v.Now.Tried[name]
 	b.Undelivered.All(func(ref record.Ref, calls int, at time.Time) bool {
@@ -195,7 +175,7 @@ func (v *Verifier) checkUndelivered(ctx context.Context, name string, b *ledger.
 	return err
 }
 
-// checkWaiting looks whether what waits for another attempt is among the retries.
+// checkWaiting checks that all retries are in RETRY.
 func (v *Verifier) checkWaiting(ctx context.Context, name string, b *ledger.Recounted) error {
 	for number, w := range b.Waiting {
 		if ref := record.RefOf(number); !w.Stored {
@@ -213,7 +193,7 @@ func (v *Verifier) checkWaiting(ctx context.Context, name string, b *ledger.Reco
 	return nil
 }
 
-// findStored marks what is among the retries.
+// findStored marks the retries that are in RETRY.
 func (v *Verifier) findStored(ctx context.Context) error {
 	byToken := map[string]*ledger.Recounted{}
 	for name, b := range v.Accounts {
@@ -224,7 +204,7 @@ func (v *Verifier) findStored(ctx context.Context) error {
 	if len(byToken) == 0 {
 		return nil
 	}
-	return v.From.EachStoredRetry(ctx, func(destination, number string) {
+	return v.EachRetry(ctx, func(destination, number string) {
 		b := byToken[destination]
 		n, err := strconv.ParseUint(number, 10, 64)
 		if b == nil || err != nil {
@@ -237,8 +217,8 @@ func (v *Verifier) findStored(ctx context.Context) error {
 	})
 }
 
-// firstEnded reports whether the first attempt has ended after all. If it was another
-// process that ended it, this one may not have read of it yet.
+// firstEnded reports whether the first attempt has ended since the recount began. Another
+// process may have ended it a moment ago.
 func (v *Verifier) firstEnded(ctx context.Context, name string, ref record.Ref) (bool, error) {
 	return v.eventually(ctx, func() (ended bool, err error) {
 		ended = true
@@ -247,8 +227,8 @@ func (v *Verifier) firstEnded(ctx context.Context, name string, ref record.Ref) 
 	})
 }
 
-// endedMeanwhile reports whether a retry ended after the count began, or is
-// stored now: it may be on its way from its schedule, or from this process.
+// endedMeanwhile reports whether a retry has ended since the recount began, or is stored
+// now. It may have been in transit.
 func (v *Verifier) endedMeanwhile(ctx context.Context, name string, ref record.Ref, attempt int) (bool, error) {
 	return v.eventually(ctx, func() (bool, error) {
 		ended := true
@@ -259,12 +239,12 @@ func (v *Verifier) endedMeanwhile(ctx context.Context, name string, ref record.R
 		if ended {
 			return true, nil
 		}
-		return v.From.IsStored(ctx, name, ref)
+		return v.HasRetry(ctx, name, ref)
 	})
 }
 
-// eventually reports whether something holds, or does soon. What does not hold for
-// one part may not for many: only the first of them are waited for.
+// eventually reports whether a condition holds now or soon. All calls share v.Looks, so that
+// many failures do not add up to a long wait.
 func (v *Verifier) eventually(ctx context.Context, holds func() (bool, error)) (bool, error) {
 	for {
 		ok, err := holds()

@@ -11,30 +11,30 @@ import (
 
 const (
 	ballastFile = "journal.ballast"
-	// ballastMost is how much of the disk is kept for when it is full. On a small disk
-	// it is less: at most half of what is free, and ballastLeast at least.
-	ballastMost  = 32 << 20
-	ballastLeast = 1 << 20
+	// maxBallast is the disk space to reserve. On a small disk it is at most half of the
+	// free space, but at least minBallast.
+	maxBallast = 32 << 20
+	minBallast = 1 << 20
 )
 
-// A Ballast is a file that holds room on the disk. When the disk is full it gives that
-// up: then calls are refused, and how those that are pending end can still be stored.
-// The size of the file stays, so that the next process knows how much to hold.
+// A Ballast is a file that reserves disk space. When the disk is full, it is released: new
+// calls are refused, but outcomes of pending calls can still be stored. The file keeps its
+// size, so that the next process knows how much to reserve.
 type Ballast struct {
 	path string
 
-	mu   sync.Mutex // guards held
-	held bool
+	mu       sync.Mutex // guards reserved
+	reserved bool
 }
 
-// NewBallast returns the ballast of a directory, which is not held yet.
+// NewBallast returns the ballast of a directory. It reserves nothing yet.
 func NewBallast(dir string) *Ballast { return &Ballast{path: filepath.Join(dir, ballastFile)} }
 
-// Take holds the room, if as much stays free.
+// Take reserves the space if at least as much remains free.
 func (b *Ballast) Take() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held {
+	if b.reserved {
 		return nil
 	}
 	f, err := os.OpenFile(b.path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -47,43 +47,43 @@ func (b *Ballast) Take() error {
 		err = allocate(f, size)
 	}
 	if err == nil {
-		b.held = true
+		b.reserved = true
 		return nil
 	}
 	_ = release(f, size)
-	return fmt.Errorf("journal: holding room on the disk: %w", err)
+	return fmt.Errorf("journal: reserving disk space: %w", err)
 }
 
-// size returns how much is to be held: as much as the last time, or what the disk has
-// room for.
+// size returns the number of bytes to reserve: as many as the last time, or as many as the
+// disk has room for.
 func (b *Ballast) size(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
 	}
-	size, held := info.Size(), allocated(info)
+	size, used := info.Size(), allocated(info)
 	free, err := freeBytes(b.path)
 	if err != nil {
 		return size, err
 	}
 	if size == 0 {
-		for size = ballastMost; size > ballastLeast && 2*size > free; size /= 2 {
+		for size = maxBallast; size > minBallast && 2*size > free; size /= 2 {
 		}
 	}
-	if held < size && 2*size > free+held {
+	if used < size && 2*size > free+used {
 		return size, syscall.ENOSPC
 	}
 	return size, nil
 }
 
-// Drop gives the room up, and returns whether it was held.
+// Drop releases the space, and reports whether it was reserved.
 func (b *Ballast) Drop() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.held {
+	if !b.reserved {
 		return false
 	}
-	b.held = false
+	b.reserved = false
 	f, err := os.OpenFile(b.path, os.O_RDWR, 0)
 	if err != nil {
 		return true
@@ -95,12 +95,12 @@ func (b *Ballast) Drop() bool {
 	return true
 }
 
-// release leaves nothing of a file but its size.
+// release deallocates the contents of a file without changing its size.
 func release(f *os.File, size int64) error {
 	return errors.Join(f.Truncate(0), f.Truncate(size))
 }
 
-// Free is how much room the disk has, or 0 where that is not known.
+// Free returns the free disk space in bytes, or 0 if it is unknown.
 func (b *Ballast) Free() int64 {
 	free, err := freeBytes(b.path)
 	if err != nil {
@@ -109,7 +109,7 @@ func (b *Ballast) Free() int64 {
 	return free
 }
 
-// IsDiskFull knows the errors of a disk, a quota or a limit that is used up.
+// IsDiskFull reports whether an error means that a disk, a quota or a limit is exhausted.
 func IsDiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }

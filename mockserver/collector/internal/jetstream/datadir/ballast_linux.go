@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// freeBytes returns how much can be written beside a file.
+// freeBytes returns the free space of the file system that contains path.
 func freeBytes(path string) (int64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(filepath.Dir(path), &s); err != nil {
@@ -17,7 +17,7 @@ func freeBytes(path string) (int64, error) {
 	return int64(s.Bavail) * s.Bsize, nil
 }
 
-// allocated returns how much of the disk a file has.
+// allocated returns the disk space that a file occupies.
 func allocated(info fs.FileInfo) int64 {
 	return info.Sys().(*syscall.Stat_t).Blocks * 512
 }

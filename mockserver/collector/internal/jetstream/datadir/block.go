@@ -19,16 +19,14 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// The server mends a block that it cannot read by cutting off the rest of it, and
-// one whose numbers are damaged may keep it busy for ever. So what is stored is
-// checked before the server sees it, as the server itself would: against the
-// checksum of each record. The version of the server is pinned; the tests hold
-// this file against it.
+// The server truncates a block at the first record that it cannot read, and corrupt numbers
+// may keep it busy forever. So blocks are checked before the server reads them, using the
+// checksum of each record. The server's version is pinned; a test compares this code with it.
 //
-// A record is
+// A record consists of
 //
-//	uint32  length, with the highest bit set if there are headers
-//	uint64  number, where the highest bits mark what was deleted
+//	uint32  length; the highest bit is set if there are headers
+//	uint64  sequence number; the highest bits mark deleted messages
 //	int64   time
 //	uint16  length of the subject
 //	        subject
@@ -36,26 +34,26 @@ import (
 //	        headers, message
 //	uint64  HighwayHash of number, time, subject, headers and message
 const (
-	recordHead     = 22
-	recordHash     = highwayhash.Size64
-	recordHeaders  = 1 << 31
-	recordMost     = 32 << 20
-	recordDeleted  = 3 << 62
-	checkAfterStop = 256 << 20
+	recordHead    = 22
+	recordHash    = highwayhash.Size64
+	recordHeaders = 1 << 31
+	maxRecord     = 32 << 20
+	recordDeleted = 3 << 62
+	maxCleanCheck = 256 << 20
 )
 
-// A Damage is bytes of a file that are not what was stored.
+// A Damage is a range of corrupt bytes in a file.
 type Damage struct {
 	Stream string
 	file   string
 	from   int
 	to     int
-	After  uint64 // the highest number of the stream's messages before it
-	torn   bool   // it may be the end of what was written when the process ended
-	What   string // where no bytes can be named
+	After  uint64 // the stream's highest sequence number before it
+	torn   bool   // probably an incomplete write at the end of the process
+	What   string // description, if there is no byte range
 }
 
-// String says where the damage is.
+// String describes the damage and where it is.
 func (d Damage) String() string {
 	if d.What != "" {
 		return fmt.Sprintf("%s (%s) %s", d.file, d.Stream, d.What)
@@ -63,13 +61,14 @@ func (d Damage) String() string {
 	return fmt.Sprintf("bytes %d to %d of %s (%s) cannot be read", d.from, d.to, d.file, d.Stream)
 }
 
-// acknowledged returns the damage that is not the end of what was being written.
+// acknowledged returns the damage that is not an incomplete write, and so affects
+// acknowledged messages.
 func acknowledged(found []Damage) []Damage {
 	return slices.DeleteFunc(slices.Clone(found), func(d Damage) bool { return d.torn })
 }
 
-// checkFile checks a block, and returns how long it is and the highest number in it.
-// It reads the block into a buffer, which it makes larger where it must be.
+// checkFile checks a block, and returns its size and highest sequence number. It reads the
+// block into a buffer, which it grows if necessary.
 func checkFile(dir string, block int, mayEndTorn bool, buffer *[]byte) (found []Damage, size int, last uint64, err error) {
 	file := blockFile(dir, block)
 	if *buffer, err = readInto(*buffer, file); err != nil {
@@ -83,9 +82,8 @@ func checkFile(dir string, block int, mayEndTorn bool, buffer *[]byte) (found []
 	return found, len(data), last, nil
 }
 
-// findDamage returns the damage of a block and the highest number in it. The last one
-// of a stream may end with what was being written, if the process did not end in good
-// order.
+// findDamage returns the damage of a block and its highest sequence number. The last block
+// of a stream may end with an incomplete write, if the process was not stopped properly.
 func findDamage(data []byte, h hash.Hash64, mayEndTorn bool) (found []Damage, highest uint64) {
 	found, highest = checkBlock(data, h)
 	if n := len(found); n > 0 && mayEndTorn {
@@ -95,7 +93,7 @@ func findDamage(data []byte, h hash.Hash64, mayEndTorn bool) (found []Damage, hi
 	return found, highest
 }
 
-// readInto reads a file into the room of a buffer, or into more.
+// readInto reads a file into a buffer, which it grows if necessary.
 func readInto(buffer []byte, file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -115,11 +113,10 @@ func blockFile(dir string, block int) string {
 	return filepath.Join(dir, "msgs", fmt.Sprintf("%d.blk", block))
 }
 
-// isTorn reports whether what cannot be read is the beginning of what was being
-// written: a message, which is then the last one, or the marks of some that were
-// deleted. A disk writes whole sectors; of such a write some are missing, and zero, or
-// the file ends before. Where all of it is there, it was acknowledged, and changed
-// since.
+// isTorn reports whether unreadable bytes are an incomplete write of a message, which must
+// be the last one, or of deletion marks. Disks write whole sectors, so an incomplete write
+// lacks some: they are zero, or the file ends early. A complete record was acknowledged and
+// has changed since.
 func isTorn(data []byte, from, to int, h hash.Hash64) bool {
 	const sector = 512
 	for at := to; at < len(data); {
@@ -148,7 +145,7 @@ func endsEarly(data []byte, h hash.Hash64) bool {
 	if int(length&^recordHeaders) <= len(data) {
 		return false
 	}
-	// Of a whole record the length may have changed, which its hash does not cover.
+	// The length of a complete record may have changed: the hash does not cover it.
 	whole := slices.Clone(data)
 	for _, headers := range []uint32{0, recordHeaders} {
 		binary.LittleEndian.PutUint32(whole, uint32(len(data))|headers)
@@ -159,7 +156,7 @@ func endsEarly(data []byte, h hash.Hash64) bool {
 	return true
 }
 
-// BlocksOf returns the numbers of a stream's blocks, in their order.
+// BlocksOf returns the numbers of a stream's blocks in order.
 func BlocksOf(dir string) ([]int, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, "msgs"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -184,7 +181,7 @@ func newBlockHash(stream string, block int) hash.Hash64 {
 	return newHash(fmt.Sprintf("%s-%d", stream, block))
 }
 
-// newHash returns the server's checksum, whose key is made of a name.
+// newHash returns the server's checksum. Its key is derived from a name.
 func newHash(name string) hash.Hash64 {
 	key := sha256.Sum256([]byte(name))
 	h, err := highwayhash.NewDigest64(key[:])
@@ -194,8 +191,8 @@ func newHash(name string) hash.Hash64 {
 	return h
 }
 
-// checkBlock returns what is no record in a block, and the highest number of a
-// record.
+// checkBlock returns the bytes of a block that are not records, and the highest sequence
+// number.
 func checkBlock(data []byte, h hash.Hash64) (found []Damage, highest uint64) {
 	for at := 0; at < len(data); {
 		if n := recordAt(data[at:], h); n > 0 {
@@ -212,7 +209,7 @@ func checkBlock(data []byte, h hash.Hash64) (found []Damage, highest uint64) {
 	return found, highest
 }
 
-// plausible reports whether a record may begin here, without reading it.
+// plausible reports whether a record may begin here, without computing its hash.
 func plausible(data []byte) bool {
 	if len(data) < recordHead+recordHash {
 		return false
@@ -222,15 +219,14 @@ func plausible(data []byte) bool {
 	return seq>>48 == 0 && (at == 0 || at > int64(50*365*24*time.Hour)) && at < int64(200*365*24*time.Hour)
 }
 
-// recordAt returns how long the record is with which data begins, or 0 if it is
-// none.
+// recordAt returns the length of the record at the beginning of data, or 0 if there is none.
 func recordAt(data []byte, h hash.Hash64) int {
 	if len(data) < recordHead+recordHash {
 		return 0
 	}
 	length := binary.LittleEndian.Uint32(data)
 	n, subject := int(length&^recordHeaders), int(binary.LittleEndian.Uint16(data[20:]))
-	if n > len(data) || n > recordMost || n < recordHead+subject+recordHash {
+	if n > len(data) || n > maxRecord || n < recordHead+subject+recordHash {
 		return 0
 	}
 	rest := data[recordHead+subject : n-recordHash]
@@ -261,8 +257,8 @@ func areHeaders(rest []byte) bool {
 	return bytes.HasPrefix(headers, []byte("NATS/1.0")) && bytes.HasSuffix(headers, []byte("\r\n\r\n"))
 }
 
-// cutDamage takes what is no record out of a stream's blocks, and has the server
-// make its index again. The blocks as they were are kept beside.
+// cutDamage removes damage from a stream's blocks and makes the server rebuild its index. It
+// keeps a copy of the original blocks.
 func cutDamage(dir, stream string, found []Damage) error {
 	if len(found) == 0 {
 		return nil
@@ -293,7 +289,7 @@ func cutDamage(dir, stream string, found []Damage) error {
 	return removeIndex(stream)
 }
 
-// removeIndex removes the server's index of a stream: it is made again from the blocks.
+// removeIndex removes the server's index of a stream. The server rebuilds it from the blocks.
 func removeIndex(stream string) error {
 	err := os.Remove(filepath.Join(stream, "msgs", "index.db"))
 	if errors.Is(err, fs.ErrNotExist) {

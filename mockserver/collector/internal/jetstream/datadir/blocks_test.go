@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBlocksAreReadAsTheServerWritesThem holds what is known of the server's files
-// against the server that is used: a change of their format fails here.
-func TestBlocksAreReadAsTheServerWritesThem(t *testing.T) {
+// TestServerBlockFormat checks blocks written by the server: it fails if the server's format
+// changes.
+func TestServerBlockFormat(t *testing.T) {
 	dir := t.TempDir()
 	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: dir, SyncAlways: true})
 	require.NoError(t, err)
@@ -32,9 +32,9 @@ func TestBlocksAreReadAsTheServerWritesThem(t *testing.T) {
 	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "BLOCKS", Subjects: []string{"test.*"}, MaxMsgsPerSubject: 1})
 	require.NoError(t, err)
 	for i := range 50 {
-		m := nats.NewMsg(fmt.Sprint("test.", i%20)) // some replace others
+		m := nats.NewMsg(fmt.Sprint("test.", i%20)) // some replace earlier ones
 		m.Data = bytes.Repeat([]byte{byte(i)}, 10*i)
-		m.Header.Set("A", strings.Repeat("b", i)) // without headers the length of the subject is not covered
+		m.Header.Set("A", strings.Repeat("b", i)) // without headers, the hash does not cover the length of the subject
 		_, err := js.PublishMsg(t.Context(), m)
 		require.NoError(t, err)
 	}
@@ -62,7 +62,7 @@ func TestBlocksAreReadAsTheServerWritesThem(t *testing.T) {
 				continue
 			}
 			if found, _ := checkBlock(bad, h); len(found) != 1 {
-				t.Errorf("byte %d was changed, and found were %v", at, found)
+				t.Errorf("byte %d was changed, but found is %v", at, found)
 			}
 		}
 	}

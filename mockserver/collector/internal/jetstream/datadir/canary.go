@@ -7,16 +7,14 @@ import (
 	"sync"
 )
 
-// A Canary finds out whether what the server has synced is on the disk. Where ext4 finds
-// an error while a file is synced it may take back what it began for that, and have the
-// sync succeed nevertheless: from then on it is read-only. So a message counts as stored
-// when the file system has changed something after the message was synced. It does that
-// no longer once it has given up: an error that comes later concerns none that was synced
-// before.
+// A Canary detects whether messages that the server has synced are on the disk. If ext4 finds
+// an error during a sync, it may discard the transaction, report success and become
+// read-only. So a message counts as stored only if the file system could change something
+// after the sync.
 //
-// What is changed is the size of a file that has no contents. That takes part in the log
-// of the file system, as the end of a sync does, but is not waited for; a look at whether
-// the file system is read-only would come too early, since its log ends before.
+// The change is the size of an empty file. It takes part in the file system's journal like
+// the end of a sync, but nobody waits for it to be written. Checking whether the file system
+// is read-only would not be enough, because it becomes read-only later.
 type Canary struct {
 	path string
 
@@ -24,15 +22,15 @@ type Canary struct {
 	size int64
 }
 
-// canarySizes is how large the file becomes, in bytes, before it begins again.
+// canarySizes is the size in bytes at which the file starts again from empty.
 const canarySizes = 4096
 
-// NewCanary returns the canary of a directory, which Place has yet to make.
+// NewCanary returns the canary of a directory. Call Place before Look.
 func NewCanary(dir string) *Canary {
 	return &Canary{path: filepath.Join(dir, temporary+"canary")}
 }
 
-// Place makes the file.
+// Place creates the canary file.
 func (c *Canary) Place() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,13 +38,13 @@ func (c *Canary) Place() error {
 	return os.WriteFile(c.path, nil, 0o600)
 }
 
-// Look returns nil if all that was synced before is on the disk.
+// Look returns nil if everything that was synced before is on the disk.
 func (c *Canary) Look() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	size := (c.size + 1) % canarySizes
 	if err := os.Truncate(c.path, size); err != nil {
-		return fmt.Errorf("what was stored last may not be on the disk: %w", err)
+		return fmt.Errorf("the last writes may not be on the disk: %w", err)
 	}
 	c.size = size
 	return nil

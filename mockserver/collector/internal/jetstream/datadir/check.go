@@ -18,9 +18,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Check checks the files of all streams, and returns ErrDamaged if there is damage that
-// mayLose does not accept. It removes damage where it may. sizes are those of the files
-// where the journal was closed.
+// Check checks the files of all streams. It removes damage that mayLose accepts, and returns
+// an error that wraps record.ErrDamaged for any other damage. sizes are the file sizes from
+// the last clean stop.
 func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func(Damage) bool) error {
 	streams, err := f.StreamDirs()
 	if err != nil {
@@ -37,13 +37,13 @@ func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func
 	}
 	checks.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("journal: checking what is stored: %w", err)
+		return fmt.Errorf("journal: checking the stored messages: %w", err)
 	}
 	refused := slices.DeleteFunc(slices.Concat(f.checkDescriptions(m), f.checkSizes(sizes)), mayLose)
 	for i, stream := range streams {
-		hard := acknowledged(found[i])
-		if slices.ContainsFunc(hard, func(d Damage) bool { return !mayLose(d) }) {
-			refused = append(refused, hard...)
+		lost := acknowledged(found[i])
+		if slices.ContainsFunc(lost, func(d Damage) bool { return !mayLose(d) }) {
+			refused = append(refused, lost...)
 			continue
 		}
 		if err := f.cut(stream, found[i]); err != nil {
@@ -62,14 +62,14 @@ func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func
 		}
 	}
 	if err := f.removeUnchecked(); err != nil {
-		return fmt.Errorf("journal: removing what has no checksum: %w", err)
+		return fmt.Errorf("journal: removing indexes without checksums: %w", err)
 	}
 	return removeClean(f.Path)
 }
 
-// removeUnchecked removes the files in which the server remembers what it also finds
-// in the messages, and which have no checksum: one flipped bit, and a retry would
-// never be due.
+// removeUnchecked removes the server's indexes of schedules and expiry times. They have no
+// checksum: a single flipped bit could keep a retry from ever being due. The server rebuilds
+// them from the messages.
 func (f *Files) removeUnchecked() error {
 	for _, name := range []string{"sched.db", "thw.db"} {
 		files, _ := filepath.Glob(filepath.Join(f.StreamsDir(), "*", "msgs", name))
@@ -82,16 +82,14 @@ func (f *Files) removeUnchecked() error {
 	return nil
 }
 
-// emptyRemade removes what RETRY holds. It is not brought to the disk with each
-// message, so that after a power cut what the server finds there may contradict
-// itself: an index of messages that are not there, or schedules of other ones.
-// All of it is made again from OUTCOMES.
+// emptyRemade empties RETRY. RETRY is not synced with each message, so after a power cut its
+// files may contradict each other. It is rebuilt from OUTCOMES.
 func (f *Files) emptyRemade() error {
 	return os.RemoveAll(filepath.Join(f.StreamsDir(), f.Remade, "msgs"))
 }
 
-// checkDescriptions looks whether the server will know each stream that was created
-// here, and writes a description anew where that is accepted: what it says is known.
+// checkDescriptions finds streams whose description the server could not read. If loss is
+// accepted, it writes the description again.
 func (f *Files) checkDescriptions(m Marker) (found []Damage) {
 	for _, config := range f.Configs {
 		dir := filepath.Join(f.StreamsDir(), config.Name)
@@ -100,10 +98,10 @@ func (f *Files) checkDescriptions(m Marker) (found []Damage) {
 		}
 		d := Damage{Stream: config.Name, file: filepath.Join(dir, metaFile), What: "cannot be read"}
 		if _, err := os.Stat(dir); err != nil {
-			d.file, d.What = dir, "is missing" // it is created again where that is accepted
+			d.file, d.What = dir, "is missing" // created again if loss is accepted
 		} else if f.AcceptLoss {
 			if err := describe(dir, config); err != nil {
-				d.What = fmt.Sprintf("cannot be written anew: %v", err)
+				d.What = fmt.Sprintf("cannot be rewritten: %v", err)
 			}
 		}
 		found = append(found, d)
@@ -111,7 +109,7 @@ func (f *Files) checkDescriptions(m Marker) (found []Damage) {
 	return found
 }
 
-// Files of the server that describe a stream.
+// The server's files that describe a stream.
 const (
 	metaFile = "meta.inf"
 	metaSum  = "meta.sum"
@@ -124,7 +122,7 @@ func isDescribed(dir string) bool {
 	return err == nil && err2 == nil && string(sum) == metaChecksum(dir, text)
 }
 
-// describe writes the description of a stream as the server does.
+// describe writes the description of a stream in the server's format.
 func describe(dir string, config jetstream.StreamConfig) error {
 	var c server.StreamConfig
 	text, err := json.Marshal(config)
@@ -149,12 +147,11 @@ func metaChecksum(dir string, text []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// cleanFile is there after the journal was closed, and says how large each file of
-// the streams is. Then there is no record that was being written, and only what was
-// stored last is read.
+// cleanFile contains the size of each block. It exists only after a clean stop. Then there
+// are no incomplete writes, and only the newest blocks are checked.
 const cleanFile = "journal.clean"
 
-// WriteClean remembers that the journal was closed.
+// WriteClean records a clean stop.
 func (f *Files) WriteClean() error {
 	sizes := map[string]int64{}
 	blocks, _ := filepath.Glob(filepath.Join(f.StreamsDir(), "*", "msgs", "*.blk"))
@@ -166,12 +163,11 @@ func (f *Files) WriteClean() error {
 		name, _ := filepath.Rel(f.StreamsDir(), file)
 		sizes[filepath.ToSlash(name)] = info.Size()
 	}
-	text, _ := json.Marshal(sizes) // of strings and numbers: it cannot fail
+	text, _ := json.Marshal(sizes) // cannot fail for strings and numbers
 	return writeDurably(filepath.Join(f.Path, cleanFile), Seal(text))
 }
 
-// ReadClean reports whether the journal was closed, and how large its files were
-// then.
+// ReadClean reports whether the last stop was clean, and the file sizes at that time.
 func ReadClean(dir string) (sizes map[string]int64, clean bool) {
 	data, err := os.ReadFile(filepath.Join(dir, cleanFile))
 	if err != nil {
@@ -181,7 +177,7 @@ func ReadClean(dir string) (sizes map[string]int64, clean bool) {
 	return sizes, err == nil && json.Unmarshal(text, &sizes) == nil
 }
 
-// removeClean has a start find that the journal was not closed.
+// removeClean removes the record of a clean stop.
 func removeClean(dir string) error {
 	if err := os.Remove(filepath.Join(dir, cleanFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -191,8 +187,7 @@ func removeClean(dir string) error {
 	return syncDir(dir)
 }
 
-// checkSizes finds blocks that are gone, or are not as long as they were when the
-// journal was closed.
+// checkSizes finds blocks that are missing or whose size has changed since the clean stop.
 func (f *Files) checkSizes(sizes map[string]int64) (found []Damage) {
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
 		file := filepath.Join(f.StreamsDir(), filepath.FromSlash(name))
@@ -209,18 +204,18 @@ func (f *Files) checkSizes(sizes map[string]int64) (found []Damage) {
 	return found
 }
 
-// checkStream checks the blocks of a stream, newest first. After a clean stop it
-// checks so many bytes only.
+// checkStream checks the blocks of a stream, newest first. After a clean stop it checks only
+// the newest ones, up to about maxCleanCheck bytes.
 func checkStream(dir string, clean bool) ([]Damage, error) {
 	blocks, err := BlocksOf(dir)
 	if err != nil {
 		return nil, err
 	}
 	var found []Damage
-	var buffer []byte // of all blocks: a thousand may be read before garbage is collected
+	var buffer []byte // reused: a thousand blocks may be read before the next garbage collection
 	checked := 0
 	for i := len(blocks) - 1; i >= 0; i-- {
-		if clean && checked > checkAfterStop {
+		if clean && checked > maxCleanCheck {
 			break
 		}
 		more, n, last, err := checkFile(dir, blocks[i], i == len(blocks)-1 && !clean, &buffer)
@@ -229,7 +224,7 @@ func checkStream(dir string, clean bool) ([]Damage, error) {
 		}
 		checked += n
 		found = append(found, more...)
-		for k := range found { // those of newer blocks are before
+		for k := range found { // set After of damage in newer blocks
 			if found[k].After == 0 && found[k].file != blockFile(dir, blocks[i]) {
 				found[k].After = last
 			}

@@ -7,26 +7,22 @@ import (
 	"path/filepath"
 )
 
-// temporary begins the names of files that are being written. The server takes a
-// name that begins with a number for that of a block.
+// temporary is the prefix of unfinished files. It must not be a number, because the server
+// takes such files for blocks.
 const temporary = ".new."
 
-// writeDurably replaces a file so that after a power cut it is the old or the
-// new one.
+// writeDurably replaces a file. After a power cut the file has its old or its new contents.
 func writeDurably(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), temporary+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // gone already, if all went well
+	defer func() { _ = os.Remove(f.Name()) }() // fails after the rename
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync()
 	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
@@ -35,8 +31,8 @@ func writeDurably(path string, data []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// SyncTree brings a directory and all that is in it to the disk: the server does
-// not do so for streams that it creates.
+// SyncTree syncs a directory and everything in it. The server does not sync the directories
+// that it creates.
 func SyncTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -49,16 +45,16 @@ func SyncTree(dir string) error {
 	})
 }
 
-// SyncFile brings a file to the disk, whoever wrote it.
+// SyncFile syncs a file that may have been written by another process.
 func SyncFile(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0) // some systems sync only what can be written
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // some systems sync only writable files
 	if err != nil {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// syncDir makes a rename durable. Windows has no such thing, and needs none.
+// syncDir makes renames in a directory durable. On Windows it does nothing.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -71,7 +67,7 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// Overwrite writes a file in its place, and brings it to the disk.
+// Overwrite replaces the contents of a file in place and syncs it.
 func Overwrite(path string, data []byte) error {
 	_, err := os.Stat(path)
 	isNew := errors.Is(err, fs.ErrNotExist)
@@ -92,8 +88,7 @@ func Overwrite(path string, data []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// Writable reports whether files in the directory can be written now, by writing
-// as much as a message may have.
+// Writable returns nil if a file as large as a message can be written in the directory.
 func Writable(dir string) error {
 	f, err := os.CreateTemp(dir, temporary+"probe.*")
 	if err != nil {
@@ -107,7 +102,7 @@ func Writable(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// rewriteFile writes a file anew, if it is there.
+// rewriteFile copies a file to a new one and replaces it, if it exists.
 func rewriteFile(file string) error {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,8 +114,7 @@ func rewriteFile(file string) error {
 	return writeDurably(file, data)
 }
 
-// RemoveTemporary removes what writeDurably has left in directories where a process
-// was killed meanwhile.
+// RemoveTemporary removes the unfinished files of a killed process.
 func RemoveTemporary(dirs ...string) error {
 	var errs []error
 	for _, dir := range dirs {
@@ -133,7 +127,7 @@ func RemoveTemporary(dirs ...string) error {
 	return errors.Join(errs...)
 }
 
-// writeZeros allocates by writing.
+// writeZeros allocates space by writing zeros.
 func writeZeros(f *os.File, size int64) error {
 	zeros := make([]byte, 1<<20)
 	for at := int64(0); at < size; at += int64(len(zeros)) {

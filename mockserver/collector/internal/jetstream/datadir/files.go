@@ -16,19 +16,19 @@ import (
 // storeDir is the directory of the server.
 const storeDir = "jetstream"
 
-// Files are those of a data directory, as the server that is pinned writes them.
+// Files checks and repairs the files of a data directory. No server may be running.
 type Files struct {
 	Path       string
-	Interval   time.Duration // how often the server brings what was written to the disk; 0: before every answer
+	Interval   time.Duration // at which the server syncs; 0: before every answer
 	Log        *slog.Logger
 	Configs    []jetstream.StreamConfig // of all streams
-	Volatile   []string                 // the streams that are not brought to the disk with each message
-	Remade     string                   // the one of them that is made again from others
-	Advice     string                   // what to do about damage
+	Volatile   []string                 // names of the streams that are not synced with each message
+	Remade     string                   // the volatile stream that is rebuilt from others
+	Advice     string                   // added to errors about damage
 	AcceptLoss bool
 }
 
-// refuse is the error for damage without which the journal may not go on.
+// refuse returns the error for damage that prevents a start.
 func (f *Files) refuse(found []Damage) error {
 	texts := make([]string, len(found))
 	for i, d := range found {
@@ -37,23 +37,23 @@ func (f *Files) refuse(found []Damage) error {
 	return record.Damaged("%s. %s", strings.Join(texts, "; "), f.Advice)
 }
 
-// StreamsDir returns the directory that has those of the streams.
+// StreamsDir returns the directory that contains the streams.
 func (f *Files) StreamsDir() string {
 	return filepath.Join(f.Path, storeDir, "$G", "streams")
 }
 
-// IsVolatile reports whether a stream may lose messages: it is not brought to the disk
-// with each of them.
+// IsVolatile reports whether a stream may lose messages, because it is not synced with each
+// of them.
 func (f *Files) IsVolatile(stream string) bool {
 	return slices.Contains(f.Volatile, stream)
 }
 
-// cut takes damage out of a stream that may lose it, and says so.
+// cut removes damage from a stream and logs it.
 func (f *Files) cut(stream string, found []Damage) error {
-	if hard := acknowledged(found); len(hard) > 0 {
-		f.Log.Error("the store is damaged; the journal goes on without what cannot be read", "damage", hard)
+	if lost := acknowledged(found); len(lost) > 0 {
+		f.Log.Error("the store is damaged; continuing without the unreadable data", "damage", lost)
 	} else if len(found) > 0 {
-		f.Log.Warn("what was being written is cut off: it was never acknowledged", "damage", found)
+		f.Log.Warn("incomplete writes were removed; they were never acknowledged", "damage", found)
 	}
 	if err := cutDamage(f.Path, stream, found); err != nil {
 		return fmt.Errorf("journal: removing damage: %w", err)

@@ -8,21 +8,22 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
 )
 
-// Files in the data directory beside those of the server.
+// Files of the journal that identify the process using the directory.
 const (
 	lockFile   = "journal.lock"
 	holderFile = "journal.holder"
 )
 
-// ErrInUse says that another process works on the data directory.
+// ErrInUse means that another process uses the data directory.
 var ErrInUse = errors.New("the data directory is in use")
 
-// A holder says who has the lock.
+// A holder describes the process that has the lock.
 type holder struct {
 	PID     int       `json:"pid"`
 	Host    string    `json:"host"`
@@ -34,23 +35,22 @@ func (h holder) String() string {
 	return fmt.Sprintf("process %d on %s (%s), since %s", h.PID, h.Host, h.Command, h.Since.Format(time.RFC3339))
 }
 
-// A Lock is the data directory as this process has it.
+// A Lock gives this process exclusive use of a data directory.
 type Lock struct {
 	dir    string
 	lock   *flock.Flock
-	holder []byte // the contents of the holder file; nil if the disk was too full for a file
+	holder []byte // contents of the holder file; nil if the disk was too full to create it
 }
 
-// Take takes the data directory for this process. Two servers on one directory
-// would both start and both write. The system releases the lock when the
-// process ends, however it ends.
+// Take locks the data directory: two servers on one directory would both write to it. The
+// system releases the lock when the process ends.
 func Take(dir string) (*Lock, error) {
 	l := flock.New(filepath.Join(dir, lockFile))
 	switch ok, err := l.TryLock(); {
 	case err != nil:
 		return nil, fmt.Errorf("journal: locking %s: %w", dir, err)
 	case !ok:
-		return nil, fmt.Errorf("journal: %w: %s is held by %s; stop it, or give this one a directory of its own",
+		return nil, fmt.Errorf("journal: %w: %s is locked by %s; stop that process, or use a different directory",
 			ErrInUse, dir, readHolder(dir))
 	}
 	host, _ := os.Hostname()
@@ -67,25 +67,25 @@ func Take(dir string) (*Lock, error) {
 	return &Lock{dir, l, written}, nil
 }
 
-// Release lets other processes take the directory.
+// Release unlocks the directory.
 func (l *Lock) Release() error { return l.lock.Unlock() }
 
-// Held returns an error if the directory or its streams were deleted, or if the directory
-// is another one: the server goes on writing to files that nobody can open any more.
-// A directory that was moved back, or mounted again, is held.
+// Held returns an error if the directory or its streams were deleted or replaced: the server
+// would keep writing to files that are no longer reachable. It returns nil again if the
+// directory is moved back or mounted again.
 func (l *Lock) Held() error {
 	_, err := os.Stat(filepath.Join(l.dir, storeDir))
 	written := l.holder
 	if err == nil && l.holder != nil {
 		written, err = os.ReadFile(filepath.Join(l.dir, holderFile))
 	}
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Equal(written, l.holder) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !bytes.Equal(written, l.holder) {
 		return &fs.PathError{Op: "using", Path: l.dir, Err: errReplaced}
 	}
-	return nil // other errors of the disk are found by those who write
+	return nil // writers find other disk errors
 }
 
-var errReplaced = errors.New("it was deleted or replaced while the collector ran; stop the collector, restore the directory from a backup or begin with an empty one, and start the collector again")
+var errReplaced = errors.New("it was deleted or replaced while the collector ran; stop the collector, restore the directory from a backup or use an empty one, and start the collector again")
 
 func readHolder(dir string) string {
 	var h holder

@@ -14,39 +14,39 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// A Marker says what must be in the data directory. The server takes a stream
-// whose description it cannot read for one that never was: to create it again
-// would begin empty, without a word.
+// A Marker lists the streams that the data directory must contain. The server ignores a
+// stream whose description it cannot read; creating the stream again would silently begin
+// with an empty one.
 type Marker struct {
 	Format  int      `json:"format"`
 	Ready   bool     `json:"ready"` // false until all streams have been created
 	Streams []string `json:"streams,omitempty"`
-	Sum     string   `json:"sum,omitempty"` // of all else; never empty where it is stored
+	Sum     string   `json:"sum,omitempty"` // checksum of the other fields; never empty in a file
 }
 
-// sum returns the checksum of what the marker says.
+// sum returns the checksum of the other fields.
 func (m Marker) sum() string {
 	m.Sum = ""
-	text, _ := json.Marshal(m) // of strings: it cannot fail
+	text, _ := json.Marshal(m) // cannot fail for strings
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
 const (
 	markerFile = "journal.json"
-	// MarkerFormat is the format that is written and read, of all that is in the
-	// directory: it changes with that of a checkpoint, an outcome or a retry.
+	// MarkerFormat is the version of the directory's format. It changes with the format of
+	// checkpoints, outcomes or retries.
 	MarkerFormat = 2
 )
 
-// ReadMarker returns the directory's marker, or an error if there is none though
-// there is data. Where loss is accepted it is made again: what it must say is known.
+// ReadMarker returns the directory's marker. It returns an error if the marker is missing or
+// corrupt although there is data. If loss is accepted, it writes a new marker instead.
 func (f *Files) ReadMarker() (Marker, error) {
 	m, err := readMarker(f.Path)
 	if !errors.Is(err, record.ErrDamaged) || !f.AcceptLoss {
 		return m, err
 	}
-	f.Log.Error("the marker is made again", "error", err)
+	f.Log.Error("the marker cannot be read; writing a new one", "error", err)
 	m = Marker{Format: MarkerFormat, Ready: true}
 	for _, config := range f.Configs {
 		m.Streams = append(m.Streams, config.Name)
@@ -59,7 +59,7 @@ func readMarker(dir string) (Marker, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, storeDir)); err == nil {
-			return Marker{}, record.Damaged("%s holds data, but its %s is missing; restore that file from a backup, start once with --accept-loss to have it made again, or move the directory away to begin empty", dir, markerFile)
+			return Marker{}, record.Damaged("%s contains data, but its %s is missing; restore that file from a backup, start once with --accept-loss to recreate it, or move the directory away to start empty", dir, markerFile)
 		}
 		return Marker{Format: MarkerFormat}, nil
 	}
@@ -68,28 +68,28 @@ func readMarker(dir string) (Marker, error) {
 	}
 	var m Marker
 	err = json.Unmarshal(text, &m)
-	isOther := m.Format != MarkerFormat && (m.Sum == "" || m.Sum == m.sum()) // the first ones had no sum
+	isOther := m.Format != MarkerFormat && (m.Sum == "" || m.Sum == m.sum()) // the first version had no checksum
 	switch {
 	case err == nil && isOther:
-		return Marker{}, fmt.Errorf("journal: %s was written in format %d, and this version reads %d; %s", dir, m.Format, MarkerFormat, adviceOnFormat(m.Format))
+		return Marker{}, fmt.Errorf("journal: %s has format %d, but this version reads format %d; %s", dir, m.Format, MarkerFormat, adviceOnFormat(m.Format))
 	case err == nil && m.Sum != m.sum():
 		err = ErrUnsealed
 	}
 	if err != nil {
-		return Marker{}, record.Damaged("%s cannot be read (%v); restore it from a backup, start once with --accept-loss to have it made again, or move %s away to begin empty", path, err, dir)
+		return Marker{}, record.Damaged("%s cannot be read (%v); restore it from a backup, start once with --accept-loss to recreate it, or move %s away to start empty", path, err, dir)
 	}
 	return m, nil
 }
 
-// adviceOnFormat says what to do about a directory that another version has written.
+// adviceOnFormat says how to use a directory that was written by another version.
 func adviceOnFormat(format int) string {
 	if format > MarkerFormat {
 		return "use the version that wrote it, or a newer one"
 	}
-	return "use the version that wrote it until nothing is pending, then move the directory away and begin with an empty one"
+	return "use the version that wrote it until nothing is pending, then move the directory away and start with an empty one"
 }
 
-// Write makes the marker durable.
+// Write stores the marker durably.
 func (m Marker) Write(dir string) error {
 	slices.Sort(m.Streams)
 	m.Sum = m.sum()

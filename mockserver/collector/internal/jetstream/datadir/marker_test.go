@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-func TestMarkerThatIsNotOfThisFormat(t *testing.T) {
+func TestMarkerErrors(t *testing.T) {
 	old := Marker{Format: 1, Ready: true, Streams: []string{"s-CALLS"}}
 	for name, c := range map[string]struct {
 		write   func(t *testing.T, dir string)
@@ -22,15 +22,15 @@ func TestMarkerThatIsNotOfThisFormat(t *testing.T) {
 	}{
 		"an older one": {
 			write: func(t *testing.T, dir string) { require.NoError(t, old.Write(dir)) },
-			want:  "was written in format 1, and this version reads 2; use the version that wrote it until nothing is pending, then move the directory away and begin with an empty one",
+			want:  "has format 1, but this version reads format 2; use the version that wrote it until nothing is pending, then move the directory away and start with an empty one",
 		},
 		"an older one without a sum": {
 			write: func(t *testing.T, dir string) { writeMarker(t, dir, `{"format": 1, "ready": true}`) },
-			want:  "was written in format 1, and this version reads 2; use the version that wrote it until nothing is pending, then move the directory away and begin with an empty one",
+			want:  "has format 1, but this version reads format 2; use the version that wrote it until nothing is pending, then move the directory away and start with an empty one",
 		},
 		"a newer one": {
 			write: func(t *testing.T, dir string) { require.NoError(t, Marker{Format: 3, Ready: true}.Write(dir)) },
-			want:  "was written in format 3, and this version reads 2; use the version that wrote it, or a newer one",
+			want:  "has format 3, but this version reads format 2; use the version that wrote it, or a newer one",
 		},
 		"no sum": {
 			write:   func(t *testing.T, dir string) { writeMarker(t, dir, `{"format": 2, "ready": true}`) },
@@ -53,7 +53,7 @@ func TestMarkerThatIsNotOfThisFormat(t *testing.T) {
 			f.AcceptLoss = true
 			m, err := f.ReadMarker()
 			if !c.damaged {
-				require.ErrorContains(t, err, c.want, "that loss is accepted changes nothing")
+				require.ErrorContains(t, err, c.want, "accepting loss changes nothing")
 				return
 			}
 			require.NoError(t, err)

@@ -13,20 +13,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// What was accepted since the newest snapshot is known from CALLS, and a second time
-// from a file beside it: so that all of it is counted, whatever becomes of CALLS. The
-// file is not synced: a kill leaves it whole, and a power cut leaves what the snapshot
-// before did. So it is with the settings and the state, of which it has how far they
-// have come.
+// Recent lists the calls accepted since the last snapshot, and the revisions of settings and
+// state, in a file next to CALLS. So calls are counted even if CALLS loses them. The file is
+// not synced: it survives a kill, but not a power cut. Its methods are safe for concurrent
+// use.
 type Recent struct {
-	mu   sync.Mutex // guards what follows
-	file *os.File   // nil where there is none
+	mu   sync.Mutex // guards the fields below
+	file *os.File   // nil before Open and after Close
 	list []record.Accepted
 }
 
 const recentFile = "journal.recent"
 
-// LoadRecent returns what an earlier process left.
+// LoadRecent returns the list of the previous process.
 func LoadRecent(dir string) ([]record.Accepted, error) {
 	data, err := os.ReadFile(filepath.Join(dir, recentFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +40,7 @@ func LoadRecent(dir string) ([]record.Accepted, error) {
 	return all, nil
 }
 
-// Open begins an empty file.
+// Open creates an empty file.
 func (r *Recent) Open(dir string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +52,7 @@ func (r *Recent) Open(dir string) error {
 	return nil
 }
 
-// Add says that calls are stored.
+// Add appends stored calls to the list.
 func (r *Recent) Add(a record.Accepted) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +64,7 @@ func (r *Recent) Add(a record.Accepted) error {
 	return err
 }
 
-// Forget drops what a snapshot that was stored knows.
+// Forget removes the entries that a stored snapshot includes.
 func (r *Recent) Forget(known func(record.Accepted) bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +83,7 @@ func (r *Recent) Forget(known func(record.Accepted) bool) error {
 	return err
 }
 
-// Close closes the file, which stays. It may be called again.
+// Close closes the file without removing it. It can be called more than once.
 func (r *Recent) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,25 +10,22 @@ import (
 	"time"
 )
 
-// After a write has failed, the system takes the pages that it could not write for
-// written: a read shows them, and the disk may have zeros there. The next record
-// would share a page with them, be synced and acknowledged, and be lost with the
-// power, since nothing behind a record that cannot be read is read. The same holds
-// for what is written at an orderly stop and never synced. So:
+// After a failed write, the kernel marks the pages as clean although the disk may contain
+// zeros there: reading returns the cached data. The next record would share a page with
+// them, be synced and acknowledged, and be lost after a power cut, because nothing after an
+// unreadable record is read. Data written during a clean stop but never synced has the same
+// problem. So:
 //
-//   - After a failed write, and at a start after a process that did not end in good
-//     order, where nobody knows whether one had failed, all that is not proved to be
-//     on the disk is written anew, to other files, before calls are taken
-//     (RewriteUnproved).
-//   - An orderly stop counts as one only if what was written last could be synced
-//     (prove).
+//   - After a failed write, and at a start after an unclean stop, RewriteUnproved copies all
+//     data that may not be on the disk to new files before calls are accepted.
+//   - A stop counts as clean only if Prove could sync the last writes.
 //
-// What is not proved is the last block of each stream: every other one was synced
-// before the next was begun. Where the server syncs at intervals, it is also what
-// was written since.
+// Only the last block of each stream is unproved: the server syncs a block before it begins
+// the next one. If the server syncs at intervals, blocks written since the last interval are
+// unproved too.
 
-// RewriteUnproved writes anew what may not be on the disk as it is read. What cannot
-// be read at the end of a stream, and was never acknowledged, is cut off.
+// RewriteUnproved rewrites the data that may not be on the disk although it can be read. It
+// removes incomplete writes at the end of a stream, which were never acknowledged.
 func (f *Files) RewriteUnproved() error {
 	streams, err := f.StreamDirs()
 	if err != nil {
@@ -36,22 +33,22 @@ func (f *Files) RewriteUnproved() error {
 	}
 	for _, stream := range streams {
 		if err := f.rewriteStream(stream); err != nil {
-			return fmt.Errorf("journal: writing the end of %s anew: %w", filepath.Base(stream), err)
+			return fmt.Errorf("journal: rewriting the end of %s: %w", filepath.Base(stream), err)
 		}
 	}
 	return nil
 }
 
-// RoomNeeded is how much must be free for the store to come up again: files are written
-// anew one by one, and the server needs some for itself.
+// RoomNeeded returns the disk space needed to restart the store: files are rewritten one at a
+// time, and the server needs some space itself.
 func (f *Files) RoomNeeded() int64 {
-	needed := int64(ballastLeast)
+	needed := int64(minBallast)
 	streams, _ := f.StreamDirs()
 	for _, stream := range streams {
 		blocks, _ := f.unproved(stream)
 		for _, block := range blocks {
 			if info, err := os.Stat(blockFile(stream, block)); err == nil {
-				needed = max(needed, ballastLeast+info.Size())
+				needed = max(needed, minBallast+info.Size())
 			}
 		}
 	}
@@ -75,14 +72,14 @@ func (f *Files) rewriteStream(stream string) error {
 		}
 		found = append(found, more...)
 	}
-	if hard := acknowledged(found); slices.ContainsFunc(hard, func(d Damage) bool { return !f.IsVolatile(d.Stream) }) {
-		return f.refuse(hard)
+	if lost := acknowledged(found); slices.ContainsFunc(lost, func(d Damage) bool { return !f.IsVolatile(d.Stream) }) {
+		return f.refuse(lost)
 	}
 	if err := f.cut(stream, found); err != nil {
 		return err
 	}
-	// The server that could not write wrote it when it stopped: with what it failed to
-	// store, and without the blocks that it did not find while the disk was away.
+	// The server wrote its index when it stopped. The index may contain messages that could
+	// not be stored, and may lack blocks that were unreadable at that time.
 	if err := removeIndex(stream); err != nil {
 		return err
 	}
@@ -99,8 +96,8 @@ func (f *Files) rewriteStream(stream string) error {
 	return nil
 }
 
-// unproved returns the blocks of a stream that may not be on the disk as they are
-// read, in their order.
+// unproved returns the blocks of a stream that may not be on the disk although they can be
+// read, in order.
 func (f *Files) unproved(stream string) ([]int, error) {
 	blocks, err := BlocksOf(stream)
 	if err != nil || len(blocks) == 0 {
@@ -127,8 +124,8 @@ func (f *Files) unproved(stream string) ([]int, error) {
 	return blocks[first:], nil
 }
 
-// Prove brings what was written last to the disk, and returns an error if that is
-// not certain. The server must have stopped.
+// Prove syncs the last writes, and returns an error if they may not be on the disk. The
+// server must have stopped.
 func (f *Files) Prove() error {
 	streams, err := f.StreamDirs()
 	if err != nil {

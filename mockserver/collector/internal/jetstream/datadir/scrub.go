@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// ScrubBlock reads a block from the disk, and returns what is damaged of it. read is told
-// how much was read, and ends it with an error.
+// ScrubBlock reads a block from the disk and returns descriptions of its damage. It calls
+// read with the number of bytes that were read; an error from read ends the check.
 func ScrubBlock(stream string, block int, read func(bytes int) error) (damage []string) {
 	data, err := readPastCache(blockFile(stream, block))
 	switch {
@@ -24,13 +24,13 @@ func ScrubBlock(stream string, block int, read func(bytes int) error) (damage []
 	}
 	found, _ := findDamage(data, newBlockHash(filepath.Base(stream), block), false)
 	for _, d := range found {
-		// Where it ends may change with what is written behind it.
+		// Omit the end: it may change when more is written.
 		damage = append(damage, fmt.Sprintf("%s (%s) from byte %d on", blockFile(stream, block), filepath.Base(stream), d.from))
 	}
 	return damage
 }
 
-// readPastCache reads a file from the disk, as far as the system lets it.
+// readPastCache reads a file from the disk instead of the page cache, if possible.
 func readPastCache(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -39,6 +39,6 @@ func readPastCache(file string) ([]byte, error) {
 	defer func() { _ = f.Close() }()
 	dropCache(f)
 	data, err := io.ReadAll(f)
-	dropCache(f) // it is not read soon
+	dropCache(f) // not needed soon
 	return data, err
 }

@@ -6,6 +6,5 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropCache has the system forget what it has cached of a file. What is not yet on the
-// disk stays.
+// dropCache removes a file's clean pages from the page cache.
 func dropCache(f *os.File) { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }

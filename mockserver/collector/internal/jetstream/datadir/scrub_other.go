@@ -6,5 +6,5 @@ import (
 	"os"
 )
 
-// dropCache does nothing: only Linux is told here what not to cache.
+// dropCache does nothing on this platform.
 func dropCache(*os.File) {}

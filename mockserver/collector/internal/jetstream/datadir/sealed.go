@@ -6,16 +6,16 @@ import (
 	"errors"
 )
 
-// ErrUnsealed says that a checksum does not fit.
-var ErrUnsealed = errors.New("it is damaged")
+// ErrUnsealed means that a checksum does not match.
+var ErrUnsealed = errors.New("the checksum does not match")
 
-// Seal puts a checksum behind what a file is to hold.
+// Seal appends a checksum to data.
 func Seal(data []byte) []byte {
 	sum := sha256.Sum256(data)
 	return append(bytes.Clone(data), sum[:]...)
 }
 
-// Unseal returns what was sealed.
+// Unseal checks and removes the checksum.
 func Unseal(data []byte) ([]byte, error) {
 	n := len(data) - sha256.Size
 	if n < 0 {

@@ -14,8 +14,8 @@ import (
 
 const testBlock = 1
 
-// appendRecord appends what the server would write: a message, or the mark of one that
-// was deleted.
+// appendRecord appends a record like the server: a message, or the mark of a deleted one if
+// message is nil.
 func appendRecord(block []byte, seq uint64, headers, message []byte) []byte {
 	from := len(block)
 	subject := ""
@@ -47,13 +47,13 @@ func appendRecord(block []byte, seq uint64, headers, message []byte) []byte {
 
 const deletedMark = 1 << 62
 
-// checked returns the damage of a block, as after a kill.
+// checked returns the damage of a block after a kill.
 func checked(block []byte) []Damage {
 	found, _ := findDamage(block, newBlockHash("STREAM", testBlock), true)
 	return found
 }
 
-// acknowledgedBlock returns a block that is whole, and where its last record begins.
+// acknowledgedBlock returns an intact block, and the offset of its last record.
 func acknowledgedBlock() (block []byte, last int) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for seq := range uint64(4) {
@@ -67,7 +67,7 @@ func acknowledgedBlock() (block []byte, last int) {
 	return block, last
 }
 
-func TestTornRecordIsCutOff(t *testing.T) {
+func TestTornRecord(t *testing.T) {
 	block, last := acknowledgedBlock()
 	require.Empty(t, checked(block))
 	for end := last + 1; end < len(block); end++ {
@@ -92,7 +92,7 @@ func wantTorn(t *testing.T, block []byte, from, to int, what string) {
 	assert.Equal(t, [2]int{from, to}, [2]int{found[0].from, found[0].to}, what)
 }
 
-func TestTornMarksAreCutOff(t *testing.T) {
+func TestTornDeletionMarks(t *testing.T) {
 	block, _ := acknowledgedBlock()
 	from := len(block)
 	for seq := range uint64(100) {
@@ -103,7 +103,7 @@ func TestTornMarksAreCutOff(t *testing.T) {
 	clear(block[sector : sector+512])
 	found := checked(block)
 	require.Len(t, found, 1)
-	assert.True(t, found[0].torn, "messages that are not deleted are there once more, and nothing is lost")
+	assert.True(t, found[0].torn, "the messages are no longer deleted, and nothing is lost")
 
 	block = appendRecord(block, 5, nil, []byte("acknowledged"))
 	found = checked(block)
@@ -111,9 +111,9 @@ func TestTornMarksAreCutOff(t *testing.T) {
 	assert.False(t, found[0].torn, "a message was acknowledged after it")
 }
 
-// TestChangedRecordIsNoTornOne flips each bit of the last record, which was written
-// wholly: it was acknowledged.
-func TestChangedRecordIsNoTornOne(t *testing.T) {
+// TestChangedRecordIsNotTorn flips each bit of the last record. The record was written
+// completely, so it was acknowledged.
+func TestChangedRecordIsNotTorn(t *testing.T) {
 	block, last := acknowledgedBlock()
 	for at := last; at < len(block); at++ {
 		for bit := range 8 {

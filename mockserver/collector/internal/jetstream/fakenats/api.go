@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// An apiError is an error of JetStream.
+// An apiError is an error response of JetStream.
 type apiError struct {
 	Code        int    `json:"code"`
 	ErrCode     int    `json:"err_code"`
@@ -24,16 +25,16 @@ var (
 	errNoMessage  = &apiError{404, 10037, "no message found"}
 )
 
-// pubAnswer answers who publishes to a stream.
-type pubAnswer struct {
+// pubResponse is the body of the response to a published message.
+type pubResponse struct {
 	Error     *apiError `json:"error,omitempty"`
 	Stream    string    `json:"stream"`
 	Seq       uint64    `json:"seq"`
 	Duplicate bool      `json:"duplicate,omitempty"`
 }
 
-// Answers to other requests. Those that are not set are left out.
-type answer struct {
+// response is the body of other responses. Unset fields are omitted.
+type response struct {
 	Error *apiError `json:"error,omitempty"`
 	*jetstream.StreamInfo
 	Total   int            `json:"total,omitempty"`
@@ -43,7 +44,7 @@ type answer struct {
 	Message *storedMessage `json:"message,omitempty"`
 }
 
-type consumerAnswer struct {
+type consumerResponse struct {
 	Error *apiError `json:"error,omitempty"`
 	*jetstream.ConsumerInfo
 }
@@ -83,7 +84,7 @@ type (
 	}
 )
 
-// decode reads a request, which must have nothing that is not known here.
+// decode decodes a request. It panics if the request has unknown fields.
 func decode[T any](data []byte) (v T) {
 	if len(data) == 0 {
 		return v
@@ -96,10 +97,10 @@ func decode[T any](data []byte) (v T) {
 	return v
 }
 
-// do does what a client has asked for. The server's lock is held, here and below.
+// do executes a request. The caller holds the server's lock; so do all callers in this file.
 func (s *Server) do(r *Request) {
 	if st := s.streamOf(r.Subject); st != nil {
-		s.answer(r, s.publish(st, r))
+		s.respond(r, s.publish(st, r))
 		return
 	}
 	if rest, ok := strings.CutPrefix(r.Subject, "$JS.ACK."); ok {
@@ -116,23 +117,23 @@ func (s *Server) do(r *Request) {
 	words := strings.Split(rest, ".")
 	switch {
 	case rest == "INFO":
-		s.answer(r, struct{}{})
+		s.respond(r, struct{}{})
 	case words[0] == "STREAM" && words[1] == "MSG":
-		s.answer(r, s.streamMessage(words[2], s.streams[words[3]], r.data))
+		s.respond(r, s.handleMessage(words[2], s.streams[words[3]], r.data))
 	case words[0] == "STREAM":
-		s.answer(r, s.askStream(words[1], words[2], r.data))
+		s.respond(r, s.handleStream(words[1], words[2], r.data))
 	case words[0] == "DIRECT":
 		s.getDirect(r, words[2], strings.Join(words[3:], "."))
 	case words[0] == "CONSUMER" && words[1] == "MSG":
 		s.pull(r, words[3], words[4])
 	case words[0] == "CONSUMER":
-		s.answer(r, s.askConsumer(words[1], words[2], words[3], r.data))
+		s.respond(r, s.handleConsumer(words[1], words[2], words[3], r.data))
 	default:
 		panic("fakenats: " + r.Subject)
 	}
 }
 
-func (s *Server) answer(r *Request, v any) {
+func (s *Server) respond(r *Request, v any) {
 	if r.reply == "" {
 		return
 	}
@@ -143,8 +144,8 @@ func (s *Server) answer(r *Request, v any) {
 	s.deliver(r.reply, r.reply, "", nil, text)
 }
 
-// askStream does what is asked of a whole stream.
-func (s *Server) askStream(what, name string, data []byte) answer {
+// handleStream executes a request about a stream.
+func (s *Server) handleStream(what, name string, data []byte) response {
 	st := s.streams[name]
 	switch what {
 	case "CREATE":
@@ -153,22 +154,22 @@ func (s *Server) askStream(what, name string, data []byte) answer {
 			s.streams[name] = st
 			st.setDefaults()
 		}
-		return answer{StreamInfo: st.info()}
+		return response{StreamInfo: st.info()}
 	case "UPDATE":
 		if st == nil {
-			return answer{Error: errNoStream}
+			return response{Error: errNoStream}
 		}
 		st.config = decode[jetstream.StreamConfig](data)
 		st.setDefaults()
-		return answer{StreamInfo: st.info()}
+		return response{StreamInfo: st.info()}
 	}
 	if st == nil {
-		return answer{Error: errNoStream}
+		return response{Error: errNoStream}
 	}
 	switch what {
 	case "INFO":
 		ask := decode[infoRequest](data)
-		a := answer{StreamInfo: st.info(), Offset: ask.Offset}
+		a := response{StreamInfo: st.info(), Offset: ask.Offset}
 		if ask.Deleted {
 			a.State.Deleted = st.deleted()
 		}
@@ -187,18 +188,14 @@ func (s *Server) askStream(what, name string, data []byte) answer {
 			c.skip(st.state().FirstSeq)
 			c.postpone()
 		}
-		return answer{Success: true, Purged: purged}
+		return response{Success: true, Purged: purged}
 	}
 	panic("fakenats: STREAM." + what)
 }
 
-// subjectsFrom returns the subjects from a place in their order on.
+// subjectsFrom returns the subjects, in order, after the first offset ones.
 func subjectsFrom(all map[string]uint64, offset int) map[string]uint64 {
-	var names []string
-	for name := range all {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(all))
 	some := map[string]uint64{}
 	for _, name := range names[min(offset, len(names)):] {
 		some[name] = all[name]
@@ -219,27 +216,27 @@ func (st *stream) info() *jetstream.StreamInfo {
 	return &jetstream.StreamInfo{Config: st.config, Created: st.created, State: st.state(), TimeStamp: time.Now()}
 }
 
-// streamMessage does what is asked of a message of a stream.
-func (s *Server) streamMessage(what string, st *stream, data []byte) answer {
+// handleMessage executes a request about a message of a stream.
+func (s *Server) handleMessage(what string, st *stream, data []byte) response {
 	switch {
 	case st == nil:
-		return answer{Error: errNoStream}
+		return response{Error: errNoStream}
 	case what == "DELETE":
 		seq := decode[deleteRequest](data).Seq
 		if st.remove(func(m *message) bool { return m.seq == seq }) == 0 {
-			return answer{Error: &apiError{500, 10057, "no message found"}}
+			return response{Error: &apiError{500, 10057, "no message found"}}
 		}
-		return answer{Success: true}
+		return response{Success: true}
 	}
-	m := st.asked(decode[getRequest](data))
+	m := st.requested(decode[getRequest](data))
 	if m == nil {
-		return answer{Error: errNoMessage}
+		return response{Error: errNoMessage}
 	}
-	return answer{Message: &storedMessage{m.subject, m.seq, m.head, m.data, m.at}}
+	return response{Message: &storedMessage{m.subject, m.seq, m.head, m.data, m.at}}
 }
 
-// asked returns the message that a request is for, or nil.
-func (st *stream) asked(ask getRequest) *message {
+// requested returns the requested message, or nil.
+func (st *stream) requested(ask getRequest) *message {
 	switch {
 	case ask.Last != "":
 		return st.lastOf(ask.Last)
@@ -254,7 +251,7 @@ func (st *stream) asked(ask getRequest) *message {
 	return nil
 }
 
-// getDirect answers with a message instead of a description of it.
+// getDirect responds with the message itself instead of a description of it.
 func (s *Server) getDirect(r *Request, name, subject string) {
 	st := s.streams[name]
 	if st == nil {
@@ -265,7 +262,7 @@ func (s *Server) getDirect(r *Request, name, subject string) {
 	if subject != "" {
 		ask.Last = subject
 	}
-	m := st.asked(ask)
+	m := st.requested(ask)
 	if m == nil {
 		s.deliver(r.reply, r.reply, "", headers(" 404 Message Not Found"), nil)
 		return

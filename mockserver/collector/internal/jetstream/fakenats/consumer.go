@@ -17,36 +17,36 @@ import (
 
 // A consumer is a pull consumer.
 type consumer struct {
-	server  *Server
-	stream  *stream
-	name    string
-	alias   string // its name, or what it is called in its place where that is random
-	config  jetstream.ConsumerConfig
-	created time.Time
-	active  time.Time            // when it was used last
-	next    uint64               // the message of the stream to be looked at next
-	handed  uint64               // how many messages it has handed out
-	reached uint64               // the last of them, or the one before the first
-	floor   uint64               // up to where all of them are acknowledged
-	pending map[uint64]*delivery // not acknowledged, by the number in the stream
-	waiting []*pullRequest
+	server    *Server
+	stream    *stream
+	name      string
+	alias     string // the durable name, or a reproducible name if the name is random
+	config    jetstream.ConsumerConfig
+	created   time.Time
+	active    time.Time            // when it was last used
+	next      uint64               // the next message of the stream to be checked
+	delivered uint64               // number of delivered messages
+	reached   uint64               // the last delivered message, initially the one before the first
+	floor     uint64               // all messages up to here are acknowledged
+	pending   map[uint64]*delivery // unacknowledged messages by sequence number
+	waiting   []*pullRequest
 }
 
-// A delivery is a message that was handed out and not acknowledged.
+// A delivery is a delivered but unacknowledged message.
 type delivery struct {
 	consumerSeq uint64
 	times       int
-	again       time.Time // when it is handed out again
+	again       time.Time // time of the next redelivery
 }
 
-// A pullRequest asks for messages.
+// A pullRequest requests messages.
 type pullRequest struct {
 	Batch     int           `json:"batch"`
 	Expires   time.Duration `json:"expires"`
 	Heartbeat time.Duration `json:"idle_heartbeat"`
 	NoWait    bool          `json:"no_wait"`
-	MaxBytes  int           `json:"max_bytes"` // 0 for no limit
-	full      bool          // it has got MaxBytes
+	MaxBytes  int           `json:"max_bytes"` // 0 means no limit
+	full      bool          // it has received MaxBytes
 	inbox     string
 	until     time.Time
 	spoken    time.Time
@@ -59,42 +59,43 @@ func (s *Server) consumer(stream, name string) *consumer {
 	return nil
 }
 
-// askConsumer does what is asked of a consumer.
-func (s *Server) askConsumer(what, streamName, name string, data []byte) any {
+// handleConsumer executes a request about a consumer.
+func (s *Server) handleConsumer(what, streamName, name string, data []byte) any {
 	st, c := s.streams[streamName], s.consumer(streamName, name)
 	switch {
 	case st == nil:
-		return consumerAnswer{Error: errNoStream}
+		return consumerResponse{Error: errNoStream}
 	case what == "CREATE":
 		ask := decode[consumerRequest](data)
 		switch {
 		case c == nil && ask.Action == "update":
-			return consumerAnswer{Error: &apiError{400, 10149, "consumer does not exist"}}
+			return consumerResponse{Error: &apiError{400, 10149, "consumer does not exist"}}
 		case c == nil:
-			c = s.makeConsumer(st, name, ask.Config)
+			c = s.newConsumer(st, name, ask.Config)
 		case ask.Action == "create" && !sameConsumer(c.config, ask.Config):
-			return consumerAnswer{Error: &apiError{400, 10148, "consumer already exists"}}
+			return consumerResponse{Error: &apiError{400, 10148, "consumer already exists"}}
 		case ask.Action != "create":
 			c.config.FilterSubject, c.config.FilterSubjects = ask.Config.FilterSubject, ask.Config.FilterSubjects
-			c.handOut()
+			c.dispatch()
 		}
 	case c == nil:
-		return consumerAnswer{Error: errNoConsumer}
+		return consumerResponse{Error: errNoConsumer}
 	case what == "DELETE":
 		c.end()
-		return answer{Success: true}
+		return response{Success: true}
 	case what != "INFO":
 		panic("fakenats: CONSUMER." + what)
 	}
-	return consumerAnswer{ConsumerInfo: c.info()}
+	return consumerResponse{ConsumerInfo: c.info()}
 }
 
-// sameConsumer reports whether what is asked for is there already.
+// sameConsumer reports whether two configurations are the same, as far as the journal varies
+// them.
 func sameConsumer(have, want jetstream.ConsumerConfig) bool {
 	return slices.Equal(have.FilterSubjects, want.FilterSubjects) && have.OptStartSeq == want.OptStartSeq && have.AckWait == want.AckWait
 }
 
-func (s *Server) makeConsumer(st *stream, name string, config jetstream.ConsumerConfig) *consumer {
+func (s *Server) newConsumer(st *stream, name string, config jetstream.ConsumerConfig) *consumer {
 	s.made++
 	c := &consumer{
 		server: s, stream: st, name: name, alias: cmp.Or(config.Durable, fmt.Sprint("#", s.made)), config: config,
@@ -122,12 +123,12 @@ func (s *Server) makeConsumer(st *stream, name string, config jetstream.Consumer
 func (c *consumer) info() *jetstream.ConsumerInfo {
 	return &jetstream.ConsumerInfo{
 		Stream: c.stream.config.Name, Name: c.name, Created: c.created, Config: c.config,
-		Delivered: jetstream.SequenceInfo{Consumer: c.handed, Stream: c.reached}, AckFloor: jetstream.SequenceInfo{Stream: c.floor},
+		Delivered: jetstream.SequenceInfo{Consumer: c.delivered, Stream: c.reached}, AckFloor: jetstream.SequenceInfo{Stream: c.floor},
 		NumAckPending: len(c.pending), NumWaiting: len(c.waiting), NumPending: c.behind(), TimeStamp: time.Now(),
 	}
 }
 
-// skip has the consumer begin with a message: those before are gone.
+// skip moves the consumer to the first message that still exists.
 func (c *consumer) skip(first uint64) {
 	if c.next < first {
 		c.next, c.reached, c.floor = first, first-1, first-1
@@ -135,8 +136,8 @@ func (c *consumer) skip(first uint64) {
 	maps.DeleteFunc(c.pending, func(seq uint64, _ *delivery) bool { return seq < first })
 }
 
-// postpone has what was given back wait as long as if it had not been: a real server forgets
-// of it when its stream is purged.
+// postpone delays messages that are due for redelivery by AckWait, as a real server does
+// after a purge.
 func (c *consumer) postpone() {
 	for _, d := range c.pending {
 		if !d.again.After(time.Now()) {
@@ -145,7 +146,7 @@ func (c *consumer) postpone() {
 	}
 }
 
-// end takes the consumer away.
+// end deletes the consumer.
 func (c *consumer) end() {
 	delete(c.stream.consumers, c.name)
 	for _, p := range c.waiting {
@@ -153,7 +154,7 @@ func (c *consumer) end() {
 	}
 }
 
-// wants reports whether the consumer's filters let a message through.
+// wants reports whether a message matches the consumer's filters.
 func (c *consumer) wants(m *message) bool {
 	filters := c.config.FilterSubjects
 	if c.config.FilterSubject != "" {
@@ -166,7 +167,7 @@ func matchesAny(patterns []string, subject string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return record.Matches(p, subject) })
 }
 
-// behind counts the messages that are yet to be handed out for the first time.
+// behind counts the messages that have never been delivered.
 func (c *consumer) behind() (n uint64) {
 	for _, m := range c.stream.messages[c.stream.find(c.next):] {
 		if c.wants(m) {
@@ -176,7 +177,7 @@ func (c *consumer) behind() (n uint64) {
 	return n
 }
 
-// pull takes a request for messages.
+// pull adds a request for messages.
 func (s *Server) pull(r *Request, streamName, name string) {
 	c := s.consumer(streamName, name)
 	if c == nil {
@@ -190,15 +191,15 @@ func (s *Server) pull(r *Request, streamName, name string) {
 	}
 	c.active = time.Now()
 	c.waiting = append(c.waiting, &p)
-	c.handOut()
+	c.dispatch()
 	if p.NoWait && p.Expires == 0 && p.Batch > 0 {
 		c.waiting = c.waiting[:len(c.waiting)-1]
 		s.deliver(p.inbox, p.inbox, "", headers(" 404 No Messages"), nil)
 	}
 }
 
-// handOut hands out messages while somebody asks for them.
-func (c *consumer) handOut() {
+// dispatch delivers messages while there are requests.
+func (c *consumer) dispatch() {
 	for len(c.waiting) > 0 {
 		p := c.waiting[0]
 		m, d := c.nextMessage()
@@ -220,7 +221,7 @@ func (c *consumer) handOut() {
 	}
 }
 
-// nextMessage returns what is to be handed out next, again if it was before.
+// nextMessage returns the next message to deliver or redeliver, or nil.
 func (c *consumer) nextMessage() (*message, *delivery) {
 	for _, seq := range slices.Sorted(maps.Keys(c.pending)) {
 		d := c.pending[seq]
@@ -239,16 +240,16 @@ func (c *consumer) nextMessage() (*message, *delivery) {
 			return m, &delivery{}
 		}
 	}
-	c.next = max(c.next, c.stream.last+1) // it does not go back, whatever its filters become
+	c.next = max(c.next, c.stream.last+1) // later changes of the filters do not move it back
 	return nil, nil
 }
 
-// send hands out a message. It reports false if the request has ended: it takes no message
-// of that size, or has no subscriber.
+// send delivers a message. It returns false if the request has ended because the message is
+// too large or the subscriber has gone.
 func (c *consumer) send(p *pullRequest, m *message, d *delivery) bool {
 	again := *d
 	again.times++
-	again.consumerSeq = c.handed + 1
+	again.consumerSeq = c.delivered + 1
 	before := c.next
 	c.next = max(c.next, m.seq+1)
 	reply := fmt.Sprintf("$JS.ACK.%s.%s.%d.%d.%d.%d.%d", c.stream.config.Name, c.name, again.times, m.seq, again.consumerSeq, m.at.UnixNano(), c.behind())
@@ -273,7 +274,7 @@ func (c *consumer) send(p *pullRequest, m *message, d *delivery) bool {
 	}
 	p.full = size == p.MaxBytes
 	p.MaxBytes = max(0, p.MaxBytes-size)
-	c.handed, c.reached = c.handed+1, max(c.reached, m.seq)
+	c.delivered, c.reached = c.delivered+1, max(c.reached, m.seq)
 	if c.config.AckPolicy == jetstream.AckExplicitPolicy {
 		again.again = time.Now().Add(c.config.AckWait)
 		c.pending[m.seq] = &again
@@ -281,8 +282,9 @@ func (c *consumer) send(p *pullRequest, m *message, d *delivery) bool {
 	return true
 }
 
-// acknowledge takes what a client says of a message that it was handed: the words are
-// stream, consumer, times, number in the stream, number in the consumer, time, pending.
+// acknowledge handles an acknowledgement. words are the stream, the consumer, the number of
+// deliveries, the sequence numbers in the stream and the consumer, the time, and the number
+// of pending messages.
 func (s *Server) acknowledge(r *Request, words []string) {
 	c := s.consumer(words[0], words[1])
 	seq, _ := strconv.ParseUint(words[3], 10, 64)
@@ -291,7 +293,7 @@ func (s *Server) acknowledge(r *Request, words []string) {
 	}
 	d := c.pending[seq]
 	switch text := string(r.data); {
-	case d == nil: // it was acknowledged, or removed
+	case d == nil: // acknowledged or removed before
 	case text == "" || text == "+ACK":
 		delete(c.pending, seq)
 		c.floor = c.reached
@@ -307,20 +309,20 @@ func (s *Server) acknowledge(r *Request, words []string) {
 		var nak struct {
 			Delay time.Duration `json:"delay"`
 		}
-		_ = json.Unmarshal([]byte(strings.TrimPrefix(text, "-NAK")), &nak) // there may be none
+		_ = json.Unmarshal([]byte(strings.TrimPrefix(text, "-NAK")), &nak) // the delay is optional
 		d.again = time.Now().Add(nak.Delay)
 	default:
-		panic("fakenats: an acknowledgement " + text)
+		panic("fakenats: unknown acknowledgement " + text)
 	}
 	if r.reply != "" {
 		s.deliver(r.reply, r.reply, "", nil, nil)
 	}
-	c.handOut()
+	c.dispatch()
 }
 
-// tick does what is due.
+// tick delivers due messages, and ends or confirms requests.
 func (c *consumer) tick(now time.Time) {
-	c.handOut()
+	c.dispatch()
 	c.waiting = slices.DeleteFunc(c.waiting, func(p *pullRequest) bool {
 		if p.until.IsZero() || p.until.After(now) {
 			return false
@@ -332,7 +334,7 @@ func (c *consumer) tick(now time.Time) {
 	for _, p := range c.waiting {
 		if p.Heartbeat > 0 && now.Sub(p.spoken) >= p.Heartbeat {
 			p.spoken = now
-			last := fmt.Sprint("Nats-Last-Consumer: ", c.handed)
+			last := fmt.Sprint("Nats-Last-Consumer: ", c.delivered)
 			c.server.deliver(p.inbox, p.inbox, "", headers(" 100 Idle Heartbeat", last), nil)
 		}
 	}

@@ -1,9 +1,9 @@
-// Package fakenats is a NATS server in memory, for simulations: what the journal uses of
-// JetStream, and nothing else; what it does not know makes it panic. The client of
-// package nats talks to it over a pipe, as to a server within the process.
+// Package fakenats is an in-memory NATS server for simulations. It implements the part of
+// JetStream that the journal uses, and panics on anything else. The NATS client connects to
+// it through a pipe.
 //
-// A server does what it is asked at once, or, as a simulation wants it, when it is let:
-// then requests wait, in an order that is the same in each run, until one is chosen with
-// a [Fate]. Time passes for it when [Server.Tick] is called. [Server.Refuse] has it store
-// nothing, and [Server.Crash] takes what was not acknowledged.
+// A server executes requests immediately, or, if it was created with New(true), when the
+// simulation decides: [Server.Held] lists the waiting requests in a reproducible order, and
+// [Server.Let] completes one with a [Fate]. [Server.Tick] advances timers, [Server.Refuse]
+// makes the server refuse messages, and [Server.Crash] discards unacknowledged ones.
 package fakenats

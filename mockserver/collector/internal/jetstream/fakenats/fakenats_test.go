@@ -15,19 +15,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A side is a client of one of the two servers that are compared.
+// A side is a client of one of the two servers.
 type side struct {
 	*testing.T
 	nc        *nats.Conn
 	js        jetstream.JetStream
-	delivered map[string]jetstream.Msg // by consumer and number: what was handed out last
-	fetched   int                      // how many messages the last fetch has got
-	fake      *side                    // where this one is real: the other
+	delivered map[string]jetstream.Msg // the last delivery of each message, by stream and sequence number
+	fetched   int                      // number of messages in the last fetch
+	fake      *side                    // the client of the fake, if this one uses the real server
 }
 
-// TestAsARealServer asks a real server and the fake for the same things, at random, and
-// compares what they answer. FAKE_SEED says what is asked, and FAKE_STEPS how often.
-func TestAsARealServer(t *testing.T) {
+// TestLikeRealServer sends the same random requests to a real server and to the fake, and
+// compares the responses. FAKE_SEED selects the requests; FAKE_STEPS is their number.
+func TestLikeRealServer(t *testing.T) {
 	t.Parallel()
 	seed, _ := strconv.ParseUint(os.Getenv("FAKE_SEED"), 10, 64)
 	steps, _ := strconv.Atoi(os.Getenv("FAKE_STEPS"))
@@ -86,7 +86,7 @@ func newSide(t *testing.T, to nats.InProcessConnProvider) *side {
 	return &side{T: t, nc: nc, js: js, delivered: map[string]jetstream.Msg{}}
 }
 
-// ask asks for something at random, and returns what was answered, without times.
+// ask sends a random request, and returns the response without times.
 func (s *side) ask(random *rand.Rand) string {
 	n := random.IntN(100)
 	name := []string{"LOG", "LAST", "WORK"}[random.IntN(3)]
@@ -125,10 +125,10 @@ func (s *side) ask(random *rand.Rand) string {
 	state := info.State
 	state.FirstTime, state.LastTime = time.Time{}, time.Time{}
 	if state.LastSeq == 0 {
-		state.FirstSeq, state.Deleted, state.NumDeleted = 0, nil, 0 // which differ where an empty stream was purged
+		state.FirstSeq, state.Deleted, state.NumDeleted = 0, nil, 0 // the servers differ after purging an empty stream
 	}
 	if name == "WORK" {
-		state.Bytes = 0 // what a schedule becomes has other headers in another order
+		state.Bytes = 0 // the fake orders the headers of due messages differently
 	}
 	return fmt.Sprintf("%+v", state)
 }
@@ -173,7 +173,7 @@ func (s *side) publish(random *rand.Rand, subject string, seq uint64) string {
 	return fmt.Sprint(ack.Stream, ack.Sequence, ack.Duplicate)
 }
 
-// consumer makes a consumer, or takes it away.
+// consumer creates a consumer, or deletes it if it exists.
 func (s *side) consumer(stream, subject string, seq uint64) string {
 	c := jetstream.ConsumerConfig{
 		Durable: "c", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Hour, MaxAckPending: 5, MaxDeliver: -1,
@@ -190,7 +190,7 @@ func (s *side) consumer(stream, subject string, seq uint64) string {
 	return outcome("create", err)
 }
 
-// fetch asks for messages, and remembers those that are to be acknowledged.
+// fetch requests messages, and keeps them to be acknowledged later.
 func (s *side) fetch(random *rand.Rand, stream string) string {
 	c, err := s.js.Consumer(s.Context(), stream, "c")
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *side) fetch(random *rand.Rand, stream string) string {
 	}
 	s.fetched = 0
 	if s.fake != nil && s.fake.fetched > 0 {
-		// A real server counts what was just stored a moment after it has answered for it.
+		// A real server counts a message only some time after acknowledging it.
 		n = s.fake.fetched
 		take(c.Fetch(n, jetstream.FetchMaxWait(10*time.Second)))
 	} else {
@@ -220,7 +220,7 @@ func (s *side) fetch(random *rand.Rand, stream string) string {
 	return got
 }
 
-// end acknowledges a message, or gives it back.
+// end acknowledges or rejects a message.
 func (s *side) end(random *rand.Rand, stream string, seq uint64) string {
 	c, err := s.js.Consumer(s.Context(), stream, "c")
 	if err != nil {
@@ -238,12 +238,12 @@ func (s *side) end(random *rand.Rand, stream string, seq uint64) string {
 		require.NoError(s, m.Ack())
 	}
 	require.NoError(s, s.nc.Flush())
-	_, err = c.Info(s.Context()) // which is answered behind it
+	_, err = c.Info(s.Context()) // the server answers this after the acknowledgement
 	return outcome("ended", err)
 }
 
-// TestTimesAreKept has messages be due at their time, and expire.
-func TestTimesAreKept(t *testing.T) {
+// TestSchedulesAndTTLs checks that messages become due and expire.
+func TestSchedulesAndTTLs(t *testing.T) {
 	fake := New(false)
 	s := newSide(t, fake)
 	at := func(d time.Duration) string { return "@at " + time.Now().Add(d).UTC().Format(time.RFC3339Nano) }
@@ -269,8 +269,8 @@ func TestTimesAreKept(t *testing.T) {
 	require.Zero(t, last.CachedInfo().State.Msgs)
 }
 
-// TestBoundedPullsAsARealServer asks for messages of a number of bytes at most.
-func TestBoundedPullsAsARealServer(t *testing.T) {
+// TestBoundedPullsLikeRealServer requests messages with a limit in bytes.
+func TestBoundedPullsLikeRealServer(t *testing.T) {
 	t.Parallel()
 	sides := newSides(t)
 	for _, maxBytes := range []int{50, 300, 400, 700, 1000, 1500} {
@@ -282,8 +282,8 @@ func TestBoundedPullsAsARealServer(t *testing.T) {
 	}
 }
 
-// pull returns the messages of a bounded pull of a stream that has more, and then those of
-// one of exactly as many bytes.
+// pull returns the results of a bounded pull that leaves messages in the stream, and of one
+// whose limit is exactly reached.
 func (s *side) pull(messages, maxBytes int) (got string) {
 	stream, err := s.js.Stream(s.Context(), "LOG")
 	require.NoError(s, err)

@@ -19,29 +19,28 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// A Server is a NATS server in memory. Its methods may be called from many goroutines at
-// once.
+// A Server is an in-memory NATS server. Its methods are safe for concurrent use.
 type Server struct {
-	holds   bool       // requests wait for Let
-	trouble chan error // gets what Fail is told; never closed
+	manual  bool       // requests wait for Let
+	trouble chan error // receives the argument of Fail; never closed
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	running bool
-	full    bool // nothing is stored
+	full    bool // messages are refused
 	streams map[string]*stream
-	conns   []*conn // those that are open, oldest first
+	conns   []*conn // open connections, oldest first
 	dialed  int     // counts connections
 	made    int     // counts consumers
 	held    []*Request
-	ordered int // so many of held have their place
+	ordered int // the first ordered requests of held are sorted
 }
 
-// New returns a server that runs. One that holds does what Let says, and nothing else.
-func New(holds bool) *Server {
-	return &Server{holds: holds, trouble: make(chan error, 1), running: true, streams: map[string]*stream{}}
+// New returns a running server. If manual is set, requests wait for Let.
+func New(manual bool) *Server {
+	return &Server{manual: manual, trouble: make(chan error, 1), running: true, streams: map[string]*stream{}}
 }
 
-// Start has the server take connections, and do what it is asked.
+// Start starts the server again.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +48,7 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Stop ends all connections, with what waits on them, and consumers that are in memory.
+// Stop closes all connections, and discards waiting requests and consumers in memory.
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,23 +66,23 @@ func (s *Server) stop() {
 	}
 }
 
-// Fail says why the server cannot be relied on; Trouble tells.
+// Fail sends the reason why the server is unreliable to Trouble.
 func (s *Server) Fail(err error) {
 	select {
 	case s.trouble <- err:
-	default: // it is known
+	default: // already reported
 	}
 }
 
-// Trouble gets why the server cannot be relied on.
+// Trouble returns the channel that receives the arguments of Fail.
 func (s *Server) Trouble() <-chan error { return s.trouble }
 
-// InProcessConn connects to the server. It makes it a nats.InProcessConnProvider.
+// InProcessConn implements nats.InProcessConnProvider.
 func (s *Server) InProcessConn() (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.running {
-		return nil, errors.New("the server does not run")
+		return nil, errors.New("the server is not running")
 	}
 	client, pipe := net.Pipe()
 	s.dialed++
@@ -95,21 +94,21 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	return client, nil
 }
 
-// A conn is a connection of a client.
+// A conn is a client's connection.
 type conn struct {
 	server *Server
 	number int
 	pipe   net.Conn
-	more   chan struct{} // holds one token when there is something to write; closed by read
+	more   chan struct{} // holds a token when out is not empty; closed by read
 
-	subjects map[string]string // that the client has subscribed to, by sid; guarded by server.mu
+	subjects map[string]string // subscriptions by sid; guarded by server.mu
 
-	mu     sync.Mutex // guards what follows
-	out    []byte     // yet to be written
+	mu     sync.Mutex // guards the fields below
+	out    []byte     // not written yet
 	closed bool
 }
 
-// send has a text written. It does not wait for that: the client may be writing itself.
+// send queues a string to be written. It does not block, because the client may be writing.
 func (c *conn) send(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +134,7 @@ func (c *conn) write() {
 	}
 }
 
-// read takes what the client says, until the connection ends.
+// read handles the client's protocol until the connection ends.
 func (c *conn) read() {
 	r := bufio.NewReader(c.pipe)
 	for {
@@ -157,7 +156,7 @@ func (c *conn) read() {
 	close(c.more)
 }
 
-// take takes one line of the protocol, and what belongs to it.
+// take handles one line of the protocol and its payload.
 func (c *conn) take(r io.Reader, words []string) error {
 	s := c.server
 	switch words[0] {
@@ -193,13 +192,13 @@ func (c *conn) take(r io.Reader, words []string) error {
 		m.head, m.data = data[:head], data[head:total]
 		s.received(m)
 	default:
-		panic("fakenats: a client says " + words[0])
+		panic("fakenats: unknown command " + words[0])
 	}
 	return nil
 }
 
-// deliver sends a message to whoever has subscribed to a subject, which need not be that
-// of the message, and reports whether anybody has. The server's lock is held.
+// deliver sends a message to the subscribers of to, and reports whether there are any. The
+// caller holds the server's lock.
 func (s *Server) deliver(to, subject, reply string, head, data []byte) bool {
 	heard := false
 	for _, c := range s.conns {
@@ -218,7 +217,7 @@ func (s *Server) deliver(to, subject, reply string, head, data []byte) bool {
 	return heard
 }
 
-// headers returns the headers of a message in the form in which they are sent.
+// headers returns the encoded headers of a message.
 func headers(lines ...string) []byte {
 	var b bytes.Buffer
 	b.WriteString("NATS/1.0")
@@ -229,50 +228,50 @@ func headers(lines ...string) []byte {
 	return b.Bytes()
 }
 
-// A Request is what a client has published: to a stream, to JetStream, or an
+// A Request is a message published by a client: for a stream, to JetStream's API, or an
 // acknowledgement.
 type Request struct {
 	Subject string
 	conn    *conn
 	reply   string
-	head    []byte // its headers, as they are sent
+	head    []byte // encoded headers
 	data    []byte
 	key     string
 }
 
-// String tells what is asked, in the same words in each run.
+// String describes the request. The description is the same in each run.
 func (r *Request) String() string { return r.key }
 
-// A Fate is what becomes of a request.
+// A Fate is the outcome of a request.
 type Fate int
 
 // Fates.
 const (
-	Done     Fate = iota // it is done and answered
-	Lost                 // it is done, and the answer is lost
-	Dropped              // it is not done, and not answered
-	Repeated             // it comes twice, and is done and answered each time
+	Done     Fate = iota // executed and answered
+	Lost                 // executed, but the response is lost
+	Dropped              // neither executed nor answered
+	Repeated             // executed and answered twice
 )
 
 func (f Fate) String() string { return []string{"done", "lost", "dropped", "repeated"}[f] }
 
-// received takes what a client has published.
+// received handles a published message.
 func (s *Server) received(r *Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.running {
 		return
 	}
-	if s.holds {
+	if s.manual {
 		s.held = append(s.held, r)
 		return
 	}
 	s.do(r)
 }
 
-// Held returns the requests that may be let go, in an order that depends on nothing but
-// what was let go before. Nobody may be about to make one. What a connection publishes to
-// a stream goes in its order; of those that are the same there is one.
+// Held returns the requests that may be completed next. Their order depends only on the
+// requests completed before. No client may be about to send one. Messages that a connection
+// publishes to a stream stay in order; identical requests are listed once.
 func (s *Server) Held() (free []*Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +284,7 @@ func (s *Server) Held() (free []*Request) {
 	s.ordered = len(s.held)
 	type queue struct {
 		conn *conn
-		what string // the stream, or what is asked
+		what string // the stream, or the request
 	}
 	first := map[queue]bool{}
 	for _, r := range s.held {
@@ -301,7 +300,7 @@ func (s *Server) Held() (free []*Request) {
 	return free
 }
 
-// Let has a request end, and those that are the same. It must be one of Held.
+// Let completes a request that Held has returned, and all identical ones.
 func (s *Server) Let(r *Request, fate Fate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -331,8 +330,8 @@ func (s *Server) let(r *Request, fate Fate) {
 	}
 }
 
-// keyOf says what a request is about without what is chosen at random: inboxes, and names of
-// consumers that go by themselves.
+// keyOf describes a request without its random parts: inboxes, and the names of ephemeral
+// consumers.
 func (s *Server) keyOf(r *Request) string {
 	rest, api := strings.CutPrefix(r.Subject, "$JS.API.CONSUMER.")
 	subject, data := r.Subject, r.data
@@ -348,7 +347,7 @@ func (s *Server) keyOf(r *Request) string {
 		} else {
 			subject = strings.Join(words[:len(words)-1], ".")
 		}
-	case strings.Contains(subject, ".s."): // maps, in any order
+	case strings.Contains(subject, ".s."): // maps in random order
 		data = nil
 	}
 	h := fnv.New64a()
@@ -356,14 +355,14 @@ func (s *Server) keyOf(r *Request) string {
 	return fmt.Sprintf("%s %x", subject, h.Sum64())
 }
 
-// Refuse has the server store nothing, as if there were no room, or again what comes.
+// Refuse makes the server refuse messages as if it were full, or accept them again.
 func (s *Server) Refuse(full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full = full
 }
 
-// HandOutAgain has all that was handed out and not acknowledged be handed out again.
+// HandOutAgain redelivers all unacknowledged messages.
 func (s *Server) HandOutAgain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -374,14 +373,14 @@ func (s *Server) HandOutAgain() {
 			for _, d := range c.pending {
 				d.again = time.Time{}
 			}
-			c.handOut()
+			c.dispatch()
 		}
 	}
 }
 
-// Crash ends all connections, and takes what a server forgets with its process: the
-// consumers and streams that are not on the disk, and of what it has not acknowledged as
-// much as keep says, of so many messages of each stream.
+// Crash closes all connections and simulates the loss of the server's process. It removes
+// consumers and streams in memory. Of the unacknowledged messages of each other stream it
+// keeps the first keep ones.
 func (s *Server) Crash(keep func(stream string, unacknowledged int) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -400,6 +399,6 @@ func (s *Server) Crash(keep func(stream string, unacknowledged int) int) {
 		if n := len(st.messages) - at; n > 0 {
 			st.cut(at + keep(name, n))
 		}
-		st.acknowledged = st.last // what is there now was read from the disk
+		st.acknowledged = st.last // the remaining messages are on the disk
 	}
 }

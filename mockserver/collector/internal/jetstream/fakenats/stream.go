@@ -19,10 +19,10 @@ import (
 type stream struct {
 	config       jetstream.StreamConfig
 	created      time.Time
-	messages     []*message // in their order
-	last         uint64     // the number that was given last
+	messages     []*message // in order
+	last         uint64     // last sequence number
 	lastTime     time.Time
-	acknowledged uint64 // up to which publishers were answered
+	acknowledged uint64 // all messages up to here were acknowledged to their publishers
 	ids          map[string]*message
 	consumers    map[string]*consumer
 }
@@ -35,13 +35,13 @@ type message struct {
 	header  nats.Header
 	data    []byte
 	at      time.Time
-	expires time.Time // the zero time: never
-	due     time.Time // when it is to be published to its target; the zero time: never
+	expires time.Time // zero: never
+	due     time.Time // when it is published to its target; zero: never
 
-	replaced *message // that gave way to it; nil: none did
+	replaced *message // the message that it replaced, or nil
 }
 
-// size is how much of a stream's room a message takes.
+// size returns the size of a message in the stream.
 func (m *message) size() uint64 {
 	n := 22 + len(m.subject) + len(m.data) + 8
 	if len(m.head) > 0 {
@@ -53,11 +53,11 @@ func (m *message) size() uint64 {
 // isLazy reports whether messages are acknowledged before they are on the disk.
 func (st *stream) isLazy() bool { return st.config.PersistMode == jetstream.AsyncPersistMode }
 
-// names returns those of the streams, in their order. The server's lock is held, here and
-// below.
+// names returns the names of the streams in order. The caller holds the server's lock; so do
+// all callers in this file.
 func (s *Server) names() []string { return slices.Sorted(maps.Keys(s.streams)) }
 
-// streamOf returns the stream that stores a subject, or nil.
+// streamOf returns the stream of a subject, or nil.
 func (s *Server) streamOf(subject string) *stream {
 	for _, st := range s.streams {
 		if slices.ContainsFunc(st.config.Subjects, func(p string) bool { return record.Matches(p, subject) }) {
@@ -67,7 +67,7 @@ func (s *Server) streamOf(subject string) *stream {
 	return nil
 }
 
-// publish stores a message, or says why not.
+// publish stores a message, and returns the response.
 func (s *Server) publish(st *stream, r *Request) any {
 	m := &message{subject: r.Subject, head: r.head, data: r.data, at: time.Now()}
 	if len(r.head) > 0 {
@@ -77,18 +77,18 @@ func (s *Server) publish(st *stream, r *Request) any {
 		}
 	}
 	get := func(name string) string { return m.header.Get(name) }
-	answer := pubAnswer{Stream: st.config.Name}
+	response := pubResponse{Stream: st.config.Name}
 	if id := get(nats.MsgIdHdr); id != "" && st.ids[id] != nil && m.at.Sub(st.ids[id].at) < st.config.Duplicates {
-		answer.Seq, answer.Duplicate = st.ids[id].seq, true
-		st.answered(r, answer.Seq)
-		return answer
+		response.Seq, response.Duplicate = st.ids[id].seq, true
+		st.answered(r, response.Seq)
+		return response
 	}
 	expected := func(name string, have uint64) bool {
 		want, err := strconv.ParseUint(get(name), 10, 64)
 		if err != nil || want == have {
 			return true
 		}
-		answer.Error = &apiError{400, 10071, fmt.Sprintf("wrong last sequence: %d", have)}
+		response.Error = &apiError{400, 10071, fmt.Sprintf("wrong last sequence: %d", have)}
 		return false
 	}
 	var before uint64
@@ -96,15 +96,15 @@ func (s *Server) publish(st *stream, r *Request) any {
 		before = have.seq
 	}
 	if !expected(nats.ExpectedLastSeqHdr, st.last) || !expected(nats.ExpectedLastSubjSeqHdr, before) {
-		return answer
+		return response
 	}
 	if s.full {
-		answer.Error = &apiError{503, 10023, "insufficient resources"}
-		return answer
+		response.Error = &apiError{503, 10023, "insufficient resources"}
+		return response
 	}
 	if max := st.config.MaxBytes; st.config.Discard == jetstream.DiscardNew && max > 0 && st.bytes()+m.size() > uint64(max) {
-		answer.Error = &apiError{503, 10077, "maximum bytes exceeded"}
-		return answer
+		response.Error = &apiError{503, 10077, "maximum bytes exceeded"}
+		return response
 	}
 	if ttl, err := time.ParseDuration(get(nats.MsgTTLHdr)); err == nil {
 		m.expires = m.at.Add(ttl)
@@ -116,26 +116,27 @@ func (s *Server) publish(st *stream, r *Request) any {
 	if id := get(nats.MsgIdHdr); id != "" {
 		st.ids[id] = m
 	}
-	answer.Seq = m.seq
+	response.Seq = m.seq
 	st.answered(r, m.seq)
-	return answer
+	return response
 }
 
-// answered notes that a request for a message to be stored is answered, if it is.
+// answered notes that a message is acknowledged to its publisher, unless the response is
+// lost.
 func (st *stream) answered(r *Request, seq uint64) {
 	if r.reply != "" {
 		st.acknowledged = max(st.acknowledged, seq)
 	}
 }
 
-// store puts a message behind the others, and takes out what no longer has room.
+// store appends a message, and removes messages that exceed the stream's limits.
 func (st *stream) store(m *message) {
 	st.last++
 	m.seq, st.lastTime = st.last, m.at
 	if st.config.MaxMsgsPerSubject == 1 {
 		old := st.lastOf(m.subject)
 		st.remove(func(o *message) bool { return o == old })
-		if st.config.Retention != jetstream.WorkQueuePolicy { // whose consumers know no more of it
+		if st.config.Retention != jetstream.WorkQueuePolicy { // consumers of a work queue do not need it
 			m.replaced = old
 		}
 	}
@@ -146,7 +147,7 @@ func (st *stream) store(m *message) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.consumers)) {
-		st.consumers[name].handOut()
+		st.consumers[name].dispatch()
 	}
 }
 
@@ -157,17 +158,17 @@ func (st *stream) bytes() (n uint64) {
 	return n
 }
 
-// remove takes out the messages that match, and returns how many.
+// remove removes matching messages, and returns their number.
 func (st *stream) remove(match func(*message) bool) (removed uint64) {
 	n := len(st.messages)
 	st.messages = slices.DeleteFunc(st.messages, match)
 	return uint64(n - len(st.messages))
 }
 
-// cutBefore takes out the first n messages.
+// cutBefore removes the first n messages.
 func (st *stream) cutBefore(n int) { st.messages = slices.Delete(st.messages, 0, n) }
 
-// cut takes out what is behind the first n messages, as if it had never been.
+// cut removes all but the first n messages, as if they had never been stored.
 func (st *stream) cut(n int) {
 	for _, m := range st.messages[n:] {
 		maps.DeleteFunc(st.ids, func(_ string, o *message) bool { return o == m })
@@ -188,13 +189,13 @@ func (st *stream) cut(n int) {
 	}
 }
 
-// find returns the place of the first message from a number on.
+// find returns the index of the first message with a sequence number of at least seq.
 func (st *stream) find(seq uint64) int {
 	at, _ := slices.BinarySearchFunc(st.messages, seq, func(m *message, seq uint64) int { return cmp.Compare(m.seq, seq) })
 	return at
 }
 
-// get returns a message by its number, or nil.
+// get returns a message by its sequence number, or nil.
 func (st *stream) get(seq uint64) *message {
 	if at := st.find(seq); at < len(st.messages) && st.messages[at].seq == seq {
 		return st.messages[at]
@@ -226,7 +227,7 @@ func (st *stream) state() jetstream.StreamState {
 	return state
 }
 
-// deleted returns the numbers between the first and the last message that are gone.
+// deleted returns the missing sequence numbers between the first and the last message.
 func (st *stream) deleted() (gone []uint64) {
 	for i, m := range st.messages {
 		next := st.last + 1
@@ -240,7 +241,7 @@ func (st *stream) deleted() (gone []uint64) {
 	return gone
 }
 
-// subjects counts the messages of each subject that matches.
+// subjects returns the number of messages of each matching subject.
 func (st *stream) subjects(filter string) map[string]uint64 {
 	n := map[string]uint64{}
 	for _, m := range st.messages {
@@ -251,8 +252,8 @@ func (st *stream) subjects(filter string) map[string]uint64 {
 	return n
 }
 
-// Tick does what is due by now: messages expire, schedules are carried out, requests for
-// messages end, and what was handed out and not acknowledged is handed out again.
+// Tick handles everything that is due: it removes expired messages, publishes scheduled
+// ones, ends requests, and redelivers unacknowledged messages.
 func (s *Server) Tick() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +278,7 @@ func (s *Server) Tick() {
 	}
 }
 
-// carryOut publishes a message that was scheduled, in place of its schedule.
+// carryOut replaces a scheduled message by the message for its target.
 func (st *stream) carryOut(m *message, now time.Time) {
 	st.remove(func(o *message) bool { return o == m })
 	h := nats.Header{"Nats-Scheduler": []string{m.subject}, "Nats-Schedule-Next": []string{"purge"}}

@@ -1,2 +1,2 @@
-// Package kv keeps settings and state in two buckets, as state.Store.
+// Package kv stores settings and state in two JetStream buckets. It implements state.Store.
 package kv

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// BucketStream is the stream of a bucket, as KeyValue of package jetstream would
-// make it.
+// BucketStream returns the configuration of a bucket's stream, as the KeyValue API of NATS
+// would create it.
 func BucketStream(names record.Names, kind, description string) jetstream.StreamConfig {
 	bucket := names.Bucket(kind)
 	return jetstream.StreamConfig{
@@ -25,26 +25,25 @@ func BucketStream(names record.Names, kind, description string) jetstream.Stream
 	}
 }
 
-// Buckets are where settings and state are kept.
+// Buckets gives access to the buckets of a journal.
 type Buckets struct {
 	*store.Store
-	note      func(record.Accepted)                             // notes a second time what was stored
-	uncounted func(context.Context) (counted func(), err error) // is called before values are deleted, and counted after
+	note      func(record.Accepted)                             // records what was stored a second time
+	uncounted func(context.Context) (counted func(), err error) // called before values are deleted; counted is called afterwards
 }
 
-// New returns the buckets of a store that is open.
+// New returns the buckets of an open store.
 func New(s *store.Store, note func(record.Accepted), uncounted func(context.Context) (func(), error)) *Buckets {
 	return &Buckets{s, note, uncounted}
 }
 
-// Settings returns a store for the settings that are made at run time, shared by
-// all who share the journal. It is usable until the journal is closed.
+// Settings returns a store for the settings made at run time. All processes that share the
+// journal share it. It can be used until the journal is closed.
 func (b *Buckets) Settings(ctx context.Context) (state.Store, error) {
 	return b.bucket(ctx, record.BucketSettings)
 }
 
-// State returns a store for deletion requests, audiences and computed traits, as
-// Settings does.
+// State returns a store for deletion requests, audiences and computed traits, like Settings.
 func (b *Buckets) State(ctx context.Context) (state.Store, error) {
 	return b.bucket(ctx, record.BucketState)
 }
@@ -78,9 +77,9 @@ func (b *bucket) Watch(ctx context.Context, key string) (<-chan struct{}, error)
 		defer cancel()
 		defer unlink()
 		defer close(changes)
-		for tell(ctx, watcher, changes) {
-			// The server could not make it again after some trouble. What changed
-			// meanwhile is not told of.
+		for forward(ctx, watcher, changes) {
+			// The client failed to recreate the watcher's consumer. Changes may have been
+			// missed, so report one.
 			for watcher, err = b.watch(ctx, key); err != nil; watcher, err = b.watch(ctx, key) {
 				if pause.For(ctx, store.ClusterPause) != nil {
 					return
@@ -100,9 +99,8 @@ func (b *bucket) watch(ctx context.Context, key string) (jetstream.KeyWatcher, e
 	return b.kv.Watch(ctx, key, jetstream.UpdatesOnly(), jetstream.MetaOnly())
 }
 
-// tell passes on that there are changes until ctx ends. It returns true if the
-// watcher has ended before.
-func tell(ctx context.Context, watcher jetstream.KeyWatcher, changes chan<- struct{}) bool {
+// forward signals changes until ctx ends. It returns true if the watcher ends first.
+func forward(ctx context.Context, watcher jetstream.KeyWatcher, changes chan<- struct{}) bool {
 	for {
 		select {
 		case <-ctx.Done():
@@ -137,20 +135,36 @@ func (b *bucket) Put(ctx context.Context, key string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	return b.keep(b.kv, revision)
+	return b.confirm(revision)
 }
 
 // Update implements state.Store.
 func (b *bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	next, err := b.update(ctx, b.kv, key, value, revision)
-	if isConflict(err) {
-		return 0, fmt.Errorf("%w: %s", state.ErrConflict, key)
+	ctx, stop, err := b.While(ctx, store.RequestPatience)
+	if err != nil {
+		return 0, err
 	}
-	return next, err
+	defer stop()
+	var next uint64
+	if revision == 0 {
+		next, err = b.kv.Create(ctx, key, value)
+	} else {
+		next, err = b.kv.Update(ctx, key, value, revision)
+	}
+	b.Changes.Add(1)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return 0, fmt.Errorf("journal: %w", context.Cause(ctx))
+	case errors.Is(err, jetstream.ErrKeyExists) || store.IsWrongSequence(err):
+		return 0, fmt.Errorf("%w: %s", state.ErrConflict, key)
+	case err != nil:
+		return 0, fmt.Errorf("journal: %w", err)
+	}
+	return next, b.confirm(next)
 }
 
-// Delete implements state.Store. It purges the stream rather than the keys, which
-// would leave a mark of each.
+// Delete implements state.Store. It purges the messages: deleting keys would leave a marker
+// for each.
 func (b *bucket) Delete(ctx context.Context, key string) error {
 	counted, err := b.uncounted(ctx)
 	if err != nil {
@@ -179,38 +193,11 @@ func (b *bucket) Keys(ctx context.Context, prefix string) ([]string, error) {
 	return keys, ctx.Err()
 }
 
-// update replaces a value if its revision is still that one; none at all for 0.
-func (b *Buckets) update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (next uint64, err error) {
-	ctx, stop, err := b.While(ctx, store.RequestPatience)
-	if err != nil {
-		return 0, err
-	}
-	defer stop()
-	if revision == 0 {
-		next, err = kv.Create(ctx, key, value)
-	} else {
-		next, err = kv.Update(ctx, key, value, revision)
-	}
-	b.Changes.Add(1)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("journal: %w", err)
-	}
-	return next, b.keep(kv, next)
-}
-
-// keep returns nil if a value that was stored is on the disk, and notes it a second time.
-func (b *Buckets) keep(kv jetstream.KeyValue, revision uint64) error {
+// confirm returns nil if a stored value is on the disk, and notes its revision.
+func (b *bucket) confirm(revision uint64) error {
 	if err := b.ProveSynced(); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	b.note(record.Accepted{Seq: revision, Source: "KV_" + kv.Bucket()})
+	b.note(record.Accepted{Seq: revision, Source: "KV_" + b.kv.Bucket()})
 	return nil
-}
-
-// isConflict reports whether a value had another revision.
-func isConflict(err error) bool {
-	return errors.Is(err, jetstream.ErrKeyExists) || store.IsWrongSequence(err)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// A watch of a bucket ends where the server cannot make its consumer again. It is
-// begun anew, and what changed meanwhile is noticed.
-func TestAWatchOfABucketGoesOn(t *testing.T) {
+// A watcher ends if the client cannot recreate its consumer. The bucket then starts another
+// one and reports a change.
+func TestWatchSurvivesBrokenWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := &brokenBucket{}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -37,7 +37,7 @@ func TestAWatchOfABucketGoesOn(t *testing.T) {
 	})
 }
 
-// A brokenBucket refuses so many watches.
+// A brokenBucket refuses the next refuse watches.
 type brokenBucket struct {
 	jetstream.KeyValue
 	refuse  int

@@ -13,71 +13,67 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Ledger follows CALLS and OUTCOMES and knows from them, at any time, how
-// every destination stands. It is the same in every process that has read as
-// far, and can be made again from the streams.
+// A Ledger is the account of all destinations, computed from CALLS and OUTCOMES. All processes
+// that have read the same messages have the same ledger.
 //
-// CALLS says what was accepted for whom, in its order, together with when
-// destinations were attached and what was replayed. OUTCOMES says what became of
-// it. The first outcome of an attempt counts; another of the same attempt, by a
-// process that was thought dead, changes nothing.
+// CALLS contains accepted calls, attached destinations and replays, in their order. OUTCOMES
+// contains the result of each attempt. Only the first outcome of an attempt counts; a
+// second one is from a process that was wrongly considered dead.
 type Ledger struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards all fields
 	changed  chan struct{}
-	Calls    uint64 // the last message of CALLS that was read
-	Outcomes uint64 // the last message of OUTCOMES that was read
+	Calls    uint64 // the last message read from CALLS
+	Outcomes uint64 // the last message read from OUTCOMES
 	Accounts map[string]*Account
-	toAll    []*Account            // accounts whose destination takes every source
-	bySource map[string][]*Account // the others
-	Lost     []record.Span         // messages of CALLS that are gone though nobody was done with them
-	Gone     []record.Span         // messages of OUTCOMES that are
-	Held     bool                  // no floor rises: not all that was before it was read, or not all outcomes about that
+	toAll    []*Account            // accounts that take all sources
+	bySource map[string][]*Account // the other accounts
+	Lost     []record.Span         // messages of CALLS lost before they were finished
+	Gone     []record.Span         // lost messages of OUTCOMES
+	Held     bool                  // floors do not advance: earlier messages or their outcomes are not all read
 	writes   map[record.WriteID]chan<- []bool
 	awaited  uint64 // the message of CALLS that an outcome waits for
-	Purged   uint64 // the message of CALLS up to which all may be gone: of those behind it, each is there or lost
-	broken   error  // why it does not follow any longer
+	Purged   uint64 // messages of CALLS up to here may be removed; each later one is stored or lost
+	broken   error  // why reading has stopped
 }
 
 // An Account is the ledger of one destination.
 type Account struct {
 	Ledger   tracking.Ledger
 	Attached uint64           // the message of CALLS that attached it
-	Since    int64            // milliseconds; when that was
+	Since    int64            // time of that message in milliseconds
 	Scopes   []scope          // oldest first; the last one is in force
 	Fresh    int64            // calls whose first attempt has not ended
-	Floor    uint64           // every message of CALLS up to here has had its first attempt
-	Done     map[uint64]uint8 // of messages above the floor: the parts that had it, as bits
+	Floor    uint64           // the first attempts of all messages up to here have ended
+	Done     map[uint64]uint8 // parts with an ended first attempt, as bits, of messages above Floor
 	Retries  map[record.Ref]Waiting
-	losses   []journal.Loss // what Lost of the ledger is the sum of
+	losses   []journal.Loss // Ledger.Lost is their sum
 }
 
-// A scope is the sources that a destination takes calls of, from a message of
-// CALLS on.
+// A scope is the set of sources of a destination after a message of CALLS.
 type scope struct {
 	after   uint64
-	Sources []string // none: all
+	Sources []string // empty: all
 }
 
 func (s scope) takes(source string) bool {
 	return len(s.Sources) == 0 || slices.Contains(s.Sources, source)
 }
 
-// A Waiting is what is left of a part of a message and waits for another attempt.
+// A Waiting is the rest of a part that waits for another attempt.
 type Waiting struct {
 	Attempt  int
 	calls    int
-	Decided  int64  // nanoseconds; when that was decided
+	Decided  int64  // nanoseconds; when the attempt was scheduled
 	Due      int64  // nanoseconds
-	accepted int64  // milliseconds; when the oldest of the calls was
-	Outcome  uint64 // the message of OUTCOMES that asked for it; 0: none that is still stored
+	accepted int64  // milliseconds; of the oldest call
+	Outcome  uint64 // its message of OUTCOMES; 0 if it is not stored
 	Which    CallSet
 }
 
-// A CallSet is calls of a part, as bits. None stands for all where there is no outcome,
-// as of a replay.
+// A CallSet is a set of calls of a part, as bits. The empty set of a replay means all.
 type CallSet [record.PartCalls / 64]uint64
 
-// setOf returns the set of the calls at these places of a message.
+// setOf returns the set of the calls at the given places of a message.
 func setOf(ref record.Ref, places []int) (s CallSet) {
 	for _, p := range places {
 		if p -= ref.Part * record.PartCalls; p >= 0 && p < record.PartCalls {
@@ -87,7 +83,7 @@ func setOf(ref record.Ref, places []int) (s CallSet) {
 	return s
 }
 
-// Places returns where the calls are in their message.
+// Places returns the places of the calls in their message.
 func (s CallSet) Places(ref record.Ref) (places []int) {
 	for i := range record.PartCalls {
 		if s[i/64]&(1<<(i%64)) != 0 {
@@ -97,7 +93,7 @@ func (s CallSet) Places(ref record.Ref) (places []int) {
 	return places
 }
 
-// New returns a ledger that has read nothing.
+// New returns an empty ledger.
 func New() *Ledger {
 	return &Ledger{Accounts: map[string]*Account{}, bySource: map[string][]*Account{}, writes: map[record.WriteID]chan<- []bool{}}
 }
@@ -108,7 +104,7 @@ func newAccount(destination string) *Account {
 	return b
 }
 
-// notify wakes those in await. The lock is held.
+// notify wakes all waiters. The caller holds the lock.
 func (a *Ledger) notify() {
 	if a.changed != nil {
 		close(a.changed)
@@ -116,7 +112,7 @@ func (a *Ledger) notify() {
 	}
 }
 
-// await waits until ready, which is called with the lock held.
+// await waits until ready returns true. It calls ready with the lock held.
 func (a *Ledger) await(ctx context.Context, ready func() bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,31 +133,32 @@ func (a *Ledger) await(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// Reached waits until the message of CALLS was read.
+// Reached waits until a message of CALLS is read.
 func (a *Ledger) Reached(ctx context.Context, calls uint64) error {
 	return a.await(ctx, func() bool { return a.Calls >= calls })
 }
 
-// ReachedBoth waits until both messages, of CALLS and of OUTCOMES, were read.
+// ReachedBoth waits until a message of CALLS and one of OUTCOMES are read.
 func (a *Ledger) ReachedBoth(ctx context.Context, calls, outcomes uint64) error {
 	return a.await(ctx, func() bool { return a.Calls >= calls && a.Outcomes >= outcomes })
 }
 
-// ReadUpTo waits until both messages were read, or the account follows no longer. It
-// returns the message of CALLS that an outcome is about where that is behind calls: then
-// outcomes are not read any further.
+// ReadUpTo waits until both messages are read, or reading has failed. If an outcome refers to
+// a message after calls, it returns that message: no further outcomes are read then.
 func (a *Ledger) ReadUpTo(ctx context.Context, calls, outcomes uint64) (beyond uint64, err error) {
+	var broken error
 	err = a.await(ctx, func() bool {
 		if a.awaited > calls {
 			beyond = a.awaited
 		}
-		return a.broken != nil || a.Calls >= calls && (a.Outcomes >= outcomes || beyond > 0)
+		broken = a.broken
+		return broken != nil || a.Calls >= calls && (a.Outcomes >= outcomes || beyond > 0)
 	})
-	return beyond, err
+	return beyond, cmp.Or(broken, err)
 }
 
-// Raise moves the floor of a destination up, if it is still attached as it was, to what
-// has been read of CALLS at most.
+// Raise advances the floor of a destination that is still attached, at most to the ledger's
+// position in CALLS.
 func (a *Ledger) Raise(destination string, attached, floor uint64) {
 	a.With(destination, func(b *Account) {
 		if b.Attached == attached {
@@ -170,7 +167,7 @@ func (a *Ledger) Raise(destination string, attached, floor uint64) {
 	})
 }
 
-// ReadCalls takes in a message of CALLS.
+// ReadCalls counts a message of CALLS.
 func (a *Ledger) ReadCalls(m *record.Calls) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -214,7 +211,7 @@ func (a *Ledger) attach(m *record.Calls) {
 	a.route()
 }
 
-// route makes the index of who takes which source.
+// route rebuilds toAll and bySource.
 func (a *Ledger) route() {
 	a.toAll, a.bySource = nil, map[string][]*Account{}
 	for _, b := range a.Accounts {
@@ -228,8 +225,7 @@ func (a *Ledger) route() {
 	}
 }
 
-// ReadOutcomes takes in a message of OUTCOMES, once all that it is about has
-// been read from CALLS.
+// ReadOutcomes counts a message of OUTCOMES as soon as all its calls are read.
 func (a *Ledger) ReadOutcomes(ctx context.Context, seq uint64, id record.WriteID, outcomes []record.Outcome) error {
 	var last uint64
 	for i := range outcomes {
@@ -261,7 +257,7 @@ func (a *Ledger) ReadOutcomes(ctx context.Context, seq uint64, id record.WriteID
 	return nil
 }
 
-// Count takes in an outcome, and reports whether it counts. The lock is held.
+// Count counts an outcome and reports whether it was new. The caller holds the lock.
 func (a *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	b := a.Accounts[o.Destination]
 	if b == nil || b.Attached != o.Attached || record.Contains(a.Lost, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !b.Count(o, seq) {
@@ -273,33 +269,19 @@ func (a *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	return true
 }
 
-// Expect has the results of a write sent to tell, which must take one.
+// Expect registers a channel for the results of a write. The channel must have room for one.
 func (a *Ledger) Expect(id record.WriteID, tell chan<- []bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.writes[id] = tell
 }
 
-// HasRead reports whether OUTCOMES was read up to a message.
-func (a *Ledger) HasRead(outcomes uint64) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.Outcomes >= outcomes
-}
-
-// BreakOff says that the account does not follow any longer.
+// BreakOff records that reading has failed.
 func (a *Ledger) BreakOff(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.broken = err
 	a.notify()
-}
-
-// Failure returns why the account does not follow any longer, or nil.
-func (a *Ledger) Failure() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.broken
 }
 
 // Forget undoes Expect.
@@ -309,21 +291,21 @@ func (a *Ledger) Forget(id record.WriteID) {
 	delete(a.writes, id)
 }
 
-// IsGone reports whether the messages of OUTCOMES are known to be gone.
+// IsGone reports whether messages of OUTCOMES are known to be lost.
 func (a *Ledger) IsGone(gap record.Span) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return record.Contains(a.Gone, gap)
 }
 
-// IsKnownLoss reports whether the messages of CALLS are known to be gone.
+// IsKnownLoss reports whether messages of CALLS are known to be lost.
 func (a *Ledger) IsKnownLoss(gap record.Span) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return record.Contains(a.Lost, gap)
 }
 
-// accept counts calls that came for the destination.
+// accept counts accepted calls.
 func (b *Account) accept(m *record.Calls, held bool) {
 	if b.Fresh == 0 && !held {
 		b.rise(m.Seq - 1)
@@ -332,7 +314,7 @@ func (b *Account) accept(m *record.Calls, held bool) {
 	b.Fresh += int64(m.Calls)
 }
 
-// rise moves the floor up.
+// rise advances the floor.
 func (b *Account) rise(floor uint64) {
 	if floor <= b.Floor {
 		return
@@ -348,17 +330,16 @@ func (b *Account) rise(floor uint64) {
 	}
 }
 
-// replay makes calls that had ended pending again. They are no first attempt of
-// anything in their message.
+// replay makes finished calls pending again. They have no first attempt.
 func (b *Account) replay(m *record.Calls) {
 	journal.Move(&b.Ledger, m.Calls, m.From, tracking.StatePending)
-	b.Ledger.Pending = 0 // counted by looking
+	b.Ledger.Pending = 0 // computed by Pending
 	ref := record.Ref{Seq: m.Seq}
 	b.Done[m.Seq] = 1
 	b.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest.UnixMilli()}
 }
 
-// Count takes in an outcome, and reports whether it was the first of its attempt.
+// Count counts an outcome and reports whether it was the first one of its attempt.
 func (b *Account) Count(o *record.Outcome, seq uint64) bool {
 	before, waiting := b.Retries[o.Ref]
 	n := int64(o.Calls())
@@ -386,8 +367,8 @@ func (b *Account) Count(o *record.Outcome, seq uint64) bool {
 	return true
 }
 
-// Lose takes calls for lost, and says why.
-func (b *Account) Lose(calls int64, at time.Time, cause string) {
+// lose counts lost calls.
+func (b *Account) lose(calls int64, at time.Time, cause string) {
 	b.Ledger.Lost += calls
 	b.losses = append(b.losses, journal.Loss{At: at, Calls: calls, Cause: cause})
 }
@@ -397,7 +378,7 @@ func (b *Account) Ended(ref record.Ref) bool {
 	return ref.Seq <= b.Floor || b.Done[ref.Seq]&(1<<ref.Part) != 0
 }
 
-// Takes reports whether the calls of a message are for the destination.
+// Takes reports whether the destination receives a message of a source.
 func (b *Account) Takes(seq uint64, source string) bool {
 	for i := len(b.Scopes) - 1; i >= 0; i-- {
 		if s := b.Scopes[i]; s.after < seq {
@@ -407,8 +388,7 @@ func (b *Account) Takes(seq uint64, source string) bool {
 	return false
 }
 
-// Sources returns those whose calls are, or may still be, for the destination;
-// none means all.
+// Sources returns the sources whose calls may be pending; none means all.
 func (b *Account) Sources() []string {
 	var sources []string
 	for _, s := range b.Scopes {
@@ -421,9 +401,8 @@ func (b *Account) Sources() []string {
 	return slices.Compact(sources)
 }
 
-// Pending counts the calls that have not ended, by looking at them: the ledger
-// has two sides. It also tells when the oldest that waits for a retry was
-// accepted.
+// Pending counts the unfinished calls; it does not derive them from the totals. It also
+// returns when the oldest retry was accepted.
 func (b *Account) Pending() (n int64, oldest time.Time) {
 	n = b.Fresh
 	var first int64
@@ -439,15 +418,15 @@ func (b *Account) Pending() (n int64, oldest time.Time) {
 	return n, oldest
 }
 
-// Ledgers returns the account of every destination, by name, and which of them
-// have calls whose first attempt has not ended.
+// Ledgers returns the totals of every destination, by name, and which destinations have
+// calls whose first attempt has not ended.
 func (a *Ledger) Ledgers() (ledgers []tracking.Ledger, fresh map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ledgersNow()
 }
 
-// ledgersNow is ledgers with the lock held.
+// ledgersNow is Ledgers with the lock held.
 func (a *Ledger) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool) {
 	fresh = map[string]bool{}
 	for name, b := range a.Accounts {
@@ -460,14 +439,14 @@ func (a *Ledger) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool)
 	return ledgers, fresh
 }
 
-// Destinations returns the destinations that are attached, in their order.
+// Destinations returns the attached destinations, sorted.
 func (a *Ledger) Destinations() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Sorted(maps.Keys(a.Accounts))
 }
 
-// With calls f with the account of a destination, if there is one, under the lock.
+// With calls f with the account of an attached destination, with the lock held.
 func (a *Ledger) With(destination string, f func(*Account)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -478,7 +457,7 @@ func (a *Ledger) With(destination string, f func(*Account)) bool {
 	return b != nil
 }
 
-// Position returns up to where the account has read.
+// Position returns the last messages that the ledger has read.
 func (a *Ledger) Position() (calls, outcomes uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// anAccount has something of everything.
+// anAccount returns a ledger with every kind of data.
 func anAccount() *Ledger {
 	a := New()
 	for _, m := range []*record.Calls{
@@ -69,8 +69,7 @@ func FuzzAccount(f *testing.F) {
 	})
 }
 
-// TestAccountTakesEachOutcomeOnce hands an account outcomes in all their orders
-// and again.
+// The test applies outcomes in all orders, and repeats them.
 func TestAccountTakesEachOutcomeOnce(t *testing.T) {
 	first := record.Outcome{Destination: "d", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 1, Delivered: 2, Again: []int{0}}
 	second := record.Outcome{Destination: "d", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 2, Delivered: 1}

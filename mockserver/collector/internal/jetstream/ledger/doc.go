@@ -1,18 +1,15 @@
-// Package ledger is the arithmetic of a journal: from the records of CALLS and OUTCOMES,
-// read in their order, it knows how every destination stands, so that
+// Package ledger computes the account of each destination from the records of CALLS and
+// OUTCOMES:
 //
 //	accepted = delivered + failed + filtered + pending + lost
 //
-// A [Ledger] is kept while records come, and can be encoded and decoded. A [Recount]
-// counts the same records in another way and is held against it. Nothing here reads a
-// stream or a file.
+// A [Ledger] is updated with each record. A [Recount] counts the same records with a
+// different algorithm, to verify it. The package does no I/O.
 //
 // # Files
 //
-//  1. recount.go: the count in another way
-//  2. undelivered.go: what a count has seen and not seen end
-//  3. encode.go: a ledger as bytes
-//  4. gone.go: what is pending and no longer stored
-//  5. pending.go: up to where all has ended
-//  6. account.go: the ledger, and the account of a destination
+//  1. account.go: the ledger, and the account of a destination
+//  2. encode.go: the storage format
+//  3. gone.go: accounting for lost messages
+//  4. recount.go: the recount
 package ledger

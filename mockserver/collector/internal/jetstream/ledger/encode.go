@@ -14,7 +14,7 @@ import (
 
 const checkpointFormat = 3
 
-// Encode writes the account as it is now.
+// Encode returns the ledger in its storage format.
 func (a *Ledger) Encode() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,7 +61,7 @@ func (b *Account) append(dst []byte) []byte {
 	return dst
 }
 
-// Decode reads what encode wrote.
+// Decode reads the result of Encode.
 func Decode(data []byte) (*Ledger, error) {
 	if len(data) == 0 || data[0] != checkpointFormat {
 		return nil, fmt.Errorf("journal: a checkpoint has format %.1x, not %d", data, checkpointFormat)
@@ -104,7 +104,7 @@ func decodeAccount(d *record.Decoder, name string) *Account {
 	}
 	for range d.Int(len(d.Rest)) {
 		at := time.UnixMilli(int64(d.Uint()))
-		b.Lose(int64(d.Uint()), at, string(d.Bytes()))
+		b.lose(int64(d.Uint()), at, string(d.Bytes()))
 	}
 	for range d.Int(len(d.Rest)) {
 		ref := record.RefOf(d.Uint())
@@ -116,7 +116,7 @@ func decodeAccount(d *record.Decoder, name string) *Account {
 	return b
 }
 
-// Decompress reads what Encode wrote and S2 compressed.
+// Decompress reads the result of Encode, compressed with S2.
 func Decompress(data []byte) (*Ledger, error) {
 	raw, err := s2.Decode(nil, data)
 	if err != nil {

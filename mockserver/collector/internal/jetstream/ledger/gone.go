@@ -6,44 +6,39 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// An Extent is what a stream has.
+// An Extent is the range of a stream's messages.
 type Extent struct {
 	First, Last uint64
-	Holes       []record.Span // messages between that are gone
+	Holes       []record.Span // missing messages in between
 }
 
-// Begin takes it for a hole that a stream does not begin where it should.
+// Begin adds a hole if the stream begins after first.
 func (e *Extent) Begin(first uint64) {
 	if e.First > first {
 		e.Holes = append([]record.Span{{First: first, Last: e.First - 1}}, e.Holes...)
 	}
 }
 
-// A Salvage has a ledger go on with what is left of the streams, and finds out what is
-// lost: of the calls in messages that are gone, those that nobody is done with. No message
-// says that there were such calls. It is known of those before the ledger's end from the
-// ledger, of those behind it from what was noted beside, and of those that were not noted
-// from outcomes about them, which may be stored still.
+// A Salvage continues a ledger with the rest of damaged streams and counts the lost calls:
+// unfinished calls in missing messages. The ledger knows the messages up to its position.
+// Later missing messages are known from the recent file, or from their outcomes.
 //
-// Its methods are called in their order, the ones that take messages for each one.
+// Its methods must be called in their order here, those for messages once per message.
 type Salvage struct {
 	ledger          *Ledger
 	calls, outcomes Extent
-	known           uint64           // the last message of CALLS that the ledger had read
-	noted           map[uint64]bool  // messages behind it that are gone, and were noted
-	stored          map[string]int64 // calls that are there and were never tried, of each destination
+	known           uint64           // the ledger's position in CALLS
+	noted           map[uint64]bool  // later messages that are missing, but were noted
+	stored          map[string]int64 // untried calls that are still stored, by destination
 }
 
-// Salvage begins. The ledger is not used by others until it ends.
+// Salvage begins a salvage, which has exclusive use of the ledger until End.
 func (a *Ledger) Salvage(calls, outcomes Extent) *Salvage {
-	a.Held = true // outcomes may be about messages that are passed over, since they are gone
+	a.Held = true // missing messages are skipped, and their outcomes may still follow
 	return &Salvage{ledger: a, calls: calls, outcomes: outcomes, known: a.Calls, noted: map[uint64]bool{}, stored: map[string]int64{}}
 }
 
-// ReadCalls takes in a message of CALLS behind the ledger's end.
-func (s *Salvage) ReadCalls(m *record.Calls) { s.ledger.ReadCalls(m) }
-
-// ReadNoted takes in what was noted about messages, of those that are gone.
+// ReadNoted counts missing messages from the recent file.
 func (s *Salvage) ReadNoted(all []record.Accepted) {
 	for _, m := range all {
 		if m.Seq <= s.known || s.calls.Has(m.Seq) || s.noted[m.Seq] {
@@ -62,11 +57,11 @@ func (s *Salvage) ReadNoted(all []record.Accepted) {
 	}
 }
 
-// ReadOutcome takes in an outcome behind the ledger's end, of a message of OUTCOMES. One
-// about a message of which nothing is known says that there were such calls.
+// ReadOutcome counts an outcome after the ledger's position. An outcome of an unknown message
+// also counts its calls as accepted.
 func (s *Salvage) ReadOutcome(o *record.Outcome, seq uint64) {
 	if seq > s.outcomes.Last {
-		return // it came meanwhile
+		return // stored after the extent was measured
 	}
 	b := s.ledger.Accounts[o.Destination]
 	unknown := o.Ref.Seq > s.known && !s.calls.Has(o.Ref.Seq) && !s.noted[o.Ref.Seq]
@@ -77,8 +72,7 @@ func (s *Salvage) ReadOutcome(o *record.Outcome, seq uint64) {
 	s.ledger.Count(o, seq)
 }
 
-// First returns the first message of CALLS that may have calls whose first attempt has
-// not ended.
+// First returns the first message of CALLS whose first attempts may not have ended.
 func (s *Salvage) First() uint64 {
 	first := s.calls.Last + 1
 	for _, b := range s.ledger.Accounts {
@@ -89,7 +83,7 @@ func (s *Salvage) First() uint64 {
 	return first
 }
 
-// FindStored takes in a message of CALLS, from First on.
+// FindStored counts the untried calls of a message; messages begin at First.
 func (s *Salvage) FindStored(m *record.Calls) {
 	if m.Kind != record.KindCalls {
 		return
@@ -106,15 +100,14 @@ func (s *Salvage) FindStored(m *record.Calls) {
 	}
 }
 
-// End takes what is pending and gone for lost, and says why. It returns how many calls that
-// is of each destination that has lost some. The ledger's end is at beyond, or where
-// CALLS ends if that is behind it.
+// End counts unfinished calls in missing messages as lost and returns their number by
+// destination. The ledger continues after beyond, or after the end of CALLS.
 func (s *Salvage) End(beyond uint64, at time.Time, cause string) (lost map[string]int64) {
 	lost = map[string]int64{}
 	for name, b := range s.ledger.Accounts {
 		if n := b.dropGone(s.calls, s.outcomes, s.stored[name]); n != 0 {
 			lost[name] = n
-			b.Lose(n, at, cause)
+			b.lose(n, at, cause)
 		}
 	}
 	a := s.ledger
@@ -127,7 +120,7 @@ func (s *Salvage) End(beyond uint64, at time.Time, cause string) (lost map[strin
 	return lost
 }
 
-// addSpans adds those that are not in the others.
+// addSpans adds spans that are not yet contained.
 func addSpans(spans []record.Span, more ...record.Span) []record.Span {
 	for _, s := range more {
 		if !record.Contains(spans, s) {
@@ -137,8 +130,8 @@ func addSpans(spans []record.Span, more ...record.Span) []record.Span {
 	return spans
 }
 
-// dropGone takes out what is pending and no longer stored, and returns how many calls
-// that is. stored is how many are there that were never tried.
+// dropGone removes pending calls that are no longer stored and returns their number. stored
+// is the number of untried calls that are still stored.
 func (b *Account) dropGone(calls, outcomes Extent, stored int64) (lost int64) {
 	lost = b.Fresh - stored
 	b.Fresh = stored
@@ -147,14 +140,14 @@ func (b *Account) dropGone(calls, outcomes Extent, stored int64) (lost int64) {
 			lost += int64(r.calls)
 			delete(b.Retries, ref)
 		} else if r.Outcome != 0 && !outcomes.Has(r.Outcome) {
-			r.Outcome = 0 // its number may be used again; only what was noted is lost
+			r.Outcome = 0 // the number may be reused; only the calls' notes are lost
 			b.Retries[ref] = r
 		}
 	}
 	return lost
 }
 
-// Has reports whether a message is there.
+// Has reports whether a message is stored.
 func (e *Extent) Has(seq uint64) bool {
 	return seq >= e.First && seq <= e.Last && !record.Contains(e.Holes, record.Span{First: seq, Last: seq})
 }

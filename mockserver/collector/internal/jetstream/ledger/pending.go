@@ -2,7 +2,7 @@ package ledger
 
 import "github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 
-// Finished returns the message of CALLS up to which every destination is done.
+// Finished returns the message of CALLS up to which all calls are finished.
 func (a *Ledger) Finished() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -18,7 +18,7 @@ func (a *Ledger) Finished() uint64 {
 	return finished
 }
 
-// IsFinished reports whether nothing is pending.
+// IsFinished reports whether no calls are pending.
 func (a *Ledger) IsFinished() bool {
 	for _, b := range a.Accounts {
 		if b.Fresh != 0 || len(b.Retries) > 0 {
@@ -28,14 +28,14 @@ func (a *Ledger) IsFinished() bool {
 	return true
 }
 
-// Finish moves the floors up to a message up to which all is done.
+// Finish advances all floors to a message up to which all calls are finished.
 func (a *Ledger) Finish(to uint64) {
 	for _, b := range a.Accounts {
 		b.rise(to)
 	}
 }
 
-// Behind returns the destinations with something pending before a message.
+// Behind returns the destinations with pending calls before a message.
 func (a *Ledger) Behind(before uint64) (names []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,7 +51,7 @@ func (a *Ledger) Behind(before uint64) (names []string) {
 	return names
 }
 
-// IsOpen reports whether a part of a message waits for its first attempt's end.
+// IsOpen reports whether the first attempt of any part of a message has not ended.
 func (b *Account) IsOpen(m *record.Calls) bool {
 	if !b.Takes(m.Seq, m.Name) {
 		return false

@@ -11,52 +11,51 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Recount counts anew, in its own way: it follows every part of every message until
-// it has ended.
+// A Recount counts calls independently of the ledger: it tracks every part of every message
+// until it has ended.
 type Recount struct {
 	Now      *Claim
-	Calls    uint64 // up to where CALLS was read
+	Calls    uint64 // the last message read from CALLS
 	Accounts map[string]*Recounted
 }
 
-// NewRecount begins with the account of what was removed.
-func NewRecount(base *Ledger) *Recount {
-	r := &Recount{Calls: base.Calls, Accounts: map[string]*Recounted{}}
+// NewRecount returns a recount that begins with the base and is compared with a claim.
+func NewRecount(base *Ledger, now *Claim) *Recount {
+	r := &Recount{Now: now, Calls: base.Calls, Accounts: map[string]*Recounted{}}
 	for name, b := range base.Accounts {
 		r.Accounts[name] = b.verified()
 	}
 	return r
 }
 
-// A Claim is what is to be proved: what the account said when the count began.
+// A Claim is the state of the ledger when the recount began.
 type Claim struct {
 	Calls, Outcomes uint64
 	ledgers         []tracking.Ledger
 	Tried           map[string]triedTo
-	Losses          *Ledger // knows which messages a power cut took, and nothing else
+	Losses          *Ledger // contains only the known losses
 }
 
-// A triedTo is up to where every message of CALLS has had its first attempt at a
-// destination: as the account has it, and as was acknowledged to the server, which
-// hands out what is beyond.
+// A triedTo is the position up to which all first attempts have ended: according to the
+// ledger, and according to the consumer, which continues after it.
 type triedTo struct{ Floor, Acknowledged uint64 }
 
-// A Recounted is one destination as it is counted anew.
+// A Recounted is the recount of one destination.
 type Recounted struct {
 	journal.Verification
 	attached    uint64
 	sources     []string
 	Undelivered undelivered
-	Waiting     map[uint64]waitingPart // by the number of Ref
+	Waiting     map[uint64]waitingPart // by Ref.Number
 }
 
-// A waitingPart is what is left of a part and waits for another attempt, or a
-// replay that waits for its first. It is small, since there may be many.
+// A waitingPart is the rest of a part that waits for a retry, or an untried replay. It is
+// small because there may be many.
 type waitingPart struct {
-	Accepted int64 // milliseconds; when the oldest of the calls was
+	Accepted int64 // milliseconds; of the oldest call
 	Attempt  int32
 	Calls    uint16
-	Stored   bool // it is among the retries, or parked: then it need not be
+	Stored   bool // it is in RETRY, or parked
 }
 
 func newRecounted(l tracking.Ledger, attached uint64, sources []string) *Recounted {
@@ -66,20 +65,17 @@ func newRecounted(l tracking.Ledger, attached uint64, sources []string) *Recount
 	}
 }
 
-// verified returns the account to begin with. What was lost is the sum of its records.
+// verified returns the recount's initial state.
 func (b *Account) verified() *Recounted {
 	v := newRecounted(b.Ledger, b.Attached, b.Scopes[len(b.Scopes)-1].Sources)
-	v.Lost, v.Losses = 0, slices.Clone(b.losses)
-	for _, l := range b.losses {
-		v.Lost += l.Calls
-	}
+	v.Losses = slices.Clone(b.losses)
 	for ref, r := range b.Retries {
 		v.Waiting[ref.Number()] = waitingPart{Accepted: r.accepted, Attempt: int32(r.Attempt), Calls: uint16(r.calls), Stored: record.IsParked(r.Due)}
 	}
 	return v
 }
 
-// AddOpen adds the parts of a message whose first attempt had not ended.
+// AddOpen adds the parts of a message whose first attempt had not ended before.
 func (b *Recounted) AddOpen(before *Account, m *record.Calls) {
 	if !before.IsOpen(m) {
 		return
@@ -92,7 +88,7 @@ func (b *Recounted) AddOpen(before *Account, m *record.Calls) {
 	}
 }
 
-// Verified returns what the account says now.
+// Verified returns the ledger's state as a claim.
 func (a *Ledger) Verified(acknowledged map[string]uint64) *Claim {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,7 +101,7 @@ func (a *Ledger) Verified(acknowledged map[string]uint64) *Claim {
 	return v
 }
 
-// Accept takes in a message of CALLS.
+// Accept counts a message of CALLS.
 func (v *Recount) Accept(m *record.Calls) {
 	switch b := v.Accounts[m.Name]; {
 	case m.Kind == record.KindCalls:
@@ -123,13 +119,12 @@ func (v *Recount) Accept(m *record.Calls) {
 		b.sources = m.Sources
 	case m.Kind == record.KindReplay && b != nil:
 		journal.Move(&b.Ledger, m.Calls, m.From, tracking.StatePending)
-		b.Pending -= int64(m.Calls) // counted by looking
+		b.Pending -= int64(m.Calls) // computed at the end
 		b.Waiting[record.Ref{Seq: m.Seq}.Number()] = waitingPart{Accepted: m.Oldest.UnixMilli(), Attempt: 1, Calls: uint16(m.Calls)}
 	}
 }
 
-// Count takes in an outcome. One of an attempt that has ended before is a
-// repetition.
+// Count counts an outcome; repeated outcomes of an attempt are ignored.
 func (v *Recount) Count(o *record.Outcome) {
 	b := v.Accounts[o.Destination]
 	if b == nil || b.attached != o.Attached {
@@ -152,8 +147,8 @@ func (v *Recount) Count(o *record.Outcome) {
 	}
 }
 
-// end takes out the part that an outcome is about, and tells how many of its calls
-// were to be tried. It is not ok if the attempt was another than the next.
+// end removes the part of an outcome and returns how many calls were to be attempted. ok is
+// false if the outcome's attempt is not the next one.
 func (b *Recounted) end(o *record.Outcome) (calls int, ok bool) {
 	number := o.Ref.Number()
 	if w, waits := b.Waiting[number]; waits {
@@ -169,7 +164,7 @@ func (b *Recounted) end(o *record.Outcome) (calls int, ok bool) {
 	return b.Undelivered.end(o.Ref)
 }
 
-// Problem notes what is wrong.
+// Problem records a difference.
 func (b *Recounted) Problem(format string, args ...any) {
 	const most = 100
 	if len(b.Problems) < most {
@@ -177,7 +172,7 @@ func (b *Recounted) Problem(format string, args ...any) {
 	}
 }
 
-// IsPending counts calls that will be tried again, or for the first time.
+// IsPending counts pending calls.
 func (b *Recounted) IsPending(calls int, at time.Time) {
 	b.Pending += int64(calls)
 	if b.OldestPending.IsZero() || at.Before(b.OldestPending) {
@@ -185,8 +180,7 @@ func (b *Recounted) IsPending(calls int, at time.Time) {
 	}
 }
 
-// Compare holds what was counted against the ledger as it was when the count
-// began.
+// Compare returns the recount of each destination, with its differences from the claim.
 func (v *Recount) Compare() []journal.Verification {
 	var all []journal.Verification
 	for _, l := range v.Now.ledgers {

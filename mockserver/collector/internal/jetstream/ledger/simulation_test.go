@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A simulation is a log of records in memory, to which things happen at random, and what
-// must come of them.
+// A simulation applies random operations to a log of records in memory and computes the
+// expected accounts.
 type simulation struct {
 	*testing.T
 	random   *rand.Rand
@@ -23,15 +23,14 @@ type simulation struct {
 	outcomes [][]record.Outcome
 	want     map[string]*tracking.Ledger
 	attached map[string]uint64
-	open     []attempt // that have not ended
+	open     []attempt // unfinished attempts
 	ended    []record.Outcome
 	ledger   *Ledger
-	stored   []byte // the ledger as it was some time ago
+	stored   []byte // an older state of the ledger
 	base     []byte // the ledger after the last loss
 	gone     map[uint64]bool
 }
 
-// An attempt is one that a destination is to make.
 type attempt struct {
 	destination string
 	ref         record.Ref
@@ -39,9 +38,8 @@ type attempt struct {
 	places      []int
 }
 
-// TestSimulatedCrashes has a ledger forget what it has read since it was last stored,
-// again and again, and holds it against a model and against a recount. LEDGER_SEED says
-// what happens, and LEDGER_STEPS how much.
+// TestSimulatedCrashes repeatedly resets a ledger to an older state and compares it with a
+// model and with a recount. LEDGER_SEED and LEDGER_STEPS configure it.
 func TestSimulatedCrashes(t *testing.T) {
 	seed, _ := strconv.ParseUint(os.Getenv("LEDGER_SEED"), 10, 64)
 	steps, _ := strconv.Atoi(os.Getenv("LEDGER_STEPS"))
@@ -119,7 +117,7 @@ func placesOf(part, n int) []int {
 	return places
 }
 
-// end ends one of the attempts that are open, in any way.
+// end ends a random open attempt with a random result.
 func (s *simulation) end() {
 	if len(s.open) == 0 {
 		return
@@ -155,8 +153,7 @@ func (s *simulation) end() {
 	s.write(o)
 }
 
-// repeat has a process that was thought dead end an attempt that has ended, in another
-// way.
+// repeat adds a second, different outcome of an ended attempt.
 func (s *simulation) repeat() {
 	if len(s.ended) == 0 {
 		return
@@ -166,7 +163,7 @@ func (s *simulation) repeat() {
 	s.write(o)
 }
 
-// replay makes failed calls due again.
+// replay makes failed calls pending again.
 func (s *simulation) replay() {
 	l := s.want["crm"]
 	if l.Failed == 0 {
@@ -188,7 +185,7 @@ func (s *simulation) read(outcomes int) {
 	require.NoError(s, s.ledger.ReadOutcomes(s.Context(), uint64(outcomes), record.WriteID{}, s.outcomes[outcomes-1]))
 }
 
-// crash goes on with the ledger as it was stored last.
+// crash resets the ledger to its stored state.
 func (s *simulation) crash() {
 	var err error
 	s.ledger, err = Decode(s.stored)
@@ -202,9 +199,8 @@ func (s *simulation) crash() {
 	}
 }
 
-// lose has some messages of calls be gone when a process begins with the ledger as it was
-// stored last: any of them, a few in a row, or the last ones. Of those behind it most were
-// noted beside.
+// lose removes messages of CALLS after a crash: random ones, some in a row, or the last ones.
+// Most of the later ones were noted in the recent file.
 func (s *simulation) lose() {
 	s.recount()
 	l, err := Decode(s.stored)
@@ -248,7 +244,7 @@ func (s *simulation) lose() {
 		}
 		n, want := int64(len(a.places)), s.want[a.destination]
 		if want.Pending -= n; a.number == 1 && unnoted[a.ref.Seq] {
-			want.Accepted -= n // nothing knows that there were these calls
+			want.Accepted -= n // no record of these calls is left
 		} else {
 			want.Lost += n
 		}
@@ -256,7 +252,7 @@ func (s *simulation) lose() {
 	})
 
 	salvage := l.Salvage(calls, Extent{First: 1, Last: uint64(len(s.outcomes))})
-	s.each(calls, position+1, salvage.ReadCalls)
+	s.each(calls, position+1, l.ReadCalls)
 	salvage.ReadNoted(noted)
 	for n := int(outcomes) + 1; n <= len(s.outcomes); n++ {
 		for i := range s.outcomes[n-1] {
@@ -269,7 +265,7 @@ func (s *simulation) lose() {
 	s.stored = s.base
 }
 
-// each hands out the messages of CALLS that are there.
+// each calls read with the remaining messages of CALLS.
 func (s *simulation) each(calls Extent, first uint64, read func(*record.Calls)) {
 	for seq := first; seq <= calls.Last; seq++ {
 		if calls.Has(seq) {
@@ -287,12 +283,11 @@ func (s *simulation) check() {
 	}
 }
 
-// recount counts all records since the last loss anew, and compares.
+// recount compares the ledger with a recount since the last loss.
 func (s *simulation) recount() {
 	base, err := Decode(s.base)
 	require.NoError(s, err)
-	r := NewRecount(base)
-	r.Now = s.ledger.Verified(nil)
+	r := NewRecount(base, s.ledger.Verified(nil))
 	for i, m := range s.calls {
 		if uint64(i) >= base.Calls {
 			r.Accept(m)

@@ -9,32 +9,31 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// runMessages is how many messages a run has at most.
+// runMessages is the maximum length of a run.
 const runMessages = 256
 
-// undelivered are the messages of CALLS that have a part whose first attempt has not
-// ended, in their order. There may be a million of them, where calls come one by one:
-// each takes 12 bytes.
+// undelivered is the ordered list of CALLS messages with unfinished first attempts. It may
+// contain millions of messages with 12 bytes each.
 type undelivered []*undeliveredRun
 
-// A run is some of them.
+// An undeliveredRun is a sequence of messages, stored relative to its first one.
 type undeliveredRun struct {
-	first    uint64 // the number of the first
-	at       int64  // milliseconds; when its calls were accepted
-	open     int    // those that are not done
+	first    uint64 // sequence number of the first message
+	at       int64  // milliseconds; time of the first message
+	open     int    // number of unfinished messages
 	messages []undeliveredMessage
 }
 
 type undeliveredMessage struct {
-	seq   uint32 // since the run's first
-	at    int32  // milliseconds since the run's first; may be negative
+	seq   uint32 // relative to the run
+	at    int32  // milliseconds relative to the run; may be negative
 	calls uint16
-	ended uint8 // the parts whose first attempt has ended, as bits
+	ended uint8 // parts whose first attempt has ended, as bits
 }
 
 func (m *undeliveredMessage) done() bool { return m.ended == 1<<record.Parts(int(m.calls))-1 }
 
-// add takes in a message that follows all others.
+// add appends a message.
 func (u *undelivered) add(seq uint64, calls int, at time.Time) {
 	if calls == 0 {
 		return
@@ -52,12 +51,12 @@ func (u *undelivered) add(seq uint64, calls int, at time.Time) {
 	r.open++
 }
 
-// end takes out a part, and returns how many calls it has. It is not ok if the part
-// is not there, or no longer.
+// end removes a part and returns its number of calls. ok is false if the part is unknown or
+// already removed.
 func (u *undelivered) end(ref record.Ref) (calls int, ok bool) {
 	at, found := slices.BinarySearchFunc(*u, ref.Seq, func(r *undeliveredRun, seq uint64) int { return cmp.Compare(r.first, seq) })
 	if !found {
-		at-- // it may be in the run that begins before
+		at-- // ref may be in the previous run
 	}
 	if at < 0 {
 		return 0, false
@@ -79,7 +78,7 @@ func (u *undelivered) end(ref record.Ref) (calls int, ok bool) {
 	return record.PartSize(int(m.calls), ref.Part), true
 }
 
-// All calls yield with each part, in their order, until it returns false.
+// All calls yield with each part, in order, until yield returns false.
 func (u undelivered) All(yield func(ref record.Ref, calls int, at time.Time) bool) {
 	for _, r := range u {
 		for i := range r.messages {

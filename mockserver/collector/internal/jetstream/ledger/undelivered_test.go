@@ -19,7 +19,7 @@ func TestUndelivered(t *testing.T) {
 		seq += uint64(1 + i%3)
 		switch i {
 		case 1000:
-			seq += 1 << 33 // further than a run can tell
+			seq += 1 << 33 // too far for one run
 		case 2000:
 			at = at.Add(100 * 24 * time.Hour)
 		}
@@ -75,7 +75,7 @@ func TestUndelivered(t *testing.T) {
 	assert.Empty(t, u, "all have ended")
 }
 
-// The proof must not take memory as if calls came in batches.
+// Memory is measured with messages of one call, the worst case.
 func TestUndeliveredMessagesAreSmall(t *testing.T) {
 	const messages = 1 << 18
 	var u undelivered

@@ -9,16 +9,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// claims tells those that wait for a destination what others store of their claims. One
-// reading of STATE serves all; it begins with the first that waits.
+// claims delivers the claims of other processes to goroutines that wait for a destination.
+// They share one reader of STATE, which starts with the first waiter.
 type claims struct {
 	begin sync.Once
 
 	mu      sync.Mutex                              // guards waiting
-	waiting map[string]chan *jetstream.RawStreamMsg // by subject: holds the newest claim that was not looked at; never closed
+	waiting map[string]chan *jetstream.RawStreamMsg // by subject; holds the newest unread claim; never closed
 }
 
-// wait returns a channel that gets the claims that are stored under a subject, until stop is
+// wait returns a channel that receives the claims stored under a subject until stop is
 // called.
 func (c *claims) wait(set *Set, subject string) (changed <-chan *jetstream.RawStreamMsg, stop func()) {
 	c.begin.Do(func() {
@@ -29,7 +29,7 @@ func (c *claims) wait(set *Set, subject string) (changed <-chan *jetstream.RawSt
 			})
 			t.Subjects = []string{set.Names.Subject("s", "order", "*")}
 			if err := t.Follow(set.Ctx); set.Ctx.Err() == nil {
-				set.Log.Error("claims of other collectors are not read; they are looked at now and then", "error", err)
+				set.Log.Error("watching the claims of other collectors failed; polling them instead", "error", err)
 			}
 		})
 	})
@@ -49,7 +49,7 @@ func (c *claims) wait(set *Set, subject string) (changed <-chan *jetstream.RawSt
 	}
 }
 
-// saw takes a claim.
+// saw passes a claim to its waiter.
 func (c *claims) saw(m *jetstream.RawStreamMsg) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,8 @@ func (c *claims) saw(m *jetstream.RawStreamMsg) {
 	own <- m
 }
 
-// storedAt returns when a message was stored; now where it does not say.
+// storedAt returns the time when a message was stored, or the current time if the message
+// does not contain it.
 func storedAt(m jetstream.Msg) time.Time {
 	if meta, err := m.Metadata(); err == nil {
 		return meta.Timestamp

@@ -16,20 +16,19 @@ import (
 )
 
 const (
-	// AckWait is how long a server waits for a sign of life before it hands a
-	// message to another process. Within one process nobody else is there.
+	// AckWait is the time after which a cluster redelivers a message that was neither
+	// acknowledged nor renewed. An embedded server has no other process to redeliver to.
 	AckWait         = 10 * time.Second
 	ackWaitEmbedded = 24 * time.Hour
-	// maxUnended is how many messages of a destination may be at work, in all
-	// processes.
+	// maxUnended limits the unacknowledged messages of a destination in all processes.
 	maxUnended = 4096
-	// holdIdle is how long the consumer of a hold is kept that nobody asks.
-	holdIdle = time.Minute
+	// consumerIdle is the time after which the server deletes an owner's unused consumer.
+	consumerIdle = time.Minute
 )
 
-// ensure makes the consumers that are missing, and has that of CALLS let through
-// the sources of the destination. On an embedded server they live in memory: where
-// they begin is known from the account.
+// ensure creates missing consumers, and adds the destination's sources to the filter of the
+// CALLS consumer. On an embedded server consumers are in memory; the account contains the
+// position to start from.
 func (q *Queue) ensure(ctx context.Context) error {
 	var sources []string
 	if !q.set.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() }) {
@@ -43,23 +42,22 @@ func (q *Queue) ensure(ctx context.Context) error {
 	return q.ensureConsumer(ctx, record.StreamRetry, retry, covers)
 }
 
-// ensureCalls makes the consumer of CALLS, or brings it to sources if its filters
-// will not do.
-func (q *Queue) ensureCalls(ctx context.Context, sources []string, do func(have, want []string) bool) error {
+// ensureCalls creates the CALLS consumer, or sets its filter to sources if suffice reports that
+// the current filter does not suffice.
+func (q *Queue) ensureCalls(ctx context.Context, sources []string, suffice func(have, want []string) bool) error {
 	c := q.consumer()
-	if c.Durable = q.consumerName(record.StreamCalls); q.held() != nil {
-		// It does not go back for what comes of a source that the destination gets from then on.
-		sources, c.InactiveThreshold = nil, holdIdle
+	if c.Durable = q.consumerName(record.StreamCalls); q.currentOwnership() != nil {
+		// It reads all sources: it would miss earlier messages of a source added later.
+		sources, c.InactiveThreshold = nil, consumerIdle
 	}
 	c.FilterSubjects, c.DeliverPolicy = q.set.Names.CallSubjects(sources), jetstream.DeliverByStartSequencePolicy
 	q.set.account.With(q.name, func(b *ledger.Account) { c.OptStartSeq = b.Floor + 1 })
-	return q.ensureConsumer(ctx, record.StreamCalls, c, do)
+	return q.ensureConsumer(ctx, record.StreamCalls, c, suffice)
 }
 
-// ConnectSources brings the consumer of a destination that is attached already to the
-// sources that it is about to have, beside those that it has. It must do so before
-// calls of a new source count as accepted: a consumer does not go back for what its
-// filters passed over.
+// ConnectSources adds sources to the filter of an attached destination's CALLS consumer.
+// Call it before calls of a new source are accepted: a consumer does not go back to messages
+// that its filter has skipped.
 func (set *Set) ConnectSources(ctx context.Context, destination string, sources []string) error {
 	if !set.account.With(destination, func(b *ledger.Account) {
 		if have := b.Sources(); len(have) == 0 || len(sources) == 0 {
@@ -74,22 +72,21 @@ func (set *Set) ConnectSources(ctx context.Context, destination string, sources 
 	return set.Patiently(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
 }
 
-// consumerName names the consumer that this process asks. A hold has one of its own for
-// first attempts: what a process that holds the destination no longer asks for does not
-// lack here.
+// consumerName returns the name of the consumer that this process uses. An owner has its own
+// CALLS consumer, so it does not miss messages that a previous owner has requested.
 func (q *Queue) consumerName(kind string) string {
 	name := q.set.Names.Consumer(q.name)
-	if h := q.held(); h != nil && kind == record.StreamCalls {
-		name += "-" + h.name
+	if o := q.currentOwnership(); o != nil && kind == record.StreamCalls {
+		name += "-" + o.name
 	}
 	return name
 }
 
-// held returns the hold of this process, or nil.
-func (q *Queue) held() *hold {
+// currentOwnership returns the ownership of this process, or nil.
+func (q *Queue) currentOwnership() *ownership {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.hold
+	return q.ownership
 }
 
 func (q *Queue) consumer() jetstream.ConsumerConfig {
@@ -104,18 +101,19 @@ func (q *Queue) consumer() jetstream.ConsumerConfig {
 	return c
 }
 
-// ensureConsumer makes a consumer, or changes its filters if they will not do.
-func (q *Queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig, do func(have, want []string) bool) error {
+// ensureConsumer creates a consumer, or changes its filter if suffice reports that the current
+// filter does not suffice.
+func (q *Queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig, suffice func(have, want []string) bool) error {
 	set := q.set
 	stream := set.Names.Stream(kind)
 	var err error
-	for range 3 { // another process may make or change it at the same time
+	for range 3 { // another process may create or change it at the same time
 		var have store.Consumer
 		have, err = set.JS.Consumer(ctx, stream, c.Durable)
 		switch {
 		case errors.Is(err, jetstream.ErrConsumerNotFound):
 			_, err = set.JS.CreateConsumer(ctx, stream, c)
-		case err == nil && !do(filters(have.CachedInfo().Config), c.FilterSubjects):
+		case err == nil && !suffice(filters(have.CachedInfo().Config), c.FilterSubjects):
 			changed := have.CachedInfo().Config
 			changed.FilterSubject, changed.FilterSubjects = "", c.FilterSubjects
 			_, err = set.JS.UpdateConsumer(ctx, stream, changed)
@@ -137,8 +135,8 @@ func filters(c jetstream.ConsumerConfig) []string {
 	return c.FilterSubjects
 }
 
-// covers reports whether filters let all through that is wanted. They may let more
-// through: another process may know of more.
+// covers reports whether filters include everything that is wanted. They may include more,
+// because another process may have added sources.
 func covers(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(w string) bool {
 		return !slices.ContainsFunc(have, func(h string) bool { return record.Matches(h, w) })

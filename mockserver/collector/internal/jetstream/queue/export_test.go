@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Of returns the queue that a reader reads.
+// Of returns the queue of a reader.
 func Of(r journal.Reader) *Queue { return r.(*reader).queue }
 
 // Stored returns a message of CALLS.
@@ -21,7 +21,7 @@ func (q *Queue) Stored(ctx context.Context, seq uint64) (*jetstream.RawStreamMsg
 	return q.set.JS.Get(ctx, q.set.Names.Stream(record.StreamCalls), seq)
 }
 
-// A handedOut is a stored message that a consumer has handed out once.
+// A handedOut is a stored message as delivered by a consumer for the first time.
 type handedOut struct {
 	jetstream.Msg
 	*jetstream.RawStreamMsg
@@ -36,36 +36,36 @@ func (m handedOut) metadata() *jetstream.MsgMetadata {
 	return &jetstream.MsgMetadata{NumDelivered: 1, Sequence: jetstream.SequencePair{Stream: m.Sequence}}
 }
 
-// ComeInTurn has a message of CALLS come as it was asked for.
-func (q *Queue) ComeInTurn(calls *jetstream.RawStreamMsg) {
+// ReceiveInTurn receives a message of CALLS from the consumer.
+func (q *Queue) ReceiveInTurn(calls *jetstream.RawStreamMsg) {
 	m := handedOut{RawStreamMsg: calls}
-	q.gotCalls(context.Background(), m, m.metadata())
+	q.receiveCalls(context.Background(), m, m.metadata())
 }
 
-// ComeAhead has a message of CALLS come before its turn.
-func (q *Queue) ComeAhead(calls *jetstream.RawStreamMsg, source string) error {
-	return q.overtook(calls, source)
+// ReceiveAhead receives a message of CALLS ahead of its turn.
+func (q *Queue) ReceiveAhead(calls *jetstream.RawStreamMsg, source string) error {
+	return q.addOvertaking(calls, source)
 }
 
-// ComeAsRetry has a message of RETRY come.
-func (q *Queue) ComeAsRetry(retry *jetstream.RawStreamMsg) {
+// ReceiveRetry receives a message of RETRY.
+func (q *Queue) ReceiveRetry(retry *jetstream.RawStreamMsg) {
 	m := handedOut{RawStreamMsg: retry}
-	q.gotRetry(context.Background(), m, m.metadata())
+	q.receiveRetry(context.Background(), m, m.metadata())
 }
 
-// EndWhile ends a lease while something comes, and returns how many items are there
-// then, and whether the end counted.
-func (q *Queue) EndWhile(l journal.Lease, r journal.Result, come func()) (items int, counted bool) {
+// EndWhile ends a lease while receive runs, and returns the number of items afterwards and
+// whether the outcome counted.
+func (q *Queue) EndWhile(l journal.Lease, r journal.Result, receive func()) (items int, counted bool) {
 	leased := l.(*lease)
 	o, _, _ := leased.outcome(r)
 	came := make(chan struct{})
 	q.mu.Lock()
 	go func() {
 		defer close(came)
-		come()
+		receive()
 	}()
-	state := <-q.set.results.write(o, false) // meanwhile what has come waits for the queue
-	delete(q.items, leased.item.Ref)         // as it is dropped
+	state := <-q.set.results.write(o, false) // receive waits for the lock
+	delete(q.items, leased.item.Ref)         // like drop
 	delete(q.messages, leased.item.Ref.Seq)
 	q.mu.Unlock()
 	<-came
@@ -74,24 +74,24 @@ func (q *Queue) EndWhile(l journal.Lease, r journal.Result, come func()) (items 
 	return len(q.items), state.counted
 }
 
-// GiveBack gives back what nobody has worked at since then, as Renew does, and returns how
-// many messages that are, and how many items are left.
+// GiveBack removes items that have been idle since a time, like Renew. It returns the number
+// of messages failed back and of items left.
 func (q *Queue) GiveBack(then time.Time) (messages, items int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.giveBack(func(it *item) bool { return !it.since.After(then) })), len(q.items)
+	return len(q.removeIdle(func(it *item) bool { return !it.since.After(then) })), len(q.items)
 }
 
-// A slowSettler does what follows from an outcome once it may.
+// A slowSettler delays Settle until may is closed.
 type slowSettler struct {
 	Settler
 	may chan struct{}
 }
 
-func (s slowSettler) Settle(o *record.Outcome, given []tracking.Call, traces tracecontext.List) error {
+func (s slowSettler) Settle(o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error {
 	<-s.may
-	return s.Settler.Settle(o, given, traces)
+	return s.Settler.Settle(o, failed, traces)
 }
 
-// SettleWhen has what follows from outcomes wait until the channel is closed.
+// SettleWhen delays settling until may is closed.
 func (q *Queue) SettleWhen(may chan struct{}) { q.set.settler = slowSettler{q.set.settler, may} }

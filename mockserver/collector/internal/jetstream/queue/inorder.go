@@ -10,21 +10,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// The order of acceptance is that of CALLS, which a replay stands in too. A message that
-// has overtaken others, or is replayed, is handed out in order once all before it has
-// come.
+// Calls are ordered by their position in CALLS; a replayed call has its original position. A
+// message that has overtaken others, or is replayed, is leased once all messages before it
+// have been received.
 
-// partPositions is how many positions a message of CALLS takes.
+// partPositions is the number of positions of a message of CALLS.
 const partPositions = record.PartCalls * record.MaxParts
 
-// positions returns what Entry.First and Entry.Places say of the calls of a part; nil
-// places stand for all.
+// positions returns the values of Entry.First and Entry.Places for the calls of a part. Nil
+// places mean all calls.
 func positions(ref record.Ref, places []int) (uint64, []int) {
 	first := ref.Seq * partPositions
 	if places == nil {
@@ -33,12 +31,14 @@ func positions(ref record.Ref, places []int) (uint64, []int) {
 	return first, places
 }
 
-// limit returns the number up to which items without a time may be handed out in order.
-// The lock is held.
-func (q *Queue) limit() uint64 { return record.Ref{Seq: q.last, Part: record.MaxParts - 1}.Number() }
+// limit returns the number of the last item without a time that may be leased in order. The
+// caller holds the lock.
+func (q *Queue) limit() uint64 {
+	return record.Ref{Seq: q.received, Part: record.MaxParts - 1}.Number()
+}
 
-// placeReplays has the replays that came when entries were in no order come in their place
-// among first attempts. The lock is held.
+// placeReplays orders the replays that were received without an order among the first
+// attempts. The caller holds the lock.
 func (q *Queue) placeReplays() {
 	for _, it := range q.ready.Take((*item).isReplay) {
 		it.Due = time.Time{}
@@ -46,12 +46,12 @@ func (q *Queue) placeReplays() {
 	}
 }
 
-// comeTo looks, where a replay waits for what was accepted before it, whether all of that
-// has come, and reports whether the replay may be handed out now.
-func (q *Queue) comeTo(ctx context.Context) bool {
+// reachReplay reports whether the first item is a replay that may be leased now. It checks
+// whether CALLS contains messages before it that have not been received.
+func (q *Queue) reachReplay(ctx context.Context) bool {
 	q.mu.Lock()
 	number, ok := q.ready.First()
-	from, to := q.last, record.RefOf(number).Seq
+	from, to := q.received, record.RefOf(number).Seq
 	q.mu.Unlock()
 	if !ok || to <= from {
 		return false
@@ -63,20 +63,20 @@ func (q *Queue) comeTo(ctx context.Context) bool {
 	for _, subject := range q.set.Names.CallSubjects(sources) {
 		next, err := q.set.JS.Next(ctx, q.set.Names.Stream(record.StreamCalls), subject, from+1)
 		if err == nil && next.Sequence < to || err != nil && !store.IsMissing(err) {
-			return false // it is on its way
+			return false // that message will be delivered first
 		}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.last = max(q.last, to-1)
+	q.received = max(q.received, to-1)
 	if it := q.items[record.RefOf(number)]; it != nil && it.isReplay() {
-		q.last = max(q.last, to) // which does not come by the consumer
+		q.received = max(q.received, to) // the consumer does not deliver it
 		return true
 	}
 	return false
 }
 
-// park has the calls that are left after an outcome wait until they are resumed.
+// park keeps the calls that an outcome leaves to be retried until Resume.
 func (q *Queue) park(o *record.Outcome) {
 	if len(o.Again) == 0 || !record.IsParked(o.Due.UnixNano()) {
 		return
@@ -99,13 +99,13 @@ func (r *reader) Resume(position uint64) {
 	}
 }
 
-// refOf returns the part of a message that a position is in, and the place in the message.
+// refOf returns the part that contains a position, and the place of the call in the message.
 func refOf(position uint64) (ref record.Ref, place int) {
 	place = int(position % partPositions)
 	return record.Ref{Seq: position / partPositions, Part: place / record.PartCalls}, place
 }
 
-// unpark has what is parked come by RETRY. The lock is held.
+// unpark publishes all parked retries in RETRY. The caller holds the lock.
 func (q *Queue) unpark() {
 	clear(q.parked)
 	q.set.Work.Go(func() {
@@ -114,7 +114,7 @@ func (q *Queue) unpark() {
 			if err == nil || q.ctx.Err() != nil {
 				return
 			}
-			q.set.Log.Warn("calls that waited for others could not be scheduled; it is tried again", "destination", q.name, "error", err)
+			q.set.Log.Warn("scheduling parked calls failed; retrying", "destination", q.name, "error", err)
 			if pause.For(q.ctx, time.Second) != nil {
 				return
 			}
@@ -122,7 +122,7 @@ func (q *Queue) unpark() {
 	})
 }
 
-// Waiting yields the retries.
+// Waiting implements journal.Reader.
 func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due time.Time) bool) error {
 	q := r.queue
 	q.mu.Lock()
@@ -156,7 +156,12 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 		}
 		s, err := q.bodies(it)
 		if store.IsMissing(err) {
-			continue // it is given up when it is due
+			if record.IsParked(w.Due) {
+				q.repark(it)
+				first, _ := positions(w.ref, nil)
+				r.Resume(first)
+			}
+			continue // the entry fails when it is leased
 		}
 		if err != nil {
 			return fmt.Errorf("journal: the calls of a retry for %q: %w", q.name, err)
@@ -166,21 +171,14 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 			due = time.Time{}
 			q.repark(it)
 		}
-		e := journal.Entry{Calls: make([]tracking.Call, len(s.bodies)), Attempt: w.Attempt, Since: s.at, Notes: it.Notes, Traces: s.traces}
-		e.First, e.Places = positions(w.ref, it.Places)
-		for i, body := range s.bodies {
-			if e.Calls[i], err = fields.ReadCall(s.source, body); err != nil {
-				q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", w.ref.Seq, "error", err)
-			}
-		}
-		if !yield(e, due) {
+		if !yield(q.entry(it, s), due) {
 			break
 		}
 	}
 	return nil
 }
 
-// repark parks an item that the account has as parked, unless it was resumed.
+// repark parks an item that is parked in the account, unless it was resumed.
 func (q *Queue) repark(it *item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -189,7 +187,7 @@ func (q *Queue) repark(it *item) {
 	}
 }
 
-// Keeps reports whether the account has a call as pending.
+// Keeps implements journal.Reader.
 func (r *reader) Keeps(position uint64) (keeps bool) {
 	q := r.queue
 	ref, place := refOf(position)

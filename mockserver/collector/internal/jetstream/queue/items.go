@@ -13,24 +13,24 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 )
 
-// bodyPause is how long an entry waits after its calls could not be read, or its end
-// could not be stored.
+// bodyPause is the delay before an entry is leased again after its calls could not be read
+// or its outcome could not be stored.
 const bodyPause = time.Second
 
-// accounted waits until the account has a message of CALLS. It fails where the
-// connection that the message came on is lost before: a server that was started again
-// may have another of that number.
-func (q *Queue) accounted(ctx context.Context, seq uint64) error {
+// awaitAccount waits until the account has read a message of CALLS. It fails if ctx, which
+// ends with the connection that delivered the message, ends first: a restarted server may
+// have a different message with that number.
+func (q *Queue) awaitAccount(ctx context.Context, seq uint64) error {
 	if err := q.set.account.Reached(ctx, seq); err != nil {
 		return err
 	}
 	return ctx.Err()
 }
 
-// open returns the parts of a message of CALLS whose first attempt has not ended. The
-// lock is held from here on until they are among the items: what ends meanwhile would
-// be handed out again.
-func (q *Queue) open(m *record.Calls) (open []record.Ref) {
+// openParts returns the parts of a message of CALLS whose first attempt has not ended. The
+// caller holds the lock until the parts are in items. Otherwise a part that ends in between
+// would be leased again.
+func (q *Queue) openParts(m *record.Calls) (open []record.Ref) {
 	q.set.account.With(q.name, func(b *ledger.Account) {
 		if b.Attached != q.attached || !b.Takes(m.Seq, m.Name) {
 			return
@@ -44,16 +44,16 @@ func (q *Queue) open(m *record.Calls) (open []record.Ref) {
 	return open
 }
 
-// take makes the open parts of a message ready, and reports whether this process has
-// the message now: it may have come before. The lock is held.
-func (q *Queue) take(m *record.Calls, payload []byte, msg jetstream.Msg) bool {
+// addMessage adds the open parts of a message, and reports whether the message is now in
+// the queue, perhaps from an earlier delivery. The caller holds the lock.
+func (q *Queue) addMessage(m *record.Calls, payload []byte, msg jetstream.Msg) bool {
 	if p := q.messages[m.Seq]; p != nil {
 		if msg != nil {
 			p.msg = msg
 		}
 		return true
 	}
-	open := q.open(m)
+	open := q.openParts(m)
 	if len(open) == 0 {
 		return false
 	}
@@ -65,32 +65,32 @@ func (q *Queue) take(m *record.Calls, payload []byte, msg jetstream.Msg) bool {
 	return true
 }
 
-// add makes an item ready. The lock is held.
+// add adds an item. The caller holds the lock.
 func (q *Queue) add(it *item) {
 	q.items[it.Ref] = it
-	q.put(it)
+	q.makeReady(it)
 }
 
-// put makes an item ready that was not, or was no longer. The lock is held.
-func (q *Queue) put(it *item) {
+// makeReady makes an item available to readers. The caller holds the lock.
+func (q *Queue) makeReady(it *item) {
 	it.leased = false
 	q.ready.Push(it)
 	q.wake()
 }
 
-// putOff has an item wait a moment.
-func (q *Queue) putOff(it *item) {
+// postpone makes an item ready after bodyPause.
+func (q *Queue) postpone(it *item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.items[it.Ref] != it {
 		return
 	}
 	it.Due = time.Now().Add(bodyPause)
-	q.put(it)
+	q.makeReady(it)
 }
 
-// wake lets those that wait in Next look: each may want something else. The lock is
-// held.
+// wake wakes all goroutines that wait in Next: each may want different entries. The caller
+// holds the lock.
 func (q *Queue) wake() {
 	if r := q.reader; r != nil && len(q.wants) > 0 {
 		close(r.wake)
@@ -99,26 +99,25 @@ func (q *Queue) wake() {
 	}
 }
 
-// low returns the message of CALLS below which every first attempt has ended, or
-// 0 where another process may have one. The lock is held.
-func (q *Queue) low() uint64 {
-	if q.set.Shared && q.hold == nil {
+// lowWater returns the message of CALLS below which every first attempt has ended, or 0 if
+// other processes may have earlier ones. The caller holds the lock.
+func (q *Queue) lowWater() uint64 {
+	if q.set.Shared && q.ownership == nil {
 		return 0
 	}
-	low := q.came + 1
+	low := q.newest + 1
 	for seq := range q.messages {
 		low = min(low, seq)
 	}
 	return low
 }
 
-// drop forgets an item that has ended, and acknowledges its message if nothing of it is
-// left to do.
+// drop removes an ended item, and acknowledges its message if all of its items have ended.
 func (q *Queue) drop(it *item) {
 	ack(q.remove(it))
 }
 
-// remove forgets an item, and returns the message to be acknowledged, if any.
+// remove removes an item, and returns the message to acknowledge, or nil.
 func (q *Queue) remove(it *item) jetstream.Msg {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,19 +137,19 @@ func (q *Queue) remove(it *item) jetstream.Msg {
 	return p.msg
 }
 
-// ack tells the server that a message has ended. If that is lost, the message
-// comes again and is known.
+// ack acknowledges a message. If the acknowledgement is lost, the server redelivers the
+// message, and ackEnded acknowledges it.
 func ack(m jetstream.Msg) {
 	if m != nil {
 		_ = m.Ack()
 	}
 }
 
-// giveBack takes items that match, and that nobody works at, out of the queue, and returns
-// the messages that are to be given back. A message comes again with all its items, so it
-// goes with all of them or stays. The lock is held.
-func (q *Queue) giveBack(match func(*item) bool) (give []jetstream.Msg) {
-	may := map[*pendingMessage]int{} // how many items of it may go
+// removeIdle removes matching items that are not leased, and returns the messages to naks
+// back to the server. The server redelivers a message with all its items, so either all
+// items of a message are removed or none. The caller holds the lock.
+func (q *Queue) removeIdle(match func(*item) bool) (naks []jetstream.Msg) {
+	may := map[*pendingMessage]int{} // number of removable items
 	for _, it := range q.items {
 		if it.message != nil && !it.leased && match(it) {
 			may[it.message]++
@@ -164,20 +163,20 @@ func (q *Queue) giveBack(match func(*item) bool) (give []jetstream.Msg) {
 	}) {
 		delete(q.items, it.Ref)
 		switch p := it.message; {
-		case p == nil && it.msg == nil: // it was resumed
+		case p == nil && it.msg == nil: // resumed
 		case p == nil:
-			give = append(give, it.msg)
+			naks = append(naks, it.msg)
 		case q.messages[it.Ref.Seq] == p:
 			delete(q.messages, it.Ref.Seq)
 			if p.msg != nil {
-				give = append(give, p.msg)
+				naks = append(naks, p.msg)
 			}
 		}
 	}
-	return give
+	return naks
 }
 
-// storedCalls are the calls of an item as they are stored.
+// storedCalls contains the calls of an item in their stored form.
 type storedCalls struct {
 	source string
 	at     time.Time
@@ -185,14 +184,14 @@ type storedCalls struct {
 	traces tracecontext.List
 }
 
-// bodies returns the calls of an item: for a first attempt out of its message,
-// for a retry out of CALLS.
+// bodies returns the calls of an item: of a first attempt from its message, of a retry from
+// CALLS.
 func (q *Queue) bodies(it *item) (s storedCalls, err error) {
 	if p := it.message; p != nil {
 		p.decode.Do(func() {
 			p.bodies, p.err = record.DecodeCalls(p.payload)
 			if p.payload = nil; p.err == nil && len(p.bodies) != p.calls {
-				p.err = fmt.Errorf("%w: it has %d calls, and its header says %d", record.ErrBadSegment, len(p.bodies), p.calls)
+				p.err = fmt.Errorf("%w: it contains %d calls, but its header says %d", record.ErrBadSegment, len(p.bodies), p.calls)
 			}
 			p.decoded = record.Traces(p.traces, p.calls)
 		})
@@ -219,12 +218,12 @@ func (q *Queue) bodies(it *item) (s storedCalls, err error) {
 			return storedCalls{}, fmt.Errorf("%w: it has no call %d", record.ErrBadSegment, place)
 		}
 		s.traces = s.traces.With(len(s.bodies), traces.At(place))
-		s.bodies = append(s.bodies, append([]byte(nil), all[place]...)) // the others may go
+		s.bodies = append(s.bodies, append([]byte(nil), all[place]...)) // a copy, to release the rest of the message
 	}
 	return s, nil
 }
 
-// allPlaces returns those of a whole part.
+// allPlaces returns the places of all calls of a part.
 func allPlaces(ref record.Ref, calls int) []int {
 	places := make([]int, record.PartSize(calls, ref.Part))
 	for i := range places {

@@ -13,19 +13,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A lease is an item that somebody works at.
+// A lease implements journal.Lease for an item.
 type lease struct {
 	queue   *Queue
 	item    *item
-	results *results // by which its outcome is stored
+	results *results // writes the outcome
 	entry   journal.Entry
 	ended   atomic.Bool // Finish or Return was called
 }
 
 func (l *lease) Entry() journal.Entry { return l.entry }
 
-// Finish stores how the calls ended. What follows from it is done before it
-// returns where possible, and again later where not.
+// Finish stores the results of the calls and settles the outcome. If settling fails, it is
+// retried in the background.
 func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 	if len(r.Outcomes) != len(l.entry.Calls) {
 		return fmt.Errorf("journal: %d outcomes for the %d calls of entry %s", len(r.Outcomes), len(l.entry.Calls), l.entry.ID)
@@ -33,15 +33,15 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 	if l.ended.Swap(true) {
 		return nil
 	}
-	o, given, traces := l.outcome(r)
-	kept := l.queue.set.keeping(l.queue.name, given)
+	o, failed, traces := l.outcome(r)
+	stored := l.queue.set.storing(l.queue.name, failed)
 	written := l.results.write(o, r.MayWait)
 	if r.Placed != nil {
 		r.Placed()
 	}
 	end := func(state resultState) error {
-		defer kept()
-		return l.end(o, given, traces, state)
+		defer stored()
+		return l.end(o, failed, traces, state)
 	}
 	select {
 	case state := <-written:
@@ -52,9 +52,9 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 	}
 }
 
-// outcome puts the result into the form in which it is stored, and returns the
-// calls that are given up, or filtered and kept.
-func (l *lease) outcome(r journal.Result) (o *record.Outcome, given []tracking.Call, traces tracecontext.List) {
+// outcome returns the outcome to be stored, and the calls to be kept in FAILED with their
+// traces: failed ones, and filtered ones that can be replayed.
+func (l *lease) outcome(r journal.Result) (o *record.Outcome, failed []tracking.Call, traces tracecontext.List) {
 	q, it := l.queue, l.item
 	o = &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now(), Due: r.RetryAt}
 	if r.Parked {
@@ -74,8 +74,8 @@ func (l *lease) outcome(r journal.Result) (o *record.Outcome, given []tracking.C
 			o.Filtered++
 		case c.State == tracking.StateFailed || kept:
 			o.Failed = append(o.Failed, record.Failure{Place: places[i], Filtered: kept, Reason: c.Reason})
-			traces = traces.With(len(given), l.entry.Traces.At(i))
-			given = append(given, l.entry.Calls[i])
+			traces = traces.With(len(failed), l.entry.Traces.At(i))
+			failed = append(failed, l.entry.Calls[i])
 		default:
 			o.Again = append(o.Again, places[i])
 			notes = append(notes, c.Note)
@@ -90,50 +90,58 @@ func (l *lease) outcome(r journal.Result) (o *record.Outcome, given []tracking.C
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	o.Low = q.low()
-	return o, given, traces
+	o.Low = q.lowWater()
+	return o, failed, traces
 }
 
-// end does what follows from a stored outcome.
-func (l *lease) end(o *record.Outcome, given []tracking.Call, traces tracecontext.List, state resultState) error {
+// end settles a stored outcome.
+func (l *lease) end(o *record.Outcome, failed []tracking.Call, traces tracecontext.List, state resultState) error {
 	q, it := l.queue, l.item
 	if state.err != nil {
-		q.putOff(it)
+		q.postpone(it)
 		return state.err
 	}
 	if !state.counted {
-		q.set.Log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
-		return q.endedBefore(it)
+		q.set.Log.Info("an attempt had already ended", "destination", q.name, "entry", l.entry.ID)
+		return q.settleEnded(it)
 	}
-	q.settle(it, o, given, traces)
+	q.settle(it, o, failed, traces)
 	q.park(o)
 	return nil
 }
 
-// settle does what follows from an outcome, and forgets the item: now, or later where it
-// cannot be done now.
-func (q *Queue) settle(it *item, o *record.Outcome, given []tracking.Call, traces tracecontext.List) {
-	err := q.set.settler.Settle(o, given, traces)
+// settle settles an outcome and removes the item. If that fails, it retries in the
+// background until the journal is closed; the next start settles the outcome then.
+func (q *Queue) settle(it *item, o *record.Outcome, failed []tracking.Call, traces tracecontext.List) {
+	err := q.set.settler.Settle(o, failed, traces)
 	if err == nil {
 		q.drop(it)
 		return
 	}
-	q.set.Log.Warn("what follows from an outcome is done later", "destination", q.name, "message", it.Ref.Seq, "attempt", it.Attempt, "error", err)
-	q.settleLater(it, o, given, traces)
+	q.set.Log.Warn("settling an outcome failed; retrying", "destination", q.name, "message", it.Ref.Seq, "attempt", it.Attempt, "error", err)
+	stored := q.set.storing(q.name, failed)
+	q.set.Work.Go(func() {
+		defer stored()
+		for pause.For(q.set.Ctx, time.Second) == nil {
+			if q.set.settler.Settle(o, failed, traces) == nil {
+				q.drop(it)
+				return
+			}
+		}
+	})
 }
 
-// endedBefore does what follows from the outcome of an item that has ended in another way,
-// and forgets the item.
-func (q *Queue) endedBefore(it *item) error {
+// settleEnded settles the outcome of an attempt that ended elsewhere, and removes the item.
+func (q *Queue) settleEnded(it *item) error {
 	if err := q.set.settler.SettleFor(q.set.Ctx, q.name, []uint64{it.Ref.Seq}); err != nil {
-		q.putOff(it)
+		q.postpone(it)
 		return err
 	}
 	q.drop(it)
 	return nil
 }
 
-// Return gives the entry back.
+// Return makes the entry ready to be leased again.
 func (l *lease) Return() {
 	if l.ended.Swap(true) {
 		return
@@ -144,41 +152,25 @@ func (l *lease) Return() {
 	if q.items[it.Ref] != it {
 		return
 	}
-	it.leased, it.since = false, time.Now()
-	q.ready.Push(it)
-	q.wake()
+	it.since = time.Now()
+	q.makeReady(it)
 }
 
-// settleLater tries again to do what follows from an outcome, until it is done
-// or the journal is closed: then it is done at the next start.
-func (q *Queue) settleLater(it *item, o *record.Outcome, given []tracking.Call, traces tracecontext.List) {
-	kept := q.set.keeping(q.name, given)
-	q.set.Work.Go(func() {
-		defer kept()
-		for pause.For(q.set.Ctx, time.Second) == nil {
-			if q.set.settler.Settle(o, given, traces) == nil {
-				q.drop(it)
-				return
-			}
-		}
-	})
-}
-
-// giveUp ends an item whose calls cannot be read: they count as failed, and
-// nothing of them is left to be replayed.
-func (q *Queue) giveUp(it *item) {
+// failUnreadable ends an item whose calls cannot be read. They count as failed and cannot
+// be replayed.
+func (q *Queue) failUnreadable(it *item) {
 	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
 	places := it.Places
 	if places == nil && it.message != nil {
 		places = allPlaces(it.Ref, it.message.calls)
 	}
 	for _, place := range places {
-		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the call is no longer stored, or damaged"})
+		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the stored call is missing or corrupt"})
 	}
 	written := q.set.results.write(o, false)
 	q.set.Work.Go(func() {
 		if state := <-written; state.err != nil {
-			q.putOff(it)
+			q.postpone(it)
 			return
 		}
 		q.drop(it)

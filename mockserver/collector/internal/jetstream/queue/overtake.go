@@ -15,36 +15,37 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// CALLS is read in its order, and one source may have a hundred thousand messages in it
-// that take long, or fail. So while there is more behind what has come, it is looked now
-// and then whether other sources wait: some of their messages overtake. They come
-// again when all before them has come, and are known then.
+// CALLS is read in order, and one source may have a backlog of a hundred thousand slow or
+// failing messages. While there is a backlog, the queue therefore regularly reads some
+// messages of other sources ahead of their turn. The consumer delivers these messages again
+// later, when they are already in the queue or have ended.
 
 const (
-	// overtakeEvery is how often it is looked for sources that wait, and
-	// overtakeEveryShared how often on a cluster, where it costs more.
+	// overtakeEvery is the interval between checks for other sources, and
+	// overtakeEveryShared the interval on a cluster, where a check costs more.
 	overtakeEvery       = 250 * time.Millisecond
 	overtakeEveryShared = time.Second
-	// overtakeMessages and overtakeBytes bound what overtakes of one source, and
-	// overtakeSources for how many it is looked at a time.
+	// overtakeMessages and overtakeBytes limit what is read ahead of one source, and
+	// overtakeSources limits the sources of one check.
 	overtakeMessages = 256
 	overtakeBytes    = 1 << 20
 	overtakeSources  = 16
-	// maxEarly is how many retries a process takes before they are due.
+	// maxEarly limits the retries that a process receives before they are due.
 	maxEarly = 512
-	// maxPassedOver is how many entries a process takes in that nobody wants now: the
-	// next may be of a source that is wanted.
+	// maxPassedOver limits the entries that a process receives although no reader wants
+	// them now: the next one may be of a source that a reader wants.
 	maxPassedOver = 16
 )
 
-// demand returns how many messages each puller should ask for.
+// demand returns the number of messages that each puller should request; it may be
+// negative.
 func (q *Queue) demand() (fresh, retries int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.reader == nil {
 		return 0, 0
 	}
-	all, some := 0, 0 // that want first attempts
+	all, some := 0, 0 // readers that want first attempts
 	for want := range q.wants {
 		if len(want.Except) == 0 {
 			all++
@@ -55,16 +56,15 @@ func (q *Queue) demand() (fresh, retries int) {
 			retries++
 		}
 	}
+	retries = min(retries-q.ready.Due(time.Now()), maxEarly-q.ready.Timed())
 	if first, ok := q.ready.First(); q.inOrder && all > 0 && (!ok || first > q.limit()) {
-		return all, max(0, min(retries-q.ready.Due(time.Now()), maxEarly-q.ready.Timed())) // what has overtaken others waits for them
-	}
-	if retries > 0 {
-		retries = min(retries-q.ready.Due(time.Now()), maxEarly-q.ready.Timed())
+		return all, retries // messages that have overtaken others wait for these
 	}
 	return max(all-q.ready.Fresh(), some), retries
 }
 
-// pull has the pullers ask for what is wanted.
+// pull makes the pullers request messages, and starts a check for other sources if one is
+// due.
 func (q *Queue) pull() {
 	q.mu.Lock()
 	overtake := q.mayOvertake(time.Now())
@@ -76,33 +76,30 @@ func (q *Queue) pull() {
 	store.Poke(q.retries.wake)
 }
 
-// mayOvertake reports whether it is to be looked now for sources that wait, and notes
-// that it is. The lock is held.
+// mayOvertake reports whether a check for other sources is due, and notes that it begins.
+// The caller holds the lock.
 func (q *Queue) mayOvertake(now time.Time) bool {
 	every := overtakeEvery
 	if q.set.Shared {
 		every = overtakeEveryShared
 	}
-	if q.inOrder {
-		return false
-	}
 	passedOver := q.ready.Fresh() > 0 && len(q.wants) > 0
-	if q.ctx.Err() != nil || q.reader == nil || q.ahead.looking || q.ahead.behind == 0 && !passedOver || now.Sub(q.ahead.looked) < every {
+	if q.inOrder || q.ctx.Err() != nil || q.reader == nil || q.ahead.checking || q.ahead.behind == 0 && !passedOver || now.Sub(q.ahead.checked) < every {
 		return false
 	}
-	q.ahead.looking, q.ahead.looked = true, now
+	q.ahead.checking, q.ahead.checked = true, now
 	return true
 }
 
-// overtake takes messages of the sources that have none here.
+// overtake reads messages of sources that have none in the queue.
 func (q *Queue) overtake() {
 	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestPatience)
 	defer cancel()
 	if err := q.overtakeAll(ctx); err != nil && q.set.Ctx.Err() == nil {
-		q.set.Log.Debug("whether other sources wait is not known; it is looked again", "destination", q.name, "error", err)
+		q.set.Log.Debug("checking for calls of other sources failed; retrying", "destination", q.name, "error", err)
 	}
 	q.mu.Lock()
-	q.ahead.looking = false
+	q.ahead.checking = false
 	q.mu.Unlock()
 	q.pull()
 }
@@ -115,22 +112,23 @@ func (q *Queue) overtakeAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sources, err := q.sourcesBehind(ctx)
+	sources, err := q.sources(ctx)
 	if err != nil {
 		return err
 	}
-	for _, source := range q.absent(sources) {
-		if err := q.overtakeOne(ctx, source, after); err != nil {
+	for _, source := range q.nextSources(sources) {
+		if err := q.overtakeSource(ctx, source, after); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// delivered returns the last message of CALLS that the consumer has handed out.
+// delivered returns the last message of CALLS that the consumer has delivered to any
+// process.
 func (q *Queue) delivered(ctx context.Context) (uint64, error) {
 	if !q.set.Shared {
-		return 0, nil // to this process, which knows it
+		return 0, nil // q.received is enough
 	}
 	consumer, err := q.set.JS.Consumer(ctx, q.set.Names.Stream(record.StreamCalls), q.set.Names.Consumer(q.name))
 	if err != nil {
@@ -139,8 +137,8 @@ func (q *Queue) delivered(ctx context.Context) (uint64, error) {
 	return consumer.CachedInfo().Delivered.Stream, nil
 }
 
-// sourcesBehind returns the sources of the destination, in their order.
-func (q *Queue) sourcesBehind(ctx context.Context) (sources []string, err error) {
+// sources returns the sources of the destination in order.
+func (q *Queue) sources(ctx context.Context) (sources []string, err error) {
 	q.set.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() })
 	if len(sources) > 0 {
 		return sources, nil
@@ -161,9 +159,9 @@ func (q *Queue) sourcesBehind(ctx context.Context) (sources []string, err error)
 	return sources, nil
 }
 
-// absent returns those of the sources for which it is to be looked now: some of those
-// that this process has nothing of.
-func (q *Queue) absent(sources []string) []string {
+// nextSources returns the sources to check now: up to overtakeSources of those without messages
+// in the queue, in turn.
+func (q *Queue) nextSources(sources []string) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	here := map[string]bool{}
@@ -183,12 +181,12 @@ func (q *Queue) absent(sources []string) []string {
 	return sources
 }
 
-// overtakeOne takes the next messages of a source that come after one.
-func (q *Queue) overtakeOne(ctx context.Context, source string, after uint64) error {
+// overtakeSource adds the next messages of a source that come after a message.
+func (q *Queue) overtakeSource(ctx context.Context, source string, after uint64) error {
 	subject := q.set.Names.Subject(record.KindCalls, record.Token(source))
 	for messages, bytes := 0, 0; messages < overtakeMessages && bytes < overtakeBytes; messages++ {
 		q.mu.Lock()
-		after = max(after, q.last, q.ahead.passed[source])
+		after = max(after, q.received, q.ahead.passed[source])
 		q.mu.Unlock()
 		raw, err := q.set.JS.Next(ctx, q.set.Names.Stream(record.StreamCalls), subject, after+1)
 		if store.IsMissing(err) {
@@ -197,7 +195,7 @@ func (q *Queue) overtakeOne(ctx context.Context, source string, after uint64) er
 		if err != nil {
 			return err
 		}
-		if err := q.overtook(raw, source); err != nil {
+		if err := q.addOvertaking(raw, source); err != nil {
 			return err
 		}
 		bytes += len(raw.Data)
@@ -205,8 +203,8 @@ func (q *Queue) overtakeOne(ctx context.Context, source string, after uint64) er
 	return nil
 }
 
-// overtook takes a message that has overtaken others.
-func (q *Queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
+// addOvertaking adds a message that has overtaken others.
+func (q *Queue) addOvertaking(raw *jetstream.RawStreamMsg, source string) error {
 	m, err := q.set.Names.ParseCalls(raw.Sequence, raw.Subject, raw.Header)
 	if err != nil {
 		return err
@@ -214,7 +212,7 @@ func (q *Queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
 	ctx, cancel := context.WithCancel(q.ctx)
 	defer cancel()
 	defer context.AfterFunc(q.set.Link.Load().Lost, cancel)()
-	if err := q.accounted(ctx, m.Seq); err != nil {
+	if err := q.awaitAccount(ctx, m.Seq); err != nil {
 		return err
 	}
 	q.mu.Lock()
@@ -223,13 +221,13 @@ func (q *Queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
 		q.ahead.passed = map[string]uint64{}
 	}
 	if q.ahead.passed[source] = raw.Sequence; q.ctx.Err() == nil {
-		q.take(m, raw.Data, nil)
+		q.addMessage(m, raw.Data, nil)
 	}
 	return nil
 }
 
-// isFirst reports whether this process is the first of those that have a destination:
-// what several let overtake would be delivered by each of them.
+// isFirst reports whether this process is the first of those that have a destination. Only
+// that one reads ahead: several would deliver the same calls.
 func (set *Set) isFirst(ctx context.Context, destination string) (bool, error) {
 	if !set.Shared {
 		return true, nil

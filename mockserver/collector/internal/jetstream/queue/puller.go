@@ -13,53 +13,53 @@ import (
 )
 
 const (
-	// pullExpires is how long a server keeps a request for messages.
+	// pullExpires is the time after which the server ends a request for messages.
 	pullExpires         = 10 * time.Second
 	pullExpiresEmbedded = 5 * time.Minute
-	// pullHeartbeat is how often a server says that it keeps a request. Without a word for
-	// longer a request is taken for lost: the server that kept it has gone, or is cut off.
+	// pullHeartbeat is the interval of the server's heartbeats for a request. If they stop,
+	// the request is considered lost: the server has stopped or is unreachable.
 	pullHeartbeat         = 1500 * time.Millisecond
 	pullHeartbeatEmbedded = 2 * time.Minute
-	// repairPause is how long a puller waits after its consumer did not answer.
+	// repairPause is the delay before the next session after a failed one.
 	repairPause = 100 * time.Millisecond
 )
 
-// errGap says that what a server has handed out has not come, and what is after it has.
-var errGap = errors.New("journal: a message has not come")
+// errGap reports that a message was lost between the server and this process.
+var errGap = errors.New("journal: a message from the server is missing")
 
-func newPuller(q *Queue, kind string, wanted func() int, got func(context.Context, jetstream.Msg, *jetstream.MsgMetadata)) *puller {
-	return &puller{queue: q, kind: kind, wanted: wanted, got: got, wake: make(chan struct{}, 1)}
+func newPuller(q *Queue, kind string, wanted func() int, handle func(context.Context, jetstream.Msg, *jetstream.MsgMetadata)) *puller {
+	return &puller{queue: q, kind: kind, wanted: wanted, handle: handle, wake: make(chan struct{}, 1)}
 }
 
-// run asks until the queue is closed. It begins anew when the connection is another, or
-// the server does not keep what it was asked: then what it has handed out may not have
-// come. A cluster hands it out again when nobody gives a sign of life for it. That is too
-// late where this process alone asks: what has ended behind it would count it as ended, or
-// come before it. So there is another consumer.
+// run requests messages until the queue is closed. It starts a new session after the
+// connection was replaced or a request failed; delivered messages may have been lost then.
+// A shared consumer redelivers them after AckWait. That is too late if this process alone
+// uses the consumer, because later messages would be delivered first and raise the low
+// water mark. So run replaces such a consumer.
 func (p *puller) run() {
 	missed := false
 	for {
-		made, err := p.session(missed)
+		hadConsumer, err := p.session(missed)
 		if p.queue.ctx.Err() != nil {
 			return
 		}
-		p.queue.set.Log.Debug("messages are asked for anew", "destination", p.queue.name, "stream", p.kind, "error", err)
-		missed = missed || made
+		p.queue.set.Log.Debug("requesting messages failed; retrying", "destination", p.queue.name, "stream", p.kind, "error", err)
+		missed = missed || hadConsumer
 		if pause.For(p.queue.ctx, repairPause) != nil {
 			return
 		}
 	}
 }
 
-// session asks on the connection as it is now. It reports whether it had a consumer.
-func (p *puller) session(missed bool) (made bool, err error) {
+// session requests messages on the current connection. It reports whether it had a consumer.
+func (p *puller) session(missed bool) (hadConsumer bool, err error) {
 	p.queue.mu.Lock()
 	ctx, cancel := context.WithCancel(p.queue.phase)
-	p.alone = !p.queue.set.Shared || p.queue.hold != nil && p.kind == record.StreamCalls
+	p.alone = !p.queue.set.Shared || p.queue.ownership != nil && p.kind == record.StreamCalls
 	p.queue.mu.Unlock()
 	defer cancel()
 	defer context.AfterFunc(p.queue.set.Link.Load().Lost, cancel)()
-	p.came = 0
+	p.received = 0
 	consumer, err := p.consumer(ctx, missed && p.alone)
 	if err != nil {
 		return false, err
@@ -71,12 +71,13 @@ func (p *puller) session(missed bool) (made bool, err error) {
 	return true, err
 }
 
-// consumer returns the consumer, which it makes if it is gone, or to be another.
-func (p *puller) consumer(ctx context.Context, another bool) (store.Consumer, error) {
+// consumer returns the consumer. It creates the consumer if it is missing, and replaces it
+// if replace is set.
+func (p *puller) consumer(ctx context.Context, replace bool) (store.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.AskPatience)
 	defer cancel()
 	js, stream, name := p.queue.set.JS, p.queue.set.Names.Stream(p.kind), p.queue.consumerName(p.kind)
-	if another {
+	if replace {
 		if err := js.DeleteConsumer(ctx, stream, name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return nil, err
 		}
@@ -90,7 +91,7 @@ func (p *puller) consumer(ctx context.Context, another bool) (store.Consumer, er
 	return js.Consumer(ctx, stream, name)
 }
 
-// fetch waits until messages are wanted, asks for as many, and takes what comes.
+// fetch waits until messages are wanted, requests that many, and handles them.
 func (p *puller) fetch(ctx context.Context, consumer store.Consumer) error {
 	n := p.wanted()
 	for ; n <= 0; n = p.wanted() {
@@ -113,21 +114,21 @@ func (p *puller) fetch(ctx context.Context, consumer store.Consumer) error {
 	for m := range batch.Messages() {
 		meta, err := m.Metadata()
 		if err == nil {
-			err = ctx.Err() // what has come on a connection that is lost comes again
+			err = ctx.Err() // messages of a lost connection are redelivered
 		}
 		if err != nil {
 			return err
 		}
 		if p.alone && p.queue.set.Shared {
-			if p.came++; meta.Sequence.Consumer != p.came {
+			if p.received++; meta.Sequence.Consumer != p.received {
 				return errGap
 			}
 		}
-		p.got(ctx, m, meta)
+		p.handle(ctx, m, meta)
 		p.queue.pull()
 	}
 	if err := batch.Error(); err != nil {
 		return err
 	}
-	return limited.Err() // the server says before that the request has expired
+	return limited.Err() // the server did not end the request before its deadline
 }

@@ -20,12 +20,12 @@ func newQueue(set *Set, name string, attached uint64, since time.Time) *Queue {
 	q := &Queue{
 		set: set, attachment: attachment{name, attached, since}, wants: map[*journal.Want]struct{}{},
 		claimant: strconv.FormatUint(store.RandomNumber(), 16), ready: newReady(),
-		items: map[record.Ref]*item{}, parked: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, again: repeats{messages: map[uint64][]jetstream.Msg{}},
+		items: map[record.Ref]*item{}, parked: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, redelivered: redeliveries{messages: map[uint64][]jetstream.Msg{}},
 	}
 	q.ctx, q.cancel = context.WithCancel(set.Ctx)
 	q.newPhase()
-	q.fresh = newPuller(q, record.StreamCalls, func() int { fresh, _ := q.demand(); return fresh }, q.gotCalls)
-	q.retries = newPuller(q, record.StreamRetry, func() int { _, retries := q.demand(); return retries }, q.gotRetry)
+	q.fresh = newPuller(q, record.StreamCalls, func() int { fresh, _ := q.demand(); return fresh }, q.receiveCalls)
+	q.retries = newPuller(q, record.StreamRetry, func() int { _, retries := q.demand(); return retries }, q.receiveRetry)
 	return q
 }
 
@@ -33,7 +33,7 @@ func newReady() *turns.Queue[*item] {
 	return turns.New((*item).source, func(it *item) time.Time { return it.Due }, func(it *item) uint64 { return it.Ref.Number() })
 }
 
-// newPhase has the pullers begin anew. The lock is held, or the queue is not started.
+// newPhase restarts the pullers. The caller holds the lock, or has not started the queue.
 func (q *Queue) newPhase() {
 	if q.endPhase != nil {
 		q.endPhase()
@@ -41,94 +41,94 @@ func (q *Queue) newPhase() {
 	q.phase, q.endPhase = context.WithCancel(q.ctx)
 }
 
-// start has what is wanted come.
+// start starts the pullers.
 func (q *Queue) start() {
 	q.set.Work.Go(q.fresh.run)
 	q.set.Work.Go(q.retries.run)
 }
 
-// close ends the queue in this process. What is leased may still be finished.
+// close closes the queue in this process. Leases can still be finished.
 func (q *Queue) close() {
 	q.mu.Lock()
 	q.cancel()
 	if q.reader != nil {
 		q.reader.end()
 	}
-	var give []jetstream.Msg
+	var naks []jetstream.Msg
 	if q.set.Shared {
-		give = q.giveBack(func(*item) bool { return true })
+		naks = q.removeIdle(func(*item) bool { return true })
 	}
 	q.mu.Unlock()
-	for _, m := range give {
+	for _, m := range naks {
 		_ = m.Nak()
 	}
 }
 
-// gotCalls takes a message of CALLS. ctx ends when the connection is lost on which it came,
-// or the queue begins anew.
-func (q *Queue) gotCalls(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata) {
+// receiveCalls adds a message of CALLS. ctx ends when the connection that delivered the
+// message is lost, or a new phase begins.
+func (q *Queue) receiveCalls(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	seq := meta.Sequence.Stream
 	parsed, err := q.set.Names.ParseCalls(seq, m.Subject(), m.Headers())
 	if err != nil {
-		q.set.Log.Error("a message of calls cannot be read; it stays where it is", "destination", q.name, "error", err)
+		q.set.Log.Error("a message of calls cannot be read; it stays in CALLS", "destination", q.name, "error", err)
 		return
 	}
-	if err := q.accounted(ctx, seq); err != nil {
+	if err := q.awaitAccount(ctx, seq); err != nil {
 		_ = m.Nak()
 		return
 	}
 	q.mu.Lock()
-	if ctx.Err() != nil { // it came for another phase
+	if ctx.Err() != nil { // from an earlier phase
 		q.mu.Unlock()
 		_ = m.Nak()
 		return
 	}
-	q.last, q.came, q.ahead.behind = max(q.last, seq), max(q.came, seq), meta.NumPending
-	here := q.take(parsed, m.Data(), m)
+	q.received, q.newest, q.ahead.behind = max(q.received, seq), max(q.newest, seq), meta.NumPending
+	here := q.addMessage(parsed, m.Data(), m)
 	if !here && q.inOrder {
-		q.wake() // what waited for it to come may be handed out
+		q.wake() // entries that waited for this message may be leased now
 	}
 	q.mu.Unlock()
 	if !here {
-		q.known(m, meta, seq)
+		q.ackEnded(m, meta, seq)
 	}
 }
 
-// known acknowledges a message whose first attempt has ended. If it came before,
-// a process may have died between the outcome and what follows from it.
-func (q *Queue) known(m jetstream.Msg, meta *jetstream.MsgMetadata, seq uint64) {
+// ackEnded acknowledges a message whose first attempt has ended. If the message was
+// redelivered, another process may have died between storing the outcome and settling it,
+// so the outcome is settled first.
+func (q *Queue) ackEnded(m jetstream.Msg, meta *jetstream.MsgMetadata, seq uint64) {
 	set := q.set
 	if !set.Shared || meta.NumDelivered < 2 {
 		ack(m)
 		return
 	}
 	q.mu.Lock()
-	q.again.messages[seq] = append(q.again.messages[seq], m)
-	first := !q.again.settling
-	q.again.settling = true
+	q.redelivered.messages[seq] = append(q.redelivered.messages[seq], m)
+	first := !q.redelivered.settling
+	q.redelivered.settling = true
 	q.mu.Unlock()
 	if first {
-		set.Work.Go(q.settleRepeated)
+		set.Work.Go(q.settleRedelivered)
 	}
 }
 
-// settleRepeated does what follows from the outcomes about the messages that came again,
-// and acknowledges them. One reading of the outcomes serves all that have come until it
-// begins.
-func (q *Queue) settleRepeated() {
+// settleRedelivered settles the outcomes of redelivered messages, then acknowledges the
+// messages. It settles all messages that have arrived in one pass over OUTCOMES.
+func (q *Queue) settleRedelivered() {
 	set := q.set
 	for {
 		q.mu.Lock()
-		messages := q.again.messages
-		q.again.messages = map[uint64][]jetstream.Msg{}
-		q.again.settling = len(messages) > 0
+		messages := q.redelivered.messages
+		q.redelivered.messages = map[uint64][]jetstream.Msg{}
+		q.redelivered.settling = len(messages) > 0
 		q.mu.Unlock()
 		if len(messages) == 0 {
 			return
 		}
 		if err := set.settler.SettleFor(set.Ctx, q.name, slices.Collect(maps.Keys(messages))); err != nil {
-			set.Log.Warn("what follows from an outcome could not be done; it is tried again", "destination", q.name, "error", err)
-			continue // they come again
+			set.Log.Warn("settling an outcome failed; retrying", "destination", q.name, "error", err)
+			continue // the server redelivers them
 		}
 		for _, same := range messages {
 			for _, m := range same {
@@ -138,22 +138,22 @@ func (q *Queue) settleRepeated() {
 	}
 }
 
-// gotRetry takes a message of RETRY.
-func (q *Queue) gotRetry(_ context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata) {
+// receiveRetry adds a message of RETRY.
+func (q *Queue) receiveRetry(_ context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	set := q.set
 	stored, err := record.DecodeRetry(m.Data())
 	if err != nil {
-		set.Log.Error("a retry cannot be read; it is made again from its outcome", "destination", q.name, "error", err)
+		set.Log.Error("a retry cannot be read; it is restored from its outcome", "destination", q.name, "error", err)
 		ack(m)
 		return
 	}
 	it := &item{Retry: *stored}
-	// Another process may have read further than this one.
+	// The process that published the retry may have read further than this one.
 	if set.account.ReachedBoth(set.Ctx, it.Ref.Seq, it.From) != nil {
 		return
 	}
-	var waits ledger.Waiting // what the account says that is waited for
-	q.mu.Lock()              // before the account is asked, see open
+	var waits ledger.Waiting // the retry in the account
+	q.mu.Lock()              // before reading the account, see openParts
 	set.account.With(q.name, func(b *ledger.Account) {
 		if b.Attached == q.attached {
 			waits = b.Retries[it.Ref]
@@ -162,13 +162,13 @@ func (q *Queue) gotRetry(_ context.Context, m jetstream.Msg, meta *jetstream.Msg
 	have := q.items[it.Ref]
 	switch {
 	case have != nil && have.Attempt == it.Attempt:
-		have.msg = m // it came again
+		have.msg = m // redelivered
 		q.mu.Unlock()
 		return
-	case waits.Attempt == it.Attempt: // an attempt before it may be about to be forgotten
+	case waits.Attempt == it.Attempt: // have, if any, is an earlier attempt about to be removed
 		it.msg, it.since, it.Due = m, time.Now(), it.DueFrom(time.Now())
 		if it.isReplay() && q.inOrder {
-			it.Due = time.Time{} // it comes in its place among first attempts
+			it.Due = time.Time{} // it is ordered among first attempts by its position
 		}
 		delete(q.parked, it.Ref)
 		q.add(it)
@@ -177,13 +177,13 @@ func (q *Queue) gotRetry(_ context.Context, m jetstream.Msg, meta *jetstream.Msg
 	}
 	q.mu.Unlock()
 	if have == nil && waits.Attempt > it.Attempt {
-		// What came has ended, and was still there because a process was killed
-		// before RETRY was written. What was scheduled then may be missing.
+		// This attempt has ended, but a process was killed before it removed the
+		// message and scheduled the next attempt.
 		if err := set.settler.RestoreRetry(set.Ctx, q.name, it.Ref, waits, new(store.Outcomes)); err != nil {
-			set.Log.Warn("a retry could not be made again; it is tried again", "destination", q.name, "error", err)
+			set.Log.Warn("restoring a retry failed; retrying", "destination", q.name, "error", err)
 			_ = m.NakWithDelay(time.Second)
 			return
 		}
 	}
-	q.known(m, meta, it.Ref.Seq)
+	q.ackEnded(m, meta, it.Ref.Seq)
 }

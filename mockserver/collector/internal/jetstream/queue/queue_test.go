@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// oneMessage opens a journal that has n calls for a destination, as message 2 of CALLS.
+// oneMessage opens a journal with n calls for a destination in message 2 of CALLS.
 func oneMessage(ctx context.Context, t *testing.T, n int) (*jetstream.Journal, *queue.Queue, journal.Reader) {
 	t.Helper()
 	j, err := jetstream.Open(ctx, jetstream.Options{Dir: t.TempDir()})
@@ -31,14 +31,14 @@ func oneMessage(ctx context.Context, t *testing.T, n int) (*jetstream.Journal, *
 	return j, queue.Of(r), r
 }
 
-// A message may come again, on the same way or another, while what it is about ends.
-func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
-	for name, come := range map[string]func(t *testing.T, q *queue.Queue, calls, retry *natsjetstream.RawStreamMsg){
-		"in its turn": func(_ *testing.T, q *queue.Queue, calls, _ *natsjetstream.RawStreamMsg) { q.ComeInTurn(calls) },
+// A message may be delivered again, in the same way or another, while its attempt ends.
+func TestEndedAttemptIsNotLeasedAgain(t *testing.T) {
+	for name, receive := range map[string]func(t *testing.T, q *queue.Queue, calls, retry *natsjetstream.RawStreamMsg){
+		"in its turn": func(_ *testing.T, q *queue.Queue, calls, _ *natsjetstream.RawStreamMsg) { q.ReceiveInTurn(calls) },
 		"ahead of others": func(t *testing.T, q *queue.Queue, calls, _ *natsjetstream.RawStreamMsg) {
-			assert.NoError(t, q.ComeAhead(calls, "web"))
+			assert.NoError(t, q.ReceiveAhead(calls, "web"))
 		},
-		"for a retry": func(_ *testing.T, q *queue.Queue, _, retry *natsjetstream.RawStreamMsg) { q.ComeAsRetry(retry) },
+		"for a retry": func(_ *testing.T, q *queue.Queue, _, retry *natsjetstream.RawStreamMsg) { q.ReceiveRetry(retry) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -58,15 +58,15 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 				require.NoError(t, err)
 			}
 			delivered := journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}
-			items, counted := q.EndWhile(next, delivered, func() { come(t, q, calls, again) })
+			items, counted := q.EndWhile(next, delivered, func() { receive(t, q, calls, again) })
 			assert.True(t, counted)
-			assert.Zero(t, items, "what is to be done")
+			assert.Zero(t, items, "items left")
 		})
 	}
 }
 
-// A replay may come while entries are in no order, and be asked for in order.
-func TestAReplayThatCameBeforeTheOrderHasItsPlace(t *testing.T) {
+// A replay may arrive while the reader takes entries in any order.
+func TestReplayReceivedBeforeOrderingIsOrdered(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	j, q, r := oneMessage(ctx, t, 1)
@@ -78,7 +78,7 @@ func TestAReplayThatCameBeforeTheOrderHasItsPlace(t *testing.T) {
 	require.NoError(t, j.Replay(ctx, "crm", replayed, nil, tracking.StateDelivered))
 	retry, err := j.JS.Last(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject("due", record.Token("crm"), "*"))
 	require.NoError(t, err)
-	q.ComeAsRetry(retry)
+	q.ReceiveRetry(retry)
 	for _, want := range []string{"n-0", replayed[0].ID} {
 		next, err := r.Next(ctx, journal.Want{InOrder: true})
 		require.NoError(t, err)
@@ -86,9 +86,9 @@ func TestAReplayThatCameBeforeTheOrderHasItsPlace(t *testing.T) {
 	}
 }
 
-// A part that somebody has returned just now is wanted, and with it the others of its
-// message: they come again together.
-func TestAMessageIsGivenBackWhole(t *testing.T) {
+// A part that was returned just now is still wanted. The message stays with all its parts,
+// because the server would redeliver them together.
+func TestMessageIsReturnedWithAllParts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, q, r := oneMessage(ctx, t, record.PartCalls+1)
@@ -97,15 +97,15 @@ func TestAMessageIsGivenBackWhole(t *testing.T) {
 	came := time.Now()
 	first.Return()
 	messages, items := q.GiveBack(came)
-	assert.Equal(t, 0, messages, "given back while one part is fresh")
+	assert.Equal(t, 0, messages, "given back while one part was just returned")
 	assert.Equal(t, 2, items)
 	messages, items = q.GiveBack(time.Now())
 	assert.Equal(t, 1, messages)
 	assert.Equal(t, 0, items)
 }
 
-// Who replays what the account says has failed gets all of it.
-func TestWhatCountsAsFailedIsListed(t *testing.T) {
+// A replay of the failed calls must include all calls that the account counts as failed.
+func TestFailedWaitsForStoredCalls(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	j, q, r := oneMessage(ctx, t, 1)
@@ -126,7 +126,7 @@ func TestWhatCountsAsFailedIsListed(t *testing.T) {
 	}
 	soon, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()
-	require.ErrorIs(t, list(soon), context.DeadlineExceeded, "a list without what has failed")
+	require.ErrorIs(t, list(soon), context.DeadlineExceeded, "lists the failed calls before they are stored")
 	close(may)
 	require.NoError(t, <-ended)
 	require.NoError(t, list(ctx))

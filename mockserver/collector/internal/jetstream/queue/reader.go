@@ -27,10 +27,10 @@ func (q *Queue) newReader() *reader {
 	return r
 }
 
-// Since returns when the destination was attached.
+// Since returns the time when the destination was attached.
 func (r *reader) Since() time.Time { return r.queue.since }
 
-// Next leases the entry whose turn it is of those that are wanted.
+// Next implements journal.Reader.
 func (r *reader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
 	for {
 		it, wake, due, err := r.take(ctx, &want)
@@ -43,7 +43,7 @@ func (r *reader) Next(ctx context.Context, want journal.Want) (journal.Lease, er
 			}
 			continue
 		}
-		if want.InOrder && r.queue.comeTo(ctx) {
+		if want.InOrder && r.queue.reachReplay(ctx) {
 			continue
 		}
 		r.queue.pull()
@@ -51,8 +51,8 @@ func (r *reader) Next(ctx context.Context, want journal.Want) (journal.Lease, er
 	}
 }
 
-// take leases an item, or counts the caller among those that wait for one until wake
-// is closed, or something is due if that is not the zero time.
+// take returns an item and marks it as leased. If none is ready, it registers want; the
+// caller then waits until wake is closed or, unless due is the zero time, until due.
 func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <-chan struct{}, due time.Time, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, due, err
@@ -72,9 +72,9 @@ func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <
 	}
 	q.unparked = !want.InOrder
 	if _, err := q.set.Status.Writable(); err != nil {
-		// It would be delivered, and again and again.
-	} else if want.InOrder && q.set.Shared && (q.hold == nil || q.hold.ctx.Err() != nil) {
-		// Another process may hand it out.
+		// The outcomes could not be stored, so the calls would be delivered repeatedly.
+	} else if want.InOrder && q.set.Shared && (q.ownership == nil || q.ownership.ctx.Err() != nil) {
+		// Another process may own the destination.
 	} else if want.InOrder {
 		it, due, ok = q.ready.PopInOrder(time.Now(), q.limit())
 	} else {
@@ -88,8 +88,8 @@ func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <
 	return it, nil, due, nil
 }
 
-// wait waits for something to lease. Where others are passed over it looks now and then
-// whether there is more behind them.
+// wait waits for an item. If sources are excluded, it returns after overtakeEvery at the
+// latest: other sources may have messages behind theirs.
 func (r *reader) wait(ctx context.Context, want *journal.Want, wake <-chan struct{}, due time.Time) {
 	var timer <-chan time.Time
 	if len(want.Except) > 0 {
@@ -113,58 +113,64 @@ func (r *reader) wait(ctx context.Context, want *journal.Want, wake <-chan struc
 	delete(r.queue.wants, want)
 }
 
-// lease makes a lease of an item: it reads the calls. It returns nil where that
-// is not possible now, or where nothing is left to be done.
+// lease reads the calls of an item. It returns nil if they cannot be read now, or if the
+// attempt has already ended.
 func (q *Queue) lease(it *item) *lease {
-	if q.isTried(it) {
-		if err := q.endedBefore(it); err != nil {
-			q.set.Log.Warn("what follows from an outcome could not be done; it is tried again", "destination", q.name, "error", err)
+	if q.hasEnded(it) {
+		if err := q.settleEnded(it); err != nil {
+			q.set.Log.Warn("settling an outcome failed; retrying", "destination", q.name, "error", err)
 		}
 		return nil
 	}
 	l := &lease{queue: q, item: it, results: q.set.results}
-	if h := q.held(); h != nil {
-		l.results = h.results
+	if o := q.currentOwnership(); o != nil {
+		l.results = o.results
 	}
 	s, err := q.bodies(it)
 	switch {
-	case err != nil && store.IsMissing(err) && !q.mayCome(it):
-		q.set.Log.Error("calls that were to be tried again are no longer stored", "destination", q.name, "message", it.Ref.Seq, "error", err)
-		q.giveUp(it)
+	case err != nil && store.IsMissing(err) && !q.mayAppear(it):
+		q.set.Log.Error("stored calls are missing or corrupt; they have failed", "destination", q.name, "message", it.Ref.Seq, "error", err)
+		q.failUnreadable(it)
 		return nil
 	case err != nil:
-		q.set.Log.Warn("calls cannot be read; they wait", "destination", q.name, "message", it.Ref.Seq, "error", err)
-		q.putOff(it)
+		q.set.Log.Warn("reading stored calls failed; retrying", "destination", q.name, "message", it.Ref.Seq, "error", err)
+		q.postpone(it)
 		return nil
 	}
-	l.entry = journal.Entry{
-		ID:      fmt.Sprintf("%s/%d.%d/%d", q.name, it.Ref.Seq, it.Ref.Part, it.Attempt),
-		Attempt: it.Attempt, Since: s.at, Calls: make([]tracking.Call, len(s.bodies)), Notes: it.Notes, Traces: s.traces,
-	}
-	l.entry.First, l.entry.Places = positions(it.Ref, it.Places)
-	for i, body := range s.bodies {
-		if l.entry.Calls[i], err = fields.ReadCall(s.source, body); err != nil {
-			q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)
-			l.entry.Calls[i] = tracking.Call{Source: s.source, Body: body, ReceivedAt: s.at}
-		}
-	}
+	l.entry = q.entry(it, s)
 	return l
 }
 
-// isTried reports whether the account has the attempt as ended: the calls may have been
-// given up while they waited here, because they were older than calls are kept.
-func (q *Queue) isTried(it *item) (tried bool) {
+// entry returns the entry of an item.
+func (q *Queue) entry(it *item, s storedCalls) journal.Entry {
+	e := journal.Entry{
+		ID:      fmt.Sprintf("%s/%d.%d/%d", q.name, it.Ref.Seq, it.Ref.Part, it.Attempt),
+		Attempt: it.Attempt, Since: s.at, Calls: make([]tracking.Call, len(s.bodies)), Notes: it.Notes, Traces: s.traces,
+	}
+	e.First, e.Places = positions(it.Ref, it.Places)
+	for i, body := range s.bodies {
+		var err error
+		if e.Calls[i], err = fields.ReadCall(s.source, body); err != nil {
+			q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)
+			e.Calls[i] = tracking.Call{Source: s.source, Body: body, ReceivedAt: s.at}
+		}
+	}
+	return e
+}
+
+// hasEnded reports whether the attempt has ended in the account. Calls that wait here may
+// have failed because they expired.
+func (q *Queue) hasEnded(it *item) (tried bool) {
 	q.set.account.With(q.name, func(b *ledger.Account) {
 		tried = b.Attached == q.attached && b.Tried(it.Ref, it.Attempt)
 	})
 	return tried
 }
 
-// mayCome reports whether the calls of an item that were not found may be there all
-// the same: a server of a cluster that has just become the leader may not know
-// all it has.
-func (q *Queue) mayCome(it *item) bool {
-	const tries = 30 // with bodyPause between them
+// mayAppear reports whether missing calls may still be found: a server that has just become
+// the leader of a cluster may lack recent messages.
+func (q *Queue) mayAppear(it *item) bool {
+	const tries = 30 // at intervals of bodyPause
 	it.misses++
 	return q.set.Shared && it.misses < tries
 }

@@ -20,55 +20,54 @@ import (
 )
 
 const (
-	// resultsEvery is how long after one message of outcomes the next is written, unless
-	// one may not wait or resultsCalls have ended: each takes a write to the disk. A
-	// destination may have more entries than that which have ended. If the process dies
-	// meanwhile, their calls are delivered again.
+	// resultsEvery is the interval between messages of outcomes, each of which takes a
+	// write to the disk. A message is written earlier if an outcome must not wait, or for
+	// resultsCalls calls. If the process dies in between, these calls are delivered again.
 	resultsEvery = 200 * time.Millisecond
 	resultsCalls = 128
-	// resultsBytes bounds one message of outcomes.
+	// resultsBytes limits the size of a message of outcomes.
 	resultsBytes = 256 << 10
-	// fencePause is how long after it failed a fence is tried again.
+	// fencePause is the delay before a failed fence is retried.
 	fencePause = 100 * time.Millisecond
-	// resultsQueue is how many outcomes may wait to be written.
+	// resultsQueue is the number of outcomes that may wait to be written.
 	resultsQueue = 1024
 )
 
-// errTakenOver says that another process holds the destination now.
+// errTakenOver reports that another process owns the destination now.
 var errTakenOver = errors.New("journal: another collector delivers to the destination now")
 
-// results writes outcomes. Those that may wait and come within resultsEvery share a message,
-// and so a write to the disk; the first after a while is written at once.
+// results writes outcomes. Outcomes that may wait share a message, and so a write to the
+// disk. The first outcome after a pause is written immediately.
 type results struct {
 	store   *store.Store
 	account *ledger.Ledger
-	number  *atomic.Uint64  // of the last message that this process wrote
-	ctx     context.Context // ends when no more are written
+	number  *atomic.Uint64  // of the last message written by this process
+	ctx     context.Context // ends when writing stops
 	stop    context.CancelCauseFunc
 	subject string
 	queue   chan *pendingResult // never closed
-	due     time.Time           // when the next may be written; used by run alone
+	due     time.Time           // earliest time of the next write; used only by run
 
-	// Those of a hold have a subject of their own, whose last message they must be.
+	// For an ownership, which has its own subject. Each message must follow the last one.
 
-	held        context.Context         // ends with the hold; nil where there is none
-	lose        context.CancelCauseFunc // ends held
-	first, last uint64                  // the number of its first message, and where the newest of the subject is stored; used by fence, and then by run alone
+	owned         context.Context         // ends with the ownership; nil without one
+	loseOwnership context.CancelCauseFunc // ends owned
+	first, last   uint64                  // the number of the first message, and the newest sequence number of the subject; used by fence, then only by run
 
-	mu    sync.RWMutex // held to read while an outcome is put into queue; guards ended
-	ended bool         // nobody takes from queue any longer
+	mu    sync.RWMutex // read-locked while an outcome is added to queue; guards ended
+	ended bool         // queue is no longer read
 }
 
-// A pendingResult waits to be written.
+// A pendingResult is an outcome to be written.
 type pendingResult struct {
 	outcome *record.Outcome
-	mayWait bool             // for others that end soon
-	done    chan resultState // gets one state; never closed
+	mayWait bool             // for other outcomes
+	done    chan resultState // receives one state; never closed
 }
 
-// A resultState tells what became of an outcome.
+// A resultState is the result of writing an outcome.
 type resultState struct {
-	counted bool // false: another process has ended the attempt before
+	counted bool // false: another process had already ended the attempt
 	err     error
 }
 
@@ -79,8 +78,8 @@ func newResults(s *store.Store, account *ledger.Ledger, number *atomic.Uint64, s
 	return r
 }
 
-// write hands over an outcome, which is written at once unless it may wait for others. The
-// channel that it returns gets one state.
+// write queues an outcome. If mayWait is set, it may wait for others. The returned channel
+// receives one state.
 func (r *results) write(o *record.Outcome, mayWait bool) <-chan resultState {
 	p := &pendingResult{outcome: o, mayWait: mayWait, done: make(chan resultState, 1)}
 	r.mu.RLock()
@@ -98,11 +97,11 @@ func (r *results) write(o *record.Outcome, mayWait bool) <-chan resultState {
 	return p.done
 }
 
-// run writes until the journal is closed, or another process holds the destination: nothing
-// may be stored behind what was refused.
+// run writes until the journal is closed or another process owns the destination: no outcome
+// may be stored after a refused one.
 func (r *results) run() {
 	ctx := r.ctx
-	var next *pendingResult // what no longer fitted
+	var next *pendingResult // did not fit into the last message
 	for {
 		first := next
 		if first == nil {
@@ -116,14 +115,14 @@ func (r *results) run() {
 		var group []*pendingResult
 		group, next = r.gather(first)
 		if r.due = time.Now().Add(resultsEvery); next != nil {
-			r.due = time.Time{} // it has waited with the others
+			r.due = time.Time{} // it has already waited
 		}
 		r.storeGroup(group)
 	}
 }
 
-// gather takes what waits, and what comes until the group is due, as far as it fits into
-// one message.
+// gather collects queued outcomes, and those that arrive until the message is due, as far as
+// they fit into one message. It returns the first that does not fit.
 func (r *results) gather(first *pendingResult) (group []*pendingResult, next *pendingResult) {
 	timer := time.NewTimer(time.Until(r.due))
 	defer timer.Stop()
@@ -140,8 +139,7 @@ func (r *results) gather(first *pendingResult) (group []*pendingResult, next *pe
 	}
 }
 
-// take returns an outcome that waits, or comes until the group is due: nil if it is, and
-// none waits.
+// take returns the next outcome, or nil if the message is due and none is queued.
 func (r *results) take(timer *time.Timer, due bool) (p *pendingResult, isDue bool) {
 	select {
 	case p = <-r.queue:
@@ -160,8 +158,8 @@ func (r *results) take(timer *time.Timer, due bool) (p *pendingResult, isDue boo
 	return nil, true
 }
 
-// storeGroup writes a group and waits until the account has it: it may say that
-// another process was faster.
+// storeGroup writes a group of outcomes and waits until the account has read them: the
+// account decides which of them count.
 func (r *results) storeGroup(group []*pendingResult) {
 	s := r.store
 	id := record.WriteID{Writer: s.Writer, Number: r.number.Add(1)}
@@ -173,20 +171,20 @@ func (r *results) storeGroup(group []*pendingResult) {
 		m.Data = binary.AppendUvarint(m.Data, uint64(len(one)))
 		m.Data = append(m.Data, one...)
 	}
-	told := make(chan []bool, 1)
-	r.account.Expect(id, told)
+	accounted := make(chan []bool, 1)
+	r.account.Expect(id, accounted)
 	defer r.account.Forget(id)
-	counted, err := r.counted(m, id, told)
+	counted, err := r.counted(m, id, accounted)
 	for err != nil && r.ctx.Err() == nil && !errors.Is(err, errTakenOver) {
-		// What was delivered is not delivered again because that could not be stored.
-		s.Log.Debug("outcomes could not be stored; it is tried again", "outcomes", len(group), "error", err)
+		// Keep trying: otherwise delivered calls would be delivered again.
+		s.Log.Debug("storing outcomes failed; retrying", "outcomes", len(group), "error", err)
 		if s.AwaitStore() == nil {
-			counted, err = r.counted(m, id, told)
+			counted, err = r.counted(m, id, accounted)
 		}
 	}
 	if errors.Is(err, errTakenOver) {
 		r.stop(errTakenOver)
-		r.lose(errTakenOver)
+		r.loseOwnership(errTakenOver)
 	}
 	for i, p := range group {
 		if err != nil {
@@ -197,12 +195,12 @@ func (r *results) storeGroup(group []*pendingResult) {
 	}
 }
 
-// counted stores a message, unless the account has it although it was refused, and
-// returns which of its outcomes count.
-func (r *results) counted(m *nats.Msg, id record.WriteID, told <-chan []bool) ([]bool, error) {
+// counted stores a message and returns which of its outcomes count. It does not store the
+// message again if the account has read it, which can happen after a failed try.
+func (r *results) counted(m *nats.Msg, id record.WriteID, accounted <-chan []bool) ([]bool, error) {
 	s := r.store
 	select {
-	case counted := <-told:
+	case counted := <-accounted:
 		return counted, nil
 	default:
 	}
@@ -215,17 +213,17 @@ func (r *results) counted(m *nats.Msg, id record.WriteID, told <-chan []bool) ([
 	}
 	defer stop()
 	select {
-	case counted := <-told:
+	case counted := <-accounted:
 		return counted, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("journal: the account does not follow: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("journal: the account has not read the outcomes: %w", context.Cause(ctx))
 	}
 }
 
-// publish stores a message. Of a hold it is refused with errTakenOver where another process
-// has stored outcomes of the destination since, and may be tried again where this one has.
+// publish stores a message. With an ownership it returns errTakenOver if another process has
+// stored outcomes of the destination since. After any other error it can be called again.
 func (r *results) publish(ctx context.Context, m *nats.Msg, id record.WriteID) error {
-	if r.held == nil {
+	if r.owned == nil {
 		_, err := r.store.Publish(ctx, m)
 		return err
 	}
@@ -238,14 +236,14 @@ func (r *results) publish(ctx context.Context, m *nats.Msg, id record.WriteID) e
 		return err
 	}
 	stored, failure := r.newest(ctx)
-	if failure == nil && stored != id { // else it is stored, by a try that was not answered
+	if failure == nil && stored != id { // otherwise an earlier, unanswered try has stored it
 		failure = err
 	}
 	return failure
 }
 
-// newest finds the newest message of the subject. Its error is errTakenOver if that is not
-// of this hold.
+// newest finds the newest message of the subject. It returns errTakenOver if that message is
+// not from this ownership.
 func (r *results) newest(ctx context.Context) (id record.WriteID, err error) {
 	ctx, stop, err := r.store.While(ctx, store.RequestPatience)
 	if err != nil {
@@ -254,10 +252,10 @@ func (r *results) newest(ctx context.Context) (id record.WriteID, err error) {
 	defer stop()
 	m, err := r.store.JS.Last(ctx, r.store.Names.Stream(record.StreamOutcomes), r.subject)
 	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound) && r.held.Err() != nil:
-		return id, errTakenOver // perhaps: what another has stored may have been trimmed
+	case errors.Is(err, jetstream.ErrMsgNotFound) && r.owned.Err() != nil:
+		return id, errTakenOver // perhaps: another process's messages may have been trimmed
 	case errors.Is(err, jetstream.ErrMsgNotFound):
-		r.last = 0 // all were trimmed, and nobody else can have stored any
+		r.last = 0 // all were trimmed, and no other process can have stored any
 		return id, nil
 	case err != nil:
 		return id, err
@@ -269,9 +267,9 @@ func (r *results) newest(ctx context.Context) (id record.WriteID, err error) {
 	return id, err
 }
 
-// fence stores a message without outcomes, from which on those of an earlier hold are
-// refused. It comes before run, and tries until ctx ends. Like all of a hold it must be the
-// last: one that is late must not end a later hold.
+// fence stores a message without outcomes. From then on outcomes of previous owners are
+// refused. It is called before run, and retries until ctx ends. The message must follow the
+// last one, so that a late fence cannot end a later ownership.
 func (r *results) fence(ctx context.Context) error {
 	id := record.WriteID{Writer: r.store.Writer, Number: r.number.Add(1)}
 	m := nats.NewMsg(r.subject)
@@ -282,7 +280,7 @@ func (r *results) fence(ctx context.Context) error {
 		if err == nil && stored == id {
 			return nil
 		}
-		if err == nil || errors.Is(err, errTakenOver) { // by the hold before
+		if err == nil || errors.Is(err, errTakenOver) { // by the previous owner
 			err = r.publish(ctx, m, id)
 		}
 		if err == nil || pause.For(ctx, fencePause) != nil {
@@ -291,9 +289,9 @@ func (r *results) fence(ctx context.Context) error {
 	}
 }
 
-// end refuses what waits when the journal is closed, and what still comes.
+// end refuses queued and future outcomes.
 func (r *results) end(err error) {
-	r.mu.Lock() // whoever waits for room in the queue leaves: the journal's ctx has ended
+	r.mu.Lock() // writers blocked on a full queue return, because ctx has ended
 	r.ended = true
 	r.mu.Unlock()
 	for {

@@ -17,22 +17,22 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Renewal is how often a sign of life is given for what is at work.
+// Renewal is the interval at which leases on messages are renewed.
 const Renewal = AckWait / 3
 
-// NewSet returns a set without queues. Begin must follow before any is opened.
+// NewSet returns a set without queues. Call Begin before Open.
 func NewSet(s *store.Store, settler Settler) *Set {
 	return &Set{Store: s, settler: settler, queues: map[string]*Queue{}}
 }
 
-// Begin says what is known of what is stored. There are no queues before.
+// Begin sets the account and starts writing outcomes.
 func (set *Set) Begin(account *ledger.Ledger) {
 	set.account = account
 	set.results = newResults(set.Store, account, &set.written, set.Names.Subject("o"))
 	set.Work.Go(set.results.run)
 }
 
-// Open returns a reader of the queue of a destination as it is attached now.
+// Open returns a reader of a destination's queue.
 func (set *Set) Open(ctx context.Context, destination string) (journal.Reader, error) {
 	q, err := set.queue(ctx, destination)
 	if err != nil {
@@ -41,12 +41,13 @@ func (set *Set) Open(ctx context.Context, destination string) (journal.Reader, e
 	return q.newReader(), nil
 }
 
-// queue returns the queue of a destination as it is attached now.
+// queue returns the queue of a destination, and creates it if the destination has been
+// attached again since.
 func (set *Set) queue(ctx context.Context, destination string) (*Queue, error) {
 	var attached uint64
 	var since int64
 	if !set.account.With(destination, func(b *ledger.Account) { attached, since = b.Attached, b.Since }) {
-		return nil, fmt.Errorf("%w: it was detached meanwhile", journal.ErrNotAttached)
+		return nil, fmt.Errorf("%w: it was detached in the meantime", journal.ErrNotAttached)
 	}
 	set.mu.Lock()
 	q := set.queues[destination]
@@ -73,8 +74,8 @@ func (set *Set) queue(ctx context.Context, destination string) (*Queue, error) {
 	return q, nil
 }
 
-// Leave closes the queue of a destination that was attached before a message of CALLS,
-// which has detached it, maybe one of another process.
+// Leave closes the queue of a destination that message before of CALLS has detached. It
+// keeps the queue if the destination was attached after that message.
 func (set *Set) Leave(destination string, before uint64) {
 	set.mu.Lock()
 	q := set.queues[destination]
@@ -89,15 +90,15 @@ func (set *Set) Leave(destination string, before uint64) {
 	}
 }
 
-// Record stores an outcome, and reports whether it counts: another process may have ended
-// the attempt before.
+// Record stores an outcome, and reports whether it counts: another process may already
+// have ended the attempt.
 func (set *Set) Record(o *record.Outcome) (counted bool, err error) {
 	state := <-set.results.write(o, false)
 	return state.counted, state.err
 }
 
-// Attached returns the destinations that have a queue here, and the message of CALLS that
-// attached each.
+// Attached returns the destinations with a queue in this process, and the message of CALLS
+// that attached each.
 func (set *Set) Attached() map[string]uint64 {
 	all := map[string]uint64{}
 	for _, q := range set.all() {
@@ -106,7 +107,7 @@ func (set *Set) Attached() map[string]uint64 {
 	return all
 }
 
-// Close ends all queues.
+// Close closes all queues.
 func (set *Set) Close() {
 	set.mu.Lock()
 	queues := set.queues
@@ -129,8 +130,8 @@ func (set *Set) all() []*Queue {
 	return slices.Collect(maps.Values(set.queues))
 }
 
-// Wake has those look that wait for something to do: nothing is handed out while the
-// store cannot be written to.
+// Wake wakes the goroutines that wait in Next. Call it when the store can be written to
+// again: Next leases nothing before.
 func (set *Set) Wake() {
 	for _, q := range set.all() {
 		q.mu.Lock()
@@ -150,7 +151,7 @@ func (set *Set) Has(destination string, ref record.Ref) bool {
 	return q.items[ref] != nil
 }
 
-// Leased returns what somebody in this process works at.
+// Leased returns the entries that are leased in this process.
 func (set *Set) Leased(destination string) (refs []record.Ref) {
 	q := set.get(destination)
 	if q == nil {
@@ -166,8 +167,8 @@ func (set *Set) Leased(destination string) (refs []record.Ref) {
 	return refs
 }
 
-// Oldest returns when the oldest call was accepted that this process works at, if it is
-// the only one: then it is the oldest of all.
+// Oldest returns the time when the oldest call in this process was accepted. It returns
+// the zero time if other processes share the journal: they may have an older one.
 func (set *Set) Oldest(destination string) (oldest time.Time) {
 	q := set.get(destination)
 	if q == nil || set.Shared {
@@ -176,7 +177,7 @@ func (set *Set) Oldest(destination string) (oldest time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for seq, p := range q.messages {
-		if seq > q.last {
+		if seq > q.received {
 			continue // it has overtaken others
 		}
 		if oldest.IsZero() || p.at.Before(oldest) {
@@ -186,14 +187,14 @@ func (set *Set) Oldest(destination string) (oldest time.Time) {
 	return oldest
 }
 
-// Renew gives the cluster a sign of life for each message at work, and back those
-// that nobody here asks for.
+// Renew renews the server's leases on the messages in this process, and returns messages
+// that no reader has asked for recently.
 func (set *Set) Renew(now time.Time) {
 	for _, q := range set.all() {
 		q.mu.Lock()
-		var give []jetstream.Msg
-		if len(q.wants) == 0 && q.hold == nil {
-			give = q.giveBack(func(it *item) bool { return now.Sub(it.since) > AckWait/2 && (it.message != nil || it.msg != nil) })
+		var naks []jetstream.Msg
+		if len(q.wants) == 0 && q.ownership == nil {
+			naks = q.removeIdle(func(it *item) bool { return now.Sub(it.since) > AckWait/2 && (it.message != nil || it.msg != nil) })
 		}
 		var alive []jetstream.Msg
 		for _, p := range q.messages {
@@ -210,13 +211,13 @@ func (set *Set) Renew(now time.Time) {
 		for _, m := range alive {
 			_ = m.InProgress()
 		}
-		for _, m := range give {
+		for _, m := range naks {
 			_ = m.Nak()
 		}
 	}
 }
 
-// Expire stores that calls are given up that nobody works at, and why.
+// Expire stores that the calls of an entry that is not leased have failed, with a reason.
 func (set *Set) Expire(ctx context.Context, destination string, attached uint64, ref record.Ref, attempt int, reason string) error {
 	q := &Queue{set: set, attachment: attachment{name: destination, attached: attached}}
 	it := &item{Retry: record.Retry{Ref: ref, Attempt: attempt}}
@@ -243,7 +244,7 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 	}
 	s, err := q.bodies(it)
 	if store.IsMissing(err) && !set.Shared {
-		q.giveUp(it)
+		q.failUnreadable(it)
 		return nil
 	}
 	if err != nil {
@@ -253,23 +254,23 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 	if it.Places == nil {
 		it.Places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(s.bodies))
 	}
-	given := make([]tracking.Call, len(s.bodies))
+	failed := make([]tracking.Call, len(s.bodies))
 	for i, body := range s.bodies {
 		o.Failed = append(o.Failed, record.Failure{Place: it.Places[i], Reason: reason})
-		if given[i], err = fields.ReadCall(s.source, body); err != nil {
+		if failed[i], err = fields.ReadCall(s.source, body); err != nil {
 			return err
 		}
 	}
-	defer set.keeping(destination, given)()
+	defer set.storing(destination, failed)()
 	if counted, err := set.Record(o); err != nil || !counted {
 		return err
 	}
-	q.settle(it, o, given, s.traces)
+	q.settle(it, o, failed, s.traces)
 	return nil
 }
 
-// AwaitKept waits until the calls are kept that this process has given up at a destination:
-// the account counts them before.
-func (set *Set) AwaitKept(ctx context.Context, destination string) error {
-	return set.unkept.Await(ctx, destination)
+// AwaitFailedStored waits until FAILED contains all calls of a destination that the
+// account counts as failed.
+func (set *Set) AwaitFailedStored(ctx context.Context, destination string) error {
+	return set.unstored.Await(ctx, destination)
 }

@@ -18,133 +18,138 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Set are the queues of a journal, by destination, and what they share.
+// A Set contains the queues of a journal by destination. Its methods are safe for
+// concurrent use.
 type Set struct {
 	*store.Store
-	settler Settler
-	account *ledger.Ledger
-	results *results
-	written atomic.Uint64 // messages of outcomes, to name them
-	claims  claims
-	unkept  pause.Underway // the ends of entries that give calls up which are not kept yet, by destination
+	settler  Settler
+	account  *ledger.Ledger
+	results  *results
+	written  atomic.Uint64 // counts messages of outcomes, to name them
+	claims   claims
+	unstored pause.Underway // failed calls, by destination, that are not stored in FAILED yet
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	queues map[string]*Queue
 	closed bool
 }
 
-// keeping says that calls are given up from now on, until kept is called: then they are kept.
-func (set *Set) keeping(destination string, given []tracking.Call) (kept func()) {
-	if len(given) == 0 {
+// storing notes that failed calls of a destination are about to be stored. The caller
+// calls stored when FAILED contains them.
+func (set *Set) storing(destination string, failed []tracking.Call) (stored func()) {
+	if len(failed) == 0 {
 		return func() {}
 	}
-	return set.unkept.Begin(destination)
+	return set.unstored.Begin(destination)
 }
 
-// A Settler does what follows from outcomes that are stored. To do it twice does no harm.
+// A Settler performs the actions that follow from stored outcomes. Every action can be
+// repeated without harm.
 type Settler interface {
-	// Settle schedules the next attempt, and keeps the calls that were given up.
-	Settle(o *record.Outcome, given []tracking.Call, traces tracecontext.List) error
-	// SettleFor does so for what is stored of messages of CALLS, by their numbers.
+	// Settle schedules the next attempt and stores failed calls in FAILED.
+	Settle(o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error
+	// SettleFor settles the stored outcomes of some messages of CALLS.
 	SettleFor(ctx context.Context, destination string, messages []uint64) error
-	// SettleSince does so for all that is stored since a time, and shortly before.
+	// SettleSince settles all outcomes stored since a time, and some stored shortly before.
 	SettleSince(ctx context.Context, destination string, since time.Time) error
-	// RestoreRetry publishes a retry as its outcome says.
+	// RestoreRetry publishes a retry from its outcome.
 	RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error
-	// Unpark publishes the retries that are parked, as due now.
+	// Unpark publishes the parked retries, due now.
 	Unpark(ctx context.Context, destination string) error
 }
 
-// A Queue is what this process has before it for one destination. It asks the
-// servers for as many messages as there are goroutines that wait for one.
+// A Queue contains the entries of one destination in this process. It requests only as
+// many messages as goroutines wait for; the rest of a backlog stays on the server.
 type Queue struct {
 	set *Set
 	attachment
 	ctx      context.Context
-	cancel   context.CancelFunc // ends ctx: the queue is closed
+	cancel   context.CancelFunc // closes the queue
 	fresh    *puller            // of CALLS
 	retries  *puller            // of RETRY
-	claimant string             // its name where it claims the destination
+	claimant string             // identifies this process in claims
 
-	mu       sync.Mutex                 // guards what follows
-	reader   *reader                    // the one that is open, or nil
-	wants    map[*journal.Want]struct{} // of the goroutines that wait in Next
-	items    map[record.Ref]*item       // all that this process has to do
-	ready    *turns.Queue[*item]        // those that nobody works at; put off and retries have a time
-	parked   map[record.Ref]*item       // that wait to be resumed; they are not among items
-	messages map[uint64]*pendingMessage // messages of CALLS whose first attempt has not ended
-	last     uint64                     // the newest message of CALLS that came; all before it that are to come did, or it was looked that there are none
-	came     uint64                     // the newest that came
-	inOrder  bool                       // entries are asked for in the order of their positions
-	unparked bool                       // entries are asked for in no order, and nothing is parked any more
-	hold     *hold                      // in which this process alone does so; nil where it does not, or need not say so
-	phase    context.Context            // ends when the queue begins or ends a hold
-	endPhase context.CancelFunc
-	ahead    overtaking
-	again    repeats
+	mu          sync.Mutex                 // guards the fields below
+	reader      *reader                    // the open reader, or nil
+	wants       map[*journal.Want]struct{} // of the goroutines that wait in Next
+	items       map[record.Ref]*item       // all items except parked ones
+	ready       *turns.Queue[*item]        // items that are not leased; retries and postponed items have a time
+	parked      map[record.Ref]*item       // items that wait for Resume
+	messages    map[uint64]*pendingMessage // messages of CALLS with first attempts that have not ended
+	received    uint64                     // every message of CALLS for this destination up to here has been received
+	newest      uint64                     // the newest message of CALLS received
+	inOrder     bool                       // the reader wants entries in the order of their positions
+	unparked    bool                       // the reader wants entries in any order, and Unpark was called
+	ownership   *ownership                 // nil if this process does not own the destination, or no other process shares it
+	phase       context.Context            // ends when the ownership changes
+	endPhase    context.CancelFunc
+	ahead       overtaking
+	redelivered redeliveries
 }
 
-// A hold is the time in which this process hands out the entries of a destination in order.
-type hold struct {
-	queue    *Queue
-	name     string          // which its consumer has
-	ctx      context.Context // ends when it may no longer do so
-	cancel   context.CancelCauseFunc
-	until    atomic.Pointer[time.Time] // when it ends unless the claim is renewed
-	ending   *time.Timer               // which ends it unless the claim is renewed
-	claim    uint64                    // the message of STATE; used by one goroutine at a time
-	earlier  time.Time                 // when somebody held the destination last
-	renewing chan struct{}
-	results  *results // by which the outcomes of its entries are stored
+// An ownership is the period in which this process alone delivers the entries of a
+// destination, in order.
+type ownership struct {
+	queue     *Queue
+	name      string          // suffix of its consumer's name
+	ctx       context.Context // ends with the ownership
+	cancel    context.CancelCauseFunc
+	expires   atomic.Pointer[time.Time] // the end, unless the claim is renewed
+	expiry    *time.Timer               // cancels ctx at expires
+	claimSeq  uint64                    // the claim's message of STATE; used by one goroutine at a time
+	previous  time.Time                 // when the previous owner last renewed its claim
+	renewDone chan struct{}             // closed when renew returns
+	results   *results                  // writes the outcomes of its entries
 }
 
-// An attachment is a destination as it was attached.
+// An attachment identifies a destination and when it was attached.
 type attachment struct {
 	name     string
 	attached uint64    // the message of CALLS that attached it
-	since    time.Time // when that was
+	since    time.Time // when it was attached
 }
 
-// repeats are messages of CALLS that came again after all in them had ended.
-type repeats struct {
-	messages map[uint64][]jetstream.Msg // which are acknowledged once what follows is done
-	settling bool                       // settleRepeated runs
+// redeliveries are messages of CALLS that were redelivered after all of their first
+// attempts had ended.
+type redeliveries struct {
+	messages map[uint64][]jetstream.Msg // to be acknowledged after settling, by sequence number
+	settling bool                       // settleRedelivered is running
 }
 
-// A pendingMessage is a message of CALLS that came for its first attempt.
+// A pendingMessage is a message of CALLS with first attempts that have not ended.
 type pendingMessage struct {
-	msg    jetstream.Msg // which is acknowledged; nil where it has overtaken others
+	msg    jetstream.Msg // to be acknowledged; nil if the message has overtaken others
 	calls  int
 	at     time.Time
 	source string
 	left   int // parts that have not ended
 
-	decode  sync.Once // guards what follows
+	decode  sync.Once // guards the fields below
 	payload []byte
 	traces  string
 	bodies  [][]byte
-	decoded tracecontext.List // the traces
+	decoded tracecontext.List // decoded from traces
 	err     error
 }
 
-// An item is an entry to be worked at.
+// An item is an entry in this process.
 //
-//	state    what has it                when it leaves
-//	(none)   the stream                 a message comes: ready
-//	ready    items, ready               Next: leased; nobody asks for it: given back to the stream
-//	leased   items                      Finish: ends; Return, or its end is not stored: ready
-//	ends     items, until what follows  its message is acknowledged: (none)
-//	         from the outcome is done
+//	state    stored in                  next state
+//	(none)   the server                 ready when its message arrives
+//	ready    items, ready               leased by Next; (none) if no reader wants it
+//	leased   items                      ended by Finish; ready after Return, or if its outcome cannot be stored
+//	ended    items, until its outcome   (none) when its message is acknowledged
+//	         is settled
 type item struct {
-	record.Retry                 // of a first attempt it has but ref and attempt, and due where it was put off
-	message      *pendingMessage // for a first attempt
-	msg          jetstream.Msg   // for a retry: which is acknowledged
-	since        time.Time       // when it came, for its renewal
+	record.Retry                 // for a first attempt only Ref and Attempt, and Due if it was postponed
+	message      *pendingMessage // of a first attempt
+	msg          jetstream.Msg   // of a retry; to be acknowledged
+	since        time.Time       // when it was received or returned
 	leased       bool
 	misses       int // how often its calls were not found
 }
 
-// source returns the source of an item that is a first attempt.
+// source returns the source of a first attempt, or "" for a retry.
 func (it *item) source() string {
 	if it.message == nil {
 		return ""
@@ -152,37 +157,37 @@ func (it *item) source() string {
 	return it.message.source
 }
 
-// isReplay reports whether an item is calls that are replayed and were not tried since.
+// isReplay reports whether the item is a replay that has not been attempted.
 func (it *item) isReplay() bool { return it.message == nil && it.Attempt == 1 }
 
-// A puller asks a consumer for messages, for so many as are wanted and no more:
-// a backlog stays on the disk. They are taken one after the other, in their order.
+// A puller requests as many messages from a consumer as are wanted, and handles them in
+// order.
 type puller struct {
 	queue  *Queue
-	kind   string // of the stream
+	kind   string // the kind of stream
 	wanted func() int
-	got    func(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata)
+	handle func(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata)
 	wake   chan struct{} // holds a token when more may be wanted; never closed
 
-	// Used by run alone.
+	// Used only by run.
 
-	alone bool   // nobody else asks the consumer of this session
-	came  uint64 // how many messages have come in it
+	alone    bool   // this process alone uses the consumer
+	received uint64 // messages received in this session
 }
 
-// An overtaking is how far it was looked for messages that overtake.
+// overtaking is the state of the search for messages of other sources behind a backlog.
 type overtaking struct {
-	behind  uint64 // how many messages were behind the newest that came
-	looking bool
-	looked  time.Time
-	source  string            // the last one for which it was looked
-	passed  map[string]uint64 // by source: the last message that overtook
+	behind   uint64 // messages that the server had behind the newest received one
+	checking bool
+	checked  time.Time
+	source   string            // the source checked last
+	passed   map[string]uint64 // the last message that has overtaken others, by source
 }
 
-// A reader hands out the items of a queue.
+// A reader implements journal.Reader.
 type reader struct {
 	queue *Queue
-	wake  chan struct{} // closed when there may be something to lease; then there is another; guarded by queue.mu
+	wake  chan struct{} // closed and replaced when an item may be ready; guarded by queue.mu
 	done  chan struct{} // closed by end
 	once  sync.Once     // guards done
 }

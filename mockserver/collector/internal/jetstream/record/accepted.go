@@ -9,9 +9,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Accepted are the calls of a message of CALLS that was acknowledged: of a source, or
-// replayed for a destination. Where there are none it is a value of a bucket that was, and
-// source is its stream.
+// Accepted is an acknowledged message of CALLS, from a source or replayed for a destination.
+// Without calls it is an acknowledged value of a bucket, and Source is the bucket's stream.
 type Accepted struct {
 	Seq         uint64
 	Calls       int
@@ -20,7 +19,7 @@ type Accepted struct {
 	From        tracking.State // of a replay
 }
 
-// Line is what the file says of it.
+// Line returns the entry in the recent file.
 func (a Accepted) Line() []byte {
 	text := fmt.Sprintf("%d %d %s", a.Seq, a.Calls, Token(a.Source))
 	if a.Destination != "" {
@@ -29,7 +28,7 @@ func (a Accepted) Line() []byte {
 	return fmt.Appendf(nil, "%s %08x\n", text, crc32.ChecksumIEEE([]byte(text)))
 }
 
-// ParseAccepted reads what line has written, and reports whether it is whole.
+// ParseAccepted parses the result of Line and reports whether it is intact.
 func ParseAccepted(line []byte) (a Accepted, ok bool) {
 	var name string
 	var sum uint32

@@ -10,33 +10,31 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// What a stored message of calls looks like: a byte for the format, then
-// segments, one for each batch that is in it:
+// CallsFormat is the first byte of a stored message of calls. One segment per batch follows:
 //
-//	uvarint   bytes when decompressed
-//	uvarint   bytes compressed
+//	uvarint   size when decompressed
+//	uvarint   compressed size
 //	S2 block  for each call: uvarint length, body
 //
-// The calls' ids and their number are in the headers, so that the account and
-// the deduplication can be read without the bodies.
+// The calls' IDs and their number are in the headers, for readers that do not need the bodies.
 const CallsFormat = 1
 
-// maxSegment bounds what a segment may claim to decompress to.
+// maxSegment is the maximum decompressed size of a segment.
 const maxSegment = 64 << 20
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// NewBuffer returns an empty buffer, which PutBuffer may take back.
+// NewBuffer returns an empty buffer from a pool.
 func NewBuffer() *[]byte {
 	b := buffers.Get().(*[]byte)
 	*b = (*b)[:0]
 	return b
 }
 
-// PutBuffer takes back a buffer that nobody uses any longer.
+// PutBuffer returns a buffer to the pool.
 func PutBuffer(b *[]byte) { buffers.Put(b) }
 
-// AppendSegment appends the bodies of calls as a segment.
+// AppendSegment appends a segment with the bodies of calls.
 func AppendSegment(dst []byte, bodies [][]byte) []byte {
 	buffer := NewBuffer()
 	defer PutBuffer(buffer)
@@ -48,12 +46,12 @@ func AppendSegment(dst []byte, bodies [][]byte) []byte {
 	return AppendBlock(dst, raw)
 }
 
-// AppendBody appends the body of a call behind its length.
+// AppendBody appends the body of a call with its length.
 func AppendBody(raw, body []byte) []byte {
 	return append(binary.AppendUvarint(raw, uint64(len(body))), body...)
 }
 
-// AppendBlock appends what AppendBody wrote as a segment.
+// AppendBlock appends a segment with the result of AppendBody.
 func AppendBlock(dst, raw []byte) []byte {
 	compressed := NewBuffer()
 	defer PutBuffer(compressed)
@@ -66,8 +64,7 @@ func AppendBlock(dst, raw []byte) []byte {
 	return append(dst, block...)
 }
 
-// DecodeCalls returns the bodies in a stored message, which share memory of
-// their own.
+// DecodeCalls returns the bodies in a stored message. They do not share memory with it.
 func DecodeCalls(payload []byte) ([][]byte, error) {
 	if len(payload) == 0 || payload[0] != CallsFormat {
 		return nil, fmt.Errorf("journal: a stored batch has format %.1x, not %d", payload, CallsFormat)
@@ -111,11 +108,19 @@ func cutBodies(bodies [][]byte, raw []byte) ([][]byte, error) {
 	return bodies, nil
 }
 
-// ErrBadSegment says that a stored message of calls cannot be decoded.
+// ErrBadSegment is returned for a message of calls that cannot be decoded.
 var ErrBadSegment = errors.New("journal: a stored batch is damaged")
 
-// AppendIDs appends the calls' ids to a header's value, where commas divide
-// them.
+// ErrDamaged is returned if stored data is missing or corrupt. Nothing was changed; the
+// error contains instructions.
+var ErrDamaged = errors.New("the store is damaged")
+
+// Damaged returns an ErrDamaged with a description.
+func Damaged(format string, args ...any) error {
+	return fmt.Errorf("journal: %w: %s", ErrDamaged, fmt.Sprintf(format, args...))
+}
+
+// AppendIDs appends IDs to a header value, separated by commas.
 func AppendIDs(dst []byte, ids []string) []byte {
 	for i, id := range ids {
 		if i > 0 || len(dst) > 0 {
@@ -126,7 +131,7 @@ func AppendIDs(dst []byte, ids []string) []byte {
 	return dst
 }
 
-// appendID appends a text in which what divides texts is escaped.
+// appendID appends a string and escapes separators.
 func appendID(dst []byte, id string) []byte {
 	for i := range len(id) {
 		if c := id[i]; c <= ' ' || c == ',' || c == '%' || c == 0x7f {
@@ -138,7 +143,7 @@ func appendID(dst []byte, id string) []byte {
 	return dst
 }
 
-// EachID calls yield with each id of a header's value until it returns false.
+// EachID calls yield with each ID of a header value until yield returns false.
 func EachID(value string, yield func(id string) bool) bool {
 	if value == "" {
 		return true

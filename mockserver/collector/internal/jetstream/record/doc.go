@@ -1,17 +1,13 @@
-// Package record says what the journal's messages look like: the names of streams and
-// subjects, the headers and bodies of accepted calls, outcomes, retries and failed calls.
-// It knows no connection; what it decodes is either whole or an error.
+// Package record defines the journal's messages: names of streams and subjects, headers and
+// bodies of accepted calls, outcomes, retries and failed calls. Decoding returns a complete
+// message or an error. The package does no I/O.
 //
 // # Files
 //
-//  1. failures.go: messages of FAILED, and which of their calls were replayed
-//  2. message.go: messages of CALLS, by their headers
-//  3. retry.go: messages of RETRY
-//  4. outcome.go: messages of OUTCOMES, and the encoding of numbers and texts
-//  5. accepted.go: what is noted of an accepted message beside the streams
-//  6. traces.go: of which trace the calls of a message are part
-//  7. codec.go: the bodies and the ids of calls
-//  8. names.go: streams, subjects and consumers
-//  9. span.go: messages from one to another
-//  10. damaged.go: the error for what is not as it was stored
+//  1. names.go: streams, subjects and consumers
+//  2. message.go: messages of CALLS
+//  3. outcome.go: messages of OUTCOMES
+//  4. retry.go: messages of RETRY
+//  5. failures.go: messages of FAILED
+//  6. codec.go: bodies and IDs of calls
 package record

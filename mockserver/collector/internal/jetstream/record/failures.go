@@ -9,16 +9,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Reasons says why calls were given up. It is a header, so that it can be read
-// without the calls.
+// Reasons is the header of a FAILED message with the reasons of its calls.
 type Reasons struct {
 	Source   string   `json:"source"`
 	Attempts int      `json:"attempts"`
 	Reasons  []string `json:"reasons"`
-	Of       []int    `json:"of"` // which of them each call has
+	Of       []int    `json:"of"` // index into Reasons for each call
 }
 
-// Reason returns why the call at a place was given up, or filtered.
+// Reason returns why the call at a place failed or was filtered.
 func (r Reasons) Reason(place int) (reason string, filtered bool) {
 	if place < len(r.Of) && r.Of[place] < len(r.Reasons) {
 		return reasonOf(r.Reasons[r.Of[place]])
@@ -26,13 +25,13 @@ func (r Reasons) Reason(place int) (reason string, filtered bool) {
 	return "", false
 }
 
-// Header writes it in so many bytes, for which reasons may have to be cut off.
+// Header returns the header value in at most room bytes; it truncates reasons if necessary.
 func (r Reasons) Header(room int) string {
 	for most := maxReason; ; most /= 2 {
 		for i, reason := range r.Reasons {
 			r.Reasons[i] = strings.ToValidUTF8(reason[:min(len(reason), max(most, len(filteredMark)))], "")
 		}
-		text, _ := json.Marshal(r) // of strings and numbers: it cannot fail
+		text, _ := json.Marshal(r) // strings and numbers cannot fail
 		if len(text) <= room || most == 0 {
 			return string(text)
 		}
@@ -51,7 +50,7 @@ type FailedMessage struct {
 	Traces string
 }
 
-// ParseFailed reads a message of FAILED.
+// ParseFailed parses a message of FAILED.
 func ParseFailed(seq uint64, subject string, header nats.Header, data []byte) (*FailedMessage, error) {
 	f := &FailedMessage{Seq: seq, Ids: header.Get(HeaderIDs), Data: data, Traces: header.Get(HeaderTraces)}
 	last := subject[strings.LastIndexByte(subject, '.')+1:]
@@ -68,13 +67,13 @@ func ParseFailed(seq uint64, subject string, header nats.Header, data []byte) (*
 	return f, nil
 }
 
-// A Mark is a set of bits: which calls of a message of FAILED were replayed.
+// A Mark is the set of replayed calls of a FAILED message, as bits.
 type Mark []byte
 
 // Has reports whether the call at a place was replayed.
 func (m Mark) Has(place int) bool { return place/8 < len(m) && m[place/8]&(1<<(place%8)) != 0 }
 
-// With returns a mark that has the calls at these places too. It leaves m as it is.
+// With returns a copy of the mark with additional places.
 func (m Mark) With(places []int) Mark {
 	n := len(m)
 	for _, p := range places {

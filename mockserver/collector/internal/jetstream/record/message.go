@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,54 +12,53 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Headers of the messages in CALLS and FAILED. They say all that the account
-// needs, so that it can be read without the bodies.
+// Headers of messages in CALLS and FAILED. The ledger reads only headers, not bodies.
 const (
-	HeaderCalls   = "Calls"   // how many calls there are
-	headerAt      = "At"      // when they were accepted, replayed or given up, or the destination attached: milliseconds
-	HeaderIDs     = "Ids"     // their messageIds, see AppendIDs
-	HeaderControl = "Control" // JSON, see control
-	HeaderReasons = "Reasons" // JSON, see reasons
-	HeaderTraces  = "Traces"  // of which trace they are part, see AppendTrace; only where some are
-	// HeaderPlain is for messages that say nothing by headers: the server's checksum
-	// covers where the subject ends only if there are some.
+	HeaderCalls   = "Calls"   // number of calls
+	headerAt      = "At"      // milliseconds; when the calls were accepted, replayed or failed, or the destination attached
+	HeaderIDs     = "Ids"     // messageIds, see AppendIDs
+	HeaderControl = "Control" // JSON, see Control
+	HeaderReasons = "Reasons" // JSON, see Reasons
+	HeaderTraces  = "Traces"  // see AppendTrace; optional
+	// HeaderPlain is set in messages without other headers: the server's checksum covers the
+	// end of the subject only if headers follow.
 	HeaderPlain = "Plain"
 )
 
-// A Control is what a message of CALLS says beside calls.
+// A Control is the part of a CALLS message that is not about its calls.
 type Control struct {
-	// Of a destination that is attached or detached.
+	// Of an attached or detached destination.
 	Name    string   `json:"name,omitempty"`
 	Sources []string `json:"sources,omitempty"`
 	Detach  bool     `json:"detach,omitempty"`
-	// Of calls that are replayed.
+	// Of a replay.
 	Source string      `json:"source,omitempty"`
 	From   uint8       `json:"from,omitempty"`   // a tracking.State
 	Oldest int64       `json:"oldest,omitempty"` // milliseconds
-	Failed []FailedRef `json:"failed,omitempty"` // where they are listed as failed
-	// Of messages that a power cut took.
+	Failed []FailedRef `json:"failed,omitempty"` // their places in FAILED
+	// Of lost messages.
 	First uint64 `json:"first,omitempty"`
 	Last  uint64 `json:"last,omitempty"`
 }
 
-// A Calls is a message of CALLS by its headers.
+// A Calls is the parsed subject and headers of a message of CALLS.
 type Calls struct {
 	Seq     uint64
 	Kind    string
-	Name    string // of the source, or of the destination
+	Name    string // of the source or the destination
 	Calls   int
 	At      time.Time
 	IDs     string
 	Traces  string
 	Sources []string
 	From    tracking.State
-	source  string // of calls that are replayed
+	source  string // of a replay
 	Oldest  time.Time
 	Failed  []FailedRef
 	Lost    Span
 }
 
-// ParseCalls reads the headers of a message of CALLS.
+// ParseCalls parses a message of CALLS.
 func (n Names) ParseCalls(seq uint64, subject string, h nats.Header) (*Calls, error) {
 	kind, tok := n.Kind(subject)
 	m := &Calls{Seq: seq, Kind: kind, IDs: h.Get(HeaderIDs), Traces: h.Get(HeaderTraces)}
@@ -104,7 +104,7 @@ func (m *Calls) SourceName() string {
 
 // Header returns the value of HeaderControl.
 func (c Control) Header() string {
-	text, _ := json.Marshal(c) // of strings and numbers: it cannot fail
+	text, _ := json.Marshal(c) // strings and numbers cannot fail
 	return string(text)
 }
 
@@ -113,16 +113,23 @@ func headerTime(h nats.Header) (time.Time, error) {
 	return time.UnixMilli(ms), err
 }
 
-// SetTime puts into headers when what they are about happened.
+// SetTime sets the time header.
 func SetTime(h nats.Header, at time.Time) { h.Set(headerAt, strconv.FormatInt(at.UnixMilli(), 10)) }
 
-// A FailedRef names a message of FAILED: the calls of one part of a message that
-// were given up at one attempt.
+// A FailedRef identifies a message of FAILED: the calls of a part that failed in one attempt.
 type FailedRef struct {
 	Number  uint64 `json:"n"` // see Ref
 	Attempt int    `json:"a"`
-	Places  []int  `json:"p,omitempty"` // which calls of the message of FAILED
+	Places  []int  `json:"p,omitempty"` // calls of the FAILED message
 }
 
-// Token returns the end of the subject of the message.
+// Token returns the last token of the message's subject.
 func (r FailedRef) Token() string { return fmt.Sprintf("%d-%d", r.Number, r.Attempt) }
+
+// A Span is a range of messages, including Last.
+type Span struct{ First, Last uint64 }
+
+// Contains reports whether one of the spans contains the gap.
+func Contains(spans []Span, gap Span) bool {
+	return slices.ContainsFunc(spans, func(s Span) bool { return s.First <= gap.First && gap.Last <= s.Last })
+}

@@ -8,39 +8,39 @@ import (
 	"strings"
 )
 
-// Names are those of streams, subjects and consumers, all under one prefix, so
-// that several collectors can share a cluster.
+// Names generates the names of streams, subjects and consumers. The prefix separates the
+// journals of a cluster.
 //
-//	c.<source>            calls, as they were accepted
-//	a.<destination>       a destination was attached, or detached
-//	b.<destination>       calls to be replayed for a destination
-//	z                     a number that was used before a power cut
-//	o                     outcomes of leases
-//	o.<destination>       those of a destination whose calls one process delivers in order
-//	at.<destination>.<n>  retry n, waiting for its time
-//	due.<destination>.<n> retry n, due
+//	c.<source>            accepted calls
+//	a.<destination>       attached and detached destinations
+//	b.<destination>       replayed calls
+//	z                     placeholders for lost messages
+//	o                     outcomes
+//	o.<destination>       outcomes of a destination with ordered delivery
+//	at.<destination>.<n>  scheduled retry n
+//	due.<destination>.<n> due retry n
 //	f.<destination>.<n>   failed calls
-//	m.<destination>.<n>   marks of those that were replayed
+//	m.<destination>.<n>   marks of replayed failed calls
 //	t                     attempts
-//	s.<key>               what the journal keeps about itself
+//	s.<key>               internal state
 type Names struct{ Prefix string }
 
-// Stream names a stream of a kind.
+// Stream returns the name of a stream.
 func (n Names) Stream(kind string) string { return n.Prefix + "-" + kind }
 
-// Subject returns the subject of these tokens under the prefix.
+// Subject returns the subject of these tokens, with the prefix.
 func (n Names) Subject(tokens ...string) string {
 	return n.Prefix + "." + strings.Join(tokens, ".")
 }
 
-// Kind returns the token that follows the prefix, and the one after it.
+// Kind returns the first and second token after the prefix.
 func (n Names) Kind(subject string) (kind, token string) {
 	kind, token, _ = strings.Cut(strings.TrimPrefix(subject, n.Prefix+"."), ".")
 	return kind, token
 }
 
-// Consumer names the consumer of a destination. The names of consumers are
-// names of files, and must be short.
+// Consumer returns the name of a destination's consumer. It is also a file name, so long
+// names are hashed.
 func (n Names) Consumer(destination string) string {
 	t := Token(destination)
 	if len(t) > 128 {
@@ -60,16 +60,16 @@ const (
 	StreamState    = "STATE"
 )
 
-// Buckets of keys and values beside the calls.
+// Kinds of buckets.
 const (
 	BucketSettings = "settings"
 	BucketState    = "state"
 )
 
-// Bucket names a bucket of a kind.
+// Bucket returns the name of a bucket.
 func (n Names) Bucket(kind string) string { return n.Prefix + "-" + kind }
 
-// CallSubjects returns the subjects of calls of sources, or of all.
+// CallSubjects returns the subjects of calls of the given sources, or of all.
 func (n Names) CallSubjects(sources []string) []string {
 	if len(sources) == 0 {
 		return []string{n.Subject(KindCalls, "*")}
@@ -83,8 +83,8 @@ func (n Names) CallSubjects(sources []string) []string {
 
 const hexDigits = "0123456789ABCDEF"
 
-// Token writes any name as one token of a subject: letters, digits, - and _ stay,
-// other bytes become =XX.
+// Token encodes a name as one token of a subject: letters, digits, - and _ are kept, other
+// bytes become =XX.
 func Token(name string) string {
 	plain := name != ""
 	for i := 0; i < len(name) && plain; i++ {
@@ -107,7 +107,7 @@ func Token(name string) string {
 	return string(t)
 }
 
-// Untoken reads a name back.
+// Untoken decodes the result of Token.
 func Untoken(t string) (string, error) {
 	if t == "=" {
 		return "", nil
@@ -133,12 +133,12 @@ func Untoken(t string) (string, error) {
 	return string(name), nil
 }
 
-// IsPlain reports whether a byte stands for itself in a token.
+// IsPlain reports whether Token keeps a byte.
 func IsPlain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
-// Matches reports whether a subject is one of those that a pattern stands for.
+// Matches reports whether a subject matches a pattern.
 func Matches(pattern, subject string) bool {
 	for more := true; more; {
 		var p, s string
@@ -154,7 +154,7 @@ func Matches(pattern, subject string) bool {
 	return true
 }
 
-// kinds of messages in CALLS.
+// Kinds of messages in CALLS.
 const (
 	KindCalls  = "c"
 	KindAttach = "a"

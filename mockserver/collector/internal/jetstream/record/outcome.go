@@ -8,68 +8,66 @@ import (
 	"time"
 )
 
-// A Ref names what a destination works at in one go: a part of a stored
-// message of calls.
+// A Ref identifies an entry: a part of a message of CALLS.
 type Ref struct {
 	Seq  uint64 // of the message in CALLS
-	Part int    // which PartCalls of its calls
+	Part int    // index of the part
 }
 
-// PartCalls is how many calls of a message are one entry, and MaxParts how many
-// parts a message may have.
+// PartCalls is the maximum number of calls of a part, and MaxParts of parts of a message.
 const (
 	PartCalls = 128
 	MaxParts  = 8
 )
 
-// Number is the ref as one number, which subjects and checkpoints use.
+// Number returns the ref as one number, for subjects and checkpoints.
 func (r Ref) Number() uint64 { return r.Seq*MaxParts + uint64(r.Part) }
 
-// RefOf returns the ref whose Number is number.
+// RefOf reverses Ref.Number.
 func RefOf(number uint64) Ref {
 	return Ref{number / MaxParts, int(number % MaxParts)}
 }
 
-// Parts returns how many parts a message of n calls has.
+// Parts returns the number of parts of a message with n calls.
 func Parts(n int) int { return (n + PartCalls - 1) / PartCalls }
 
-// PartSize returns how many calls the part of a message of n calls has.
+// PartSize returns the number of calls in a part of a message with n calls.
 func PartSize(n, part int) int { return max(0, min(n-part*PartCalls, PartCalls)) }
 
-// An Outcome is how a lease ended: the one record that counts. It is written
-// before anything is done about it, and what is done about it can be done again.
+// An Outcome is the result of a lease. It is stored before it is applied, and applying it is
+// idempotent.
 type Outcome struct {
 	Destination string
-	Attached    uint64 // since when, as a message of CALLS: one that was detached meanwhile is another
+	Attached    uint64 // the message of CALLS that attached the destination
 	Ref         Ref
 	Attempt     int
-	Low         uint64 // every fresh message below this one is done; 0 where that is not known
+	Low         uint64 // all earlier first attempts have ended; 0 if unknown
 	Delivered   int
-	Filtered    int       // beside those that are kept
-	Again       []int     // the calls that are to be tried again, by their place in the message
-	Notes       []string  // of those calls; nil where there is none
-	Decided     time.Time // when that was decided
-	Due         time.Time // when they are; Parked where they wait until the process resumes them that delivers in order
-	Accepted    time.Time // when the oldest of them was accepted
+	Filtered    int       // filtered and not kept
+	Again       []int     // places of the calls to retry
+	Notes       []string  // of those calls; may be nil
+	Decided     time.Time // when the retry was scheduled
+	Due         time.Time // when the retry is due; Parked if it waits for a resume
+	Accepted    time.Time // of the oldest call
 	Failed      []Failure
 }
 
-// Parked is the time at which calls are due that have none.
+// Parked is the due time of calls that wait until ordered delivery resumes.
 var Parked = time.Unix(0, 0)
 
-// IsParked reports whether calls that are due at a time, in nanoseconds, have none: RETRY
-// does not have them.
+// IsParked reports whether a due time in nanoseconds is Parked. RETRY does not contain such
+// calls.
 func IsParked(due int64) bool { return due == Parked.UnixNano() }
 
-// A Failure is a call that was given up, or one that was filtered and is kept.
+// A Failure is a failed call, or a filtered call that is kept.
 type Failure struct {
 	Place    int // in the message
 	Filtered bool
 	Reason   string
 }
 
-// text is what is stored of why: before formats knew filtered calls, no reason began with
-// filteredMark.
+// text returns the stored reason. The mark is unambiguous: formats without filtered calls
+// had no reasons that begin with it.
 func (f Failure) text() string {
 	reason := f.Reason[:min(len(f.Reason), maxReason)]
 	if f.Filtered {
@@ -78,16 +76,15 @@ func (f Failure) text() string {
 	return reason
 }
 
-// filteredMark begins the text of calls that were filtered and are kept.
+// filteredMark is the prefix of filtered calls that are kept.
 const filteredMark = "\x00"
 
-// reasonOf reads what text has written.
+// reasonOf reverses Failure.text.
 func reasonOf(text string) (reason string, filtered bool) {
 	return strings.CutPrefix(text, filteredMark)
 }
 
-// Ended returns how many calls of the outcome were filtered, kept or not, and how many
-// failed.
+// Ended returns the number of filtered calls, kept or not, and of failed calls.
 func (o *Outcome) Ended() (filtered, failed int64) {
 	for i := range o.Failed {
 		if o.Failed[i].Filtered {
@@ -97,12 +94,12 @@ func (o *Outcome) Ended() (filtered, failed int64) {
 	return int64(o.Filtered) + filtered, int64(len(o.Failed)) - filtered
 }
 
-// Calls returns how many calls the outcome is about.
+// Calls returns the number of calls.
 func (o *Outcome) Calls() int {
 	return o.Delivered + o.Filtered + len(o.Again) + len(o.Failed)
 }
 
-// Size is about how many bytes the outcome takes.
+// Size returns the approximate size of the encoded outcome.
 func (o *Outcome) Size() int {
 	n := 96 + len(o.Destination) + 3*len(o.Again)
 	for _, f := range o.Failed {
@@ -111,10 +108,10 @@ func (o *Outcome) Size() int {
 	return n
 }
 
-// maxReason bounds the text that is kept for a failure.
+// maxReason is the maximum length of a stored reason.
 const maxReason = 2 << 10
 
-// Append encodes the outcome.
+// Append appends the encoded outcome.
 func (o *Outcome) Append(dst []byte) []byte {
 	dst = AppendText(dst, o.Destination)
 	for _, n := range []uint64{
@@ -146,8 +143,7 @@ func (o *Outcome) Append(dst []byte) []byte {
 	return dst
 }
 
-// ReasonsOf returns the different reasons as they are stored, and which of them each
-// failure has.
+// ReasonsOf returns the distinct stored reasons, and the index of each failure's reason.
 func ReasonsOf(failed []Failure) (reasons []string, of []int) {
 	index := map[string]int{}
 	of = make([]int, len(failed))
@@ -163,7 +159,7 @@ func ReasonsOf(failed []Failure) (reasons []string, of []int) {
 	return reasons, of
 }
 
-// appendPlaces encodes ascending places by their distances.
+// appendPlaces encodes ascending places by their differences.
 func appendPlaces(dst []byte, places []int) []byte {
 	last := 0
 	for _, p := range places {
@@ -173,7 +169,7 @@ func appendPlaces(dst []byte, places []int) []byte {
 	return dst
 }
 
-// AppendNumbers appends numbers, which Decoder.Uint reads.
+// AppendNumbers appends numbers for Decoder.Uint.
 func AppendNumbers(dst []byte, numbers ...uint64) []byte {
 	for _, n := range numbers {
 		dst = binary.AppendUvarint(dst, n)
@@ -181,20 +177,20 @@ func AppendNumbers(dst []byte, numbers ...uint64) []byte {
 	return dst
 }
 
-// AppendText appends a text behind its length, which Decoder.Bytes reads.
+// AppendText appends a string with its length for Decoder.Bytes.
 func AppendText(dst []byte, s string) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s)))
 	return append(dst, s...)
 }
 
-// A message of OUTCOMES is a byte for the format, the id of the write, and the
-// outcomes, each behind its length.
+// outcomesFormat is the first byte of a message of OUTCOMES. The ID of the write and the
+// outcomes with their lengths follow.
 const outcomesFormat = 2
 
-// A WriteID names one write of outcomes, so that the writer knows it again.
+// A WriteID identifies one write of outcomes.
 type WriteID struct{ Writer, Number uint64 }
 
-// NewOutcomes begins a message of OUTCOMES.
+// NewOutcomes returns the beginning of a message of OUTCOMES.
 func NewOutcomes(id WriteID) []byte {
 	m := binary.LittleEndian.AppendUint64([]byte{outcomesFormat}, id.Writer)
 	return binary.LittleEndian.AppendUint64(m, id.Number)
@@ -202,7 +198,7 @@ func NewOutcomes(id WriteID) []byte {
 
 var errBadOutcome = errors.New("journal: a stored outcome is damaged")
 
-// DecodeOutcomes reads a message of OUTCOMES: who wrote it, and the outcomes.
+// DecodeOutcomes decodes a message of OUTCOMES.
 func DecodeOutcomes(data []byte) (WriteID, []Outcome, error) {
 	if len(data) < 17 || data[0] != outcomesFormat {
 		return WriteID{}, nil, fmt.Errorf("journal: stored outcomes have format %.1x, not %d", data, outcomesFormat)
@@ -220,16 +216,16 @@ func DecodeOutcomes(data []byte) (WriteID, []Outcome, error) {
 	return id, outcomes, nil
 }
 
-// A Decoder reads what the append functions wrote.
+// A Decoder reads the results of the append functions.
 type Decoder struct {
 	Rest   []byte
-	Failed bool // what was read is not what was written
+	Failed bool // the data is invalid
 }
 
-// Fail says that what is read is not what was written. Nothing more is read.
+// Fail marks the data as invalid and stops decoding.
 func (d *Decoder) Fail() { d.Failed, d.Rest = true, nil }
 
-// Uint reads a number.
+// Uint reads an unsigned number.
 func (d *Decoder) Uint() uint64 {
 	n, w := binary.Uvarint(d.Rest)
 	if w <= 0 {
@@ -240,7 +236,7 @@ func (d *Decoder) Uint() uint64 {
 	return n
 }
 
-// Int reads a number that may be at most limit.
+// Int reads a number; larger ones than limit are invalid.
 func (d *Decoder) Int(limit int) int {
 	n := d.Uint()
 	if n > uint64(limit) {
@@ -250,7 +246,7 @@ func (d *Decoder) Int(limit int) int {
 	return int(n)
 }
 
-// Signed reads a number that may be negative.
+// Signed reads a signed number.
 func (d *Decoder) Signed() int64 {
 	n, w := binary.Varint(d.Rest)
 	if w <= 0 {
@@ -269,7 +265,7 @@ func (d *Decoder) time() time.Time {
 	return time.Unix(0, n)
 }
 
-// Bytes reads bytes behind their length. They share memory with what is decoded.
+// Bytes reads bytes with their length. They share memory with the input.
 func (d *Decoder) Bytes() []byte {
 	n := d.Uint()
 	if n > uint64(len(d.Rest)) {
@@ -281,9 +277,9 @@ func (d *Decoder) Bytes() []byte {
 	return b
 }
 
-// places reads n ascending places of a message.
+// places reads n ascending places.
 func (d *Decoder) places(n int) []int {
-	if n > len(d.Rest) { // each takes a byte at least
+	if n > len(d.Rest) { // each takes at least one byte
 		d.Fail()
 		return nil
 	}
@@ -295,7 +291,7 @@ func (d *Decoder) places(n int) []int {
 	return places
 }
 
-// notes reads the notes of n calls, which have no commas.
+// notes reads the notes of n calls, separated by commas.
 func (d *Decoder) notes(n int) []string {
 	text := d.Bytes()
 	if len(text) == 0 {

@@ -9,34 +9,32 @@ import (
 )
 
 const (
-	// MaxSkew is how far the clocks of collectors that share a cluster may be apart,
-	// and how far a clock may step back unnoticed.
+	// MaxSkew is the maximum clock difference between the collectors of a cluster. Smaller
+	// backward steps of a clock are ignored.
 	MaxSkew     = 10 * time.Second
 	retryFormat = 2
 )
 
-// A Retry is a message of RETRY: what is to be tried again, and when.
+// A Retry is a message of RETRY.
 type Retry struct {
 	Ref     Ref
 	Attempt int
-	Places  []int // which calls; nil: all of the part
+	Places  []int // nil: all calls of the part
 	Notes   []string
-	From    uint64    // the message of OUTCOMES that asked for it; 0 for a replay
-	Decided time.Time // when it was decided that it is due then
+	From    uint64    // its message of OUTCOMES; 0 for a replay
+	Decided time.Time // when it was scheduled
 	Due     time.Time
 }
 
-// IsAhead reports whether a retry was decided after now: the clock has stepped back
-// since.
+// IsAhead reports whether the clock has stepped back since the retry was scheduled.
 func (r *Retry) IsAhead(now time.Time) bool { return IsAhead(r.Decided.UnixNano(), now) }
 
-// IsAhead reports whether a time, in nanoseconds, lies so far ahead of now that the
-// clock must have stepped back.
+// IsAhead reports whether a time in nanoseconds is so far ahead of now that the clock must
+// have stepped back.
 func IsAhead(at int64, now time.Time) bool { return at-now.UnixNano() > int64(MaxSkew) }
 
-// DueFrom returns when a retry is due, seen from now. A retry waits no longer than the
-// time for which it was put off: where the clock has stepped back since it is due now.
-// The result is on the monotonic clock, so that later steps do not move r.
+// DueFrom returns when a retry is due: now, if the clock has stepped back since it was
+// scheduled. The result has a monotonic clock reading, so later steps do not change it.
 func (r *Retry) DueFrom(now time.Time) time.Time {
 	if r.IsAhead(now) {
 		return now
@@ -44,7 +42,7 @@ func (r *Retry) DueFrom(now time.Time) time.Time {
 	return now.Add(r.Due.Sub(now))
 }
 
-// Encode is what DecodeRetry reads.
+// Encode returns the retry in its storage format.
 func (r *Retry) Encode() []byte {
 	b := []byte{retryFormat}
 	b = binary.AppendUvarint(b, r.Ref.Number())
@@ -57,7 +55,7 @@ func (r *Retry) Encode() []byte {
 	return AppendText(b, strings.Join(r.Notes, ","))
 }
 
-// DecodeRetry reads a message of RETRY.
+// DecodeRetry decodes a message of RETRY.
 func DecodeRetry(data []byte) (*Retry, error) {
 	if len(data) == 0 || data[0] != retryFormat {
 		return nil, fmt.Errorf("journal: a stored retry has format %.1x, not %d", data, retryFormat)

@@ -7,17 +7,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 )
 
-// What the header Traces has: the calls of a message in their order, as many of them
-// together as one request brought, with the trace of that request. Commas divide these runs:
+// The header Traces contains the traces of a message's calls as runs, one per request,
+// separated by commas:
 //
 //	calls[:traceparent[:tracestate]]
 //
-// The tracestate is escaped as an id is. Calls behind the last run have no trace.
+// The tracestate is escaped like an ID. Calls after the last run have no trace.
 
-// roomForTraces is how many bytes the traces of one part may take in a header.
+// roomForTraces is the maximum size of a part's traces.
 const roomForTraces = 12 << 10
 
-// AppendTrace appends a run of calls to a header's value.
+// AppendTrace appends a run of calls to a header value.
 func AppendTrace(dst []byte, calls int, c *tracecontext.Context) []byte {
 	return appendRun(dst, calls, c, true)
 }
@@ -37,8 +37,8 @@ func appendRun(dst []byte, calls int, c *tracecontext.Context, state bool) []byt
 	return dst
 }
 
-// TracesOf returns the header's value for the calls of a part, which is empty where no call
-// has a trace. Where there is no room it leaves out what tracestate says.
+// TracesOf returns the header value for the calls of a part. It is empty without traces, and
+// omits tracestates if they do not fit.
 func TracesOf(l tracecontext.List) string {
 	for _, states := range []bool{true, false} {
 		var value []byte
@@ -59,8 +59,8 @@ func TracesOf(l tracecontext.List) string {
 
 func same(a, b *tracecontext.Context) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Traces reads a header's value for so many calls. What cannot be read is no trace: a call
-// is not held up for it.
+// Traces parses the header value of a message with that many calls. Invalid runs are ignored,
+// because a trace must not block its call.
 func Traces(value string, calls int) (l tracecontext.List) {
 	for value != "" {
 		var run string

@@ -14,32 +14,32 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A NATS is a cluster that is there already.
+// NATS configures an existing cluster.
 type NATS struct {
-	// URL is one or more addresses, divided by commas.
+	// URL contains one or more addresses, separated by commas.
 	URL string
-	// Credentials is a file with a user's JWT and key. Defaults to none.
+	// Credentials is the path of a file with a user's JWT and key. Optional.
 	Credentials string
-	// CAFile and the pair CertFile and KeyFile are for TLS. Default to the
-	// platform's roots and to no certificate.
+	// CAFile, and CertFile with KeyFile, configure TLS. They default to the platform's roots
+	// and no certificate.
 	CAFile, CertFile, KeyFile string
-	// Monitor is one or more monitoring addresses of its servers, as http://host:8222,
-	// divided by commas. They tell whether the servers bring messages to the disk before
-	// they acknowledge them. Without, the servers are asked by $SYS.REQ.SERVER.PING.VARZ,
-	// which their system account must let through.
+	// Monitor contains monitoring addresses of the servers, such as http://host:8222,
+	// separated by commas. They report whether the servers sync messages before they
+	// acknowledge them. If it is empty, the servers are queried with
+	// $SYS.REQ.SERVER.PING.VARZ, which the system account must permit.
 	Monitor string
-	// AcceptLazySync has Open go on where servers do not. Defaults to false: ErrLazySync.
+	// AcceptLazySync accepts servers that acknowledge messages before they sync them.
+	// Otherwise Open returns ErrLazySync.
 	AcceptLazySync bool
-	// Replicas is how many servers keep each message. Defaults to 3.
+	// Replicas is the number of servers that store each message. Defaults to 3.
 	Replicas int
 }
 
-// minServer is the oldest accepted server: it has message schedules, and with
-// sync_interval: always it syncs the files it compacts (nats-server#8475 and #8629).
+// minServer is the oldest supported server version. It has message schedules, and with
+// sync_interval: always it syncs the files that it compacts (nats-server#8475 and #8629).
 var minServer = [3]int{2, 15, 1}
 
-// Check refuses a cluster that cannot do what is needed, before anything
-// is stored.
+// Check returns an error if the cluster lacks a requirement.
 func (c *Cluster) Check(ctx context.Context, call int, need int64) error {
 	version := c.NC.ConnectedServerVersion()
 	if !atLeast(version, minServer) {
@@ -55,13 +55,13 @@ func (c *Cluster) Check(ctx context.Context, call int, need int64) error {
 		}
 		return fmt.Errorf("journal: JetStream on %s does not answer: %w", c.NC.ConnectedUrlRedacted(), err)
 	}
-	now, _ := c.Look(ctx) // keepServers says which did not answer
+	now, _ := c.Look(ctx) // Report logs the servers that did not answer
 	return c.refuse(now.Servers)
 }
 
 // atLeast reports whether a version is want or newer. As in semantic versioning, a
-// pre-release is older than its release, and build metadata is ignored. A string that
-// is not a version of three numbers is older than any version.
+// pre-release is older than its release, and build metadata is ignored. A string that is not
+// a version of three numbers is older than any version.
 func atLeast(version string, want [3]int) bool {
 	version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "+")
 	release, _, preRelease := strings.Cut(version, "-")
@@ -81,7 +81,7 @@ func atLeast(version string, want [3]int) bool {
 	return order > 0 || order == 0 && !preRelease
 }
 
-// WithoutUsers leaves users, passwords and tokens out of the addresses of servers.
+// WithoutUsers removes users, passwords and tokens from server addresses.
 func WithoutUsers(urls string) string {
 	servers := strings.Split(urls, ",")
 	for i, server := range servers {
@@ -94,15 +94,15 @@ func WithoutUsers(urls string) string {
 	return strings.Join(servers, ",")
 }
 
-// WithoutURL leaves out the URL that could not be parsed: it may hold a password.
+// WithoutURL removes the URL from a parse error, because it may contain a password.
 func WithoutURL(err error) error {
-	if bad := (*url.Error)(nil); errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*url.Error](err); ok {
 		return fmt.Errorf("it is no URL: %w", bad.Err)
 	}
 	return err
 }
 
-// ConnectOptions returns how a connection to the cluster is made.
+// ConnectOptions returns the options for connections to the cluster.
 func (n *NATS) ConnectOptions() []nats.Option {
 	var options []nats.Option
 	if n.Credentials != "" {
@@ -116,6 +116,6 @@ func (n *NATS) ConnectOptions() []nats.Option {
 	}
 	return append(options, nats.PingInterval(1500*time.Millisecond), nats.MaxPingsOutstanding(2), nats.Timeout(2*time.Second),
 		nats.FlusherTimeout(2*time.Second),
-		// Credentials that were refused may be good again, or renewed in their file.
+		// Refused credentials may become valid again, or be renewed in their file.
 		nats.IgnoreAuthErrorAbort())
 }

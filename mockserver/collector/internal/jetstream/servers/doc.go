@@ -1,4 +1,4 @@
-// Package servers is the NATS servers under a journal: the one within the process, which
-// is started again after it could not write, or those of a cluster, which are asked which
-// version they are and whether they acknowledge messages before these are on the disk.
+// Package servers provides the NATS servers of a journal: an embedded one, which can be
+// restarted after a failed write, or an existing cluster. It checks the versions of a
+// cluster's servers and whether they sync messages before they acknowledge them.
 package servers

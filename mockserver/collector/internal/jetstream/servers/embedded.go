@@ -15,28 +15,27 @@ import (
 )
 
 const (
-	// maxPayload bounds a message on an embedded server.
+	// maxPayload limits the size of a message on an embedded server.
 	maxPayload = 8 << 20
-	// startPatience is how long the server may take to recover its streams.
-	startPatience = 5 * time.Minute
+	// startTimeout is the time limit for recovering the streams.
+	startTimeout = 5 * time.Minute
 )
 
-// An Embedded is a NATS server within the process. It opens nothing to the
-// network. It is also where connections to it come from, so that they find the
-// new server after it was started again.
+// An Embedded is a NATS server in this process. It does not listen on the network. Clients
+// connect with InProcessConn, which uses the current server after a restart.
 type Embedded struct {
 	options server.Options
 	log     *slog.Logger
-	Trouble chan error // gets why the server that was started last cannot write; never closed
+	Trouble chan error // receives the reason if the current server cannot write; never closed
 
-	mu     sync.Mutex     // guards what follows
-	server *server.Server // nil while it is not running
-	starts int            // how often one was started
-	fatal  error          // why it did not start
+	mu     sync.Mutex     // guards the fields below
+	server *server.Server // nil if it is not running
+	starts int            // counts starts
+	fatal  error          // why the last start failed
 }
 
-// NewEmbedded returns a server on a directory, which is not started. It brings what was
-// written to the disk at each interval, or before each answer where that is 0.
+// NewEmbedded returns a stopped server for a directory. It syncs at the given interval, or
+// before each answer if interval is 0.
 func NewEmbedded(dir string, interval time.Duration, log *slog.Logger) *Embedded {
 	options := server.Options{
 		ServerName: "journal", DontListen: true, NoSigs: true, NoLog: true, MaxPayload: maxPayload,
@@ -46,7 +45,7 @@ func NewEmbedded(dir string, interval time.Duration, log *slog.Logger) *Embedded
 	return &Embedded{options: options, log: log, Trouble: make(chan error, 1)}
 }
 
-// Start runs the server and waits until it has recovered its streams.
+// Start starts the server and waits until it has recovered its streams.
 func (e *Embedded) Start() error {
 	options := e.options
 	s, err := server.NewServer(&options)
@@ -55,7 +54,7 @@ func (e *Embedded) Start() error {
 	}
 	s.SetLoggerV2(serverLog{e, e.begin()}, false, false, false)
 	s.Start()
-	if !s.ReadyForConnections(startPatience) || !s.JetStreamEnabled() {
+	if !s.ReadyForConnections(startTimeout) || !s.JetStreamEnabled() {
 		s.Shutdown()
 		s.WaitForShutdown()
 		e.mu.Lock()
@@ -70,7 +69,7 @@ func (e *Embedded) Start() error {
 
 var errNotReady = errors.New("it is not ready")
 
-// begin forgets what was told of the servers before, and numbers the next one.
+// begin discards reports about earlier servers, and returns the number of the next one.
 func (e *Embedded) begin() (start int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -83,8 +82,7 @@ func (e *Embedded) begin() (start int) {
 	return e.starts
 }
 
-// Stop ends the server. It returns an error if the server could not write, the last
-// time or before.
+// Stop stops the server. It returns an error if the server could not write, now or earlier.
 func (e *Embedded) Stop() error {
 	e.mu.Lock()
 	s := e.server
@@ -103,7 +101,7 @@ func (e *Embedded) Stop() error {
 	}
 }
 
-// InProcessConn connects to the server that runs now.
+// InProcessConn connects to the current server.
 func (e *Embedded) InProcessConn() (net.Conn, error) {
 	e.mu.Lock()
 	s := e.server
@@ -114,7 +112,7 @@ func (e *Embedded) InProcessConn() (net.Conn, error) {
 	return s.InProcessConn()
 }
 
-// report tells, once, that a server cannot write.
+// report sends the reason why a server cannot write to Trouble, unless one is pending.
 func (e *Embedded) report(start int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -123,11 +121,11 @@ func (e *Embedded) report(start int, err error) {
 	}
 	select {
 	case e.Trouble <- err:
-	default: // it is known
+	default: // already reported
 	}
 }
 
-// Fail reports that the server that runs now is not to be relied on.
+// Fail reports that the current server is unreliable.
 func (e *Embedded) Fail(err error) {
 	e.mu.Lock()
 	start := e.starts
@@ -135,12 +133,11 @@ func (e *Embedded) Fail(err error) {
 	e.report(start, err)
 }
 
-// serverLog passes on what the server logs, and learns from it that a write
-// failed: the server then answers nothing more for the stream, and says it
-// nowhere else.
+// serverLog forwards the server's log and detects failed writes. After a failed write the
+// server stops answering for the stream, and reports that only in its log.
 type serverLog struct {
 	e     *Embedded
-	start int // which server it is of
+	start int // number of the server
 }
 
 func (l serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
@@ -179,8 +176,7 @@ func (l serverLog) watch(text string, v []any) {
 	}
 }
 
-// causeOf returns the error among the arguments, which can be looked into, or
-// the text.
+// causeOf returns the error among the arguments of a log message, or the message as an error.
 func causeOf(text string, v []any) error {
 	for _, a := range v {
 		if err, ok := a.(error); ok {

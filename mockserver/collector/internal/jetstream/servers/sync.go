@@ -24,51 +24,51 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-// What a cluster promises depends on a setting of its servers: by default they
-// acknowledge messages that are written to the disk up to two minutes later. So each
-// of them is asked, by its monitoring address, or by a request that its system account
-// may let through. What is not known is said.
+// The durability of a cluster depends on a setting of its servers: by default they sync
+// messages up to two minutes after acknowledging them. So each server is queried, through
+// its monitoring address or a request that the system account may permit. Servers that
+// cannot be queried are reported.
 
 const (
-	// serverPatience is how long a server may take to say how it is set up.
-	serverPatience = 2 * time.Second
-	// serversPause is how long no server may answer until it is taken that all have.
+	// serverTimeout is the time limit for a server to report its settings.
+	serverTimeout = 2 * time.Second
+	// serversPause is the silence after which all servers are assumed to have answered.
 	serversPause = 500 * time.Millisecond
-	// maxVarz bounds what a server tells about itself.
+	// maxVarz limits the size of a server's report.
 	maxVarz = 4 << 20
-	// subjectVarz is where all servers say how they are set up.
+	// subjectVarz requests a report from all servers.
 	subjectVarz = "$SYS.REQ.SERVER.PING.VARZ"
 )
 
-// ErrLazySync says that a server of the cluster acknowledges calls before they are on
-// its disk.
+// ErrLazySync means that a server of the cluster acknowledges calls before they are on its
+// disk.
 var ErrLazySync = errors.New("a server of the cluster acknowledges calls before they are on its disk")
 
-// ErrUnknownSync is the error for a cluster whose servers do not report when they sync.
-var ErrUnknownSync = errors.New("whether the servers of the cluster bring calls to the disk before they acknowledge them is not known")
+// ErrUnknownSync means that the servers of the cluster do not report when they sync.
+var ErrUnknownSync = errors.New("the servers of the cluster do not report whether they sync calls before they acknowledge them")
 
-// A State is a cluster's servers, and its replicas that are missing or behind.
+// A State lists a cluster's servers, and its replicas that are missing or behind.
 type State struct {
 	Servers  []journal.Server
 	Replicas []journal.Replica
 }
 
-// Known is the state of the cluster as it was last seen.
+// Known contains the last known state of the cluster. It is safe for concurrent use.
 type Known struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	known  State
-	before []journal.Replica // all that the last look found
+	before []journal.Replica // all replicas found last time
 }
 
-// State returns it.
+// State returns a copy of the state.
 func (s *Known) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return State{slices.Clone(s.known.Servers), slices.Clone(s.known.Replicas)}
 }
 
-// Set replaces it, and returns its parts that are new or have changed. A replica counts
-// when two looks in a row have found it: after an election each is behind for a moment.
+// Set replaces the state and returns the new or changed parts. A replica is included only if
+// it was found twice in a row: after an election each one is briefly behind.
 func (s *Known) Set(now State) (changed State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func without(all []journal.Replica, of func(journal.Replica) bool) []journal.Rep
 	return slices.DeleteFunc(slices.Clone(all), of)
 }
 
-// hasReplica reports whether a replica is among others, whatever its lag.
+// hasReplica reports whether all contains a replica, ignoring its lag.
 func hasReplica(all []journal.Replica, r journal.Replica) bool {
 	return slices.ContainsFunc(all, func(o journal.Replica) bool {
 		o.Lag = r.Lag
@@ -92,16 +92,16 @@ func hasReplica(all []journal.Replica, r journal.Replica) bool {
 	})
 }
 
-// A Cluster is servers that others run.
+// A Cluster is an existing NATS cluster.
 type Cluster struct {
 	NATS    *NATS
 	NC      *nats.Conn
 	JS      jetstream.JetStream
 	Log     *slog.Logger
-	Streams []string // names of those that must be there
+	Streams []string // names of the required streams
 }
 
-// varz is what a server says about itself.
+// varz is a server's report about itself.
 type varz struct {
 	Name      string `json:"server_name"`
 	Version   string `json:"version"`
@@ -117,7 +117,7 @@ type varz struct {
 	} `json:"cluster"`
 }
 
-// server returns a server that has JetStream.
+// server returns the server of a report. It must have JetStream.
 func (v *varz) server() journal.Server {
 	c := v.JetStream.Config
 	s := journal.Server{Name: v.Name, Version: v.Version, Sync: journal.SyncLazy}
@@ -132,14 +132,14 @@ func (v *varz) server() journal.Server {
 	return s
 }
 
-// Look asks the servers how they are set up, and which replicas they have. It returns
-// them by name, and an error where not all could be asked.
+// Look returns the servers by name with their settings, and unhealthy replicas. It returns
+// an error if some servers could not be queried.
 func (c *Cluster) Look(ctx context.Context) (State, error) {
-	told, err := c.ask(ctx)
+	reports, err := c.query(ctx)
 	found := map[string]journal.Server{}
 	var bare []string // servers without JetStream
-	for i := range told {
-		switch v := &told[i]; {
+	for i := range reports {
+		switch v := &reports[i]; {
 		case v.Cluster.Name != c.NC.ConnectedClusterName():
 		case v.JetStream.Config == nil:
 			bare = append(bare, v.Name)
@@ -158,7 +158,7 @@ func (c *Cluster) Look(ctx context.Context) (State, error) {
 			found[name] = journal.Server{Name: name, Sync: journal.SyncUnknown}
 		}
 	}
-	// The version of the one that we talk with is known in any case.
+	// The version of the connected server is always known.
 	if name := c.NC.ConnectedServerName(); name != "" {
 		s := found[name]
 		s.Name, s.Sync = name, cmp.Or(s.Sync, journal.SyncUnknown)
@@ -169,8 +169,9 @@ func (c *Cluster) Look(ctx context.Context) (State, error) {
 	return State{slices.SortedFunc(maps.Values(found), byName), replicas}, err
 }
 
-// ask asks by the monitoring addresses, or, where there are none, by a request.
-func (c *Cluster) ask(ctx context.Context) ([]varz, error) {
+// query queries the servers through their monitoring addresses, or by a request if there are
+// none.
+func (c *Cluster) query(ctx context.Context) ([]varz, error) {
 	if c.NATS.Monitor == "" {
 		return c.ping(ctx)
 	}
@@ -192,7 +193,7 @@ func (c *Cluster) ask(ctx context.Context) ([]varz, error) {
 }
 
 func (n *NATS) monitorClient() (*http.Client, error) {
-	client := &http.Client{Timeout: serverPatience}
+	client := &http.Client{Timeout: serverTimeout}
 	if n.CAFile == "" {
 		return client, nil
 	}
@@ -217,17 +218,17 @@ func readVarz(ctx context.Context, client *http.Client, address string) (v varz,
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return v, fmt.Errorf("journal: nats.monitor: %s answers %s", request.URL.Redacted(), answer.Status)
+		return v, fmt.Errorf("journal: nats.monitor: %s responded with %s", request.URL.Redacted(), answer.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxVarz)).Decode(&v); err != nil {
-		return v, fmt.Errorf("journal: nats.monitor: what %s answers cannot be read: %w", request.URL.Redacted(), err)
+		return v, fmt.Errorf("journal: nats.monitor: the response of %s cannot be read: %w", request.URL.Redacted(), err)
 	}
 	return v, nil
 }
 
-// ping asks all servers at once. Without the right to do so nobody answers.
+// ping queries all servers at once. Without permission there are no answers.
 func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
-	ctx, cancel := context.WithTimeout(ctx, serverPatience)
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	answers, err := c.NC.SubscribeSync(c.NC.NewInbox())
 	if err != nil {
@@ -241,7 +242,7 @@ func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
 	for {
 		m, err := answers.NextMsgWithContext(ctx)
 		if err != nil || m.Header.Get("Status") == "503" {
-			return all, nil // all that were to answer have, or none will
+			return all, nil // all have answered, or none will
 		}
 		var answer struct {
 			Data varz `json:"data"`
@@ -255,11 +256,11 @@ func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
 	}
 }
 
-// peers returns the servers that have one of the streams, as far as these answer, and the
-// replicas that are missing or behind.
+// peers returns the servers that have one of the streams, as far as known, and unhealthy
+// replicas.
 func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal.Replica) {
 	for _, name := range c.Streams {
-		limited, cancel := context.WithTimeout(ctx, serverPatience)
+		limited, cancel := context.WithTimeout(ctx, serverTimeout)
 		stream, err := c.JS.Stream(limited, name)
 		cancel()
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -267,7 +268,7 @@ func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal
 		}
 		if err != nil {
 			replicas = append(replicas, journal.Replica{Stream: name, State: journal.ReplicaUnanswered})
-			break // no more is known now
+			break // other streams would time out too
 		}
 		info := stream.CachedInfo()
 		if info.Cluster == nil {
@@ -284,10 +285,10 @@ func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal
 }
 
 const (
-	// replicaSilence is how long a replica may not answer its leader.
+	// replicaSilence is how long a replica may be silent to its leader.
 	replicaSilence = 10 * time.Second
-	// replicaLag is how many operations a replica that answers may lack: one of three is
-	// always a little behind under load.
+	// replicaLag is the number of operations by which an answering replica may be behind:
+	// under load, one of three always is a little.
 	replicaLag = 1000
 )
 
@@ -301,7 +302,7 @@ func unhealthy(info *jetstream.StreamInfo) (all []journal.Replica) {
 		all = append(all, journal.Replica{Stream: stream, State: journal.ReplicaMissing})
 	}
 	for _, r := range info.Cluster.Replicas {
-		silent := r.Active == 0 || r.Active >= replicaSilence // 0: it has not answered this leader
+		silent := r.Active == 0 || r.Active >= replicaSilence // 0: it has never answered this leader
 		switch {
 		case r.Offline, !r.Current && silent:
 			all = append(all, journal.Replica{Stream: stream, Server: r.Name, State: journal.ReplicaOffline, Lag: r.Lag})
@@ -312,17 +313,17 @@ func unhealthy(info *jetstream.StreamInfo) (all []journal.Replica) {
 	return all
 }
 
-// refuse returns an error where a server may lose calls that it has acknowledged, and
-// where that is not known because no server can be asked. One server that does not answer
-// may be down: the others go on without it.
+// refuse returns an error if a server may lose acknowledged calls, or if that is unknown
+// because no server can be queried. A single server that does not answer may be down; the
+// others continue without it.
 func (c *Cluster) refuse(all []journal.Server) error {
 	for _, s := range all {
 		if s.Version != "" && !atLeast(s.Version, minServer) {
 			return oldServer(s.Name, s.Version)
 		}
 		if s.Sync == journal.SyncLazy && !c.NATS.AcceptLazySync {
-			return fmt.Errorf("journal: %w: %s has sync_interval %s, and a power cut of several servers loses what they had not written. "+
-				"Write\n\n\tjetstream { sync_interval: always }\n\ninto its configuration and restart it, or start with --accept-lazy-sync, or nats.acceptLazySync, to go on as it is",
+			return fmt.Errorf("journal: %w: %s has sync_interval %s, so a power cut of several servers loses calls that they have not written. "+
+				"Set\n\n\tjetstream { sync_interval: always }\n\nin its configuration and restart it, or accept the risk with --accept-lazy-sync or nats.acceptLazySync",
 				ErrLazySync, s.Name, s.SyncInterval)
 		}
 	}
@@ -341,7 +342,7 @@ func oldServer(name, version string) error {
 		name, version, minServer[0], minServer[1], minServer[2])
 }
 
-// Report logs the changes an operator should know.
+// Report logs changes that operators should know about.
 func (c *Cluster) Report(changed State, err error) {
 	for _, r := range changed.Replicas {
 		c.Log.Warn("the cluster lacks a replica; another failure may stop it or lose calls", "replica", r.String())
@@ -359,7 +360,7 @@ func (c *Cluster) Report(changed State, err error) {
 		}
 	}
 	if len(unknown) > 0 {
-		c.Log.Warn("whether servers of the cluster bring calls to the disk before they acknowledge them is not known; name their monitoring addresses in nats.monitor",
+		c.Log.Warn("servers of the cluster do not report whether they sync calls before they acknowledge them; set nats.monitor to their monitoring addresses",
 			"servers", unknown, "error", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// connected implements Streams on a connection.
+// connected implements Streams over a connection.
 type connected struct {
 	nc *nats.Conn
 	js jetstream.JetStream
@@ -18,7 +18,7 @@ type connected struct {
 	found map[string]jetstream.Stream
 }
 
-// Connected returns the streams of the servers that a connection leads to.
+// Connected returns the streams of the servers behind a connection.
 func Connected(nc *nats.Conn) (Streams, error) {
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(RequestPatience))
 	if err != nil {
@@ -28,14 +28,14 @@ func Connected(nc *nats.Conn) (Streams, error) {
 }
 
 func (c *connected) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	ack, err := c.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)) // it is tried again where that does no harm
+	ack, err := c.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)) // callers decide whether to retry
 	if err != nil {
 		return 0, err
 	}
 	return ack.Sequence, nil
 }
 
-// stream returns a stream, which is looked for once.
+// stream returns a stream, from the cache after the first call.
 func (c *connected) stream(ctx context.Context, name string) (jetstream.Stream, error) {
 	c.mu.Lock()
 	stream := c.found[name]

@@ -14,29 +14,29 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// consumer implements Consumer on a connection.
+// consumer implements Consumer over a connection.
 //
-// It asks as jetstream.Consumer.Fetch does, which makes a timer and parses the reply for
-// each message: reading by that takes 7.8 µs of CPU a message, and by this 5.7.
+// jetstream.Consumer.Fetch starts a timer and parses the reply for each message, and takes
+// 7.8 µs of CPU per message. This implementation takes 5.7 µs.
 type consumer struct {
 	jetstream.Consumer
 	nc *nats.Conn
 
-	mu    sync.Mutex         // guards what follows
-	sub   *nats.Subscription // nil until something is asked for
-	batch *batch             // the last one that was asked for
+	mu    sync.Mutex         // guards the fields below
+	sub   *nats.Subscription // nil before the first Fetch
+	batch *batch             // of the last Fetch
 }
 
-// fetchBytes bounds one batch, unless it is a single larger message. More would wait in
-// the server, which closes a connection with too much waiting, and delay its PONG over a
-// slow link until the client takes the connection for dead.
+// fetchBytes limits one batch, except for a single larger message. More data would wait in
+// the server. The server closes a connection with too much pending data, and over a slow
+// link its PONG would arrive so late that the client considers the connection dead.
 const fetchBytes = 128 << 10
 
 // Fetch implements Consumer.
 func (c *consumer) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error) {
 	end, _ := ctx.Deadline()
 	expires := time.Until(end)
-	expires -= min(expires/10, time.Second) // so that it is the server who says that it has expired
+	expires -= min(expires/10, time.Second) // the server then reports the expiry before ctx ends
 	heartbeat = min(heartbeat, expires/3)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,35 +81,35 @@ func (c *consumer) receive(m *nats.Msg) {
 	b.receive(m)
 }
 
-// A pullRequest asks a consumer for messages.
+// A pullRequest requests messages from a consumer.
 type pullRequest struct {
 	Batch     int           `json:"batch"`
-	MaxBytes  int           `json:"max_bytes,omitempty"` // 0 for no limit
+	MaxBytes  int           `json:"max_bytes,omitempty"` // 0 means no limit
 	Expires   time.Duration `json:"expires"`
 	Heartbeat time.Duration `json:"idle_heartbeat"`
 }
 
-// A batch is what a consumer was asked for.
+// A batch implements jetstream.MessageBatch.
 type batch struct {
 	messages chan jetstream.Msg // has room for all; closed by end
-	heard    atomic.Bool        // the server has said something since it was last looked
-	silence  time.Duration      // how often that is looked
-	single   func() error       // asks for one message of any size
+	heard    atomic.Bool        // something was received since the last check
+	silence  time.Duration      // interval of these checks
+	single   func() error       // requests one message of any size
 
-	mu        sync.Mutex // guards what follows
-	listening *time.Timer
-	unlink    func() bool // from the context
-	left      int         // messages that are yet to come
-	bytes     int         // of the messages that have come
-	ended     bool
-	err       error
+	mu     sync.Mutex // guards the fields below
+	timer  *time.Timer
+	unlink func() bool // detaches the batch from its context
+	left   int         // messages still to be received
+	bytes  int         // size of the received messages
+	ended  bool
+	err    error
 }
 
 func newBatch(ctx context.Context, messages int, silence time.Duration) *batch {
 	b := &batch{messages: make(chan jetstream.Msg, messages), silence: silence, left: messages}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.listening = time.AfterFunc(silence, b.listen)
+	b.timer = time.AfterFunc(silence, b.checkSilence)
 	b.unlink = context.AfterFunc(ctx, func() { b.end(ctx.Err()) })
 	return b
 }
@@ -124,28 +124,27 @@ func (b *batch) Error() error {
 	return b.err
 }
 
-// receive takes messages, and what the server says about the request.
+// receive handles a message or a status of the request.
 func (b *batch) receive(m *nats.Msg) {
 	b.heard.Store(true)
 	status, description := m.Header.Get("Status"), m.Header.Get("Description")
 	switch {
 	case status == "":
 		b.take(m)
-	case status == "100": // it keeps the request
-	case description == "Batch Completed": // maybe ahead of the last messages, or of an earlier batch
-	case status == "408": // the request has expired
+	case status == "100": // heartbeat
+	case description == "Batch Completed": // may overtake the last messages, or belong to an earlier batch
+	case status == "408": // expired
 		b.end(nil)
 	case description == "Message Size Exceeds MaxBytes":
 		b.full(m.Header.Get("Nats-Pending-Messages"))
-	default: // the consumer is gone, or moves to another server
+	default: // the consumer was deleted, or moves to another server
 		b.end(fmt.Errorf("nats: %s %s", status, description))
 	}
 }
 
-// full takes no more than the server has sent, the next message being too large for the
-// batch. unsent counts the messages that it has not sent; others may be on their way: a
-// replicated consumer sends them after this report. If the next message is too large for any
-// batch, it is asked for alone.
+// full handles the report that the next message exceeds MaxBytes. unsent is the number of
+// messages that the server has not sent. The others may still arrive: a replicated consumer
+// sends them after this report. If the batch is empty, full requests the next message alone.
 func (b *batch) full(unsent string) {
 	n, err := strconv.Atoi(unsent)
 	b.mu.Lock()
@@ -155,7 +154,7 @@ func (b *batch) full(unsent string) {
 	}
 	switch b.left -= n; {
 	case err != nil:
-		b.finish(fmt.Errorf("nats: a full batch with %q pending messages", unsent))
+		b.finish(fmt.Errorf("nats: a full batch reports %q pending messages", unsent))
 	case n == cap(b.messages):
 		b.left = 1
 		if err := b.single(); err != nil {
@@ -174,13 +173,13 @@ func (b *batch) take(m *nats.Msg) {
 	}
 	b.messages <- message{m}
 	b.bytes += m.Size()
-	if b.left--; b.left == 0 || b.bytes >= fetchBytes { // a server does not report a batch that is exactly full
+	if b.left--; b.left == 0 || b.bytes >= fetchBytes { // the server does not report a batch that is exactly full
 		b.finish(nil)
 	}
 }
 
-// listen ends the batch when nothing was heard of the server for too long.
-func (b *batch) listen() {
+// checkSilence ends the batch if the server has been silent for too long.
+func (b *batch) checkSilence() {
 	if !b.heard.Swap(false) {
 		b.end(jetstream.ErrNoHeartbeat)
 		return
@@ -188,29 +187,29 @@ func (b *batch) listen() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.ended {
-		b.listening.Reset(b.silence)
+		b.timer.Reset(b.silence)
 	}
 }
 
-// end says that nothing more comes.
+// end ends the batch with an error, if any.
 func (b *batch) end(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.finish(err)
 }
 
-// finish is end with the lock held.
+// finish is like end. The caller holds the lock.
 func (b *batch) finish(err error) {
 	if b.ended {
 		return
 	}
 	b.ended, b.err = true, err
-	b.listening.Stop()
+	b.timer.Stop()
 	b.unlink()
 	close(b.messages)
 }
 
-// message implements jetstream.Msg as far as it is used.
+// message implements jetstream.Msg, without reasons for Term.
 type message struct{ *nats.Msg }
 
 func (m message) Subject() string      { return m.Msg.Subject }
@@ -218,12 +217,13 @@ func (m message) Reply() string        { return m.Msg.Reply }
 func (m message) Headers() nats.Header { return m.Header }
 func (m message) Data() []byte         { return m.Msg.Data }
 
-// Metadata reads the reply, as nats.Msg.Metadata does, whose result would have to be made
-// again as one of package jetstream: it is asked for each message.
+// Metadata parses the reply subject:
 //
 //	$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
 //
-// Behind ACK it may have a domain and an account, and at the end something more then.
+// After ACK there may be a domain and an account, and then further tokens at the end. It
+// replaces nats.Msg.Metadata, which returns a type of package nats, because it is called for
+// every message.
 func (m message) Metadata() (*jetstream.MsgMetadata, error) {
 	var all [11]string
 	n, rest := 0, m.Msg.Reply
@@ -235,7 +235,7 @@ func (m message) Metadata() (*jetstream.MsgMetadata, error) {
 		fields, domain = all[4:], all[2]
 	}
 	if n != len(all) && n != 9 || all[0] != "$JS" || all[1] != "ACK" {
-		return nil, fmt.Errorf("a message has the reply %q, which does not say where it is in its stream", m.Msg.Reply)
+		return nil, fmt.Errorf("a message has an unknown reply subject %q", m.Msg.Reply)
 	}
 	if domain == "_" {
 		domain = ""
@@ -244,7 +244,7 @@ func (m message) Metadata() (*jetstream.MsgMetadata, error) {
 	for i := range numbers {
 		var err error
 		if numbers[i], err = strconv.ParseUint(fields[2+i], 10, 64); err != nil {
-			return nil, fmt.Errorf("a message has the reply %q: %w", m.Msg.Reply, err)
+			return nil, fmt.Errorf("a message has an invalid reply subject %q: %w", m.Msg.Reply, err)
 		}
 	}
 	return &jetstream.MsgMetadata{

@@ -12,20 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMetadata holds what is read of a reply against what the client of NATS reads.
+// TestMetadata compares the metadata with that of the NATS client.
 func TestMetadata(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply string
 		ok    bool
 	}{
-		"a server of its own":  {"$JS.ACK.s-CALLS.d=crm.2.7.5.1763824800123456789.1000", true},
-		"a domain":             {"$JS.ACK.hub.hash.s-CALLS.d=crm.2.7.5.1763824800123456789.0", true},
-		"no domain":            {"$JS.ACK._.hash.s-CALLS.d=crm.2.7.5.1763824800123456789.0.random", true},
-		"more than is known":   {"$JS.ACK._.hash.s-CALLS.d=crm.2.7.5.1763824800123456789.0.random.more", true},
-		"nothing":              {"", false},
-		"too few fields":       {"$JS.ACK.s-CALLS.d=crm.2.7.5.1763824800123456789", false},
-		"neither one nor both": {"$JS.ACK.hub.s-CALLS.d=crm.2.7.5.1763824800123456789.0", false},
-		"another subject":      {"_INBOX.ACK.s-CALLS.d=crm.2.7.5.1763824800123456789.1000", false},
+		"without a domain":            {"$JS.ACK.s-CALLS.d=crm.2.7.5.1763824800123456789.1000", true},
+		"a domain":                    {"$JS.ACK.hub.hash.s-CALLS.d=crm.2.7.5.1763824800123456789.0", true},
+		"an empty domain":             {"$JS.ACK._.hash.s-CALLS.d=crm.2.7.5.1763824800123456789.0.random", true},
+		"additional fields":           {"$JS.ACK._.hash.s-CALLS.d=crm.2.7.5.1763824800123456789.0.random.more", true},
+		"empty":                       {"", false},
+		"too few fields":              {"$JS.ACK.s-CALLS.d=crm.2.7.5.1763824800123456789", false},
+		"a domain without an account": {"$JS.ACK.hub.s-CALLS.d=crm.2.7.5.1763824800123456789.0", false},
+		"another subject":             {"_INBOX.ACK.s-CALLS.d=crm.2.7.5.1763824800123456789.1000", false},
 	} {
 		m := message{&nats.Msg{Reply: c.reply, Sub: &nats.Subscription{}}}
 		got, err := m.Metadata()
@@ -46,9 +46,9 @@ func TestMetadata(t *testing.T) {
 	assert.ErrorContains(t, err, "invalid syntax")
 }
 
-// A replicated consumer sends messages once its servers agree, and reports at once that the
-// next one is too large or that the batch is complete: the reports overtake the messages.
-func TestReportsOfABatchOvertakeItsMessages(t *testing.T) {
+// A replicated consumer reports immediately that the next message is too large or the batch
+// complete, but sends messages only when its servers agree. So reports overtake messages.
+func TestBatchReportsOvertakeMessages(t *testing.T) {
 	full := func(pending int) *nats.Msg {
 		return &nats.Msg{Header: nats.Header{
 			"Status": {"409"}, "Description": {"Message Size Exceeds MaxBytes"}, "Nats-Pending-Messages": {strconv.Itoa(pending)},
@@ -56,7 +56,7 @@ func TestReportsOfABatchOvertakeItsMessages(t *testing.T) {
 	}
 	for _, before := range []int{0, 1, 3} {
 		b := newBatch(t.Context(), 10, time.Minute)
-		b.single = func() error { return errors.New("a single message was asked for") }
+		b.single = func() error { return errors.New("a single message was requested") }
 		for i := range 3 {
 			if i == before {
 				b.receive(full(7))
@@ -66,26 +66,26 @@ func TestReportsOfABatchOvertakeItsMessages(t *testing.T) {
 		if before == 3 {
 			b.receive(full(7))
 		}
-		came := 0
+		received := 0
 		for range b.Messages() {
-			came++
+			received++
 		}
-		assert.Equal(t, 3, came, "%d messages before the report", before)
+		assert.Equal(t, 3, received, "%d messages before the report", before)
 		assert.NoError(t, b.Error())
 	}
 
 	b := newBatch(t.Context(), 1, time.Minute)
 	b.receive(&nats.Msg{Header: nats.Header{"Status": {"409"}, "Description": {"Batch Completed"}}})
 	b.receive(&nats.Msg{Data: []byte("x")})
-	_, came := <-b.Messages()
-	assert.True(t, came)
+	_, received := <-b.Messages()
+	assert.True(t, received)
 	assert.NoError(t, b.Error())
 
 	b = newBatch(t.Context(), 10, time.Minute)
-	asked := false
-	b.single = func() error { asked = true; return nil }
+	requested := false
+	b.single = func() error { requested = true; return nil }
 	b.receive(full(10))
-	assert.True(t, asked, "a message that is too large for a batch is asked for alone")
+	assert.True(t, requested, "a message that is too large for a batch is requested alone")
 	b.receive(&nats.Msg{Data: []byte("x")})
 	<-b.Messages()
 	_, more := <-b.Messages()

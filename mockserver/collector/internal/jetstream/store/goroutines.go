@@ -4,16 +4,16 @@ import (
 	"sync"
 )
 
-// goroutines are those of a journal: Close waits for all of them. The zero value is
-// ready for use.
+// goroutines tracks the goroutines of a journal, so that Close can wait for them. The zero
+// value is ready to use.
 type goroutines struct {
 	mu     sync.Mutex // guards closed; held while a goroutine is counted
 	closed bool
 	work   sync.WaitGroup
 }
 
-// Go runs f in a goroutine of its own, which must end when the journal's context does. It
-// reports false, and does not run f, once Wait was called.
+// Go runs f in a goroutine. f must return when the journal's context ends. After Wait was
+// called, Go returns false and does not run f.
 func (g *goroutines) Go(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -23,7 +23,7 @@ func (g *goroutines) Go(f func()) bool {
 	return !g.closed
 }
 
-// Wait waits for all goroutines. From then on there are no new ones.
+// Wait waits for all goroutines and prevents new ones.
 func (g *goroutines) Wait() {
 	g.mu.Lock()
 	g.closed = true
@@ -31,10 +31,10 @@ func (g *goroutines) Wait() {
 	g.work.Wait()
 }
 
-// Poke puts a token into a channel that holds one, if it is not there.
+// Poke sends to a channel with a capacity of one, unless it is full.
 func Poke(changes chan<- struct{}) {
 	select {
 	case changes <- struct{}{}:
-	default: // it has one to read
+	default: // a signal is already pending
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestGoroutinesAreWaitedFor(t *testing.T) {
+func TestWaitForGoroutines(t *testing.T) {
 	var g goroutines
 	began, finish, ended := make(chan struct{}), make(chan struct{}), false
 	require.True(t, g.Go(func() {

@@ -24,19 +24,19 @@ func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]b
 	return m, bodies, err
 }
 
-// IsMissing reports whether what was stored is gone for good.
+// IsMissing reports whether a stored message is permanently lost.
 func IsMissing(err error) bool {
 	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, record.ErrBadSegment)
 }
 
-// Outcomes is the message of OUTCOMES that was read last, so that one of many
-// outcomes is not read for each of them.
+// Outcomes reads outcomes. It caches the last message of OUTCOMES, which usually contains
+// several.
 type Outcomes struct {
 	seq      uint64
 	outcomes []record.Outcome
 }
 
-// Get returns the outcome about a destination and calls in a message.
+// Get returns the outcome of a part for a destination from message seq of OUTCOMES.
 func (r *Outcomes) Get(ctx context.Context, s *Store, seq uint64, destination string, ref record.Ref) (*record.Outcome, error) {
 	if r.seq != seq {
 		raw, err := s.JS.Get(ctx, s.Names.Stream(record.StreamOutcomes), seq)
@@ -54,5 +54,5 @@ func (r *Outcomes) Get(ctx context.Context, s *Store, seq uint64, destination st
 			return o, nil
 		}
 	}
-	return nil, fmt.Errorf("message %d of OUTCOMES says nothing about %q and message %d of CALLS", seq, destination, ref.Seq)
+	return nil, fmt.Errorf("message %d of OUTCOMES has no outcome of message %d of CALLS for %q", seq, ref.Seq, destination)
 }

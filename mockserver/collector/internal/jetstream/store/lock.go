@@ -11,24 +11,24 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// lockTTL is how long a process that died may keep others from what it has locked.
+// lockTTL is the time after which the lock of a process that died is released.
 const lockTTL = 30 * time.Second
 
-// A Lock is a message of STATE that others see, and that goes by itself if it is not
+// A Lock is a message of STATE that excludes other processes. It expires unless it is
 // renewed.
 type Lock struct {
 	store   *Store
 	subject string
-	seq     uint64    // the message
+	seq     uint64    // of the message
 	At      time.Time // when it was stored
 }
 
-// NewLock returns a lock that is not taken. Its name is the end of a subject.
+// NewLock returns a lock that is not taken. name is the suffix of its subject.
 func NewLock(s *Store, name ...string) *Lock {
 	return &Lock{store: s, subject: s.Names.Subject(append([]string{"s"}, name...)...)}
 }
 
-// Take stores the lock's message in place of the one before.
+// Take acquires or extends the lock. It fails if another process has the lock.
 func (l *Lock) Take(ctx context.Context) error {
 	m := nats.NewMsg(l.subject)
 	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(l.seq, 10))
@@ -41,7 +41,7 @@ func (l *Lock) Take(ctx context.Context) error {
 	return err
 }
 
-// Renew keeps the lock. It is an error if another process may have it.
+// Renew extends the lock if necessary. It fails if another process may have taken it.
 func (l *Lock) Renew(ctx context.Context) error {
 	if !l.store.Shared || time.Since(l.At) < lockTTL/3 {
 		return nil
@@ -52,9 +52,9 @@ func (l *Lock) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Remove lets others have the lock.
+// Remove releases the lock.
 func (l *Lock) Remove(ctx context.Context) {
 	if l.seq != 0 {
-		_ = l.store.JS.Delete(context.WithoutCancel(ctx), l.store.Names.Stream(record.StreamState), l.seq) // else it goes by itself
+		_ = l.store.JS.Delete(context.WithoutCancel(ctx), l.store.Names.Stream(record.StreamState), l.seq) // otherwise it expires
 	}
 }

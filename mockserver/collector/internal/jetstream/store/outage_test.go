@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOutlast has the store fall during two tries of three.
+// TestOutlast interrupts two of three tries by an outage.
 func TestOutlast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, tries, began := new(Store), 0, time.Now()
@@ -30,8 +30,8 @@ func TestOutlast(t *testing.T) {
 	})
 }
 
-// TestOutlastHasItsLimit has the store fall again and again: the outages count together.
-func TestOutlastHasItsLimit(t *testing.T) {
+// TestOutlastTimeLimit checks that repeated outages count together.
+func TestOutlastTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, tries, readOnly := new(Store), 0, errors.New("read-only")
 		s.Status.Up()
@@ -46,8 +46,8 @@ func TestOutlastHasItsLimit(t *testing.T) {
 	})
 }
 
-// TestOutlastReturnsOtherErrors has a try fail while the store can be written to, and its
-// caller give up during an outage.
+// TestOutlastReturnsOtherErrors fails a try while the store can be written to, and cancels a
+// caller during an outage.
 func TestOutlastReturnsOtherErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, other := new(Store), errors.New("damaged")

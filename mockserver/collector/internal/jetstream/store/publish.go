@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// tryPatience is how long a cluster may take to answer before a message is
-	// published again, and PublishPatience how long it is tried.
-	tryPatience     = 1500 * time.Millisecond
+	// tryTimeout is the time after which a cluster that has not answered receives the
+	// message again, and PublishPatience the time limit for all tries.
+	tryTimeout      = 1500 * time.Millisecond
 	PublishPatience = 10 * time.Second
 	RequestPatience = 5 * time.Second
-	// ClusterAnswer is how long a sender waits for a cluster. It is told to send again
-	// before two seconds are over, while the message is still tried.
+	// ClusterAnswer is how long a sender waits for a cluster before it is asked to retry,
+	// within two seconds. The message is still tried in the background.
 	ClusterAnswer = 1750 * time.Millisecond
-	// AskPatience is how long a server of a cluster may take to answer where another
-	// one may be asked instead.
+	// AskPatience is the time limit for a server of a cluster if another one can answer
+	// instead.
 	AskPatience = 2 * time.Second
 )
 
-// codeStoreFailed is what a server answers where a stream has reached its MaxBytes.
+// codeStoreFailed is the server's error code for a stream that has reached its MaxBytes.
 const codeStoreFailed = 10077
 
-// Publish stores a message and returns its sequence number. On a cluster it
-// tries again; where a message must not be stored twice it needs a Nats-Msg-Id.
+// Publish stores a message and returns its sequence number. On a cluster it retries; a
+// message that must not be stored twice needs a Nats-Msg-Id.
 func (s *Store) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	ctx, stop, err := s.While(ctx, PublishPatience)
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *Store) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	return s.PublishUntil(ctx, s.JS, m)
 }
 
-// PublishUntil tries until ctx ends. Its error is an unansweredError where the
-// message may be stored.
+// PublishUntil retries until ctx ends. If the message may have been stored nevertheless,
+// IsUnanswered reports true for its error.
 func (s *Store) PublishUntil(ctx context.Context, to Publisher, m *nats.Msg) (uint64, error) {
 	unanswered := false
 	for {
@@ -51,8 +51,7 @@ func (s *Store) PublishUntil(ctx context.Context, to Publisher, m *nats.Msg) (ui
 		if err == nil {
 			return seq, nil
 		}
-		var refused *jetstream.APIError
-		isRefused := errors.As(err, &refused)
+		_, isRefused := errors.AsType[*jetstream.APIError](err)
 		unanswered = unanswered || !isRefused && !isUnsent(err)
 		if isRefused || ctx.Err() != nil || !s.Shared || pause.For(ctx, 100*time.Millisecond) != nil {
 			if err = wrapStorage(err); unanswered {
@@ -63,18 +62,13 @@ func (s *Store) PublishUntil(ctx context.Context, to Publisher, m *nats.Msg) (ui
 	}
 }
 
-// isUnsent reports whether a message came to no server.
+// isUnsent reports whether an error means that no server has received the message.
 func isUnsent(err error) bool {
-	for _, unsent := range []error{nats.ErrNoResponders, jetstream.ErrNoStreamResponse, nats.ErrConnectionClosed, nats.ErrReconnectBufExceeded, nats.ErrMaxPayload} {
-		if errors.Is(err, unsent) {
-			return true
-		}
-	}
-	return false
+	return isOneOf(err, []error{nats.ErrNoResponders, jetstream.ErrNoStreamResponse, nats.ErrConnectionClosed, nats.ErrReconnectBufExceeded, nats.ErrMaxPayload})
 }
 
-// While returns a context that ends with ctx, after patience (0 is none), or when
-// the store cannot be written to.
+// While returns a context that ends with ctx, after patience unless that is 0, or when the
+// store cannot be written to.
 func (s *Store) While(ctx context.Context, patience time.Duration) (context.Context, func(), error) {
 	up, err := s.Status.Writable()
 	if err != nil {
@@ -90,8 +84,8 @@ func (s *Store) While(ctx context.Context, patience time.Duration) (context.Cont
 }
 
 // Outlast calls try with a context that also ends when the store cannot be written to, and
-// again once it can. It waits for the store for RequestPatience in all, and then returns the
-// store's error.
+// calls it again after such an outage. It waits up to RequestPatience in total for the store
+// to recover, and then returns the store's error.
 func (s *Store) Outlast(ctx context.Context, try func(context.Context) error) error {
 	for left := RequestPatience; ; {
 		began := time.Now()
@@ -112,15 +106,15 @@ func (s *Store) Outlast(ctx context.Context, try func(context.Context) error) er
 	}
 }
 
-// ErrNoAnswer is why something ended that the store has not answered in time.
+// ErrNoAnswer is the cause of a request that timed out.
 var ErrNoAnswer = errors.New("journal: the store does not answer")
 
-// Try publishes once. Once it returns no error, the message is stored.
+// Try publishes a message once. If it returns nil, the message is stored.
 func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, error) {
 	try := ctx
 	if s.Shared {
 		var stop func()
-		try, stop = context.WithTimeout(ctx, tryPatience)
+		try, stop = context.WithTimeout(ctx, tryTimeout)
 		defer stop()
 	}
 	if len(m.Header) == 0 {
@@ -140,36 +134,35 @@ func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, err
 	return seq, nil
 }
 
-// IsWrongSequence reports whether another process was faster, or is about to be.
+// IsWrongSequence reports whether another process has stored a message first, or is about
+// to.
 func IsWrongSequence(err error) bool {
-	var refused *jetstream.APIError
-	return errors.As(err, &refused) &&
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	return ok &&
 		(refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// wrapStorage turns the error that means that CALLS has reached its limit into
-// ErrJournalFull.
+// wrapStorage wraps the error of a full stream with journal.ErrFull.
 func wrapStorage(err error) error {
-	var refused *jetstream.APIError
-	if errors.As(err, &refused) && refused.ErrorCode == codeStoreFailed {
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.ErrorCode == codeStoreFailed {
 		return fmt.Errorf("%w: %w", journal.ErrFull, err)
 	}
 	return err
 }
 
-// An unansweredError is that of a message that was sent and not answered: it may be
-// stored.
+// An unansweredError is the error of a message that was sent but not answered, and so may
+// have been stored.
 type unansweredError struct{ error }
 
 func (e *unansweredError) Unwrap() error { return e.error }
 
-// IsUnanswered reports whether a message may be stored though an error was returned.
+// IsUnanswered reports whether a message may have been stored despite the error.
 func IsUnanswered(err error) bool {
-	var unanswered *unansweredError
-	return errors.As(err, &unanswered)
+	_, ok := errors.AsType[*unansweredError](err)
+	return ok
 }
 
-// Identify names a message, so that a cluster stores it once though it may be
+// Identify sets a message ID, so that a cluster stores the message once even if it is
 // published twice.
 func (s *Store) Identify(m *nats.Msg) {
 	if s.Shared {

@@ -14,30 +14,29 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// A Store is the streams of a journal as it appends to them and reads them: on a server
-// within the process, or on a cluster.
+// A Store reads and writes the streams of a journal, on an embedded server or on a cluster.
 type Store struct {
 	Names  record.Names
 	Log    *slog.Logger
-	Shared bool   // on a cluster
-	Writer uint64 // names this process among those that share the streams
+	Shared bool   // on a cluster, which other processes may use too
+	Writer uint64 // identifies this process among the writers
 
 	JS     Streams
-	In     Publisher // of the calls that come in, so that what is read does not wait behind them
+	In     Publisher // for incoming calls: a separate connection, so that reads do not wait behind them
 	Status health
-	Link   atomic.Pointer[link] // replaced when a connection is made again
-	Synced func() error         // says whether what was answered for is on the disk; nil where the answer says so
+	Link   atomic.Pointer[link] // replaced after a reconnect
+	Synced func() error         // reports whether acknowledged messages are on the disk; nil if the acknowledgement guarantees it
 
 	Ctx    context.Context // ends when the journal is closed
 	Cancel context.CancelCauseFunc
-	Work   goroutines // goroutines that end with ctx
+	Work   goroutines // end with Ctx
 
-	Changes atomic.Uint64 // counts what this process published and removed, once it was answered or given up
+	Changes atomic.Uint64 // counts messages published and removed by this process, after the answer or the timeout
 
-	messages atomic.Uint64 // counts what was published, to name it
+	messages atomic.Uint64 // counts published messages, to identify them
 }
 
-// New returns the store of the journal of a name. Its streams are yet to be set.
+// New returns a store without streams. name is the prefix of their names.
 func New(name string, isShared bool, log *slog.Logger) *Store {
 	s := &Store{Names: record.Names{Prefix: name}, Shared: isShared, Log: log, Writer: RandomNumber()}
 	s.Ctx, s.Cancel = context.WithCancelCause(context.Background())
@@ -45,14 +44,14 @@ func New(name string, isShared bool, log *slog.Logger) *Store {
 	return s
 }
 
-// RandomNumber names this process among the writers.
+// RandomNumber returns a random number that identifies a writer.
 func RandomNumber() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// ProveSynced returns nil if what the server has answered for until now is on the disk.
+// ProveSynced returns nil if all acknowledged messages are on the disk.
 func (s *Store) ProveSynced() error {
 	if s.Synced == nil {
 		return nil
@@ -60,18 +59,30 @@ func (s *Store) ProveSynced() error {
 	return s.Synced()
 }
 
-// AwaitStore waits until the store can be asked again. It fails when the journal is
-// closed.
+// AwaitStore waits until a request can be retried. It fails when the journal is closed.
 func (s *Store) AwaitStore() error {
 	s.Status.await(s.Ctx)
 	return pause.For(s.Ctx, storePause)
 }
 
-// Measure tells what a stream has.
+// Measure returns the state of a stream.
 func (s *Store) Measure(ctx context.Context, kind string) (jetstream.StreamState, error) {
 	info, err := s.JS.Info(ctx, s.Names.Stream(kind))
 	if err != nil {
-		return jetstream.StreamState{}, fmt.Errorf("journal: measuring %s: %w", kind, err)
+		return jetstream.StreamState{}, fmt.Errorf("journal: reading the state of %s: %w", kind, err)
 	}
 	return info.State, nil
+}
+
+// A link represents the current connections. It ends when one of them is replaced.
+type link struct {
+	Lost context.Context
+	End  context.CancelFunc // ends Lost
+}
+
+// NewLink returns the link of new connections.
+func NewLink() *link {
+	l := &link{}
+	l.Lost, l.End = context.WithCancel(context.Background())
+	return l
 }

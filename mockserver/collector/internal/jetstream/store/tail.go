@@ -14,55 +14,53 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// A Selection says what a tail reads, and what it takes for damage.
+// A Selection configures what a tail reads and which gaps count as corruption.
 type Selection struct {
 	Stream      string
 	Server      string   // of a cluster, whose copy is read; empty: any
-	Subjects    []string // none: all
+	Subjects    []string // empty: all
 	HeadersOnly bool
-	Since       time.Time // where Tail.Next is 0: the time to begin with
-	Batch       int       // how many messages are asked for at once
-	Must        uint64    // a scan must come to this message, if it is not 0
-	// Whole, if it is set, takes a gap in the numbers for damage unless whole says
-	// that it is known. There must be no subjects then.
+	Since       time.Time // start time, if Tail.Next is 0
+	Batch       int       // messages per request
+	Must        uint64    // a message that a scan must reach; 0: none
+	// Whole, if not nil, reports whether a gap in the sequence numbers is expected. Any
+	// other gap is corruption. Subjects must be empty then.
 	Whole func(gap record.Span) bool
-	// Paused, if it is set, says that what has come is not to be handled now: it is read again.
+	// Paused, if not nil, reports whether received messages must be read again later.
 	Paused func() bool
 }
 
-// A Tail reads a stream in its order, each message once, from Next on. It makes
-// its consumer again when the server that has it is gone, and goes on where it
-// was.
+// A Tail reads a stream in order from message Next on, each message once. If its server
+// stops, it creates another consumer and continues.
 type Tail struct {
-	Selection        // not changed while it is read
-	Next      uint64 // the message that is read next
+	Selection        // not changed while the tail runs
+	Next      uint64 // the next message to be read
 	store     *Store
 	heartbeat time.Duration
-	// handle takes a message. An error ends the tail; ErrEnough ends it without
-	// one.
+	// handle handles a message. An error ends the tail; ErrEnough ends it without an error.
 	handle func(m jetstream.Msg, seq uint64) error
-	// trouble is told why a consumer is made again, and for how long none has read
-	// anything.
+	// trouble is called before a new consumer is created, with the reason and the time
+	// since the last message was read.
 	trouble func(err error, since time.Duration)
 
-	misses int    // counts consumers that were made on another server
-	last   uint64 // set by aim: the message that a scan ends with; 0 where that is not known
-	marker string // set by aim: the subject of that message, if nothing else of it is to be read
+	misses int    // consumers created on the wrong server
+	last   uint64 // set by aim: the message that ends a scan; 0 if unknown
+	marker string // set by aim: the subject of that message, if it is not to be handled
 }
 
-// Tail returns a tail of a stream, which has handle called with each message from next on.
+// Tail returns a tail that calls handle with each message of a stream from next on.
 func (s *Store) Tail(kind string, next uint64, handle func(m jetstream.Msg, seq uint64) error) *Tail {
 	t := &Tail{
 		Selection: Selection{Stream: s.Names.Stream(kind), Batch: 1000},
-		Next:      next, store: s, heartbeat: 5 * time.Second, handle: handle, trouble: s.tellTrouble(kind),
+		Next:      next, store: s, heartbeat: 5 * time.Second, handle: handle, trouble: s.logTrouble(kind),
 	}
 	if s.Shared {
-		t.heartbeat = time.Second // the server that has the consumer may die alone
+		t.heartbeat = time.Second // detect sooner that the consumer's server has stopped
 	}
 	return t
 }
 
-// TailCalls returns a tail of CALLS, of which the bodies are not read.
+// TailCalls returns a tail of CALLS without the bodies.
 func (s *Store) TailCalls(next uint64, handle func(m *record.Calls) error) *Tail {
 	t := s.Tail(record.StreamCalls, next, func(m jetstream.Msg, seq uint64) error {
 		parsed, err := s.Names.ParseCalls(seq, m.Subject(), m.Headers())
@@ -86,24 +84,24 @@ func (s *Store) TailOutcomes(next uint64, handle func(seq uint64, id record.Writ
 	})
 }
 
-// tellTrouble returns a function that logs, for trouble of a tail: as a warning now and
-// then if it lasts and is not known.
-func (s *Store) tellTrouble(kind string) func(error, time.Duration) {
-	var told time.Duration
+// logTrouble returns a function that logs why a tail cannot read. It logs a warning every
+// TellEvery, unless the store is known to be down.
+func (s *Store) logTrouble(kind string) func(error, time.Duration) {
+	var logged time.Duration
 	return func(err error, since time.Duration) {
-		told = min(told, since) // it may be another trouble
+		logged = min(logged, since) // since is less than before if it is a new problem
 		level := slog.LevelDebug
-		if _, down := s.Status.Writable(); down == nil && since-told >= TellEvery {
-			told, level = since, slog.LevelWarn
+		if _, down := s.Status.Writable(); down == nil && since-logged >= TellEvery {
+			logged, level = since, slog.LevelWarn
 		}
-		s.Log.Log(context.Background(), level, "a stream cannot be read; it is tried again", "stream", kind, "for", since.Round(time.Second), "error", err)
+		s.Log.Log(context.Background(), level, "reading a stream failed; retrying", "stream", kind, "for", since.Round(time.Second), "error", err)
 	}
 }
 
-// ErrEnough ends a tail.
+// ErrEnough ends a tail without an error.
 var ErrEnough = errors.New("enough")
 
-// handlerError is an error of the handler, which ends the tail.
+// A handlerError wraps an error that ends the tail.
 type handlerError struct{ error }
 
 func (e handlerError) Unwrap() error { return e.error }
@@ -111,7 +109,8 @@ func (e handlerError) Unwrap() error { return e.error }
 // Follow reads until ctx ends or handle returns an error.
 func (t *Tail) Follow(ctx context.Context) error { return t.run(ctx, false) }
 
-// Scan reads what the stream has now, and maybe what comes while it reads.
+// Scan reads the current messages of the stream, and perhaps some that are stored while it
+// reads.
 func (t *Tail) Scan(ctx context.Context) error {
 	if t.store.Shared {
 		if done, err := t.aim(ctx); done || err != nil {
@@ -121,9 +120,9 @@ func (t *Tail) Scan(ctx context.Context) error {
 	return t.run(ctx, true)
 }
 
-// aim has a scan of a cluster's stream end with the last message that the leader
-// has: the server that hands out messages may have fewer, and would not know. Of
-// messages of some subjects the last one may be another, which is then read too.
+// aim determines the last message of a scan on a cluster from the leader: the server that
+// delivers the messages may have fewer without knowing. If Subjects excludes the last
+// message, its subject is added to the filter.
 func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 	info, err := t.store.JS.Info(ctx, t.Stream)
 	if err != nil {
@@ -150,15 +149,15 @@ func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 }
 
 func (t *Tail) run(ctx context.Context, finite bool) error {
-	var failing time.Time // since when consumers are made again
+	var failing time.Time // when reading began to fail
 	for {
 		began, next := time.Now(), t.Next
 		err := t.session(ctx, finite)
-		var handler handlerError
+		handler, isHandler := errors.AsType[handlerError](err)
 		switch {
 		case errors.Is(err, ErrEnough):
 			return nil
-		case errors.As(err, &handler):
+		case isHandler:
 			return handler.error
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -173,11 +172,11 @@ func (t *Tail) run(ctx context.Context, finite bool) error {
 	}
 }
 
-// TellEvery is how often it is said that reading is waited for.
+// TellEvery is the interval of warnings about a stream that cannot be read.
 const TellEvery = 10 * time.Second
 
-// session reads by one consumer until something goes wrong. A finite one ends
-// with ErrEnough when nothing is left.
+// session reads with one consumer until an error occurs. If finite, it returns ErrEnough
+// after the last message.
 func (t *Tail) session(ctx context.Context, finite bool) error {
 	config := jetstream.ConsumerConfig{
 		Description: "reads in order", AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1,
@@ -190,7 +189,7 @@ func (t *Tail) session(ctx context.Context, finite bool) error {
 	if t.Next == 0 {
 		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &t.Since
 	}
-	link := t.store.Link.Load() // what is asked on a connection that is lost is never answered
+	link := t.store.Link.Load() // requests on a lost connection are never answered
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(link.Lost, cancel)()
@@ -202,7 +201,7 @@ func (t *Tail) session(ctx context.Context, finite bool) error {
 	defer func() {
 		consumer.Stop()
 		if link.Lost.Err() == nil {
-			_ = t.store.JS.DeleteConsumer(context.WithoutCancel(ctx), t.Stream, info.Name) // else it goes by itself
+			_ = t.store.JS.DeleteConsumer(context.WithoutCancel(ctx), t.Stream, info.Name) // otherwise the server deletes it later
 		}
 	}()
 	if finite && info.NumPending == 0 && !t.store.Shared {
@@ -226,33 +225,33 @@ func (t *Tail) create(ctx context.Context, config jetstream.ConsumerConfig) (Con
 	if err != nil || t.Server == "" {
 		return consumer, err
 	}
-	// The cluster chooses one of the servers that have the stream, by chance.
+	// The cluster chooses a server with a copy of the stream at random.
 	if cluster := consumer.CachedInfo().Cluster; cluster == nil || cluster.Leader != t.Server {
 		_ = t.store.JS.DeleteConsumer(ctx, t.Stream, consumer.CachedInfo().Name)
-		if t.misses++; t.misses > mostMisses {
-			return nil, handlerError{fmt.Errorf("reading %s: %s does not hand it out", t.Stream, t.Server)}
+		if t.misses++; t.misses > maxMisses {
+			return nil, handlerError{fmt.Errorf("reading %s: %s does not deliver it", t.Stream, t.Server)}
 		}
 		return nil, errOtherServer
 	}
 	return consumer, nil
 }
 
-// mostMisses is how often a consumer may be made on another server than it should.
-const mostMisses = 100
+// maxMisses limits how often a consumer may be created on the wrong server.
+const maxMisses = 100
 
-var errOtherServer = errors.New("another server was chosen")
+var errOtherServer = errors.New("the consumer is on another server")
 
-// A reading is what one consumer has handed out.
+// A reading is the state of one consumer.
 type reading struct {
 	*Tail
 	consumer  Consumer
 	finite    bool
-	messages  <-chan jetstream.Msg // that were asked for
-	delivered uint64               // messages that came
-	cleared   int                  // how many more had come when Paused was asked
+	messages  <-chan jetstream.Msg // of the current request
+	delivered uint64               // messages received
+	cleared   int                  // messages received when Paused was last called, not handled yet
 }
 
-// fetch asks for messages, and handles what comes.
+// fetch requests messages and handles them.
 func (r *reading) fetch(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, 60*r.heartbeat)
 	defer cancel()
@@ -266,7 +265,7 @@ func (r *reading) fetch(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case ctx.Err() != nil: // what has come may have gone with the connection
+		case ctx.Err() != nil: // the message may come from a lost connection
 			return ctx.Err()
 		case m != nil:
 			if err := r.take(m); err != nil {
@@ -280,7 +279,7 @@ func (r *reading) fetch(ctx context.Context) error {
 	}
 }
 
-// next returns the message that comes next, or nil when no more come of this batch.
+// next returns the next message, or nil at the end of the batch.
 func (r *reading) next(ctx context.Context) (jetstream.Msg, error) {
 	select {
 	case m := <-r.messages:
@@ -290,13 +289,13 @@ func (r *reading) next(ctx context.Context) (jetstream.Msg, error) {
 	for {
 		var silent <-chan time.Time
 		if r.finite {
-			silent = time.After(3 * r.heartbeat) // a request that did not come to the server has ended before, without a heartbeat
+			silent = time.After(3 * r.heartbeat) // the batch ends earlier, without a heartbeat, if the request was lost
 		}
 		select {
 		case m := <-r.messages:
 			return m, nil
 		case <-silent:
-			if err := r.stuck(ctx); err != nil {
+			if err := r.checkStall(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -310,11 +309,11 @@ func (r *reading) take(m jetstream.Msg) error {
 		return err
 	}
 	seq := meta.Sequence.Stream
-	if r.isHeld() {
+	if r.isPaused() {
 		return fmt.Errorf("reading %s: message %d may not be on the disk", r.Stream, seq)
 	}
 	if r.delivered++; meta.Sequence.Consumer != r.delivered {
-		return fmt.Errorf("reading %s: a message was missed", r.Stream)
+		return fmt.Errorf("reading %s: a message is missing", r.Stream)
 	}
 	if gap := (record.Span{First: r.Next, Last: seq - 1}); r.Whole != nil && gap.First <= gap.Last && !r.Whole(gap) {
 		return handlerError{record.Damaged("messages %d to %d of %s cannot be read", gap.First, gap.Last, r.Stream)}
@@ -331,15 +330,15 @@ func (r *reading) take(m jetstream.Msg) error {
 	return nil
 }
 
-// isHeld asks Paused once for all that has come.
-func (r *reading) isHeld() bool {
+// isPaused calls Paused once for all messages that have been received.
+func (r *reading) isPaused() bool {
 	if r.Paused == nil {
 		return false
 	}
 	if r.cleared--; r.cleared >= 0 {
 		return false
 	}
-	waiting := len(r.messages) // those that come from now on are asked for later
+	waiting := len(r.messages) // count before calling Paused: it does not cover later messages
 	if r.Paused() {
 		return true
 	}
@@ -347,19 +346,19 @@ func (r *reading) isHeld() bool {
 	return false
 }
 
-// stuck tells why a finite reading gets nothing more: all was read, or the server
-// has messages that it cannot read.
-func (r *reading) stuck(ctx context.Context) error {
+// checkStall determines why a finite reading receives nothing more. It returns ErrEnough at
+// the end of the stream, and an error if the server cannot read the remaining messages.
+func (r *reading) checkStall(ctx context.Context) error {
 	info, err := r.consumer.Info(ctx)
 	switch {
 	case err != nil:
 		return err
 	case info.NumPending == 0 && r.Next <= r.Must:
-		return fmt.Errorf("reading %s: the server has not come to message %d", r.Stream, r.Must)
+		return fmt.Errorf("reading %s: the server has not reached message %d", r.Stream, r.Must)
 	case info.NumPending == 0:
 		return ErrEnough
 	case info.Delivered.Consumer > r.delivered:
-		return nil // they are on their way
+		return nil // messages are on their way
 	}
 	return handlerError{record.Damaged("%d messages of %s from %d on cannot be read", info.NumPending, r.Stream, r.Next)}
 }

@@ -16,35 +16,33 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// IsTransient reports whether what failed on a cluster may succeed later: its servers
-// do not answer yet, are choosing a leader, or do not know yet what another server or
-// collector has just created.
+// IsTransient reports whether an operation on a cluster may succeed later: the servers do
+// not answer yet, are electing a leader, or do not know yet what was just created.
 func IsTransient(err error) bool {
 	if isOneOf(err, lostConnection) || isOneOf(err, appearing) || isOneOf(err, unanswered) {
 		return true
 	}
-	var network *net.OpError
-	if errors.As(err, &network) {
-		return network.Op != "remote error" // which is a refusal by TLS
+	if network, ok := errors.AsType[*net.OpError](err); ok {
+		return network.Op != "remote error" // a TLS alert
 	}
-	var refused *jetstream.APIError
-	return errors.As(err, &refused) && refused.ErrorCode != codeStoreFailed && (refused.Code == http.StatusServiceUnavailable ||
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && refused.ErrorCode != codeStoreFailed && (refused.Code == http.StatusServiceUnavailable ||
 		refused.ErrorCode == codeNoPeers && !strings.Contains(refused.Description, "storage"))
 }
 
 var (
-	// lostConnection is what a connection says that is not made, or is made again.
+	// lostConnection contains the errors of a connection that is not established.
 	lostConnection = []error{
 		nats.ErrNoServers, nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
 		nats.ErrStaleConnection, nats.ErrNoInfoReceived, io.EOF, io.ErrUnexpectedEOF,
 	}
-	// appearing is what a server says of what is being created, maybe by another
-	// collector: it is not there, and cannot be created either.
+	// appearing contains the errors for an object that is just being created, perhaps by
+	// another collector: it neither exists nor can be created.
 	appearing = []error{
 		jetstream.ErrStreamNotFound, jetstream.ErrStreamNameAlreadyInUse, jetstream.ErrBucketNotFound,
 		jetstream.ErrConsumerNotFound, jetstream.ErrConsumerExists, jetstream.ErrConsumerDoesNotExist,
 	}
-	// unanswered is what becomes of a request while a leader is chosen.
+	// unanswered contains the errors of requests during an election.
 	unanswered = []error{context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, jetstream.ErrNoStreamResponse, ErrNoAnswer}
 )
 
@@ -52,33 +50,32 @@ func isOneOf(err error, all []error) bool {
 	return slices.ContainsFunc(all, func(one error) bool { return errors.Is(err, one) })
 }
 
-// codeNoPeers is the answer where a stream finds no servers: they are not known yet,
-// or not online, or, as it says then, have no storage left.
+// codeNoPeers is the server's error code for a stream without suitable servers: they are
+// unknown yet, offline or, if the description says so, out of storage.
 const codeNoPeers = 10005
 
 const (
-	// clusterPatience is how long it is tried again what a cluster does not do at
-	// once, with a ClusterPause between.
-	clusterPatience = 30 * time.Second
-	// attemptPatience is how long one attempt may take, which is of a few requests.
-	attemptPatience = 2 * RequestPatience
-	ClusterPause    = 250 * time.Millisecond
+	// clusterTimeout is the time limit for all attempts, which are ClusterPause apart.
+	clusterTimeout = 30 * time.Second
+	// attemptTimeout is the time limit for one attempt of a few requests.
+	attemptTimeout = 2 * RequestPatience
+	ClusterPause   = 250 * time.Millisecond
 )
 
-// Patiently tries again on a cluster what fails for a reason that may pass. An attempt has
-// an end of its own, however long ctx lasts: the answer of a server may be lost.
+// Patiently retries an operation on a cluster while it fails for a transient reason. Each
+// attempt has a time limit, because a server's answer may be lost.
 func (s *Store) Patiently(ctx context.Context, try func(context.Context) error) error {
 	if !s.Shared {
 		return try(ctx)
 	}
 	attempt := func() error {
-		ctx, cancel := context.WithTimeout(ctx, attemptPatience)
+		ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 		defer cancel()
 		return try(ctx)
 	}
 	for begin, tries := time.Now(), 1; ; tries++ {
 		err := attempt()
-		if err == nil || !IsTransient(err) || ctx.Err() != nil || time.Since(begin) > clusterPatience {
+		if err == nil || !IsTransient(err) || ctx.Err() != nil || time.Since(begin) > clusterTimeout {
 			return err
 		}
 		if tries == 1 {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-func TestWhatMayPassOnACluster(t *testing.T) {
+func TestIsTransient(t *testing.T) {
 	noPeers := func(why string) error {
 		return &jetstream.APIError{Code: 400, ErrorCode: codeNoPeers, Description: "no suitable peers for placement" + why}
 	}
@@ -23,19 +23,19 @@ func TestWhatMayPassOnACluster(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"servers that are not known yet":      {noPeers(""), true},
-		"servers that are not online":         {noPeers(", peer offline"), true},
-		"servers without room":                {noPeers(", insufficient storage"), false},
-		"a server that is not the leader yet": {&jetstream.APIError{Code: 503, ErrorCode: 10008}, true},
-		"no leader answers":                   {&unansweredError{ErrNoAnswer}, true},
-		"a full queue":                        {wrapStorage(&jetstream.APIError{Code: 503, ErrorCode: codeStoreFailed}), false},
-		"a network that is not there":         {&net.OpError{Op: "dial", Err: errors.New("no route to host")}, true},
-		"a certificate that is refused":       {&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, false},
-		"settings of a lazy server":           {servers.ErrLazySync, false},
-		"servers that do not report theirs":   {servers.ErrUnknownSync, false},
-		"damage":                              {record.Damaged("calls are missing"), false},
-		"another process":                     {datadir.ErrInUse, false},
-		"closed":                              {journal.ErrClosed, false},
+		"unknown servers":                           {noPeers(""), true},
+		"offline servers":                           {noPeers(", peer offline"), true},
+		"servers without storage":                   {noPeers(", insufficient storage"), false},
+		"a server that is not the leader":           {&jetstream.APIError{Code: 503, ErrorCode: 10008}, true},
+		"no leader answers":                         {&unansweredError{ErrNoAnswer}, true},
+		"a full queue":                              {wrapStorage(&jetstream.APIError{Code: 503, ErrorCode: codeStoreFailed}), false},
+		"no network":                                {&net.OpError{Op: "dial", Err: errors.New("no route to host")}, true},
+		"a refused certificate":                     {&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, false},
+		"a server that syncs lazily":                {servers.ErrLazySync, false},
+		"servers that do not report their settings": {servers.ErrUnknownSync, false},
+		"damage":          {record.Damaged("calls are missing"), false},
+		"another process": {datadir.ErrInUse, false},
+		"closed":          {journal.ErrClosed, false},
 	} {
 		assert.Equal(t, c.want, IsTransient(fmt.Errorf("opening: %w", c.err)), name)
 	}

@@ -13,23 +13,23 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// TestTroubleWithReadingIsTold has a stream not be readable for half a minute.
-func TestTroubleWithReadingIsTold(t *testing.T) {
+// TestReadErrorsAreLogged makes a stream unreadable for half a minute.
+func TestReadErrorsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	j := &Store{Log: slog.New(slog.NewTextHandler(&log, nil))}
-	tell := j.tellTrouble(record.StreamCalls)
+	logError := j.logTrouble(record.StreamCalls)
 	for since := time.Duration(0); since < 35*time.Second; since += 100 * time.Millisecond {
-		tell(errors.New("no leader"), since)
+		logError(errors.New("no leader"), since)
 	}
 	assert.Equal(t, 3, strings.Count(log.String(), "level=WARN"), log.String())
 	assert.Contains(t, log.String(), `stream=CALLS for=10s error="no leader"`)
 	for since := time.Duration(0); since < 15*time.Second; since += 100 * time.Millisecond {
-		tell(errors.New("again"), since)
+		logError(errors.New("again"), since)
 	}
 	assert.Equal(t, 1, strings.Count(log.String(), "error=again"), log.String())
 
 	log.Reset()
 	j.Status.Down(errors.New("the disk is full"))
-	tell(errors.New("no leader"), time.Hour)
-	assert.Empty(t, log.String(), "it is known")
+	logError(errors.New("no leader"), time.Hour)
+	assert.Empty(t, log.String(), "the outage is already logged")
 }

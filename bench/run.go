@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
+)
+
+// roleVariable is set in the environment of the processes of this program that are not the
+// first.
+const roleVariable = "BENCH_ROLE"
+
+// runRole runs the role of this process, and reports whether it has one.
+func runRole() (ended bool, err error) {
+	switch os.Getenv(roleVariable) {
+	case "driver":
+		return true, runDriver(os.Args[1])
+	case "relay":
+		return true, runRelay(os.Args[1:])
+	}
+	return false, nil
+}
+
+// self starts this program in a role.
+func self(role string, args ...string) (*harness.Process, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return harness.Start(program, args, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), roleVariable+"="+role) })
+}
+
+// driveLimit is the longest time that a driver may take.
+const driveLimit = 3 * time.Minute
+
+// drive runs a driver to its end.
+func drive(j job) (r result, err error) {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return r, err
+	}
+	p, err := self("driver", string(text))
+	if err != nil {
+		return r, err
+	}
+	limit := time.AfterFunc(driveLimit, p.Kill)
+	defer limit.Stop()
+	if err := p.Wait(); err != nil {
+		return r, fmt.Errorf("driver of %s: %w\n%s", j.Client, err, p.Log())
+	}
+	printed := strings.TrimSpace(p.Log())
+	return r, json.Unmarshal([]byte(printed[strings.LastIndexByte(printed, '\n')+1:]), &r)
+}
+
+// measure runs a driver, and disturb at the same time.
+func measure(j job, disturb func(*receiver) error) (s sample, err error) {
+	r, err := newReceiver()
+	if err != nil {
+		return s, err
+	}
+	defer r.refuse()
+	j.Endpoint, j.Producers = r.url(), cmp.Or(j.Producers, 8)
+	disturbed := make(chan error, 1)
+	go func() {
+		if disturb != nil {
+			disturbed <- disturb(r)
+		}
+		close(disturbed)
+	}()
+	if s.result, err = drive(j); err != nil {
+		return s, err
+	}
+	if err = <-disturbed; err != nil {
+		return s, err
+	}
+	if s.Made == 0 {
+		return s, fmt.Errorf("%s made no call", j.Client)
+	}
+	s.tally = r.tally()
+	if slices.Contains(referenceNames, j.Client) {
+		s.Calls = s.Made
+	}
+	if s.Lost >= 0 && s.lost() > s.Lost { // more calls than made are possible: a request that failed is repeated
+		return s, fmt.Errorf("%s reports %d lost calls; the receiver lacks %d", j.Client, s.Lost, s.lost())
+	}
+	return s, nil
+}
+
+// A contestant is one of the programs that are compared.
+type contestant struct {
+	name string
+	run  func() (sample, error)
+}
+
+// runs contains the samples of one contestant.
+type runs struct {
+	name    string
+	samples []sample
+}
+
+// inTurns runs each contestant once per round. Each round begins with another one.
+func inTurns(rounds int, all ...contestant) ([]runs, error) {
+	series := make([]runs, len(all))
+	for round := range rounds {
+		for i := range all {
+			i = (i + round) % len(all)
+			s, err := all[i].run()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", all[i].name, err)
+			}
+			series[i].name, series[i].samples = all[i].name, append(series[i].samples, s)
+		}
+	}
+	return series, nil
+}
+
+// wait waits for a duration, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

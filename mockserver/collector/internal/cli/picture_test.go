@@ -1,0 +1,88 @@
+//go:build unix
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPictures draws collector dev for the README into the directory PICTURES.
+func TestPictures(t *testing.T) {
+	drawable(t)
+	require.NoError(t, os.Unsetenv("NO_COLOR"))
+	receiver := httptest.NewServer(http.HandlerFunc(receiveForPicture))
+	defer receiver.Close()
+	const width, height = 104, 22
+	s := sit(t, width, height, "dev", "--listen", "127.0.0.1:0", "--data", t.TempDir(),
+		"--forward", "crm="+receiver.URL+"/crm", "--forward", "mail="+receiver.URL+"/mail")
+	url := s.address()
+	s.sees("waiting for calls")
+	for _, c := range []struct{ path, body, shows string }{
+		{"identify", `{"userId":"ada","traits":{"plan":"Pro"}}`, "identify ada → mail 200"},
+		{"page", `{"userId":"ada","name":"Pricing"}`, "Pricing ada → mail 200"},
+		{"track", `{"userId":"ada","event":"Signed Up","properties":{"plan":"Pro","couponCode":"X1"}}`, `Signed Up ada → crm 400`},
+		{"track", `{"event":"Checkout Started","properties":{"total":12.5}}`, "no_user_anon_id"},
+		{"track", `{"userId":"grace","event":"Checkout Started","properties":{"total":12.5}}`, "Checkout Started grace → mail 503"},
+		{"track", `{"userId":"Łukasz","event":"Order Completed","properties":{"total":99}}`, "Order Completed Łukasz → mail 200"},
+	} {
+		post(t, url+"/v1/"+c.path, c.body)
+		s.sees(c.shows)
+	}
+	s.sees("attempt 2")
+	selected := regexp.MustCompile(`(?m)^▸ .*→ crm 400`)
+	for !selected.MatchString(s.screen.String()) {
+		before := s.screen.String()
+		s.types("\x1b[A")
+		s.await("another selected line", func() bool { return s.screen.String() != before })
+		s.settles()
+	}
+	s.settles()
+	dir := cmp.Or(os.Getenv("PICTURES"), t.TempDir())
+	for _, theme := range []theme{light, dark} {
+		picture := theme.svg(s.screen.Cells())
+		require.Contains(t, picture, "couponCode")
+		require.Contains(t, picture, theme.background)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "terminal-"+theme.name+".svg"), []byte(picture), 0o644))
+	}
+}
+
+// receiveForPicture rejects coupons, and one attempt for mail.
+func receiveForPicture(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	switch {
+	case r.URL.Path == "/crm" && strings.Contains(string(body), "couponCode"):
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"error":"unknown field: couponCode"}`)
+	case r.URL.Path == "/mail" && strings.Contains(string(body), "Checkout Started") && r.Header.Get("X-Attempt") == "1":
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "busy, come back in a moment")
+	}
+}
+
+// settles waits until the screen does not change for half a second.
+func (s *sitting) settles() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), waits)
+	defer cancel()
+	for {
+		select {
+		case <-s.screen.Changed():
+		case <-time.After(500 * time.Millisecond):
+			return
+		case <-ctx.Done():
+			require.FailNow(s.t, "the screen keeps changing")
+		}
+	}
+}

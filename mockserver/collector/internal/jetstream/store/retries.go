@@ -1,0 +1,48 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// listPatience bounds how long listing RETRY may take: the server returns the list in pages.
+const listPatience = 30 * time.Second
+
+// EachRetry calls f with the destination, as a token, and the number of each retry in RETRY.
+// It may omit retries that are published or removed at the same time.
+func (s *Store) EachRetry(ctx context.Context, f func(destination, number string)) error {
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	subjects, err := s.JS.Subjects(ctx, s.Names.Stream(record.StreamRetry), s.Names.Subject(">"))
+	if err != nil {
+		return fmt.Errorf("listing RETRY: %w", err)
+	}
+	for subject := range subjects {
+		_, rest := s.Names.Kind(subject)
+		destination, number, _ := strings.Cut(rest, ".")
+		f(destination, number)
+	}
+	return nil
+}
+
+// HasRetry reports whether RETRY contains a retry.
+func (s *Store) HasRetry(ctx context.Context, destination string, ref record.Ref) (bool, error) {
+	for _, kind := range []string{"at", "due"} {
+		_, err := s.JS.Last(ctx, s.Names.Stream(record.StreamRetry), s.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
+		if err == nil {
+			return true, nil
+		}
+		if !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return false, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,85 @@
+package ingest
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// serviceIntegration is the name of the service in the libraries' settings.
+const serviceIntegration = "Segment.io"
+
+// serveProject serves the settings that browser and mobile libraries load at startup: the
+// address for calls (the one of this request), retry settings, the destinations that the
+// collector sends to, which need no code in the page, and the sample rate of their metrics.
+func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key string) {
+	source, known := h.config.Sources().SourceOf(key)
+	if !known {
+		h.respond(w, r, unknownKey(key))
+		return
+	}
+	host, protocol, sampleRate := r.Host+"/v1", "http", 0.0
+	if h.config.IsHTTPS(r) {
+		protocol, sampleRate = "https", 0.1 // libraries send metrics only over HTTPS
+	}
+	type object = map[string]any
+	enabled := object{"__default": object{"enabled": true, "integrations": object{}}}
+	service := object{
+		"apiKey": key, "apiHost": host, "protocol": protocol, "retryQueue": true, "addBundledMetadata": true,
+		"unbundledIntegrations": h.config.Integrations(source), "maybeBundledConfigIds": object{},
+	}
+	if h.config.HTTPConfig != nil {
+		service["httpConfig"] = h.config.HTTPConfig
+	}
+	header := w.Header()
+	header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
+	header.Set("Cache-Control", "no-store") // the response depends on the Host header
+	_ = json.NewEncoder(w).Encode(object{
+		"integrations":       object{serviceIntegration: service},
+		"plan":               object{"track": enabled, "identify": enabled, "group": enabled},
+		"edgeFunction":       object{},
+		"middlewareSettings": object{},
+		"enabledMiddleware":  object{},
+		"metrics":            object{"host": host, "sampleRate": sampleRate},
+		"remotePlugins":      []any{},
+	})
+}
+
+// NewMessagesHandler returns a handler that responds with the calls since the last drain,
+// without fields that differ on each run. POST, or GET with the parameter drain, also drains
+// them.
+func NewMessagesHandler(undrained func(drain bool) []tracking.Call) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		drain := r.Method == http.MethodPost || r.Method == http.MethodGet && r.URL.Query().Has("drain")
+		header := w.Header()
+		header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
+		header.Set("Cache-Control", "no-store")
+		body := []byte{'['}
+		for _, call := range undrained(drain) {
+			if len(body) > 1 {
+				body = append(body, ',')
+			}
+			body = appendMessage(body, call.Body)
+		}
+		_, _ = w.Write(append(body, ']', '\n'))
+	})
+}
+
+// appendMessage appends a stored call without its messageId and times.
+func appendMessage(dst, call []byte) []byte {
+	dst = append(dst, '{')
+	for m := range jsonscan.Members(call) {
+		switch fields.Of(m.Key) {
+		case fields.MessageID, fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt:
+			continue
+		}
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, m.Text...)
+	}
+	return append(dst, '}')
+}

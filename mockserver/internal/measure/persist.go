@@ -1,0 +1,158 @@
+package measure
+
+import (
+	"cmp"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+)
+
+// Start restores the counters from a store in the background, and saves changes until Stop
+// is called. Destinations that isDestination rejects are not restored.
+func (ds *Destinations) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
+	ds.persister.Start(store, log, records{ds, isDestination})
+}
+
+// Stop saves all changes. It does nothing if Start was not called.
+func (ds *Destinations) Stop() { ds.persister.Stop() }
+
+// recordVersion is the version of the stored format.
+const recordVersion = 1
+
+// A record is a stored destination. It omits responses, because they may contain personal
+// data.
+type record struct {
+	persist.Header
+	Name    string       `json:"name"`
+	Since   time.Time    `json:"since"`
+	Last    time.Time    `json:"last"`
+	Hour    []slotRecord `json:"hour"`
+	Day     []slotRecord `json:"day"`
+	Failure *Failure     `json:"failure,omitempty"`
+}
+
+// A slotRecord is a stored slot. Its JSON names are short because there are many slots.
+type slotRecord struct {
+	At       int64       `json:"t"`
+	Attempts uint32      `json:"n"`
+	Failed   uint32      `json:"f,omitempty"`
+	Took     [][2]uint32 `json:"d,omitempty"` // buckets that are not empty, with their counts
+}
+
+// records implements persist.Records. The keys are digests of destination names.
+type records struct {
+	*Destinations
+	isDestination func(string) bool
+}
+
+// Restore implements persist.Records.
+func (rs records) Restore(stored map[string]record, _ bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(stored)) {
+		r := stored[key]
+		if rs.persister.IsDeleted(r.Name) || !rs.isDestination(r.Name) {
+			rs.persister.MarkChanged(key)
+			continue
+		}
+		rs.counters(r.Name).merge(&r)
+	}
+}
+
+// Changed implements persist.Records.
+func (rs records) Changed() (keys []string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, d := range rs.byName {
+		d.mu.Lock()
+		if d.changed {
+			keys = append(keys, d.key)
+		}
+		d.mu.Unlock()
+	}
+	return keys
+}
+
+// Record implements persist.Records.
+func (rs records) Record(key string) (record, bool) {
+	rs.mu.Lock()
+	var name string
+	var d *destination
+	for n, of := range rs.byName {
+		if of.key == key {
+			name, d = n, of
+		}
+	}
+	rs.mu.Unlock()
+	if d == nil {
+		return record{}, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = false
+	r := record{
+		Header: persist.Header{Version: recordVersion}, Name: name, Since: d.since.UTC(), Last: d.last.UTC(),
+		Hour: d.hour.records(), Day: d.day.records(),
+	}
+	if d.failure != nil {
+		failure := *d.failure
+		failure.Error = d.plainError
+		r.Failure = &failure
+	}
+	return r, true
+}
+
+// merge adds a stored destination.
+func (d *destination) merge(r *record) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.Since.Before(d.since) {
+		d.since = r.Since
+	}
+	d.hour.merge(r.Hour)
+	d.day.merge(r.Day)
+	if r.Last.After(d.last) {
+		d.last = r.Last
+	}
+	if r.Failure != nil && (d.failure == nil || d.failure.At.Before(r.Failure.At)) {
+		d.failure, d.plainError = r.Failure, r.Failure.Error
+	}
+}
+
+// records returns the stored form of all slots, oldest first.
+func (w *window) records() []slotRecord {
+	var all []slotRecord
+	for _, s := range w.slots {
+		if s == nil {
+			continue
+		}
+		r := slotRecord{At: s.at, Attempts: s.attempts, Failed: s.failed}
+		for class, n := range s.took {
+			if n > 0 {
+				r.Took = append(r.Took, [2]uint32{uint32(class), n})
+			}
+		}
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b slotRecord) int { return cmp.Compare(a.At, b.At) })
+	return all
+}
+
+// merge adds stored slots.
+func (w *window) merge(from []slotRecord) {
+	for _, r := range from {
+		s := w.at(r.At)
+		if s == nil {
+			continue
+		}
+		s.attempts += r.Attempts
+		s.failed += r.Failed
+		for _, took := range r.Took {
+			s.took[min(took[0], classes-1)] += took[1]
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// After recovery, all waiting calls are delivered within drainPatience, which includes a
+// takeover, plus drainEach per call. A busy machine takes about half of this time.
+const (
+	drainPatience = 30 * time.Second
+	drainEach     = 20 * time.Millisecond
+)
+
+// ordered configures a destination with order: user, and a receiver that fails 15 % of its
+// requests.
+func ordered(r *rig) {
+	r.hook = "order: user,"
+	r.receiver.order = true
+	r.receiver.bad.Store(15)
+	r.receiver.delay.Store(int64(time.Millisecond))
+	r.load.Batch, r.load.Singly, r.load.ManyUsers, r.load.Rate = 10, false, true, 200
+}
+
+// receiverDown makes the receiver fail, with errors or refused connections, and returns a
+// function that restores it.
+func receiverDown(r *rig) (up func()) {
+	if r.random.IntN(2) == 0 {
+		r.result.note("answered 503")
+		r.receiver.answer.Store(http.StatusServiceUnavailable)
+		return func() { r.receiver.answer.Store(0) }
+	}
+	r.result.note("refused connections")
+	at, err := url.Parse(r.receiver.url)
+	require.NoError(r, err)
+	r.receiver.refuse()
+	return func() { r.receiver.listen(r.T, at.Port()) }
+}
+
+// drains waits until all accepted calls are delivered, and checks their order.
+func drains(r *rig) {
+	r.Helper()
+	waiting, began := int(r.load.Sent.Load()), time.Now()
+	delivered := r.receiver.distinct("hook")
+	most := drainPatience + time.Duration(waiting-delivered)*drainEach
+	for r.receiver.distinct("hook") < waiting && time.Since(began) < most {
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.result.note("%d calls waited, delivered in %v", waiting-delivered, time.Since(began).Round(100*time.Millisecond))
+	assert.GreaterOrEqual(r, r.receiver.distinct("hook"), waiting, "all calls that waited are delivered within %v", most)
+	assert.Empty(r, first(r.receiver.disorder(), 5))
+}
+
+// orderedOutage kills a collector while its receiver is down.
+func orderedOutage(r *rig) {
+	ordered(r)
+	r.loaded(300)
+	for range 2 {
+		up := receiverDown(r)
+		r.progress(300)
+		r.kill()
+		r.start()
+		r.progress(300)
+		up()
+		drains(r)
+	}
+	r.finish()
+}
+
+// clusterOrderedOutage cuts the delivering collector off from the servers, or kills it, while
+// the receiver is down.
+func clusterOrderedOutage(r *rig) {
+	ordered(r)
+	c := loadedCluster(r, 2)
+	c.delivers(100)
+	before := c.scheduled()
+	for range 2 {
+		up := receiverDown(r)
+		c.progress(300)
+		m := c.deliverer()
+		if c.random.IntN(2) == 0 {
+			c.result.note("cut off")
+			c.net.Isolate(m.Host)
+			c.sleep(time.Second, 20*time.Second)
+			c.net.Mend()
+		} else {
+			c.result.note("killed")
+			m.process.Kill()
+			require.NoError(c, m.start())
+		}
+		c.awaitReady(m)
+		c.progress(300)
+		up()
+		drains(r)
+	}
+	grew := c.scheduled() - before
+	c.result.note("RETRY grew by %d, %d requests failed", grew, c.receiver.failed.Load())
+	assert.LessOrEqual(c, int64(grew), c.receiver.failed.Load())
+	c.end()
+}
+
+// deliverer returns the collector that delivers in order, or the last one if it is unknown.
+func (c *cluster) deliverer() *machine {
+	c.Helper()
+	var which *machine
+	most := -1
+	for _, m := range c.collectors {
+		log := m.process.Log()
+		held := strings.Count(log, "are delivered in order by this collector") - strings.Count(log, "may no longer deliver in order")
+		if held > most {
+			which, most = m, held
+		}
+	}
+	return which
+}
+
+// scheduled returns the number of messages that were ever stored in RETRY.
+func (c *cluster) scheduled() (n int) {
+	c.Helper()
+	c.await("a server reports the state of RETRY", func() bool {
+		for _, m := range c.nodes {
+			var answer struct {
+				Accounts []struct {
+					Streams []struct {
+						Name  string
+						State struct {
+							Last int `json:"last_seq"`
+						}
+					} `json:"stream_detail"`
+				} `json:"account_details"`
+			}
+			if getJSON("http://"+m.Address+":8222/jsz?accounts=true&streams=true", &answer) != nil {
+				continue
+			}
+			for _, a := range answer.Accounts {
+				for _, s := range a.Streams {
+					if strings.HasSuffix(s.Name, "-RETRY") {
+						n = max(n, s.State.Last)
+					}
+				}
+			}
+			return true
+		}
+		return false
+	})
+	return n
+}
