@@ -182,7 +182,7 @@ func TestDevOnATerminalShowsWhatHappensAndObeysKeys(t *testing.T) {
 	s.sees("rejected track Nobody no_user_anon_id: a call needs a userId")
 	s.types("\x1b[A")
 	s.sees("▸ ")
-	s.sees("Set userId for a known user") // the selected line is shown whole
+	s.sees("userId for a known user, or anonymousId") // the selected line is shown whole
 	s.sees("selected: Esc goes on")
 	s.types("r")
 	s.sees("a rejected call cannot be replayed: correct it and send it again")

@@ -47,7 +47,7 @@ func TestAnomalyLinksToCall(t *testing.T) {
 	odd := eval[[]string](b, `[...document.querySelectorAll('.oddities li > span')].map((e) => e.textContent)`)
 	assert.Equal(t, []string{
 		"Order Shipped (10 calls) is similar to order_shipped (1 call).",
-		`currency is "eur" (1) beside "EUR" (9).`,
+		`currency has similar values: "eur" (1) and "EUR" (9).`,
 		"quantity is usually a number, but a string in 10 % (1 of 10 values).",
 		"order_id (1 call) is similar to orderId (10 calls).",
 	}, odd)
