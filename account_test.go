@@ -19,9 +19,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// Under random configurations, failures and use, every call is accounted for, nothing
-// waits forever, and Close, called twice at the same time, returns in time. A seed chooses everything but the order in
-// which goroutines run. ACCOUNT_SEEDS is the number of seeds.
+// Under random configurations, failures and use, each call is accounted for, nothing blocks
+// forever, and concurrent calls of Close return in time. A seed determines everything except
+// the order in which goroutines run. ACCOUNT_SEEDS is the number of seeds.
 func TestAccountHoldsUnderFailures(t *testing.T) {
 	seeds := 6
 	if n, err := strconv.Atoi(os.Getenv("ACCOUNT_SEEDS")); err == nil {
@@ -30,14 +30,14 @@ func TestAccountHoldsUnderFailures(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			dir := t.TempDir()
-			synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+			synctest.Test(t, func(t *testing.T) { // fails if a goroutine remains
 				testAccount(t, &dice{rnd: rand.New(rand.NewPCG(uint64(seed), 11))}, dir)
 			})
 		})
 	}
 }
 
-// dice are safe for concurrent use.
+// dice is a random source that is safe for concurrent use.
 type dice struct {
 	mu  sync.Mutex // guards rnd
 	rnd *rand.Rand
@@ -55,16 +55,16 @@ func (d *dice) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.rnd.Int64N(int64(most) + 1))
 }
 
-// one returns one of several values.
+// one returns a random argument.
 func one[T any](d *dice, of ...T) T { return of[d.roll(len(of))] }
 
 func testAccount(t *testing.T, d *dice, dir string) {
 	const makers, each = 8, 150
 	cfg := randomConfig(d, dir)
 	t.Logf("%+v", cfg)
-	var told results
+	var reported results
 	if d.roll(2) == 0 {
-		cfg.Callback = told.take(one(d, 0, 0, time.Millisecond))
+		cfg.Callback = reported.take(one(d, 0, 0, time.Millisecond))
 	}
 	flaky := newFlakyCollector(d)
 	c := &collector{decide: func(i int, p post) answer {
@@ -79,7 +79,7 @@ func testAccount(t *testing.T, d *dice, dir string) {
 		wg.Go(func() { makeCalls(t, d, client, each) })
 	}
 	if d.roll(2) == 0 {
-		time.Sleep(d.upTo(5 * time.Second)) // and calls go on while it closes
+		time.Sleep(d.upTo(5 * time.Second)) // calls continue during Close
 	} else {
 		wg.Wait()
 	}
@@ -103,8 +103,8 @@ func testAccount(t *testing.T, d *dice, dir string) {
 		require.Error(t, err)
 	}
 	if cfg.Callback != nil {
-		require.EqualValues(t, s.Delivered+s.Dropped.Total(), told.calls)
-		require.Equal(t, told.calls, len(told.ids), "a call was told twice")
+		require.EqualValues(t, s.Delivered+s.Dropped.Total(), reported.calls)
+		require.Equal(t, reported.calls, len(reported.ids), "a call was reported twice")
 	}
 	require.GreaterOrEqual(t, int64(len(c.taken("messageId"))), s.Delivered)
 }
@@ -137,7 +137,7 @@ func randomConfig(d *dice, dir string) analytics.Config {
 	return cfg
 }
 
-// newFlakyCollector fails in every way, more often for some seeds than for others.
+// newFlakyCollector returns a collector that fails in all ways. The rate depends on the seed.
 func newFlakyCollector(d *dice) func(int, post) answer {
 	good := d.roll(4)
 	return func(int, post) answer {
@@ -149,8 +149,8 @@ func newFlakyCollector(d *dice) func(int, post) answer {
 	}
 }
 
-// makeCalls makes calls of up to 30 KB, some of which have no room, and waits and
-// flushes in between.
+// makeCalls makes calls of up to 30 KB, some of which exceed the memory, with pauses and
+// flushes.
 func makeCalls(t *testing.T, d *dice, client *analytics.Client, n int) {
 	within := func(most time.Duration, do func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(t.Context(), d.upTo(most))
@@ -158,7 +158,7 @@ func makeCalls(t *testing.T, d *dice, client *analytics.Client, n int) {
 		_ = do(ctx)
 	}
 	m := &analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"list": []interface{}{1}}}
-	for i := range n { // with one message that is changed
+	for i := range n { // reuse one message
 		m.Properties["pad"] = strings.Repeat("x", d.roll(one(d, 1, 1, 1, 3000, 30_000)))
 		m.Properties["list"].([]interface{})[0] = i
 		within(20*time.Second, func(ctx context.Context) error { return client.Enqueue(ctx, m) })
@@ -174,7 +174,7 @@ func makeCalls(t *testing.T, d *dice, client *analytics.Client, n int) {
 	}
 }
 
-// results are what a callback was called with.
+// results contains the arguments of a callback.
 type results struct {
 	calls int
 	ids   map[string]bool

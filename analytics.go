@@ -291,7 +291,7 @@ func (s *starting) wait(ctx context.Context) (*pipeline.Pipeline, error) {
 	case <-s.done:
 		return s.pipeline, s.err
 	case <-end:
-		return nil, fmt.Errorf("%w: it is still being opened: %w", ErrSpool, ctx.Err())
+		return nil, fmt.Errorf("%w: still opening: %w", ErrSpool, ctx.Err())
 	}
 }
 

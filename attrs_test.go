@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The message, its attributes and what they hold stay where the caller has them.
+// The message, its attributes and their values do not move to the heap.
 func TestAttributesAllocateNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector empties pools")

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// strict refuses each batch with one of the calls.
+// strict refuses batches that contain one of the calls.
 func strict(calls map[string]bool) func(int, post) answer {
 	return func(_ int, p post) answer {
 		for _, call := range p.body.Batch {
@@ -25,8 +25,8 @@ func strict(calls map[string]bool) func(int, post) answer {
 	}
 }
 
-// sendBatch sends a batch of n calls of which some are refused. It returns the ids
-// of those that were lost, and the number of requests.
+// sendBatch sends a batch of n calls, some of which are refused. It returns the IDs of the lost
+// calls, and the number of requests.
 func sendBatch(t *testing.T, n int, refused map[string]bool, cfg analytics.Config) (lost map[string]bool, requests int) {
 	synctest.Test(t, func(t *testing.T) {
 		lost = map[string]bool{}
@@ -53,7 +53,7 @@ func sendBatch(t *testing.T, n int, refused map[string]bool, cfg analytics.Confi
 	return lost, requests
 }
 
-// A few bad calls cost no other call, and few requests.
+// A few bad calls do not affect other calls, and take few requests.
 func TestBadCallsAreFound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{2, 3, 7, 20, 100, 640} {
@@ -76,12 +76,12 @@ func TestBadCallsAreFound(t *testing.T) {
 	}
 }
 
-// With any number of bad calls, anywhere, the number of requests is bounded.
+// The number of requests is bounded for any number of bad calls at any position.
 func TestManyBadCallsAreBounded(t *testing.T) {
 	for title, c := range map[string]struct {
 		bad      func(i int) bool
 		requests int
-		lost     int // of 640, at most
+		lost     int // the maximum, of 640
 	}{
 		"all":          {func(int) bool { return true }, 11, 640},
 		"all but one":  {func(i int) bool { return i != 77 }, 11, 640},
@@ -109,7 +109,7 @@ func TestManyBadCallsAreBounded(t *testing.T) {
 // A client that is closed while it splits a batch accounts for all parts.
 func TestCloseWhileBadCallsAreFound(t *testing.T) {
 	for _, spool := range []string{"", t.TempDir()} {
-		for after := range 15 { // requests, one less than it takes
+		for after := range 15 { // number of requests before Close
 			synctest.Test(t, func(t *testing.T) {
 				refuse := strict(map[string]bool{"3": true, "17": true})
 				c := &collector{decide: func(i int, p post) answer {

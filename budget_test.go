@@ -13,8 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// With any budget, calls flow as fast as the collector answers: none waits for
-// FlushAfter, or for anything else but the collector.
+// With any budget, throughput depends only on the collector: no call waits for FlushAfter.
 func TestSmallBudgetsDoNotStall(t *testing.T) {
 	for _, spoolMax := range []int64{-1, 1 << 20, 1 << 30} { // -1: no spool
 		for _, maxBytes := range []int64{128 << 10, 256 << 10, 1 << 20} {
@@ -25,7 +24,7 @@ func TestSmallBudgetsDoNotStall(t *testing.T) {
 							MaxBytes: maxBytes, FlushAt: flushAt, WhenFull: policy,
 							FlushAfter: 10 * time.Second, CloseTimeout: time.Hour,
 						}
-						if size == 900 { // whose ids take memory as well
+						if size == 900 { // the IDs use memory too
 							cfg.Callback = func(analytics.Result) {}
 						}
 						if spoolMax > 0 {

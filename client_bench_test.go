@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// taker is a transport that takes every batch at once.
+// taker is a transport that accepts each batch immediately.
 type taker struct{}
 
 func (taker) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -19,7 +19,7 @@ func (taker) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}, nil
 }
 
-// smallTrack makes a call of about 210 bytes as JSON.
+// smallTrack returns a call of about 210 bytes as JSON.
 func smallTrack() *Track {
 	return &Track{
 		Event:      "Signed In",
@@ -28,7 +28,7 @@ func smallTrack() *Track {
 	}
 }
 
-// mediumTrack makes a call of about 360 bytes as JSON.
+// mediumTrack returns a call of about 360 bytes as JSON.
 func mediumTrack() *Track {
 	return &Track{
 		Event:  "Order Completed",
@@ -40,7 +40,7 @@ func mediumTrack() *Track {
 	}
 }
 
-// largeTrack makes a call of about 640 bytes as JSON.
+// largeTrack returns a call of about 640 bytes as JSON.
 func largeTrack() *Track {
 	m := mediumTrack()
 	m.Context = map[string]interface{}{
@@ -56,24 +56,21 @@ func largeTrack() *Track {
 
 var benchCalls = map[string]*Track{"S": smallTrack(), "M": mediumTrack(), "L": largeTrack()}
 
-// BenchmarkTrack is what a call costs its caller, and the pipeline up to the
-// request.
+// BenchmarkTrack measures a call, and the pipeline up to the request.
 func BenchmarkTrack(b *testing.B) {
 	for name, call := range benchCalls {
 		b.Run(name, func(b *testing.B) { benchmarkTrack(b, call, Config{FlushAt: 640}) })
 	}
 }
 
-// BenchmarkTrackSpooled is BenchmarkTrack with each call in a file before it
-// returns.
+// BenchmarkTrackSpooled is BenchmarkTrack with a spool.
 func BenchmarkTrackSpooled(b *testing.B) {
 	for name, call := range benchCalls {
 		b.Run(name, func(b *testing.B) { benchmarkTrack(b, call, Config{FlushAt: 640, Spool: b.TempDir()}) })
 	}
 }
 
-// BenchmarkUpload is what a call costs in a batch that a server on the loopback
-// interface takes.
+// BenchmarkUpload measures a call in a batch, including the upload to a loopback server.
 func BenchmarkUpload(b *testing.B) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -116,8 +113,8 @@ func benchmarkCalls(b *testing.B, cfg Config, track func(c *Client, i int) error
 	}
 }
 
-// BenchmarkTrackBuilt is BenchmarkTrack with the message built for each call, of 8
-// properties, by a map and by attributes.
+// BenchmarkTrackBuilt is BenchmarkTrack including the construction of the message, with 8
+// properties in a map and as attributes.
 func BenchmarkTrackBuilt(b *testing.B) {
 	for name, track := range map[string]func(c *Client, o *order) error{
 		"map": func(c *Client, o *order) error {
@@ -140,7 +137,7 @@ func BenchmarkTrackBuilt(b *testing.B) {
 	}
 }
 
-// order is what a shop knows of one.
+// order is an order of a shop.
 type order struct {
 	user, id, currency, coupon, shipping, warehouse string
 	total                                           float64

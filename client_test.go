@@ -70,7 +70,7 @@ func TestBadEndpointUntilMended(t *testing.T) {
 }
 
 func TestNewStartsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+	synctest.Test(t, func(t *testing.T) { // fails if a goroutine remains
 		analytics.New("key")
 		_, err := analytics.NewWithConfig("key", analytics.Config{})
 		require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestShutdownWithAnEndedContextKeepsWhatIsDone(t *testing.T) {
 
 // A batch that was refused before the context ended is reported as refused.
 func TestShutdownAgainReturnsTheSameError(t *testing.T) {
-	for range 20 { // what a select chooses is random
+	for range 20 { // select chooses at random
 		synctest.Test(t, func(t *testing.T) {
 			client := newClient(t, always(answer{status: 403}), analytics.Config{})
 			track(t, client, "e", 20)
@@ -188,7 +188,7 @@ func TestShutdownAgainReturnsTheSameError(t *testing.T) {
 	}
 }
 
-// Calls dropped on shutdown report the error of their attempts.
+// Calls dropped on shutdown report the error of their last attempt.
 func TestShutdownTellsWhatTheLastAttemptMet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
@@ -233,7 +233,7 @@ func TestFlush(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(start))
 		require.EqualValues(t, 45, client.Stats().Delivered)
 
-		// It does not wait for calls made after it began.
+		// A flush does not wait for calls that are made after its start.
 		track(t, client, "b", 1)
 		done := make(chan error)
 		go func() { done <- client.Flush(t.Context()) }()
@@ -244,7 +244,7 @@ func TestFlush(t *testing.T) {
 		require.EqualValues(t, 1, client.Stats().Pending)
 		require.NoError(t, client.Flush(t.Context()))
 
-		// Of what is lost before it begins, it tells as well, and once.
+		// A flush reports drops before its start, once.
 		for _, early := range []bool{false, true} {
 			track(t, client, "refused", 20)
 			if early {
@@ -275,7 +275,7 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// filling has a collector that never answers, and a budget for few calls.
+// filling returns a client with a small budget, whose collector never responds.
 func filling(t *testing.T, policy analytics.FullPolicy) (*analytics.Client, *collector) {
 	c := always(answer{hang: true})
 	return newClient(t, c, analytics.Config{MaxBytes: 128 << 10, WhenFull: policy, CloseTimeout: time.Second}), c
@@ -308,7 +308,7 @@ func TestFullRejects(t *testing.T) {
 	})
 }
 
-// The rest of the memory is used, even if free buffers are larger than it.
+// All of the memory is used, even if free buffers are larger than the rest.
 func TestFullToTheBrim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := false
@@ -332,7 +332,7 @@ func TestFullToTheBrim(t *testing.T) {
 	})
 }
 
-// The smallest budget has room for the largest call with the largest context and id.
+// The smallest budget has room for the largest call with the largest context and ID.
 func TestFullTakesTheLargestCall(t *testing.T) {
 	for _, policy := range []analytics.FullPolicy{analytics.Reject, analytics.Block, analytics.DropOldest} {
 		synctest.Test(t, func(t *testing.T) {
@@ -344,7 +344,7 @@ func TestFullTakesTheLargestCall(t *testing.T) {
 				m := &analytics.Track{Event: "e", UserId: "u", Message: analytics.Message{MessageId: strings.Repeat("m", 32_600)}}
 				require.NoError(t, client.Enqueue(t.Context(), m))
 				require.NoError(t, client.Flush(t.Context()))
-				synctest.Wait() // the callback has been told
+				synctest.Wait() // the callback has run
 			}
 			require.NoError(t, client.Close())
 		})
@@ -380,7 +380,7 @@ func TestFullBlocksUntilTheContextEnds(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(start))
 		require.EqualValues(t, 1, client.Stats().Rejected.QueueFull)
 
-		// A call that waits without a context is let go by Close.
+		// Close ends the wait of a call without a context.
 		blocked := make(chan error)
 		go func() { blocked <- client.Track(kilobyte("late")) }()
 		synctest.Wait()
@@ -422,7 +422,7 @@ func TestFullDropsOldest(t *testing.T) {
 		require.Equal(t, s.Dropped.Overflow, s.Dropped.Total())
 		require.EqualValues(t, 600, s.Accepted)
 		require.Len(t, dropped, int(s.Dropped.Overflow))
-		// The first batch was being sent; the oldest of the others went.
+		// The first batch was being sent, so the oldest of the others was dropped.
 		require.Equal(t, "m-020", dropped[0])
 		require.Equal(t, name("m", 20+len(dropped)-1), dropped[len(dropped)-1])
 		require.EqualValues(t, 1, c.taken("messageId")["m-599"])
@@ -443,9 +443,9 @@ func TestCallback(t *testing.T) {
 			}
 			ended[r.MessageId] = r
 			if r.MessageId == "t-1" {
-				// A callback may make calls, and wait for them.
+				// A callback may make calls and flush.
 				require.NoError(t, client.Track(&analytics.Track{Event: "from the callback", UserId: "u", Message: analytics.Message{MessageId: "t-2"}}))
-				_ = client.Flush(t.Context()) // which may tell of the page
+				_ = client.Flush(t.Context()) // it may report the page
 				panic("callback trouble")
 			}
 		}})
@@ -474,7 +474,7 @@ func TestCallback(t *testing.T) {
 	})
 }
 
-// Results that a slow callback has not taken stay within the budget.
+// Results that a slow callback has not received stay within the budget.
 func TestSlowCallbackIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -291,28 +291,28 @@ func (cfg *Config) check(writeKey string) (d defaults, err error) {
 		errs = append(errs, err)
 	}
 	if cfg.MaxInFlight < 0 || cfg.MaxInFlight > maxMaxInFlight {
-		refuse("Config.MaxInFlight is %d; it must be from 1 to %d, or 0 for %d", cfg.MaxInFlight, maxMaxInFlight, defaultMaxInFlight)
+		refuse("Config.MaxInFlight is %d; it must be from 1 to %d, or 0 for the default of %d", cfg.MaxInFlight, maxMaxInFlight, defaultMaxInFlight)
 	}
 	if cfg.MaxAttempts < 0 {
-		refuse("Config.MaxAttempts is %d; it must be at least 1, or 0 for %d", cfg.MaxAttempts, retry.DefaultAttempts)
+		refuse("Config.MaxAttempts is %d; it must be at least 1, or 0 for the default of %d", cfg.MaxAttempts, retry.DefaultAttempts)
 	}
 	if cfg.MaxTotalBackoffDuration < 0 {
-		refuse("Config.MaxTotalBackoffDuration is %v; it must be positive, or 0 for %v", cfg.MaxTotalBackoffDuration, retry.DefaultMaxBackoff)
+		refuse("Config.MaxTotalBackoffDuration is %v; it must be positive, or 0 for the default of %v", cfg.MaxTotalBackoffDuration, retry.DefaultMaxBackoff)
 	}
 	if cfg.MaxRateLimitDuration < 0 {
-		refuse("Config.MaxRateLimitDuration is %v; it must be positive, or 0 for %v", cfg.MaxRateLimitDuration, retry.DefaultMaxRateLimit)
+		refuse("Config.MaxRateLimitDuration is %v; it must be positive, or 0 for the default of %v", cfg.MaxRateLimitDuration, retry.DefaultMaxRateLimit)
 	}
 	if _, err := settingsURL(cfg.SettingsEndpoint, writeKey); err != nil {
 		errs = append(errs, err)
 	}
 	if cfg.MaxBytes != 0 && cfg.MaxBytes < minMaxBytes {
-		refuse("Config.MaxBytes is %d; it must be at least %d, or 0 for %d", cfg.MaxBytes, minMaxBytes, defaultMaxBytes)
+		refuse("Config.MaxBytes is %d; it must be at least %d, or 0 for the default of %d", cfg.MaxBytes, minMaxBytes, defaultMaxBytes)
 	}
 	if cfg.SpoolMaxBytes != 0 && cfg.SpoolMaxBytes < minSpoolBytes {
-		refuse("Config.SpoolMaxBytes is %d; it must be at least %d, or 0 for %d", cfg.SpoolMaxBytes, minSpoolBytes, defaultSpoolBytes)
+		refuse("Config.SpoolMaxBytes is %d; it must be at least %d, or 0 for the default of %d", cfg.SpoolMaxBytes, minSpoolBytes, defaultSpoolBytes)
 	}
 	if cfg.CloseTimeout < 0 {
-		refuse("Config.CloseTimeout is %v; it must be positive, or 0 for %v", cfg.CloseTimeout, defaultCloseTimeout)
+		refuse("Config.CloseTimeout is %v; it must be positive, or 0 for the default of %v", cfg.CloseTimeout, defaultCloseTimeout)
 	}
 	if cfg.WhenFull < Reject || cfg.WhenFull > DropOldest {
 		refuse("Config.WhenFull is %d; it must be Reject, Block or DropOldest", cfg.WhenFull)

@@ -121,7 +121,7 @@ func TestConfigRefused(t *testing.T) {
 		{"k", Config{Endpoint: "http://localhost:99999"}, "Endpoint has the port 99999; a port is from 1 to 65535"},
 		{"k", Config{Endpoint: "https://user:secret@[::1]:0/v1"}, "Endpoint has the port 0; a port is from 1 to 65535"},
 		{"k", Config{Endpoint: "http://localhost:65536"}, "Endpoint has the port 65536"},
-		{"k", Config{MaxInFlight: -1}, "MaxInFlight is -1; it must be from 1 to 1000, or 0 for 4"},
+		{"k", Config{MaxInFlight: -1}, "MaxInFlight is -1; it must be from 1 to 1000, or 0 for the default of 4"},
 		{"k", Config{MaxInFlight: math.MaxInt}, "it must be from 1 to 1000"},
 		{"k", Config{MaxAttempts: -1}, "MaxAttempts is -1"},
 		{"k", Config{MaxBytes: 1000}, "MaxBytes is 1000; it must be at least 131072"},
@@ -156,7 +156,7 @@ func TestNewReportsAnInvalidWriteKeyAtTheFirstCall(t *testing.T) {
 	}
 }
 
-// An error repeats at most 200 bytes of a setting, besides the quotes and escapes.
+// An error repeats at most 200 bytes of a setting, not counting quotes and escapes.
 func TestConfigErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("é", 50_000)
 	for _, endpoint := range []string{
@@ -231,7 +231,7 @@ func TestSettingsURL(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	_, err = NewWithConfig("k", Config{MaxTotalBackoffDuration: -1})
-	require.ErrorContains(t, err, "Config.MaxTotalBackoffDuration is -1ns; it must be positive, or 0 for 12h0m0s")
+	require.ErrorContains(t, err, "Config.MaxTotalBackoffDuration is -1ns; it must be positive, or 0 for the default of 12h0m0s")
 	_, err = NewWithConfig("k", Config{MaxRateLimitDuration: -1})
-	require.ErrorContains(t, err, "Config.MaxRateLimitDuration is -1ns; it must be positive, or 0 for 12h0m0s")
+	require.ErrorContains(t, err, "Config.MaxRateLimitDuration is -1ns; it must be positive, or 0 for the default of 12h0m0s")
 }

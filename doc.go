@@ -74,8 +74,9 @@
 // Config.FlushAfter after the previous batch. A retry sends the same bytes, including the
 // message IDs, except for sentAt, which collectors use to correct the sender's clock.
 //
-// At most Config.MaxInFlight batches are sent at the same time. The response decides the
-// next step:
+// A batch is a POST request to Config.Endpoint. The body has the format of [Batch], and the
+// write key is the user name of Basic authentication. At most Config.MaxInFlight batches are
+// sent at the same time. The response decides the next step:
 //
 //   - 2xx: the calls are delivered.
 //   - No response, 408, 410, 429, 460, or 5xx except 501, 505 and 511: the client retries

@@ -23,7 +23,7 @@ var (
 // also wraps the error of the file system.
 var ErrSpool = pipeline.ErrSpool
 
-var errWriteAlone = errors.New("Write cannot be combined with a map or Attrs")
+var errWriteAlone = errors.New("the field Write cannot be combined with a map or Attrs")
 
 // Values of FieldError.Field that do not name one field.
 const (

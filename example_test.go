@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// takeAll is a collector that takes every batch and prints its calls.
+// takeAll is a collector that accepts each batch and prints its calls.
 func takeAll() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in struct {
@@ -31,7 +31,7 @@ func takeAll() *httptest.Server {
 	}))
 }
 
-// refuseAll is a collector that knows no write key.
+// refuseAll is a collector that refuses each write key.
 func refuseAll() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "unknown write key", http.StatusUnauthorized)
@@ -43,7 +43,7 @@ func Example() {
 	defer collector.Close()
 
 	client, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{
-		Endpoint: collector.URL, // leave it out to send to the service
+		Endpoint: collector.URL, // omit it to send to the service
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -55,7 +55,7 @@ func Example() {
 	}); err != nil {
 		log.Println(err) // this call was not accepted
 	}
-	if err := client.Close(); err != nil { // sends what is queued
+	if err := client.Close(); err != nil { // sends the queued calls
 		log.Println(err)
 	}
 	// Output: track 019mr8mf4r Song Played
@@ -68,7 +68,7 @@ func ExampleNew() {
 
 	client := analytics.New("YOUR_WRITE_KEY")
 	client.Endpoint = collector.URL
-	client.Size = 100                  // calls a batch
+	client.Size = 100                  // calls per batch
 	client.Interval = 30 * time.Second // at the latest
 	client.Logger = log.New(os.Stderr, "analytics ", log.LstdFlags)
 	defer client.Close()
@@ -85,13 +85,13 @@ func ExampleNewWithConfig() {
 		Endpoint:    collector.URL,
 		FlushAt:     100,
 		FlushAfter:  10 * time.Second,
-		MaxInFlight: 1,        // keeps the calls in order
-		MaxBytes:    16 << 20, // of memory, while the collector is down
-		Gzip:        false,    // true for a collector that reads it
+		MaxInFlight: 1,        // keeps the order of calls
+		MaxBytes:    16 << 20, // of memory, if the collector is unavailable
+		Gzip:        false,    // true if the collector supports it
 		HTTPClient:  &http.Client{Timeout: 5 * time.Second},
 	})
 	if err != nil {
-		log.Fatal(err) // says all that is wrong
+		log.Fatal(err) // lists all problems
 	}
 	defer client.Close()
 
@@ -121,7 +121,7 @@ func ExampleClient_Track() {
 	client := analytics.New("YOUR_WRITE_KEY")
 	defer shutOff(client)()
 
-	// An event that happened earlier, from a user who is not known.
+	// A past event of an unknown user.
 	err := client.Track(&analytics.Track{
 		AnonymousId: "d2b3a9c0",
 		Event:       "Order Completed",
@@ -132,7 +132,7 @@ func ExampleClient_Track() {
 	// Output: <nil>
 }
 
-// Attributes of log/slog in place of a map. The last of equal keys counts.
+// Attributes of log/slog replace a map. The last of several equal keys wins.
 func ExampleClient_Track_attributes() {
 	client := analytics.New("YOUR_WRITE_KEY")
 	defer shutOff(client)()
@@ -212,7 +212,7 @@ func ExampleClient_Alias() {
 	// Output: <nil>
 }
 
-// A call that waits for room, but no longer than the request that it is made in.
+// The call waits for room, but not longer than the request that it belongs to.
 func ExampleClient_Enqueue() {
 	collector := takeAll()
 	defer collector.Close()
@@ -277,7 +277,7 @@ func ExampleClient_Stats() {
 	client.Endpoint = collector.URL
 
 	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r", Event: "Song Played"})
-	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r"}) // lacks its event
+	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r"}) // the event is missing
 	_ = client.Close()
 
 	s := client.Stats()
@@ -287,7 +287,7 @@ func ExampleClient_Stats() {
 	// 1 accepted, 1 delivered, 0 dropped, 0 pending, 1 invalid
 }
 
-// Learning what became of each call.
+// The callback receives the result of each call.
 func ExampleConfig_callback() {
 	collector := refuseAll()
 	defer collector.Close()
@@ -309,14 +309,13 @@ func ExampleConfig_callback() {
 	// Output: track play-1 was lost: refused 401
 }
 
-// Sending a call to some destinations only.
-// A slog.Handler gets messages that are always the same, and attributes.
+// A slog.Handler receives constant messages with attributes.
 func ExampleConfig_slog() {
 	collector := refuseAll()
 	defer collector.Close()
 	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
-			return slog.Attr{} // which the example cannot know
+			return slog.Attr{} // it differs in each run
 		}
 		return a
 	}})
@@ -332,7 +331,7 @@ func ExampleConfig_slog() {
 	// Output: level=ERROR msg="calls lost" component=analytics calls=1 reason=refused attempts=1 status=401 error="the collector responded with 401 Unauthorized: unknown write key"
 }
 
-// A callback that learns for which request of the program a call was made.
+// The callback receives the request of the program in which a call was made.
 func ExampleConfig_value() {
 	collector := refuseAll()
 	defer collector.Close()
@@ -350,13 +349,13 @@ func ExampleConfig_value() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx := context.WithValue(context.Background(), requestKey{}, "4711") // as a middleware does
+	ctx := context.WithValue(context.Background(), requestKey{}, "4711") // as middleware does
 	_ = client.Enqueue(ctx, &analytics.Track{Event: "Song Played", UserId: "u"})
 	_ = client.Close()
 	// Output: request 4711 made a call that was lost: track
 }
 
-// Calls go to one destination, unless they name others.
+// Calls are sent to one destination unless they name others.
 func ExampleConfig_integrations() {
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in struct {
@@ -404,7 +403,7 @@ func shutOff(client *analytics.Client) func() {
 	}
 }
 
-// A client with a spool keeps what it could not deliver for the next one.
+// A client with a spool keeps undelivered calls for the next client.
 func ExampleConfig_spool() {
 	dir, err := os.MkdirTemp("", "spool-")
 	if err != nil {
@@ -413,7 +412,7 @@ func ExampleConfig_spool() {
 	defer os.RemoveAll(dir)
 	config := analytics.Config{
 		Endpoint: "http://127.0.0.1:1", // nothing listens there
-		Spool:    dir,                  // in production a place such as /var/lib/app/analytics
+		Spool:    dir,                  // in production, a directory such as /var/lib/app/analytics
 	}
 
 	first, err := analytics.NewWithConfig("YOUR_WRITE_KEY", config)
@@ -435,7 +434,7 @@ func ExampleConfig_spool() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := second.Flush(context.Background()); err != nil { // no call is needed to send what there is
+	if err := second.Flush(context.Background()); err != nil { // a flush sends the calls of previous processes
 		log.Println(err)
 	}
 	fmt.Println("delivered:", second.Stats().Delivered)
@@ -446,8 +445,8 @@ func ExampleConfig_spool() {
 	// delivered: 1
 }
 
-// Processes that come and go share a number of directories: each takes the first
-// that is free, and with it what a process that died has left there.
+// Short-lived processes share a number of directories. Each takes the first free one, with the
+// calls that a previous process has left there.
 func ExampleConfig_spoolOfManyProcesses() {
 	base, err := os.MkdirTemp("", "spool-")
 	if err != nil {
@@ -459,7 +458,7 @@ func ExampleConfig_spoolOfManyProcesses() {
 
 	open := func() (*analytics.Client, error) {
 		opened, cancel := context.WithCancel(context.Background())
-		cancel() // a flush opens the directory; it need not wait
+		cancel() // the flush only opens the directory
 		var client *analytics.Client
 		for n := range 16 {
 			client, err = analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{
@@ -473,7 +472,7 @@ func ExampleConfig_spoolOfManyProcesses() {
 				return client, nil
 			}
 		}
-		return nil, err // of the last directory: all are in use, or cannot be used
+		return nil, err // of the last directory
 	}
 	for range 2 {
 		client, err := open()

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// post is a request as a collector receives it.
+// post is a received request.
 type post struct {
 	at     time.Time
 	header http.Header
@@ -27,8 +27,8 @@ type post struct {
 	pass   string
 	raw    []byte // decompressed
 	body   body
-	err    error // why the body could not be read
-	values int   // of analytics.RequestValues
+	err    error // of reading the body
+	values int   // number of analytics.RequestValues
 }
 
 type body struct {
@@ -38,35 +38,35 @@ type body struct {
 	SentAt    string                   `json:"sentAt"`
 }
 
-// answer is what a collector does with a request; the zero value is 200.
+// answer is the response to a request; the zero value is 200.
 type answer struct {
 	status int
 	header http.Header
 	body   io.Reader
-	err    error         // no answer: the connection fails
-	delay  time.Duration // before the answer
-	hang   bool          // no answer ever: until the client gives up
+	err    error         // the connection fails without a response
+	delay  time.Duration // before the response
+	hang   bool          // no response until the client cancels the request
 }
 
-// collector is an in-process http.RoundTripper, so that tests can run on a fake
-// clock. It is safe for concurrent use.
+// collector is an in-process http.RoundTripper, so that tests can use a fake clock. It is safe
+// for concurrent use.
 type collector struct {
-	// decide answers the i-th request, from 0. Nil takes everything.
+	// decide returns the response to the i-th request, counted from 0. Nil accepts all.
 	decide func(i int, p post) answer
 
 	mu    sync.Mutex // guards posts
 	posts []post
 }
 
-// always is a collector that answers every request alike.
+// always returns a collector with the same response to each request.
 func always(a answer) *collector { return &collector{decide: func(int, post) answer { return a }} }
 
-// first is a collector that answers the first request so, and takes all others.
+// first returns a collector that responds to the first request with a, and accepts all others.
 func first(a answer) *collector {
 	return &collector{decide: when(a, func(i int, _ post) bool { return i == 0 })}
 }
 
-// when answers the requests that are meant, and takes all others.
+// when responds to the selected requests with a, and accepts all others.
 func when(a answer, meant func(i int, p post) bool) func(int, post) answer {
 	return func(i int, p post) answer {
 		if meant(i, p) {
@@ -141,7 +141,7 @@ func (c *collector) all() []post {
 	return append([]post(nil), c.posts...)
 }
 
-// sizes is the number of calls in each request.
+// sizes returns the number of calls in each request.
 func (c *collector) sizes() (n []int) {
 	for _, p := range c.all() {
 		n = append(n, len(p.body.Batch))
@@ -149,7 +149,7 @@ func (c *collector) sizes() (n []int) {
 	return n
 }
 
-// taken counts how often each value of a key was in a call that was received.
+// taken counts the values of a field in the received calls.
 func (c *collector) taken(key string) map[string]int {
 	n := map[string]int{}
 	for _, p := range c.all() {
@@ -161,7 +161,7 @@ func (c *collector) taken(key string) map[string]int {
 	return n
 }
 
-// newClient is a client whose requests go to c and whose log goes to the test.
+// newClient returns a client that sends requests to c, and logs to the test.
 func newClient(t testing.TB, c http.RoundTripper, cfg analytics.Config) *analytics.Client {
 	t.Helper()
 	cfg.HTTPClient = &http.Client{Transport: c}
@@ -180,7 +180,7 @@ func (l testLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// lines is a log that a test looks at.
+// lines is a log for tests.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -204,7 +204,7 @@ func (l *lines) logger() *log.Logger { return log.New(l, "", 0) }
 
 var errRefusedConn = errors.New("connection refused")
 
-// track makes n calls, named by prefix and number.
+// track makes n calls, named by a prefix and a number.
 func track(t testing.TB, client *analytics.Client, prefix string, n int) {
 	t.Helper()
 	for i := range n {
@@ -216,7 +216,7 @@ func name(prefix string, i int) string {
 	return prefix + "-" + string(rune('0'+i/100%10)) + string(rune('0'+i/10%10)) + string(rune('0'+i%10))
 }
 
-// requireSum checks the sum that holds in every Stats.
+// requireSum checks the invariant of Stats.
 func requireSum(t testing.TB, s analytics.Stats) {
 	t.Helper()
 	require.Equal(t, s.Accepted, s.Delivered+s.Dropped.Total()+s.Pending, "%+v", s)

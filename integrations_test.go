@@ -9,14 +9,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// Each kind of call has the client's integrations beneath its own.
+// Each kind of call gets the client's integrations in addition to its own.
 func TestDefaultIntegrations(t *testing.T) {
 	type object = map[string]interface{}
 	for _, tt := range []struct {
 		name     string
 		defaults analytics.Integrations
 		own      object
-		want     string // as it is on the wire
+		want     string // as sent
 	}{
 		{"neither", nil, nil, `null`},
 		{"defaults alone", analytics.Integrations{}.DisableAll().Enable("Webhooks"), nil, `{"All":false,"Webhooks":true}`},
@@ -33,7 +33,7 @@ func TestDefaultIntegrations(t *testing.T) {
 			c := &collector{}
 			client := newClient(t, c, analytics.Config{Integrations: tt.defaults})
 			if tt.defaults != nil {
-				tt.defaults["late"] = true // the map is the caller's again
+				tt.defaults["late"] = true // the caller may change the map
 			}
 			for _, call := range []analytics.Call{
 				&analytics.Identify{UserId: "u", Integrations: tt.own},
@@ -67,7 +67,7 @@ func TestDefaultIntegrationsCountTowardsTheSize(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-// A call that a spool keeps has the integrations that it was made with.
+// A call in a spool keeps the integrations with which it was made.
 func TestDefaultIntegrationsWithSpool(t *testing.T) {
 	dir := t.TempDir()
 	down := always(answer{err: errRefusedConn})

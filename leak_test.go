@@ -17,13 +17,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// An ending is a way in which a client ends. It gets a client that has made calls.
+// ending is a way to close a client that has made calls.
 type ending struct {
 	name string
 	end  func(t *testing.T, srv *mockserver.Server, client *analytics.Client)
 }
 
-// endings are the ways of closing, against a collector that answers and one that does not.
+// endings contains the ways to close a client, with a collector that responds and without.
 var endings = []ending{
 	{"Close", func(t *testing.T, _ *mockserver.Server, client *analytics.Client) {
 		require.NoError(t, client.Close())
@@ -66,7 +66,7 @@ var endings = []ending{
 	}},
 }
 
-// shutdownAtOnce ends a client with an ended context. Calls may have been delivered before.
+// shutdownAtOnce closes a client with an ended context. Calls may have been delivered before.
 func shutdownAtOnce(t *testing.T, client *analytics.Client) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -76,11 +76,11 @@ func shutdownAtOnce(t *testing.T, client *analytics.Client) {
 	}
 }
 
-// settingsHang is the configuration whose first batch waits for settings in vain.
+// settingsHang is the configuration in which the settings of the source never arrive.
 const settingsHang = "settings that do not come"
 
-// However a client is configured and closed, its goroutines, connections and files are
-// gone afterwards.
+// All goroutines, connections and files of a client end with it, for each configuration and each
+// way to close it.
 func TestClosingLeavesNothing(t *testing.T) {
 	for _, with := range []struct {
 		name   string
@@ -123,20 +123,20 @@ func TestClosingLeavesNothing(t *testing.T) {
 	} {
 		for _, way := range endings {
 			if with.name == settingsHang && !strings.HasPrefix(way.name, "Shutdown") {
-				continue // which would wait for two seconds
+				continue // it would wait for two seconds
 			}
 			t.Run(with.name+"/"+way.name, func(t *testing.T) {
 				quick(t)
 				srv := mockserver.RunT(t)
 				config := with.config(t, srv)
-				leaks.Check(t) // with the collector running
+				leaks.Check(t) // the collector is running
 				config.Endpoint, config.CloseTimeout = srv.URL, time.Minute
 				if config.Logger == nil {
 					config.Logger = new(lines).logger()
 				}
 				client, err := analytics.NewWithConfig("write-key-0123456789", config)
 				require.NoError(t, err)
-				track(t, client, "e", 30) // a batch, and half of one
+				track(t, client, "e", 30) // one and a half batches
 				way.end(t, srv, client)
 			})
 		}
@@ -154,7 +154,7 @@ func (f firstFails) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.next.RoundTrip(r)
 }
 
-// What never started leaves nothing either.
+// A client that does not start leaves nothing.
 func TestClientsThatDoNotStartLeaveNothing(t *testing.T) {
 	leaks.Check(t)
 	dir := t.TempDir()

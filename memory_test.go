@@ -18,7 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// silent is a transport that never answers.
+// silent is a transport that never responds.
 type silent struct{}
 
 func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -52,8 +52,8 @@ func TestCallDoesNotAllocate(t *testing.T) {
 			for range 3 {
 				require.NoError(t, client.Track(m))
 			}
-			// So many fit into one batch, whose buffer is all that grows, and one
-			// segment of a spool.
+			// These calls fit into one batch and one segment. Only the buffer of the batch
+			// grows.
 			require.Zero(t, testing.AllocsPerRun(500, func() {
 				if err := client.Track(m); err != nil {
 					t.Error(err)
@@ -68,8 +68,8 @@ func TestCallDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Neither do a value that a call carries, or the integrations of the client, but for the
-// list of values, which grows with the batch.
+// The value of a call and the integrations of the client do not allocate, except for the list of
+// values, which grows with the batch.
 func TestCallWithValueAndDefaultsDoesNotAllocate(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector a sync.Pool loses some of what it is given")
@@ -88,7 +88,7 @@ func TestCallWithValueAndDefaultsDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A spool allocates for each segment, not for each call.
+// A spool allocates per segment, not per call.
 func TestSpoolAllocatesForSegmentsAlone(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector a sync.Pool loses some of what it is given")
@@ -98,7 +98,7 @@ func TestSpoolAllocatesForSegmentsAlone(t *testing.T) {
 	})
 	require.NoError(t, err)
 	m := largeTrack()
-	const calls = 20_000 // a dozen segments
+	const calls = 20_000 // about 12 segments
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range calls {
@@ -111,7 +111,7 @@ func TestSpoolAllocatesForSegmentsAlone(t *testing.T) {
 	require.Less(t, each, 1.0, "of which requests, of 100 calls each, take about 40")
 }
 
-// With the collector down, memory stays within the budget and what Config adds.
+// While the collector is unavailable, memory stays within the budget and the documented extra.
 func TestMemoryStaysWithinTheBudget(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector a sync.Pool loses some of what it is given")
@@ -151,7 +151,7 @@ func TestMemoryStaysWithinTheBudget(t *testing.T) {
 	}
 }
 
-// Memory that the runtime adds by rounding up is counted: up to a fifth at these sizes.
+// The budget includes memory that the runtime adds by rounding up, up to a fifth at these sizes.
 func TestMemoryIsCountedAsItIsAllocated(t *testing.T) {
 	const budget = 16 << 20
 	for _, size := range []int{4_500, 30_000} {
@@ -164,7 +164,7 @@ func TestMemoryIsCountedAsItIsAllocated(t *testing.T) {
 	}
 }
 
-// refusing is a transport that refuses every batch with a long text.
+// refusing is a transport that refuses each batch with a long message.
 type refusing struct{}
 
 func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -173,14 +173,14 @@ func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusForbidden, Body: text, Request: r}, nil
 }
 
-// Results that a callback has not taken are counted with their errors.
+// The budget includes the errors of results that a callback has not received.
 func TestErrorsNotTakenAreCounted(t *testing.T) {
 	const budget = 4 << 20
 	release := make(chan struct{})
 	before := heap()
 	client, err := NewWithConfig("key", Config{
 		FlushAt: 1, MaxBytes: budget, HTTPClient: &http.Client{Transport: refusing{}}, Logger: log.New(io.Discard, "", 0),
-		Callback: func(Result) { <-release }, CloseTimeout: 5 * time.Minute, // some 15,000 results are passed on
+		Callback: func(Result) { <-release }, CloseTimeout: 5 * time.Minute, // some 15,000 results follow
 	})
 	require.NoError(t, err)
 	for client.Stats().Rejected.QueueFull == 0 {
@@ -193,7 +193,7 @@ func TestErrorsNotTakenAreCounted(t *testing.T) {
 	require.Zero(t, client.Stats().Bytes)
 }
 
-// The id of a result does not keep a larger string in memory that it is a part of.
+// The ID of a result does not retain a larger string.
 func TestResultCopiesTheMessageID(t *testing.T) {
 	large := strings.Repeat("m", 1<<20)
 	k := call{Message: Message{MessageId: large[:36]}}

@@ -34,7 +34,7 @@ func TestValidation(t *testing.T) {
 		name  string
 		call  analytics.Call
 		kind  string
-		field string // empty: valid
+		field string // empty if valid
 		text  string
 	}{
 		{"alias, nothing", &analytics.Alias{}, "alias", "userId", textUserID},
@@ -123,7 +123,7 @@ func callMethod(client *analytics.Client, call analytics.Call) error {
 	return errors.New("no method takes this")
 }
 
-// A value that cannot be marshalled affects no other call.
+// A value that cannot be marshaled does not affect other calls.
 func TestUnmarshallableCallHarmsNoOther(t *testing.T) {
 	cycle := map[string]interface{}{}
 	cycle["self"] = cycle
@@ -156,7 +156,7 @@ type panicking struct{}
 
 func (panicking) MarshalJSON() ([]byte, error) { panic("not today") }
 
-// panickingError returns a nil pointer as an error, a common mistake.
+// panickingError is returned as a nil pointer, a common mistake.
 type panickingError struct{}
 
 func (panickingError) MarshalJSON() ([]byte, error) { var err *nilError; return []byte("1"), err }
@@ -165,8 +165,7 @@ type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
 
-// The golden files have one call of every kind as it is in a batch. They were checked by
-// hand.
+// The golden files contain a call of each kind as it is in a batch. They were checked by hand.
 func TestWireGolden(t *testing.T) {
 	at := func(id string) analytics.Message {
 		return analytics.Message{Type: "ignored", MessageId: id, Timestamp: "2015-07-10T17:43:38.123456-07:00"}
@@ -185,7 +184,7 @@ func TestWireGolden(t *testing.T) {
 		&analytics.Group{UserId: "019mr8mf4r", AnonymousId: "anon-1", GroupId: "acme", Context: context, Integrations: only,
 			Traits: map[string]interface{}{"name": "Acme", "employees": 1200}, Message: at("m-group")},
 		&analytics.Alias{UserId: "019mr8mf4r", AnonymousId: "anon-1", PreviousId: "jo@example.com", Context: context, Integrations: only, Message: at("m-alias")},
-		// Only what has to be there.
+		// Only the required fields.
 		&analytics.Identify{UserId: "u", Message: at("m-1")},
 		&analytics.Track{AnonymousId: "a", Event: "e", Properties: map[string]interface{}{}, Message: at("m-2")},
 		&analytics.Page{UserId: "u", Message: at("m-3")},
@@ -204,7 +203,7 @@ func TestWireGolden(t *testing.T) {
 		got := uuids.ReplaceAll(c.all()[0].raw, []byte("00000000-0000-7000-8000-000000000000"))
 		want, err := os.ReadFile("testdata/wire/batch.json")
 		require.NoError(t, err)
-		// The file has a call a line, for people to read.
+		// For readability, the file has one call per line.
 		require.Empty(t, cmp.Diff(string(bytes.ReplaceAll(want, []byte("\n"), nil)), string(got)))
 	})
 }
@@ -234,7 +233,7 @@ func TestMessageIdsAndTimesAreFilledIn(t *testing.T) {
 	})
 }
 
-// A message can be changed as soon as the call has returned.
+// A message may be changed when the call has returned.
 func TestMessageIsNotReadLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &collector{}

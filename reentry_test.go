@@ -25,7 +25,7 @@ func (f marshaled) MarshalJSON() ([]byte, error) {
 	return []byte("1"), nil
 }
 
-// using is how the caller's code uses the client that calls it.
+// using contains ways to use the client in the caller's code.
 var using = map[string]func(*analytics.Client) error{
 	"Track": func(c *analytics.Client) error { return c.Track(&analytics.Track{Event: "within", UserId: "u"}) },
 	"Flush": func(c *analytics.Client) error { return c.Flush(context.Background()) },
@@ -37,7 +37,7 @@ var using = map[string]func(*analytics.Client) error{
 	},
 }
 
-// A MarshalJSON may even close the client that encodes its value.
+// A MarshalJSON may use, and even close, the client that encodes its value.
 func TestPropertyUsesItsClient(t *testing.T) {
 	for way, use := range using {
 		t.Run(way, func(t *testing.T) { testPropertyUsesItsClient(t, use, nil) })
@@ -59,8 +59,8 @@ func testPropertyUsesItsClient(t *testing.T, use func(*analytics.Client) error, 
 	})
 }
 
-// A MarshalJSON of DefaultContext that uses the client fails, since the client cannot take
-// calls before its configuration has been read. The first call succeeds.
+// A MarshalJSON in DefaultContext that uses the client gets an error, because the client cannot
+// accept calls before it has read its configuration. The first call succeeds.
 func TestDefaultContextUsesItsClient(t *testing.T) {
 	for way, use := range using {
 		t.Run(way, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestDefaultContextUsesItsClient(t *testing.T) {
 				before := analytics.DefaultContext
 				defer func() { analytics.DefaultContext = before }()
 				analytics.DefaultContext = map[string]interface{}{"value": marshaled(func() {
-					if client != nil { // NewWithConfig encodes it as well
+					if client != nil { // NewWithConfig encodes it too
 						inner = use(client)
 					}
 				})}
@@ -95,24 +95,24 @@ func TestCallbackUsesItsClient(t *testing.T) {
 			t.Run(way+" "+spool, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var client *analytics.Client
-					made, told := make(chan struct{}), make(chan error, 10)
+					made, reported := make(chan struct{}), make(chan error, 10)
 					client = newClient(t, &collector{}, analytics.Config{FlushAt: 1, MaxInFlight: 1, Spool: spool, Callback: func(r analytics.Result) {
 						<-made
 						if r.MessageId == "first" {
-							told <- use(client)
+							reported <- use(client)
 						} else {
-							told <- r.Err
+							reported <- r.Err
 						}
 					}})
 					start := time.Now()
 					require.NoError(t, client.Track(&analytics.Track{Event: "e", UserId: "u", Message: analytics.Message{MessageId: "first"}}))
 					track(t, client, "other", 3)
 					close(made)
-					require.NoError(t, <-told)
+					require.NoError(t, <-reported)
 					require.NoError(t, client.Close())
-					require.Len(t, told, int(client.Stats().Accepted)-1, "Close waits for all to be told")
-					for len(told) > 0 {
-						require.NoError(t, <-told)
+					require.Len(t, reported, int(client.Stats().Accepted)-1, "Close waits for all to be reported")
+					for len(reported) > 0 {
+						require.NoError(t, <-reported)
 					}
 					require.Less(t, time.Since(start), time.Second)
 				})
@@ -121,8 +121,8 @@ func TestCallbackUsesItsClient(t *testing.T) {
 	}
 }
 
-// A callback, or the writer of a log, that closes its client waits for itself: until the
-// time of Close is over, and then it is told so.
+// A callback or log writer that closes its client waits for itself, until Close times out and
+// returns an error.
 func TestCallbackThatClosesItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var client *analytics.Client
@@ -141,7 +141,7 @@ func TestCallbackThatClosesItsClient(t *testing.T) {
 	})
 }
 
-// So it is with a transport, whose batch is dropped.
+// The same applies to a transport, whose batch is dropped.
 func TestTransportThatClosesItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var client *analytics.Client
@@ -158,7 +158,7 @@ func TestTransportThatClosesItsClient(t *testing.T) {
 	})
 }
 
-// logging is a log whose writer uses the client.
+// logging returns a log whose writer uses the client.
 func logging(use func() error) (*log.Logger, chan error) {
 	used := make(chan error, 100)
 	return log.New(writerFunc(func(b []byte) (int, error) {
@@ -198,8 +198,8 @@ func testLogUsesItsClient(t *testing.T, config func(*log.Logger) analytics.Confi
 	}
 }
 
-// Lines about the spool are not written by the goroutine that reads calls back, for
-// which a flush in the log's writer would wait.
+// The goroutine that reads calls back does not write log entries about the spool. Otherwise a
+// flush in the log writer would wait for that goroutine.
 func TestLogFlushesWhatTheSpoolCouldNotRead(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestLogFlushesWhatTheSpoolCouldNotRead(t *testing.T) {
 		require.Len(t, segments(t, dir), 1)
 		segment = segments(t, dir)[0]
 		require.NoError(t, os.Rename(segment, segment+".away"))
-		require.NoError(t, os.Symlink(segment, segment)) // which cannot be opened
+		require.NoError(t, os.Symlink(segment, segment)) // it cannot be opened
 		up.Store(true)
 		require.NoError(t, client.Flush(context.Background()))
 		require.NoError(t, <-used)
@@ -244,14 +244,14 @@ func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, 
 func TestTransportErrorUsesItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var client *analytics.Client
-		var told error
+		var reported error
 		failure := &errorUsing{func() { _ = client.Stats() }}
-		client = newClient(t, failing{failure}, analytics.Config{MaxAttempts: 1, Callback: func(r analytics.Result) { told = r.Err }})
+		client = newClient(t, failing{failure}, analytics.Config{MaxAttempts: 1, Callback: func(r analytics.Result) { reported = r.Err }})
 		track(t, client, "lost", 1)
 		err := client.Close()
 		require.ErrorContains(t, err, "trouble")
 		require.ErrorIs(t, err, failure)
-		require.ErrorIs(t, told, failure)
+		require.ErrorIs(t, reported, failure)
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// retryCounts returns the X-Retry-Count of each request, "" for none.
+// retryCounts returns the X-Retry-Count of each request, or "".
 func (c *collector) retryCounts() (counts []string) {
 	for _, p := range c.all() {
 		counts = append(counts, strings.Join(p.header.Values("X-Retry-Count"), ","))
@@ -28,7 +28,7 @@ func (c *collector) retryCounts() (counts []string) {
 	return counts
 }
 
-// statuses is a collector that gives these answers in turn, and takes what comes then.
+// statuses returns a collector that responds with these statuses, and accepts later requests.
 func statuses(answers ...answer) *collector {
 	return &collector{decide: func(i int, _ post) answer {
 		if i < len(answers) {
@@ -52,7 +52,7 @@ func TestRetryCount(t *testing.T) {
 		"waits that were asked": {[]answer{retryAfter(429, "1"), retryAfter(503, "1")}, []string{"", "1", "2"}},
 		"both":                  {[]answer{{status: 500}, retryAfter(429, "1"), {status: 500}}, []string{"", "1", "2", "3"}},
 		"refused":               {[]answer{{status: 401}}, []string{""}},
-		"parts begin anew":      {[]answer{{status: 500}, {status: 413}, {status: 500}}, []string{"", "1", "", "1", ""}},
+		"parts start over":      {[]answer{{status: 500}, {status: 413}, {status: 500}}, []string{"", "1", "", "1", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestRetryCount(t *testing.T) {
 	}
 }
 
-// The client's own transport gets requests whose headers are shared by all batches.
+// With the client's own transport, all batches share the headers.
 func TestRetryCountOverSockets(t *testing.T) {
 	old := analytics.Backo
 	analytics.Backo = backo.NewBacko(time.Millisecond, 1, 0, time.Millisecond)
@@ -98,7 +98,7 @@ func TestRetryCountOverSockets(t *testing.T) {
 	}
 }
 
-// A batch that went to the back of the queue keeps its count, whichever sender takes it.
+// A batch that moved to the end of the queue keeps its count, even with another sender.
 func TestRetryCountOfABatchThatStartsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -159,8 +159,8 @@ func TestRateLimitResetHoldsThePipeline(t *testing.T) {
 	})
 }
 
-// New waits as version 2 did, and NewWithConfig as the service's libraries of 2026,
-// unless a program sets Backo.
+// The pauses of New are those of version 2. The pauses of NewWithConfig are those of the service's
+// libraries of 2026, unless a program sets Backo.
 func TestWhichBackoff(t *testing.T) {
 	version2 := []time.Duration{100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000}
 	contract := []time.Duration{500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000}
@@ -169,7 +169,7 @@ func TestWhichBackoff(t *testing.T) {
 		name    string
 		version int
 		backo   *backo.Backo
-		want    []time.Duration // in milliseconds, of which jitter takes a quarter at most
+		want    []time.Duration // in milliseconds; jitter subtracts up to a quarter
 	}{
 		{"New", 2, analytics.Backo, version2},
 		{"New, Backo set", 2, backo.NewBacko(7*time.Second, 1, 0, time.Hour), mine},
@@ -189,7 +189,7 @@ func TestWhichBackoff(t *testing.T) {
 					client = analytics.New("write-key-0123456789")
 					client.Client.Transport, client.Logger = c, log.New(io.Discard, "", 0)
 				}
-				track(t, client, "e", 5) // which are first sent as it closes: before, a wait would be cut short by that
+				track(t, client, "e", 5) // first sent during Close: an earlier pause would be shortened
 				require.Error(t, client.Shutdown(t.Context()))
 				posts := c.all()
 				require.Len(t, posts, 10)
@@ -203,7 +203,7 @@ func TestWhichBackoff(t *testing.T) {
 	}
 }
 
-// Config.Backoff is one client's own. It may use the client, and panic.
+// Config.Backoff applies to one client. It may use the client, and it may panic.
 func TestConfigBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := always(answer{status: 500})
@@ -234,13 +234,13 @@ func TestConfigBackoff(t *testing.T) {
 	})
 }
 
-// While the collector is away, a client without MaxAttempts goes on for twelve hours.
+// While the collector is unavailable, a client without MaxAttempts retries for twelve hours.
 func TestAwayForTwelveHours(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config   analytics.Config
 		away     time.Duration
 		dropped  analytics.Drops
-		attempts int // at most
+		attempts int // the maximum
 	}{
 		"eleven hours":                        {analytics.Config{}, 11 * time.Hour, analytics.Drops{}, 0},
 		"thirteen hours":                      {analytics.Config{}, 13 * time.Hour, analytics.Drops{Expired: 5}, 0},
@@ -286,12 +286,12 @@ func TestAwayForTwelveHours(t *testing.T) {
 	}
 }
 
-// Without a spool it is the memory that says how much of an outage is kept: first the
-// calls that are made, then, by WhenFull, which of them are lost.
+// Without a spool, memory limits the number of calls that survive an outage. WhenFull decides
+// which calls are lost.
 func TestMemoryDecidesHowMuchOfAnOutageIsKept(t *testing.T) {
 	for name, tt := range map[string]struct {
 		policy analytics.FullPolicy
-		newest bool // the calls that are kept
+		newest bool // keep the newest calls
 	}{
 		"Reject":     {analytics.Reject, false},
 		"DropOldest": {analytics.DropOldest, true},
@@ -317,7 +317,7 @@ func TestMemoryDecidesHowMuchOfAnOutageIsKept(t *testing.T) {
 					}
 					time.Sleep(4 * time.Second)
 				}
-				_ = client.Shutdown(t.Context()) // an error under DropOldest
+				_ = client.Shutdown(t.Context()) // fails under DropOldest
 				s := client.Stats()
 				require.Equal(t, analytics.Drops{Overflow: s.Dropped.Overflow}, s.Dropped, "nothing was given up while there was room")
 				require.EqualValues(t, calls, s.Delivered+s.Dropped.Overflow+rejected)
@@ -330,8 +330,8 @@ func TestMemoryDecidesHowMuchOfAnOutageIsKept(t *testing.T) {
 	}
 }
 
-// One batch that the collector cannot take, though it takes all others, is given up after
-// its attempts.
+// If the collector accepts all other batches, one that it cannot accept is dropped after its
+// attempts.
 func TestPoisonIsGivenUp(t *testing.T) {
 	for _, spool := range []bool{false, true} {
 		t.Run(strconv.FormatBool(spool), func(t *testing.T) {
@@ -394,10 +394,10 @@ func TestRateLimitedForTwelveHours(t *testing.T) {
 	}
 }
 
-// settingsServer answers requests for settings, and hands all others to a collector.
+// settingsServer responds to requests for settings, and passes others to a collector.
 type settingsServer struct {
 	*collector
-	answers []answer // in turn; the last one again and again
+	answers []answer // in order; the last one is repeated
 	asked   []*http.Request
 }
 
@@ -425,7 +425,7 @@ func TestSettingsEndpoint(t *testing.T) {
 	for name, tt := range map[string]struct {
 		settings []answer
 		asked    int
-		requests int // with the batch, which the collector answers 500
+		requests int // with the batch, each of which gets 500
 		logged   string
 	}{
 		"attempts":         {[]answer{httpConfig(`{"backoffConfig":{"maxRetryCount":2}}`)}, 1, 3, ""},
@@ -444,7 +444,7 @@ func TestSettingsEndpoint(t *testing.T) {
 				var log lines
 				client := newClient(t, s, analytics.Config{MaxAttempts: 5, SettingsEndpoint: "https://cdn.example/", Logger: log.logger()})
 				track(t, client, "first", 1)
-				time.Sleep(10 * time.Minute) // settings that fail at first are read by then
+				time.Sleep(10 * time.Minute) // includes retries of the settings
 				track(t, client, "e", 1)
 				require.Error(t, client.Flush(t.Context()))
 				require.NoError(t, client.Close())
@@ -459,7 +459,7 @@ func TestSettingsEndpoint(t *testing.T) {
 	}
 }
 
-// The first batch waits for the settings, but not for long.
+// The first batch waits for the settings, up to a limit.
 func TestSettingsHoldTheFirstBatch(t *testing.T) {
 	for name, tt := range map[string]struct {
 		settings answer

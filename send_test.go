@@ -121,7 +121,7 @@ func TestRefusedForGood(t *testing.T) {
 	}
 }
 
-// A collector that is down for 20 seconds, in any way, costs no call.
+// An outage of 20 seconds, of any kind, costs no call.
 func TestOutage(t *testing.T) {
 	for name, down := range map[string]answer{
 		"refuses": {err: errRefusedConn}, "hangs": {hang: true}, "500": {status: 500}, "429": {status: 429},
@@ -180,7 +180,7 @@ func TestRetryAfterHoldsThePipeline(t *testing.T) {
 				for _, p := range c.all()[1:] {
 					require.Equal(t, 7*time.Second, p.at.Sub(start))
 				}
-				// Retries that the collector asked for do not count.
+				// Retries at the collector's request do not count.
 				require.NoError(t, client.Close())
 				require.Greater(t, c.taken("event")["a-000"], 20)
 				require.EqualValues(t, 7, client.Stats().Delivered)
@@ -199,8 +199,8 @@ func TestRetryAfterIsCapped(t *testing.T) {
 	})
 }
 
-// A collector that accepts less in one request than the service does gets all calls
-// in smaller parts. One that accepts nothing does not get a request for each call.
+// A collector with a lower limit than the service receives all calls in smaller batches. A
+// collector that accepts nothing does not receive a request for each call.
 func TestHalvingGoesOnWhileSizeMayBeTheReason(t *testing.T) {
 	for limit, requests := range map[int]int{100_000: 15, 0: 31 + 8} {
 		synctest.Test(t, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestHalvingGoesOnWhileSizeMayBeTheReason(t *testing.T) {
 				return len(p.raw) > limit
 			})}
 			client := newClient(t, c, analytics.Config{FlushAt: 1000})
-			const calls = 960 // of 500 bytes: some 480 KB
+			const calls = 960 // of 500 bytes, in total about 480 KB
 			for range calls {
 				require.NoError(t, client.Track(&analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"pad": strings.Repeat("x", 358)}}))
 			}
@@ -224,7 +224,7 @@ func TestHalvingGoesOnWhileSizeMayBeTheReason(t *testing.T) {
 	}
 }
 
-// bad answers 400 to each batch that holds one of the events.
+// bad returns a function that responds with 400 to batches that contain one of the events.
 func bad(events ...string) func(int, post) answer {
 	return func(_ int, p post) answer {
 		for _, call := range p.body.Batch {
@@ -311,7 +311,7 @@ var all20 = func() (names []string) {
 	return names
 }()
 
-// requireSameCalls checks that the parts of a batch are made of its bytes.
+// requireSameCalls checks that parts of a batch contain its bytes.
 func requireSameCalls(t *testing.T, posts []post) {
 	t.Helper()
 	whole := posts[0].raw[len(`{"batch":[`):bytes.LastIndex(posts[0].raw, []byte(`],"context"`))]
@@ -342,7 +342,7 @@ func TestInFlightIsBounded(t *testing.T) {
 	}
 }
 
-// With one batch in flight, a batch that is retried delays those after it.
+// With one batch in flight, a retry delays the following batches.
 func TestOneInFlightKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(1, 2))
@@ -413,7 +413,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A success counts even if its body cannot be read.
+// A 2xx response counts even if its body cannot be read.
 func TestAnswerBodyDoesNotMatter(t *testing.T) {
 	for name, body := range map[string]io.Reader{
 		"endless": endless{}, "reset": &brokenReader{}, "not JSON": strings.NewReader("ok"), "empty": strings.NewReader(""),
@@ -430,12 +430,12 @@ func TestAnswerBodyDoesNotMatter(t *testing.T) {
 	}
 }
 
-// A transport may read a body after it has returned the answer, and change the request.
-// Neither affects another batch.
+// A transport may read a body after it has returned the response, and may change the request.
+// Neither affects other batches.
 func TestCarelessTransport(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			var late [][]io.Reader // by request: what was read of the body, and what was not
+			var late [][]io.Reader // of each request: the parts of the body that were read, and that were not
 			transport := roundTripper(func(r *http.Request) (*http.Response, error) {
 				require.Equal(t, "https://api.segment.io/v1/batch", r.URL.String())
 				require.NotContains(t, r.Header, "X-Added")

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// records is a slog.Handler's writer that a test looks at.
+// records collects the records of a slog.Handler.
 type records struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -30,7 +30,7 @@ func (r *records) Write(b []byte) (int, error) {
 	return r.out.Write(b)
 }
 
-// logger writes to r, from a level on, without what changes from run to run.
+// logger returns a logger that writes to r without varying attributes.
 func (r *records) logger(level slog.Leveler) *slog.Logger {
 	return slog.New(traced{slog.NewJSONHandler(r, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == "bytes" || a.Key == "duration" || a.Key == "call" {
@@ -40,7 +40,7 @@ func (r *records) logger(level slog.Leveler) *slog.Logger {
 	}})})
 }
 
-// traced adds what a context carries, as the handlers of tracing libraries do.
+// traced adds a value of the context, as handlers of tracing libraries do.
 type traced struct{ slog.Handler }
 
 type traceKey struct{}
@@ -58,7 +58,7 @@ func (r *records) String() string {
 	return r.out.String()
 }
 
-// each is the records, decoded.
+// each returns the decoded records.
 func (r *records) each(t *testing.T) (all []map[string]any) {
 	d := json.NewDecoder(strings.NewReader(r.String()))
 	for {
@@ -72,8 +72,7 @@ func (r *records) each(t *testing.T) (all []map[string]any) {
 	}
 }
 
-// What is logged has a level by what it costs, a message that is always the same, and
-// attributes.
+// The level of an entry depends on its cost. The message is constant, with attributes.
 func TestSlogLevelsAndAttributes(t *testing.T) {
 	type record = map[string]any
 	refused := "the collector responded with 400 Bad Request: no such plan"
@@ -156,8 +155,8 @@ func TestSlogLevelsAndAttributes(t *testing.T) {
 	}
 }
 
-// The level of the handler holds for what Verbose asks for, and without Verbose no
-// payload is logged whatever the level is.
+// The handler's level applies to verbose entries. Without Verbose, payloads are not logged at any
+// level.
 func TestSlogLevelAndVerbose(t *testing.T) {
 	for _, tt := range []struct {
 		level   slog.Level
@@ -186,7 +185,7 @@ func TestSlogRedactsTheWriteKey(t *testing.T) {
 	require.Equal(t, 2, strings.Count(log.String(), "level=ERROR"), "%s", log.String())
 }
 
-// A collector that fails now and then is told of once a minute at most.
+// Occasional failures of a collector are reported at most once per minute.
 func TestSlogOutageIsToldOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log records
@@ -202,7 +201,7 @@ func TestSlogOutageIsToldOnceAMinute(t *testing.T) {
 	})
 }
 
-// What is wrong with a spool is a warning, and names the directory.
+// Problems of a spool are warnings with the directory.
 func TestSlogSpool(t *testing.T) {
 	dir := t.TempDir()
 	other, err := analytics.NewWithConfig("another-key-0123456789", analytics.Config{Spool: dir, Endpoint: "http://127.0.0.1:1", CloseTimeout: time.Millisecond})

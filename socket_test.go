@@ -27,18 +27,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/leaks"
 )
 
-// server is a collector on a real socket. A request that its handler does not answer
-// gets 200.
+// server is a collector on a real socket. It responds with 200 unless its handler responds.
 type server struct {
 	*httptest.Server
-	conns atomic.Int64 // connections opened
+	conns atomic.Int64 // number of opened connections
 
 	mu     sync.Mutex // guards events
 	events map[string]int
 }
 
-// serve starts a collector. Meddle returns false if it has answered request i, from 0,
-// itself.
+// serve starts a collector. Meddle returns false if it has responded to request i, counted from
+// 0.
 func serve(t *testing.T, meddle func(i int64, w http.ResponseWriter, r *http.Request) bool) *server {
 	s := newServer(t, meddle)
 	s.Start()
@@ -79,17 +78,17 @@ func newServer(t *testing.T, meddle func(i int64, w http.ResponseWriter, r *http
 func (s *server) taken() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.events) // a request that was given up may still come in
+	return maps.Clone(s.events) // an abandoned request may still arrive
 }
 
-// quick removes the pause before retries, for tests on the real clock.
+// quick removes the pauses between attempts, for tests on the real clock.
 func quick(t *testing.T) {
 	old := analytics.Backo
 	analytics.Backo = backo.NewBacko(time.Millisecond, 1, 0, time.Millisecond)
 	t.Cleanup(func() { analytics.Backo = old })
 }
 
-// socketClient has a transport of its own kind: the client's.
+// socketClient returns a client with its own transport.
 func socketClient(t *testing.T, s *server, cfg analytics.Config) *analytics.Client {
 	cfg.Endpoint, cfg.CloseTimeout = s.URL, 5*time.Minute
 	cfg.Logger = log.New(testLog{t}, "", 0)
@@ -98,11 +97,11 @@ func socketClient(t *testing.T, s *server, cfg analytics.Config) *analytics.Clie
 	return client
 }
 
-// pipeListener accepts the other ends of what is dialed of it, in memory.
+// pipeListener accepts in-memory connections.
 type pipeListener struct {
 	dialed chan net.Conn
-	closed chan struct{} // closed by Close
-	conns  int           // dialed
+	closed chan struct{}
+	conns  int // dialed
 }
 
 func newPipeListener() *pipeListener {
@@ -132,15 +131,15 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// It runs in a bubble: net/http gives a connection up of which it is not told within 50 ms
-// after the answer that the request is written, as on a machine that is busy.
+// The test uses a bubble. On a busy machine, net/http would close a connection if it does not
+// learn within 50 ms after the response that the request was written.
 func TestConnectionsAreReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pipes := newPipeListener()
 		requests := 0
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
-			if requests++; requests%5 == 0 { // an answer that is longer than is quoted
+			if requests++; requests%5 == 0 { // a response that is too long to quote
 				w.WriteHeader(http.StatusForbidden)
 				_, _ = io.WriteString(w, strings.Repeat("no ", 5000))
 			}
@@ -157,7 +156,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	})
 }
 
-// Each way in which a collector can misbehave on a socket.
+// Each kind of misbehavior of a collector on a socket.
 func TestSocketFaults(t *testing.T) {
 	drain := func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 	hijack := func(w http.ResponseWriter) *net.TCPConn {
@@ -168,16 +167,16 @@ func TestSocketFaults(t *testing.T) {
 		return conn.(*net.TCPConn)
 	}
 	faults := []func(w http.ResponseWriter, r *http.Request){
-		func(w http.ResponseWriter, r *http.Request) { // hangs up
+		func(w http.ResponseWriter, r *http.Request) { // closes the connection
 			_ = hijack(w).Close()
 		},
-		func(w http.ResponseWriter, r *http.Request) { // resets within the request
+		func(w http.ResponseWriter, r *http.Request) { // resets during the request
 			_, _ = io.ReadFull(r.Body, make([]byte, 10))
 			conn := hijack(w)
 			_ = conn.SetLinger(0)
 			_ = conn.Close()
 		},
-		func(w http.ResponseWriter, r *http.Request) { // resets within the answer's header
+		func(w http.ResponseWriter, r *http.Request) { // resets during the header of the response
 			drain(r)
 			conn := hijack(w)
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 O")
@@ -189,11 +188,11 @@ func TestSocketFaults(t *testing.T) {
 			_, _ = io.WriteString(conn, "220 mail.example ESMTP\r\n")
 			_ = conn.Close()
 		},
-		func(w http.ResponseWriter, r *http.Request) { // hangs until the client gives up
+		func(w http.ResponseWriter, r *http.Request) { // hangs until the client cancels the request
 			drain(r)
 			<-r.Context().Done()
 		},
-		func(w http.ResponseWriter, r *http.Request) { // hangs within the answer's header
+		func(w http.ResponseWriter, r *http.Request) { // hangs during the header of the response
 			drain(r)
 			conn := hijack(w)
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-")
@@ -212,7 +211,7 @@ func TestSocketFaults(t *testing.T) {
 			w.Header().Set("Retry-After", time.Now().UTC().Format(http.TimeFormat))
 			w.WriteHeader(http.StatusTooManyRequests)
 		},
-		func(w http.ResponseWriter, r *http.Request) { // before the body is read
+		func(w http.ResponseWriter, r *http.Request) { // responds before it has read the body
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 		},
 	}
@@ -228,7 +227,7 @@ func TestSocketFaults(t *testing.T) {
 	client := socketClient(t, s, analytics.Config{FlushAt: 400, MaxInFlight: 1, MaxAttempts: 100, HTTPClient: &http.Client{Timeout: 500 * time.Millisecond}})
 	rounds := len(faults) + 2
 	for round := range rounds {
-		for i := range 400 { // some 200 KB
+		for i := range 400 { // about 200 KB
 			m := &analytics.Track{Event: fmt.Sprint(round, "-", i), UserId: "u", Context: map[string]interface{}{"text": strings.Repeat("x", 400)}}
 			require.NoError(t, client.Track(m))
 		}
@@ -262,7 +261,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	require.EqualValues(t, 1, client.Stats().Attempts)
 }
 
-// After the answer 101 there is no body; the rest ends with the connection.
+// A 101 response has no body; the rest ends with the connection.
 func TestSwitchingProtocolsIsRefused(t *testing.T) {
 	leaks.Check(t)
 	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
@@ -273,7 +272,7 @@ func TestSwitchingProtocolsIsRefused(t *testing.T) {
 		}
 		defer conn.Close()
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
-		_, _ = io.Copy(io.Discard, conn) // until the client hangs up
+		_, _ = io.Copy(io.Discard, conn) // until the client closes the connection
 		return false
 	})
 	client := socketClient(t, s, analytics.Config{})
@@ -282,7 +281,7 @@ func TestSwitchingProtocolsIsRefused(t *testing.T) {
 	require.EqualValues(t, 1, client.Stats().Dropped.Refused)
 }
 
-// An answer that never ends costs its connection and no memory.
+// An infinite response costs its connection and no memory.
 func TestHugeAnswer(t *testing.T) {
 	leaks.Check(t)
 	var sent atomic.Int64
@@ -347,7 +346,7 @@ func TestUntrustedCertificate(t *testing.T) {
 	require.Empty(t, s.taken())
 }
 
-// Errors of the transport are those of an http.Client.
+// Errors of the transport equal those of an http.Client.
 func TestHTTPSOfAServerThatSpeaksHTTP(t *testing.T) {
 	quick(t)
 	s := serve(t, nil)

@@ -10,19 +10,18 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// formatsEnv has TestSpoolFormatIsLeft write what it leaves to testdata, for the versions
-// to come: see make formats.
+// formatsEnv makes TestSpoolFormatIsLeft write the spools of this version to testdata, for later
+// versions; see make formats.
 const formatsEnv = "FORMATS"
 
-// spoolFormat is the format that this version writes, and spoolFormats is where what each
-// version has left is kept.
+// spoolFormat is the format of this version. spoolFormats contains the spools of all versions.
 const (
 	spoolFormat  = "1"
 	spoolFormats = "testdata/spool"
 )
 
-// leaveFormat leaves calls 000 and 001 delivered, and 002 to 007 not, as a process does
-// that ends in good order, and as one that is killed.
+// leaveFormat leaves two spools in which calls 000 and 001 are delivered, and 002 to 007 are not:
+// one of a process that was closed, and one of a process that was killed.
 func leaveFormat(t *testing.T, closed, killed string) {
 	up := &collector{decide: func(n int, _ post) answer {
 		if n == 0 {
@@ -41,7 +40,7 @@ func leaveFormat(t *testing.T, closed, killed string) {
 			require.NoError(t, client.Flush(shortContext(t)))
 		}
 	}
-	require.NoError(t, os.CopyFS(killed, os.DirFS(dir))) // a kill leaves what is in the files
+	require.NoError(t, os.CopyFS(killed, os.DirFS(dir))) // a kill leaves the current files
 	require.Error(t, client.Shutdown(endedContext()))
 	require.NoError(t, os.CopyFS(closed, os.DirFS(dir)))
 }
@@ -61,13 +60,13 @@ func TestSpoolFormatIsLeft(t *testing.T) {
 	requireFormats(t, root)
 }
 
-// What each version has left is sent by this one.
+// This version sends the calls of the spools of all versions.
 func TestSpoolFormatsAreRead(t *testing.T) {
 	requireFormats(t, spoolFormats)
 	require.DirExists(t, filepath.Join(spoolFormats, spoolFormat+"-closed"), "a new format: run make formats")
 }
 
-// requireFormats reads every directory that was left below root.
+// requireFormats reads all spools below root.
 func requireFormats(t *testing.T, root string) {
 	entries, err := os.ReadDir(root)
 	require.NoError(t, err)

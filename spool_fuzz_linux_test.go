@@ -14,9 +14,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// FuzzSpoolDirectory opens directories with arbitrary contents: each byte of plan is a
-// file, a directory, a link or the like, and content is that of the files. No call is
-// refused, each is accounted for, and nothing outside the directory is changed.
+// FuzzSpoolDirectory opens directories with arbitrary contents. Each byte of plan is a file, a
+// directory, a link or similar, and content is the content of files. All calls are accepted and
+// accounted for, and nothing outside of the directory changes.
 func FuzzSpoolDirectory(f *testing.F) {
 	dir := f.TempDir()
 	client, err := analytics.NewWithConfig("write-key-0123456789", analytics.Config{Spool: dir, Logger: log.New(io.Discard, "", 0)})
@@ -40,7 +40,7 @@ func FuzzSpoolDirectory(f *testing.F) {
 		up := &collector{}
 		client := newClient(t, up, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 3, Logger: log.New(io.Discard, "", 0)})
 		track(t, client, "new", 4)
-		_ = client.Close() // which says what was damaged
+		_ = client.Close() // it reports the corruption
 		s := client.Stats()
 		requireSum(t, s)
 		require.Zero(t, s.Pending)
@@ -53,7 +53,7 @@ func FuzzSpoolDirectory(f *testing.F) {
 	})
 }
 
-// makeStrangeFile makes one entry in the directory of a spool.
+// makeStrangeFile creates an entry in the directory of a spool.
 func makeStrangeFile(t *testing.T, dir string, i int, kind byte, content []byte, outside string) {
 	path := filepath.Join(dir, []string{
 		fmt.Sprintf("%016x.calls", i), fmt.Sprintf("%016X.calls", i+10), "ffffffffffffffff.calls",
@@ -83,5 +83,5 @@ func makeStrangeFile(t *testing.T, dir string, i int, kind byte, content []byte,
 	default:
 		err = os.WriteFile(path, content, 0o600)
 	}
-	_ = err // not every file system has files as large
+	_ = err // not all file systems support files of this size
 }

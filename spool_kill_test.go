@@ -18,15 +18,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// killEnv makes the test program, started again, the process that is killed. Its value is
-// the URL of the collector.
+// killEnv makes the test binary run the process that is killed. Its value is the URL of the
+// collector.
 const killEnv = "ANALYTICS_TEST_KILLED"
 
-// killsEnv sets how often a process is killed; the default is 5.
+// killsEnv sets the number of kills; the default is 5.
 const killsEnv = "ANALYTICS_TEST_KILLS"
 
-// TestSpoolVictim makes calls until it is killed. For each call that returned
-// nil it writes the call's id to its output.
+// TestSpoolVictim makes calls until it is killed. It prints the ID of each call that returned nil.
 func TestSpoolVictim(t *testing.T) {
 	url := os.Getenv(killEnv)
 	if url == "" {
@@ -34,11 +33,11 @@ func TestSpoolVictim(t *testing.T) {
 	}
 	client, err := analytics.NewWithConfig("key", analytics.Config{
 		Endpoint: url, Spool: os.Getenv(killEnv + "_DIR"), FlushAt: 20, FlushAfter: 5 * time.Millisecond, MaxBytes: 256 << 10,
-		SpoolMaxBytes: 1 << 20, SpoolSync: os.Getenv(killEnv+"_SYNC") != "", WhenFull: analytics.Block, // many segments, which are used again and again
+		SpoolMaxBytes: 1 << 20, SpoolSync: os.Getenv(killEnv+"_SYNC") != "", WhenFull: analytics.Block, // many segments, which are reused
 	})
 	require.NoError(t, err)
 	client.Stats()      // opens the spool
-	fmt.Println("open") // a call may have to wait for the collector, if the spool is full
+	fmt.Println("open") // a call may wait for the collector if the spool is full
 	var out sync.Mutex
 	var group sync.WaitGroup
 	for g := range 4 {
@@ -61,8 +60,8 @@ func TestSpoolVictim(t *testing.T) {
 	group.Wait()
 }
 
-// Every call that returned nil reaches the collector, however often the process
-// dies and the collector is away, and no call reaches it under two ids.
+// Each call that returned nil reaches the collector in spite of kills and outages, and no call
+// reaches it with two IDs.
 func TestSpoolSurvivesKill(t *testing.T) {
 	kills := 5
 	if s := os.Getenv(killsEnv); s != "" {
@@ -84,7 +83,7 @@ func TestSpoolSurvivesKill(t *testing.T) {
 
 	dir := t.TempDir()
 	returned := map[string]bool{}
-	for n := 0; n < kills || len(returned) == 0; n++ { // a slow machine may make no call before it is killed
+	for n := 0; n < kills || len(returned) == 0; n++ { // on a slow machine, a process may be killed before its first call
 		setAway(rnd.IntN(3) == 0)
 		comes := rnd.IntN(2) == 0
 		synced := rnd.IntN(3) == 0
@@ -116,8 +115,8 @@ func TestSpoolSurvivesKill(t *testing.T) {
 	t.Logf("%d calls returned nil, %d were stored, %d recovered at last", len(returned), len(stored), s.Recovered)
 }
 
-// killOne starts the victim, kills it a while after it opened its spool, and
-// returns the ids of the calls that did. Half-way, it calls midway.
+// killOne starts the victim, and kills it some time after it has opened its spool. It returns the
+// IDs of the victim's calls. It calls midway before the kill.
 func killOne(t *testing.T, url, dir string, synced bool, after time.Duration, midway func()) (ids []string) {
 	t.Helper()
 	victim := exec.Command(os.Args[0], "-test.run=^TestSpoolVictim$", "-test.v")
@@ -148,7 +147,7 @@ func killOne(t *testing.T, url, dir string, synced bool, after time.Duration, mi
 	}
 	require.True(t, started, "the victim did not open its spool")
 	if n := len(ids); n > 0 {
-		ids = ids[:n-1] // the last line may be cut short
+		ids = ids[:n-1] // the last line may be incomplete
 	}
 	return ids
 }

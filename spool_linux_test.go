@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// mountSmallDisk mounts a file system with options such as its size.
+// mountSmallDisk mounts a file system with the given options.
 func mountSmallDisk(t *testing.T, options string) string {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
@@ -27,12 +27,12 @@ func mountSmallDisk(t *testing.T, options string) string {
 func TestSpoolOnAFullDisk(t *testing.T) {
 	for title, max := range map[string]int64{"plain": 0, "mapped": 1 << 20} {
 		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testSpoolOnAFullDisk(t, max) }) // whose files are mapped, see fillManySegments
+			synctest.Test(t, func(t *testing.T) { testSpoolOnAFullDisk(t, max) }) // its files are mapped, see fillManySegments
 		})
 	}
 }
 
-// testSpoolOnAFullDisk fills a disk. The segments of a small spool are mapped there.
+// testSpoolOnAFullDisk fills a disk. The segments of a small spool are mapped.
 func testSpoolOnAFullDisk(t *testing.T, max int64) {
 	disk := mountSmallDisk(t, "size=256k")
 	dir := filepath.Join(disk, "spool")
@@ -57,14 +57,14 @@ func testSpoolOnAFullDisk(t *testing.T, max int64) {
 	require.Equal(t, max > 0, mapped)
 	require.Error(t, client.Shutdown(endedContext()))
 
-	// All that was accepted is there, and as it is sent there is room again.
+	// All accepted calls are stored. Sending them makes room.
 	up := &collector{}
 	client = newClient(t, up, analytics.Config{Spool: dir, FlushAt: 10})
 	require.NoError(t, client.Flush(shortContext(t)))
 	require.Equal(t, int64(accepted), client.Stats().Delivered)
 	require.Zero(t, client.Stats().Dropped.Total())
 	require.Eventually(t, func() bool { return len(segments(t, dir)) == 0 }, time.Minute, time.Millisecond)
-	// The disk has the room of a file back once nobody has it open any more.
+	// The disk frees the space of a file when no one has it open.
 	require.Eventually(t, func() bool {
 		return client.Track(&analytics.Track{Event: "after", UserId: "u"}) == nil
 	}, time.Minute, time.Millisecond)
@@ -84,7 +84,7 @@ func TestSpoolOnAReadOnlyDisk(t *testing.T) {
 	require.ErrorIs(t, client.Close(), syscall.EROFS)
 }
 
-// asNobody runs f without the permissions of root.
+// asNobody runs f without root permissions.
 func asNobody(t *testing.T, f func()) {
 	if os.Getuid() == 0 {
 		const nobody = 65534
@@ -107,8 +107,8 @@ func TestSpoolWithoutPermission(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-// When a directory no longer permits new files, calls are written to the existing ones
-// until these are full.
+// If a directory does not permit new files, calls are written to the existing ones until they are
+// full.
 func TestSpoolLosesPermission(t *testing.T) {
 	dir := t.TempDir()
 	client := newClient(t, newDownCollector(), analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10})

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// leaveCalls makes a client leave n calls in a spool, named by prefix.
+// leaveCalls leaves n calls in a spool, named by a prefix.
 func leaveCalls(t *testing.T, dir, prefix string, n int) {
 	t.Helper()
 	client := newClient(t, newDownCollector(), analytics.Config{Spool: dir})
@@ -28,8 +28,8 @@ func leaveCalls(t *testing.T, dir, prefix string, n int) {
 	require.Len(t, segments(t, dir), 1)
 }
 
-// What a client says of damage; what is read of a damaged segment is tested in package
-// spool.
+// This test covers the client's reports of corruption. Package spool tests the reading of corrupted
+// segments.
 func TestSpoolSkipsWhatIsDamaged(t *testing.T) {
 	at := func(t *testing.T, data []byte, text string) int {
 		i := bytes.Index(data, []byte(text))
@@ -39,7 +39,7 @@ func TestSpoolSkipsWhatIsDamaged(t *testing.T) {
 	for title, c := range map[string]struct {
 		damage func(t *testing.T, data []byte) []byte
 		lost   []string
-		silent []string // lost, and nothing there says that they were there
+		silent []string // lost without a trace
 		log    string
 	}{
 
@@ -117,7 +117,7 @@ func TestSpoolRemembersWhatHasEnded(t *testing.T) {
 		track(t, first, "goes-too", 5)
 		time.Sleep(time.Second)
 		require.Equal(t, int64(15), first.Stats().Delivered)
-		copied := t.TempDir() // as a process that is killed now leaves it
+		copied := t.TempDir() // the state after a kill
 		require.NoError(t, os.CopyFS(filepath.Join(copied, "of the living"), os.DirFS(dir)))
 		require.Error(t, first.Shutdown(endedContext()))
 		for _, dir := range []string{dir, filepath.Join(copied, "of the living")} {
@@ -153,7 +153,7 @@ func TestSpoolOfAnotherSource(t *testing.T) {
 	require.Len(t, up.taken("event"), 5)
 }
 
-// A spool that is full, under each policy.
+// A full spool, with each policy.
 func TestSpoolIsFull(t *testing.T) {
 	fill := func(t *testing.T, client *analytics.Client, calls int) (refused int) {
 		for i := range calls {
@@ -173,13 +173,13 @@ func TestSpoolIsFull(t *testing.T) {
 		for _, memory := range []int64{128 << 10, 64 << 20} {
 			t.Run(fmt.Sprintf("MaxBytes %d, Callback %v", memory, callback), func(t *testing.T) {
 				var mu sync.Mutex
-				told := map[string]int{}
+				reported := map[string]int{}
 				cfg := analytics.Config{SpoolMaxBytes: 1 << 20, MaxBytes: memory, FlushAt: 10}
 				if callback {
 					cfg.Callback = func(r analytics.Result) {
 						mu.Lock()
 						defer mu.Unlock()
-						told[r.MessageId]++
+						reported[r.MessageId]++
 					}
 				}
 				const calls = 3000
@@ -207,14 +207,14 @@ func TestSpoolIsFull(t *testing.T) {
 				s = client.Stats()
 				requireSum(t, s)
 				if callback {
-					require.Eventually(t, func() bool { // a shutdown that is cut short does not wait for the callback
+					require.Eventually(t, func() bool { // a shutdown that times out does not wait for the callback
 						mu.Lock()
 						defer mu.Unlock()
 						total := 0
-						for _, n := range told {
+						for _, n := range reported {
 							total += n
 						}
-						return told[""] == 0 && total == int(s.Dropped.Total())
+						return reported[""] == 0 && total == int(s.Dropped.Total())
 					}, time.Minute, time.Millisecond)
 				}
 
@@ -229,8 +229,7 @@ func TestSpoolIsFull(t *testing.T) {
 	}
 }
 
-// Under Block, calls of a process that finds its spool full wait until the collector is
-// back.
+// Under Block, calls of a process with a full spool wait until the collector is available.
 func TestSpoolIsFullFromTheStart(t *testing.T) {
 	for _, memory := range []int64{128 << 10, 64 << 20} {
 		synctest.Test(t, func(t *testing.T) {
@@ -270,8 +269,8 @@ func TestSpoolIsFullFromTheStart(t *testing.T) {
 	}
 }
 
-// While a collector accepts nothing, no batch is dropped. When it accepts others, a batch
-// that it never accepts is dropped.
+// While a collector accepts nothing, no batch is dropped. If it accepts others, a batch that it
+// never accepts is dropped.
 func TestSpoolOutlastsTheCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -301,13 +300,13 @@ func TestSpoolDirectoryIsRemoved(t *testing.T) {
 		client := newClient(t, up, analytics.Config{Spool: dir})
 		track(t, client, "before", 3)
 		require.NoError(t, os.RemoveAll(dir))
-		time.Sleep(2 * time.Second) // it is noticed within one
+		time.Sleep(2 * time.Second) // it is detected within a second
 		track(t, client, "after", 1)
 		require.Len(t, segments(t, dir), 1)
 		second := newClient(t, up, analytics.Config{Spool: dir})
 		require.ErrorContains(t, second.Track(&analytics.Track{Event: "e", UserId: "u"}), "in use", "the lock is taken again")
 
-		// A directory that cannot be made again is an error of each call.
+		// If the directory cannot be created again, each call returns an error.
 		require.NoError(t, os.RemoveAll(dir))
 		require.NoError(t, os.WriteFile(dir, nil, 0o600))
 		time.Sleep(2 * time.Second)

@@ -26,14 +26,14 @@ func endedContext() context.Context {
 	return ctx
 }
 
-// shortContext returns a context for what takes little time.
+// shortContext returns a context with a short timeout.
 func shortContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// segments are the files of calls in a directory.
+// segments returns the segment files in a directory.
 func segments(t testing.TB, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.calls"))
@@ -41,13 +41,13 @@ func segments(t testing.TB, dir string) []string {
 	return files
 }
 
-// newDownCollector refuses connections.
+// newDownCollector returns a collector that refuses connections.
 func newDownCollector() *collector {
 	return always(answer{err: errRefusedConn})
 }
 
-// newSwitchedCollector accepts everything while on is set, and refuses connections
-// otherwise.
+// newSwitchedCollector returns a collector that accepts calls while on is set, and otherwise
+// refuses connections.
 func newSwitchedCollector(on *atomic.Bool) *collector {
 	return &collector{decide: func(int, post) answer {
 		if on.Load() {
@@ -90,7 +90,7 @@ func TestSpoolKeepsWhatACloseLeaves(t *testing.T) {
 	}
 }
 
-// A call keeps its id and its time when a later process sends it.
+// A call keeps its ID and its time when a later process sends it.
 func TestSpoolKeepsIdsAndTimes(t *testing.T) {
 	dir := t.TempDir()
 	var made time.Time
@@ -122,7 +122,7 @@ func TestSpoolKeepsIdsAndTimes(t *testing.T) {
 	})
 }
 
-// Flush waits for calls that are on the disk alone.
+// Flush waits for calls that are only on the disk.
 func TestSpoolTakesTheOverflow(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
 		t.Run(fmt.Sprint("Gzip ", gzip), func(t *testing.T) {
@@ -177,10 +177,10 @@ func TestSpoolConcurrentSafe(t *testing.T) {
 	c := &collector{decide: when(answer{status: 503}, func(i int, _ post) bool {
 		return i%100 == 7
 	})}
-	var told atomic.Int64
+	var reported atomic.Int64
 	client := newClient(t, c, analytics.Config{
 		Spool: dir, SpoolMaxBytes: 1 << 20, WhenFull: analytics.Block, MaxBytes: 128 << 10, FlushAt: 13, CloseTimeout: 5 * time.Minute,
-		Callback: func(r analytics.Result) { told.Add(1) },
+		Callback: func(r analytics.Result) { reported.Add(1) },
 	})
 	const callers, calls = 8, 1000
 	var group sync.WaitGroup
@@ -201,13 +201,12 @@ func TestSpoolConcurrentSafe(t *testing.T) {
 	s := client.Stats()
 	requireSum(t, s)
 	require.Equal(t, int64(callers*calls), s.Delivered)
-	require.Equal(t, s.Delivered, told.Load())
+	require.Equal(t, s.Delivered, reported.Load())
 	require.Len(t, c.taken("messageId"), callers*calls)
 	require.Empty(t, segments(t, dir))
 }
 
-// Under Block a call waits for memory for a short time, as long as the collector frees
-// some.
+// Under Block a call waits a short time for memory, as long as the collector frees some.
 func TestSpoolUnderBlock(t *testing.T) {
 	const calls = 500
 	fill := func(t *testing.T, client *analytics.Client) (took time.Duration) {
@@ -258,7 +257,7 @@ func TestSpoolUnderBlock(t *testing.T) {
 	})
 }
 
-// A Flush that waits while Close runs out of time returns with it.
+// A waiting Flush returns when Close times out.
 func TestSpoolFlushEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, newDownCollector(), analytics.Config{Spool: t.TempDir()})

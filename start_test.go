@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A context that had ended before does not bound the opening; a second does.
+// A context that has already ended does not limit the opening; a second does.
 func TestContextHasEndedBeforeTheClientStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := NewWithConfig("key", Config{Spool: t.TempDir()})

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// The error of a value that is no JSON is that of encoding/json, wherever the value is.
+// The error of a value that JSON does not support is that of encoding/json.
 func TestUnsupportedValuesAreErrorsOfEncodingJSON(t *testing.T) {
 	client := newClient(t, &collector{}, analytics.Config{})
 	enqueue := func(v interface{}) error {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// When a collector answers before it has read the body, net/http still writes it for a
-// while. Its bytes do not change until then; the race detector finds it otherwise.
+// If a collector responds before it has read the body, net/http continues to write it for a while.
+// The bytes do not change until then, which the race detector checks.
 func TestBodyOfAnEarlyAnswerConcurrentSafe(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestBodyOfAnEarlyAnswerConcurrentSafe(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return conn, conn.(*net.TCPConn).SetWriteBuffer(4 << 10) // or the kernel takes all at once
+		return conn, conn.(*net.TCPConn).SetWriteBuffer(4 << 10) // otherwise the kernel accepts everything at once
 	}}
 	client, err := analytics.NewWithConfig("key", analytics.Config{
 		Endpoint: "http://" + listener.Addr().String(), FlushAt: 100, WhenFull: analytics.Block, MaxBytes: 4 << 20, CloseTimeout: 5 * time.Minute,
@@ -66,7 +66,7 @@ func TestBodyOfAnEarlyAnswerConcurrentSafe(t *testing.T) {
 	served.Wait()
 }
 
-// answerEarly answers a request once it has its header, and then reads the body.
+// answerEarly responds after the header of a request, and then reads the body.
 func answerEarly(conn net.Conn) {
 	defer conn.Close()
 	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)

@@ -22,7 +22,7 @@ import (
 
 type requestID struct{}
 
-// withRequest is a context that carries the id of a request of the caller's.
+// withRequest returns a context with the ID of a request of the program.
 func withRequest(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestID{}, id)
 }
@@ -30,7 +30,7 @@ func withRequest(ctx context.Context, id string) context.Context {
 // requestOf is a Config.Value.
 func requestOf(ctx context.Context) interface{} { return ctx.Value(requestID{}) }
 
-// valued is a transport that remembers the values of each request beside its events.
+// valued is a transport that records the values and events of each request.
 type valued struct {
 	collector
 	seen []string // guarded by the collector's mu
@@ -49,8 +49,8 @@ func (v *valued) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// What Config.Value takes from the context of a call comes with its result, and to the
-// transport with each request that has the call, parts of a refused batch included.
+// The value of a call is part of its result. The transport receives it with each request that
+// contains the call, including parts of a refused batch.
 func TestValue(t *testing.T) {
 	refuseB := when(answer{status: 400}, func(_ int, p post) bool { return strings.Contains(string(p.raw), `"event":"b"`) })
 	for _, tt := range []struct {
@@ -85,7 +85,7 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// Without a callback the transport gets the values as well, and the memory is charged.
+// Without a callback, the transport receives the values, and memory is charged.
 func TestValueWithoutCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &valued{}
@@ -116,12 +116,12 @@ func TestRequestValuesOfNoClient(t *testing.T) {
 	require.Zero(t, got.Load())
 }
 
-// roundTrip is a function as a transport.
+// roundTrip is a transport function.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A call that is not accepted asks for no value, so that every value belongs to a call.
+// Config.Value is called only for accepted calls.
 func TestValueOfRejectedCalls(t *testing.T) {
 	var asked int
 	client := newClient(t, &collector{}, analytics.Config{Value: func(context.Context) interface{} { asked++; return nil }})
@@ -132,7 +132,7 @@ func TestValueOfRejectedCalls(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-// A panic in Config.Value is the caller's, and leaves the client at work.
+// A panic in Config.Value reaches the caller, and the client continues to work.
 func TestValuePanics(t *testing.T) {
 	client := newClient(t, &collector{}, analytics.Config{Value: func(ctx context.Context) interface{} { return ctx.Value(requestID{}).(string) }})
 	require.Panics(t, func() { _ = client.Track(&analytics.Track{Event: "e", UserId: "u"}) })
@@ -141,7 +141,7 @@ func TestValuePanics(t *testing.T) {
 	require.EqualValues(t, 1, client.Stats().Delivered)
 }
 
-// With a spool, a value is with its call until the process ends.
+// With a spool, a call has its value until the process ends.
 func TestValueWithSpool(t *testing.T) {
 	dir := t.TempDir()
 	tried, cancel := context.WithCancel(t.Context())
@@ -161,7 +161,7 @@ func TestValueWithSpool(t *testing.T) {
 	client = newClient(t, up, config)
 	require.NoError(t, client.Flush(t.Context()))
 	require.NoError(t, client.Close())
-	client = newClient(t, up, config) // the one before may have read back what was made right after its Flush
+	client = newClient(t, up, config) // the previous client may have read back calls after its Flush
 	require.NoError(t, client.Enqueue(withRequest(t.Context(), "2"), &analytics.Track{Event: "b", UserId: "u", Message: analytics.Message{MessageId: "b"}}))
 	require.NoError(t, client.Close())
 	require.Equal(t, []string{"[a] [<nil>]", "[b] [2]"}, up.seen)
@@ -170,8 +170,7 @@ func TestValueWithSpool(t *testing.T) {
 	require.Equal(t, analytics.Result{MessageId: "b", Type: "track", Value: "2"}, got[1])
 }
 
-// Each value arrives with the call that it was taken for, whatever is refused and
-// however many make calls.
+// Each value arrives with its call, regardless of refusals and concurrency.
 func TestValueConcurrentSafe(t *testing.T) {
 	const callers, calls = 8, 200
 	var mixed atomic.Int32
@@ -188,8 +187,8 @@ func TestValueConcurrentSafe(t *testing.T) {
 		}
 		return answer{}.response(r), nil
 	})
-	var told sync.Map
-	client := newClient(t, rt, analytics.Config{FlushAt: 7, Value: requestOf, Callback: func(r analytics.Result) { told.Store(r.Value, r.Err) }})
+	var reported sync.Map
+	client := newClient(t, rt, analytics.Config{FlushAt: 7, Value: requestOf, Callback: func(r analytics.Result) { reported.Store(r.Value, r.Err) }})
 	var group sync.WaitGroup
 	for c := range callers {
 		group.Go(func() {
@@ -204,15 +203,15 @@ func TestValueConcurrentSafe(t *testing.T) {
 	require.Zero(t, mixed.Load())
 	for c := range callers {
 		for i := range calls {
-			err, ok := told.Load(name(fmt.Sprint(c), i))
+			err, ok := reported.Load(name(fmt.Sprint(c), i))
 			require.True(t, ok)
 			require.Equal(t, i == 99, err != nil)
 		}
 	}
 }
 
-// WrapTransport adds to the transport of the client, whose connections are reused, and
-// closed as the client is.
+// WrapTransport wraps the client's transport, whose connections are reused, and closed with the
+// client.
 func TestWrapTransport(t *testing.T) {
 	states := make(chan http.ConnState, 1000)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -249,7 +248,7 @@ func TestWrapTransport(t *testing.T) {
 	require.Equal(t, 1, count[http.StateNew])
 }
 
-// It wraps the caller's transport as well.
+// WrapTransport wraps the caller's transport.
 func TestWrapTransportOfTheCaller(t *testing.T) {
 	c := &collector{}
 	client := newClient(t, c, analytics.Config{WrapTransport: func(base http.RoundTripper) http.RoundTripper {
@@ -267,7 +266,7 @@ func TestWrapTransportMustReturnOne(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-// A call returns the panic of WrapTransport as its error, and the next call tries again.
+// A call returns a panic of WrapTransport as its error, and the next call tries again.
 func TestWrapTransportThatPanics(t *testing.T) {
 	panics := true
 	client := newClient(t, &collector{}, analytics.Config{WrapTransport: func(base http.RoundTripper) http.RoundTripper {
@@ -284,7 +283,7 @@ func TestWrapTransportThatPanics(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-// The FailNow of a test in WrapTransport ends the goroutine of the call, and no other.
+// If a test calls FailNow in WrapTransport, only the goroutine of the call ends.
 func TestWrapTransportThatExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exits := true

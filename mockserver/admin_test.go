@@ -148,7 +148,7 @@ func TestAdminErrors(t *testing.T) {
 	}{
 		{"GET", "/nothing", "", 404, "not_found", "no resource /api/v1/nothing; see /api/v1/openapi.yaml"},
 		{"PUT", "/sources", "", 405, "method_not_allowed", "/api/v1/sources supports GET, POST, not PUT"},
-		{"GET", "/sources/none", "", 404, "not_found", `unknown name: no source "none"`},
+		{"GET", "/sources/none", "", 404, "not_found", `unknown name: there is no source "none"`},
 		{"POST", "/sources", `{"name":"site"}`, 409, "exists", `the name is taken: there is a source "site"`},
 		{"POST", "/sources", `{"name":" x"}`, 422, "invalid", "name: contains an invisible character: use 1 to 100 printable characters"},
 		{"POST", "/sources", `{"name":"x","key":"y"}`, 400, "invalid_json", `unknown field "key"; the fields are name, writeKey, callsPerSecond`},
@@ -178,6 +178,64 @@ func TestAdminErrors(t *testing.T) {
 		assert.Equal(t, c.status, status, "%s %s", c.method, c.path)
 		assert.Equal(t, c.code, answer["code"], "%s %s %s", c.method, c.path, c.body)
 		assert.Equal(t, c.message, answer["message"], "%s %s %s", c.method, c.path, c.body)
+	}
+}
+
+func TestAdminErrorsRepeatLittleOfTheirInput(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key"}}, Destinations: []tracking.Destination{hook("hook", "http://127.0.0.1:1")}})
+	long := strings.Repeat("Q", 100_000)
+	path := long[:10_000] // of a URL, which is not a body
+	for _, c := range []struct{ method, path, body string }{
+		{"GET", "/destinations/" + path, ""},
+		{"PATCH", "/destinations/" + path, `{"enabled":false}`},
+		{"DELETE", "/destinations/" + path, ""},
+		{"POST", "/destinations/" + path + "/pause", ""},
+		{"POST", "/destinations/" + path + "/test", ""},
+		{"POST", "/destinations/" + path + "/replay", `{}`},
+		{"POST", "/destinations/" + path + "/replays", `{}`},
+		{"GET", "/sources/" + path, ""},
+		{"DELETE", "/sources/" + path, ""},
+		{"GET", "/replays/" + path, ""},
+		{"GET", "/calls/" + path + "/" + path, ""},
+		{"POST", "/calls/" + path + "/" + path + "/replay", `{"destination":"` + long + `"}`},
+		{"POST", "/calls/" + path + "/" + path + "/replay", `{"destination":"hook"}`},
+		{"GET", "/deletions/" + path, ""},
+		{"GET", "/audiences/" + path, ""},
+		{"GET", "/calls?where=" + path, ""},
+		{"GET", "/calls?" + path + "=1", ""},
+		{"GET", "/" + path, ""},
+		{"PUT", "/sources/" + path, ""},
+		{"POST", "/destinations", `{"webhooks":[{"headers":{"` + long + `":7}}]}`},
+		{"POST", "/sources", `{"name":"` + long + `"}`},
+		{"POST", "/sources", `{"name":"x","` + long + `":"y"}`},
+		{"POST", "/destinations", `{"name":"` + long + `"}`},
+		{"POST", "/destinations", `{"name":"x","type":"` + long + `"}`},
+		{"POST", "/destinations", `{"name":"x","sources":["` + long + `"]}`},
+		{"POST", "/destinations", `{"name":"x","order":"` + long + `"}`},
+		{"POST", "/destinations", `{"name":"x","order":"user","onFailure":"` + long + `"}`},
+		{"POST", "/destinations", `{"name":"x","types":{"allow":["` + long + `"]}}`},
+		{"POST", "/destinations", `{"name":"x","events":{"deny":["*` + long + `"]}}`},
+		{"POST", "/destinations", `{"name":"x","signature":"` + long + `"}`},
+		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://` + long + `:QQ/"}]}`},
+		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"` + long + `://a"}]}`},
+		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://a.example","headers":{"` + long + `":"\n"}}]}`},
+		{"POST", "/destinations/hook/replay", `{"state":"` + long + `"}`},
+		{"POST", "/destinations/hook/replay", `{"types":["` + long + `"]}`},
+		{"POST", "/destinations/hook/replay", `{"where":["` + long + `"]}`},
+		{"POST", "/destinations/hook/replay", `{"where":["prop.a:\"` + long + `"]}`},
+		{"POST", "/destinations/hook/test", `{"type":"` + long + `"}`},
+		{"POST", "/deletions", `{"userIds":["u"],"source":"` + long + `"}`},
+		{"POST", "/deletions", `{"userIds":["u"],"id":"` + long + `"}`},
+		{"POST", "/deletions", `{"userIds":["` + long + `"]}`},
+	} {
+		status, answer := askAdmin(t, srv, c.method, c.path, c.body)
+		request := fmt.Sprintf("%s %.40s %.60s", c.method, c.path, c.body)
+		assert.GreaterOrEqual(t, status, 400, request)
+		assert.LessOrEqual(t, strings.Count(fmt.Sprint(answer["message"]), "Q"), 200, request)
+		fields, _ := answer["fields"].([]any)
+		for _, f := range fields {
+			assert.LessOrEqual(t, strings.Count(fmt.Sprint(f), "Q"), 200, request)
+		}
 	}
 }
 

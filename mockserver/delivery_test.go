@@ -204,7 +204,7 @@ func allWebhooksFail(t *testing.T, seed uint64) (times []time.Duration) {
 		for _, path := range []string{"/2", "/4", "/5"} {
 			assert.Equal(t, times, h.times(path, start), "%s is asked each time", path)
 		}
-		assert.Len(t, h.times("/3", start), 1, "a webhook that has refused the call for good is not asked again")
+		assert.Len(t, h.times("/3", start), 1, "a webhook that has refused the call permanently is not asked again")
 		assertSchedule(t, times)
 		assert.Len(t, record.Ends, len(times))
 		for i, end := range record.Ends {
@@ -279,7 +279,7 @@ func TestRetrySkipsPermanentFailures(t *testing.T) {
 				s.Destinations[0].Webhooks = []webhook.Endpoint{{URL: "http://h/1"}, {URL: "http://h/3"}}
 				_ = srv.Engine().Apply(t.Context(), s)
 			},
-			outcome: tracking.StateFailed, reason: "refused the call for good",
+			outcome: tracking.StateFailed, reason: "refused the call permanently",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -473,12 +473,12 @@ func TestLogOfDestinationState(t *testing.T) {
 			lines = append(lines, line)
 		}
 		assert.Equal(t, []string{
-			"WARN msg=\"a destination takes no calls: they are tried at a lower rate\" destination=d error=\"answered 503 (Service Unavailable)\"\n",
-			"INFO msg=\"a destination answers again\" destination=d\n",
-			"WARN msg=\"a destination takes no calls: they are tried at a lower rate\" destination=d error=\"answered 507 (Insufficient Storage)\"\n",
-			"INFO msg=\"a destination answers again\" destination=d\n",
-			"WARN msg=\"calls were given up; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"others since the last line\"=0\n",
-			"WARN msg=\"calls were given up; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"others since the last line\"=4\n",
+			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"answered 503 (Service Unavailable)\"\n",
+			"INFO msg=\"destination recovered\" destination=d\n",
+			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"answered 507 (Insufficient Storage)\"\n",
+			"INFO msg=\"destination recovered\" destination=d\n",
+			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"failed since the last line\"=0\n",
+			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"failed since the last line\"=4\n",
 		}, lines)
 	})
 }

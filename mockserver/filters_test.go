@@ -95,7 +95,7 @@ func TestPreviewOfFilters(t *testing.T) {
 	}
 	form["eventsAllow"] = []string{"Or*der"}
 	_, page = submit(t, srv.URL+"/destinations/preview", form)
-	assert.Contains(t, page, `Include events is &#34;Or*der&#34;, with a * before its end`)
+	assert.Contains(t, page, `Include events is &#34;Or*der&#34;, with a * that is not at its end`)
 	assert.NotContains(t, page, "would go.")
 
 	status, answer := askAdmin(t, srv, "POST", "/destinations/preview", `{"sources":["key"],"types":{"allow":["page"]}}`)
@@ -111,9 +111,9 @@ func TestInvalidFilters(t *testing.T) {
 		Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}},
 	}.Validate()
 	assert.EqualError(t, err, strings.TrimSpace(`
-types.allow[1]: is "tracks", which is no type of calls: use some of alias, delete, group, identify, page, screen, track
-types.deny[0]: is "", which is no type of calls: use some of alias, delete, group, identify, page, screen, track
-events.allow[2]: is empty: name an event, or leave it out
-events.deny[0]: is "*A", with a * before its end: use * as the last character alone, as in "Order *"
-events.deny[1]: is "A**", with a * before its end: use * as the last character alone, as in "Order *"`))
+types.allow[1]: is "tracks", which is not a type of call: use some of alias, delete, group, identify, page, screen, track
+types.deny[0]: is "", which is not a type of call: use some of alias, delete, group, identify, page, screen, track
+events.allow[2]: is empty: name an event, or omit it
+events.deny[0]: is "*A", with a * that is not at its end: use * only as the last character, as in "Order *"
+events.deny[1]: is "A**", with a * that is not at its end: use * only as the last character, as in "Order *"`))
 }

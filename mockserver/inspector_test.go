@@ -591,7 +591,7 @@ func TestDestinationsPageShowsStoreProblems(t *testing.T) {
 	_, page := get(t, srv.URL+"/destinations", "X-Fragment", "1")
 	for _, want := range []string{
 		"<li>Cannot store calls: the cluster has no leader</li>", "<li>Corrupted: server &lt;b&gt;: 3 messages</li>",
-		"<li>Replica: CALLS on c: JetStream does not run there; see the log of the server</li>",
+		"<li>Replica: CALLS on c: JetStream is not running; see the server&#39;s log</li>",
 	} {
 		assert.Contains(t, page, want)
 	}

@@ -161,7 +161,7 @@ func TestInspectorCreatesDeletionRequests(t *testing.T) {
 
 	res, page = submit(t, srv.URL+"/deletions", url.Values{"id": {hostile}, "users": {"u3"}})
 	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
-	assert.Contains(t, page, "was made before")
+	assert.Contains(t, page, "exists with other users")
 	res, _ = get(t, srv.URL+"/deletion?id=none")
 	assert.Equal(t, http.StatusNotFound, res.StatusCode)
 }

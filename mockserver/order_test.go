@@ -80,8 +80,8 @@ func TestInvalidOrderIsRefused(t *testing.T) {
 		`{"order":"source"}`:                  `order: is "source"`,
 		`{"onFailure":"skip"}`:                `onFailure: is "skip"`,
 		`{"giveUpAfter":"soon"}`:              `giveUpAfter: is "soon": use a duration such as 10m`,
-		`{"giveUpAfter":"5m"}`:                "giveUpAfter: is set, and no call holds a line",
-		`{"order":"none","giveUpAfter":"5m"}`: "giveUpAfter: is set without an order",
+		`{"giveUpAfter":"5m"}`:                `giveUpAfter: has no effect with onFailure "overtake"`,
+		`{"order":"none","giveUpAfter":"5m"}`: "giveUpAfter: requires an order",
 	} {
 		status, answer := askAdmin(t, srv, "PATCH", "/destinations/crm", change)
 		assert.Equal(t, http.StatusUnprocessableEntity, status, change)

@@ -268,7 +268,7 @@ func TestGoneStopsTheDestination(t *testing.T) {
 				assert.Len(t, h.times("/1", time.Time{}), asked, "no request is made any more")
 				assert.EqualValues(t, 220, account(t, srv).Failed)
 				require.NoError(t, srv.Close())
-				assert.Equal(t, 1, strings.Count(log.String(), "a destination has stopped, since its webhooks answered 410 (Gone)"))
+				assert.Equal(t, 1, strings.Count(log.String(), "destination stopped: its webhooks answered 410 (Gone)"))
 
 				srv, h = inProcess(t, config)
 				assert.Equal(t, engine.DestinationGone, srv.Engine().Status()[0].State, "it is gone after a restart, too")

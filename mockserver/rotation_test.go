@@ -104,5 +104,5 @@ func TestInvalidRotationIsRefused(t *testing.T) {
 	status, _ = askAdmin(t, srv, "PATCH", "/destinations/crm", `{"sharedSecret":"a"}`)
 	require.Equal(t, http.StatusOK, status)
 	refused(`{"rotate":true}`, "rotate: needs a new sharedSecret")
-	refused(`{"rotate":true,"sharedSecret":"b"}`, "previousSecret: cannot sign beside the shared secret")
+	refused(`{"rotate":true,"sharedSecret":"b"}`, "previousSecret: cannot be used with X-Signature")
 }

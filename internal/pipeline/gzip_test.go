@@ -24,7 +24,7 @@ func requireGunzips(t *testing.T, want string, parts ...[]byte) {
 	require.Zero(t, src.Len(), "bytes follow the member")
 }
 
-// FuzzZipped checks that a body is one member of a gzip file.
+// FuzzZipped checks that a body is a gzip file with one member.
 func FuzzZipped(f *testing.F) {
 	f.Add([]byte(`{"batch":[{"a":1}],"sentAt":"`), []byte(`2006-01-02T15:04:05.000Z"}`))
 	f.Add([]byte{}, []byte{})

@@ -18,7 +18,7 @@ import (
 
 const middle = `],"context":{},"messageId":"`
 
-// complete sets the fields of a Config that every pipeline needs, where a test has not.
+// complete sets the required fields of a Config that a test has not set.
 func complete(t *testing.T, config Config, transport http.RoundTripper) Config {
 	t.Helper()
 	made, err := NewTransport(http.Client{Transport: transport}, 4, nil)
@@ -41,13 +41,13 @@ func complete(t *testing.T, config Config, transport http.RoundTripper) Config {
 	return config
 }
 
-// newTestPipeline makes a pipeline whose goroutine does not run.
+// newTestPipeline returns a pipeline whose goroutine does not run.
 func newTestPipeline(t *testing.T, config Config) *Pipeline {
 	t.Helper()
 	return newPipeline(complete(t, config, nil))
 }
 
-// startTestPipeline makes a pipeline that sends by a transport.
+// startTestPipeline starts a pipeline with a transport.
 func startTestPipeline(t *testing.T, config Config, transport http.RoundTripper) *Pipeline {
 	t.Helper()
 	p, err := Open(complete(t, config, transport))
@@ -56,7 +56,7 @@ func startTestPipeline(t *testing.T, config Config, transport http.RoundTripper)
 	return p
 }
 
-// accept makes a call of bytes that are encoded.
+// accept accepts an encoded call.
 func accept(p *Pipeline, encoded string) error {
 	c := NewCall()
 	defer c.Release()
@@ -65,14 +65,14 @@ func accept(p *Pipeline, encoded string) error {
 	return p.Accept(context.Background(), c)
 }
 
-// cut is a context that has ended.
+// cut returns a context that has ended.
 func cut() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// silent is a transport that never answers.
+// silent is a transport that never responds.
 type silent struct{}
 
 func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -80,7 +80,7 @@ func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, context.Cause(r.Context())
 }
 
-// taker is a transport that takes every batch.
+// taker is a transport that accepts each batch.
 type taker struct{}
 
 func (taker) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -42,7 +42,7 @@ func (deaf) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, http.ErrServerClosed
 }
 
-// A transport that is abandoned may still read its batch.
+// A transport that was abandoned may still read its batch.
 func TestAbandonedBatchIsNotReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startTestPipeline(t, Config{}, deaf{})
@@ -57,8 +57,7 @@ func TestAbandonedBatchIsNotReused(t *testing.T) {
 	})
 }
 
-// Retry-After holds other senders even while the loop is busy, for example with
-// compression.
+// Retry-After also delays other senders while the loop is busy, for example with compression.
 func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	p := newTestPipeline(t, Config{})
 	for range 2 * p.FlushAt {
@@ -74,7 +73,7 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	require.False(t, len(p.outbox.ready.batches) == 0)
 }
 
-// mu is unlocked while the halves of a batch are compressed, which takes long.
+// mu is unlocked while the halves of a batch are compressed, which takes milliseconds.
 func TestSplitUnlocks(t *testing.T) {
 	l := &loop{Pipeline: newTestPipeline(t, Config{Gzip: true})}
 	for range l.FlushAt {
@@ -83,9 +82,9 @@ func TestSplitUnlocks(t *testing.T) {
 	l.compressOne()
 	b := l.outbox.ready.pop()
 	require.NotNil(t, b.zip)
-	<-l.wake // of the batch
+	<-l.wake // the batch woke the loop
 	l.mu.Lock()
-	l.work = true // which the loop is told of as the lock is given up
+	l.work = true // unlocking wakes the loop
 	first, second, ok := l.split(b)
 	require.True(t, ok)
 	require.Len(t, l.wake, 1)

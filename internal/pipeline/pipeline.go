@@ -15,21 +15,28 @@ import (
 type Pipeline struct {
 	intake
 	*settings
-	signals
+
+	wake     chan struct{} // capacity 1; wakes the loop; never closed
+	outcomes chan outcome  // capacity MaxInFlight; from senders to the loop; never closed
+	aborted  chan struct{} // closed when phase becomes aborting
+	ended    chan struct{} // closed by the loop when all calls have ended
+	done     chan struct{} // closed by the loop when all results have been delivered
 
 	results dispatcher   // has its own mutex
 	spool   *spoolWorker // nil without Config.Spool
 
 	// Guarded by mu.
-	ending
-	timer   sealTimer // for open
-	outbox  outbox
-	budget  budget
-	buffers buffers
-	flushes flushes
-	work    bool   // unlock must wake the loop
-	seq     uint64 // number of the last accepted call; without a spool, excluding open
-	stats   Stats  // without Pending, Bytes and SpoolBytes; without a spool, excluding open
+	phase    phase
+	closing  *flush    // the flush of Shutdown; nil while running
+	abortErr error     // the reason for aborting
+	timer    sealTimer // for open
+	outbox   outbox
+	budget   budget
+	buffers  buffers
+	flushes  flushes
+	work     bool   // unlock must wake the loop
+	seq      uint64 // number of the last accepted call; without a spool, excluding open
+	stats    Stats  // without Pending, Bytes and SpoolBytes; without a spool, excluding open
 }
 
 // intake contains the fields that most calls use. It is the first field of Pipeline, so
@@ -37,22 +44,6 @@ type Pipeline struct {
 type intake struct {
 	mu   sync.Mutex // guards open and the fields of Pipeline; not held during I/O or in the caller's code
 	open batch      // the batch that calls are appended to; it may be empty
-}
-
-// signals are the channels of a pipeline.
-type signals struct {
-	wake     chan struct{} // capacity 1; wakes the loop; never closed
-	outcomes chan outcome  // capacity MaxInFlight; from senders to the loop; never closed
-	aborted  chan struct{} // closed when phase becomes aborting
-	ended    chan struct{} // closed by the loop when all calls have ended
-	done     chan struct{} // closed by the loop when all results have been delivered
-}
-
-// ending is the shutdown state of a pipeline, guarded by its mu.
-type ending struct {
-	phase    phase
-	closing  *flush // the flush of Shutdown; nil while running
-	abortErr error  // the reason for aborting
 }
 
 // phase is the phase of a pipeline.
@@ -77,13 +68,11 @@ func newPipeline(config Config) *Pipeline {
 		settings: s,
 		budget:   budget{max: s.MaxBytes},
 		buffers:  buffers{max: (s.MaxInFlight + 2) * MaxBatchBytes},
-		signals: signals{
-			wake:     make(chan struct{}, 1),
-			outcomes: make(chan outcome, s.MaxInFlight),
-			aborted:  make(chan struct{}),
-			ended:    make(chan struct{}),
-			done:     make(chan struct{}),
-		},
+		wake:     make(chan struct{}, 1),
+		outcomes: make(chan outcome, s.MaxInFlight),
+		aborted:  make(chan struct{}),
+		ended:    make(chan struct{}),
+		done:     make(chan struct{}),
 	}
 	p.results = dispatcher{log: s.log, callback: s.Callback, release: p.releaseResult}
 	return p

@@ -31,7 +31,7 @@ func TestTransportIsOurs(t *testing.T) {
 	require.False(t, got.direct)
 	require.Same(t, theirs, got.client.Transport)
 
-	// A package that replaces the default transport in tests is obeyed.
+	// Tests may replace the default transport.
 	old := http.DefaultTransport
 	defer func() { http.DefaultTransport = old }()
 	http.DefaultTransport = http.NewFileTransport(http.FS(os.DirFS(".")))
@@ -39,7 +39,7 @@ func TestTransportIsOurs(t *testing.T) {
 	require.Nil(t, got.own)
 	require.Nil(t, got.client.Transport)
 
-	// So is its older way to dial, which a DialContext would take the place of.
+	// Its Dial is used, which a DialContext would override.
 	http.DefaultTransport = &http.Transport{Dial: net.Dial} //nolint:staticcheck // what programs still do
 	require.Nil(t, newTestTransport(t, http.Client{}, 3).own.DialContext)
 }

@@ -42,7 +42,7 @@ func (p Policy) FromSettings(settings []byte) (Policy, error) {
 		Integrations map[string]json.RawMessage `json:"integrations"`
 	}
 	if err := json.Unmarshal(settings, &s); err != nil {
-		return p, fmt.Errorf("the settings are not JSON as the service's: %w", err)
+		return p, fmt.Errorf("invalid settings: %w", err)
 	}
 	var own struct {
 		HTTPConfig httpConfig `json:"httpConfig"`

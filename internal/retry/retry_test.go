@@ -16,7 +16,7 @@ func TestClassify(t *testing.T) {
 	p := &Policy{}
 	for status := 0; status <= 999; status++ {
 		if status > 0 && status < 200 {
-			continue // net/http does not hand these on
+			continue // net/http does not return these
 		}
 		want := Refused
 		switch {
@@ -142,7 +142,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// Ten attempts by version 2's waits are enough for the restart of a collector.
+// Ten attempts with the pauses of version 2 are enough for the restart of a collector.
 func TestVersion2OutlastsARestart(t *testing.T) {
 	p := &Policy{Backoff: backo.DefaultBacko().Duration}
 	var least time.Duration
@@ -152,16 +152,16 @@ func TestVersion2OutlastsARestart(t *testing.T) {
 	require.Greater(t, least, 20*time.Second)
 }
 
-// An event is an attempt that fails, after a while.
+// event is a failed attempt after a pause.
 type event struct {
 	after      time.Duration
 	retryAfter time.Duration
-	taken      int64 // calls that the receiver has taken until then
+	taken      int64 // number of accepted calls before it
 	want       Step
 }
 
 func TestNext(t *testing.T) {
-	second := backo.NewBacko(time.Second, 1, 0, time.Second).Duration // each wait is from 0.75 to 1 s
+	second := backo.NewBacko(time.Second, 1, 0, time.Second).Duration // each pause is from 0.75 to 1 s
 	base := Policy{Attempts: 3, Backoff: second, MaxBackoff: time.Hour, MaxRateLimit: time.Hour}
 	persist := base
 	persist.Persist = true
@@ -220,7 +220,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A batch that always fails is tried for twelve hours, and 60 s apart in the end.
+// A batch that always fails is retried for twelve hours, finally every 60 s.
 func TestTwelveHours(t *testing.T) {
 	p := &Policy{Attempts: 1 << 20, Backoff: DefaultBackoff(), MaxBackoff: DefaultMaxBackoff, MaxRateLimit: DefaultMaxRateLimit}
 	var tries Tries
@@ -292,7 +292,7 @@ func TestFromSettings(t *testing.T) {
 	}
 }
 
-// requirePolicy compares policies, and of the functions of their waits what they return.
+// requirePolicy compares policies, and the results of their functions.
 func requirePolicy(t *testing.T, want, got Policy) {
 	for retries := range 20 {
 		require.Equal(t, want.Backoff(retries), got.Backoff(retries))
@@ -349,7 +349,7 @@ func FuzzFromSettings(f *testing.F) {
 	})
 }
 
-// A program may use the longest duration for a batch that is not to be sent again.
+// A program may return the longest duration for a batch that must not be retried.
 func TestLongestBackoffIsNeverNegative(t *testing.T) {
 	p := &Policy{Backoff: func(int) time.Duration { return math.MaxInt64 }, jitter: 1}
 	for range 1000 {

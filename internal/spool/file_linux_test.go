@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newTruncatedMapping returns memory that an empty file is mapped into.
+// newTruncatedMapping returns mapped memory of an empty file.
 func newTruncatedMapping(t *testing.T) []byte {
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	require.NoError(t, err)
@@ -33,14 +33,14 @@ func TestStoreFaultOfTheFileIsAnError(t *testing.T) {
 	}
 }
 
-// Any other panic is a mistake of the program, and stays one.
+// Other panics are not recovered.
 func TestStorePanicsOnAnotherFault(t *testing.T) {
 	require.Panics(t, func() { _ = store(make([]byte, 100), newTruncatedMapping(t)[:100]) })
 	require.False(t, isFaultIn(nil, "a text"))
 	require.False(t, isFaultIn(nil, nil))
 }
 
-// No file becomes longer than readers read, however many records are queued.
+// No file exceeds the maximum for readers, however many records are queued.
 func TestLongQueueIsWrittenInPieces(t *testing.T) {
 	const callers = 100
 	l := open(t, t.TempDir(), Options{})
@@ -69,11 +69,11 @@ func TestLongQueueIsWrittenInPieces(t *testing.T) {
 	l.mu.Unlock()
 }
 
-// The calls of a large batch end at once, and with them segments, whose files are kept for
-// the next ones, within bounds.
+// The calls of a large batch end at once, and so do their segments. Their files are kept for new
+// segments, up to a limit.
 func TestFilesOfSegmentsThatEndTogetherAreKept(t *testing.T) {
 	l := open(t, t.TempDir(), Options{})
-	now := time.Now() // the same for all: they are filled fast
+	now := time.Now() // constant, so that segments fill fast
 	var done []Position
 	for range 24 << 20 / MaxBody {
 		r := &Record{Buf: append(make([]byte, HeadLen), strings.Repeat("r", MaxBody)...)}

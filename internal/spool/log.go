@@ -80,53 +80,40 @@ const positionBits = 32
 type Log struct {
 	opts Options
 	dir  string
-	signals
-	mapping
 
-	mu sync.Mutex // guards this group of fields, and all segments
-	intake
-	files
-	room     room
-	last     Position  // of the newest record
-	cursor   cursor    // where Read continues; its segment is nil if reading has ended
-	unsaved  bool      // there are acknowledgements to write, and maintain knows
-	warnings []warning // for Options.Warn, when mu is unlocked
-
-	writeMu sync.Mutex // guards writer, and the file of the active segment
-	writer
-
-	reads int // number of consecutive failures of Read
-}
-
-// signals are the channels of maintain.
-type signals struct {
 	wake chan struct{} // capacity 1; wakes maintain; never closed
 	stop chan struct{} // closed by Close to end maintain
 	done chan struct{} // closed by maintain when it ends
-}
 
-// mapping is the state of file mapping; see segmentFile.
-type mapping struct {
-	mapped   atomic.Int32 // number of mapped files
+	mapped   atomic.Int32 // number of mapped files; see segmentFile
 	unmapped atomic.Bool  // files cannot be mapped
-}
 
-// intake contains the records to write.
-type intake struct {
-	queue   []*Record
-	waiting atomic.Int64 // calls of Append that have not ended
-	stopped atomic.Bool  // Append returns ErrClosed; set with mu held
-	storing atomic.Bool  // the active segment is probably mapped and has room
-}
-
-// files contains the files of a log.
-type files struct {
+	mu       sync.Mutex // guards the following fields, except for atomic values, and all segments
+	queue    []*Record
+	waiting  atomic.Int64   // calls of Append that have not ended
+	stopped  atomic.Bool    // Append returns ErrClosed; set with mu held
+	storing  atomic.Bool    // the active segment is probably mapped and has room
 	segments []*segment     // segments with unacknowledged records, and active; oldest first
 	active   *segment       // the last of segments, which is being written; nil before the first
 	finished []*segment     // segments to remove
 	spares   []*segmentFile // files for new segments
 	rolled   time.Time      // when active was started
 	ordinal  uint32         // of the newest segment
+	room     room
+	last     Position  // of the newest record
+	cursor   cursor    // where Read continues; its segment is nil if reading has ended
+	unsaved  bool      // there are acknowledgements to write, and maintain knows
+	warnings []warning // for Options.Warn, when mu is unlocked
+
+	writeMu sync.Mutex // guards the following fields, and the file of the active segment
+	lock    *os.File
+	out     []byte    // buffer for one write
+	group   []*Record // reusable memory for a queue
+	one     [1]*Record
+	number  uint64    // of the newest segment, in its file name
+	checked time.Time // when the directory was last checked for the active segment
+
+	reads int // number of consecutive failures of Read
 }
 
 // room counts the bytes of files. A count increases before the file grows, and decreases
@@ -137,16 +124,6 @@ type room struct {
 	used    int64 // all files except the lock, including space for seals
 	spare   int64 // files for new segments
 	freeing int64 // files that will be removed
-}
-
-// writer contains the state of writes.
-type writer struct {
-	lock    *os.File
-	out     []byte    // buffer for one write
-	group   []*Record // reusable memory for a queue
-	one     [1]*Record
-	number  uint64    // of the newest segment, in its file name
-	checked time.Time // when the directory was last checked for the active segment
 }
 
 // warning contains the arguments of Options.Warn.

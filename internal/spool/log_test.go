@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// open opens a log that is closed at the end of the test.
+// open opens a log and closes it at the end of the test.
 func open(t testing.TB, dir string, opts Options) *Log {
 	t.Helper()
 	if opts.MaxBytes == 0 {
@@ -38,8 +38,7 @@ func appendTo(l *Log, body string) error {
 	return l.Append(&Record{Buf: append(make([]byte, HeadLen), body...)}, time.Now())
 }
 
-// kill leaves a directory as a process does that is killed: nothing is saved, and
-// the lock is released.
+// kill leaves the directory in the state after a kill: nothing is saved, and the lock is released.
 func kill(l *Log) {
 	close(l.stop)
 	<-l.done
@@ -98,7 +97,7 @@ func TestAppendReadDone(t *testing.T) {
 	require.Eventually(t, func() bool { return l.Usage() == 0 }, time.Minute, time.Millisecond)
 }
 
-// Read continues at the record that ReadFrom names, and follows what is appended.
+// Read continues at the record set by ReadFrom, and reads appended records.
 func TestReadFrom(t *testing.T) {
 	var appended []string
 	var l *Log
@@ -155,7 +154,7 @@ func TestDirectoryIsLocked(t *testing.T) {
 	require.ErrorContains(t, err, "in use by")
 }
 
-// Drained is called once no call of Append is left after Stop.
+// Drained is called once after Stop, when no call of Append is running.
 func TestStopDrains(t *testing.T) {
 	writing, release, drained := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	l := open(t, t.TempDir(), Options{
@@ -175,8 +174,8 @@ func TestStopDrains(t *testing.T) {
 	l.Close()
 }
 
-// However processes come and go, each record is read until it is done, in order,
-// and none that was not appended.
+// With any sequence of processes, each record is read until it is done, in order, and no other
+// record is read.
 func TestRandomLife(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { randomLife(t, rand.New(rand.NewPCG(seed, 5))) })
@@ -187,8 +186,8 @@ func randomLife(t *testing.T, rnd *rand.Rand) {
 	dir := t.TempDir()
 	opts := Options{MaxBytes: 1 << 20}
 	unmapped := rnd.IntN(2) == 0
-	left := map[string]bool{}  // what is not acknowledged
-	maybe := map[string]bool{} // what is, and may not have been saved
+	left := map[string]bool{}  // records that are not acknowledged
+	maybe := map[string]bool{} // acknowledged records that may not be saved
 	for life := range 12 {
 		l, found, err := Open(dir, opts)
 		require.NoError(t, err)
@@ -265,8 +264,8 @@ func TestAppendConcurrentSafe(t *testing.T) {
 	require.Zero(t, l.Usage())
 }
 
-// An acknowledgement is written down within a short time, so that a kill repeats
-// few records.
+// An acknowledgement is written within a short time, so that few records are repeated after a
+// kill.
 func TestDoneIsSaved(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, Options{})
@@ -284,7 +283,7 @@ func TestDoneIsSaved(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// A segment of a later version is named, and left as it is.
+// A segment of a later version is reported and kept.
 func TestSegmentOfAnotherFormat(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "0000000000000001.calls")

@@ -36,10 +36,12 @@ func Open(dir string, opts Options) (*Log, Recovered, error) {
 		return nil, Recovered{}, err
 	}
 	l := &Log{
-		opts:    opts,
-		dir:     dir,
-		room:    roomOf(opts.MaxBytes),
-		signals: signals{make(chan struct{}, 1), make(chan struct{}), make(chan struct{})},
+		opts: opts,
+		dir:  dir,
+		room: roomOf(opts.MaxBytes),
+		wake: make(chan struct{}, 1),
+		stop: make(chan struct{}),
+		done: make(chan struct{}),
 	}
 	if l.lock, err = lockDir(dir); err != nil {
 		return nil, Recovered{}, err

@@ -12,17 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fixture is a segment of n calls, and where each of its records begins, the
-// head first.
+// fixture returns a segment of n calls, and the start of each record, including the head.
 func fixture(n int) (data []byte, calls []string, at []int) { return segmentOf(7, 0, 0, n) }
 
-// former is a segment that is longer than fixture(10), of another generation.
+// former is a segment of another generation that is longer than fixture(10).
 func former() []byte {
 	data, _, _ := segmentOf(6, 0, 1000, 40)
 	return data
 }
 
-// reused is a segment of 10 calls in the file that former was.
+// reused returns a segment of 10 calls in the file of former.
 func reused() (data []byte, at []int) {
 	data, _, at = segmentOf(7, 1, 0, 10)
 	return append(data, former()[len(data):]...), at
@@ -51,9 +50,9 @@ func bodies(records []record) (calls []string) {
 func TestSegmentContents(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage  func(data []byte, at []int) []byte
-		lost    []int  // calls
-		ended   []int  // likewise
-		missing []span // what is known to be lost
+		lost    []int  // lost calls
+		ended   []int  // lost calls that count as done
+		missing []span // losses that are detected
 		damaged bool
 	}{
 		"whole":            {damage: func(data []byte, at []int) []byte { return data }},
@@ -107,7 +106,7 @@ func TestSegmentContents(t *testing.T) {
 			},
 			lost: []int{9}, damaged: true,
 		},
-		"used before, torn in its head": { // nothing says that it was begun
+		"used before, torn in its head": { // there is no sign that the segment was started
 			damage: func([]byte, []int) []byte {
 				data, at := reused()
 				copy(data[at[10]+3:], former()[at[10]+3:])
@@ -168,20 +167,20 @@ func TestSegmentContents(t *testing.T) {
 	}
 }
 
-// A call that contains what looks like a record is not one.
+// Part of a call that looks like a record is not read as one.
 func TestSegmentInACall(t *testing.T) {
 	inner, _, _ := fixture(3)
 	encoded, err := json.Marshal(string(inner))
 	require.NoError(t, err)
 	require.NotContains(t, string(encoded), "\xff")
 	data := appendRecord(nil, record{kindData, 7, 0, encoded})
-	data[5]++ // so that the reader looks inside
+	data[5]++ // corrupt the record, so that the reader searches inside of it
 	c := readContents(data, 7, nil)
 	require.Empty(t, c.records)
 }
 
-// FuzzSegment damages a segment: what is read are calls that were written, and
-// all that the damage did not touch.
+// FuzzSegment corrupts a segment. The reader returns only calls that were written, and all calls
+// that are not corrupted.
 func FuzzSegment(f *testing.F) {
 	f.Add([]byte{}, 0, 0, uint8(0))
 	f.Add([]byte("overwritten"), 100, 0, uint8(1))
@@ -194,21 +193,21 @@ func FuzzSegment(f *testing.F) {
 	f.Fuzz(func(t *testing.T, patch []byte, at, cut int, how uint8) {
 		data, calls, starts := fixture(12)
 		whole := len(data)
-		if how%6 > 2 { // the file was used before
+		if how%6 > 2 { // the file is reused
 			data, _, _ = segmentOf(7, 1, 0, 12)
 			data = append(data, former()[whole:]...)
 		}
 		at = min(max(at, 0), len(data))
 		cut = min(max(cut, 0), len(data)-at)
 		var damaged []byte
-		first, end := at, at+cut // the bytes that are not what they were
+		first, end := at, at+cut // the range of changed bytes
 		switch how % 3 {
-		case 0: // the file itself
+		case 0: // truncate the file
 			damaged, first, end = patch, 0, len(data)
-		case 1: // overwritten
+		case 1: // overwrite bytes
 			damaged = slices.Clone(data)
 			end = at + copy(damaged[at:], patch)
-		default: // a part replaced
+		default: // replace a part
 			damaged = slices.Concat(data[:at], patch, data[at+cut:])
 		}
 		c := readContents(damaged, 7, nil)
@@ -235,19 +234,17 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// endedBy reports whether a record, which the fuzzer must have been given, says
-// that the call has ended.
+// endedBy reports whether a record, which the fuzzer must have provided, acknowledges the call.
 func endedBy(c contents, call int) bool {
 	return slices.ContainsFunc(c.ended, func(s span) bool { return int(s.first) <= call && call < int(s.end) })
 }
 
-// The segment that Read has read last may be gone. Those before it are not
-// discarded.
+// The segment that Read has read last may be removed. Segments before it are not discarded.
 func TestDiscardSkipsWhatWasRead(t *testing.T) {
 	before := &segment{base: 1 << positionBits, sealed: true, records: 5}
 	read := &segment{base: 2 << positionBits, sealed: true, records: 5, ended: 5}
 	after := &segment{base: 3 << positionBits, sealed: true, records: 5, ended: 2}
-	l := &Log{cursor: cursor{segment: read}, files: files{segments: []*segment{before}}, signals: signals{wake: make(chan struct{}, 1)}}
+	l := &Log{cursor: cursor{segment: read}, segments: []*segment{before}, wake: make(chan struct{}, 1)}
 	_, _, ok := l.Discard()
 	require.False(t, ok)
 	l.segments = append(l.segments, after)

@@ -127,8 +127,7 @@ func TestAttributesThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// randomAttrs makes attributes, and the map that says the same, a value of which is as slog
-// holds it.
+// randomAttrs returns attributes, and the equivalent map. One value is in the format of slog.
 func randomAttrs(r *rand.Rand, depth int) ([]slog.Attr, map[string]interface{}) {
 	var attrs []slog.Attr
 	m := map[string]interface{}{}
@@ -177,7 +176,7 @@ func randomAttrs(r *rand.Rand, depth int) ([]slog.Attr, map[string]interface{}) 
 	return attrs, m
 }
 
-// sameAsMap compares attributes with their map, sorted by a reader of JSON.
+// sameAsMap compares attributes with the equivalent map, sorted by a JSON decoder.
 func sameAsMap(t *testing.T, seed uint64) {
 	attrs, m := randomAttrs(rand.New(rand.NewPCG(seed, 17)), 3)
 	want, err := AppendMap(nil, m, "")
@@ -185,7 +184,7 @@ func sameAsMap(t *testing.T, seed uint64) {
 	got := attrsJSON(t, attrs...)
 	require.Equal(t, sorted(t, string(want)), sorted(t, got))
 	require.Len(t, got, len(want), "the same bytes in another order: a key comes once")
-	for range 2 { // now the keys are remembered
+	for range 2 { // the second time, the keys are cached
 		require.Equal(t, got, attrsJSON(t, attrs...))
 	}
 }
@@ -201,7 +200,7 @@ func sorted(t *testing.T, text string) string {
 	return string(out)
 }
 
-// A group that is left out does not have a comma, whether the keys are remembered or not.
+// An omitted group does not leave a comma, with and without cached keys.
 func TestRememberedAttributesWithEmptyGroups(t *testing.T) {
 	empty, full := slog.Group("g"), slog.Group("g", slog.Int("x", 1))
 	for range 4 {
@@ -223,12 +222,12 @@ func FuzzAttributesAreAsTheirMap(f *testing.F) {
 	f.Fuzz(sameAsMap)
 }
 
-// Attributes are as the map of the same values, whatever their keys and texts.
+// Attributes with any keys and strings are encoded like a map with the same values.
 func FuzzAttributes(f *testing.F) {
 	f.Add("a", "x", "b", 1.5, int64(3), "a")
 	f.Add("", "\xff", "a\"", math.NaN(), int64(-1), "\u2028")
 	f.Fuzz(func(t *testing.T, k1, s, k2 string, n float64, i int64, k3 string) {
-		// Different bytes that are not UTF-8 are the same U+FFFD.
+		// Different invalid bytes become the same U+FFFD.
 		k1, k2, k3 = strings.ToValidUTF8(k1, "?"), strings.ToValidUTF8(k2, "?"), strings.ToValidUTF8(k3, "?")
 		attrs := []slog.Attr{slog.String(k1, s), slog.Float64(k2, n), slog.Group("g", slog.Int64(k3, i), slog.String(k1, s)), slog.Int64(k3, i)}
 		inner := map[string]interface{}{k3: i}

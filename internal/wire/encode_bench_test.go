@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A testCall is the free-form part of a call, with what goes around it.
+// testCall contains the maps of a call and the JSON between them.
 type testCall struct {
 	Event        string                 `json:"event"`
 	UserId       string                 `json:"userId"`
@@ -16,7 +16,7 @@ type testCall struct {
 	Properties   map[string]interface{} `json:"properties,omitempty"`
 }
 
-// smallCall makes a call of about 210 bytes once it has its id and time.
+// smallCall returns a call of about 210 bytes, including its ID and time.
 func smallCall() testCall {
 	return testCall{
 		Event:      "Signed In",
@@ -25,7 +25,7 @@ func smallCall() testCall {
 	}
 }
 
-// largeCall makes one of about 640 bytes.
+// largeCall returns a call of about 640 bytes.
 func largeCall() testCall {
 	return testCall{
 		Event:  "Order Completed",
@@ -92,8 +92,8 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkKeySets shows what keys cost that are remembered, those that change
-// with every call, and those of maps too large for a key set.
+// BenchmarkKeySets measures keys that are cached, keys that change with every call, and keys of
+// maps that are too large for a key set.
 func BenchmarkKeySets(b *testing.B) {
 	defer func(odds uint32) { cacheOdds = odds }(cacheOdds)
 	cacheOdds = 4

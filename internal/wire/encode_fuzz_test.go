@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A builder makes Go values out of a fuzzer's bytes.
+// builder creates Go values from a fuzzer's bytes.
 type builder struct {
 	data []byte
-	left int // values it may still make
+	left int // number of values that it may still create
 }
 
 func (b *builder) byte() byte {
@@ -133,7 +133,7 @@ func FuzzAppendString(f *testing.F) {
 			t.Fatal(err)
 		}
 		got := string(AppendString([]byte("<"), s))
-		// GOEXPERIMENT=jsonv2 writes U+FFFD as it is.
+		// GOEXPERIMENT=jsonv2 does not escape U+FFFD.
 		if plain := strings.NewReplacer(`\ufffd`, "\ufffd"); plain.Replace(got) != "<"+plain.Replace(string(want)) {
 			t.Fatalf("got %s, want %s", got, want)
 		}

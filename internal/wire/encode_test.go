@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Types of which encoding/json writes values, or elements, in its own way.
+// Types with special encodings in encoding/json.
 type (
 	namedString string
 	namedInt    int32
@@ -55,7 +55,7 @@ func (p *byPointer) MarshalJSON() ([]byte, error) { return json.Marshal("by poin
 
 func init() { cacheOdds = 1 }
 
-// reference is what encoding/json writes with HTML escaping off.
+// reference encodes a value with encoding/json, without HTML escaping.
 func reference(v interface{}) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -64,8 +64,8 @@ func reference(v interface{}) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// tokens is the stream of tokens in text, numbers with their digits: two equal
-// streams are equal values with equal order of keys.
+// tokens returns the JSON tokens of text, with the digits of numbers. Equal tokens mean equal
+// values with the same order of keys.
 func tokens(t testing.TB, text []byte) (list []json.Token) {
 	t.Helper()
 	require.True(t, json.Valid(text), "not JSON: %.200q", text)
@@ -79,8 +79,8 @@ func tokens(t testing.TB, text []byte) (list []json.Token) {
 	return list
 }
 
-// checkLikeReference compares the encoder with encoding/json on one map. It
-// encodes three times, so that the key sets are remembered and then used.
+// checkLikeReference compares the encoder with encoding/json for a map. It encodes three times, so
+// that the key sets are cached and used.
 func checkLikeReference(t testing.TB, m map[string]interface{}) {
 	t.Helper()
 	want, wantErr := reference(m)
@@ -183,7 +183,7 @@ func TestEncoderErrorsNameTheField(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := AppendMap([]byte("x"), map[string]interface{}{"cart": c.value}, "properties")
 			require.Error(t, err)
-			// With GOEXPERIMENT=jsonv2, a MarshalJSON is called by pointer.
+			// With GOEXPERIMENT=jsonv2, MarshalJSON is called with a pointer.
 			require.Equal(t, c.want, strings.ReplaceAll(err.Error(), "type *", "type "))
 			require.Equal(t, "x", string(got))
 		})
@@ -210,7 +210,7 @@ func TestEncoderKeepsToTheDepthLimit(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooDeep)
 }
 
-// Maps with the same position and number of keys, but other keys, are distinguished.
+// Maps with the same position and number of keys, but different keys, are distinguished.
 func TestKeySetsAreVerified(t *testing.T) {
 	for round := range 20 {
 		for variant := range 12 {
@@ -265,7 +265,7 @@ func TestEncoderConcurrentSafe(t *testing.T) {
 					t.Errorf("got %s, want %s, error %v", got, want, err)
 					return
 				}
-				clear(m) // the caller may change it once the call is over
+				clear(m) // the caller may change it after the call
 			}
 		})
 	}
@@ -297,7 +297,7 @@ func TestEncoderDoesNotAllocate(t *testing.T) {
 		"j": map[string]int{"x": 1}, "k": []map[string]interface{}{{"a": nil}}, "l": json.RawMessage(`{"a": 1}`), "m": f, "n": float32(f), "o": uint8(1), "p": []byte("x"),
 		"q": time.Second, "r": []interface{}{1, true}, "s": math.Pi, "t": []float64{1}, "u": map[string]float64{"f": 1}, "v": map[string]bool{"b": true},
 	}
-	for i := range 100 { // more keys than a key set has
+	for i := range 100 { // more keys than in a key set
 		types[fmt.Sprint("extra", i)] = i
 	}
 	got = testing.AllocsPerRun(100, func() {
@@ -308,7 +308,7 @@ func TestEncoderDoesNotAllocate(t *testing.T) {
 	require.Zero(t, got, "the types named in AppendValue, and numbers of any size")
 }
 
-// A key must not hold on to a larger string that it was cut from.
+// A cached key must not retain a larger string.
 func TestKeySetsCopyTheirKeys(t *testing.T) {
 	freed := make(chan struct{})
 	func() {
@@ -339,7 +339,7 @@ func TestAppendTime(t *testing.T) {
 	}
 }
 
-// point is an Appender, as another package of the module may have them.
+// point is an Appender, like types of other packages of the module.
 type point struct{ x, y float64 }
 
 func (p *point) AppendTo(dst Buffer) (Buffer, error) {

@@ -12,19 +12,19 @@ type Attempt struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
 	webhook.Attempt
-	Call *Call `json:"-"` // the call itself, which must not be kept
+	Call *Call `json:"-"` // the call; observers must not keep it
 }
 
-// Ended says what became of a call at a destination, each time it is decided:
-// StatePending where it is to be tried again.
+// Ended reports the result of an attempt at a call for one destination. The State is
+// StatePending if the call will be retried.
 type Ended struct {
 	CallID      string    `json:"messageId"`
 	Source      string    `json:"source"`
 	Destination string    `json:"destination"`
 	At          time.Time `json:"at"`
-	ReceivedAt  time.Time `json:"receivedAt"` // when the collector took the call
+	ReceivedAt  time.Time `json:"receivedAt"` // when the collector received the call
 	Attempt     int       `json:"attempt"`
 	Outcome
 	RetryAt time.Time `json:"retryAt,omitzero"`
-	Call    *Call     `json:"-"` // the call itself, which must not be kept
+	Call    *Call     `json:"-"` // the call; observers must not keep it
 }

@@ -2,11 +2,11 @@ package tracking
 
 import "time"
 
-// A Code names what is wrong with a call or a request, in the answer and in
-// the inspector.
+// A Code identifies the reason why a call or a request was rejected, in responses and in the
+// inspector.
 type Code string
 
-// Codes of a call that was not taken, though its request was.
+// Codes of rejected calls. The other calls of the request are accepted.
 const (
 	CodeNotObject        Code = "call_not_object"
 	CodeUnknownType      Code = "unknown_type"
@@ -24,10 +24,10 @@ const (
 	CodeBadMessageID     Code = "bad_message_id"
 	CodeCallTooLarge     Code = "call_too_large"
 	CodeUnknownWriteKey  Code = "unknown_write_key"
-	CodeNotAsPlanned     Code = "not_as_planned" // by the tracking plan of its source, which rejects such calls
+	CodeNotAsPlanned     Code = "not_as_planned" // rejected by the tracking plan of its source
 )
 
-// Codes of a request that was not taken.
+// Codes of rejected requests.
 const (
 	CodeInvalidJSON  Code = "invalid_json"
 	CodeInvalidBatch Code = "invalid_batch"
@@ -43,17 +43,17 @@ const (
 	CodeTimeout      Code = "request_timeout"
 )
 
-// A Rejection is a call that was not taken.
+// A Rejection is a rejected call.
 type Rejection struct {
 	Code       Code      `json:"code"`
-	Field      string    `json:"field,omitempty"` // the member that is wrong, where one is
-	Message    string    `json:"message"`         // what is wrong and what would be right
-	Index      int       `json:"index"`           // the call's place in its request, from 0
+	Field      string    `json:"field,omitempty"` // the invalid field, if any
+	Message    string    `json:"message"`         // the problem and how to fix it
+	Index      int       `json:"index"`           // index of the call in its request, from 0
 	Source     string    `json:"source,omitempty"`
-	Type       string    `json:"type,omitempty"` // of its endpoint, or its own, of which these are the first 40 characters
+	Type       string    `json:"type,omitempty"` // from the endpoint or the call; at most 40 characters
 	ReceivedAt time.Time `json:"receivedAt"`
-	Body       []byte    `json:"-"` // as received, but for a write key; at most the first 32 KiB
+	Body       []byte    `json:"-"` // as received, with the write key redacted; at most 32 KiB
 
-	Sender     Sender      `json:"sender,omitzero"`      // of its request
-	Violations []Violation `json:"violations,omitempty"` // of a call that is not as planned, see Call.Violations
+	Sender     Sender      `json:"sender,omitzero"`      // of the request
+	Violations []Violation `json:"violations,omitempty"` // of a call that violates the plan, see Call.Violations
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// A Ledger is the account of one destination, in calls. At any time
+// A Ledger counts the calls of one destination. At any time
 //
 //	Accepted = Delivered + Failed + Filtered + Pending + Lost
 type Ledger struct {
@@ -14,15 +14,16 @@ type Ledger struct {
 	Failed      int64  `json:"failed"`
 	Filtered    int64  `json:"filtered"`
 	Pending     int64  `json:"pending"`
-	// Lost is how many calls were pending when the store was damaged, and went with
-	// what could not be read. An operator has accepted that.
+	// Lost is the number of pending calls that were lost through corruption of the store
+	// that an operator accepted.
 	Lost int64 `json:"lost"`
-	// OldestPending is when the oldest pending call was accepted; zero if none is.
+	// OldestPending is when the oldest pending call was accepted. It is zero if no call is
+	// pending.
 	OldestPending time.Time `json:"oldestPending,omitzero"`
 }
 
-// Holds reports whether the sum is right, and no number is negative: one that is
-// hides a call that another counts twice.
+// Holds reports whether the equation holds and no count is negative. A negative count would
+// hide a call that is counted twice.
 func (l Ledger) Holds() bool {
 	return l.Accepted == l.Delivered+l.Failed+l.Filtered+l.Pending+l.Lost &&
 		min(l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost) >= 0

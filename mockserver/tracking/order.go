@@ -7,43 +7,42 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// An Ordering says in which order the calls of a destination are delivered, see
+// An Ordering sets the order in which the calls of a destination are delivered. See
 // docs/webhooks.md.
 type Ordering struct {
-	// Order is whose calls are delivered one after the other. Defaults to [OrderNone].
+	// Order selects the calls that are delivered one after another. Defaults to [OrderNone].
 	Order Order `json:"order,omitempty"`
-	// GiveUpAfter is for how long a call that fails may hold the line of its user, from
-	// its first attempt on. Then it is given up. Defaults to [webhook.Window] after it was
-	// accepted, which is also the most.
+	// GiveUpAfter is how long a failing call may block its user's later calls, from its first
+	// attempt. Then the call fails permanently. Defaults to and is at most [webhook.Window]
+	// after the call was accepted.
 	GiveUpAfter time.Duration `json:"giveUpAfter,omitempty"`
-	// OnFailure is what becomes of the line of a user when a call fails. Defaults to
+	// OnFailure decides whether a failing call blocks its user's later calls. Defaults to
 	// [OnFailureHold].
 	OnFailure OnFailure `json:"onFailure,omitempty"`
 }
 
-// An Order is whose calls are delivered one after the other.
+// An Order selects the calls that are delivered one after another.
 type Order string
 
-// Orders.
+// Values of Ordering.Order.
 const (
-	OrderNone Order = "none" // calls are delivered side by side
-	OrderUser Order = "user" // those of one user in the order in which they were accepted
+	OrderNone Order = "none" // calls are delivered in parallel
+	OrderUser Order = "user" // each user's calls are delivered one after another, as accepted
 )
 
-// An OnFailure is what becomes of the line of a user when a call fails that may succeed
-// later.
+// An OnFailure decides what happens to a user's later calls after a temporary failure.
 type OnFailure string
 
-// What may become of a line.
+// Values of Ordering.OnFailure.
 const (
-	OnFailureHold     OnFailure = "hold"     // it waits until the call is delivered or given up
-	OnFailureOvertake OnFailure = "overtake" // it goes on: later calls overtake the one that fails
+	OnFailureHold     OnFailure = "hold"     // they wait until the call is delivered or fails permanently
+	OnFailureOvertake OnFailure = "overtake" // they are delivered before the failing call
 )
 
-// IsOrdered reports whether calls are delivered in an order.
+// IsOrdered reports whether calls are delivered in order.
 func (o Ordering) IsOrdered() bool { return o.Order == OrderUser }
 
-// problem returns what is wrong with the settings, or nil.
+// problem returns the first invalid setting, or nil.
 func (o Ordering) problem() error {
 	switch {
 	case o.Order != "" && o.Order != OrderNone && o.Order != OrderUser:
@@ -51,13 +50,13 @@ func (o Ordering) problem() error {
 	case o.OnFailure != "" && o.OnFailure != OnFailureHold && o.OnFailure != OnFailureOvertake:
 		return &webhook.FieldError{Field: "onFailure", Problem: fmt.Sprintf("is %q", o.OnFailure), Hint: `use "hold" or "overtake"`}
 	case o.GiveUpAfter < 0 || o.GiveUpAfter > webhook.Window || o.GiveUpAfter > 0 && o.GiveUpAfter < time.Second:
-		return &webhook.FieldError{Field: "giveUpAfter", Problem: fmt.Sprintf("is %v", o.GiveUpAfter), Hint: fmt.Sprintf("use 1s to %v, or leave it out", webhook.Window)}
+		return &webhook.FieldError{Field: "giveUpAfter", Problem: fmt.Sprintf("is %v", o.GiveUpAfter), Hint: fmt.Sprintf("use 1s to %v, or omit it", webhook.Window)}
 	case !o.IsOrdered() && o.GiveUpAfter != 0:
-		return &webhook.FieldError{Field: "giveUpAfter", Problem: "is set without an order", Hint: `set order to "user", or leave it out`}
+		return &webhook.FieldError{Field: "giveUpAfter", Problem: "requires an order", Hint: `set order to "user", or omit it`}
 	case !o.IsOrdered() && o.OnFailure != "":
-		return &webhook.FieldError{Field: "onFailure", Problem: "is set without an order", Hint: `set order to "user", or leave it out`}
+		return &webhook.FieldError{Field: "onFailure", Problem: "requires an order", Hint: `set order to "user", or omit it`}
 	case o.OnFailure == OnFailureOvertake && o.GiveUpAfter != 0:
-		return &webhook.FieldError{Field: "giveUpAfter", Problem: "is set, and no call holds a line", Hint: `set onFailure to "hold", or leave it out`}
+		return &webhook.FieldError{Field: "giveUpAfter", Problem: `has no effect with onFailure "overtake"`, Hint: `set onFailure to "hold", or omit it`}
 	}
 	return nil
 }

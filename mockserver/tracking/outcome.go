@@ -5,32 +5,30 @@ import (
 	"slices"
 )
 
-// An Outcome is what became of one call at one destination.
+// An Outcome is the result of a call at one destination.
 type Outcome struct {
 	State State `json:"state"`
-	// Reason says why, for calls that were filtered or failed, or are pending.
+	// Reason explains why the call is filtered, failed or still pending.
 	Reason string `json:"reason,omitempty"`
-	// Note is for the next attempt at a call that is left pending, which finds it
-	// in Entry.Notes. The journal keeps it as it is; it has at most 64 bytes of
-	// ASCII, without a comma or white space.
+	// Note is data for the next attempt at a pending call. The journal returns it unchanged
+	// in Entry.Notes. It is at most 64 bytes of ASCII without commas and white space.
 	Note string `json:"note,omitempty"`
 }
 
-// A State is where a call stands with one destination.
+// A State is the state of a call at one destination.
 type State uint8
 
-// The states of a call. Each call that was accepted for a destination is in
-// exactly one of them.
+// States of a call. Each accepted call has exactly one state at each of its destinations.
 const (
-	StatePending   State = iota // not yet tried, being tried, or waiting for its next attempt
-	StateDelivered              // a webhook took it
-	StateFailed                 // given up, for a reason; kept for replay
-	StateFiltered               // not meant for this destination
+	StatePending   State = iota // not attempted yet, in flight, or waiting for a retry
+	StateDelivered              // accepted by a webhook
+	StateFailed                 // failed permanently; kept for replay
+	StateFiltered               // not for this destination
 )
 
 var stateNames = [...]string{StatePending: "pending", StateDelivered: "delivered", StateFailed: "failed", StateFiltered: "filtered"}
 
-// String returns the state's name in lower case.
+// String returns the lower-case name of the state.
 func (s State) String() string {
 	if int(s) < len(stateNames) {
 		return stateNames[s]
@@ -38,14 +36,14 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// MarshalText returns String.
+// MarshalText returns the name of the state.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses the name of a state.
 func (s *State) UnmarshalText(text []byte) error {
 	if i := slices.Index(stateNames[:], string(text)); i >= 0 {
 		*s = State(i)
 		return nil
 	}
-	return fmt.Errorf("mockserver: %.40q is no state: use pending, delivered, failed or filtered", text)
+	return fmt.Errorf("mockserver: invalid state %.40q: use pending, delivered, failed or filtered", text)
 }

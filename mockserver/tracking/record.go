@@ -1,30 +1,29 @@
 package tracking
 
-// A Record is a call and what became of it.
+// A Record is a call with its attempts and results.
 type Record struct {
-	// Seq counts the calls from 1 in the order in which they were accepted.
+	// Seq numbers the calls from 1 in the order in which they were accepted.
 	Seq     int64
 	Call    Call
-	Repeats int // how often it was sent again
-	// RetryCount is the X-Retry-Count of the request that brought the call, the newest
-	// if there were several: how many requests with it the sender had made before, of
-	// which some may have failed on their way. 0 is a first attempt, or a sender that
-	// does not say.
+	Repeats int // number of duplicates received
+	// RetryCount is the X-Retry-Count header of the request that contained the call, from the
+	// newest request if there were several: the number of earlier requests with the call. It
+	// is 0 for a first attempt, and if the sender does not report it.
 	RetryCount int
-	// TraceParent and TraceState are the W3C trace context of the request that brought the
-	// call, as far as it is valid; empty where it had none.
+	// TraceParent and TraceState are the W3C trace context of the request that contained the
+	// call. They are empty if it was missing or invalid.
 	TraceParent, TraceState string
-	Ends                    []Ended   // what was decided about it, by any destination, oldest first
-	Attempts                []Attempt // the requests to webhooks that were made for it, oldest first
-	// Partial reports whether the call was first heard of when it was attempted: what
-	// other destinations did with it before is not known.
+	Ends                    []Ended   // results at all destinations, oldest first
+	Attempts                []Attempt // requests to webhooks, oldest first
+	// Partial reports whether the record began with an attempt at the call: earlier results
+	// at other destinations are unknown.
 	Partial bool
 
-	missed func(format string, args []any) // see Explaining; nil where nobody asks
+	missed func(format string, args []any) // see Explaining; may be nil
 }
 
-// Last returns what a destination decided about the call last. The second result is
-// false where it has not decided.
+// Last returns the latest result at a destination. The second result is false before the
+// first result.
 func (r *Record) Last(destination string) (Ended, bool) {
 	for i := len(r.Ends) - 1; i >= 0; i-- {
 		if r.Ends[i].Destination == destination {
@@ -34,15 +33,15 @@ func (r *Record) Last(destination string) (Ended, bool) {
 	return Ended{}, false
 }
 
-// State returns where the call stands with a destination, and why. The second
-// result is false where the destination has not decided about it.
+// State returns the state of the call at a destination, with the reason. The second result is
+// false before the first result.
 func (r Record) State(destination string) (Outcome, bool) {
 	last, decided := r.Last(destination)
 	return last.Outcome, decided
 }
 
-// Missf is what a Match returns of a record that it does not pick: false, with the
-// reason noted for the errors of a View's Wait, Expect and ExpectN:
+// Missf returns false, and records the reason why a Match rejects the record. The errors of a
+// View's Wait, Expect and ExpectN report it:
 //
 //	func(r *mockserver.Record) bool {
 //		return r.Call.Context()["ip"] != nil || r.Missf("it has no context.ip")
@@ -54,8 +53,7 @@ func (r *Record) Missf(format string, args ...any) bool {
 	return false
 }
 
-// Explaining returns a copy of the record that calls missed with what Matches that do
-// not pick it give to Missf.
+// Explaining returns a copy of the record that passes the arguments of Missf to missed.
 func (r Record) Explaining(missed func(format string, args []any)) Record {
 	r.missed = missed
 	return r

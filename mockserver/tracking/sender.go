@@ -1,9 +1,9 @@
 package tracking
 
-// A Sender is who sent a request to the tracking API. All but the address is what it says
-// of itself.
+// A Sender describes the sender of a request to the tracking API. UserAgent and Library are
+// unverified claims of the sender.
 type Sender struct {
-	Address   string `json:"address,omitempty"`   // of the other end of the connection, or before it as trusted proxies say
-	UserAgent string `json:"userAgent,omitempty"` // at most its first 200 characters
-	Library   string `json:"library,omitempty"`   // of context.library, as in analytics-go 1.2.3; at most its first 100 characters
+	Address   string `json:"address,omitempty"`   // of the peer, or the client address reported by trusted proxies
+	UserAgent string `json:"userAgent,omitempty"` // at most 200 characters
+	Library   string `json:"library,omitempty"`   // from context.library, such as analytics-go 1.2.3; at most 100 characters
 }

@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// Policy says to which addresses deliveries may connect. The zero Policy allows
-// the public Internet: no loopback, private, or special-purpose network. No
-// Policy allows link-local addresses, the metadata services of clouds, multicast,
-// broadcast and the unspecified address.
+// A Policy decides which addresses the collector may connect to. The zero Policy allows only
+// the public Internet: no loopback, private or special-purpose networks. No Policy allows
+// link-local addresses, cloud metadata services, multicast, broadcast and the unspecified
+// address.
 //
-// An IPv4 address is judged alike in each way that IPv6 can carry it:
-// IPv4-mapped, NAT64, 6to4, Teredo and the obsolete ones.
+// An IPv4 address that is embedded in an IPv6 address is checked as well: IPv4-mapped, NAT64,
+// 6to4, Teredo and the obsolete formats.
 type Policy struct {
 	// AllowLoopback allows 127.0.0.0/8 and ::1. Defaults to false.
 	AllowLoopback bool
-	// Allow lists further networks that may be reached. Defaults to none.
+	// Allow lists additional networks to allow.
 	Allow []netip.Prefix
 }
 
-// PolicyError is a refusal to connect. No packet was sent to Addr.
+// A PolicyError reports an address that the Policy refuses. No packet was sent to it.
 type PolicyError struct {
 	Addr    netip.Addr
-	Rule    string // the rule that refused, as in "private network 10.0.0.0/8"
-	Setting string // the setting that would allow it; empty when none can
+	Rule    string // the rule that refused it, such as "private network 10.0.0.0/8"
+	Setting string // the setting that allows it; empty if no setting does
 }
 
 func (e *PolicyError) Error() string {
@@ -40,17 +40,17 @@ func (e *PolicyError) Error() string {
 // A network is a special-purpose network.
 type network struct {
 	prefix  netip.Prefix
-	name    string // of its rule
+	name    string // for PolicyError.Rule
 	allowed allowance
 }
 
-// An allowance says what allows a network.
+// An allowance is the setting that allows a network.
 type allowance uint8
 
 const (
-	never      allowance = iota // nothing
+	never      allowance = iota // none
 	ifListed                    // Policy.Allow
-	ifLoopback                  // Policy.Allow, and Policy.AllowLoopback
+	ifLoopback                  // Policy.Allow or Policy.AllowLoopback
 )
 
 func special(allowed allowance, name string, prefixes ...string) []network {
@@ -61,7 +61,7 @@ func special(allowed allowance, name string, prefixes ...string) []network {
 	return list
 }
 
-// networks are the special-purpose networks; specific ones come first, for their names.
+// networks are the special-purpose networks. The first match names the rule.
 var networks = slices.Concat(
 	special(never, "cloud metadata service",
 		"169.254.169.254/32",     // most clouds
@@ -104,7 +104,7 @@ var (
 	translated     = netip.MustParsePrefix("::ffff:0:0:0/96") // RFC 2765, 2.1: obsolete
 )
 
-// Check returns nil if addr may be connected to, else a [*PolicyError].
+// Check returns a [*PolicyError] if the policy refuses addr, or nil.
 func (p Policy) Check(addr netip.Addr) error {
 	a := addr.WithZone("").Unmap()
 	if !a.IsValid() {
@@ -116,8 +116,8 @@ func (p Policy) Check(addr netip.Addr) error {
 	}
 	inner, carried := carriedIPv4(a)
 	for _, v4 := range inner {
-		// The gateway at the other end has a loopback of its own, so
-		// AllowLoopback says nothing of a carried address.
+		// The gateway has its own loopback network, so AllowLoopback does not apply to an
+		// embedded address.
 		if err := (Policy{Allow: p.Allow}).Check(v4); err != nil && (carried || neverAllowed(err)) {
 			return carry(addr, err)
 		}
@@ -135,7 +135,7 @@ func (p Policy) Check(addr netip.Addr) error {
 	return nil
 }
 
-// find returns the special-purpose network that an address is in, or nil.
+// find returns the special-purpose network that contains an address, or nil.
 func find(a netip.Addr) *network {
 	i := slices.IndexFunc(networks, func(n network) bool { return n.prefix.Contains(a) })
 	if i < 0 {
@@ -157,7 +157,7 @@ func (n *network) refuse(addr netip.Addr) error {
 
 func allowSetting(p netip.Prefix) string { return `egress.allow: ["` + p.String() + `"]` }
 
-// orDev is the other way to AllowLoopback; it does not help a carried address.
+// orDev names the other way to set AllowLoopback. It does not apply to embedded addresses.
 const orDev = ", or run in dev mode"
 
 func neverAllowed(err error) bool {
@@ -165,7 +165,7 @@ func neverAllowed(err error) bool {
 	return errors.As(err, &refusal) && refusal.Setting == ""
 }
 
-// carry turns the refusal of a carried IPv4 address into that of its carrier.
+// carry turns the error for an embedded IPv4 address into one for the IPv6 address.
 func carry(addr netip.Addr, err error) error {
 	var inner *PolicyError
 	if !errors.As(err, &inner) {
@@ -186,9 +186,9 @@ func (p Policy) allows(a netip.Addr) bool {
 	return false
 }
 
-// carriedIPv4 returns the IPv4 addresses that an IPv6 address can lead to.
-// certain: packets to it go to that IPv4 address, whose rules then decide;
-// otherwise it only may, which matters for what is never allowed.
+// carriedIPv4 returns the IPv4 addresses embedded in an IPv6 address. If certain, packets
+// reach that IPv4 address, and its rules decide. Otherwise they may reach it, and only the
+// rules that no setting overrides apply.
 func carriedIPv4(a netip.Addr) (inner []netip.Addr, certain bool) {
 	if !a.Is6() {
 		return nil, false
@@ -213,7 +213,7 @@ func carriedIPv4(a netip.Addr) (inner []netip.Addr, certain bool) {
 	return nil, false
 }
 
-// nonZero leaves out what is no address in a form that an address does not have.
+// nonZero removes the zero addresses, which stand for a format that does not apply.
 func nonZero(all ...netip.Addr) (some []netip.Addr) {
 	for _, a := range all {
 		if a.As4()[0] != 0 {
@@ -223,10 +223,10 @@ func nonZero(all ...netip.Addr) (some []netip.Addr) {
 	return some
 }
 
-// CheckHost returns a [*PolicyError] where the host of a URL is an address that may not
-// be connected to, in any of the forms that some resolvers take: decimal, octal,
-// hexadecimal, fewer than four parts. It does not use DNS: the addresses of other hosts
-// are checked when they are dialled.
+// CheckHost returns a [*PolicyError] if the host of a URL is an IP address that the policy
+// refuses. It also recognizes the formats that some resolvers accept: decimal, octal and
+// hexadecimal numbers, and fewer than four parts. It does not use DNS; the addresses of host
+// names are checked when the connection is made.
 func (p Policy) CheckHost(host string) error {
 	host = strings.TrimSuffix(host, ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -238,8 +238,8 @@ func (p Policy) CheckHost(host string) error {
 	return nil
 }
 
-// looseIPv4 reads an IPv4 address as inet_aton does: one to four numbers, each
-// decimal, octal (0…) or hexadecimal (0x…), the last filling what is left.
+// looseIPv4 parses an IPv4 address like inet_aton: one to four numbers, decimal, octal (0…)
+// or hexadecimal (0x…). The last number fills the remaining bytes.
 func looseIPv4(host string) (netip.Addr, bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {

@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// What a policy makes of an address.
+// Expected results for an address.
 const (
 	public    = iota // always allowed
-	byLoop           // refused unless loopback is allowed
-	byAllow          // refused unless egress.allow has it
-	neverEver        // refused whatever is set
+	byLoop           // requires AllowLoopback or Allow
+	byAllow          // requires Allow
+	neverEver        // always refused
 )
 
 var addresses = []struct {
 	addr string
 	kind int
-	rule string // part of the refusal
+	rule string // part of the error
 }{
 	// Public.
 	{"1.1.1.1", public, ""},
@@ -91,7 +91,7 @@ var addresses = []struct {
 	{"fe00::1", byAllow, "outside of the public network"},
 	{"::2:0:0:1", byAllow, "outside of the public network"},
 
-	// The same, carried by IPv6.
+	// The same, embedded in IPv6.
 	{"::ffff:10.0.0.1", byAllow, "private network 10.0.0.0/8"},
 	{"::ffff:192.168.0.1", byAllow, "private"},
 	{"::ffff:100.64.0.1", byAllow, "CGNAT"},
@@ -195,12 +195,11 @@ func checkPolicy(t *testing.T, name string, p Policy, addr netip.Addr, allowed b
 		t.Errorf("%s: %v: refused as %v by %q, want %q", name, addr, refusal.Addr, refusal.Rule, rule)
 	}
 	if text := err.Error(); !strings.Contains(text, refusal.Rule) || !strings.Contains(text, addr.String()) {
-		t.Errorf("%s: %v: the text %q lacks the rule or the address", name, addr, text)
+		t.Errorf("%s: %v: %q does not contain the rule or the address", name, addr, text)
 	}
 }
 
-// TestPolicySettingHelps checks that the setting that a refusal names does allow
-// the address, and that none is named where none can.
+// TestPolicySettingHelps checks that the setting named by an error allows the address.
 func TestPolicySettingHelps(t *testing.T) {
 	for _, tt := range addresses {
 		addr := netip.MustParseAddr(tt.addr)
@@ -210,7 +209,7 @@ func TestPolicySettingHelps(t *testing.T) {
 		}
 		if tt.kind == neverEver {
 			if refusal.Setting != "" || !strings.HasSuffix(refusal.Error(), "no setting allows it") {
-				t.Errorf("%v: names a setting: %v", addr, refusal)
+				t.Errorf("%v: has a setting: %v", addr, refusal)
 			}
 			continue
 		}
@@ -246,7 +245,7 @@ func TestPolicyAllow(t *testing.T) {
 		{"100.64.0.0/10", "100.100.100.200", false},
 		{"169.254.0.0/16", "169.254.1.1", false},
 		{"0.0.0.0/0", "fd12::1", false},
-		{"2002::/16", "2002:0a00:1::1", false}, // what it carries is refused
+		{"2002::/16", "2002:0a00:1::1", false}, // the embedded address is refused
 	} {
 		p := Policy{Allow: []netip.Prefix{netip.MustParsePrefix(tt.allow)}}
 		if err := p.Check(netip.MustParseAddr(tt.addr)); (err == nil) != tt.want {
@@ -262,7 +261,7 @@ func TestPolicyAllow(t *testing.T) {
 	}
 }
 
-// TestHostForms checks hosts that are addresses for some resolvers.
+// TestHostForms uses hosts that some resolvers accept as addresses.
 func TestHostForms(t *testing.T) {
 	for host, want := range map[string]string{
 		"127.0.0.1":              "127.0.0.1",
@@ -321,7 +320,7 @@ func FuzzPolicy(f *testing.F) {
 		if loose != nil && !neverAllowed(loose) {
 			t.Errorf("%v: everything is allowed, but not: %v", addr, loose)
 		}
-		// The standard library's view, where it has one.
+		// Compare with the standard library.
 		a := addr.Unmap()
 		if inner := a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified(); inner && strict == nil {
 			t.Errorf("%v is allowed", addr)

@@ -7,42 +7,42 @@ import (
 	"time"
 )
 
-// Attempt is the record of one request and what came of it. Its maps and bytes
-// must not be changed: they are shared with the request.
+// An Attempt is the record of one request to a webhook and its result. Its maps and slices
+// must not be modified.
 type Attempt struct {
-	Time     time.Time     `json:"time"`     // when it began
+	Time     time.Time     `json:"time"`     // start of the attempt
 	Duration time.Duration `json:"duration"` // of the whole exchange; nanoseconds in JSON
 	URL      string        `json:"url"`
-	Number   int           `json:"number"` // 1 at first
-	// Status is the response's, 0 when there was none.
+	Number   int           `json:"number"` // the X-Attempt header, from 1
+	// Status is the status code of the response, or 0 without a response.
 	Status  int     `json:"status,omitempty"`
 	Verdict Verdict `json:"verdict"`
-	// Reason and Error say why it failed, for programs and for people.
+	// Reason and Error explain a failure: Reason for programs, Error for people.
 	Reason Reason `json:"reason,omitempty"`
 	Error  string `json:"error,omitempty"`
-	// RetryAfter is how long the receiver of a temporary failure asked to be
-	// left alone, from a second to Window.
+	// RetryAfter is the delay that the receiver requested with a Retry-After header, from one
+	// second to Window. It is 0 unless Verdict is Temporary.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
-	// NotConnected says that it failed before there was a connection to the receiver:
-	// nothing in the request can have caused that.
+	// NotConnected reports that the attempt failed before a connection to the receiver was
+	// established, so the request did not cause the failure.
 	NotConnected bool `json:"-"`
-	// RequestHeader is what was sent beside Host and Content-Length.
+	// RequestHeader is the header of the request without Host and Content-Length.
 	RequestHeader http.Header `json:"requestHeader,omitempty"`
 	RequestBody   []byte      `json:"requestBody,omitempty"`
-	// ResponseHeader and ResponseBody are cut to 4 KB each.
+	// ResponseHeader and ResponseBody are truncated to 4 KB each.
 	ResponseHeader http.Header `json:"responseHeader,omitempty"`
 	ResponseBody   []byte      `json:"responseBody,omitempty"`
 }
 
-// Verdict is what an attempt means for its call.
+// A Verdict is the consequence of an attempt for its call.
 type Verdict int
 
 const (
-	// Success: the receiver took the call, no entry needs another attempt.
+	// Success: the receiver accepted the call. No webhook gets another attempt.
 	Success Verdict = iota + 1
-	// Temporary: another attempt at this entry can succeed.
+	// Temporary: a retry at this webhook may succeed.
 	Temporary
-	// Permanent: another attempt at this entry would fail alike.
+	// Permanent: a retry at this webhook would fail again.
 	Permanent
 )
 
@@ -55,15 +55,15 @@ func (v Verdict) String() string {
 	return verdicts[v]
 }
 
-// MarshalText writes "success", "temporary" or "permanent".
+// MarshalText returns "success", "temporary" or "permanent".
 func (v Verdict) MarshalText() ([]byte, error) {
 	if v < Success || v > Permanent {
-		return nil, fmt.Errorf("webhook: %v is no verdict", v)
+		return nil, fmt.Errorf("webhook: invalid verdict %v", v)
 	}
 	return []byte(verdicts[v]), nil
 }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses the text that MarshalText returns.
 func (v *Verdict) UnmarshalText(text []byte) error {
 	for i := Success; i <= Permanent; i++ {
 		if verdicts[i] == string(text) {
@@ -71,21 +71,21 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("webhook: %.40q is no verdict: use success, temporary or permanent", text)
+	return fmt.Errorf("webhook: invalid verdict %.40q: use success, temporary or permanent", text)
 }
 
-// Reason says why an attempt failed.
+// A Reason classifies the failure of an attempt.
 type Reason string
 
 const (
-	ReasonTimeout     Reason = "timeout"           // no complete response in time
-	ReasonDNS         Reason = "dns"               // the host's name did not resolve
-	ReasonConnection  Reason = "connection"        // not connected, or the connection broke
+	ReasonTimeout     Reason = "timeout"           // no complete response within the timeout
+	ReasonDNS         Reason = "dns"               // the host name did not resolve
+	ReasonConnection  Reason = "connection"        // the connection failed or broke
 	ReasonPolicy      Reason = "refused_by_policy" // see PolicyError
-	ReasonSelfSigned  Reason = "self_signed"       // the certificate is signed by itself
-	ReasonCertificate Reason = "certificate"       // the certificate is not valid for other causes
-	ReasonRedirect    Reason = "redirect"          // a 3xx, which is not followed
-	ReasonStatus      Reason = "status"            // another status that is not 2xx
-	ReasonRequest     Reason = "request"           // the settings give no request that can be sent
+	ReasonSelfSigned  Reason = "self_signed"       // the certificate is self-signed
+	ReasonCertificate Reason = "certificate"       // the certificate is invalid for another reason
+	ReasonRedirect    Reason = "redirect"          // a 3xx response; redirects are not followed
+	ReasonStatus      Reason = "status"            // any other response that is not 2xx
+	ReasonRequest     Reason = "request"           // the settings do not result in a valid request
 	ReasonCanceled    Reason = "canceled"          // the collector stopped
 )

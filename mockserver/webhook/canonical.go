@@ -6,21 +6,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 )
 
-// Canonical appends to dst the canonical form of the JSON document src and
-// returns the extended buffer: the text that JSON.stringify(JSON.parse(src))
-// gives in JavaScript. The form is a fixpoint, Canonical of it is itself, so a
-// receiver computes the same signature over the raw bytes and over what its
-// own JSON.stringify makes of the parsed body.
+// Canonical appends the canonical form of the JSON document src to dst and returns the
+// extended buffer. The canonical form is the result of JSON.stringify(JSON.parse(src)) in
+// JavaScript. Canonical does not change a document in canonical form, so a receiver computes
+// the same signature over the raw body and over JSON.stringify of the parsed body.
 //
-// White space goes. Of an object's keys the array indices "0" to "4294967294"
-// come first, ascending, and the others keep their order; of duplicate keys the
-// last value stands in the first one's place. Numbers are written as ECMAScript
-// writes a double (1.0 is 1, -0 is 0, 1e400 is null). Strings are escaped no
-// more than they must be; a lone surrogate stays an escape, and each maximal
-// part of an invalid UTF-8 sequence becomes U+FFFD.
+// White space is removed. Object keys that are array indices, "0" to "4294967294", come first
+// in ascending order; other keys keep their order. The last of several values with the same
+// key replaces the first one. Numbers are written like ECMAScript doubles: 1.0 is 1, -0 is 0,
+// 1e400 is null. Strings contain only the required escapes. A lone surrogate remains an
+// escape, and each maximal part of an invalid UTF-8 sequence becomes U+FFFD.
 //
-// Arrays and objects may nest 1,000 deep. dst and src must not overlap. On an
-// error, which names the offset in src, dst is returned as it was. Safe for
+// Arrays and objects may be nested 1,000 levels deep. dst and src must not overlap. On an
+// error, which contains the offset in src, Canonical returns dst unchanged. It is safe for
 // concurrent use.
 func Canonical(dst, src []byte) ([]byte, error) {
 	dst, err := canonical.Append(dst, src)

@@ -9,65 +9,61 @@ import (
 )
 
 const (
-	// Timeout is how long the whole exchange of an attempt may take.
+	// Timeout is the default time limit of an attempt, from DNS to the end of the response.
 	Timeout = 5 * time.Second
 
-	// Window is how long after it was accepted a call is attempted.
+	// Window is how long a call is retried after it was accepted.
 	Window = 4 * time.Hour
 )
 
-// Headers of a delivery beside User-Agent, Content-Type and the static ones.
+// Headers of a request in addition to User-Agent, Content-Type and the configured headers.
 const (
-	// SignatureHeader carries the signature, when there is a shared secret.
+	// SignatureHeader contains the HMAC-SHA1 signature of the body, see [Sign]. It is missing
+	// without a shared secret.
 	SignatureHeader = "X-Signature"
-	// MessageIDHeader carries the call's messageId, the same in every attempt:
-	// a receiver can drop repeats by it.
+	// MessageIDHeader contains the call's messageId. It is the same in every attempt, so
+	// receivers can detect duplicates.
 	MessageIDHeader = "X-Message-Id"
-	// AttemptHeader carries the number of the attempt in decimal, 1 at first. It is one
-	// higher after each attempt that came to an end: a response, a time-out, or a
-	// connection that failed. One that was broken off because the collector was stopped
-	// or killed is made again with the same number, and so is one whose end a killed
-	// collector could not store any more. A replay begins with 1 again.
+	// AttemptHeader contains the number of the attempt in decimal, starting at 1. The number
+	// increases after each attempt that ended with a response, a timeout or a connection
+	// error. An attempt is repeated with the same number if the collector stopped before the
+	// attempt ended, or was killed before it stored the result. A replay starts at 1 again.
 	AttemptHeader = "X-Attempt"
 )
 
-// TraceContext says how much of the W3C trace context of the request that brought a call
-// goes with it.
+// A TraceContext selects the W3C trace context headers of requests to webhooks. They come
+// from the request that contained the call.
 type TraceContext string
 
 // Values of Settings.TraceContext.
 const (
-	// TraceParent sends the header traceparent, which has random numbers alone.
+	// TraceParent sends traceparent, which contains only random numbers.
 	TraceParent TraceContext = "parent"
-	// TraceAll sends tracestate as well, which systems for tracing write into what they
-	// like, also who a user is: for receivers that are trusted with that.
+	// TraceAll also sends tracestate. Tracing systems may store arbitrary data in it, such as
+	// user IDs, so use it for trusted receivers only.
 	TraceAll TraceContext = "all"
-	// TraceNone sends neither.
+	// TraceNone sends no trace headers.
 	TraceNone TraceContext = "none"
 )
 
-// SenderConfig says how a collector makes its requests. The zero value is ready to use.
+// A SenderConfig configures the requests to webhooks. The zero value is ready to use.
 type SenderConfig struct {
-	// Policy says which addresses may be connected to. Defaults to the public
-	// Internet alone.
+	// Policy decides which addresses may be connected to. Defaults to the public Internet.
 	Policy Policy
-	// RootCAs are the authorities trusted for HTTPS. Defaults to the platform's.
+	// RootCAs are the trusted certificate authorities. Defaults to the system's.
 	RootCAs *x509.CertPool
-	// CAFile is a PEM file with further authorities. Defaults to none.
+	// CAFile is a PEM file with additional certificate authorities. Optional.
 	CAFile string
-	// Proxy returns the proxy for a request, nil for none, such as
-	// http.ProxyFromEnvironment. The proxy's own address must pass Policy. The
-	// proxy resolves the receiver's name anew, so of the receiver only what can
-	// be known here is checked: an address in the URL, and what its name
-	// resolves to here, if it does. Defaults to no proxy, whatever the
-	// environment says.
+	// Proxy returns the proxy for a request, or nil, like http.ProxyFromEnvironment.
+	// Policy must allow the address of the proxy. The proxy resolves the receiver's host name
+	// itself, so only IP addresses in the URL and the addresses that the name resolves to
+	// locally are checked. Defaults to no proxy; environment variables are ignored.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Timeout bounds a whole exchange, from DNS to the end of the response's
-	// body. Defaults to [Timeout], 5 s.
+	// Timeout bounds an attempt, from DNS to the end of the response. Defaults to [Timeout].
 	Timeout time.Duration
-	// Resolver looks up hosts. Defaults to net.DefaultResolver.
+	// Resolver resolves host names. Defaults to net.DefaultResolver.
 	Resolver *net.Resolver
-	// Transport carries requests in place of the network, for tests. Policy,
-	// authorities and proxy then have no effect. Defaults to none.
+	// Transport replaces the network in tests. Policy, RootCAs, CAFile and Proxy are ignored
+	// if it is set. Optional.
 	Transport http.RoundTripper
 }

@@ -1,45 +1,35 @@
-// Package webhook holds what the two ends of a delivery share: the payload of a
-// call, its signature, and the rules by which it is sent and sent again.
+// Package webhook defines the requests that the collector sends to webhooks, and verifies
+// them in receivers.
 //
 // # Receiving
 //
-// Each call comes as one POST with a JSON object. With a shared secret its
-// X-Signature is the HMAC-SHA1 over the body's bytes in lower-case hexadecimal.
-// [Handler] verifies it in front of a handler of yours; with a framework that
-// reads the body itself, call [Verify] with the bytes as they came:
+// Each call is sent as a POST request with a JSON object. If the destination has a shared
+// secret, the X-Signature header contains the HMAC-SHA1 of the body in lower-case hexadecimal.
+// [Handler] verifies it and calls your handler. If a framework reads the body, call [Verify]
+// with the raw bytes:
 //
 //	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhook.MaxBody))
 //	…
 //	err = webhook.Verify(secret, body, r.Header.Get(webhook.SignatureHeader))
 //
-// A destination with the signature "standard" or "both" signs as the Standard Webhooks
-// specification says: [VerifyStandard] refuses what is older than five minutes, and
-// [VerifyRequest] takes either signature, as [Handler] does.
+// A destination with the signature "standard" or "both" signs according to the Standard
+// Webhooks specification. [VerifyStandard] verifies these signatures and refuses requests that
+// are older than five minutes. [VerifyRequest] and [Handler] accept either kind.
 //
-// Receivers in other languages often have only the parsed body, and verify over
-// JSON.stringify of it. That gives the same signature: a payload is in canonical
-// form, the very text that JSON.stringify makes of it (see [Canonical]). Go's
-// encoding/json writes another form, so a receiver in Go verifies the raw bytes.
-// docs/webhooks.md in the repository has verifiers in Node and Python, and what
-// the bodies hold.
+// Receivers in other languages often have only the parsed body. They can verify the signature
+// over JSON.stringify of it, because the body is in the canonical form that JSON.stringify
+// produces (see [Canonical]). Go's encoding/json formats JSON differently, so receivers in Go
+// must verify the raw bytes. docs/webhooks.md in the repository documents the bodies and has
+// verifiers in Node and Python.
 //
-// Answer 2xx within five seconds. A delivery can come more than once: the
-// X-Message-Id of a call is the same each time.
+// Respond with a 2xx status within five seconds. A call may be delivered more than once; its
+// X-Message-Id is always the same.
 //
 // # Sending
 //
-// The path of a call: [Payload] makes its body, once; [Sign] signs it, once; the
-// collector sends it to each entry of the destination's [Settings], in parallel,
-// and keeps an [Attempt] for each. One success is enough. Those that failed for
-// now are tried again, later each time, until the [Window] ends. Each connection
-// is checked by a [Policy]; certificates signed by themselves are refused. A
-// [SenderConfig] says how requests are made.
-//
-// # Files
-//
-//  1. settings.go: what a destination is
-//  2. payload.go, canonical.go: the body of a call
-//  3. handler.go, standard.go, sign.go: its signature, verified and made
-//  4. delivery.go, address.go: its headers, how and where it is sent
-//  5. attempt.go: what came of it
+// [Payload] returns the body of a call, and [Sign] its signature. The collector sends the
+// request to each webhook of the destination's [Settings] in parallel and records an [Attempt]
+// for each. One success is enough. Webhooks that failed temporarily are retried with
+// increasing delays until the [Window] ends. A [Policy] checks the address of each connection.
+// Self-signed certificates are refused. A [SenderConfig] configures the requests.
 package webhook

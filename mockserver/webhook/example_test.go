@@ -12,10 +12,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A receiver's handler behind the check of the signature.
+// Verify the signature before your handler.
 func ExampleHandler() {
 	hook := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		call, err := io.ReadAll(r.Body) // verified, and at most webhook.MaxBody bytes
+		call, err := io.ReadAll(r.Body) // verified, at most webhook.MaxBody bytes
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -45,7 +45,7 @@ func ExampleHandler() {
 	// 401 Unauthorized
 }
 
-// In a framework that has read the body already: verify the bytes as they came.
+// If a framework has read the body, verify the raw bytes.
 func ExampleVerify() {
 	body := []byte(`{"type":"identify"}`)
 	const signature = "65fa3cc4aa795a7507104be99beee719da049c63" // the X-Signature header
@@ -54,8 +54,8 @@ func ExampleVerify() {
 	fmt.Println(webhook.Verify("secret", body, ""))
 	// Output:
 	// <nil>
-	// webhook: the X-Signature header does not fit the body: the secrets differ, or the body was changed
-	// webhook: the request lacks the signature to verify: set the destination's shared secret, and its signature to service for X-Signature, standard for webhook-signature, or both
+	// webhook: the X-Signature header does not match the body: the secrets differ, or the body was changed
+	// webhook: the request has no signature: set the destination's shared secret, and its signature to service for X-Signature, standard for webhook-signature, or both
 }
 
 func ExampleSign() {
@@ -63,8 +63,8 @@ func ExampleSign() {
 	// Output: 65fa3cc4aa795a7507104be99beee719da049c63
 }
 
-// The body is the text that JSON.stringify would write: array indices first,
-// numbers in their shortest form, nothing escaped that need not be.
+// The body is in the format of JSON.stringify: array indices first, numbers in their shortest form,
+// only required escapes.
 func ExamplePayload() {
 	body, err := webhook.Payload([]byte(`{
 		"type": "track", "event": "Item Bought", "userId": "019mr8mf4r",

@@ -10,18 +10,19 @@ import (
 	"strconv"
 )
 
-// MaxBody is the longest body in bytes that [Handler] takes. A call has at most
-// 32 KB as its source sends it; written out in canonical form it stays well
-// below.
+// MaxBody is the maximum size in bytes of a request body that [Handler] accepts. A call has
+// at most 32 KB when the collector receives it, and little more in canonical form.
 const MaxBody = 1 << 20
 
-// VerifyRequest checks the signature of a request that came with a body, however it is
-// signed: by [VerifyStandard] where it has a webhook-signature, and by [Verify] where not.
-// It must fit one of the secrets; while a secret is replaced there are two. The error is
-// that of the first secret. Where old requests must be refused, and all are signed as the
-// specification says, use VerifyStandard: an X-Signature has no timestamp, and a request
-// that was signed in both ways can be sent again without the newer headers.
-// Safe for concurrent use.
+// VerifyRequest verifies the signature of a request with its raw body. It calls
+// [VerifyStandard] if the request has a Webhook-Signature header, and [Verify] otherwise. The
+// signature must match one of the secrets; pass both during a secret rotation. VerifyRequest
+// returns the error for the first secret.
+//
+// To protect against replayed requests, call VerifyStandard instead: an X-Signature does not
+// contain a timestamp, and an attacker can remove the Webhook headers of a request with both signatures.
+//
+// VerifyRequest is safe for concurrent use.
 func VerifyRequest(body []byte, header http.Header, secrets ...string) error {
 	err := ErrNoSecret
 	for i, secret := range secrets {
@@ -41,11 +42,11 @@ func VerifyRequest(body []byte, header http.Header, secrets ...string) error {
 	return err
 }
 
-// Handler verifies the signature of each request by [VerifyRequest] and hands it on to
-// next with the body to be read once more. While the secret is replaced, others are
-// further secrets that are accepted. Other requests it answers itself, with
-// {"error": "…"}: 401 when the signature is missing, wrong or too old, 413 when the body is
-// longer than MaxBody, 400 when it cannot be read, and 500 to all when secret is empty.
+// Handler returns a handler that verifies the signature of each request with [VerifyRequest]
+// and then calls next, which can read the body again. others are additional accepted secrets,
+// for a rotation. Handler responds to other requests with {"error": "…"} and the status 401
+// if the signature is missing, wrong or too old, 413 if the body is longer than MaxBody, 400
+// if the body cannot be read, and 500 if secret is empty.
 func Handler(secret string, next http.Handler, others ...string) http.Handler {
 	secrets := append([]string{secret}, others...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,5 +92,5 @@ func refuse(w http.ResponseWriter, status int, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that is gone gets no answer
+	_, _ = w.Write(body) // the client may have closed the connection
 }

@@ -10,21 +10,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 )
 
-// AliasFields says how the two identities of an alias call are named in its body.
+// AliasFields selects the names of the two IDs in the body of an alias call.
 type AliasFields string
 
 const (
-	// AliasSpaced names them `Previous ID` and `User ID`. The empty value means the same.
+	// AliasSpaced names them `Previous ID` and `User ID`. It is the default.
 	AliasSpaced AliasFields = "spaced"
 	// AliasCamelCase names them `previousId` and `userId`.
 	AliasCamelCase AliasFields = "camelCase"
 )
 
-// Payload returns the body that a webhook receives for a call, in canonical
-// form (see [Canonical]). call is the JSON object of the call as stored; of its
-// keys these count: type, userId, anonymousId, event, name, category,
-// properties, traits, groupId, previousId, context and timestamp. The body has,
-// in this order, for
+// Payload returns the body of the webhook requests for a call, in canonical form (see
+// [Canonical]). call is the stored call, a JSON object. The body contains these fields, in
+// this order:
 //
 //	page      version, type, userId, properties, timestamp
 //	screen    version, type, userId, name, timestamp
@@ -34,16 +32,15 @@ const (
 //	group     version, type, groupId, userId, traits, timestamp
 //	delete    type, userId, timestamp
 //
-// and but for delete the call's anonymousId behind the user's ID, and its
-// context at the end, where it has them. version is 1. properties and traits
-// are {} where the call has none. A page's name and category go into its
-// properties where these have no such key. The timestamp is written in UTC with
-// milliseconds. A null counts as absent. IDs and names are strings: of one that
-// came as a number, its digits as they came. All else is left out, a screen's
-// category and properties too: the documented body has no place for them.
+// Except for delete, anonymousId follows the user ID and context is the last field, if the
+// call has them. version is 1. properties and traits default to {}. The name and category of a
+// page are added to its properties unless these have the same keys. timestamp is in UTC with
+// milliseconds. A null field counts as missing. IDs and names are strings; a number becomes a
+// string with the same digits. Other fields are not part of the documented body and are
+// omitted, including a screen's category and properties.
 //
-// The error says which field the type needs, or which one is no object.
-// Safe for concurrent use.
+// The error names the field that is missing or is not an object. Payload is safe for
+// concurrent use.
 func Payload(call []byte, alias AliasFields) ([]byte, error) {
 	o, err := canonical.ReadObject(call)
 	if err != nil {
@@ -55,8 +52,8 @@ func Payload(call []byte, alias AliasFields) ([]byte, error) {
 	return f.body(alias)
 }
 
-// fields are the values of a call that a body can hold, in canonical form;
-// absent ones are nil.
+// fields are the values of a call that the body may contain, in canonical form. A missing
+// value is nil.
 type fields struct {
 	kind, userID, anonymousID, event, name, category, properties,
 	traits, groupID, previousID, context, timestamp []byte
@@ -76,11 +73,11 @@ func (f *fields) read(o canonical.Object) {
 	}
 }
 
-// isNumber reports whether a value that begins so is a number.
+// isNumber reports whether a JSON value with this first byte is a number.
 func isNumber(first byte) bool { return first == '-' || first >= '0' && first <= '9' }
 
-// named returns the field with a key, or nil, and whether it is an ID or a name, which
-// are strings.
+// named returns the field with a key, or nil, and whether it is an ID or a name, which must
+// be strings.
 func (f *fields) named(key []byte) (field *[]byte, isText bool) {
 	switch string(key) {
 	case `"userId"`:
@@ -111,17 +108,17 @@ func (f *fields) named(key []byte) (field *[]byte, isText bool) {
 	return nil, false
 }
 
-// keysSize is about how much of a body is not values.
+// keysSize is the approximate size of the keys and punctuation of a body in bytes.
 const keysSize = 112
 
-// size returns about how long the body gets. An attempt is kept with its body, and so with
-// what of it is not used.
+// size returns the approximate size of the body. Attempts retain the body with its unused
+// capacity.
 func (f *fields) size() int {
 	return len(f.kind) + len(f.userID) + len(f.anonymousID) + len(f.event) + len(f.name) + len(f.category) + len(f.properties) +
 		len(f.traits) + len(f.groupID) + len(f.previousID) + len(f.context) + len(f.timestamp) + keysSize
 }
 
-// body writes the body of the call's type.
+// body returns the body for the call's type.
 func (f *fields) body(alias AliasFields) ([]byte, error) {
 	b := body{kind: string(bytes.Trim(f.kind, `"`)), out: make([]byte, 0, f.size())}
 	if b.kind == "delete" {
@@ -161,7 +158,7 @@ func (f *fields) body(alias AliasFields) ([]byte, error) {
 	return b.close()
 }
 
-// body is a body being written. Its first error counts.
+// A body builds the JSON body. It keeps the first error.
 type body struct {
 	kind string
 	out  []byte
@@ -179,14 +176,13 @@ func (b *body) close() ([]byte, error) {
 	return append(b.out, '}'), nil
 }
 
-// fail keeps the first error.
 func (b *body) fail(format string, args ...any) {
 	if b.err == nil {
 		b.err = fmt.Errorf(format, args...)
 	}
 }
 
-// field writes a field that the call may lack.
+// field writes an optional field.
 func (b *body) field(name string, value []byte) {
 	if value == nil {
 		return
@@ -197,15 +193,15 @@ func (b *body) field(name string, value []byte) {
 	b.out = append(b.out, value...)
 }
 
-// need writes a field that the call may not lack.
+// need writes a required field.
 func (b *body) need(name string, value []byte) {
 	if value == nil {
-		b.fail("webhook: a call of type %s needs %s", b.kind, name)
+		b.fail("webhook: a call of type %s requires %s", b.kind, name)
 	}
 	b.field(name, value)
 }
 
-// object writes a field that is an object, {} if the call lacks it.
+// object writes an object field, which defaults to {}.
 func (b *body) object(name string, value []byte) {
 	if value == nil {
 		value = []byte("{}")
@@ -236,12 +232,12 @@ func (b *body) alias(f *fields, names AliasFields) {
 	b.field("anonymousId", f.anonymousID)
 }
 
-// timeLayout is how times are written: UTC, milliseconds, Z.
+// timeLayout is the format of timestamps.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// time writes the timestamp, which every body has.
+// time writes the timestamp.
 func (b *body) time(value []byte) {
-	if isWrittenTime(value) { // as a collector has it
+	if isWrittenTime(value) { // as the collector stores it
 		b.field("timestamp", value)
 		return
 	}
@@ -255,8 +251,8 @@ func (b *body) time(value []byte) {
 	b.out = append(b.out, '"')
 }
 
-// isWrittenTime reports whether a value is a time as this package writes it. It does
-// not know those of the last days of a month, which not every month has.
+// isWrittenTime reports whether a value is in timeLayout. It returns false for days after the
+// 28th, which are parsed instead.
 func isWrittenTime(value []byte) bool {
 	const form = `"0000-00-00T00:00:00.000Z"`
 	if len(value) != len(form) {
@@ -272,13 +268,13 @@ func isWrittenTime(value []byte) bool {
 	return month >= 1 && month <= 12 && day >= 1 && day <= 28 && hour < 24 && minute < 60 && second < 60
 }
 
-// pageProperties are a page's properties with its name and category.
+// pageProperties returns a page's properties with its name and category.
 func (f *fields) pageProperties() []byte {
 	return withMember(withMember(f.properties, `"name"`, f.name), `"category"`, f.category)
 }
 
-// withMember returns a canonical object with one more member at its end, or as
-// it is where it has the key or there is no value. What is no object stays.
+// withMember appends a field to a canonical object, unless the object has the key or value is
+// nil. It returns any other value unchanged.
 func withMember(object []byte, key string, value []byte) []byte {
 	if object == nil {
 		object = []byte("{}")
@@ -293,7 +289,7 @@ func withMember(object []byte, key string, value []byte) []byte {
 	return slices.Concat(object[:len(object)-1], []byte(comma+key+":"), value, []byte("}"))
 }
 
-// hasMember reports whether a canonical object has a member of that key.
+// hasMember reports whether a canonical object has a key.
 func hasMember(object []byte, key string) bool {
 	for m := range jsonscan.Members(object) {
 		if string(m.Key) == key {

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// TestPayloadGolden compares each type's body with a file that was written by
-// hand from the documents.
+// TestPayloadGolden compares the body of each type with the documented one.
 func TestPayloadGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "payload", "*.call.json"))
 	if err != nil || len(files) < 8 {
@@ -58,16 +57,16 @@ func TestPayload(t *testing.T) {
 		{name: "alias of an anonymous user with context",
 			call: `{"type":"alias","userId":"new","previousId":"old","anonymousId":"a","context":{},` + at + `}`,
 			want: `{"version":1,"type":"alias","Previous ID":"old","User ID":"new","anonymousId":"a",` + at + `,"context":{}}`},
-		{name: "the last of duplicate fields counts",
+		{name: "the last duplicate field counts",
 			call: `{"type":"track","userId":"a","event":"x",` + at + `,"userId":"b","type":"identify","traits":{"a":1},"traits":{"b":2}}`,
 			want: `{"version":1,"type":"identify","userId":"b","traits":{"b":2},` + at + `}`},
 		{name: "escaped field names",
 			call: `{"t\u0079pe":"identify","\u0075serId":"u",` + at + `}`,
 			want: `{"version":1,"type":"identify","userId":"u","traits":{},` + at + `}`},
-		{name: "field names inside of others do not count",
+		{name: "nested field names are ignored",
 			call: `{"context":{"userId":"x","timestamp":1,"type":"page"},"type":"identify","userId":"u",` + at + `}`,
 			want: `{"version":1,"type":"identify","userId":"u","traits":{},` + at + `,"context":{"userId":"x","timestamp":1,"type":"page"}}`},
-		{name: "other fields come in whatever order",
+		{name: "fields in any order",
 			call: `{"7":"x",` + at + `,"3":"y","userId":"u","traits":{"b":1,"2":2,"b":3},"type":"identify"}`,
 			want: `{"version":1,"type":"identify","userId":"u","traits":{"2":2,"b":3},` + at + `}`},
 		{name: "null is absent",
@@ -88,7 +87,7 @@ func TestPayload(t *testing.T) {
 		{name: "a group of an anonymous user",
 			call: `{"type":"group","anonymousId":"a","groupId":"g",` + at + `}`,
 			want: `{"version":1,"type":"group","groupId":"g","anonymousId":"a","traits":{},` + at + `}`},
-		{name: "a number for an ID becomes a string that keeps its digits",
+		{name: "numeric IDs become strings",
 			call: `{"type":"group","userId":12345678901234567890,"groupId":-7.0,"anonymousId":1e400,"traits":{"n":7.0},` + at + `}`,
 			want: `{"version":1,"type":"group","groupId":"-7.0","userId":"12345678901234567890","anonymousId":"1e400","traits":{"n":7},` + at + `}`},
 		{name: "numbers for names",
@@ -118,11 +117,11 @@ func TestPayloadErrors(t *testing.T) {
 		`{"type":"Track","event":"x",` + at + `}`:                           `type is "\"Track\"", not page, screen`,
 		`{"type":1,` + at + `}`:                                             `type is "1", not page`,
 		`{"type":["page"],` + at + `}`:                                      `type is "[\"page\"]", not page`,
-		`{"type":"track","userId":"u",` + at + `}`:                          "type track needs event",
-		`{"type":"group","userId":"u",` + at + `}`:                          "type group needs groupId",
-		`{"type":"alias","userId":"u",` + at + `}`:                          "type alias needs previousId",
-		`{"type":"alias","previousId":"u",` + at + `}`:                      "type alias needs userId",
-		`{"type":"delete","anonymousId":"a",` + at + `}`:                    "type delete needs userId",
+		`{"type":"track","userId":"u",` + at + `}`:                          "type track requires event",
+		`{"type":"group","userId":"u",` + at + `}`:                          "type group requires groupId",
+		`{"type":"alias","userId":"u",` + at + `}`:                          "type alias requires previousId",
+		`{"type":"alias","previousId":"u",` + at + `}`:                      "type alias requires userId",
+		`{"type":"delete","anonymousId":"a",` + at + `}`:                    "type delete requires userId",
 		`{"type":"identify","userId":"u"}`:                                  "timestamp of a call of type identify is",
 		`{"type":"identify","userId":"u","timestamp":"yesterday"}`:          "not an ISO 8601 time such as",
 		`{"type":"identify","userId":"u","timestamp":1715941230}`:           "not an ISO 8601 time such as",
@@ -139,8 +138,7 @@ func TestPayloadErrors(t *testing.T) {
 	}
 }
 
-// TestPayloadConcurrentSafe runs under the race detector: bodies made side by
-// side share no memory.
+// Concurrent bodies must not share memory.
 func TestPayloadConcurrentSafe(t *testing.T) {
 	for i := range 4 {
 		t.Run("", func(t *testing.T) {
@@ -194,7 +192,7 @@ func FuzzPayload(f *testing.F) {
 			t.Errorf("%s: timestamp %q", body, got.Timestamp)
 		}
 		if got.Integrations != nil || got.SentAt != nil {
-			t.Errorf("%s: a field that is not of a body", body)
+			t.Errorf("%s: unexpected field", body)
 		}
 	})
 }
@@ -209,9 +207,8 @@ func BenchmarkPayload(b *testing.B) {
 	}
 }
 
-// Times that are written already as they are to be are not read again: what is no
-// time must not pass for one.
-func TestTimesThatAreNoneAreRefused(t *testing.T) {
+// Timestamps that look complete are not parsed, but invalid ones must be refused.
+func TestInvalidTimesAreRefused(t *testing.T) {
 	for _, at := range []string{
 		"2024-05-17T10:20:30.123Z", "2024-02-29T23:59:59.999Z", "2023-02-28T00:00:00.000Z", "0000-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z",
 		"2023-02-29T10:20:30.123Z", "2024-00-17T10:20:30.123Z", "2024-13-17T10:20:30.123Z", "2024-05-00T10:20:30.123Z", "2024-04-31T10:20:30.123Z",
@@ -223,7 +220,7 @@ func TestTimesThatAreNoneAreRefused(t *testing.T) {
 		if (err == nil) != (wrong == nil) {
 			t.Errorf("%s: the error is %v, and should be %v", at, err, wrong)
 		} else if text := `"` + want.Format("2006-01-02T15:04:05.000Z") + `"`; err == nil && !strings.Contains(string(body), text) {
-			t.Errorf("%s is written in %s", at, body)
+			t.Errorf("%s is not in %s", at, body)
 		}
 	}
 }
@@ -233,7 +230,7 @@ func checkFixpoint(t *testing.T, body []byte) {
 	t.Helper()
 	again, err := Canonical(nil, body)
 	if err != nil || !bytes.Equal(again, body) {
-		t.Errorf("%q is no fixpoint, it gives %q, error %v", body, again, err)
+		t.Errorf("%q is not canonical: %q, error %v", body, again, err)
 	}
 }
 

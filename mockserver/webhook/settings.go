@@ -11,47 +11,52 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// MaxEndpoints is how many URLs a destination can have.
+// MaxEndpoints is the maximum number of webhooks of a destination.
 const MaxEndpoints = 5
 
-// Settings are the settings of one destination.
+// Settings configures the webhooks of a destination.
 type Settings struct {
-	// Webhooks are the one to five URLs that get each call.
+	// Webhooks are the one to five URLs that receive each call.
 	Webhooks []Endpoint `json:"webhooks"`
-	// SharedSecret signs each request, see [Sign] and [SignStandard]. Empty: not signed.
+	// SharedSecret signs each request, see [Sign] and [SignStandard]. Requests are unsigned
+	// if it is empty.
 	SharedSecret string `json:"sharedSecret,omitempty"`
-	// PreviousSecret signs beside SharedSecret, while receivers change from one to the
-	// other. Of an X-Signature there can be only one, so Signature must be
-	// [SignatureStandard] or [SignatureBoth]. Defaults to none.
+	// PreviousSecret adds a second signature during a secret rotation. It requires
+	// [SignatureStandard] or [SignatureBoth], because a request has only one X-Signature.
+	// Optional.
 	PreviousSecret string `json:"previousSecret,omitempty"`
-	// Signature says how requests are signed. Defaults to [SignatureService].
+	// Signature selects the kind of signature. Defaults to [SignatureService].
 	Signature Signature `json:"signature,omitempty"`
-	// AliasFields names the identities in alias bodies. Defaults to [AliasSpaced].
+	// AliasFields selects the names of the IDs in alias bodies. Defaults to [AliasSpaced].
 	AliasFields AliasFields `json:"aliasFields,omitempty"`
-	// TraceContext says how much of the trace that a call is part of requests have. Defaults
-	// to [TraceParent].
+	// TraceContext selects the trace headers of requests. Defaults to [TraceParent].
 	TraceContext TraceContext `json:"traceContext,omitempty"`
 }
 
-// Endpoint is one URL with the static headers of each request to it.
+// An Endpoint is the URL of a webhook with the headers of each request.
 type Endpoint struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// FieldError is one setting that cannot be used.
+// A FieldError describes one invalid setting.
 type FieldError struct {
-	Field   string // as in webhooks[2].headers["Host"]
-	Problem string // what is wrong with it
-	Hint    string // what would be right
+	Field   string // path of the setting, such as webhooks[2].headers["Host"]
+	Problem string // follows the field, such as "is empty"
+	Hint    string // how to fix it
 }
 
-func (e *FieldError) Error() string { return e.Field + ": " + e.Problem + ": " + e.Hint }
+// Error returns the field, the problem and the hint. It shortens the field to 80 bytes and
+// the problem to 160, because both may repeat the input.
+func (e *FieldError) Error() string {
+	return text.CutBytes(text.MaxField, e.Field) + ": " + text.CutBytes(text.MaxProblem, e.Problem) + ": " + e.Hint
+}
 
-// Validate returns nil, or one [*FieldError] for each thing that is wrong,
-// joined in the order of the fields.
+// Validate returns a [*FieldError] for each invalid setting, joined in the order of the
+// fields, or nil.
 func (s Settings) Validate() error {
 	var p problems
 	switch n := len(s.Webhooks); {
@@ -79,19 +84,19 @@ func (s Settings) Validate() error {
 	return errors.Join(p...)
 }
 
-// problems are the FieldErrors found so far.
+// problems collects FieldErrors.
 type problems []error
 
 func (p *problems) add(field, problem, hint string) {
 	*p = append(*p, &FieldError{Field: field, Problem: problem, Hint: hint})
 }
 
-// signing checks the secrets, and that the signature can be made with them.
+// signing checks that requests can be signed with the secrets.
 func (p *problems) signing(s Settings) {
 	switch s.Signature {
 	case "", SignatureService:
 		if s.PreviousSecret != "" {
-			p.add("previousSecret", "cannot sign beside the shared secret: a request has one X-Signature", `use the signature "standard" or "both", or let the receiver accept both secrets before you replace one`)
+			p.add("previousSecret", "cannot be used with X-Signature, which contains one signature", `use the signature "standard" or "both", or let the receiver accept both secrets during the rotation`)
 		}
 		return
 	case SignatureStandard, SignatureBoth:
@@ -100,10 +105,10 @@ func (p *problems) signing(s Settings) {
 		return
 	}
 	if s.SharedSecret == "" {
-		p.add("sharedSecret", "is empty", fmt.Sprintf("give one, which the signature %q needs, or use the signature \"service\"", s.Signature))
+		p.add("sharedSecret", "is empty", fmt.Sprintf("set one for the signature %q, or use the signature \"service\"", s.Signature))
 	}
 	if s.PreviousSecret != "" && s.PreviousSecret == s.SharedSecret {
-		p.add("previousSecret", "is the shared secret", "leave it out, or give the one that was used before")
+		p.add("previousSecret", "is the shared secret", "omit it, or set the secret used before")
 	}
 	for _, secret := range [][2]string{{"sharedSecret", s.SharedSecret}, {"previousSecret", s.PreviousSecret}} {
 		field, text := secret[0], secret[1]
@@ -115,14 +120,14 @@ func (p *problems) signing(s Settings) {
 		case err != nil:
 			p.add(field, "cannot sign", strings.TrimPrefix(err.Error(), "webhook: "))
 		case key.public != nil:
-			p.add(field, "is a public key, which only verifies", "give the private one, whsk_…")
+			p.add(field, "is a public key, which cannot sign", "set the private key, whsk_…")
 		case key.private != nil && s.Signature == SignatureBoth && field == "sharedSecret":
-			p.add(field, "is a private key, which an X-Signature cannot be made with", `use the signature "standard", or another secret`)
+			p.add(field, "is a private key, which cannot create an X-Signature", `use the signature "standard", or another secret`)
 		}
 	}
 }
 
-const exampleURL = "give one such as https://example.com/hook"
+const exampleURL = "use a URL such as https://example.com/hook"
 
 func (p *problems) url(field, text string) {
 	if text == "" {
@@ -131,7 +136,7 @@ func (p *problems) url(field, text string) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		p.add(field, fmt.Sprintf("is no URL (%.50v)", httpcheck.BareURLError(err)), exampleURL)
+		p.add(field, fmt.Sprintf("is not a valid URL (%.50v)", httpcheck.BareURLError(err)), exampleURL)
 		return
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
@@ -151,7 +156,7 @@ func (p *problems) url(field, text string) {
 		}
 	}
 	if u.User != nil {
-		p.add(field, "holds credentials", "put them into a static header such as Authorization")
+		p.add(field, "contains credentials", "use a static header such as Authorization instead")
 	}
 }
 
@@ -160,7 +165,7 @@ func (p *problems) headers(field string, headers map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		field := fmt.Sprintf("%s[%.50q]", field, name)
 		if !httpcheck.IsToken(name) {
-			p.add(field, "is no header name", "use letters, digits and hyphens")
+			p.add(field, "is not a valid header name", "use letters, digits and hyphens")
 			continue
 		}
 		canonical := http.CanonicalHeaderKey(name)
@@ -172,7 +177,7 @@ func (p *problems) headers(field string, headers map[string]string) {
 		}
 		names[canonical] = name
 		if i := strings.IndexFunc(headers[name], httpcheck.IsControl); i >= 0 {
-			p.add(field, fmt.Sprintf("has the control character %q in its value", headers[name][i]), "keep the value on one line of printable characters")
+			p.add(field, fmt.Sprintf("has the control character %q in its value", headers[name][i]), "use printable characters only")
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestSettingsJSON(t *testing.T) {
 	}
 }
 
-// fieldErrors takes apart what Validate returned.
+// fieldErrors returns the errors joined by Validate.
 func fieldErrors(t *testing.T, err error) (all []*FieldError) {
 	t.Helper()
 	if err == nil {
@@ -41,10 +41,10 @@ func fieldErrors(t *testing.T, err error) (all []*FieldError) {
 	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
 		var f *FieldError
 		if !errors.As(e, &f) {
-			t.Fatalf("%v is no FieldError", e)
+			t.Fatalf("%v is not a FieldError", e)
 		}
 		if f.Field == "" || f.Problem == "" || f.Hint == "" {
-			t.Errorf("%+v lacks a part", f)
+			t.Errorf("%+v has an empty field", f)
 		}
 		all = append(all, f)
 	}
@@ -70,24 +70,24 @@ func TestValidateURL(t *testing.T) {
 		"http:example.com":                 "has no host",
 		"http:///hook":                     "has no host",
 		"https://:443/":                    "has no host",
-		"https://user@example.com":         "holds credentials",
-		"https://user:hunter2@example.com": "holds credentials",
-		"https://:@example.com":            "holds credentials",
+		"https://user@example.com":         "contains credentials",
+		"https://user:hunter2@example.com": "contains credentials",
+		"https://:@example.com":            "contains credentials",
 		"https://example.com:0/":           "has the port 0",
 		"https://example.com:65536/":       "has the port 65536",
-		"https://example.com:http/":        "is no URL",
-		"https://exa mple.com":             "is no URL",
-		"https://example.com/\r\nX: y":     "is no URL",
-		"https://example.com/%zz":          "is no URL",
-		"https://[::1":                     "is no URL",
-		"https://u:hunter2@[::1":           "is no URL",
-		" https://example.com":             "is no URL",
+		"https://example.com:http/":        "is not a valid URL",
+		"https://exa mple.com":             "is not a valid URL",
+		"https://example.com/\r\nX: y":     "is not a valid URL",
+		"https://example.com/%zz":          "is not a valid URL",
+		"https://[::1":                     "is not a valid URL",
+		"https://u:hunter2@[::1":           "is not a valid URL",
+		" https://example.com":             "is not a valid URL",
 	} {
 		all := fieldErrors(t, Settings{Webhooks: []Endpoint{{URL: bad}}}.Validate())
 		if len(all) != 1 || all[0].Field != "webhooks[0].url" || !strings.HasPrefix(all[0].Problem, problem) {
 			t.Errorf("%q: %v, want %q", bad, all, problem)
 		} else if strings.Contains(all[0].Error(), "hunter2") {
-			t.Errorf("%q: the error gives the password away: %v", bad, all[0])
+			t.Errorf("%q: the error contains the password: %v", bad, all[0])
 		}
 	}
 }
@@ -119,11 +119,11 @@ func TestValidateHeaders(t *testing.T) {
 		{"transfer-encoding", "chunked", "applies to one connection"},
 		{"Upgrade", "h2c", "applies to one connection"},
 		{"Expect", "100-continue", "applies to one connection"},
-		{"", "x", "is no header name"},
-		{"X Key", "x", "is no header name"},
-		{"X-Key:", "x", "is no header name"},
-		{"X-Kéy", "x", "is no header name"},
-		{"X-Key\r\nX-Evil", "x", "is no header name"},
+		{"", "x", "is not a valid header name"},
+		{"X Key", "x", "is not a valid header name"},
+		{"X-Key:", "x", "is not a valid header name"},
+		{"X-Kéy", "x", "is not a valid header name"},
+		{"X-Key\r\nX-Evil", "x", "is not a valid header name"},
 		{"X-Key", "a\r\nX-Evil: b", `has the control character '\r' in its value`},
 		{"X-Key", "a\nb", `has the control character '\n' in its value`},
 		{"X-Key", "a\x00b", `has the control character '\x00' in its value`},
@@ -161,11 +161,11 @@ func TestValidateAll(t *testing.T) {
 	}
 	const want = `webhooks: has 6 URLs: keep at most 5
 webhooks[4].url: has the protocol "ftp": start it with https:// or http://
-webhooks[5].url: has no host: give one such as https://example.com/hook
+webhooks[5].url: has no host: use a URL such as https://example.com/hook
 webhooks[5].url: has the port 99999: use one from 1 to 65535
-webhooks[5].url: holds credentials: put them into a static header such as Authorization
+webhooks[5].url: contains credentials: use a static header such as Authorization instead
 webhooks[5].headers["Host"]: is set by the collector: remove it
-webhooks[5].headers["Host"]: has the control character '\n' in its value: keep the value on one line of printable characters
+webhooks[5].headers["Host"]: has the control character '\n' in its value: use printable characters only
 webhooks[5].headers["x-key"]: is the same header as "X-Key": keep one of them
 aliasFields: is "snake_case": use "spaced" or "camelCase"`
 	if got := s.Validate().Error(); got != want {

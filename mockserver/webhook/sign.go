@@ -11,14 +11,14 @@ import (
 
 // Errors of [Verify] and [VerifyRequest].
 var (
-	ErrNoSecret           = errors.New("webhook: no shared secret to verify with: pass the one of the destination's settings")
-	ErrNoSignature        = errors.New("webhook: the request lacks the signature to verify: set the destination's shared secret, and its signature to service for " + SignatureHeader + ", standard for webhook-signature, or both")
+	ErrNoSecret           = errors.New("webhook: no shared secret: pass the secret of the destination's settings")
+	ErrNoSignature        = errors.New("webhook: the request has no signature: set the destination's shared secret, and its signature to service for " + SignatureHeader + ", standard for webhook-signature, or both")
 	ErrMalformedSignature = errors.New("webhook: the " + SignatureHeader + " header is not 40 lower-case hexadecimal digits")
-	ErrWrongSignature     = errors.New("webhook: the " + SignatureHeader + " header does not fit the body: the secrets differ, or the body was changed")
+	ErrWrongSignature     = errors.New("webhook: the " + SignatureHeader + " header does not match the body: the secrets differ, or the body was changed")
 )
 
-// Sign returns the X-Signature of a body: the HMAC-SHA1, keyed with the shared
-// secret, over the body's bytes, in lower-case hexadecimal. Safe for concurrent use.
+// Sign returns the X-Signature header for a body: the HMAC-SHA1 of the body with the secret as
+// the key, as 40 lower-case hexadecimal digits. It is safe for concurrent use.
 func Sign(secret string, body []byte) string {
 	s := signers.Get().(*signer)
 	defer signers.Put(s)
@@ -32,22 +32,19 @@ func Sign(secret string, body []byte) string {
 	return string(s.text)
 }
 
-// A signer signs with the secret that it signed with before, without beginning
-// anew with the secret's key.
+// A signer caches the HMAC state of its last secret.
 type signer struct {
 	secret    string
-	mac       hash.Hash // nil before the first
+	mac       hash.Hash // nil before the first use
 	sum, text []byte
 }
 
 var signers = sync.Pool{New: func() any { return new(signer) }}
 
-// Verify checks the X-Signature that came with a body, in a time that does not
-// depend on where the two signatures differ. body must be the bytes as they
-// came, before any parsing. The error is one of [ErrNoSecret] (an empty secret
-// is never accepted), [ErrNoSignature], [ErrMalformedSignature] and
-// [ErrWrongSignature], and tells nothing of the right signature.
-// Safe for concurrent use.
+// Verify checks the X-Signature header of a body in constant time. body must be the raw bytes
+// of the request, before any parsing. The error is [ErrNoSecret] if the secret is empty,
+// [ErrNoSignature], [ErrMalformedSignature] or [ErrWrongSignature]. It does not reveal the
+// correct signature. Verify is safe for concurrent use.
 func Verify(secret string, body []byte, signature string) error {
 	switch {
 	case secret == "":

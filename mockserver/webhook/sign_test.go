@@ -13,7 +13,7 @@ import (
 )
 
 func TestSign(t *testing.T) {
-	// RFC 2202, test cases 2 and 1, and one made with openssl dgst -sha1 -hmac.
+	// RFC 2202, test cases 2 and 1, and one from openssl dgst -sha1 -hmac.
 	for _, tt := range []struct{ secret, body, want string }{
 		{"Jefe", "what do ya want for nothing?", "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79"},
 		{strings.Repeat("\x0b", 20), "Hi There", "b617318655057264e28bc0b6fb378c8ef146be00"},
@@ -50,7 +50,7 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%s: error %v, want %v", tt.name, err, tt.want)
 		}
 		if err != nil && strings.Contains(err.Error(), good) {
-			t.Errorf("%s: the error gives the signature away: %v", tt.name, err)
+			t.Errorf("%s: the error contains the signature: %v", tt.name, err)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestHandler(t *testing.T) {
 	tests := []struct {
 		name, secret string
 		body         io.Reader
-		length       int64 // -1: chunked
+		length       int64 // -1 is chunked
 		header       http.Header
 		status       int
 		text         string
@@ -76,7 +76,7 @@ func TestHandler(t *testing.T) {
 		{"no body", "secret", nil, 0, signed, 401, ErrWrongSignature.Error()},
 		{"too long and says so", "secret", strings.NewReader("x"), MaxBody + 1, signed, 413, "longer than 1048576 bytes"},
 		{"too long", "secret", strings.NewReader(long), -1, signed, 413, "longer than 1048576 bytes"},
-		{"broken off", "secret", io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)), -1, signed, 400, "reading the body: unexpected EOF"},
+		{"incomplete", "secret", io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)), -1, signed, 400, "reading the body: unexpected EOF"},
 		{"no secret", "", strings.NewReader(body), int64(len(body)), signed, 500, ErrNoSecret.Error()},
 	}
 	for _, tt := range tests {
@@ -116,7 +116,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// errorText returns the error that a refusal tells, whose form it checks.
+// errorText returns the error of a response and checks its format.
 func errorText(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	var refusal struct{ Error string }

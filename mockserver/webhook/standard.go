@@ -12,61 +12,60 @@ import (
 	"time"
 )
 
-// Signature says how the requests of a destination are signed.
+// A Signature selects how the requests of a destination are signed.
 type Signature string
 
 const (
-	// SignatureService signs with X-Signature, see [Sign].
+	// SignatureService sends an X-Signature header, see [Sign].
 	SignatureService Signature = "service"
-	// SignatureStandard signs as the Standard Webhooks specification says, see
+	// SignatureStandard signs according to the Standard Webhooks specification, see
 	// [SignStandard].
 	SignatureStandard Signature = "standard"
-	// SignatureBoth signs in both ways.
+	// SignatureBoth sends both signatures.
 	SignatureBoth Signature = "both"
 )
 
 // Headers of the Standard Webhooks specification, https://www.standardwebhooks.com.
 const (
-	// StandardIDHeader carries the call's messageId, as X-Message-Id does.
+	// StandardIDHeader contains the call's messageId, like X-Message-Id.
 	StandardIDHeader = "Webhook-Id"
-	// StandardTimestampHeader carries the time of the attempt in seconds since 1970.
+	// StandardTimestampHeader contains the time of the attempt in Unix seconds.
 	StandardTimestampHeader = "Webhook-Timestamp"
-	// StandardSignatureHeader carries a signature for each secret, with spaces between.
+	// StandardSignatureHeader contains a signature for each secret, separated by spaces.
 	StandardSignatureHeader = "Webhook-Signature"
 )
 
-// Tolerance is how far the timestamp of a standard signature may be from the clock of who
-// verifies it, before or after.
+// Tolerance is the maximum difference between the timestamp of a standard signature and the
+// receiver's clock, in either direction.
 const Tolerance = 5 * time.Minute
 
-// Errors of [VerifyStandard], beside [ErrNoSecret] and [ErrNoSignature].
+// Errors of [VerifyStandard] in addition to [ErrNoSecret] and [ErrNoSignature].
 var (
-	ErrMalformedStandard = errors.New("webhook: the request lacks a webhook-id, or its webhook-timestamp is not in seconds since 1970")
-	ErrOldTimestamp      = errors.New("webhook: the webhook-timestamp is more than 5 minutes from this machine's clock: the request was sent before, or a clock is wrong")
-	ErrWrongStandard     = errors.New("webhook: no webhook-signature fits the body, its id and its timestamp: the secrets differ, or one of these was changed")
+	ErrMalformedStandard = errors.New("webhook: the request has no webhook-id, or its webhook-timestamp is not in Unix seconds")
+	ErrOldTimestamp      = errors.New("webhook: the webhook-timestamp differs from this machine's clock by more than 5 minutes: the request is old, or a clock is wrong")
+	ErrWrongStandard     = errors.New("webhook: no webhook-signature matches the body, the id and the timestamp: the secrets differ, or one of these was changed")
 )
 
-// Prefixes of secrets, and of the signatures that are made with them, in the
-// specification.
+// Prefixes of secrets and signatures in the specification.
 const (
 	symmetricPrefix, symmetricVersion = "whsec_", "v1,"
 	privatePrefix, asymmetricVersion  = "whsk_", "v1a,"
 	publicPrefix                      = "whpk_"
 )
 
-// maxSignatures is how many signatures of a request are looked at.
+// maxSignatures is the maximum number of signatures of a request that are checked.
 const maxSignatures = 16
 
-// SignStandard returns the signature of a body as the Standard Webhooks specification
-// says, over id, the seconds of at and the body, for a webhook-signature header.
+// SignStandard returns a signature for the Webhook-Signature header according to the Standard
+// Webhooks specification. It covers id, at in Unix seconds, and the body.
 //
 //	secret        signature
-//	whsec_…       v1,…  HMAC-SHA256, keyed with what the base64 after the prefix stands for
-//	whsk_…        v1a,… ed25519, by the private key that the base64 stands for
-//	other text    v1,…  HMAC-SHA256, keyed with the bytes of the text
+//	whsec_…       v1,…  HMAC-SHA256; the key is the base64-decoded rest of the secret
+//	whsk_…        v1a,… Ed25519; the private key is the base64-decoded rest of the secret
+//	other text    v1,…  HMAC-SHA256; the key is the secret itself
 //
-// The error says that a secret is empty, or not base64 after its prefix. Safe for
-// concurrent use.
+// The error reports an empty secret, or invalid base64 after the prefix. SignStandard is safe
+// for concurrent use.
 func SignStandard(secret, id string, at time.Time, body []byte) (string, error) {
 	key, err := parseSecret(secret)
 	if err != nil {
@@ -77,17 +76,17 @@ func SignStandard(secret, id string, at time.Time, body []byte) (string, error) 
 	case key.private != nil:
 		return asymmetricVersion + base64.StdEncoding.EncodeToString(ed25519.Sign(key.private, content)), nil
 	case key.public != nil:
-		return "", errors.New("webhook: the secret whpk_… is a public key, which only verifies: sign with the private one, whsk_…")
+		return "", errors.New("webhook: the secret whpk_… is a public key, which cannot sign: sign with the private one, whsk_…")
 	}
 	return symmetricVersion + base64.StdEncoding.EncodeToString(key.sum(content)), nil
 }
 
-// VerifyStandard checks the webhook-signature that came with a body, in a time that does
-// not depend on where signatures differ. body must be the bytes as they came, before any
-// parsing. The secret is one of [SignStandard], or whpk_… and the public key of a whsk_….
-// One of the signatures must fit, and the timestamp be within [Tolerance] of now. The error
-// is one of [ErrNoSecret], [ErrNoSignature], [ErrMalformedStandard], [ErrOldTimestamp] and
-// [ErrWrongStandard], or says what is wrong with the secret. Safe for concurrent use.
+// VerifyStandard checks the Webhook-Signature header of a request in constant time. body must
+// be the raw bytes of the request, before any parsing. The secret has a format of
+// [SignStandard], or is whpk_… with the public key of a whsk_… secret. One of the signatures
+// must match, and the timestamp must be within [Tolerance] of the current time. The error is
+// [ErrNoSecret], [ErrNoSignature], [ErrMalformedStandard], [ErrOldTimestamp] or
+// [ErrWrongStandard], or reports an invalid secret. VerifyStandard is safe for concurrent use.
 func VerifyStandard(secret string, body []byte, header http.Header) error {
 	key, err := parseSecret(secret)
 	if err != nil {
@@ -120,7 +119,7 @@ func signedContent(id, timestamp string, body []byte) []byte {
 	return append(content, body...)
 }
 
-// A secretKey is what a secret stands for: one of the three.
+// A secretKey is a parsed secret. One of its fields is set.
 type secretKey struct {
 	symmetric []byte
 	private   ed25519.PrivateKey
@@ -133,7 +132,7 @@ func parseSecret(secret string) (k secretKey, err error) {
 	}
 	if text, ok := strings.CutPrefix(secret, symmetricPrefix); ok {
 		if k.symmetric, err = base64.StdEncoding.DecodeString(text); err != nil || text == "" {
-			err = errors.New("webhook: the secret is not whsec_ followed by base64: echo whsec_$(openssl rand -base64 32) makes one")
+			err = errors.New("webhook: the secret is not whsec_ followed by base64: create one with echo whsec_$(openssl rand -base64 32)")
 		}
 		return k, err
 	}
@@ -145,13 +144,13 @@ func parseSecret(secret string) (k secretKey, err error) {
 		case err == nil && len(b) == ed25519.SeedSize:
 			k.private = ed25519.NewKeyFromSeed(b)
 		default:
-			return k, errors.New("webhook: the secret is not whsk_ followed by the base64 of an ed25519 private key, 64 bytes, or of its seed, 32")
+			return k, errors.New("webhook: the secret is not whsk_ followed by the base64 of an Ed25519 private key (64 bytes) or seed (32 bytes)")
 		}
 		return k, nil
 	}
 	if text, ok := strings.CutPrefix(secret, publicPrefix); ok {
 		if k.public, err = base64.StdEncoding.DecodeString(text); err != nil || len(k.public) != ed25519.PublicKeySize {
-			err = errors.New("webhook: the secret is not whpk_ followed by the base64 of an ed25519 public key, 32 bytes")
+			err = errors.New("webhook: the secret is not whpk_ followed by the base64 of an Ed25519 public key (32 bytes)")
 		}
 		return k, err
 	}

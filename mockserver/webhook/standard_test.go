@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A secret, and pairs of keys, of tests alone.
+// Secrets and key pairs for tests.
 var (
 	symmetric    = "whsec_" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef"))
 	privateKey   = ed25519.NewKeyFromSeed([]byte("0123456789abcdef0123456789abcdef"))
@@ -23,7 +23,7 @@ var (
 )
 
 func TestSignStandard(t *testing.T) {
-	// The first is the example of the specification's own libraries.
+	// The first one is the example of the specification.
 	const id, body = "msg_p5jXN8AQM9LWM0D4loKWxJek", `{"test": 2432232314}`
 	at := time.Unix(1614265330, 999e6)
 	for secret, want := range map[string]string{
@@ -37,11 +37,11 @@ func TestSignStandard(t *testing.T) {
 	}
 	raw, err := SignStandard("0123456789abcdef0123456789abcdef", id, at, []byte(body))
 	if same, _ := SignStandard(symmetric, id, at, []byte(body)); raw != same || err != nil {
-		t.Errorf("the text itself signs %s, and its base64 %s; %v", raw, same, err)
+		t.Errorf("the secret signs %s, its base64 %s; %v", raw, same, err)
 	}
 	for secret, want := range map[string]string{
 		"": "no shared secret", "whsec_": "not whsec_ followed by base64", "whsec_?": "openssl rand -base64 32",
-		"whsk_YQ==": "not whsk_ followed by the base64 of an ed25519 private key", publicSecret: "a public key, which only verifies",
+		"whsk_YQ==": "not whsk_ followed by the base64 of an Ed25519 private key", publicSecret: "a public key, which cannot sign",
 	} {
 		if _, err := SignStandard(secret, id, at, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("with %q: error %v, want %s", secret, err, want)
@@ -49,7 +49,7 @@ func TestSignStandard(t *testing.T) {
 	}
 }
 
-// standardHeader returns the headers of a body that was signed with the secrets.
+// standardHeader returns the headers of a signed body.
 func standardHeader(t *testing.T, at time.Time, body string, secrets ...string) http.Header {
 	t.Helper()
 	h := http.Header{StandardIDHeader: {"m1"}, StandardTimestampHeader: {strconv.FormatInt(at.Unix(), 10)}}
@@ -112,7 +112,7 @@ func TestVerifyStandard(t *testing.T) {
 	}
 }
 
-func TestVerifyRequestTakesEitherSignature(t *testing.T) {
+func TestVerifyRequestAcceptsEitherSignature(t *testing.T) {
 	const body = `{"type":"identify"}`
 	service := http.Header{SignatureHeader: {Sign("old", []byte(body))}}
 	standard := standardHeader(t, time.Now(), body, "old")
@@ -153,13 +153,13 @@ func TestValidateSigning(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		settings Settings
-		want     []string // of the errors
+		want     []string // errors
 	}{
 		{"service with any text", Settings{SharedSecret: "whsec_?"}, nil},
 		{"standard", Settings{SharedSecret: symmetric, Signature: SignatureStandard}, nil},
 		{"standard by a key, and the secret before", Settings{SharedSecret: private, PreviousSecret: symmetric, Signature: SignatureStandard}, nil},
 		{"both", Settings{SharedSecret: "any text", PreviousSecret: "another", Signature: SignatureBoth}, nil},
-		{"two secrets of the service", Settings{SharedSecret: "a", PreviousSecret: "b"}, []string{"previousSecret: cannot sign beside"}},
+		{"two secrets of the service", Settings{SharedSecret: "a", PreviousSecret: "b"}, []string{"previousSecret: cannot be used with"}},
 		{"no secret", Settings{Signature: SignatureStandard}, []string{"sharedSecret: is empty"}},
 		{"unknown", Settings{SharedSecret: "a", Signature: "md5"}, []string{`signature: is "md5": use "service"`}},
 		{"not base64", Settings{SharedSecret: "whsec_?", Signature: SignatureBoth}, []string{"sharedSecret: cannot sign: the secret is not whsec_"}},
@@ -181,8 +181,7 @@ func TestValidateSigning(t *testing.T) {
 	}
 }
 
-// FuzzVerifyStandard looks for headers and secrets that bring it down, and for any that fit
-// though the body is another.
+// FuzzVerifyStandard searches for panics, and for signatures that match another body.
 func FuzzVerifyStandard(f *testing.F) {
 	f.Add(symmetric, "m1", "1614265330", "v1,YQ==")
 	f.Add(publicSecret, "m.1", "-1", "v1a,YQ== v1,YQ==")
@@ -190,7 +189,7 @@ func FuzzVerifyStandard(f *testing.F) {
 	f.Fuzz(func(t *testing.T, secret, id, timestamp, signature string) {
 		h := http.Header{StandardIDHeader: {id}, StandardTimestampHeader: {timestamp}, StandardSignatureHeader: {signature}}
 		if err := VerifyStandard(secret, []byte(t.Name()+strconv.FormatInt(time.Now().UnixNano(), 10)), h); err == nil {
-			t.Errorf("%q fits", signature)
+			t.Errorf("%q verifies", signature)
 		}
 		now := time.Now()
 		made, err := SignStandard(secret, id, now, []byte(signature))
@@ -200,7 +199,7 @@ func FuzzVerifyStandard(f *testing.F) {
 		h.Set(StandardTimestampHeader, strconv.FormatInt(now.Unix(), 10))
 		h.Set(StandardSignatureHeader, made)
 		if err := VerifyStandard(secret, []byte(signature), h); err != nil {
-			t.Errorf("what was signed with %q does not verify: %v", secret, err)
+			t.Errorf("the signature with %q does not verify: %v", secret, err)
 		}
 	})
 }
@@ -209,7 +208,7 @@ func ExampleVerifyStandard() {
 	secret := "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	body := []byte(`{"type":"track","event":"Signed Up"}`)
 	now := time.Now()
-	signature, _ := SignStandard(secret, "msg-1", now, body) // as a collector does
+	signature, _ := SignStandard(secret, "msg-1", now, body) // like the collector
 
 	header := http.Header{}
 	header.Set(StandardIDHeader, "msg-1")
@@ -220,5 +219,5 @@ func ExampleVerifyStandard() {
 	fmt.Println(VerifyStandard(secret, []byte(`{}`), header))
 	// Output:
 	// <nil>
-	// webhook: no webhook-signature fits the body, its id and its timestamp: the secrets differ, or one of these was changed
+	// webhook: no webhook-signature matches the body, the id and the timestamp: the secrets differ, or one of these was changed
 }

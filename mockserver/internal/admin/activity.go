@@ -181,7 +181,7 @@ func (a *admin) viewActivity(act *history.Activity) activityView {
 		v.At, v.Destination, v.Attempt, v.URL, v.Status = at.Time.Add(at.Duration), at.Destination, at.Number, at.URL, at.Status
 		v.DurationMS, v.Verdict, v.Error = float64(at.Duration)/float64(time.Millisecond), &at.Verdict, cut(at.Error)
 		if at.Verdict != webhook.Success {
-			v.Answer = sender.Said(at.ResponseBody)
+			v.Answer = sender.Message(at.ResponseBody)
 		}
 	case kindOutcome:
 		e := act.Ended

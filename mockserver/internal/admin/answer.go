@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // admin serves the admin API.
@@ -113,10 +114,10 @@ func readJSONUpTo(r *http.Request, v any, most int64) error {
 func badJSON(err error, v any) error {
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) && wrongType.Field != "" {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "%s is a %s; it must be a %s", wrongType.Field, wrongType.Value, jsonType(wrongType.Type))
+		return access.Errorf(http.StatusBadRequest, "invalid_json", "%s is a %s; it must be a %s", text.CutBytes(text.MaxRepeated, wrongType.Field), wrongType.Value, jsonType(wrongType.Type))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "unknown field %s; the fields are %s", name, strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
+		return access.Errorf(http.StatusBadRequest, "invalid_json", "unknown field %s; the fields are %s", text.CutBytes(text.MaxRepeated, name), strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
 	}
 	return access.Errorf(http.StatusBadRequest, "invalid_json", "invalid JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -169,7 +170,7 @@ func (a *admin) record(r *http.Request) (tracking.Record, error) {
 	source, id := r.PathValue("source"), r.PathValue("messageId")
 	record, ok := a.c.History().Find(source, id)
 	if !ok {
-		return tracking.Record{}, fmt.Errorf("%w: no call %q of source %q is retained", state.ErrUnknown, id, source)
+		return tracking.Record{}, fmt.Errorf("%w: no call %s of source %s is retained", state.ErrUnknown, text.Quote(maxName, id), text.Quote(maxName, source))
 	}
 	return record, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -96,7 +97,7 @@ func (a *admin) startReplay(r *http.Request) (any, error) {
 	}
 	id, err := a.c.StartReplay(name, sel, expected)
 	if errors.Is(err, engine.ErrReplaying) {
-		return nil, access.Errorf(http.StatusConflict, "replaying", "a replay to destination %q is in progress; wait until it has queued its calls", name)
+		return nil, access.Errorf(http.StatusConflict, "replaying", "a replay to destination %s is in progress; wait until it has queued its calls", text.Quote(text.MaxRepeated, name))
 	}
 	if err != nil {
 		return nil, err
@@ -114,6 +115,9 @@ func (a *admin) listReplays(r *http.Request) (any, error) {
 
 func (a *admin) getReplay(r *http.Request) (any, error) { return a.c.ReplayRun(r.PathValue("replay")) }
 
+// maxName is the maximum length in bytes of each of three names that an error repeats.
+const maxName = text.MaxRepeated / 3
+
 // replayCall replays one call in any state except pending.
 func (a *admin) replayCall(r *http.Request) (any, error) {
 	var in struct {
@@ -129,7 +133,7 @@ func (a *admin) replayCall(r *http.Request) (any, error) {
 	source, id := r.PathValue("source"), r.PathValue("messageId")
 	n, err := a.c.ReplayCall(r.Context(), in.Destination, source, id, in.DryRun)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: no call %[3]q of source %[4]q to replay to destination %[2]q", state.ErrUnknown, in.Destination, id, source)
+		err = fmt.Errorf("%w: no call %s of source %s to replay to destination %s", state.ErrUnknown, text.Quote(maxName, id), text.Quote(maxName, source), text.Quote(maxName, in.Destination))
 	}
 	return replayView{in.Destination, n, in.DryRun}, err
 }

@@ -62,7 +62,7 @@ func (a *admin) source(name string) (tracking.Source, error) {
 	all := a.c.Settings().Sources
 	i := slices.IndexFunc(all, settings.SourceNamed(name))
 	if i < 0 {
-		return tracking.Source{}, fmt.Errorf("%w: no source %q", state.ErrUnknown, name)
+		return tracking.Source{}, state.Unknown("source", name)
 	}
 	return all[i], nil
 }
@@ -208,7 +208,7 @@ func (a *admin) viewDestination(ctx context.Context, name string) (any, error) {
 	case err != nil:
 		return nil, err
 	case len(views) == 0:
-		return nil, fmt.Errorf("%w: no destination %q", state.ErrUnknown, name)
+		return nil, state.Unknown("destination", name)
 	}
 	return views[0], nil
 }
@@ -362,7 +362,7 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 	all := a.c.Settings().Destinations
 	i := slices.IndexFunc(all, settings.DestinationNamed(name))
 	if i < 0 {
-		return nil, fmt.Errorf("%w: no destination %q", state.ErrUnknown, name)
+		return nil, state.Unknown("destination", name)
 	}
 	attempts, err := a.c.SendTest(r.Context(), all[i], in.Type)
 	return map[string]any{"attempts": viewAttempts(attempts)}, err
@@ -382,7 +382,7 @@ func (a *admin) removeDestination(r *http.Request) (any, error) {
 	err := a.c.RemoveDrained(r.Context(), name)
 	var pending *engine.PendingCallsError
 	if errors.As(err, &pending) {
-		return nil, access.Errorf(http.StatusConflict, "has_pending", "destination %q has %d pending calls; wait for them, or discard them with ?discard=true", pending.Destination, pending.Calls)
+		return nil, access.Errorf(http.StatusConflict, "has_pending", "destination %s has %d pending calls; wait for them, or discard them with ?discard=true", text.Quote(text.MaxRepeated, pending.Destination), pending.Calls)
 	}
 	return nil, err
 }

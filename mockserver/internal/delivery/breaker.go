@@ -3,62 +3,61 @@ package delivery
 import "time"
 
 const (
-	// downAfter is how many calls must fail in a row before a destination counts as
-	// failing or unreachable.
+	// downAfter is the number of consecutive failures after which a destination is failing or
+	// unreachable.
 	downAfter = 10
-	// While a destination cannot be reached, one call at a time probes it. The next probe
-	// begins probeEvery after the last one ended: often enough that a destination that
-	// recovers waits for about a second, and at a cost that does not grow.
+	// One call at a time probes an unreachable destination, probeEvery after the previous
+	// probe ended. A destination that recovers waits about a second, at a constant cost.
 	probeEvery = time.Second
-	// While a destination is reached and fails, it gets failingRate calls a second: a
-	// call that it takes may wait behind thousands that it does not. After failingCalls
-	// in a row it is unlikely to take any, and each call waits for its next attempt in
-	// memory: so after every slowerCalls more the rate is halved.
+	// A failing destination gets failingRate calls per second, because calls it would accept
+	// may be queued behind thousands it would not. After failingCalls consecutive failures it
+	// probably accepts none, and each failed call takes memory until its retry, so the rate
+	// is halved after every slowerCalls more.
 	failingRate  = 1000
 	failingCalls = 20_000
 	slowerCalls  = 10_000
-	// paceStep is how often a share of the calls of a second may begin, at most.
+	// paceStep is the minimum length of a step.
 	paceStep = 10 * time.Millisecond
 )
 
-// A breakerState is how a destination does, as far as its calls show.
+// A breakerState is the state of a destination according to its results.
 type breakerState uint8
 
 const (
-	working     breakerState = iota // calls begin as soon as there is room
-	failing                         // it is reached and takes no call: they begin at a rate
-	unreachable                     // it cannot be connected to: one call at a time probes it
+	working     breakerState = iota // calls begin when a slot is free
+	failing                         // it responds but accepts no calls: calls begin at a limited rate
+	unreachable                     // connections fail: one call at a time probes it
 )
 
-// An outcome classifies how a delivery ended, for the circuit breaker.
+// An outcome is the result of a delivery for the breaker.
 type outcome uint8
 
 const (
-	outcomeUnknown     outcome = iota // it was not sent, or we broke it off
-	outcomeAnswered                   // a webhook took the call, or refused it for good
-	outcomeFailed                     // none took a call that was not tried before
-	outcomeRetryFailed                // none took a call that failed before: that may be the call's fault
-	outcomeUnreachable                // no connection was made: that is no call's fault
+	outcomeUnknown     outcome = iota // not sent, or canceled
+	outcomeAnswered                   // a webhook accepted the call or refused it permanently
+	outcomeFailed                     // first attempt failed
+	outcomeRetryFailed                // retry failed; the call may be the cause
+	outcomeUnreachable                // no connection; the call is not the cause
 )
 
-// A breaker decides when calls may begin, from the outcomes of others.
+// A breaker decides when calls may begin, from the results of others.
 //
-//	            | answered | failed              | retry failed | unreachable
-//	------------+----------+---------------------+--------------+------------------------
-//	working     |          | failing, if 10 did  |              | unreachable, if 10 were
-//	failing     | working  | slower, after 1000s |              | unreachable, if 10 were
-//	unreachable | working  | as before it was    | as before    | of the probe: the next
-//	            |          | unreachable         | it was       | one in a second
+//	            | answered | failed               | retry failed | unreachable
+//	------------+----------+----------------------+--------------+---------------------------
+//	working     |          | failing, after 10    |              | unreachable, after 10
+//	failing     | working  | slower, after 1000s  |              | unreachable, after 10
+//	unreachable | working  | the previous state   | the previous | if it was the probe: next
+//	            |          |                      | state        | probe after one second
 //
-// Ten in a row count. An answer ends both rows; a call that fails ends the row of those
-// that did not reach the destination. The breaker knows no clock: each method is told
-// the time, which does not go back. It must not be used concurrently.
+// Only consecutive failures count. outcomeAnswered resets both counters; a failed call resets
+// the counter of connection failures. The breaker does not read the clock: callers pass the time, which
+// must not decrease. It is not safe for concurrent use.
 type breaker struct {
-	failed  int       // calls that failed at their first attempt, in a row
-	missed  int       // calls that did not reach the destination, in a row
-	probeAt time.Time // while it is unreachable: when the next call may begin
-	stepEnd time.Time // while it is failing: when the next step begins
-	left    int       // calls that may begin in this step
+	failed  int       // consecutive failures of first attempts
+	missed  int       // consecutive connection failures
+	probeAt time.Time // if unreachable: earliest start of the next call
+	stepEnd time.Time // if failing: start of the next step
+	left    int       // if failing: calls that may begin in this step
 }
 
 func (b *breaker) state() breakerState {
@@ -71,8 +70,8 @@ func (b *breaker) state() breakerState {
 	return working
 }
 
-// record takes in the outcome of a call. probe says that the call began while the
-// destination was unreachable: one that was under way before shows nothing new.
+// record records a result. probe reports that the call began while the destination was
+// unreachable; older calls contain no new information.
 func (b *breaker) record(o outcome, probe bool, now time.Time) {
 	switch o {
 	case outcomeUnknown:
@@ -95,7 +94,7 @@ func (b *breaker) record(o outcome, probe bool, now time.Time) {
 
 func (b *breaker) reached() { b.missed, b.probeAt = 0, time.Time{} }
 
-// next returns when a call may begin; the zero time means now.
+// next returns the earliest start of a call; zero is now.
 func (b *breaker) next(now time.Time) (at time.Time) {
 	switch b.state() {
 	case unreachable:
@@ -111,7 +110,7 @@ func (b *breaker) next(now time.Time) (at time.Time) {
 	return time.Time{}
 }
 
-// begin counts a call that begins.
+// begin records the start of a call.
 func (b *breaker) begin(now time.Time) {
 	if b.state() != failing {
 		return
@@ -124,13 +123,13 @@ func (b *breaker) begin(now time.Time) {
 	b.left--
 }
 
-// pace returns how many calls may begin in a step, and how long a step is.
+// pace returns the length of a step and the number of calls that may begin in it.
 func (b *breaker) pace() (step time.Duration, calls int) {
 	halvings := 0
 	if b.failed > failingCalls {
 		halvings = min(1+(b.failed-failingCalls)/slowerCalls, 10)
 	}
-	interval := time.Second / failingRate << halvings // from one call to the next
+	interval := time.Second / failingRate << halvings // between two calls
 	step = max(paceStep, interval)
 	return step, int(step / interval)
 }

@@ -11,35 +11,35 @@ import (
 
 var outcomeOf = map[byte]outcome{'.': outcomeUnknown, 'a': outcomeAnswered, 'f': outcomeFailed, 'r': outcomeRetryFailed, 'u': outcomeUnreachable, 'U': outcomeUnreachable}
 
-// TestBreaker: what calls come to, one after another. While the destination cannot be
-// reached each is a probe, but those in capitals.
+// TestBreaker records sequences of outcomes. While the destination is unreachable, lower-case
+// outcomes belong to probes.
 func TestBreaker(t *testing.T) {
 	ten := func(letter string) string { return strings.Repeat(letter, 10) }
 	for name, test := range map[string]struct {
 		outcomes string
 		want     breakerState
-		wait     time.Duration // until a call may pass, after the last
+		wait     time.Duration // delay until the next call may begin
 	}{
 		"nothing yet":                                   {"", working, 0},
 		"nine fail":                                     {strings.Repeat("f", 9), working, 0},
 		"ten fail":                                      {ten("f"), failing, 0},
-		"ten fail that failed before":                   {ten("r"), working, 0},
-		"a thousand fail that failed before":            {strings.Repeat("r", 1000), working, 0},
-		"ten fail, and others again between":            {strings.Repeat("frr", 10), failing, 0},
-		"nothing is heard between":                      {strings.Repeat("f.", 10), failing, 0},
-		"one is answered between":                       {"fffffaffffff", working, 0},
+		"ten retries fail":                              {ten("r"), working, 0},
+		"a thousand retries fail":                       {strings.Repeat("r", 1000), working, 0},
+		"ten fail, with failed retries between":         {strings.Repeat("frr", 10), failing, 0},
+		"unknown results between":                       {strings.Repeat("f.", 10), failing, 0},
+		"one answer between":                            {"fffffaffffff", working, 0},
 		"failing, and one is answered":                  {ten("f") + "a", working, 0},
 		"failing, and one fails again":                  {ten("f") + "r", failing, 0},
-		"nine are not connected":                        {strings.Repeat("u", 9), working, 0},
-		"ten are not connected":                         {ten("u"), unreachable, probeEvery},
-		"of ten, one gets there":                        {"uuuuuruuuuu", working, 0},
-		"half of them fail, half are not connected":     {strings.Repeat("fu", 10), failing, 0},
-		"failing, then not connected":                   {ten("f") + ten("u"), unreachable, probeEvery},
+		"nine do not connect":                           {strings.Repeat("u", 9), working, 0},
+		"ten do not connect":                            {ten("u"), unreachable, probeEvery},
+		"one of ten connects":                           {"uuuuuruuuuu", working, 0},
+		"half fail, half do not connect":                {strings.Repeat("fu", 10), failing, 0},
+		"failing, then no connection":                   {ten("f") + ten("u"), unreachable, probeEvery},
 		"unreachable, and the probe is answered":        {ten("u") + "a", working, 0},
 		"unreachable, and the probe fails":              {ten("u") + "f", working, 0},
 		"unreachable, and the probe fails again":        {ten("u") + "r", working, 0},
 		"failing before, and the probe fails":           {ten("f") + ten("u") + "f", failing, 0},
-		"unreachable, and the probe is broken off":      {ten("u") + ".", unreachable, probeEvery},
+		"unreachable, and the probe is canceled":        {ten("u") + ".", unreachable, probeEvery},
 		"unreachable, and one that was under way as it": {ten("u") + "U", unreachable, probeEvery},
 		"after one probe":                               {ten("u") + "u", unreachable, probeEvery},
 		"after many probes":                             {ten("u") + ten("u"), unreachable, probeEvery},
@@ -61,7 +61,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestBreakerPace: how many calls pass in a second, all of which fail.
+// TestBreakerPace counts the calls that begin in a second if all fail.
 func TestBreakerPace(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var b breaker
@@ -84,16 +84,16 @@ func TestBreakerPace(t *testing.T) {
 	assert.InDelta(t, failingRate, after(time.Second), 20)
 	assert.InDelta(t, 10*failingRate, after(10*time.Second), 30)
 	assert.Greater(t, after(time.Minute), 30_000)
-	assert.Less(t, after(4*time.Hour), 150_000, "what waits in memory is bounded")
+	assert.Less(t, after(4*time.Hour), 150_000, "the calls in memory are bounded")
 	before := passed
-	assert.InDelta(t, 60, after(4*time.Hour+time.Minute)-before, 60, "but it is tried")
+	assert.InDelta(t, 60, after(4*time.Hour+time.Minute)-before, 60, "one call is attempted")
 	b.record(outcomeAnswered, false, now)
 	assert.Zero(t, b.next(now))
 }
 
-// TestBreakerHoldsItsRules at random: a call that is answered lets all pass; what is
-// no news changes nothing; a call may always pass before long.
-func TestBreakerHoldsItsRules(t *testing.T) {
+// TestBreakerInvariants checks with random outcomes that an answered call lets all calls begin,
+// that unknown outcomes change nothing, and that the delay is bounded.
+func TestBreakerInvariants(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -13,22 +13,22 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A job is one call that is delivered to the webhooks of a destination.
+// A job delivers one call to the webhooks of a destination.
 type job struct {
 	*Worker
 	requests    *requests
 	destination *tracking.Destination
 	call        *tracking.Call
-	trace       *tracecontext.Context // of the request that brought it, or nil
-	attempt     int                   // the number of the one that is about to be made
+	trace       *tracecontext.Context // of the request that contained the call, or nil
+	attempt     int                   // number of the next attempt
 	note        note
 	webhooks    []webhook.Endpoint
 	ticket      ticket
-	delivery    delivery // what came of it
-	cause       string   // why the last webhook failed, without its URL, which may hold a secret
+	delivery    delivery // the result
+	cause       string   // the error of the last webhook without its URL, which may contain secrets
 }
 
-// jobsOf returns the jobs of an entry, whose requests are among rs.
+// jobsOf returns the jobs of an entry. rs contains their requests.
 func (w *Worker) jobsOf(e *journal.Entry, rs *requests) []job {
 	jobs := make([]job, len(e.Calls))
 	for i := range jobs {
@@ -38,14 +38,14 @@ func (w *Worker) jobsOf(e *journal.Entry, rs *requests) []job {
 	return jobs
 }
 
-// A delivery is what came of one attempt at a call.
+// A delivery is the result of one attempt at a call.
 type delivery struct {
 	tracking.Outcome
-	decided    bool          // false where it was interrupted, or waits for others
-	kept       bool          // it was filtered, and is listed to be replayed
-	due        time.Time     // where calls have an order, and this one is pending: when it may be tried again; the zero time stands for at once, or when those before it have ended
-	retryAfter time.Duration // asked for by a receiver
-	missed     bool          // no webhook was connected to
+	decided    bool          // false if the attempt was canceled or the call was postponed
+	kept       bool          // filtered, but kept for replay
+	due        time.Time     // with ordered delivery, of a pending call: time of the next attempt; zero is now, or after the earlier calls
+	retryAfter time.Duration // requested by a receiver
+	missed     bool          // no webhook could be connected to
 }
 
 func failed(reason string) delivery {
@@ -56,8 +56,8 @@ func expired(why string) delivery {
 	return failed("4 hours have passed since the call was accepted; " + why)
 }
 
-// prepare finds the webhooks that should get the call. Without any, it is decided, and
-// there is nothing to send.
+// prepare selects the webhooks for the call. It returns false and sets the result if there are
+// none.
 func (j *job) prepare() (send bool) {
 	j.destination = j.settings.Load()
 	if deliver, reason := routing.Route(j.destination, j.call); !deliver {
@@ -69,11 +69,11 @@ func (j *job) prepare() (send bool) {
 		return false
 	}
 	if !j.destination.GoneSince.IsZero() {
-		j.delivery = failed("the destination has stopped: its webhooks answered 410 (Gone)")
+		j.delivery = failed("the destination is stopped: its webhooks answered 410 (Gone)")
 		return false
 	}
 	if j.webhooks = j.note.refused.others(j.destination); len(j.webhooks) == 0 {
-		j.delivery = failed("each webhook has refused the call for good")
+		j.delivery = failed("every webhook has refused the call permanently")
 		return false
 	}
 	j.ticket.call = j
@@ -94,9 +94,9 @@ func (j *job) superseded() (reason string) {
 	return j.Superseded(j.requests.parent, j.call)
 }
 
-// run delivers the call, which the gate has admitted.
+// run delivers the call after the gate has admitted it.
 func (j *job) run() (o outcome, cause string) {
-	// The settings may have changed while it waited, perhaps because it failed for a wrong URL.
+	// The settings may have changed while the call waited.
 	if j.destination != j.settings.Load() && !j.prepare() {
 		return outcomeUnknown, ""
 	}
@@ -124,9 +124,9 @@ func (j *job) run() (o outcome, cause string) {
 	return v.conclude(), j.cause
 }
 
-// sendAll sends the request to all webhooks at once. The first that takes it decides;
-// the other requests go on as trailing ones, unless there are too many, or the next call
-// of the user must not come before them: then they are waited for.
+// sendAll sends the request to all webhooks at the same time. After the first success the
+// other requests continue as trailing requests. sendAll waits for them if there are too many
+// of these, or with ordered delivery.
 func (j *job) sendAll(request sender.Request, v *verdict) {
 	answers := make(chan answer, len(j.webhooks)) // never closed
 	for _, to := range j.webhooks {
@@ -140,7 +140,7 @@ func (j *job) sendAll(request sender.Request, v *verdict) {
 	}
 }
 
-// send makes one attempt and records it.
+// send makes one attempt and notifies the observer.
 func (j *job) send(r sender.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
 	a := j.Sender.Send(j.requests.context(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace}), r)
@@ -148,20 +148,20 @@ func (j *job) send(r sender.Request, to webhook.Endpoint) webhook.Attempt {
 	return a
 }
 
-// A verdict sums up the answers of the webhooks.
+// A verdict combines the results of all webhooks.
 type verdict struct {
 	job        *job
-	sum        webhook.Verdict // of those that have answered
+	sum        webhook.Verdict // of the results so far
 	reasons    []string
 	refusing   []webhook.Endpoint
 	retryAfter time.Duration
-	hold       time.Duration // of the destination
-	gone       int           // webhooks that answered 410
-	asked      bool          // a webhook was asked: it may have given no answer
+	hold       time.Duration // requested pause of the destination
+	gone       int           // number of 410 responses
+	asked      bool          // a webhook was connected to
 }
 
 func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
-	v.sum = sender.Combine(v.sum, a.Verdict)
+	v.sum = min(v.sum, a.Verdict) // one success is enough; otherwise one temporary failure causes a retry
 	v.asked = v.asked || !a.NotConnected && a.Reason != webhook.ReasonRequest && a.Reason != webhook.ReasonPolicy && a.Reason != webhook.ReasonSelfSigned
 	switch a.Verdict {
 	case webhook.Success:
@@ -179,7 +179,7 @@ func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
 	v.job.cause = a.Error
 }
 
-// conclude decides what becomes of the call, and returns the outcome for the breaker.
+// conclude sets the result of the call, and returns the outcome for the breaker.
 func (v *verdict) conclude() outcome {
 	j := v.job
 	reason := strings.Join(v.reasons, "; ")
@@ -188,22 +188,22 @@ func (v *verdict) conclude() outcome {
 		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateDelivered}, decided: true}
 		return outcomeAnswered
 	case j.requests.parent.Err() != nil:
-		return outcomeUnknown // we broke it off ourselves
+		return outcomeUnknown // canceled by the worker
 	case v.sum == webhook.Permanent:
 		j.delivery = failed(reason)
 		if !v.asked {
-			return outcomeUnknown // it cannot be sent: that says nothing of the receiver
+			return outcomeUnknown // not sent: the receiver is not the cause
 		}
 		if v.gone == len(j.destination.Webhooks) {
-			j.Gone(j.destination)
+			j.OnGone(j.destination)
 		}
-		return outcomeAnswered // a receiver that refuses a call is not down
+		return outcomeAnswered // a receiver that refuses a call works
 	}
 	if v.hold > 0 && sameWebhooks(j.destination, j.settings.Load()) {
 		now := time.Now()
 		j.gate.hold(now.Add(v.hold))
-		if j.Held != nil {
-			j.Held(j.destination, now.Add(v.hold))
+		if j.OnHold != nil {
+			j.OnHold(j.destination, now.Add(v.hold))
 		}
 		j.status.asked(now, v.hold, j.cause)
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-// A laneKey names a lane: a source, for calls that are tried for the first time, or
-// all retries.
+// A laneKey identifies a lane: a source with first attempts, or all retries.
 type laneKey struct {
 	source  string
 	retries bool
@@ -24,44 +23,42 @@ func laneOf(e *journal.Entry) laneKey {
 	return laneKey{source: e.Calls[0].Source}
 }
 
-// A fairQueue shares the calls that may be under way among the sources and the
-// retries: the next call is of the lane that has the fewest under way, and of those
-// the one whose last call began the longest ago. Retries have a fifth where others
-// wait. So what is slow, or fails, takes its own share and no other's. Lanes whose
-// calls all fail leave a quarter to the others: a call may take seconds to fail.
-// Within a lane the entries take turns. It must not be used concurrently, and uses of
-// a line its lane and its waiting tickets alone.
+// A fairQueue shares the calls in flight between the sources and the retries. The next call
+// comes from the lane with the fewest calls in flight; among equals, from the lane whose last
+// call began first. Retries get a fifth of the calls while others wait. A slow or failing lane
+// therefore uses only its own share. Lanes whose calls all fail leave a quarter to the others,
+// because a failure may take seconds. The entries of a lane take turns. A fairQueue is not
+// safe for concurrent use. It uses only the lane and the waiting tickets of a gateEntry.
 type fairQueue struct {
-	maxFailing int // calls that may be under way of lanes whose calls all fail
-	lines      int // that have calls which wait
+	maxFailing int // maximum number of calls in flight of failing lanes
+	lines      int // with waiting calls
 	lanes      map[laneKey]*lane
-	turns      uint64 // that were taken, and lanes that began
+	turns      uint64 // number of turns taken and lanes created
 }
 
-// firstAttempts is how many calls that are tried for the first time begin for each
-// retry.
+// firstAttempts is the number of first attempts that begin for each retry.
 const firstAttempts = 4
 
 type lane struct {
 	retries  bool
-	entries  int // that are worked at
-	calls    int // that are under way
-	failed   int // in a row
+	entries  int // active
+	calls    int // in flight
+	failed   int // consecutive failures
 	lastTurn uint64
-	lines    []*gateLine // that have calls which wait; the call that begins next is of the first
+	lines    []*gateEntry // with waiting calls; the first has the next turn
 }
 
-// newFairQueue returns a queue for as many calls at once.
+// newFairQueue returns a queue for maxCalls calls in flight.
 func newFairQueue(maxCalls int) fairQueue {
 	q := fairQueue{lanes: map[laneKey]*lane{}}
 	q.setMaxCalls(maxCalls)
 	return q
 }
 
-// setMaxCalls sets how many calls there may be at once.
+// setMaxCalls sets the maximum number of calls in flight.
 func (q *fairQueue) setMaxCalls(n int) { q.maxFailing = max(1, n*3/4) }
 
-// begin counts an entry that is worked at. A lane exists while it has one.
+// begin adds an entry to a lane. A lane exists while it has entries.
 func (q *fairQueue) begin(key laneKey) {
 	if q.lanes[key] == nil {
 		q.turns++
@@ -70,7 +67,7 @@ func (q *fairQueue) begin(key laneKey) {
 	q.lanes[key].entries++
 }
 
-// end counts an entry less, and reports whether it was the last of its lane.
+// end removes an entry, and reports whether it was the last of its lane.
 func (q *fairQueue) end(key laneKey) (last bool) {
 	l := q.lanes[key]
 	if l.entries--; l.entries == 0 {
@@ -79,27 +76,27 @@ func (q *fairQueue) end(key laneKey) (last bool) {
 	return l.entries == 0
 }
 
-// push adds a line, which has calls that wait.
-func (q *fairQueue) push(ln *gateLine) {
+// push adds an entry with waiting calls.
+func (q *fairQueue) push(ln *gateEntry) {
 	l := q.lanes[ln.lane]
 	l.lines = append(l.lines, ln)
 	q.lines++
 }
 
-// remove takes out a line whose calls no longer wait.
-func (q *fairQueue) remove(ln *gateLine) {
+// remove removes an entry without waiting calls.
+func (q *fairQueue) remove(ln *gateEntry) {
 	l := q.lanes[ln.lane]
-	l.lines = slices.DeleteFunc(l.lines, func(other *gateLine) bool { return other == ln })
+	l.lines = slices.DeleteFunc(l.lines, func(other *gateEntry) bool { return other == ln })
 	q.lines--
 }
 
-// next returns the line whose first call begins next, or nil if none may.
-func (q *fairQueue) next() *gateLine {
+// next returns the entry with the next turn, or nil.
+func (q *fairQueue) next() *gateEntry {
 	if q.lines == 0 {
 		return nil
 	}
 	failing := 0
-	var first, healthy *lane // of all, and of those that do not fail
+	var first, healthy *lane // of all lanes, and of healthy lanes
 	for _, l := range q.lanes {
 		if l.fails() {
 			failing += l.calls
@@ -123,7 +120,7 @@ func (q *fairQueue) next() *gateLine {
 	return first.lines[0]
 }
 
-// before reports whether it is the turn of a before that of b.
+// before reports whether lane a has its turn before lane b.
 func (q *fairQueue) before(a, b *lane) bool {
 	aCalls, aTurn := q.order(a)
 	bCalls, bTurn := q.order(b)
@@ -140,11 +137,11 @@ func (q *fairQueue) order(l *lane) (calls int, turn uint64) {
 	return l.calls * firstAttempts, 0
 }
 
-// fails reports whether all of a lane's calls fail.
+// fails reports whether all recent calls of the lane failed.
 func (l *lane) fails() bool { return l.failed >= downAfter }
 
-// pop begins the first call of a line that next returned.
-func (q *fairQueue) pop(ln *gateLine) *ticket {
+// pop begins the first call of an entry that next returned.
+func (q *fairQueue) pop(ln *gateEntry) *ticket {
 	l := q.lanes[ln.lane]
 	q.turns++
 	l.lastTurn = q.turns
@@ -161,7 +158,7 @@ func (q *fairQueue) pop(ln *gateLine) *ticket {
 }
 
 // done ends a call that pop began.
-func (q *fairQueue) done(ln *gateLine, o outcome) {
+func (q *fairQueue) done(ln *gateEntry, o outcome) {
 	l := q.lanes[ln.lane]
 	l.calls--
 	switch o {
@@ -173,8 +170,8 @@ func (q *fairQueue) done(ln *gateLine, o outcome) {
 	}
 }
 
-// all yields the lines that have calls which wait, in no order.
-func (q *fairQueue) all(yield func(*gateLine) bool) {
+// all yields the entries with waiting calls in any order.
+func (q *fairQueue) all(yield func(*gateEntry) bool) {
 	for _, l := range q.lanes {
 		for _, ln := range l.lines {
 			if !yield(ln) {
@@ -184,7 +181,7 @@ func (q *fairQueue) all(yield func(*gateLine) bool) {
 	}
 }
 
-// others returns a Want of entries of the lanes that have none.
+// others returns a Want for the lanes without entries.
 func (q *fairQueue) others() (w journal.Want) {
 	for key := range q.lanes {
 		if key.retries {
@@ -196,34 +193,34 @@ func (q *fairQueue) others() (w journal.Want) {
 	return w
 }
 
-// A ticket stands for a call at the gate.
+// A ticket is a call at the gate.
 //
-//	waits ── admitted ──▶ under way ──▶ ended
-//	  └── canceled, expired, or the destination cannot be reached ──▶ left
+//	waiting ── admitted ──▶ in flight ──▶ ended
+//	  └── canceled, expired, or the destination is unreachable ──▶ returned
 type ticket struct {
 	call interface {
-		// run delivers the call, and returns what it failed with, which must hold no
-		// secret: a URL may.
+		// run delivers the call. cause is the error of a failure. It must not contain secrets,
+		// so it does not contain URLs.
 		run() (o outcome, cause string)
 	}
-	line *gateLine
+	line *gateEntry
 }
 
-// A gateLine is the calls of one entry at the gate.
-type gateLine struct {
+// A gateEntry is an entry at the gate.
+type gateEntry struct {
 	lane     laneKey
-	ctx      context.Context // those that wait give up when it ends
-	deadline time.Time       // or then
-	waiting  []*ticket       // in their order
-	underWay int
-	wake     chan struct{} // holds a token when there is something to look at; never closed
-	until    time.Time     // when it looks by itself, since it began to wait last
+	ctx      context.Context // waiting calls return when it ends
+	deadline time.Time       // waiting calls return at this time
+	waiting  []*ticket       // in order
+	inFlight int
+	wake     chan struct{} // has a token if there is something to check; never closed
+	until    time.Time     // when the current wait ends without a signal
 }
 
-// signal makes a line look again, now or when it waits next.
-func (l *gateLine) signal() {
+// signal makes the entry check again, now or when it next waits.
+func (l *gateEntry) signal() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // a signal is pending
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A queueTest has a fair queue whose lanes are named by a letter; "r" is that of the
-// retries.
+// A queueTest is a fair queue with lanes named by letters. "r" is the lane of retries.
 type queueTest struct {
 	queue fairQueue
 	names map[*ticket]string
@@ -24,13 +23,13 @@ func newQueueTest(maxCalls int) *queueTest {
 	return &queueTest{newFairQueue(maxCalls), map[*ticket]string{}}
 }
 
-// push adds an entry of some calls: the calls of "a1" are "a1.0", "a1.1" and so on.
-func (q *queueTest) push(entry string, calls int) *gateLine {
+// push adds an entry with calls: "a1" has the calls "a1.0", "a1.1" and so on.
+func (q *queueTest) push(entry string, calls int) *gateEntry {
 	lane := laneKey{source: entry[:1]}
 	if lane.source == "r" {
 		lane = laneKey{retries: true}
 	}
-	ln := &gateLine{lane: lane}
+	ln := &gateEntry{lane: lane}
 	for i := range calls {
 		t := &ticket{line: ln}
 		q.names[t] = fmt.Sprintf("%s.%d", entry, i)
@@ -50,7 +49,7 @@ func (q *queueTest) pop() *ticket {
 	return q.queue.pop(ln)
 }
 
-// order runs calls one after another, each of which is answered, and returns them.
+// order runs all calls one after another and returns their names.
 func (q *queueTest) order() string {
 	var order []string
 	for t := q.pop(); t != nil; t = q.pop() {
@@ -76,11 +75,10 @@ func TestFairQueueRetriesHaveAFifth(t *testing.T) {
 	assert.Equal(t, "a1.0 a1.1 a1.2 r1.0 a1.3 a1.4 a1.5 a1.6 r1.1 a1.7 a1.8 a1.9 r1.2 r1.3", q.order())
 }
 
-// TestFairQueueFewestUnderWay: a lane whose calls take long does not begin more than
-// the others.
-func TestFairQueueFewestUnderWay(t *testing.T) {
+// TestFairQueueFewestInFlight checks that a lane with slow calls begins no more calls than others.
+func TestFairQueueFewestInFlight(t *testing.T) {
 	q := newQueueTest(64)
-	q.push("a1", 10) // none of them ends
+	q.push("a1", 10) // its calls do not end
 	slow := []*ticket{q.pop(), q.pop(), q.pop()}
 	q.push("b1", 3)
 	var began []string
@@ -94,11 +92,11 @@ func TestFairQueueFewestUnderWay(t *testing.T) {
 	assert.Equal(t, "a1.3", q.names[q.pop()])
 }
 
-// TestFairQueueFailingLanes: lanes whose calls all fail leave a quarter to others.
+// TestFairQueueFailingLanes checks that failing lanes leave a quarter to others.
 func TestFairQueueFailingLanes(t *testing.T) {
 	for name, test := range map[string]struct {
 		outcomes []outcome
-		most     int // calls of the lane that may be under way, of 8
+		most     int // maximum number of calls of the lane in flight, of 8
 	}{
 		"nine fail":             {slices.Repeat([]outcome{outcomeFailed}, downAfter-1), 8},
 		"ten fail":              {slices.Repeat([]outcome{outcomeFailed}, downAfter), 6},
@@ -114,11 +112,11 @@ func TestFairQueueFailingLanes(t *testing.T) {
 				require.NotNil(t, next)
 				q.queue.done(next.line, o)
 			}
-			underWay := 0
-			for ; underWay < 8 && q.pop() != nil; underWay++ {
+			inFlight := 0
+			for ; inFlight < 8 && q.pop() != nil; inFlight++ {
 			}
-			assert.Equal(t, test.most, underWay)
-			if underWay < 8 {
+			assert.Equal(t, test.most, inFlight)
+			if inFlight < 8 {
 				assert.Nil(t, q.queue.next())
 			}
 			q.push("b1", 1)
@@ -145,7 +143,7 @@ func TestFairQueueRemovesLines(t *testing.T) {
 	q.queue.remove(a)
 	q.queue.remove(b)
 	assert.Equal(t, "a2.0 r1.0", q.order())
-	assert.False(t, q.queue.end(a.lane), "another entry is of the lane")
+	assert.False(t, q.queue.end(a.lane), "the lane has another entry")
 	assert.True(t, q.queue.end(a.lane))
 	assert.True(t, q.queue.end(b.lane))
 	assert.True(t, q.queue.end(laneKey{retries: true}))

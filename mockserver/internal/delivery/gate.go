@@ -9,37 +9,34 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// A gate admits calls to a destination, so many at once: a breaker and a limiter say when
-// one may begin, a fair queue which is next, and an intake which entries are leased for that.
-// The calls that wait for a destination that cannot be reached give up at once: they
-// wait in the journal, at no cost.
+// A gate limits the calls of a destination in flight. The breaker and the limiter decide when a
+// call may begin, the fair queue which one is next, and the intake which entries are leased.
+// If the destination is unreachable, waiting calls return to the journal.
 //
-// A call is run by a goroutine that then runs the next one that may begin: while calls
-// wait, none is started or woken for them.
+// The goroutine of a call runs the next call when the first one has ended, so no goroutine is
+// started or woken while calls wait.
 type gate struct {
 	changed   func(is breakerState, cause string)
-	recovered func() // called when a call is answered after many have failed
+	recovered func() // called when a call is answered after many failures
 
-	mu       sync.Mutex // guards what follows
-	maxCalls int        // under way at once
-	calls    int        // under way
-	missed   int        // calls that have failed in a row, also those that had failed before
+	mu       sync.Mutex // guards the fields below
+	maxCalls int        // maximum number of calls in flight
+	calls    int        // in flight
+	missed   int        // consecutive failures, including retries
 	breaker  breaker
 	limiter  limiter
 	queue    fairQueue
 	intake   intake
-	probe    *ticket // of the call under way that shows whether the destination can be reached, or nil
+	probe    *ticket // the probe in flight of an unreachable destination, or nil
 }
 
-// newGate returns a gate. It calls changed when the state of the destination changes,
-// with what a call failed with.
+// newGate returns a gate. It calls changed with the new breaker state and the cause.
 func newGate(maxCalls int, changed func(is breakerState, cause string)) *gate {
 	return &gate{maxCalls: maxCalls, changed: changed, recovered: func() {}, queue: newFairQueue(maxCalls)}
 }
 
-// configure changes how many calls may be under way at once, and how many may begin in a
-// second, where 0 is no limit. another says that the receiver is another one: what the
-// one before asked for counts no more.
+// configure sets the maximum number of calls in flight and of calls per second, where 0 is
+// unlimited. another reports that the receiver has changed, which ends its hold.
 func (g *gate) configure(maxCalls int, perSecond float64, another bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -50,7 +47,7 @@ func (g *gate) configure(maxCalls int, perSecond float64, another bool) {
 		g.limiter.release()
 	}
 	g.admit()
-	for waiting := range g.queue.all { // until when they wait may be another time
+	for waiting := range g.queue.all { // their deadlines may have changed
 		waiting.signal()
 	}
 }
@@ -59,13 +56,13 @@ func (g *gate) configure(maxCalls int, perSecond float64, another bool) {
 func (g *gate) hold(until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.limiter.hold(until) // calls that wait for another to end find it then
+	g.limiter.hold(until) // waiting calls see it when another call ends
 }
 
-// run runs the calls of an entry, each as soon as it is admitted, until all have ended.
-// It returns those that were not admitted before ctx ended, the deadline came or the
-// destination could not be reached, and whether it was the deadline. The entry must
-// have begun.
+// run runs the calls of an entry as they are admitted, and returns when all have ended. It
+// returns the calls that were not admitted before ctx ended, before the deadline, or because
+// the destination is unreachable. late reports that the deadline was the reason. The caller
+// has called beginEntry.
 func (g *gate) run(ctx context.Context, lane laneKey, tickets []*ticket, deadline time.Time) (left []*ticket, late bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,7 +70,7 @@ func (g *gate) run(ctx context.Context, lane laneKey, tickets []*ticket, deadlin
 	return g.runLocked(ctx, lane, tickets, deadline)
 }
 
-// runOne runs one call of an entry for which arrive is called, as run does.
+// runOne is like run for one call. The caller has called arrive for the entry.
 func (g *gate) runOne(ctx context.Context, lane laneKey, t *ticket, deadline time.Time) (late bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,7 +78,7 @@ func (g *gate) runOne(ctx context.Context, lane laneKey, t *ticket, deadline tim
 	return late
 }
 
-// arrive says that the calls of an entry come one by one, to runOne.
+// arrive reports that the calls of an entry will be passed to runOne.
 func (g *gate) arrive() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -89,16 +86,16 @@ func (g *gate) arrive() {
 	g.offerRoom()
 }
 
-// runLocked runs calls. The lock is held, but not while it waits.
+// runLocked runs calls. The lock is held, except while waiting.
 func (g *gate) runLocked(ctx context.Context, lane laneKey, tickets []*ticket, deadline time.Time) (left []*ticket, late bool) {
-	l := &gateLine{lane: lane, ctx: ctx, deadline: deadline, waiting: tickets, wake: make(chan struct{}, 1)}
+	l := &gateEntry{lane: lane, ctx: ctx, deadline: deadline, waiting: tickets, wake: make(chan struct{}, 1)}
 	for _, t := range tickets {
 		t.line = l
 	}
 	if len(tickets) > 0 {
 		g.queue.push(l)
 	}
-	for g.admit(); len(l.waiting)+l.underWay > 0; g.admit() {
+	for g.admit(); len(l.waiting)+l.inFlight > 0; g.admit() {
 		if now := time.Now(); len(l.waiting) > 0 && g.expired(l, now) {
 			left, late = l.waiting, ctx.Err() == nil && !now.Before(deadline)
 			l.waiting = nil
@@ -110,33 +107,32 @@ func (g *gate) runLocked(ctx context.Context, lane laneKey, tickets []*ticket, d
 	return left, late
 }
 
-// expired reports whether the calls of a line that wait should give up: run sees to
-// that. The lock is held.
-func (g *gate) expired(l *gateLine, now time.Time) bool {
+// expired reports whether the waiting calls of an entry must return. The lock is held.
+func (g *gate) expired(l *gateEntry, now time.Time) bool {
 	return l.ctx.Err() != nil || !now.Before(l.deadline) || g.isShut(now)
 }
 
-// isShut reports whether the destination cannot be reached and no probe is under way or
-// due. The lock is held.
+// isShut reports whether the destination is unreachable and no probe is in flight or due. The
+// lock is held.
 func (g *gate) isShut(now time.Time) bool {
 	return g.breaker.state() == unreachable && g.probe == nil && !g.breaker.next(now).IsZero()
 }
 
-// admit starts the calls that may begin, and sees whether there is room for more
-// entries then. The lock is held.
+// admit starts the calls that may begin, and checks whether more entries are wanted. The lock
+// is held.
 func (g *gate) admit() {
 	for t := g.next(); t != nil; t = g.next() {
 		go g.work(t)
 	}
 	if g.breaker.state() != working || g.limiter.isActive() {
 		if l := g.queue.next(); l != nil && g.until(l, time.Now()).Before(l.until) {
-			l.signal() // a call of it may begin sooner than it looks
+			l.signal() // one of its calls may begin earlier than expected
 		}
 	}
 	g.offerRoom()
 }
 
-// next begins the call whose turn it is, if it may. The lock is held.
+// next begins the next call of the fair queue, if it may begin. The lock is held.
 func (g *gate) next() *ticket {
 	if g.calls >= g.maxCalls {
 		return nil
@@ -156,11 +152,11 @@ func (g *gate) next() *ticket {
 	g.breaker.begin(now)
 	g.limiter.begin(now)
 	g.calls++
-	l.underWay++
+	l.inFlight++
 	return t
 }
 
-// work runs a call that has begun, and then each that its end lets begin.
+// work runs a call, and then the calls that may begin after it.
 func (g *gate) work(t *ticket) {
 	for t != nil {
 		o, cause := t.call.run()
@@ -168,11 +164,11 @@ func (g *gate) work(t *ticket) {
 	}
 }
 
-// end ends a call, and returns the next to run.
+// end ends a call and returns the next one to run.
 func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	g.mu.Lock()
 	l := t.line
-	l.underWay--
+	l.inFlight--
 	g.calls--
 	g.queue.done(l, o)
 	recovered := o == outcomeAnswered && g.missed >= downAfter
@@ -191,12 +187,12 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	}
 	next = g.next()
 	g.admit()
-	if is != was || probe { // until when they wait may be another time
+	if is != was || probe { // their deadlines may have changed
 		for waiting := range g.queue.all {
 			waiting.signal()
 		}
 	}
-	if len(l.waiting)+l.underWay == 0 {
+	if len(l.waiting)+l.inFlight == 0 {
 		l.signal()
 	}
 	g.mu.Unlock()
@@ -209,7 +205,7 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	return next
 }
 
-// startAt returns when a call may begin; the zero time means now. The lock is held.
+// startAt returns the earliest start of a call; zero is now. The lock is held.
 func (g *gate) startAt(now time.Time) time.Time {
 	at := g.breaker.next(now)
 	if limit := g.limiter.next(now); limit.After(at) {
@@ -218,19 +214,18 @@ func (g *gate) startAt(now time.Time) time.Time {
 	return at
 }
 
-// until returns when a line that waits has to look again, if it is not signaled before.
-// The lock is held.
-func (g *gate) until(l *gateLine, now time.Time) time.Time {
+// until returns when a waiting entry must check again if it is not signaled. The lock is held.
+func (g *gate) until(l *gateEntry, now time.Time) time.Time {
 	if at := g.startAt(now); g.probe == nil && !at.IsZero() && at.Before(l.deadline) {
 		return at
 	}
 	return l.deadline
 }
 
-// wait waits until the line is signaled, or calls of it wait and have to look. The lock is
-// held, but not meanwhile.
-func (g *gate) wait(l *gateLine) {
-	ctx := context.Background() // calls under way are waited for in any case
+// wait waits until the entry is signaled or must check again. The lock is held, but released
+// while waiting.
+func (g *gate) wait(l *gateEntry) {
+	ctx := context.Background() // calls in flight are always waited for
 	l.until = time.Time{}
 	if len(l.waiting) > 0 {
 		ctx, l.until = l.ctx, g.until(l, time.Now())
@@ -240,7 +235,7 @@ func (g *gate) wait(l *gateLine) {
 	pause.Until(ctx, l.until, l.wake)
 }
 
-// beginEntry counts an entry that is worked at. It comes to run.
+// beginEntry adds a leased entry.
 func (g *gate) beginEntry(lane laneKey, calls int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -248,7 +243,7 @@ func (g *gate) beginEntry(lane laneKey, calls int) {
 	g.intake.begin(calls)
 }
 
-// endEntry counts an entry less.
+// endEntry removes an entry.
 func (g *gate) endEntry(lane laneKey, calls int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -256,9 +251,9 @@ func (g *gate) endEntry(lane laneKey, calls int) {
 	g.offerRoom()
 }
 
-// want returns which entries should be leased beside those that are worked at. If it is
-// not ok there are none, and at is when there may be: the zero time if that is not
-// known. When more is wanted, more is called, once and without waiting for it.
+// want returns the entries to lease. If no entries are wanted, ok is false and at is the time to ask
+// again; it is zero if unknown. more is called once, without blocking, when more entries are
+// wanted.
 func (g *gate) want(more func()) (w journal.Want, at time.Time, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -276,35 +271,36 @@ func (g *gate) want(more func()) (w journal.Want, at time.Time, ok bool) {
 	return w, at, ok
 }
 
-// setInOrder says whether entries are leased in the order of their positions from now on.
+// setInOrder selects whether entries are leased in the order of their positions.
 func (g *gate) setInOrder(inOrder bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.intake.inOrder = inOrder
 }
 
-// offerRoom notifies the worker if more is wanted than want returned. The lock is held.
+// offerRoom notifies the worker if more entries are wanted than want returned. The lock is
+// held.
 func (g *gate) offerRoom() {
 	if g.intake.more == nil {
 		return
 	}
 	more := g.intake.takesAny(g.isIdle()) || g.intake.hasNewLane()
 	if g.breaker.state() == unreachable {
-		more = g.isIdle() // when the next probe is due may be known now
+		more = g.isIdle() // the time of the next probe may be known now
 	}
 	if more {
 		g.intake.wantMore()
 	}
 }
 
-// isIdle reports whether no call waits, no entry is about to bring some, and there is
-// room for one. The lock is held.
+// isIdle reports whether no calls wait, no entry is about to add some, and a slot is free. The
+// lock is held.
 func (g *gate) isIdle() bool {
 	return g.intake.arriving == 0 && g.queue.lines == 0 && g.probe == nil && g.calls < g.maxCalls
 }
 
-// state returns the state of the breaker, how many calls failed in a row, when the next
-// probe is due while the destination cannot be reached, and until when it is held.
+// state returns the state of the breaker, the number of consecutive failures, the time of the
+// next probe of an unreachable destination, and the end of a hold.
 func (g *gate) state() (is breakerState, failures int, probeAt, heldUntil time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-// TestGateConcurrentSafe sends calls through a gate in all ways at once: they
-// pass, fail, give up, or make no request.
+// TestGateConcurrentSafe runs concurrent calls with random outcomes, timeouts and cancellations.
 func TestGateConcurrentSafe(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
@@ -49,7 +48,7 @@ func TestGateConcurrentSafe(t *testing.T) {
 	}
 }
 
-// tryGate brings an entry of some calls before the gate, and returns how many ran.
+// tryGate runs an entry with some calls and returns how many of them ran.
 func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 	patience := time.Hour
 	if random.IntN(8) == 0 {
@@ -80,7 +79,7 @@ func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 	for i := range calls {
 		c := &calls[i]
 		assert.Zero(t, c.running, "all have ended")
-		assert.Equal(t, isLeft[&c.ticket], !c.ended, "a call runs to its end, or is left")
+		assert.Equal(t, isLeft[&c.ticket], !c.ended, "each call runs or is returned")
 		if c.ended {
 			ran++
 		}
@@ -93,7 +92,7 @@ func someLane(random *rand.Rand) laneKey {
 	return []laneKey{{source: "a"}, {source: "b"}, {source: "c"}, {retries: true}}[random.IntN(4)]
 }
 
-// A tryCall does what calls do behind the gate, at random.
+// A tryCall has a random outcome.
 type tryCall struct {
 	t      *testing.T
 	gate   *gate
@@ -114,14 +113,14 @@ func (c *tryCall) run() (outcome, string) {
 	g.mu.Unlock()
 	c.ended = true
 	if c.random.IntN(10) == 0 {
-		return outcomeUnknown, "" // it makes no request
+		return outcomeUnknown, "" // no request
 	}
 	time.Sleep(time.Duration(c.random.IntN(100)) * time.Millisecond)
 	return []outcome{outcomeAnswered, outcomeFailed, outcomeUnreachable, outcomeUnreachable, outcomeUnreachable, outcomeRetryFailed, outcomeUnknown}[c.random.IntN(7)], ""
 }
 
-// TestGateMatchesModel does at random what can happen to a gate, one thing at a
-// time, and compares who is under way with a model that looks at everything anew.
+// TestGateMatchesModel does random operations one at a time, and compares the calls in flight with
+// a simple model.
 func TestGateMatchesModel(t *testing.T) {
 	states := map[breakerState]int{}
 	for seed := range uint64(30) {
@@ -129,7 +128,7 @@ func TestGateMatchesModel(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
 			m := &gateModel{random: random, turns: map[laneKey]int{}, failed: map[laneKey]int{}, looked: true, usual: []outcome{outcomeFailed, outcomeUnreachable, outcomeAnswered}[seed%3]}
 			m.gate = newGate(1+random.IntN(8), func(breakerState, string) {})
-			m.breaker.failed = []int{0, 50_000}[seed%2] // where it fails, hardly any pass
+			m.breaker.failed = []int{0, 50_000}[seed%2] // a failing destination admits few calls
 			m.gate.breaker.failed = m.breaker.failed
 			for range 300 {
 				m.step()
@@ -144,24 +143,24 @@ func TestGateMatchesModel(t *testing.T) {
 		})
 	}
 	for _, s := range []breakerState{working, failing, unreachable} {
-		assert.Greater(t, states[s], 500, "state %d was hardly seen", s)
+		assert.Greater(t, states[s], 500, "state %d was rarely reached", s)
 	}
 }
 
-// A gateModel is what a gate should be. Its breaker has tests of its own.
+// A gateModel is a model of a gate with a real breaker, which has its own tests.
 type gateModel struct {
 	gate    *gate
 	random  *rand.Rand
 	usual   outcome      // of most calls
-	lines   []*modelLine // within a lane, the first that waits is the next
+	lines   []*modelLine // the first waiting one of a lane is next
 	breaker breaker
 	probe   *modelCall
 	turn    int
-	turns   map[laneKey]int // the last of each lane that has an entry
-	failed  map[laneKey]int // calls in a row
+	turns   map[laneKey]int // last turn of each lane with an entry
+	failed  map[laneKey]int // consecutive failures
 
-	wanted *journal.Want // returned last; nil if nothing was
-	looked bool          // more is wanted since
+	wanted *journal.Want // last result of want; nil for none
+	looked bool          // more has been called since
 }
 
 type modelLine struct {
@@ -182,7 +181,7 @@ type modelCall struct {
 	ticket  ticket
 	line    *modelLine
 	state   string       // waits, runs, ended or left
-	outcome chan outcome // ends it
+	outcome chan outcome // ends the call
 
 	begun bool // by the gate
 }
@@ -192,7 +191,7 @@ func (c *modelCall) run() (outcome, string) {
 	return <-c.outcome, ""
 }
 
-// in returns the calls of a line that are in a state.
+// in returns the calls of an entry in a state.
 func (l *modelLine) in(state string) (calls []*modelCall) {
 	for _, c := range l.calls {
 		if c.state == state {
@@ -209,7 +208,7 @@ func (m *gateModel) running() (calls []*modelCall) {
 	return calls
 }
 
-// step lets something happen.
+// step does a random operation.
 func (m *gateModel) step() {
 	running := m.running()
 	switch n := m.random.IntN(100); {
@@ -224,7 +223,7 @@ func (m *gateModel) step() {
 	}
 }
 
-// sleep lets time pass, and what happens meanwhile happen.
+// sleep advances the clock and applies its effects.
 func (m *gateModel) sleep(d time.Duration) {
 	for end := time.Now().Add(d); ; {
 		at := end
@@ -245,7 +244,7 @@ func (m *gateModel) sleep(d time.Duration) {
 	}
 }
 
-// bring brings an entry before the gate.
+// bring adds an entry.
 func (m *gateModel) bring() {
 	l := &modelLine{lane: someLane(m.random), deadline: time.Now().Add(time.Duration(m.random.IntN(60_000)) * time.Millisecond)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -262,10 +261,10 @@ func (m *gateModel) bring() {
 	}
 	held := len(tickets)
 	if m.random.IntN(2) == 0 {
-		held += 200 // that were decided before
+		held += 200 // calls that were decided before
 	}
 	l.held = held
-	m.looked = true // whoever takes an entry asks for more by itself
+	m.looked = true // the worker asks again after each lease
 	m.gate.beginEntry(l.lane, held)
 	go func() {
 		defer m.gate.endEntry(l.lane, held)
@@ -304,7 +303,7 @@ func (m *gateModel) endCall(c *modelCall) {
 	c.outcome <- o
 }
 
-// admit lets those give up that should, and those pass that may.
+// admit applies timeouts and begins the calls that may begin.
 func (m *gateModel) admit() {
 	now := time.Now()
 	shut := m.breaker.state() == unreachable && m.probe == nil && !m.breaker.next(now).IsZero()
@@ -320,22 +319,22 @@ func (m *gateModel) admit() {
 	}
 }
 
-// pass lets the call pass whose turn it is, if it may.
+// pass begins the next call, if it may begin.
 func (m *gateModel) pass(now time.Time) bool {
-	running, underWay := m.running(), map[laneKey]int{}
+	running, inFlight := m.running(), map[laneKey]int{}
 	failing := 0
 	for _, c := range running {
 		if m.failed[c.line.lane] >= downAfter {
 			failing++
 		}
-		underWay[c.line.lane]++
+		inFlight[c.line.lane]++
 	}
 	at, fewest, least := -1, 0, 0
 	for i, l := range m.lines {
 		if len(l.in("waits")) == 0 || m.failed[l.lane] >= downAfter && failing >= max(1, m.gate.maxCalls*3/4) {
 			continue
 		}
-		calls, turn := underWay[l.lane], m.turns[l.lane]
+		calls, turn := inFlight[l.lane], m.turns[l.lane]
 		if l.lane.retries {
 			if calls *= 4; m.turn-turn < 4 {
 				turn = math.MaxInt
@@ -365,14 +364,14 @@ func (m *gateModel) pass(now time.Time) bool {
 	return true
 }
 
-// compare compares the gate with the model, when nothing moves.
+// compare compares the gate with the model.
 func (m *gateModel) compare(t *testing.T) {
 	g := m.gate
 	running := m.running()
 	for _, l := range m.lines {
 		waiting := l.in("waits")
 		for _, c := range l.calls {
-			assert.Equal(t, c.state == "runs" || c.state == "ended", c.begun, "whether a call %s", c.state)
+			assert.Equal(t, c.state == "runs" || c.state == "ended", c.begun, "call state %s", c.state)
 		}
 		assert.Equal(t, len(waiting)+len(l.in("runs")) == 0, l.returned)
 		if l.returned {
@@ -395,8 +394,7 @@ func (m *gateModel) compare(t *testing.T) {
 	m.compareWant(t, running)
 }
 
-// compareWant compares which entries are wanted, and that the worker is told of
-// more.
+// compareWant compares the wanted entries, and checks that the worker is notified.
 func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 	now := time.Now()
 	idle := len(running) < m.gate.maxCalls && m.probe == nil && !slices.ContainsFunc(m.lines, func(l *modelLine) bool { return len(l.in("waits")) > 0 })
@@ -423,7 +421,7 @@ func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 		want = &taken
 	}
 	if want != nil && (m.wanted == nil || more(*want, *m.wanted)) && m.gate.breaker.state() != unreachable {
-		assert.True(t, m.looked, "the worker is not told that more is wanted: %+v, before %+v", want, m.wanted)
+		assert.True(t, m.looked, "the worker was not notified: wanted %+v, before %+v", want, m.wanted)
 	}
 	m.looked = false
 	got, at, ok := m.gate.want(func() { m.looked = true })
@@ -436,14 +434,14 @@ func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 	m.wanted = want
 }
 
-// more reports whether a takes an entry that b does not.
+// more reports whether a accepts an entry that b does not accept.
 func more(a, b journal.Want) bool {
 	return b.NoRetries && !a.NoRetries || slices.ContainsFunc(b.Except, func(s string) bool { return !slices.Contains(a.Except, s) })
 }
 
-// end lets all come to their end.
+// end ends all calls.
 func (m *gateModel) end(t *testing.T) {
-	for _, l := range slices.Clone(m.lines) { // admit changes their order
+	for _, l := range slices.Clone(m.lines) { // admit reorders them
 		l.cancel()
 		m.admit()
 		synctest.Wait()

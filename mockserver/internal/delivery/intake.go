@@ -1,36 +1,34 @@
 package delivery
 
 const (
-	// minEntries is how many entries of one destination are always worked at, if there
-	// are so many. What is beyond stays in the journal while calls wait for their turn.
+	// minEntries is the number of entries that are leased regardless of their size. Other
+	// entries stay in the journal while calls wait for their turn.
 	minEntries = 4
-	// maxHeldCalls bounds the calls of the entries that are worked at where another is
-	// leased beyond minEntries: if the process dies before an entry has ended, those of
-	// its calls that were delivered are delivered a second time.
+	// maxHeldCalls is the number of calls above which no entries beyond minEntries are leased.
+	// After a crash, delivered calls of unfinished entries are delivered again.
 	maxHeldCalls = 384
-	// maxHeldInOrder is that where calls are delivered in an order: many of them wait for
-	// others.
+	// maxHeldInOrder is maxHeldCalls for ordered delivery, where many calls wait for others.
 	maxHeldInOrder = 4096
-	// maxEntries bounds the entries that are worked at. Beyond minEntries there is one
-	// for each source that has none, and one for retries: calls that take long, or wait,
-	// delay only those of their own source.
+	// maxEntries is the maximum number of active entries. Beyond minEntries, each source
+	// without an entry and the retries may have one, so slow calls delay only their own
+	// source.
 	maxEntries = 64
 )
 
-// An intake counts the entries of a destination that are worked at, and decides whether
-// more should be leased. It must not be used concurrently.
+// An intake counts the active entries of a destination and decides whether to lease more. It
+// is not safe for concurrent use.
 type intake struct {
 	inOrder  bool // entries are leased in the order of their positions
-	entries  int  // that are worked at
-	calls    int  // of these
-	arriving int  // entries of these whose calls have not come to the gate
+	entries  int  // active entries
+	calls    int  // calls of active entries
+	arriving int  // active entries whose calls are not at the gate yet
 
-	more      func() // called when more is wanted than was when it was set; nil once it was
-	wanting   bool   // something was wanted then
-	laneEnded bool   // the last entry of a lane has ended since
+	more      func() // callback of notify; nil after its call
+	wanting   bool   // argument of notify
+	laneEnded bool   // the last entry of a lane has ended since notify
 }
 
-// begin counts an entry that was leased. Its calls will come to the gate.
+// begin adds a leased entry.
 func (in *intake) begin(calls int) {
 	in.more = nil
 	in.entries++
@@ -38,19 +36,19 @@ func (in *intake) begin(calls int) {
 	in.calls += calls
 }
 
-// arrive says that the calls of an entry have come to the gate.
+// arrive reports that the calls of an entry are at the gate.
 func (in *intake) arrive() { in.arriving-- }
 
-// end counts an entry less. lastOfLane says that its lane has no other.
+// end removes an entry. lastOfLane reports that it was the last entry of its lane.
 func (in *intake) end(calls int, lastOfLane bool) {
 	in.entries--
 	in.calls -= calls
 	in.laneEnded = in.laneEnded || lastOfLane
 }
 
-// takesAny reports whether another entry should be leased, whichever it is: there are
-// few of them, or the gate is idle and their calls are not too many. Most of them may have
-// ended, and wait for the journal to take their results.
+// takesAny reports whether to lease another entry from any lane: few entries are active, or
+// the gate is idle and the entries have few calls. Most of these may have ended and wait for
+// the journal to store their results.
 func (in *intake) takesAny(idle bool) bool {
 	held := maxHeldCalls
 	if in.inOrder {
@@ -59,23 +57,21 @@ func (in *intake) takesAny(idle bool) bool {
 	return in.entries < minEntries || idle && in.calls <= held
 }
 
-// takesOtherLanes reports whether another entry should be leased if it is of a lane that
-// has none.
+// takesOtherLanes reports whether to lease another entry from a lane without entries.
 func (in *intake) takesOtherLanes() bool { return !in.inOrder && in.entries < maxEntries }
 
-// notify has more called, once and without waiting for it, when more is wanted than
-// now. wanting says whether something is.
+// notify sets the callback for the time when more entries are wanted than now. It is called
+// once. wanting reports whether any are wanted now.
 func (in *intake) notify(more func(), wanting bool) {
 	in.more, in.wanting, in.laneEnded = more, wanting, false
 }
 
-// hasNewLane reports whether an entry of a lane is wanted that was not when notify was
-// called.
+// hasNewLane reports whether entries of another lane are wanted since notify.
 func (in *intake) hasNewLane() bool {
 	return in.takesOtherLanes() && (in.laneEnded || !in.wanting)
 }
 
-// wantMore calls what notify was given.
+// wantMore calls the callback of notify.
 func (in *intake) wantMore() {
 	if in.more != nil {
 		in.more()

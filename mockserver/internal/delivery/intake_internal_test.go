@@ -12,14 +12,14 @@ func TestIntakeTakesAny(t *testing.T) {
 		idle   bool
 		want   bool
 	}{
-		"none is worked at":                      {want: true},
-		"few are, and their calls wait":          {intake: intake{entries: minEntries - 1, calls: 10_000}, want: true},
-		"some are, and their calls wait":         {intake: intake{entries: minEntries, calls: 4}},
-		"small ones, and none waits":             {intake: intake{entries: minEntries, calls: 4}, idle: true, want: true},
-		"many that may have ended":               {intake: intake{entries: 200, calls: 200}, idle: true, want: true},
-		"the calls that may be held":             {intake: intake{entries: 5, calls: maxHeldCalls}, idle: true, want: true},
-		"one call more":                          {intake: intake{entries: 5, calls: maxHeldCalls + 1}, idle: true},
-		"large ones, of which all are under way": {intake: intake{entries: minEntries, calls: 10_000}, idle: true},
+		"no entry":                           {want: true},
+		"few entries with waiting calls":     {intake: intake{entries: minEntries - 1, calls: 10_000}, want: true},
+		"some entries with waiting calls":    {intake: intake{entries: minEntries, calls: 4}},
+		"small entries, no waiting calls":    {intake: intake{entries: minEntries, calls: 4}, idle: true, want: true},
+		"many entries that may have ended":   {intake: intake{entries: 200, calls: 200}, idle: true, want: true},
+		"the maximum number of calls":        {intake: intake{entries: 5, calls: maxHeldCalls}, idle: true, want: true},
+		"one call more":                      {intake: intake{entries: 5, calls: maxHeldCalls + 1}, idle: true},
+		"large entries, all calls in flight": {intake: intake{entries: minEntries, calls: 10_000}, idle: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, test.want, test.intake.takesAny(test.idle))
@@ -38,8 +38,7 @@ func TestIntakeTakesOtherLanes(t *testing.T) {
 	assert.True(t, in.takesOtherLanes())
 }
 
-// TestIntakeNotifiesOnce: who asked is told once that more is wanted, and no more once
-// it has leased an entry.
+// TestIntakeNotifiesOnce checks that the worker is notified once, and not after another lease.
 func TestIntakeNotifiesOnce(t *testing.T) {
 	var in intake
 	told := 0
@@ -59,13 +58,13 @@ func TestIntakeHasNewLane(t *testing.T) {
 	in.begin(1)
 	in.begin(1)
 	in.notify(func() {}, true)
-	assert.False(t, in.hasNewLane(), "the others are wanted already")
+	assert.False(t, in.hasNewLane(), "the other lanes are already wanted")
 	in.end(1, false)
 	assert.False(t, in.hasNewLane(), "its lane has another entry")
 	in.end(1, true)
 	assert.True(t, in.hasNewLane())
 	in.notify(func() {}, true)
-	assert.False(t, in.hasNewLane(), "that is known")
+	assert.False(t, in.hasNewLane(), "already notified")
 	in.notify(func() {}, false)
-	assert.True(t, in.hasNewLane(), "nothing was wanted")
+	assert.True(t, in.hasNewLane(), "no entry was wanted")
 }

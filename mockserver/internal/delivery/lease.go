@@ -8,10 +8,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// Start begins to deliver.
+// Start starts the delivery.
 func (w *Worker) Start() { go w.run() }
 
-// run leases entries and starts the work on each, until the worker is drained.
+// run leases and delivers entries until the worker is drained.
 func (w *Worker) run() {
 	ctx := w.leasing
 	defer close(w.done)
@@ -23,19 +23,19 @@ func (w *Worker) run() {
 			e := lease.Entry()
 			w.gate.beginEntry(laneOf(&e), len(e.Calls))
 			if o := w.ordering; o != nil {
-				begun := o.lines.begin(&e)
+				begun := o.queues.begin(&e)
 				w.entries.Go(func() { w.deliverInOrder(lease, begun, o) })
 			} else {
 				w.entries.Go(func() { w.deliver(lease) })
 			}
 		case ctx.Err() == nil && !errors.Is(err, journal.ErrClosed):
-			w.Log.Error("the journal hands out nothing", "destination", w.name, "error", err)
-			_ = pause.For(ctx, journalRetry) // the loop looks whether ctx has ended
+			w.Log.Error("could not lease calls from the journal", "destination", w.name, "error", err)
+			_ = pause.For(ctx, journalRetry) // the loop checks ctx
 		}
 	}
 }
 
-// next waits until the worker is not paused and an entry is due that the gate wants.
+// next waits until the worker is running and the gate accepts the next entry.
 func (w *Worker) next(ctx context.Context) (journal.Lease, error) {
 	for {
 		until, stop := context.WithCancel(ctx)
@@ -78,7 +78,7 @@ func (w *Worker) next(ctx context.Context) (journal.Lease, error) {
 	}
 }
 
-// forget drops a reader that the journal has closed, until there is another.
+// forget drops a reader that the journal has closed.
 func (w *Worker) forget(closed journal.Reader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,9 +87,9 @@ func (w *Worker) forget(closed journal.Reader) {
 	}
 }
 
-// reopen opens the queue again that the journal has closed: another process that shares
-// the journal has detached the destination, and this one still has it. Where it is about
-// to be removed here too, that comes first.
+// reopen attaches the destination again after the journal has closed its queue: another
+// process has detached the destination, which still exists in this process. If this process
+// is about to remove it as well, reopen waits.
 func (w *Worker) reopen(ctx context.Context) {
 	if pause.For(ctx, journalRetry) != nil {
 		return
@@ -99,9 +99,9 @@ func (w *Worker) reopen(ctx context.Context) {
 	case errors.Is(err, journal.ErrClosed):
 		<-ctx.Done()
 	case err != nil && ctx.Err() == nil:
-		w.Log.Error("a destination that was detached cannot be attached again; it is tried again", "destination", w.name, "error", err)
+		w.Log.Error("could not attach a detached destination; trying again", "destination", w.name, "error", err)
 	case reader != nil:
-		w.Log.Warn("another collector has removed a destination that this one has; it gets calls from now on again", "destination", w.name)
+		w.Log.Warn("another collector has removed a destination of this one; it was attached again and gets calls from now on", "destination", w.name)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.reader == nil {

@@ -3,24 +3,23 @@ package delivery
 import "time"
 
 const (
-	// catchUp is how far behind its rate a destination may fall and be sent what is due at
-	// once: timers wake late, and not for each call of a high rate.
+	// catchUp is the largest delay that a destination may catch up at once, because timers
+	// fire late and not for each call of a high rate.
 	catchUp = 10 * time.Millisecond
-	// wakeStep is how long at least calls wait for a high rate: then several are due.
+	// wakeStep is the minimum delay at high rates. Several calls are due after it.
 	wakeStep = catchUp / 2
 )
 
-// A limiter says when calls may begin by what the settings and the receiver ask for: at
-// most so many a second, evenly spread, and none while the receiver asked to be left
-// alone. It knows no clock: each method is told the time, which does not go back. It must
-// not be used concurrently.
+// A limiter delays calls according to the configured rate and the receiver's Retry-After. It
+// does not read the clock: callers pass the time, which must not decrease. It is not safe for concurrent
+// use.
 type limiter struct {
-	interval  time.Duration // from one call to the next; 0 for no limit
-	due       time.Time     // when the next call is
-	heldUntil time.Time     // no call begins before; zero for none
+	interval  time.Duration // between calls; 0 is unlimited
+	due       time.Time     // earliest start of the next call
+	heldUntil time.Time     // no call begins before; may be zero
 }
 
-// setRate sets how many calls a second may begin; 0 is no limit.
+// setRate sets the maximum number of calls per second; 0 is unlimited.
 func (l *limiter) setRate(perSecond float64) {
 	l.interval = 0
 	if perSecond > 0 {
@@ -28,20 +27,20 @@ func (l *limiter) setRate(perSecond float64) {
 	}
 }
 
-// hold lets no call begin before a time. An earlier one does not end the hold.
+// hold lets no call begin before a time. It does not shorten an earlier hold.
 func (l *limiter) hold(until time.Time) {
 	if until.After(l.heldUntil) {
 		l.heldUntil = until
 	}
 }
 
-// release ends a hold.
+// release ends the hold.
 func (l *limiter) release() { l.heldUntil = time.Time{} }
 
 // isActive reports whether calls may have to wait.
 func (l *limiter) isActive() bool { return l.interval > 0 || !l.heldUntil.IsZero() }
 
-// next returns when a call may begin; the zero time means now.
+// next returns the earliest start of a call; zero is now.
 func (l *limiter) next(now time.Time) (at time.Time) {
 	switch {
 	case l.heldUntil.After(now):
@@ -55,7 +54,7 @@ func (l *limiter) next(now time.Time) (at time.Time) {
 	return time.Time{}
 }
 
-// begin counts a call that begins.
+// begin records the start of a call.
 func (l *limiter) begin(now time.Time) {
 	if !l.heldUntil.After(now) {
 		l.release()

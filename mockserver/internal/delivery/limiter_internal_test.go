@@ -16,9 +16,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Calls that begin as soon as they may keep to the rate, in the long run exactly and in any
-// second but for what is caught up.
-func TestLimiterKeepsToItsRate(t *testing.T) {
+// Calls that begin as early as possible keep the rate exactly in the long run, and in each second
+// except for catchUp.
+func TestLimiterRate(t *testing.T) {
 	for _, perSecond := range []float64{0.1, 0.5, 1, 3, 50, 150, 333, 1000, 7500, 100_000} {
 		var l limiter
 		l.setRate(perSecond)
@@ -51,14 +51,14 @@ func TestLimiterHoldsUntilTheLatestTime(t *testing.T) {
 	later := now.Add(time.Minute)
 	assert.True(t, l.next(later).IsZero())
 	l.begin(later)
-	assert.False(t, l.isActive(), "a hold that is over costs nothing")
+	assert.False(t, l.isActive(), "an expired hold has no effect")
 	l.hold(later.Add(time.Minute))
 	l.release()
 	assert.True(t, l.next(later).IsZero())
 }
 
-// After a rest no more are due at once than are caught up.
-func TestLimiterSavesNoCallsUp(t *testing.T) {
+// After a pause, no more calls may begin at once than catchUp allows.
+func TestLimiterCatchesUpLittle(t *testing.T) {
 	var l limiter
 	l.setRate(1000)
 	now := time.Now().Add(time.Hour)
@@ -71,9 +71,9 @@ func TestLimiterSavesNoCallsUp(t *testing.T) {
 	assert.True(t, l.next(now).IsZero())
 }
 
-// TestOldReceiverHoldsNoOther: a request that was under way when the destination got another
-// URL is answered with Retry-After, which is not asked of the other one.
-func TestOldReceiverHoldsNoOther(t *testing.T) {
+// TestRetryAfterOfOldURLIsIgnored checks that a Retry-After of the previous URL does not pause the
+// new one.
+func TestRetryAfterOfOldURLIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var got []string

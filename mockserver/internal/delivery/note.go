@@ -14,18 +14,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A note is what the next attempt at a call needs to know. The journal keeps it between
-// attempts.
+// A note is the data for the next attempt at a call. The journal stores it.
 type note struct {
-	skipped int           // attempts at its entry in which the call was not tried, or was broken off
-	failing time.Time     // when it was tried first and failed, where calls have an order: to a second; else the zero time
-	due     time.Time     // when it may be tried again, where calls have an order: to a millisecond; the zero time stands for at once
-	wait    time.Duration // for which it was put off then
+	skipped int           // attempts of its entry in which the call was not attempted or was canceled
+	failing time.Time     // with ordered delivery: time of the first failure in seconds, or zero
+	due     time.Time     // with ordered delivery: earliest time of the next attempt in milliseconds; zero is now
+	wait    time.Duration // delay between storing the note and due
 	refused refusals
 }
 
-// String writes the note: the number, if it is not 0, the times in base 36 behind @ and ~,
-// if there are any, behind them a colon, and the refusals.
+// String formats the note: the number of skipped attempts unless it is 0, the times in base 36
+// after @ and ~, a colon if there is any of these, and the refusals.
 func (n note) String() string {
 	if n.skipped == 0 && n.failing.IsZero() && n.due.IsZero() {
 		return string(n.refused)
@@ -40,7 +39,7 @@ func (n note) String() string {
 	return text + ":" + string(n.refused)
 }
 
-// failedSince returns when the call failed first, which is now if it had not.
+// failedSince returns the time of the first failure, or now.
 func (n note) failedSince(now time.Time) time.Time {
 	if n.failing.IsZero() {
 		return now
@@ -48,11 +47,11 @@ func (n note) failedSince(now time.Time) time.Time {
 	return n.failing
 }
 
-// clockStep is how far a clock may step back unnoticed.
+// clockStep is the largest backward step of the clock that is tolerated.
 const clockStep = 10 * time.Second
 
-// left returns for how long the call is to wait still. Where the clock has stepped back since
-// it was put off, that is no time.
+// left returns the remaining delay of the call. It is 0 if the clock has stepped back since
+// the note was stored.
 func (n note) left(now time.Time) time.Duration {
 	left := n.due.Sub(now)
 	if n.due.IsZero() || left > n.wait+clockStep {
@@ -61,13 +60,13 @@ func (n note) left(now time.Time) time.Duration {
 	return max(left, 0)
 }
 
-// skippedOnce returns the note after an attempt in which the call was not tried.
+// skippedOnce returns the note after an attempt of the entry without this call.
 func (n note) skippedOnce() note {
 	n.skipped++
 	return n
 }
 
-// noteOf returns the note of a call of an entry.
+// noteOf returns the note of a call.
 func noteOf(e *journal.Entry, call int) (n note) {
 	if e.Notes == nil {
 		return n
@@ -75,7 +74,7 @@ func noteOf(e *journal.Entry, call int) (n note) {
 	return parseNote(e.Notes[call])
 }
 
-// parseNote reads a note.
+// parseNote parses the format of String.
 func parseNote(text string) (n note) {
 	skipped, refused, found := strings.Cut(text, ":")
 	if !found {
@@ -84,7 +83,7 @@ func parseNote(text string) (n note) {
 	skipped, due, found := strings.Cut(skipped, "~")
 	if found {
 		due, wait, _ := strings.Cut(due, "+")
-		milliseconds, _ := strconv.ParseInt(due, 36, 64) // as String wrote it, and what follows
+		milliseconds, _ := strconv.ParseInt(due, 36, 64) // String wrote valid numbers
 		n.due = time.UnixMilli(milliseconds)
 		milliseconds, _ = strconv.ParseInt(wait, 36, 64)
 		n.wait = time.Duration(milliseconds) * time.Millisecond
@@ -99,12 +98,11 @@ func parseNote(text string) (n note) {
 	return n
 }
 
-// refusals name the webhooks that have refused a call for good, while others may
-// still take it: they are not asked again. A webhook whose settings have changed is
-// another one.
+// refusals identifies the webhooks that refused a call permanently while others may still
+// accept it. They do not get it again, unless their settings change.
 type refusals string
 
-// others returns the webhooks of a destination that have not refused the call.
+// others returns the webhooks that have not refused the call.
 func (r refusals) others(d *tracking.Destination) []webhook.Endpoint {
 	if r == "" {
 		return d.Webhooks
@@ -118,7 +116,7 @@ func (r refusals) others(d *tracking.Destination) []webhook.Endpoint {
 	return others
 }
 
-// with adds those that have refused it now, and leaves out those that are gone.
+// with adds webhooks that refused the call, and removes deleted webhooks.
 func (r refusals) with(d *tracking.Destination, refusing []webhook.Endpoint) refusals {
 	var ids []string
 	for _, w := range d.Webhooks {
@@ -136,8 +134,8 @@ func (r refusals) have(d *tracking.Destination, w webhook.Endpoint) bool {
 	return r != "" && slices.Contains(strings.Split(string(r), "."), webhookID(d, w))
 }
 
-// webhookID identifies a webhook with all settings that its answer can depend on: where
-// one of them has changed, a webhook that has refused the call is asked for it again.
+// webhookID identifies a webhook with all settings that can affect its response. After a
+// change, a webhook that refused a call gets it again.
 func webhookID(d *tracking.Destination, w webhook.Endpoint) string {
 	h := sha256.New()
 	for _, text := range []string{d.SharedSecret, d.PreviousSecret, string(d.Signature), string(d.AliasFields), w.URL} {

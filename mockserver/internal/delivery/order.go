@@ -13,13 +13,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// order brings the ordering to the settings and the reader as they are. Where that changes
-// it, it waits until the entries have ended that are worked at. Where calls are to be
-// ordered from now on, it waits until no other process delivers, and puts all that waits
-// in the journal into lines.
+// order switches to the current ordering settings and reader. To change the ordering, it waits
+// until all entries have ended. To begin ordered delivery, it waits until no other process
+// delivers, and then loads the waiting calls from the journal.
 func (w *Worker) order(ctx context.Context, reader journal.Reader) error {
 	to := w.Destination().Ordering
-	if w.ordering == nil && !to.IsOrdered() || w.ordering != nil && w.ordering.stands(to, reader) {
+	if w.ordering == nil && !to.IsOrdered() || w.ordering != nil && w.ordering.isCurrent(to, reader) {
 		return nil
 	}
 	w.endOrder()
@@ -34,41 +33,40 @@ func (w *Worker) order(ctx context.Context, reader journal.Reader) error {
 	o.requests = &requests{parent: newScope(w.requests.parent), held: held}
 	context.AfterFunc(held, o.admitting.end)
 	context.AfterFunc(held, o.requests.parent.end)
-	if o.lines, err = w.linesOf(ctx, reader, to); err != nil {
+	if o.queues, err = w.loadQueues(ctx, reader, to); err != nil {
 		o.end()
 		return err
 	}
 	w.gate.setInOrder(true)
 	w.ordering = o
-	w.lines.Store(o.lines)
+	w.queues.Store(o.queues)
 	return nil
 }
 
-// endOrder ends the ordering, if there is one, once the entries have ended that are worked
-// at. That takes as long as the calls under way: those behind them in their lines do not
-// begin any more.
+// endOrder ends the ordering, if any, when all entries have ended. It takes as long as the
+// calls in flight, because later calls do not begin.
 func (w *Worker) endOrder() {
 	if w.ordering != nil {
 		w.ordering.admitting.end()
 	}
 	w.entries.Wait()
 	if w.ordering != nil {
-		w.lines.Store(nil)
+		w.queues.Store(nil)
 		w.ordering.end()
 		w.ordering = nil
 	}
 	w.gate.setInOrder(false)
 }
 
-// linesOf puts all that waits in the journal into lines.
-func (w *Worker) linesOf(ctx context.Context, reader journal.Reader, to tracking.Ordering) (*lines, error) {
-	ls := newLines(reader, to.OnFailure == tracking.OnFailureOvertake)
-	pairs, err := w.Joined.Load(ctx)
+// loadQueues loads the waiting calls from the journal.
+func (w *Worker) loadQueues(ctx context.Context, reader journal.Reader, to tracking.Ordering) (*userQueues, error) {
+	ls := newUserQueues(reader, to.OnFailure == tracking.OnFailureOvertake)
+	pairs, err := w.Aliases.Load(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("which ids are of one user cannot be read: %w", err)
+		return nil, fmt.Errorf("could not load linked user IDs: %w", err)
 	}
 	for _, pair := range pairs {
-		ls.join(ls.line(pair[0]), ls.line(pair[1]))
+		ls.join(ls.queue(pair[0]), ls.queue(pair[1]))
 	}
 	if err := reader.Waiting(ctx, func(e journal.Entry, due time.Time) bool {
 		ls.add(&e, due)
@@ -83,10 +81,10 @@ func (w *Worker) linesOf(ctx context.Context, reader journal.Reader, to tracking
 	return ls, nil
 }
 
-// An orderedEntry is an entry whose calls are delivered each in its turn.
+// An orderedEntry is a leased entry whose calls are delivered in order.
 type orderedEntry struct {
 	*Worker
-	*lineEntry
+	*queuedEntry
 	ordering *ordering
 	lease    journal.Lease
 	entry    journal.Entry
@@ -94,9 +92,9 @@ type orderedEntry struct {
 	deadline time.Time
 }
 
-// deliverInOrder is deliver where the calls of a user have an order.
-func (w *Worker) deliverInOrder(lease journal.Lease, e *lineEntry, o *ordering) {
-	oe := &orderedEntry{Worker: w, lineEntry: e, ordering: o, lease: lease, entry: lease.Entry()}
+// deliverInOrder is like deliver, for ordered delivery.
+func (w *Worker) deliverInOrder(lease journal.Lease, e *queuedEntry, o *ordering) {
+	oe := &orderedEntry{Worker: w, queuedEntry: e, ordering: o, lease: lease, entry: lease.Entry()}
 	lane := laneOf(&oe.entry)
 	defer w.gate.endEntry(lane, len(oe.entry.Calls))
 	oe.jobs, oe.deadline = w.jobsOf(&oe.entry, o.requests), oe.entry.Since.Add(webhook.Window+lastAttemptGrace)
@@ -108,7 +106,7 @@ func (w *Worker) deliverInOrder(lease journal.Lease, e *lineEntry, o *ordering) 
 			for _, i := range calls {
 				oe.deliverOne(lane, i)
 			}
-			o.lines.leaveEntry(e)
+			o.queues.endUser(e)
 		})
 	}
 	w.gate.arrive()
@@ -116,7 +114,7 @@ func (w *Worker) deliverInOrder(lease journal.Lease, e *lineEntry, o *ordering) 
 	oe.end()
 }
 
-// byUser returns the calls of an entry, those of each user in their order.
+// byUser returns the indices of the entry's calls for each user, in order.
 func (oe *orderedEntry) byUser() (users [][]int) {
 	place := make(map[event.Key]int, len(oe.jobs))
 	for i := range oe.jobs {
@@ -132,20 +130,20 @@ func (oe *orderedEntry) byUser() (users [][]int) {
 	return users
 }
 
-// deliverOne brings one call to its end, or to when it is due.
+// deliverOne delivers one call or schedules its retry.
 func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 	j, position := &oe.jobs[i], oe.entry.Position(i)
 	due, ok := time.Time{}, true
 	send := oe.ordering.admitting.Err() != nil || j.prepare()
 	if send {
-		due, ok = oe.ordering.lines.turn(oe.ordering.admitting, oe.lineEntry, j.call, position, j.note)
+		due, ok = oe.ordering.queues.awaitTurn(oe.ordering.admitting, oe.queuedEntry, j.call, position, j.note)
 	}
 	if ok && !oe.saveJoined(j.call) {
 		j.delivery, due, ok = delivery{}, time.Now().Add(journalRetry), false
 	}
 	switch {
 	case ok && send && oe.gate.runOne(oe.ordering.admitting, lane, &j.ticket, oe.deadline):
-		j.delivery = expired("it could not be tried in that time")
+		j.delivery = expired("it could not be attempted in that time")
 	case !ok && !due.IsZero():
 		oe.postpone(j, due)
 	}
@@ -154,15 +152,15 @@ func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 	}
 	switch d := &j.delivery; {
 	case d.decided && d.State != tracking.StatePending:
-		oe.ordering.lines.end(j.call, position)
+		oe.ordering.queues.end(j.call, position)
 	case d.decided && j.destination.OnFailure == tracking.OnFailureOvertake:
-		oe.ordering.lines.leave(j.call, position)
+		oe.ordering.queues.dequeue(j.call, position)
 	default:
-		oe.ordering.lines.putOff(j.call, position, d.due)
+		oe.ordering.queues.postpone(j.call, position, d.due)
 	}
 }
 
-// saveJoined remembers what an alias call joins, and reports whether that succeeded.
+// saveJoined stores the pair of IDs that an alias call links, and reports whether it succeeded.
 func (oe *orderedEntry) saveJoined(c *tracking.Call) bool {
 	pair, ok := joinedBy(c)
 	if !ok {
@@ -170,14 +168,14 @@ func (oe *orderedEntry) saveJoined(c *tracking.Call) bool {
 	}
 	ctx, stop := oe.untilDrained()
 	defer stop()
-	err := oe.Joined.Save(ctx, pair)
+	err := oe.Aliases.Save(ctx, pair)
 	if err != nil {
-		oe.Log.Error("which ids are of one user cannot be stored; the call waits", "destination", oe.name, "call", c.ID, "error", err)
+		oe.Log.Error("could not store linked user IDs; the call waits", "destination", oe.name, "call", c.ID, "error", err)
 	}
 	return err == nil
 }
 
-// postpone has a call wait until it is due, but not longer than its window.
+// postpone schedules a call at due, or at the end of its window if that is earlier.
 func (oe *orderedEntry) postpone(j *job, due time.Time) {
 	now := time.Now()
 	last := oe.entry.Since.Add(webhook.Window)
@@ -185,7 +183,7 @@ func (oe *orderedEntry) postpone(j *job, due time.Time) {
 		last = oe.deadline
 	}
 	if !now.Before(last) {
-		j.delivery = expired("calls of its user that came before it were not done in that time")
+		j.delivery = expired("earlier calls of its user did not end in that time")
 		return
 	}
 	if due.After(last) {
@@ -194,10 +192,9 @@ func (oe *orderedEntry) postpone(j *job, due time.Time) {
 	j.delivery.due = due
 }
 
-// retryOrGiveUp schedules the next attempt at a call that has failed, or fails it permanently.
-// A call that could not connect waits for no more than a second: the breaker paces the
-// attempts at a destination that cannot be reached, and the first calls of its users are all
-// that can probe it.
+// retryOrGiveUp schedules the next attempt at a failed call, or fails it permanently. After a
+// connection failure, the delay is at most one second: the breaker limits the attempts at an
+// unreachable destination, and only first calls of users can probe it.
 func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	now, d := time.Now(), &j.delivery
 	window := oe.entry.Since
@@ -214,26 +211,26 @@ func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	case inTime:
 		d.due = next
 	case window.Before(oe.entry.Since):
-		*d = failed(fmt.Sprintf("it has held the line of its user for %v; %s", limit, d.Reason))
+		*d = failed(fmt.Sprintf("it has blocked later calls of its user for %v; %s", limit, d.Reason))
 	default:
 		*d = expired(d.Reason)
 	}
 }
 
-// end tells the journal how the entry ended, after those that have to end before.
+// end stores the result of the entry after the results of its predecessors.
 func (oe *orderedEntry) end() {
-	if !oe.ordering.lines.awaitBefore(oe.lineEntry) {
-		oe.place(true)
-		oe.lease.Return() // what was delivered is repeated behind what is
-		oe.ordering.lines.finish(oe.lineEntry, &oe.entry, nil)
+	if !oe.ordering.queues.waitForPredecessors(oe.queuedEntry) {
+		oe.settle(true)
+		oe.lease.Return() // delivered calls are repeated together with their predecessors
+		oe.ordering.queues.finish(oe.queuedEntry, &oe.entry, nil)
 		return
 	}
 	r := resultInOrder(oe.jobs)
-	r.Placed = func() { oe.place(false) }
+	r.OnPlaced = func() { oe.settle(false) }
 	stored := oe.finish(oe.lease, oe.jobs, r)
-	oe.place(true)
+	oe.settle(true)
 	if !stored {
 		r.Outcomes = nil
 	}
-	oe.ordering.lines.finish(oe.lineEntry, &oe.entry, r.Outcomes)
+	oe.ordering.queues.finish(oe.queuedEntry, &oe.entry, r.Outcomes)
 }

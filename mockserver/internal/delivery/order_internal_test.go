@@ -24,7 +24,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// joinedMap is a Joined in memory.
+// joinedMap is an AliasStore in memory.
 type joinedMap struct {
 	mu    sync.Mutex // guards pairs
 	pairs map[[2]event.Key]bool
@@ -43,40 +43,39 @@ func (m *joinedMap) Save(_ context.Context, pair [2]event.Key) error {
 	return nil
 }
 
-// An orderModel appends calls at random, and checks that a destination gets those of
-// each user in their order. Its mutex guards what the receiver sees.
+// An orderModel appends random calls and checks that the calls of each user arrive in order. Its
+// mutex guards the state of the receiver.
 type orderModel struct {
 	t       *testing.T
-	random  *rand.Rand // of what is done; that of the receiver is fates
+	random  *rand.Rand // for the operations; the receiver uses fates
 	journal journal.Journal
 	joined  *joinedMap
 	d       tracking.Destination
 	worker  *Worker
 	process *modelProcess
-	started int // workers
+	started int // number of workers
 
 	calls  int
-	bad    int               // of these, those that are quarantined
-	users  map[string]string // of each id the line that it belongs to
-	byLine map[string][]int  // calls of a line
+	bad    int               // number of quarantined calls
+	users  map[string]string // queue of each ID
+	byLine map[string][]int  // calls of each queue
 
 	mu       sync.Mutex
 	fates    *rand.Rand
-	before   map[string][]int // of each call those that must be done before it
-	behind   map[int][]int    // of each call those that it must be done before
+	before   map[string][]int // calls that must end before each call
+	behind   map[int][]int    // calls that must begin after each call
 	done     map[int]bool
-	failed   map[int]time.Time // when a call failed first
-	underWay map[int]bool
+	failed   map[int]time.Time // time of the first failure of each call
+	inFlight map[int]bool
 	healthy  bool
 	trace    []string
 	problem  string
 }
 
-// A modelProcess is what dies when a process is killed: no end of an entry is stored any
-// more.
+// A modelProcess is a process that can crash: then results are no longer stored.
 type modelProcess struct {
 	journal.Reader
-	mu     sync.Mutex // guards killed, and is held while an end is stored
+	mu     sync.Mutex // guards killed; held while a result is stored
 	killed bool
 }
 
@@ -106,7 +105,7 @@ func (l *modelLease) Finish(ctx context.Context, r journal.Result) error {
 func newOrderModel(t *testing.T, seed uint64, ordering tracking.Ordering) *orderModel {
 	m := &orderModel{
 		t: t, random: rand.New(rand.NewPCG(seed, 18)), fates: rand.New(rand.NewPCG(seed, 19)), journal: journal.NewMemory(0), joined: &joinedMap{pairs: map[[2]event.Key]bool{}}, d: oneWebhook("d"),
-		users: map[string]string{}, byLine: map[string][]int{}, before: map[string][]int{}, behind: map[int][]int{}, done: map[int]bool{}, failed: map[int]time.Time{}, underWay: map[int]bool{},
+		users: map[string]string{}, byLine: map[string][]int{}, before: map[string][]int{}, behind: map[int][]int{}, done: map[int]bool{}, failed: map[int]time.Time{}, inFlight: map[int]bool{},
 	}
 	m.d.Ordering = ordering
 	if m.random.IntN(3) == 0 {
@@ -124,7 +123,7 @@ func (m *orderModel) note(format string, args ...any) {
 	}
 }
 
-// start starts a worker, as another process does.
+// start starts a worker, like another process.
 func (m *orderModel) start() {
 	reader, err := m.journal.Attach(m.t.Context(), "d", nil)
 	require.NoError(m.t, err)
@@ -137,7 +136,7 @@ func (m *orderModel) start() {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 7))
 	m.worker = NewWorker(m.d, m.process, WorkerConfig{
-		Sender: senderFunc(m.send), Observer: observerFunc(m.observe), Log: slog.New(slog.DiscardHandler), Concurrency: 4, Joined: m.joined,
+		Sender: senderFunc(m.send), Observer: observerFunc(m.observe), Log: slog.New(slog.DiscardHandler), Concurrency: 4, Aliases: m.joined,
 		Jitter:     func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() },
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return m.journal.Attach(ctx, "d", nil) },
 		Quarantine: func(c *tracking.Call) string { return map[string]string{"Bad": "plan: it is bad"}[c.Event] },
@@ -149,7 +148,7 @@ type observerFunc func(event.Event)
 
 func (f observerFunc) Observe(e event.Event) { f(e) }
 
-// observe takes in calls that are given up, or kept out: they hold nobody any longer.
+// observe records failed and filtered calls, which no longer block others.
 func (m *orderModel) observe(e event.Event) {
 	ended, ok := e.(tracking.Ended)
 	if !ok || ended.State != tracking.StateFailed && ended.State != tracking.StateFiltered {
@@ -170,7 +169,7 @@ func (m *orderModel) send(ctx context.Context, r sender.Request) webhook.Attempt
 	if first {
 		m.arrived(n)
 	}
-	// 7 of 10 are taken, some late; what fails for good is refused by all webhooks.
+	// 7 of 10 calls are accepted, some with a delay. Permanent failures fail at all webhooks.
 	fate, delay := m.fates.IntN(20), time.Duration(m.fates.IntN(300))*time.Millisecond
 	if m.fates.IntN(30) == 0 {
 		delay = 10 * time.Second
@@ -197,7 +196,7 @@ func (m *orderModel) send(ctx context.Context, r sender.Request) webhook.Attempt
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if first {
-		delete(m.underWay, n)
+		delete(m.inFlight, n)
 	}
 	if a.Verdict != webhook.Temporary && a.Status != 0 {
 		m.note("answered %d: %d", n, a.Status)
@@ -208,30 +207,30 @@ func (m *orderModel) send(ctx context.Context, r sender.Request) webhook.Attempt
 	return a
 }
 
-// arrived checks that it is the turn of a call. The lock is held.
+// arrived checks that it is a call's turn. The lock is held.
 func (m *orderModel) arrived(n int) {
 	m.note("got %d", n)
 	for _, x := range m.before[strconv.Itoa(n)] {
 		if m.isGivenUp(x) {
-			m.done[x] = true // which is observed later
+			m.done[x] = true // its end is observed later
 		}
-		if (!m.done[x] || m.underWay[x]) && m.problem == "" {
-			m.problem = fmt.Sprintf("call %d came before call %d was done (under way: %v)", n, x, m.underWay[x])
+		if (!m.done[x] || m.inFlight[x]) && m.problem == "" {
+			m.problem = fmt.Sprintf("call %d came before call %d was done (under way: %v)", n, x, m.inFlight[x])
 		}
 	}
-	if m.underWay[n] && m.problem == "" {
+	if m.inFlight[n] && m.problem == "" {
 		m.problem = fmt.Sprintf("call %d came twice at a time", n)
 	}
-	m.underWay[n] = true
+	m.inFlight[n] = true
 	for _, y := range m.behind[n] {
-		delete(m.done, y) // after a repeat those behind it come again
+		delete(m.done, y) // after a repetition, later calls are repeated as well
 	}
 }
 
-// isGivenUp reports whether it is time that a call was given up. The lock is held.
+// isGivenUp reports whether a call must have failed by now. The lock is held.
 func (m *orderModel) isGivenUp(n int) bool {
 	since := m.failed[n]
-	return m.d.GiveUpAfter > 0 && !since.IsZero() && time.Since(since) >= m.d.GiveUpAfter-time.Second // it is kept in seconds
+	return m.d.GiveUpAfter > 0 && !since.IsZero() && time.Since(since) >= m.d.GiveUpAfter-time.Second // stored in seconds
 }
 
 // append appends a batch of calls.
@@ -244,10 +243,10 @@ func (m *orderModel) append() {
 		if m.random.IntN(3) == 0 {
 			c.UserID, c.AnonymousID = "", user
 		}
-		line := m.lineOf(user)
+		line := m.queueOf(user)
 		if m.random.IntN(25) == 0 {
 			c.Type, c.UserID, c.AnonymousID, c.PreviousID = "alias", user, "", "u"+strconv.Itoa(m.random.IntN(6))
-			if other := m.lineOf(c.PreviousID); other != line {
+			if other := m.queueOf(c.PreviousID); other != line {
 				for id, of := range m.users {
 					if of == other {
 						m.users[id] = line
@@ -260,7 +259,7 @@ func (m *orderModel) append() {
 		}
 		c.Body = fmt.Appendf(nil, `{"type":%q,"userId":%q,"anonymousId":%q,"previousId":%q,"event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`, c.Type, c.UserID, c.AnonymousID, c.PreviousID)
 		m.note("append %d %s %s %s", m.calls, c.Type, user, c.PreviousID)
-		if c.Type == "track" && m.random.IntN(10) == 0 { // it is kept out, and so before and behind nobody
+		if c.Type == "track" && m.random.IntN(10) == 0 { // filtered calls are not ordered
 			if c.Event = "Denied"; m.random.IntN(2) == 0 {
 				c.Event = "Bad"
 				m.bad++
@@ -281,7 +280,7 @@ func (m *orderModel) append() {
 	require.NoError(m.t, m.journal.Append(m.t.Context(), b))
 }
 
-func (m *orderModel) lineOf(user string) string {
+func (m *orderModel) queueOf(user string) string {
 	if line, ok := m.users[user]; ok {
 		return line
 	}
@@ -289,7 +288,7 @@ func (m *orderModel) lineOf(user string) string {
 	return user
 }
 
-// kill ends the worker without an end of an entry being stored any more.
+// kill ends the worker. No further results are stored.
 func (m *orderModel) kill() {
 	m.process.mu.Lock()
 	m.process.killed = true
@@ -309,7 +308,7 @@ func (m *orderModel) pause(paused bool) {
 	m.worker.Update(d, nil)
 }
 
-// changeOrder changes the order to one that is the same but for a trifle.
+// changeOrder makes an insignificant change of the ordering.
 func (m *orderModel) changeOrder() {
 	m.mu.Lock()
 	m.note("another order")
@@ -332,7 +331,7 @@ func (m *orderModel) pending() int64 {
 	return ledgers[0].Pending
 }
 
-// run takes so many random steps, and then waits until all calls have ended.
+// run does random steps, and then waits until all calls have ended.
 func (m *orderModel) run(steps int) {
 	for range steps {
 		switch m.random.IntN(20) {
@@ -389,10 +388,10 @@ func (m *orderModel) run(steps int) {
 	}
 }
 
-// TestOrderModel lets calls of a few users come to a destination that fails, hangs, asks to
-// be left alone, has a rate, is paused, gets another order, and whose process ends or is killed: they come in
-// their order, but for those that are filtered or quarantined. ORDER_SEEDS is how
-// many runs there are, see the Makefile.
+// TestOrderModel delivers the calls of a few users to a destination that fails, hangs, requests
+// pauses, has a rate limit, is paused, changes its ordering, and whose process stops or crashes.
+// Calls must arrive in order, except filtered and quarantined ones. ORDER_SEEDS is the number of
+// runs, see the Makefile.
 func TestOrderModel(t *testing.T) {
 	seeds := 8
 	if text := os.Getenv("ORDER_SEEDS"); text != "" {

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A countingReader counts the leases of a queue, and the ends that schedule another attempt.
+// A countingReader counts leases and scheduled retries.
 type countingReader struct {
 	journal.Reader
 	leases, scheduled atomic.Int64
@@ -51,8 +51,8 @@ func (l *countingLease) Finish(ctx context.Context, r journal.Result) error {
 	return l.Lease.Finish(ctx, r)
 }
 
-// TestLeasesAfterAnOutage: how often entries are leased for a call, beside those that failed,
-// does not depend on how many wait, and no more attempts are scheduled than have failed.
+// TestLeasesAfterAnOutage checks that the number of leases per call does not depend on the number
+// of waiting calls, and that there is one retry per failed attempt.
 func TestLeasesAfterAnOutage(t *testing.T) {
 	for _, users := range []int{5, 200} {
 		t.Run(fmt.Sprint(users), func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestLeasesAfterAnOutage(t *testing.T) {
 	}
 }
 
-// leasesPerCall has a destination fail for a while, and then take so many entries of ten
+// leasesPerCall makes a destination fail for a while, and then accept all entries, which have ten
 // calls each.
 func leasesPerCall(t *testing.T, users, entries int) (leases float64) {
 	synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func leasesPerCall(t *testing.T, users, entries int) (leases float64) {
 				}
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		for n := range entries {
@@ -113,9 +113,9 @@ func leasesPerCall(t *testing.T, users, entries int) (leases float64) {
 	return leases
 }
 
-// TestRecovered: when a destination works again, the first call of each line comes at once,
-// whenever its next attempt is due.
-func TestRecovered(t *testing.T) {
+// TestRecoveryRetriesImmediately checks that the first call of each user is attempted immediately when a
+// destination recovers.
+func TestRecoveryRetriesImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var up atomic.Bool
 		const users = 20
@@ -129,7 +129,7 @@ func TestRecovered(t *testing.T) {
 		})
 		var pauses atomic.Int64
 		w.Jitter = func() float64 { return float64(pauses.Add(1)%users) / users }
-		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
 		w.Update(d, nil)
@@ -150,11 +150,11 @@ func TestRecovered(t *testing.T) {
 	})
 }
 
-// TestOvertakenCallsKeepTheirSchedule: calls of one entry that were overtaken are each
-// attempted when their own next attempt is due, not when that of another is.
+// TestOvertakenCallsKeepTheirSchedule checks that overtaken calls of one entry are retried at their
+// own times.
 func TestOvertakenCallsKeepTheirSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex // guards what follows
+		var mu sync.Mutex // guards the variables below
 		next, early := map[string]time.Time{}, 0
 		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
 			mu.Lock()
@@ -173,7 +173,7 @@ func TestOvertakenCallsKeepTheirSchedule(t *testing.T) {
 		})
 		var pauses atomic.Int64
 		w.Jitter = func() float64 { return float64(pauses.Add(1)*7%20+1) / 20 }
-		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 		d := oneWebhook("d")
 		d.Order, d.OnFailure = tracking.OrderUser, tracking.OnFailureOvertake
 		w.Update(d, nil)
@@ -188,13 +188,13 @@ func TestOvertakenCallsKeepTheirSchedule(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		w.Stop()
 		assert.Len(t, next, 20)
-		assert.Zero(t, early, "attempts before they were due")
+		assert.Zero(t, early, "early attempts")
 	})
 }
 
-// TestProbesOfOneUser: a destination that cannot be reached is probed once a second however
-// few users wait, and all calls follow as soon as it can be.
-func TestProbesOfOneUser(t *testing.T) {
+// TestProbesWithFewUsers checks that an unreachable destination is probed once per second even with
+// few waiting users, and that all calls follow when it recovers.
+func TestProbesWithFewUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var up atomic.Bool
 		var tried atomic.Int64
@@ -207,7 +207,7 @@ func TestProbesOfOneUser(t *testing.T) {
 			taken <- time.Now()
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
 		w.Update(d, nil)

@@ -9,21 +9,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// maxTrailing is how many requests of one destination may be under way beside those of its
-// calls under way: where another webhook has taken the call they go on until they are
-// answered, or time out.
+// maxTrailing is the maximum number of trailing requests of a destination: requests that
+// continue after another webhook has accepted the call.
 const maxTrailing = 1024
 
-// requests are those of one destination that are under way.
+// requests contains the requests of one destination in flight.
 type requests struct {
-	parent scope           // all of them end with it
-	held   context.Context // ends when another process may deliver; nil where none does
+	parent scope           // cancels all of them
+	held   context.Context // ends when another process may deliver; may be nil
 
-	concurrent sync.WaitGroup // requests to one of several webhooks
-	trailing   atomic.Int64   // those of them whose calls have ended
+	concurrent sync.WaitGroup // requests of calls with several webhooks
+	trailing   atomic.Int64   // of these, requests whose calls have ended
 }
 
-// A scope is a context with the function that ends it.
+// A scope is a context with its cancel function.
 type scope struct {
 	context.Context
 	end context.CancelFunc
@@ -34,8 +33,8 @@ func newScope(parent context.Context) scope {
 	return scope{ctx, cancel}
 }
 
-// leave reports whether the requests that have not answered may go on as trailing ones,
-// and counts them until they have.
+// leave reports whether the requests without a response may continue as trailing requests, and
+// counts them until they end.
 func (rs *requests) leave(answers <-chan answer, left int) bool {
 	if rs.trailing.Add(int64(left)) > maxTrailing {
 		rs.trailing.Add(-int64(left))
@@ -52,33 +51,32 @@ func (rs *requests) leave(answers <-chan answer, left int) bool {
 	return true
 }
 
-// An answer is what came of the request to one webhook.
+// An answer is the result of the request to one webhook.
 type answer struct {
 	from webhook.Endpoint
 	webhook.Attempt
 }
 
-// context returns the context of a request for a call.
+// context returns the context of a request.
 func (rs *requests) context(of Info) context.Context {
 	if rs.held != nil && rs.held.Err() != nil {
-		rs.parent.end() // it may not have been told yet, after it stood still
+		rs.parent.end() // its AfterFunc may be delayed if the process was suspended
 	}
 	return context.WithValue(rs.parent, deliveryKey{}, of)
 }
 
-// An Info names the destination that a request to a webhook is for, and the
-// source of the call that it delivers. Trace is that of the request that brought the call,
-// or nil.
+// An Info describes a request to a webhook: its destination, and the call's source. Trace is
+// the trace context of the request that contained the call, or nil.
 type Info struct {
 	Destination, Source string
 	Trace               *tracecontext.Context
 }
 
-// deliveryKey is the key of the Info in the context of a request.
+// deliveryKey is the context key of Info.
 type deliveryKey struct{}
 
-// FromContext returns what the context of a request to a webhook says about it, for an
-// http.RoundTripper set by engine.Config.WrapTransport. It is not ok for other contexts.
+// FromContext returns the Info of a request to a webhook, for an http.RoundTripper set by
+// engine.Config.WrapTransport. ok is false for other contexts.
 func FromContext(ctx context.Context) (info Info, ok bool) {
 	info, ok = ctx.Value(deliveryKey{}).(Info)
 	return info, ok

@@ -11,7 +11,7 @@ import (
 func TestContextOfRequest(t *testing.T) {
 	rs := requests{parent: newScope(t.Context())}
 	_, ok := FromContext(rs.parent)
-	assert.False(t, ok, "a context of something else")
+	assert.False(t, ok, "another context")
 	ctx := rs.context(Info{Destination: "d", Source: "s"})
 	info, ok := FromContext(ctx)
 	assert.True(t, ok)
@@ -20,7 +20,7 @@ func TestContextOfRequest(t *testing.T) {
 	assert.ErrorIs(t, ctx.Err(), context.Canceled)
 }
 
-func TestRequestsEndWhereAnotherProcessMayDeliver(t *testing.T) {
+func TestRequestsEndWithHold(t *testing.T) {
 	held, letGo := context.WithCancel(t.Context())
 	rs := requests{parent: newScope(t.Context()), held: held}
 	assert.NoError(t, rs.context(Info{}).Err())
@@ -28,7 +28,7 @@ func TestRequestsEndWhereAnotherProcessMayDeliver(t *testing.T) {
 	assert.ErrorIs(t, rs.context(Info{}).Err(), context.Canceled)
 }
 
-func TestTrailingRequestsTakeRoomUntilTheyEnd(t *testing.T) {
+func TestTrailingRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rs requests
 		many, few := make(chan answer), make(chan answer)

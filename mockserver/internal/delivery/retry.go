@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// lastAttemptGrace is how late the last attempt, which is due when the window ends,
-	// may still be made.
+	// lastAttemptGrace is how late the last attempt, at the end of the window, may be made.
 	lastAttemptGrace = time.Minute
-	// finishTimeout is how long a worker that is drained waits for the journal to take a
-	// result. Before it waits as long as that takes: a journal whose disk is full holds
-	// results until it has room.
+	// finishTimeout is how long a drained worker waits for the journal to store a result. A
+	// running worker waits without a limit: a journal with a full disk blocks until there is
+	// space.
 	finishTimeout = 5 * time.Second
 )
 
-// deliver brings every call of an entry to its end, or to its next attempt. No more
-// calls begin once the worker is not running.
+// deliver delivers the calls of an entry or schedules their retries. It begins no calls when
+// the worker is not running.
 func (w *Worker) deliver(lease journal.Lease) {
 	admitting := w.admission()
 	e := lease.Entry()
@@ -37,7 +36,7 @@ func (w *Worker) deliver(lease journal.Lease) {
 	left, late := w.gate.run(admitting, lane, tickets, e.Since.Add(webhook.Window+lastAttemptGrace))
 	if late {
 		for _, t := range left {
-			t.call.(*job).delivery = expired("it could not be tried in that time")
+			t.call.(*job).delivery = expired("it could not be attempted in that time")
 		}
 	}
 	if r, ok := w.result(&e, jobs, time.Now()); ok {
@@ -47,15 +46,15 @@ func (w *Worker) deliver(lease journal.Lease) {
 	}
 }
 
-// admission returns what ends when no more calls may begin.
+// admission returns a context that ends when no more calls may begin.
 func (w *Worker) admission() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.admitting
 }
 
-// finish tells the journal how the entry ended, and the observer of each call. It reports
-// whether the journal has it.
+// finish stores the result of an entry and notifies the observer. It reports whether the
+// result is stored.
 func (w *Worker) finish(lease journal.Lease, jobs []job, result journal.Result) (stored bool) {
 	e, now := lease.Entry(), time.Now()
 	result.Kept = keptOf(jobs)
@@ -63,7 +62,7 @@ func (w *Worker) finish(lease journal.Lease, jobs []job, result journal.Result) 
 	ctx, stop := w.untilDrained()
 	defer stop()
 	if err := lease.Finish(ctx, result); err != nil {
-		w.Log.Error("the journal did not take a result; its calls may be delivered again",
+		w.Log.Error("could not store a result in the journal; its calls may be delivered again",
 			"destination", w.name, "entry", e.ID, "calls", len(e.Calls), "error", err)
 		return false
 	}
@@ -85,11 +84,10 @@ func (w *Worker) finish(lease journal.Lease, jobs []job, result journal.Result) 
 	return true
 }
 
-// result returns what the journal is told of an entry. It is not ok if no call was
-// tried. What may still succeed comes back at its time, until the window of the entry
-// ends.
+// result returns the result of an entry for the journal. ok is false if no call was attempted.
+// Temporary failures are retried until the window of the entry ends.
 func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.Result, ok bool) {
-	interrupted, attempt := 0, 0 // the highest attempt that failed: calls that are left, if any, were not tried
+	interrupted, attempt := 0, 0 // attempt is the highest failed attempt
 	var retryAfter time.Duration
 	for i := range jobs {
 		d := &jobs[i].delivery
@@ -124,10 +122,10 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 	return r, true
 }
 
-// resultInOrder is result where the calls have an order: those that are left wait in the
-// journal until the lines resume their entry, and their notes say when each is due. So it is
-// where no call was tried: calls behind those may be stored as waiting, and a process that
-// starts must know of both.
+// resultInOrder is like result, for ordered delivery: pending calls are parked until the
+// queues resume their entry, and their notes have the due times. The result is stored even if
+// no call was attempted, because later calls may be stored as waiting, and a new process must
+// find both.
 func resultInOrder(jobs []job) (r journal.Result) {
 	r.Outcomes, r.Parked = make([]tracking.Outcome, len(jobs)), true
 	for i := range jobs {
@@ -147,7 +145,8 @@ func resultInOrder(jobs []job) (r journal.Result) {
 	return r
 }
 
-// keptOf says for each call whether it is kept though it was filtered; nil if none is.
+// keptOf reports for each call whether it is filtered but kept for replay. It returns nil if
+// none is.
 func keptOf(jobs []job) (kept []bool) {
 	for i := range jobs {
 		if !jobs[i].delivery.kept {
@@ -161,15 +160,15 @@ func keptOf(jobs []job) (kept []bool) {
 	return kept
 }
 
-// untilDrained returns a context that ends finishTimeout after the worker was drained,
-// or after now if it was before.
+// untilDrained returns a context that ends finishTimeout after the worker is drained, or after
+// now if it is drained already.
 func (w *Worker) untilDrained() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	unlink := context.AfterFunc(w.leasing, func() { time.AfterFunc(finishTimeout, cancel) })
 	return ctx, func() { unlink(); cancel() }
 }
 
-// logFailures logs the calls that have failed for good, and that the destination fails.
+// logFailures logs permanent failures, and that the destination fails.
 func (w *Worker) logFailures(jobs []job, now time.Time) {
 	failed, cause := 0, ""
 	for i := range jobs {

@@ -17,57 +17,54 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// journalRetry is how long a worker waits after the journal failed it.
+// journalRetry is the delay after an error of the journal.
 const journalRetry = time.Second
 
-// Joined remembers pairs of ids that alias calls have joined, by keys of them, as durably
-// as the journal keeps calls. Its methods may be called from many goroutines at once.
-type Joined interface {
-	// Load returns the pairs.
+// An AliasStore stores pairs of user IDs that alias calls link, as keys. It is as durable as
+// the journal. Its methods must be safe for concurrent use.
+type AliasStore interface {
+	// Load returns the stored pairs.
 	Load(ctx context.Context) ([][2]event.Key, error)
-	// Save adds a pair. That it is there already is no error, and costs little.
+	// Save stores a pair. Saving a stored pair again is cheap.
 	Save(ctx context.Context, pair [2]event.Key) error
 }
 
-// A WorkerConfig is what the worker of a destination needs of others.
+// A WorkerConfig contains the dependencies of a Worker.
 type WorkerConfig struct {
-	// Sender sends the requests to webhooks.
+	// Sender sends requests to webhooks.
 	Sender interface {
 		Send(ctx context.Context, r sender.Request) webhook.Attempt
 	}
-	// Observer is told of each request, as an Attempt, and of how each attempt at a call
-	// ended, as Ended.
+	// Observer receives an Attempt for each request and an Ended for each result.
 	Observer event.Observer
-	// Log gets a line for what an operator should know.
+	// Log receives messages for operators.
 	Log *slog.Logger
-	// Quarantine returns why a call is kept out of every destination for now, as in
-	// plan: …; empty where it is not. Nil keeps none out.
+	// Quarantine returns the reason to keep a call from all destinations, starting with
+	// "plan: ", or "". It may be nil.
 	Quarantine func(c *tracking.Call) (reason string)
-	// Superseded returns why a call must not be sent any more, as newer ones have said
-	// otherwise; empty where it may. It is asked right before each attempt, from many
-	// goroutines at once. Nil supersedes none.
+	// Superseded returns the reason not to send a call that newer calls contradict, or "". It
+	// is called before each attempt and must be safe for concurrent use. It may be nil.
 	Superseded func(ctx context.Context, c *tracking.Call) (reason string)
-	// Jitter returns random numbers from 0 up to 1, see sender.Next. It is called from
-	// many goroutines at once.
+	// Jitter returns random numbers in [0, 1), see sender.Next. It must be safe for
+	// concurrent use.
 	Jitter func() float64
-	// Concurrency is how many calls may be under way at once, where the destination does
-	// not say.
+	// Concurrency is the maximum number of calls in flight, unless the destination sets it.
 	Concurrency int
-	// Joined remembers which ids alias calls have joined, where calls have an order.
-	Joined Joined
-	// Gone is called when every webhook of the destination has answered a call with 410,
-	// from many goroutines at once. It must not wait. Calls fail without a request once an
-	// Update says that the destination is gone.
-	Gone func(d *tracking.Destination)
-	// Held is called when a receiver has requested a pause by Retry-After, from many
-	// goroutines at once. It must not wait. Nil is called for none.
-	Held func(d *tracking.Destination, until time.Time)
-	// Attach opens the queue of the destination again, after the journal has closed it.
-	// It returns nil where it should be asked again later.
+	// Aliases stores linked user IDs, for ordered delivery.
+	Aliases AliasStore
+	// OnGone is called when every webhook has answered a call with 410. It must not block and
+	// must be safe for concurrent use. After an Update with GoneSince, calls fail without a
+	// request.
+	OnGone func(d *tracking.Destination)
+	// OnHold is called when a receiver requests a pause with Retry-After. It must not block and
+	// must be safe for concurrent use. It may be nil.
+	OnHold func(d *tracking.Destination, until time.Time)
+	// Attach opens the destination's queue again after the journal has closed it. If it
+	// returns nil, the worker calls it again later.
 	Attach func(ctx context.Context) (journal.Reader, error)
 }
 
-// A workerState says what a worker does.
+// A workerState is the state of a Worker.
 //
 //	          | paused by update | resumed by update | drain    | stop
 //	----------+------------------+-------------------+----------+--------
@@ -78,67 +75,66 @@ type WorkerConfig struct {
 type workerState uint8
 
 const (
-	workerRunning  workerState = iota // it leases entries, and calls begin
-	workerPaused                      // it leases none, and no call begins; those under way go on
-	workerDraining                    // so too, for good; its goroutine ends when they have ended
-	workerStopped                     // requests under way are broken off
+	workerRunning  workerState = iota // leases entries and begins calls
+	workerPaused                      // leases no entries and begins no calls; calls in flight continue
+	workerDraining                    // like paused, permanently; run returns when calls in flight have ended
+	workerStopped                     // requests in flight are canceled
 )
 
-// A Worker delivers the calls of one destination to its webhooks. One goroutine leases
-// entries from the journal; each entry has one that waits for its end, and its calls
-// are sent by as many more as the gate admits at once. A destination that hangs fills
-// its own gate and nobody else's.
+// A Worker delivers the calls of one destination to its webhooks. One goroutine leases entries
+// from the journal, one per entry waits for its calls, and the gate starts one per call in
+// flight. A destination that hangs fills only its own gate.
 type Worker struct {
 	WorkerConfig
 	name     string
 	settings atomic.Pointer[tracking.Destination]
 	gate     *gate
 	status   statusLog
-	requests requests              // end when the worker is stopped
-	leasing  scope                 // ends when the worker is drained or stopped
-	entries  sync.WaitGroup        // that are worked at; run alone adds some
-	lines    atomic.Pointer[lines] // of ordering
-	ordering *ordering             // by which run leases entries, and run alone uses it; nil where calls have no order
-	done     chan struct{}         // closed when run has ended
-	ending   pause.Underway        // entries that have ended, perhaps, and of which the observer is not told yet
+	requests requests                   // canceled when the worker is stopped
+	leasing  scope                      // ends when the worker is drained or stopped
+	entries  sync.WaitGroup             // active entries; only run adds entries
+	queues   atomic.Pointer[userQueues] // of ordering
+	ordering *ordering                  // current ordering, or nil; used only by run
+	done     chan struct{}              // closed when run returns
+	ending   pause.InFlight             // entries whose ends may be stored but not yet observed
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	state     workerState
-	admitting scope              // calls may begin until it ends: then the worker is not running; another begins when it is resumed
-	reader    journal.Reader     // nil once the journal has closed it, until there is another
+	admitting scope              // ends when the worker stops running; replaced when it resumes
+	reader    journal.Reader     // nil after the journal has closed it, until reopened
 	attached  time.Time          // when the destination was attached
-	wake      context.CancelFunc // makes next look again
+	wake      context.CancelFunc // makes next check again
 }
 
-// An ordering is in force while the calls of a worker are delivered in an order.
+// An ordering is the state of ordered delivery.
 type ordering struct {
 	tracking.Ordering
 	reader    journal.Reader
-	lines     *lines
+	queues    *userQueues
 	held      context.Context // ends when another process may deliver
-	release   func()          // lets others deliver
-	admitting scope           // calls may begin until it ends: with held, or when the ordering is to end
-	requests  *requests       // end with held
+	release   func()          // lets other processes deliver
+	admitting scope           // ends with held, and when the ordering ends
+	requests  *requests       // canceled when held ends
 }
 
-// stands reports whether an ordering is what the settings and the reader ask for, and in force.
-func (o *ordering) stands(to tracking.Ordering, reader journal.Reader) bool {
+// isCurrent reports whether the ordering matches the settings and the reader and is active.
+func (o *ordering) isCurrent(to tracking.Ordering, reader journal.Reader) bool {
 	return o.Ordering == to && o.reader == reader && o.held.Err() == nil && o.admitting.Err() == nil
 }
 
-// end ends the ordering, whose entries have ended, and lets others deliver.
+// end ends the ordering after its entries have ended.
 func (o *ordering) end() {
 	o.admitting.end()
 	o.requests.parent.end()
 	o.requests.concurrent.Wait()
-	if o.lines != nil {
-		o.lines.stop()
+	if o.queues != nil {
+		o.queues.stop()
 	}
 	o.release()
 }
 
-// NewWorker returns the worker of a destination, which reads from a queue of the
-// journal. Start starts it.
+// NewWorker returns the worker of a destination with a reader of its queue. Call Start to
+// begin.
 func NewWorker(d tracking.Destination, reader journal.Reader, config WorkerConfig) *Worker {
 	w := &Worker{WorkerConfig: config, name: d.Name, done: make(chan struct{})}
 	w.status = statusLog{log: config.Log, destination: d.Name}
@@ -151,19 +147,18 @@ func NewWorker(d tracking.Destination, reader journal.Reader, config WorkerConfi
 	return w
 }
 
-// recovered says that the destination works again: what has failed meanwhile does not wait
-// any longer for its next attempt, nor do the calls behind it in their lines.
+// recovered schedules waiting first calls immediately, because the destination works again.
 func (w *Worker) recovered() {
-	if ls := w.lines.Load(); ls != nil {
-		ls.hasten()
+	if ls := w.queues.Load(); ls != nil {
+		ls.retryNow()
 	}
 }
 
-// Destination returns the settings of the destination. They must not be changed.
+// Destination returns the settings of the destination. They must not be modified.
 func (w *Worker) Destination() *tracking.Destination { return w.settings.Load() }
 
-// Update brings the worker to other settings, and to another reader if there is one.
-// Calls that have not begun are delivered by them.
+// Update replaces the settings, and the reader unless it is nil. The settings apply to calls
+// that have not begun.
 func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,30 +174,30 @@ func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	}
 }
 
-// Hold begins no call before a time, as if the receiver had requested it by Retry-After.
+// Hold begins no calls before a time, like a Retry-After of the receiver.
 func (w *Worker) Hold(until time.Time) { w.gate.hold(until) }
 
-// sameWebhooks reports whether two destinations send to the same URLs.
+// sameWebhooks reports whether two destinations have the same URLs.
 func sameWebhooks(a, b *tracking.Destination) bool {
 	return slices.EqualFunc(a.Webhooks, b.Webhooks, func(a, b webhook.Endpoint) bool { return a.URL == b.URL })
 }
 
-// Drain begins with no more calls; run ends once those under way have ended. It may be
-// called again.
+// Drain stops beginning calls. The worker ends when the calls in flight have ended. Drain may
+// be called again.
 func (w *Worker) Drain() { w.change(workerDraining) }
 
-// BreakOff drains the worker and breaks off the requests under way, whose calls stay
-// pending. It waits for nothing, and may be called again.
+// BreakOff drains the worker and cancels the requests in flight, whose calls stay pending. It
+// does not block and may be called again.
 func (w *Worker) BreakOff() { w.change(workerStopped) }
 
-// Stop ends the worker as BreakOff does, and waits until it has ended.
+// Stop is like BreakOff, and waits until the worker has ended.
 func (w *Worker) Stop() {
 	w.BreakOff()
 	<-w.done
 	w.requests.concurrent.Wait()
 }
 
-// Wait waits until a worker that is drained has ended, or ctx ends: it returns its error.
+// Wait waits until a drained worker has ended, or returns the error of ctx.
 func (w *Worker) Wait(ctx context.Context) error {
 	select {
 	case <-w.done:
@@ -218,8 +213,7 @@ func (w *Worker) change(to workerState) {
 	w.enter(to)
 }
 
-// enter changes the state, if the table of workerState allows it, and makes next look
-// again. The lock is held.
+// enter changes the state if the table of workerState allows it. The lock is held.
 func (w *Worker) enter(to workerState) {
 	if to < w.state && w.state >= workerDraining {
 		return
@@ -242,9 +236,9 @@ func (w *Worker) enter(to workerState) {
 	}
 }
 
-// AwaitTold waits until the observer knows of all calls that the journal counts as ended
-// here, or ctx ends. Where the journal cannot store how they ended, it waits for that.
-func (w *Worker) AwaitTold(ctx context.Context) error { return w.ending.Await(ctx, w.name) }
+// WaitForObservers waits until the observer has received all results that the journal has
+// stored, or ctx ends. It also waits for results that the journal cannot store yet.
+func (w *Worker) WaitForObservers(ctx context.Context) error { return w.ending.Wait(ctx, w.name) }
 
 // AttachedSince returns when the destination was attached.
 func (w *Worker) AttachedSince() time.Time {
@@ -253,24 +247,23 @@ func (w *Worker) AttachedSince() time.Time {
 	return w.attached
 }
 
-// A Status says how the deliveries to a destination go.
+// A Status is the delivery status of a destination.
 type Status struct {
 	Paused bool `json:"paused"`
-	// Down says that ten calls or more failed in a row. Where they could not connect,
-	// one at a time is tried; else they are tried at a lower rate.
+	// Down reports that at least ten calls failed in a row. If they could not connect, one
+	// call at a time is attempted. Otherwise the rate of attempts is reduced.
 	Down bool `json:"down"`
-	// Failures is how many calls failed in a row, of those that were tried for the first
-	// time or could not connect.
+	// Failures is the number of consecutive failures of first attempts or connections.
 	Failures int `json:"failures"`
-	// ProbeAt is when the next call is tried while there is no connection to be had.
+	// ProbeAt is the time of the next attempt at an unreachable destination.
 	ProbeAt time.Time `json:"probeAt,omitzero"`
-	// HeldUntil is when calls begin again after the receiver asked to be left alone.
+	// HeldUntil is the end of a pause that the receiver requested with Retry-After.
 	HeldUntil time.Time `json:"heldUntil,omitzero"`
-	// GoneSince is when all of its webhooks had answered 410: its calls fail.
+	// GoneSince is when all webhooks had answered 410. Calls fail since then.
 	GoneSince time.Time `json:"goneSince,omitzero"`
 }
 
-// Status returns how the deliveries go.
+// Status returns the delivery status.
 func (w *Worker) Status() (s Status) {
 	d := w.Destination()
 	s.Paused, s.GoneSince = d.Paused, d.GoneSince

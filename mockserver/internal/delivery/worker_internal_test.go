@@ -20,12 +20,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// senderFunc is the Sender of a worker by itself.
+// A senderFunc is the Sender of a worker.
 type senderFunc func(ctx context.Context, r sender.Request) webhook.Attempt
 
 func (f senderFunc) Send(ctx context.Context, r sender.Request) webhook.Attempt { return f(ctx, r) }
 
-// observedEvents is an Observer that keeps what it is told.
+// observedEvents is an Observer that records events.
 type observedEvents struct {
 	mu     sync.Mutex // guards events
 	events []event.Event
@@ -37,13 +37,12 @@ func (l *observedEvents) Observe(e event.Event) {
 	l.events = append(l.events, e)
 }
 
-// oneWebhook is a destination with one webhook.
+// oneWebhook returns a destination with one webhook.
 func oneWebhook(name string) tracking.Destination {
 	return tracking.Destination{Name: name, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://h/1"}}}}
 }
 
-// newTestWorker returns a worker of the destination d with a journal in memory, that was
-// not started.
+// newTestWorker returns a worker with a journal in memory. It is not started.
 func newTestWorker(t *testing.T, send senderFunc) (*Worker, journal.Journal, *observedEvents) {
 	t.Helper()
 	memory, events := journal.NewMemory(0), &observedEvents{}
@@ -70,10 +69,10 @@ func TestWorkerStates(t *testing.T) {
 		change func(w *Worker)
 		to     [4]workerState // from each of states
 	}{
-		"pause":     {func(w *Worker) { w.Update(tracking.Destination{Name: "d", Paused: true}, nil) }, [4]workerState{workerPaused, workerPaused, workerDraining, workerStopped}},
-		"resume":    {func(w *Worker) { w.Update(tracking.Destination{Name: "d"}, nil) }, [4]workerState{workerRunning, workerRunning, workerDraining, workerStopped}},
-		"drain":     {func(w *Worker) { w.Drain() }, [4]workerState{workerDraining, workerDraining, workerDraining, workerStopped}},
-		"break off": {func(w *Worker) { w.BreakOff() }, [4]workerState{workerStopped, workerStopped, workerStopped, workerStopped}},
+		"pause":  {func(w *Worker) { w.Update(tracking.Destination{Name: "d", Paused: true}, nil) }, [4]workerState{workerPaused, workerPaused, workerDraining, workerStopped}},
+		"resume": {func(w *Worker) { w.Update(tracking.Destination{Name: "d"}, nil) }, [4]workerState{workerRunning, workerRunning, workerDraining, workerStopped}},
+		"drain":  {func(w *Worker) { w.Drain() }, [4]workerState{workerDraining, workerDraining, workerDraining, workerStopped}},
+		"cancel": {func(w *Worker) { w.BreakOff() }, [4]workerState{workerStopped, workerStopped, workerStopped, workerStopped}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i, from := range states {
@@ -82,15 +81,15 @@ func TestWorkerStates(t *testing.T) {
 				test.change(w)
 				assert.Equal(t, test.to[i], w.state, "from %d", from)
 				assert.Equal(t, w.state == workerRunning, w.admitting.Err() == nil, "calls begin")
-				assert.Equal(t, w.state <= workerPaused, w.leasing.Err() == nil, "run goes on")
-				assert.Equal(t, w.state != workerStopped, w.requests.parent.Err() == nil, "requests go on")
+				assert.Equal(t, w.state <= workerPaused, w.leasing.Err() == nil, "run continues")
+				assert.Equal(t, w.state != workerStopped, w.requests.parent.Err() == nil, "requests continue")
 			}
 		})
 	}
 }
 
-// TestWorkerDelivers: a call is tried until its webhook takes it, and each attempt is
-// told.
+// TestWorkerDelivers checks that a call is retried until its webhook accepts it, and that each
+// attempt is observed.
 func TestWorkerDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var infos []Info
@@ -124,9 +123,9 @@ func TestWorkerDelivers(t *testing.T) {
 	})
 }
 
-// TestWorkerStopBreaksOffRequests: the call of a request that is broken off stays
-// pending, and nothing is told of it.
-func TestWorkerStopBreaksOffRequests(t *testing.T) {
+// TestWorkerStopCancelsRequests checks that the call of a canceled request stays pending and no
+// result is observed.
+func TestWorkerStopCancelsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, events := newTestWorker(t, func(ctx context.Context, _ sender.Request) webhook.Attempt {
 			<-ctx.Done()
@@ -152,8 +151,7 @@ func TestWorkerStopBreaksOffRequests(t *testing.T) {
 	})
 }
 
-// TestWorkerReopensItsQueue: where the journal has closed the queue, it is attached again
-// as soon as that succeeds.
+// TestWorkerReopensItsQueue checks that a queue that the journal has closed is attached again.
 func TestWorkerReopensItsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		delivered := make(chan string, 1)
@@ -167,7 +165,7 @@ func TestWorkerReopensItsQueue(t *testing.T) {
 			case 1:
 				return nil, errors.New("not now")
 			case 2:
-				return nil, nil // it is to be asked again
+				return nil, nil // the worker must try again
 			}
 			return memory.Attach(ctx, "d", nil)
 		}

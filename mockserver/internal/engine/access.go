@@ -17,46 +17,46 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// What the admin API and the pages ask of a collector, beside its public methods.
+// Methods for the admin API and the inspector.
 
-// Logger returns where the collector logs.
+// Logger returns the logger of the collector.
 func (c *Collector) Logger() *slog.Logger { return c.config.Logger }
 
-// Users returns what takes audiences, computed traits and deletion requests.
+// Users returns the service for audiences, computed traits and deletion requests.
 func (c *Collector) Users() *users.Service { return c.users }
 
-// Shapes returns what is known of what events look like.
+// Shapes returns the observed properties of events.
 func (c *Collector) Shapes() *shapes.Shapes { return c.shapes }
 
-// StateStore returns where the collector remembers what outlasts a process.
+// StateStore returns the store for persistent state.
 func (c *Collector) StateStore() state.Store { return c.config.State }
 
-// Problems returns what goes wrong, by cause.
+// Problems returns failures by cause.
 func (c *Collector) Problems() causes.Report { return c.causes.Report() }
 
-// Hear tells the collector what another one did that shares its journal: the History
-// remembers it, and replays follow their calls by it.
-func (c *Collector) Hear(e event.Event) {
+// ObserveRemote processes an event of another collector with the same journal. It updates the History and
+// the replays.
+func (c *Collector) ObserveRemote(e event.Event) {
 	c.config.History.Observe(e)
 	c.runs.Observe(e)
 }
 
-// TakesAnyWriteKey reports whether a write key of no source is taken too.
-func (c *Collector) TakesAnyWriteKey() bool { return c.config.AnyWriteKey }
+// AcceptsAnyWriteKey reports whether unknown write keys are accepted.
+func (c *Collector) AcceptsAnyWriteKey() bool { return c.config.AnyWriteKey }
 
-// Started returns when the collector began, as calls that come then are stamped.
+// Started returns the start time, truncated to milliseconds like ReceivedAt of calls.
 func (c *Collector) Started() time.Time { return c.started }
 
 // Drained returns a channel that is closed when the collector is drained.
 func (c *Collector) Drained() <-chan struct{} { return c.life.Done() }
 
-// Messages returns a handler of /messages, or nil where Config.Messages is not
-// set.
+// Messages returns the handler of /messages, or nil unless Config.Messages is set.
 func (c *Collector) Messages() http.Handler {
 	if !c.config.Messages {
 		return nil
@@ -64,18 +64,18 @@ func (c *Collector) Messages() http.Handler {
 	return ingest.NewMessagesHandler(c.undrained)
 }
 
-// Send makes one request to a webhook, as a delivery would but for retries.
+// Send makes one request to a webhook, without retries.
 func (c *Collector) Send(ctx context.Context, r sender.Request) webhook.Attempt {
 	return c.sender.Send(ctx, r)
 }
 
-// An AttachedDestination is a destination that the journal collects calls for.
+// An AttachedDestination is a destination with its attachment time.
 type AttachedDestination struct {
 	tracking.Destination
-	since time.Time // when it was attached; it gets no calls from before
+	since time.Time // it does not get earlier calls
 }
 
-// Attached returns the destinations of the settings that apply.
+// Attached returns the current destinations.
 func (c *Collector) Attached() []AttachedDestination {
 	settings := c.Settings()
 	attached := make([]AttachedDestination, 0, len(settings.Destinations))
@@ -87,26 +87,25 @@ func (c *Collector) Attached() []AttachedDestination {
 	return attached
 }
 
-// Gets reports whether the journal hands a call to the destination.
+// Gets reports whether the journal stores the call for the destination.
 func (d *AttachedDestination) Gets(c *tracking.Call) bool {
 	return !c.ReceivedAt.Before(d.since.Truncate(time.Millisecond)) && routing.IsConnected(&d.Destination, c.Source)
 }
 
-// Routes reports whether the destination delivers a call that the journal hands to it.
-// If not, it says why.
+// Routes reports whether the destination delivers the call. If not, it returns the reason.
 func (d *AttachedDestination) Routes(c *tracking.Call) (deliver bool, reason string) {
 	return routing.Route(&d.Destination, c)
 }
 
-// A DestinationOverview is a destination and how it is doing.
+// A DestinationOverview is a destination with its status and ledger.
 type DestinationOverview struct {
 	tracking.Destination
-	ReadOnly bool // the configuration defines it
+	ReadOnly bool // defined by the configuration
 	Status   DestinationStatus
-	Ledger   *tracking.Ledger // nil where the journal has none yet
+	Ledger   *tracking.Ledger // nil before the journal creates it
 }
 
-// Overviews returns the destinations that pick picks.
+// Overviews returns the destinations selected by pick.
 func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destination) bool) ([]DestinationOverview, error) {
 	ledgers, err := c.config.Journal.Ledger(ctx)
 	if err != nil {
@@ -136,7 +135,7 @@ func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destinatio
 
 // CheckDestination returns a [*webhook.FieldError] for each problem of a destination, joined.
 // URLs and sources that old already has are not checked against the egress policy and the
-// known sources, so that other settings can change after a rule or a source has. For a
+// known sources, so other settings can change after the policy or the sources have. For a
 // new destination, old is empty.
 func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 	changed := slices.Clone(d.Webhooks)
@@ -149,14 +148,13 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 	known := c.Settings().Sources
 	for i, name := range d.Sources {
 		if !c.config.AnyWriteKey && !slices.Contains(old.Sources, name) && !slices.ContainsFunc(known, settings.SourceNamed(name)) {
-			errs = append(errs, &webhook.FieldError{Field: fmt.Sprintf("sources[%d]", i), Problem: fmt.Sprintf("is %q, which is no source", name), Hint: "name one of /api/v1/sources"})
+			errs = append(errs, &webhook.FieldError{Field: fmt.Sprintf("sources[%d]", i), Problem: fmt.Sprintf("is %q, which is not a source", name), Hint: "name one of /api/v1/sources"})
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// A PendingCallsError says that a destination cannot be removed without its pending
-// calls.
+// A PendingCallsError reports that a destination has pending calls and was not removed.
 type PendingCallsError struct {
 	Destination string
 	Calls       int64
@@ -164,11 +162,11 @@ type PendingCallsError struct {
 
 // Error implements error.
 func (e *PendingCallsError) Error() string {
-	return fmt.Sprintf("mockserver: destination %q has %d pending calls", e.Destination, e.Calls)
+	return fmt.Sprintf("mockserver: destination %s has %d pending calls", text.Quote(text.MaxRepeated, e.Destination), e.Calls)
 }
 
-// RemoveDrained is RemoveDestination, but returns a *PendingCallsError where the
-// destination has pending calls. What comes once it has looked is as what comes afterwards.
+// RemoveDrained is like RemoveDestination, but returns a *PendingCallsError if the destination has
+// pending calls. Calls that arrive after this check are deleted with the destination.
 func (c *Collector) RemoveDrained(ctx context.Context, name string) error {
 	return c.removeDestination(ctx, name, func() error {
 		l, err := c.ledgerOf(ctx, name)

@@ -28,82 +28,76 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Collector takes analytics calls over HTTP, keeps them in its journal, and
-// forwards each to the destinations that are to get it. It is an http.Handler
-// that serves the tracking API. Its methods may be called from many goroutines
-// at once.
+// A Collector receives analytics calls over HTTP, stores them in its journal and delivers them
+// to destinations. It is an http.Handler for the tracking API. Its methods are safe for
+// concurrent use.
 type Collector struct {
 	config   Config
 	observer event.Observer
 	dedup    *ingest.Dedup
 	ingest   *ingest.Handler
 	sender   *sender.Sender
-	started  time.Time // as calls that come then are stamped
+	started  time.Time // truncated to milliseconds, like ReceivedAt of calls
 
 	users    *users.Service        // audiences, computed traits and deletion requests
-	measures *measure.Destinations // how the destinations are doing
-	causes   *causes.Causes        // of what goes wrong
-	shapes   *shapes.Shapes        // what the calls of senders look like
+	measures *measure.Destinations // statistics of attempts
+	causes   *causes.Causes        // failures by cause
+	shapes   *shapes.Shapes        // observed properties of events
 
 	settings  appliedSettings
 	workers   workers
-	gone      marker
-	holdWrite holdWriter
-	holds     atomic.Pointer[map[string]hold] // as stored; nil before they are read
-	replaying chan struct{}                   // holds an element while a Replay runs: one at a time
-	runs      replayRuns                      // that go on by themselves
+	gone      backgroundWriter[goneMark]
+	held      backgroundWriter[hold]
+	holds     atomic.Pointer[map[string]hold] // as stored; nil before the first load
+	replaying chan struct{}                   // semaphore: one Replay runs at a time
+	runs      replayRuns                      // background replays
 	life      context.Context                 // ends when the collector is drained
 	end       context.CancelFunc              // ends life
-	unready   atomic.Bool                     // that this was logged
+	unready   atomic.Bool                     // whether the last logged state is "not ready"
 }
 
-// appliedSettings are the settings that apply, and what they are made of.
+// appliedSettings contains the current settings and their origins.
 type appliedSettings struct {
-	now      atomic.Pointer[settingsInUse] // as requests look at them
-	unfollow func()                        // ends following the store, and waits for it
+	now      atomic.Pointer[settingsInUse] // for requests
+	unfollow func()                        // stops watching the store and waits
 
-	// changing lets one change of the settings run at a time, with what it asks
-	// of the journal and of the store. It guards what follows.
+	// changing serializes changes of the settings, including their use of the journal and
+	// the store. It guards the fields below.
 	changing sync.Mutex
-	stored   storedSettings // by the store
+	stored   storedSettings // from the store
 	closed   bool
 }
 
-// settingsInUse are settings that do not change.
+// settingsInUse is an immutable version of the settings.
 type settingsInUse struct {
 	settings.Settings
-	defined settings.Settings // those of the configuration alone
+	defined settings.Settings // from the configuration
 	sources *ingest.SourceTable
 }
 
-// workers are those of the destinations that are attached. Its methods may be called
-// from many goroutines at once.
+// workers contains the workers of attached destinations. Its methods are safe for concurrent
+// use.
 type workers struct {
 	mu     sync.Mutex // guards byName
 	byName map[string]*delivery.Worker
 }
 
-// of returns that of a destination, or nil.
+// of returns the worker of a destination, or nil.
 func (ws *workers) of(destination string) *delivery.Worker {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	return ws.byName[destination]
 }
 
-// all returns the workers by the names of their destinations.
+// all returns the workers, sorted by destination.
 func (ws *workers) all() []*delivery.Worker {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	return slices.SortedFunc(maps.Values(ws.byName), func(a, b *delivery.Worker) int { return strings.Compare(a.Destination().Name, b.Destination().Name) })
 }
 
-// ClientMetrics returns the counters that browsers' libraries sent of themselves,
-// such as analytics_js.invoke, summed over their tags. At most 256 names are kept
-// apart; others are counted under "other".
-func (c *Collector) ClientMetrics() map[string]float64 { return c.ingest.Metrics.Clone() }
-
-// undrained returns the calls that this process took and that were not drained before,
-// oldest first, and may drain them.
+// undrained returns the calls that this process received and that were not drained before,
+// oldest first. If drain is set, it drains them.
 func (c *Collector) undrained(drain bool) []tracking.Call {
 	return slices.DeleteFunc(c.config.History.Undrained(drain), func(call tracking.Call) bool { return call.ReceivedAt.Before(c.started) })
 }
@@ -116,8 +110,8 @@ func (c *Collector) SourceOf(writeKey string) (name string, known bool) {
 	return c.settings.now.Load().sources.SourceOf(writeKey)
 }
 
-// Forget makes calls new again: each is taken once more when it is sent again. The
-// History keeps what it has of them.
+// Forget removes calls from duplicate detection, so that each is accepted once more. The History
+// keeps them.
 func (c *Collector) Forget(calls []tracking.Record) {
 	c.config.History.Renew(calls)
 	for i := range calls {
@@ -125,28 +119,28 @@ func (c *Collector) Forget(calls []tracking.Record) {
 	}
 }
 
-// ForgetAll makes all calls new again, and the History forgets everything.
+// ForgetAll clears duplicate detection, the History and the shapes.
 func (c *Collector) ForgetAll() {
 	c.config.History.Clear()
 	c.shapes.Clear()
 	c.dedup.Clear()
 }
 
-// History returns what the collector remembers.
+// History returns the retained calls.
 func (c *Collector) History() *history.History { return c.config.History }
 
-// Ledger returns the account of every destination.
+// Ledger returns the ledger of every destination.
 func (c *Collector) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	return c.config.Journal.Ledger(ctx)
 }
 
-// Verify proves or refutes the account of every destination. Where the journal
-// can count anew what it has stored, it does; that may take a while.
+// Verify verifies the ledger of every destination. It may take long, because a journal may
+// recount the stored calls.
 func (c *Collector) Verify(ctx context.Context) ([]journal.Verification, error) {
 	return c.config.Journal.Verify(ctx)
 }
 
-// apply brings the collector to its settings. The caller holds changing.
+// apply switches to new settings. The caller holds changing.
 func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored storedSettings) error {
 	if err := defined.Validate(); err != nil {
 		return fmt.Errorf("mockserver: %w", err)
@@ -177,7 +171,7 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 	return nil
 }
 
-// attach starts a destination, or brings it to its new settings.
+// attach starts a destination, or updates its settings.
 func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	w := c.workers.of(d.Name)
 	if w != nil && slices.Equal(w.Destination().Sources, d.Sources) {
@@ -196,9 +190,9 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
 		Quarantine: c.quarantine(),
 		Superseded: c.users.Superseded,
-		Gone:       c.gone.mark,
-		Held:       c.holdWrite.put,
-		Joined:     joinedAt(c.config.State, d.Name),
+		OnGone:     c.onGone,
+		OnHold:     c.onHeld,
+		Aliases:    newAliasStore(c.config.State, d.Name),
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
 	})
 	c.workers.mu.Lock()
@@ -208,18 +202,18 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	}
 	c.workers.byName[d.Name] = w
 	if c.life.Err() != nil {
-		w.Drain() // Drain came while the journal attached it
+		w.Drain() // drained while the journal attached it
 	}
 	w.Start()
 	return nil
 }
 
-// quarantined begins the reason of calls that a plan keeps out of destinations.
+// quarantined is the prefix of the reasons of quarantined calls.
 const quarantined = "plan: "
 
 func isQuarantine(reason string) bool { return strings.HasPrefix(reason, quarantined) }
 
-// quarantine returns what tells destinations which calls are kept out, or nil.
+// quarantine returns the function for delivery.WorkerConfig.Quarantine, or nil.
 func (c *Collector) quarantine() func(*tracking.Call) string {
 	if c.config.Plans == nil {
 		return nil
@@ -232,16 +226,16 @@ func (c *Collector) quarantine() func(*tracking.Call) string {
 	}
 }
 
-// attachAgain opens the queue of a destination that runs.
+// attachAgain attaches a running destination again.
 func (c *Collector) attachAgain(ctx context.Context, destination string) (journal.Reader, error) {
 	if !c.settings.changing.TryLock() {
-		return nil, nil // it may be about to be removed, which waits for the caller
+		return nil, nil // a change that removes the destination may wait for the caller
 	}
 	defer c.settings.changing.Unlock()
 	return c.config.Journal.Attach(ctx, destination, c.workers.of(destination).Destination().Sources)
 }
 
-// detach ends a worker, and forgets its destination.
+// detach stops a worker and deletes its destination.
 func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	name := w.Destination().Name
 	w.Stop()
@@ -252,15 +246,14 @@ func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	c.causes.Delete(name)
 	c.runs.forget(name)
 	l, err := c.ledgerOf(ctx, name)
-	if err = errors.Join(err, c.config.Journal.Detach(ctx, name), joinedAt(c.config.State, name).forget(ctx)); err != nil {
+	if err = errors.Join(err, c.config.Journal.Detach(ctx, name), newAliasStore(c.config.State, name).forget(ctx)); err != nil {
 		return err
 	}
-	c.config.Logger.Warn("a destination was removed, and is forgotten with its calls", "destination", name, "pending", l.Pending, "failed", l.Failed)
+	c.config.Logger.Warn("destination removed with its calls", "destination", name, "pending", l.Pending, "failed", l.Failed)
 	return nil
 }
 
-// ledgerOf returns the account of a destination; the zero value where the journal has
-// none.
+// ledgerOf returns the ledger of a destination. It is zero for unknown destinations.
 func (c *Collector) ledgerOf(ctx context.Context, destination string) (l tracking.Ledger, err error) {
 	ledgers, err := c.Ledger(ctx)
 	if i := slices.IndexFunc(ledgers, func(l tracking.Ledger) bool { return l.Destination == destination }); i >= 0 {
@@ -269,8 +262,8 @@ func (c *Collector) ledgerOf(ctx context.Context, destination string) (l trackin
 	return l, err
 }
 
-// Drain makes Ready fail and begins with no more deliveries; those under way
-// go on. Calls are still taken: a load balancer needs a moment to see it.
+// Drain makes Ready fail and begins no more deliveries. Deliveries in flight continue, and calls
+// are still accepted until load balancers have noticed.
 func (c *Collector) Drain() {
 	c.end()
 	c.users.Drain()
@@ -279,10 +272,9 @@ func (c *Collector) Drain() {
 	}
 }
 
-// Shutdown drains the collector, waits for the deliveries under way until ctx
-// ends, and then closes it. Calls that are not done stay pending in the journal.
-// The HTTP server that serves the collector should have been shut down before.
-// It returns ctx's error where it had to break deliveries off.
+// Shutdown drains the collector, waits for deliveries in flight until ctx ends, and closes it.
+// Unfinished calls stay pending in the journal. Shut down the HTTP server first. The error is
+// the error of ctx if deliveries were canceled.
 func (c *Collector) Shutdown(ctx context.Context) error {
 	c.Drain()
 	var cut error
@@ -292,14 +284,13 @@ func (c *Collector) Shutdown(ctx context.Context) error {
 	return errors.Join(cut, c.Close())
 }
 
-// Close ends the collector: it stops forwarding, breaks off the requests under
-// way, whose calls stay pending, and closes the journal. It may be called again.
-// The HTTP server that serves the collector should have been shut down before.
+// Close stops deliveries, cancels requests in flight, whose calls stay pending, and closes the
+// journal. Shut down the HTTP server first. Close may be called again.
 func (c *Collector) Close() error {
 	c.Drain()
 	c.settings.unfollow()
-	defer c.gone.wait() // without the lock that is held below
-	defer c.holdWrite.wait()
+	defer c.gone.wait() // not while close holds the lock
+	defer c.held.wait()
 	return c.close()
 }
 
@@ -329,22 +320,20 @@ func (c *Collector) close() error {
 	return c.config.Journal.Close()
 }
 
-// storedSettings are the sources and destinations that were made while collectors ran.
-// Collectors that share a store share them, and what one changes the others apply.
-// Written as JSON they hold write keys and shared secrets.
+// storedSettings are the sources and destinations that were created at run time. Collectors with
+// the same store share them. Their JSON contains write keys and shared secrets.
 type storedSettings struct {
 	Sources      []tracking.Source      `json:"sources,omitempty"`
 	Destinations []tracking.Destination `json:"destinations,omitempty"`
-	// Paused names the destinations that are paused, also such that the
-	// configuration defines.
+	// Paused names the paused destinations, including destinations of the configuration.
 	Paused []string `json:"paused,omitempty"`
-	// Gone are the destinations whose webhooks answered 410, by name; also such that the
-	// configuration defines.
+	// Gone contains the destinations whose webhooks answered 410, by name, including
+	// destinations of the configuration.
 	Gone map[string]goneMark `json:"gone,omitempty"`
 }
 
-// addedTo adds what is stored to the settings of the configuration.
-// Where both have the same name or write key, the configuration's count.
+// addedTo adds the stored settings to the settings of the configuration. The configuration takes
+// precedence for the same name or write key.
 func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
 	all := settings.Settings{Sources: slices.Clone(defined.Sources), Destinations: slices.Clone(defined.Destinations)}
 	for _, made := range s.Sources {
@@ -361,7 +350,7 @@ func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
 	for i := range all.Destinations {
 		d := &all.Destinations[i]
 		d.Paused = d.Paused || slices.Contains(s.Paused, d.Name)
-		if mark, ok := s.Gone[d.Name]; ok && mark.isOf(d) {
+		if mark, ok := s.Gone[d.Name]; ok && mark.applies(d) {
 			d.GoneSince = mark.At
 		}
 	}

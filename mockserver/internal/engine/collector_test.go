@@ -24,7 +24,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// newCollector starts a collector that takes any write key and ends with the test.
+// newCollector starts a collector with AnyWriteKey for the duration of the test.
 func newCollector(t *testing.T, config engine.Config) *engine.Collector {
 	t.Helper()
 	config.AnyWriteKey = true
@@ -34,7 +34,7 @@ func newCollector(t *testing.T, config engine.Config) *engine.Collector {
 	return c
 }
 
-// ask asks a collector, and returns the status of its answer.
+// ask sends a request and returns the status.
 func ask(c *engine.Collector, method, path, body string) int {
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
 	req.SetBasicAuth("key", "")
@@ -57,8 +57,8 @@ type observerFunc func(event.Event)
 
 func (f observerFunc) Observe(e event.Event) { f(e) }
 
-// Who has waited for a call in the History finds all the rest that is known of it.
-func TestTheHistoryIsToldAfterOthers(t *testing.T) {
+// A call in the History is also known to all other observers.
+func TestHistoryObservesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c *engine.Collector
 		var ahead []string
@@ -83,16 +83,16 @@ func TestTheHistoryIsToldAfterOthers(t *testing.T) {
 		send(t, c, "m", 1)
 		synctest.Wait()
 		assert.Equal(t, 3, told)
-		assert.Empty(t, ahead, "the History knew before")
+		assert.Empty(t, ahead, "the History was notified first")
 	})
 }
 
-// hook is a destination with one webhook.
+// hook returns a destination with one webhook.
 func hook(name string) tracking.Destination {
 	return tracking.Destination{Name: name, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://h/"}}}}
 }
 
-// receiver is a transport to a webhook that takes a call once answer has returned.
+// A receiver is the transport of a webhook that calls a function for each request.
 type receiver func(r *http.Request) error
 
 func (answer receiver) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -102,14 +102,14 @@ func (answer receiver) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-func TestCollectorsShareWhatIsMadeAtRunTime(t *testing.T) {
+func TestCollectorsShareStoredSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
 		defined := []tracking.Source{{Name: "site", WriteKey: "site-key"}}
 		one := newCollector(t, engine.Config{Store: store, Sources: defined})
 		two := newCollector(t, engine.Config{Store: store, Sources: defined})
 		var changes sync.WaitGroup
-		for i := range 6 { // both change the same store, at the same time
+		for i := range 6 { // concurrent changes of the same store
 			for n, c := range []*engine.Collector{one, two} {
 				changes.Go(func() {
 					name := fmt.Sprintf("source-%d-%d", n, i)
@@ -131,13 +131,13 @@ func TestCollectorsShareWhatIsMadeAtRunTime(t *testing.T) {
 		assert.ErrorIs(t, two.Resume(t.Context(), "none"), state.ErrUnknown)
 
 		three := newCollector(t, engine.Config{Store: store, Sources: append(defined, tracking.Source{Name: "other", WriteKey: "source-0-0"})})
-		assert.Len(t, three.Settings().Sources, 13, "where two have one write key, the configuration's counts")
+		assert.Len(t, three.Settings().Sources, 13, "the configuration takes precedence for a write key")
 		assert.True(t, three.Status()[0].Paused, "it stays paused across restarts")
 	})
 }
 
-// What another collector stores while what is stored is read is known, too.
-func TestACallThatAnotherStoresAtTheStartIsTakenOnce(t *testing.T) {
+// A call that another collector stores while New reads stored calls is a duplicate.
+func TestCallStoredDuringStartIsADuplicate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stored := func(string, string) {}
 		c := newCollector(t, engine.Config{
@@ -153,14 +153,14 @@ func TestACallThatAnotherStoresAtTheStartIsTakenOnce(t *testing.T) {
 	})
 }
 
-// brokenStore fails to store.
+// A brokenStore fails all writes.
 type brokenStore struct{ state.Store }
 
 func (brokenStore) Update(context.Context, string, []byte, uint64) (uint64, error) {
 	return 0, errors.New("no disk")
 }
 
-// A readStore calls a function before each value is read, if there is one.
+// A readStore calls a function before each read.
 type readStore struct {
 	state.Store
 	reading func()
@@ -173,14 +173,14 @@ func (s *readStore) Get(ctx context.Context, key string) ([]byte, uint64, error)
 	return s.Store.Get(ctx, key)
 }
 
-// A call may come while the removal of its destination waits for another change.
-func TestADestinationIsNotRemovedWithACallThatCameMeanwhile(t *testing.T) {
+// A call may arrive while the removal of its destination waits for another change.
+func TestRemoveDrainedSeesConcurrentCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &readStore{Store: state.NewMemory()}
 		c := newCollector(t, engine.Config{Store: store})
 		require.NoError(t, c.AddDestination(t.Context(), hook("crm")))
 		require.NoError(t, c.Pause(t.Context(), "crm"))
-		synctest.Wait() // it has read what it has stored
+		synctest.Wait() // it has read the stored settings
 		store.reading = func() {
 			store.reading = nil
 			send(t, c, "m", 1)
@@ -193,28 +193,28 @@ func TestADestinationIsNotRemovedWithACallThatCameMeanwhile(t *testing.T) {
 	})
 }
 
-func TestSettingsThatCannotBeStoredAreNotApplied(t *testing.T) {
+func TestUnstoredSettingsAreNotApplied(t *testing.T) {
 	c := newCollector(t, engine.Config{Store: brokenStore{state.NewMemory()}})
 	err := c.AddSource(t.Context(), tracking.Source{Name: "a", WriteKey: "k"})
-	assert.EqualError(t, err, "mockserver: the settings cannot be stored: mockserver: state settings: no disk")
+	assert.EqualError(t, err, "mockserver: could not store the settings: mockserver: state settings: no disk")
 	assert.Empty(t, c.Settings().Sources)
 }
 
-func TestDrainedCollectorTakesNoSettings(t *testing.T) {
+func TestDrainedCollectorRefusesSettings(t *testing.T) {
 	store := state.NewMemory()
 	c := newCollector(t, engine.Config{Store: store})
 	c.Drain()
 	assert.ErrorIs(t, c.AddSource(t.Context(), tracking.Source{Name: "s", WriteKey: "k"}), state.ErrClosed)
 	_, _, err := store.Get(t.Context(), "settings")
-	assert.ErrorIs(t, err, state.ErrNotFound, "what is refused is not stored either")
+	assert.ErrorIs(t, err, state.ErrNotFound, "refused settings are not stored")
 }
 
-// keptJournal outlives its collector.
+// A keptJournal is not closed with its collector.
 type keptJournal struct{ journal.Journal }
 
 func (keptJournal) Close() error { return nil }
 
-func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
+func TestShutdownWaitsForDeliveriesInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer, memory := make(chan struct{}), journal.NewMemory(0)
 		c := newCollector(t, engine.Config{
@@ -239,7 +239,7 @@ func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
 	})
 }
 
-func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
+func TestShutdownCancelsSlowDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector(t, engine.Config{
 			Destinations: []tracking.Destination{hook("hook")},
@@ -259,13 +259,12 @@ func TestReadyFollowsTheJournal(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ask(c, http.MethodGet, "/ready", ""))
 	require.NoError(t, memory.Close())
 	assert.Equal(t, http.StatusServiceUnavailable, ask(c, http.MethodGet, "/ready", ""))
-	assert.Equal(t, http.StatusOK, ask(c, http.MethodGet, "/health", ""), "the process lives")
+	assert.Equal(t, http.StatusOK, ask(c, http.MethodGet, "/health", ""), "the process is running")
 	assert.ErrorIs(t, c.Ready(t.Context()), journal.ErrClosed)
 }
 
-// TestReplayLeavesOutWhatAnEarlierDestinationHad: one that is removed and made again
-// has an account of its own.
-func TestReplayLeavesOutWhatAnEarlierDestinationHad(t *testing.T) {
+// A destination that is removed and created again has its own ledger.
+func TestReplaySkipsCallsOfAnEarlierDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector(t, engine.Config{Sender: webhook.SenderConfig{Transport: receiver(func(*http.Request) error { return nil })}})
 		require.NoError(t, c.AddDestination(t.Context(), hook("d")))

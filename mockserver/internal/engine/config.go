@@ -21,110 +21,98 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A Config says how a collector works. The zero value keeps everything in
-// memory.
+// A Config configures a Collector. The zero value stores everything in memory.
 type Config struct {
-	// Sources are those that may send. Defaults to none.
+	// Sources are the sources that may send calls.
 	Sources []tracking.Source
-	// Destinations get the calls of the sources they are connected to. Defaults
-	// to none.
+	// Destinations get the calls of their sources.
 	Destinations []tracking.Destination
-	// AnyWriteKey takes calls with a write key that no source has, and makes the
-	// source as it sees it, with the write key as its name. Defaults to false.
+	// AnyWriteKey accepts calls with unknown write keys, and creates sources with the write
+	// key as the name. Defaults to false.
 	AnyWriteKey bool
-	// Strict answers 400 to a request that holds a bad call, names each of them,
-	// and stores nothing of it. Defaults to false: the good calls are stored and
-	// the bad ones recorded, and the answer is 200, as the service does.
+	// Strict rejects a request with any invalid call: the response is 400 and names each
+	// invalid call, and nothing is stored. By default the response is 200, valid calls are
+	// stored and invalid ones are recorded as rejected, like the service does.
 	Strict bool
-	// HTTPConfig is what the settings of each source say of retries, a JSON object:
-	// integrations["Segment.io"].httpConfig at /v1/projects/{writeKey}/settings.
-	// Defaults to none, as the service's.
+	// HTTPConfig is the retry settings of all sources, a JSON object:
+	// integrations["Segment.io"].httpConfig at /v1/projects/{writeKey}/settings. By default they
+	// are not sent, like the service.
 	HTTPConfig json.RawMessage
-	// Messages has New serve /messages: the calls that came since they were
-	// drained last, as a JSON array. GET shows them; POST, or GET with the parameter
-	// drain, drains them. Defaults to false.
+	// Messages serves /messages: the calls received since they were last drained, as a JSON
+	// array. GET returns them; POST, or GET with the parameter drain, drains them. Defaults to
+	// false.
 	Messages bool
-	// Limits are how much one request may hold. Default to those of the service.
+	// Limits bounds requests. Defaults to the limits of the service.
 	Limits tracking.Limits
-	// DedupWindow is for how long a call that is sent again with the same
-	// messageId is recognised. Defaults to 24 hours.
+	// DedupWindow is how long duplicates are detected by their messageId. Defaults to 24 hours.
 	DedupWindow time.Duration
-	// DedupCalls bounds how many calls are remembered for that, at about 40 bytes
+	// DedupCalls is the maximum number of calls in duplicate detection, at about 40 bytes
 	// each. Defaults to 2,000,000.
 	DedupCalls int
-	// Seen yields the calls that the journal holds at the start, the newest limit of
-	// them at least, oldest first: so they are recognised too. Defaults to none.
+	// Seen yields the stored calls at the start, oldest first and at least the newest limit,
+	// for duplicate detection. Optional.
 	Seen func(ctx context.Context, limit int, yield func(source, messageID string, at time.Time) bool) error
-	// OnStored has f called with each call that is stored from then on by whoever shares
-	// the journal. Defaults to none: nobody does.
+	// OnStored registers a function for each call that a collector with the same journal
+	// stores from now on. Optional.
 	OnStored func(f func(source, messageID string))
-	// Concurrency is how many calls of one destination may be under way at once.
-	// Defaults to 64.
+	// Concurrency is the maximum number of calls in flight per destination. Defaults to 64.
 	Concurrency int
-	// Sender says where webhooks may be and how they are reached.
+	// Sender configures the requests to webhooks.
 	Sender webhook.SenderConfig
-	// WrapTransport is put around what carries requests to webhooks, and may look at
-	// them or answer in its place. Defaults to none.
+	// WrapTransport wraps the transport of requests to webhooks. Optional.
 	WrapTransport func(http.RoundTripper) http.RoundTripper
-	// Journal keeps accepted calls. The collector closes it. Defaults to
-	// journal.NewMemory.
+	// Journal stores accepted calls. The collector closes it. Defaults to journal.NewMemory.
 	Journal journal.Journal
-	// Shared says that other collectors share the Journal. Defaults to false.
+	// Shared reports that other collectors use the same Journal. Defaults to false.
 	Shared bool
-	// Store keeps the settings that are made while the collector runs. Defaults to
-	// State.
+	// Store contains the settings created at run time. Defaults to State.
 	Store state.Store
-	// State remembers deletion requests, audiences and computed traits, as durably
-	// as Journal keeps calls. Defaults to state.NewMemory.
+	// State contains deletion requests, audiences and computed traits. It must be as durable as
+	// Journal. Defaults to state.NewMemory.
 	State state.Store
-	// Instance tells this collector from others that share its State. One that
-	// comes back under its name goes on at once with what it was doing; another
-	// takes over after 30 s. Defaults to a random name.
+	// Instance identifies this collector among those with the same State. A collector that
+	// restarts with the same name resumes its background work immediately; others wait for
+	// 30 s. Defaults to a random name.
 	Instance string
-	// TempDir is where lists of users too long for memory are sorted. Defaults to
-	// os.TempDir.
+	// TempDir is the directory for sorting long lists of users. Defaults to os.TempDir.
 	TempDir string
-	// History remembers the newest calls. Defaults to history.New(0).
+	// History retains the newest calls. Defaults to history.New(0).
 	History *history.History
-	// Restored is closed once History knows what earlier processes did. Defaults to a
-	// channel that is: nobody tells it.
+	// Restored is closed when History contains the results of earlier processes. Defaults to a
+	// closed channel.
 	Restored <-chan struct{}
-	// Plans are the tracking plans of the sources. Defaults to none.
+	// Plans contains the tracking plans of the sources. Optional.
 	Plans Plans
-	// Observers are told what happens, before History. Default to none.
+	// Observers receive events before History.
 	Observers []event.Observer
-	// IsHTTPS reports whether a request came by HTTPS, perhaps to a proxy before the
-	// collector: browsers and apps are told to send their calls so, see [access.Guard.IsHTTPS].
-	// Defaults to one that believes the header X-Forwarded-Proto of anyone.
+	// IsHTTPS reports whether the client used HTTPS, possibly to a proxy, see
+	// [access.Guard.IsHTTPS]. Clients get URLs with the same protocol. By default, the header
+	// X-Forwarded-Proto is trusted.
 	IsHTTPS func(*http.Request) bool
-	// ClientOf returns the address that a request comes from, perhaps as a proxy before the
-	// collector says, see [access.Guard.ClientOf]. Defaults to the other end of the connection.
+	// ClientOf returns the address of the client, as reported by trusted proxies, see
+	// [access.Guard.ClientOf]. Defaults to the address of the peer.
 	ClientOf func(*http.Request) netip.Addr
-	// Jitter returns random numbers from 0 up to 1, the part of a delay before a call
-	// that failed is attempted again: the delay is at most 1 s at first, doubles with
-	// each attempt and stays at 10 min. It may be called from many goroutines at once.
-	// Defaults to math/rand/v2.Float64.
+	// Jitter returns random numbers in [0, 1), the fraction of the maximum retry delay. The
+	// maximum is 1 s at first, doubles with each attempt, and is at most 10 min. It must be
+	// safe for concurrent use. Defaults to math/rand/v2.Float64.
 	Jitter func() float64
-	// Logger gets a line for what an operator should know. Defaults to
-	// slog.DiscardHandler.
+	// Logger receives messages for operators. Defaults to slog.DiscardHandler.
 	Logger *slog.Logger
 
-	// BatchCalls is how many of its own calls the collector stores at once. Defaults to
-	// 500.
+	// BatchCalls is the maximum batch size of synthetic calls. Defaults to 500.
 	BatchCalls int
 }
 
-// Plans hold calls against the tracking plans of their sources. Its methods are called
-// from many goroutines at once.
+// Plans checks calls against the tracking plans of their sources. Its methods must be safe for
+// concurrent use.
 type Plans interface {
 	ingest.Judge
-	// Quarantine returns why a call is kept out of every destination until the plan is
-	// mended; empty where it is not. It is asked each time that a destination is about to
-	// work at the call.
+	// Quarantine returns the reason to keep a call from all destinations until the plan is
+	// fixed, or "". It is called before each delivery of the call.
 	Quarantine(c *tracking.Call) (reason string)
 }
 
-// Defaults of a Config.
+// Defaults of Config.
 const (
 	DefaultDedupWindow = 24 * time.Hour
 	DefaultDedupCalls  = 2_000_000
@@ -177,18 +165,18 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// saysHTTPS reports whether a request came by HTTPS, or says that it came so to a proxy.
+// saysHTTPS reports whether the request used HTTPS or has such an X-Forwarded-Proto header.
 func saysHTTPS(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }
 
-// otherEnd returns the address at the other end of the connection.
+// otherEnd returns the address of the peer.
 func otherEnd(r *http.Request) netip.Addr {
 	end, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return end.Addr().Unmap()
 }
 
-// checkHTTPConfig returns what is wrong with an HTTPConfig.
+// checkHTTPConfig returns an error if an HTTPConfig is not a JSON object.
 func checkHTTPConfig(raw json.RawMessage) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); raw != nil && (err != nil || object == nil) {

@@ -10,11 +10,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Hidden stands for a value that is not shown. Where it is sent back, the value
-// stays as it is.
+// Hidden replaces a hidden value. A value that is sent back as Hidden stays unchanged.
 const Hidden = "(hidden)"
 
-// SecretHeader reports, by its name, whether the value of a header is a secret.
+// SecretHeader reports whether the value of a header is probably a secret, by its name.
 func SecretHeader(name string) bool {
 	name = strings.ToLower(name)
 	for _, part := range []string{"auth", "cookie", "key", "pass", "secret", "token", "credential"} {
@@ -25,7 +24,7 @@ func SecretHeader(name string) bool {
 	return false
 }
 
-// HideHeaders copies endpoints without the secrets of their headers, for people to see.
+// HideHeaders returns the endpoints with secret header values replaced by Hidden.
 func HideHeaders(endpoints []webhook.Endpoint) []webhook.Endpoint {
 	shown := slices.Clone(endpoints)
 	for i := range shown {
@@ -39,9 +38,8 @@ func HideHeaders(endpoints []webhook.Endpoint) []webhook.Endpoint {
 	return shown
 }
 
-// RestoreHeaders restores the values that HideHeaders took out, for those URLs that stay
-// as they are: a secret must not go to another URL. A value that it does not know
-// stays hidden.
+// RestoreHeaders replaces Hidden by the old values for unchanged URLs: a secret must not be sent
+// to another URL. Values without an old value stay hidden.
 func RestoreHeaders(endpoints, old []webhook.Endpoint) []webhook.Endpoint {
 	shown := slices.Clone(endpoints)
 	old = slices.Clone(old)
@@ -56,13 +54,12 @@ func RestoreHeaders(endpoints, old []webhook.Endpoint) []webhook.Endpoint {
 				shown[i].Headers[name] = saved
 			}
 		}
-		old = slices.Delete(old, was, was+1) // a URL may be there twice
+		old = slices.Delete(old, was, was+1) // a URL may occur twice
 	}
 	return shown
 }
 
-// StillHidden returns a [*webhook.FieldError] for each header that RestoreHeaders had
-// no value for.
+// StillHidden returns a [*webhook.FieldError] for each header value that is still hidden, joined.
 func StillHidden(endpoints []webhook.Endpoint) error {
 	var problems []error
 	for i, e := range endpoints {
@@ -70,7 +67,7 @@ func StillHidden(endpoints []webhook.Endpoint) error {
 			if e.Headers[name] == Hidden {
 				problems = append(problems, &webhook.FieldError{
 					Field:   fmt.Sprintf("webhooks[%d].headers[%q]", i, name),
-					Problem: "is hidden, and not known for this URL", Hint: "send its value",
+					Problem: "is hidden and has no previous value for this URL", Hint: "send its value",
 				})
 			}
 		}

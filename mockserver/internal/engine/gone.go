@@ -1,26 +1,27 @@
 package engine
 
 import (
-	"sync"
+	"context"
+	"errors"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A goneMark says that all webhooks of a destination answered 410, until it is resumed,
-// disabled or has other URLs.
+// A goneMark records that all webhooks of a destination answered 410 (Gone). It applies until
+// the destination is resumed, is disabled or has other URLs.
 type goneMark struct {
 	At       time.Time `json:"at"`
 	Webhooks string    `json:"webhooks"` // a digest of the URLs
 }
 
-func newGoneMark(d *tracking.Destination) goneMark {
-	return goneMark{time.Now().UTC().Truncate(time.Millisecond), digestOfURLs(d)}
-}
-
-// isOf reports whether the mark is of a destination as it is now.
-func (m goneMark) isOf(d *tracking.Destination) bool {
+// applies reports whether the mark still applies to a destination.
+func (m goneMark) applies(d *tracking.Destination) bool {
 	return !d.Disabled && m.Webhooks == digestOfURLs(d)
 }
 
@@ -32,34 +33,46 @@ func digestOfURLs(d *tracking.Destination) string {
 	return text.Digest(urls...)
 }
 
-// A marker stores that destinations are gone, one at a time for each. Its methods may be
-// called from many goroutines at once.
-type marker struct {
-	store    func(d *tracking.Destination)
-	underWay sync.WaitGroup
-	mu       sync.Mutex // guards names
-	names    map[string]bool
+// onGone stops a destination in the background. If that fails, the next call with a 410
+// response tries again.
+func (c *Collector) onGone(d *tracking.Destination) {
+	mark := goneMark{time.Now().UTC().Truncate(time.Millisecond), digestOfURLs(d)}
+	c.gone.put(d.Name, mark, func(last goneMark) bool { return last.Webhooks == mark.Webhooks })
 }
 
-// mark has it stored that a destination is gone, and does not wait. Where that fails, the
-// next call that is answered so brings the destination here again.
-func (m *marker) mark(d *tracking.Destination) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.names[d.Name] {
-		return
+// storeTimeout bounds the write of a gone mark or a hold.
+const storeTimeout = 10 * time.Second
+
+// storeGone stops a destination whose webhooks answered 410, until Resume.
+func (c *Collector) storeGone(destination string, mark goneMark) {
+	if w := c.workers.of(destination); w == nil || !w.Destination().GoneSince.IsZero() {
+		return // calls that were in flight when the destination stopped get a 410, too
 	}
-	if m.names == nil {
-		m.names = map[string]bool{}
-	}
-	m.names[d.Name] = true
-	m.underWay.Go(func() {
-		m.store(d)
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.names, d.Name)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	err := c.change(ctx, func(stored *storedSettings, _ settings.Settings) error {
+		if stored.Gone == nil {
+			stored.Gone = map[string]goneMark{}
+		}
+		stored.Gone[destination] = mark
+		return nil
 	})
+	switch {
+	case err == nil:
+		c.config.Logger.Warn("destination stopped: its webhooks answered 410 (Gone); its calls fail until it is resumed or has other URLs", "destination", destination)
+	case !errors.Is(err, state.ErrClosed):
+		c.config.Logger.Error("could not stop a destination whose webhooks answered 410 (Gone)", "destination", destination, "error", err)
+	}
 }
 
-// wait waits for all that have begun. No other may begin any more.
-func (m *marker) wait() { m.underWay.Wait() }
+// pruneGone removes the marks that no longer apply. all are the settings that apply with the
+// stored ones.
+func (s *storedSettings) pruneGone(all settings.Settings) {
+	maps.DeleteFunc(s.Gone, func(name string, mark goneMark) bool {
+		i := slices.IndexFunc(all.Destinations, settings.DestinationNamed(name))
+		return i < 0 || !mark.applies(&all.Destinations[i])
+	})
+	if len(s.Gone) == 0 {
+		s.Gone = nil
+	}
+}

@@ -16,35 +16,35 @@ import (
 // readyTimeout is how long Ready waits for the journal.
 const readyTimeout = 2 * time.Second
 
-// A DestinationStatus says how a destination is doing.
+// A DestinationStatus is the status of a destination.
 type DestinationStatus struct {
 	Destination string           `json:"destination"`
 	State       DestinationState `json:"state"`
 	delivery.Status
-	// RecentAttempts is of how many of its newest attempts the History knows how they
-	// ended, up to 64, and RecentFailures how many of these failed.
+	// RecentAttempts is the number of its newest attempts with a known result, up to 64, and
+	// RecentFailures the number of failures among them.
 	RecentAttempts int `json:"recentAttempts"`
 	RecentFailures int `json:"recentFailures"`
-	// Measures are of the attempts that this collector has made.
+	// Measures are statistics of the attempts that this collector made.
 	Measures measure.Measures `json:"measures"`
 }
 
-// A DestinationState says in a word how a destination is doing.
+// A DestinationState summarizes the status of a destination.
 type DestinationState string
 
-// States of destinations. The first that holds counts, from disabled on.
+// States of destinations. The first one that applies is used.
 const (
-	DestinationDisabled   DestinationState = "disabled"   // it gets no calls
-	DestinationGone       DestinationState = "gone"       // its webhooks answered 410: its calls fail until Resume
+	DestinationDisabled   DestinationState = "disabled"   // disabled
+	DestinationGone       DestinationState = "gone"       // its webhooks answered 410; its calls fail until Resume
 	DestinationPaused     DestinationState = "paused"     // its calls wait until Resume
-	DestinationHeld       DestinationState = "held"       // its receiver asked by Retry-After to be left alone: its calls wait
-	DestinationDown       DestinationState = "down"       // its calls wait, and now and then one is tried
-	DestinationIdle       DestinationState = "idle"       // nothing is known of attempts
-	DestinationFailing    DestinationState = "failing"    // half of its newest attempts failed, or more
+	DestinationHeld       DestinationState = "held"       // its receiver requested a pause with Retry-After; its calls wait
+	DestinationDown       DestinationState = "down"       // its calls wait, with occasional attempts
+	DestinationIdle       DestinationState = "idle"       // no known attempts
+	DestinationFailing    DestinationState = "failing"    // at least half of its newest attempts failed
 	DestinationDelivering DestinationState = "delivering" // most of its newest attempts succeeded
 )
 
-// state says in a word what the status says in numbers.
+// state returns the state for the status.
 func (s *DestinationStatus) state(enabled bool) DestinationState {
 	switch {
 	case !enabled:
@@ -65,16 +65,14 @@ func (s *DestinationStatus) state(enabled bool) DestinationState {
 	return DestinationDelivering
 }
 
-// Health returns how full the journal is, and an error if it could not store a
-// batch now.
+// Health returns the health of the journal, and an error if it cannot store a batch.
 func (c *Collector) Health(ctx context.Context) (journal.Health, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	return c.config.Journal.Health(ctx)
 }
 
-// Ready returns nil if the collector takes calls and can store them. Otherwise
-// its error says why not.
+// Ready returns nil if the collector can accept and store calls, or the reason why not.
 func (c *Collector) Ready(ctx context.Context) error {
 	if c.life.Err() != nil {
 		return state.ErrClosed
@@ -83,7 +81,7 @@ func (c *Collector) Ready(ctx context.Context) error {
 	return err
 }
 
-// Status returns how each destination is doing, by name.
+// Status returns the status of each destination, sorted by name.
 func (c *Collector) Status() []DestinationStatus {
 	var all []DestinationStatus
 	for _, w := range c.workers.all() {
@@ -96,13 +94,13 @@ func (c *Collector) Status() []DestinationStatus {
 	return all
 }
 
-// serveHealth answers that the process lives.
+// serveHealth reports that the process is running.
 func (c *Collector) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]string{"status": "ok"})
 }
 
-// serveReady answers whether the collector is ready.
+// serveReady reports whether the collector is ready.
 func (c *Collector) serveReady(w http.ResponseWriter, r *http.Request) {
 	err := c.Ready(r.Context())
 	w.Header().Set("Content-Type", "application/json")
@@ -116,7 +114,7 @@ func (c *Collector) serveReady(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"status": "unavailable", "message": err.Error()})
 }
 
-// logReady logs when readiness changes, not each time that somebody asks.
+// logReady logs changes of the readiness.
 func (c *Collector) logReady(err error) {
 	switch {
 	case errors.Is(err, state.ErrClosed):

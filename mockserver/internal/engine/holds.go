@@ -12,66 +12,72 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// holdsKey is the key of the pauses that receivers requested by Retry-After: a JSON object
-// of holds by destination. Collectors that share a store share them.
+// holdsKey is the key of the stored pauses requested by Retry-After: a JSON object of holds by
+// destination. Collectors with the same store share them.
 const holdsKey = "holds"
 
-// A hold is a pause of a destination that its receiver requested by Retry-After.
+// A hold is a pause of a destination that its receiver requested with Retry-After.
 type hold struct {
 	Until    time.Time `json:"until"`
-	Webhooks string    `json:"webhooks"` // a digest of the URLs
+	Webhooks string    `json:"webhooks"` // digest of the URLs
 }
 
-// holdWriter stores holds, one at a time for each destination. Its methods may be called
-// from many goroutines at once.
-type holdWriter struct {
-	store   func(destination string, h hold)
+// A backgroundWriter stores the latest value of each destination. Its methods may be called
+// concurrently.
+type backgroundWriter[V comparable] struct {
+	store   func(destination string, v V) // called once at a time for a destination
 	writing sync.WaitGroup
 	mu      sync.Mutex // guards latest
-	latest  map[string]hold
+	latest  map[string]V
 }
 
-// put stores a hold in the background. Holds that arrive during a write are combined: the
-// latest is stored next.
-func (w *holdWriter) put(d *tracking.Destination, until time.Time) {
-	h := hold{until.UTC(), digestOfURLs(d)}
+// put stores a value in the background. Values that arrive during a write are combined: the
+// latest is stored next. A value is ignored if covers reports that the latest makes it
+// redundant.
+func (w *backgroundWriter[V]) put(destination string, v V, covers func(latest V) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last, busy := w.latest[d.Name]
-	if busy && last.Webhooks == h.Webhooks && !h.Until.After(last.Until) {
+	latest, busy := w.latest[destination]
+	if busy && covers(latest) {
 		return
 	}
 	if w.latest == nil {
-		w.latest = map[string]hold{}
+		w.latest = map[string]V{}
 	}
-	w.latest[d.Name] = h
+	w.latest[destination] = v
 	if !busy {
-		w.writing.Go(func() { w.write(d.Name, h) })
+		w.writing.Go(func() { w.write(destination, v) })
 	}
 }
 
-func (w *holdWriter) write(destination string, h hold) {
+func (w *backgroundWriter[V]) write(destination string, v V) {
 	for {
-		w.store(destination, h)
+		w.store(destination, v)
 		w.mu.Lock()
 		latest := w.latest[destination]
-		if latest == h {
+		if latest == v {
 			delete(w.latest, destination)
 			w.mu.Unlock()
 			return
 		}
-		h = latest
+		v = latest
 		w.mu.Unlock()
 	}
 }
 
 // wait waits for the writes that have begun. The caller has stopped the workers.
-func (w *holdWriter) wait() { w.writing.Wait() }
+func (w *backgroundWriter[V]) wait() { w.writing.Wait() }
+
+// onHeld stores a hold in the background.
+func (c *Collector) onHeld(d *tracking.Destination, until time.Time) {
+	h := hold{until.UTC(), digestOfURLs(d)}
+	c.held.put(d.Name, h, func(last hold) bool { return last.Webhooks == h.Webhooks && !h.Until.After(last.Until) })
+}
 
 // storeHold stores a hold, unless a later one of the same URLs is stored, and removes those
 // that have expired.
 func (c *Collector) storeHold(destination string, h hold) {
-	ctx, cancel := context.WithTimeout(context.Background(), goneTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	_, err := state.Update(ctx, c.config.Store, holdsKey, func(holds *map[string]hold) error {
 		now := time.Now()
@@ -86,7 +92,7 @@ func (c *Collector) storeHold(destination string, h hold) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, state.ErrClosed) {
-		c.config.Logger.Warn("the Retry-After pause of a destination could not be stored: a restart ends it early", "destination", destination, "error", err)
+		c.config.Logger.Warn("could not store the Retry-After pause of a destination: a restart ends it early", "destination", destination, "error", err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-func TestStatusHasMeasuresOfTheAttempts(t *testing.T) {
+func TestStatusMeasures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		c := newCollector(t, engine.Config{
@@ -40,6 +40,6 @@ func TestStatusHasMeasuresOfTheAttempts(t *testing.T) {
 		assert.Contains(t, m.LastFailure.Error, "broken")
 		require.NoError(t, c.Apply(t.Context(), settings.Settings{}))
 		require.NoError(t, c.Apply(t.Context(), settings.Settings{Destinations: []tracking.Destination{hook("crm")}}))
-		assert.Zero(t, c.Status()[0].Measures.Day.Attempts, "another destination has got the name")
+		assert.Zero(t, c.Status()[0].Measures.Day.Attempts, "a new destination with the same name")
 	})
 }

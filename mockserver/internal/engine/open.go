@@ -21,10 +21,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// New starts a collector. Close ends it. Its error is a
-// *webhook.FieldError for each thing that is wrong with the sources and destinations
-// of config, or what kept its Sender, Journal, Store or State from being used; the Journal is open
-// then, as it was.
+// New starts a collector. Call Close to end it. The error is a *webhook.FieldError for each
+// invalid source and destination, joined, or reports that Sender, Journal, Store or State cannot
+// be used. The Journal is not closed after an error.
 func New(config Config) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
@@ -40,7 +39,7 @@ func New(config Config) (*Collector, error) {
 		shapes:   shapes.New(),
 	}
 	c.life, c.end = context.WithCancel(context.Background())
-	c.gone.store, c.holdWrite.store = c.storeGone, c.storeHold
+	c.gone.store, c.held.store = c.storeGone, c.storeHold
 	err := checkHTTPConfig(config.HTTPConfig)
 	if err != nil {
 		return nil, err
@@ -48,8 +47,8 @@ func New(config Config) (*Collector, error) {
 	if c.sender, err = sender.New(config.Sender, config.WrapTransport); err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
-	// Who waits for what becomes of a call looks at the History, or at a replay, and then at
-	// what the others know. So these are told last.
+	// Callers wait for an event in the History or for a replay, and then read from the other
+	// observers. These two are notified last.
 	others := slices.Concat(config.Observers, event.Observers{config.History})
 	c.users = users.New(users.Config{
 		Journal: config.Journal, State: config.State, Known: c.dedup, Observer: others, Logger: config.Logger, Settings: c.Settings,
@@ -75,7 +74,7 @@ func New(config Config) (*Collector, error) {
 		return nil, err
 	}
 	c.users.Start()
-	if !config.Shared { // what each of several collectors took would stand beside each other
+	if !config.Shared { // the collectors would overwrite each other's data
 		isDestination := func(name string) bool { return c.workers.of(name) != nil }
 		c.shapes.Start(config.State, config.Logger)
 		c.measures.Start(config.State, config.Logger, isDestination)
@@ -84,13 +83,13 @@ func New(config Config) (*Collector, error) {
 	return c, nil
 }
 
-// remember lets the calls that are stored already be recognised.
+// remember adds the stored calls to duplicate detection.
 func (c *Collector) remember() error {
 	if c.config.Seen == nil {
 		return nil
 	}
 	if c.config.OnStored != nil {
-		c.config.OnStored(c.dedup.Add) // before what is stored is read, so that no call falls between
+		c.config.OnStored(c.dedup.Add) // before Seen, so that no call is missed
 	}
 	oldest := time.Now().Add(-c.config.DedupWindow)
 	var err error
@@ -100,18 +99,18 @@ func (c *Collector) remember() error {
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("mockserver: the calls that are stored cannot be read: %w", err)
+		return fmt.Errorf("mockserver: could not read the stored calls: %w", err)
 	}
 	return nil
 }
 
-// open applies the first settings, and follows those that others make.
+// open applies the first settings, and starts to watch the store for changes.
 func (c *Collector) open(defined settings.Settings) error {
 	ctx, cancel := context.WithCancel(context.Background())
-	changes, err := c.config.Store.Watch(ctx, settingsKey) // before it is read, so that no change falls between
+	changes, err := c.config.Store.Watch(ctx, settingsKey) // before loadStored, so that no change is missed
 	if err != nil {
 		cancel()
-		return fmt.Errorf("mockserver: the stored settings cannot be watched: %w", err)
+		return fmt.Errorf("mockserver: could not watch the stored settings: %w", err)
 	}
 	holds, err := c.config.Store.Watch(ctx, holdsKey)
 	if err == nil {
@@ -119,7 +118,7 @@ func (c *Collector) open(defined settings.Settings) error {
 	}
 	if err != nil {
 		cancel()
-		return fmt.Errorf("mockserver: the stored Retry-After pauses cannot be read: %w", err)
+		return fmt.Errorf("mockserver: could not read the stored Retry-After pauses: %w", err)
 	}
 	var following sync.WaitGroup
 	c.settings.unfollow = func() { cancel(); following.Wait() }

@@ -9,25 +9,24 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// previewCalls is how many calls a preview looks at.
+// previewCalls is the number of calls in a preview.
 const previewCalls = 200
 
-// A Preview says which of the newest calls a destination would get.
+// A Preview shows which of the newest calls a destination would get.
 type Preview struct {
-	Calls   int           `json:"calls"` // that were looked at
-	Sent    int           `json:"sent"`  // of these, those it would get
+	Calls   int           `json:"calls"` // number of checked calls
+	Sent    int           `json:"sent"`  // number of calls that the destination would get
 	Reasons []ReasonCount `json:"reasons"`
 }
 
-// A ReasonCount is how many calls a destination would not get for a reason.
+// A ReasonCount is the number of calls that are excluded for a reason.
 type ReasonCount struct {
 	Reason string `json:"reason"`
 	Calls  int    `json:"calls"`
 }
 
-// Preview holds the newest calls that the History remembers, up to 200, against the
-// sources and filters of a destination as if it were enabled. The reasons for which it
-// would not get others come commonest first.
+// Preview applies the sources and filters of a destination to up to 200 of the newest retained
+// calls, as if it were enabled. Reasons are sorted by number of calls, descending.
 func (c *Collector) Preview(d tracking.Destination) Preview {
 	d.Disabled = false
 	p := Preview{Reasons: []ReasonCount{}}

@@ -14,11 +14,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Bounds of what a replay puts into one entry of the journal.
+// Maximum size of an entry of a replay.
 const (
 	replayCalls = 100
 	replayBytes = 256 << 10
@@ -30,33 +31,32 @@ const (
 	reasonNotReplayed = "it could not be replayed"
 )
 
-// A Selection picks calls of a destination to be replayed.
+// A Selection selects calls of a destination for a replay.
 type Selection struct {
-	// State is where the calls stand. Calls that failed, and those that are quarantined,
-	// come from the journal, which keeps them; others that were delivered or filtered
-	// come from the History, as far as it goes back. StatePending, the zero value, stands for
-	// StateFailed: what is pending comes anyway.
+	// State is the state of the calls. Failed and quarantined calls come from the journal;
+	// other filtered calls and delivered ones come from the History, if they are retained.
+	// The zero value, StatePending, means StateFailed.
 	State tracking.State
 	history.CallFilter
-	// Cause is why the calls failed, see [causes.Of]; empty for any. FailedSince and
-	// FailedUntil, exclusive, are when; zero for any time. They pick from what the journal
-	// lists: with other states than StateFailed and StateFiltered they pick none.
+	// Cause is the cause of the failures, see [causes.Of]. FailedSince (inclusive) and
+	// FailedUntil (exclusive) are the time of the failures. Empty values match all. They
+	// select only failed and quarantined calls.
 	Cause       string
 	FailedSince time.Time
 	FailedUntil time.Time
 	// EndedBefore excludes calls that reached State then or later; zero excludes none. A repeated
 	// request with the same EndedBefore does not replay a call twice.
 	EndedBefore time.Time
-	// DryRun only counts.
+	// DryRun counts the calls without replaying them.
 	DryRun bool
 }
 
-// byFailure reports whether calls are picked by why or when they failed.
+// byFailure reports whether the selection has a cause or a time.
 func (s *Selection) byFailure() bool {
 	return s.Cause != "" || !s.FailedSince.IsZero() || !s.FailedUntil.IsZero()
 }
 
-// matchesFailure reports whether the selection picks a failure.
+// matchesFailure reports whether a failed call matches cause and time.
 func (s *Selection) matchesFailure(f *journal.FailedCall) bool {
 	return (s.FailedSince.IsZero() || !f.FailedAt.Before(s.FailedSince)) &&
 		(s.FailedUntil.IsZero() || f.FailedAt.Before(s.FailedUntil)) &&
@@ -64,10 +64,10 @@ func (s *Selection) matchesFailure(f *journal.FailedCall) bool {
 		(s.Cause == "" || causes.Of(f.Reason) == s.Cause)
 }
 
-// Replay makes the calls of a destination due again that sel picks, with a new
-// window of four hours, and returns how many they are. On an error, that many
-// were replayed before it; it is ErrUnknown where there is no such destination, or
-// what the journal said. One replay runs at a time, others wait.
+// Replay makes the selected calls of a destination pending again, with a new window of four hours,
+// and returns their number. On an error, it is the number of calls replayed before. The error is
+// ErrUnknown for an unknown destination, or an error of the journal. One replay runs at a time;
+// others wait.
 func (c *Collector) Replay(ctx context.Context, destination string, sel Selection) (int, error) {
 	return c.replay(ctx, destination, sel, nil)
 }
@@ -88,15 +88,15 @@ func (c *Collector) ReplayCall(ctx context.Context, destination, source, id stri
 	sel := Selection{DryRun: dryRun, CallFilter: history.CallFilter{IDs: []string{id}, Sources: []string{source}}}
 	if record, ok := c.config.History.Find(source, id); ok {
 		if wait := replayPause - time.Since(lastReplay(&record, destination)); wait > 0 && !dryRun {
-			return 0, fmt.Errorf("%w: call %q, destination %q; retry in %d s",
-				state.ErrReplayedRecently, id, destination, int(math.Ceil(wait.Seconds())))
+			return 0, fmt.Errorf("%w: call %s, destination %s; retry in %d s",
+				state.ErrReplayedRecently, text.Quote(text.MaxRepeated/2, id), text.Quote(text.MaxRepeated/2, destination), int(math.Ceil(wait.Seconds())))
 		}
 		outcome, decided := record.State(destination)
 		switch {
 		case decided && outcome.State != tracking.StatePending:
 			sel.State = outcome.State
 		case decided || !record.Partial:
-			return 0, fmt.Errorf("%w: call %q, destination %q", state.ErrNotReplayable, id, destination)
+			return 0, fmt.Errorf("%w: call %s, destination %s", state.ErrNotReplayable, text.Quote(text.MaxRepeated/2, id), text.Quote(text.MaxRepeated/2, destination))
 		}
 	}
 	return c.replayLocked(ctx, destination, sel, nil)
@@ -132,7 +132,7 @@ func (c *Collector) lockReplays(ctx context.Context) (unlock func(), err error) 
 	}
 }
 
-// replay is Replay with the run that follows its calls, or nil.
+// replay is Replay. run tracks the calls and may be nil.
 func (c *Collector) replay(ctx context.Context, destination string, sel Selection, run *replayRun) (int, error) {
 	unlock, err := c.lockReplays(ctx)
 	if err != nil {
@@ -146,36 +146,37 @@ func (c *Collector) replay(ctx context.Context, destination string, sel Selectio
 func (c *Collector) replayLocked(ctx context.Context, destination string, sel Selection, run *replayRun) (int, error) {
 	w := c.workers.of(destination)
 	if w == nil {
-		return 0, fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
+		return 0, state.Unknown("destination", destination)
 	}
 	r := &replay{collector: c, worker: w, destination: destination, from: sel.State, dryRun: sel.DryRun, run: run}
-	var calls iter.Seq2[tracedCall, error]
+	var sequences []iter.Seq2[tracedCall, error]
 	switch sel.State {
 	case tracking.StatePending, tracking.StateFailed:
-		r.from, calls = tracking.StateFailed, listed(ctx, destination, &sel, c.Failed)
+		r.from, sequences = tracking.StateFailed, append(sequences, listed(ctx, destination, &sel, c.Failed))
 	case tracking.StateFiltered:
-		calls = chain(listed(ctx, destination, &sel, c.Quarantined), r.recorded(ctx, &sel))
+		sequences = append(sequences, listed(ctx, destination, &sel, c.Quarantined), r.recorded(ctx, &sel))
 	default:
-		calls = r.recorded(ctx, &sel)
+		sequences = append(sequences, r.recorded(ctx, &sel))
 	}
-	for call, err := range calls {
-		if err == nil && sel.Matches(&call.Call) {
-			err = r.add(ctx, call)
-		}
-		if err != nil {
-			return r.done, err
+	for _, calls := range sequences {
+		for call, err := range calls {
+			if err == nil && sel.Matches(&call.Call) {
+				err = r.add(ctx, call)
+			}
+			if err != nil {
+				return r.done, err
+			}
 		}
 	}
 	return r.done, r.flush(ctx)
 }
 
-// StartReplay replays as Replay does, without waiting for it, and returns the ID of the
-// run, which ends at the latest when the collector is drained. expected is how many calls
-// it is to replay, as a dry run has counted. Its error is ErrUnknown, ErrReplaying or
-// ErrClosed.
+// StartReplay starts a Replay in the background and returns its ID. It ends when the collector is
+// drained. expected is the number of calls that a dry run has counted. The error is ErrUnknown,
+// ErrReplaying or ErrClosed.
 func (c *Collector) StartReplay(destination string, sel Selection, expected int) (id string, err error) {
 	if c.workers.of(destination) == nil {
-		return "", fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
+		return "", state.Unknown("destination", destination)
 	}
 	sel.DryRun = false
 	run, err := c.runs.begin(destination, sel.Cause, expected)
@@ -193,34 +194,30 @@ func (c *Collector) StartReplay(destination string, sel Selection, expected int)
 	return run.ID, nil
 }
 
-// errStopping is why a replay ends before its calls are due again.
-var errStopping = errors.New("the collector was stopping: the calls that are not due again can be replayed once more")
+// errStopping ends a replay when the collector is drained.
+var errStopping = errors.New("the collector stopped: replay the remaining calls again")
 
-// ReplayRuns returns the newest replays that StartReplay began, the newest first.
+// ReplayRuns returns the newest background replays, newest first.
 func (c *Collector) ReplayRuns() []ReplayRun { return c.runs.newestFirst() }
 
-// ReplayRun returns one of them. Its error is ErrUnknown.
+// ReplayRun returns a background replay, or ErrUnknown.
 func (c *Collector) ReplayRun(id string) (ReplayRun, error) {
 	for _, r := range c.runs.newestFirst() {
 		if r.ID == id {
 			return r, nil
 		}
 	}
-	return ReplayRun{}, fmt.Errorf("%w: there is no replay %q; the newest are remembered, until the collector ends", state.ErrUnknown, id)
+	return ReplayRun{}, fmt.Errorf("%w; the newest replays are kept until the collector ends", state.Unknown("replay", id))
 }
 
-// A tracedCall is a call with the trace of the request that brought it, or nil.
+// A tracedCall is a call with the trace context of its request, or nil.
 type tracedCall struct {
 	tracking.Call
 	trace *tracecontext.Context
 }
 
-// A lister yields calls that the journal lists for a destination, see Collector.Failed.
-type lister func(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error
-
-// listed yields the calls that the journal lists and the selection picks, or the journal's
-// error.
-func listed(ctx context.Context, destination string, sel *Selection, list lister) iter.Seq2[tracedCall, error] {
+// listed yields the failed or quarantined calls in the journal that match the selection.
+func listed(ctx context.Context, destination string, sel *Selection, list func(context.Context, string, func(journal.FailedCall) bool) error) iter.Seq2[tracedCall, error] {
 	return func(yield func(tracedCall, error) bool) {
 		stopped := false
 		err := list(ctx, destination, func(f journal.FailedCall) bool {
@@ -236,19 +233,7 @@ func listed(ctx context.Context, destination string, sel *Selection, list lister
 	}
 }
 
-// chain yields what each of two yields.
-func chain(first, second iter.Seq2[tracedCall, error]) iter.Seq2[tracedCall, error] {
-	return func(yield func(tracedCall, error) bool) {
-		for call, err := range first {
-			if !yield(call, err) {
-				return
-			}
-		}
-		second(yield)
-	}
-}
-
-// traceOf returns the trace of a call that is remembered, or nil.
+// traceOf returns the trace context of a retained call, or nil.
 func traceOf(r *tracking.Record) *tracecontext.Context {
 	if r.TraceParent == "" {
 		return nil
@@ -256,29 +241,29 @@ func traceOf(r *tracking.Record) *tracecontext.Context {
 	return &tracecontext.Context{Parent: r.TraceParent, State: r.TraceState}
 }
 
-// A replay is one run of Collector.Replay.
+// A replay is one execution of Replay.
 type replay struct {
 	collector   *Collector
 	worker      *delivery.Worker
 	destination string
 	from        tracking.State
 	dryRun      bool
-	run         *replayRun // that follows the calls; nil where nobody does
+	run         *replayRun // tracks the calls; may be nil
 
-	calls  []tracking.Call // picked, not yet given to the journal
+	calls  []tracking.Call // selected, not yet passed to the journal
 	traces tracecontext.List
 	bytes  int
 	done   int
 }
 
-// recorded yields the calls that the History remembers in a state, but for those of an
-// earlier destination of the same name, and those that the journal lists.
+// recorded yields the calls in the History with the state of the selection. It skips calls of an
+// earlier destination with the same name and calls that the journal lists.
 func (r *replay) recorded(ctx context.Context, sel *Selection) iter.Seq2[tracedCall, error] {
 	return func(yield func(tracedCall, error) bool) {
 		if sel.byFailure() {
 			return
 		}
-		r.awaitTold(ctx)
+		r.waitForObservers(ctx)
 		since := r.worker.AttachedSince()
 		for record := range r.collector.config.History.Backward(0) {
 			s, decided := record.Last(r.destination)
@@ -292,15 +277,15 @@ func (r *replay) recorded(ctx context.Context, sel *Selection) iter.Seq2[tracedC
 	}
 }
 
-// tellPatience is how long a replay waits for what has ended to be told, or read: a journal
-// that cannot store how calls ended does not count them as ended either.
-const tellPatience = 10 * time.Second
+// observerTimeout is how long a replay waits for observers. Results that the journal cannot store
+// are not final.
+const observerTimeout = 10 * time.Second
 
-// awaitTold waits until the History and the run know of all calls that count as ended.
-func (r *replay) awaitTold(ctx context.Context) {
-	ctx, stop := context.WithTimeout(ctx, tellPatience)
+// waitForObservers waits until the History and the run have received all final results.
+func (r *replay) waitForObservers(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, observerTimeout)
 	defer stop()
-	_ = r.worker.AwaitTold(ctx) // what is not told is not known to have ended
+	_ = r.worker.WaitForObservers(ctx) // results that were not observed in time are not replayed
 	select {
 	case <-r.collector.config.Restored:
 	case <-ctx.Done():
@@ -326,14 +311,14 @@ func (r *replay) flush(ctx context.Context) error {
 	if len(r.calls) == 0 {
 		return nil
 	}
-	if r.done == 0 { // calls are listed before it is told that they have ended
-		r.awaitTold(ctx)
+	if r.done == 0 { // calls are listed before observers are notified of their failure
+		r.waitForObservers(ctx)
 	}
 	if !r.collector.runs.begins(r.run, r.calls) {
 		return fmt.Errorf("%w: the destination was removed", state.ErrUnknown)
 	}
-	// Recorded before it is done: the calls may be delivered before Replay returns,
-	// and that is to be the last word on them.
+	// Record it first: a call may be delivered before Replay returns, and its result must
+	// come after "replayed".
 	r.record(r.calls, tracking.Outcome{State: tracking.StatePending, Reason: reasonReplayed})
 	if err := r.collector.config.Journal.Replay(ctx, r.destination, r.calls, r.traces, r.from); err != nil {
 		left := r.calls
@@ -343,7 +328,7 @@ func (r *replay) flush(ctx context.Context) error {
 		r.record(left, tracking.Outcome{State: r.from, Reason: reasonNotReplayed})
 		r.collector.runs.fails(r.run, left)
 		r.done += len(r.calls) - len(left)
-		return fmt.Errorf("mockserver: the journal does not replay: %w", err)
+		return fmt.Errorf("mockserver: could not replay calls: %w", err)
 	}
 	r.done += len(r.calls)
 	r.calls, r.traces, r.bytes = nil, nil, 0
@@ -362,14 +347,13 @@ func (r *replay) record(calls []tracking.Call, o tracking.Outcome) {
 	}
 }
 
-// Failed yields the calls that a destination has given up, oldest first, until yield
-// returns false.
+// Failed yields the failed calls of a destination, oldest first, until yield returns false.
 func (c *Collector) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
 	return c.kept(ctx, destination, false, yield)
 }
 
-// Quarantined yields the calls that are kept out of a destination until the plan of their
-// source is mended, as Failed does.
+// Quarantined yields the calls that a tracking plan keeps from a destination, oldest first, until
+// yield returns false.
 func (c *Collector) Quarantined(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
 	return c.kept(ctx, destination, true, yield)
 }

@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// maxRuns is how many replays are remembered, unless more go on.
+	// maxRuns is the maximum number of retained replays, unless more are running.
 	maxRuns = 20
-	// maxFollowed is of how many calls of a replay the outcome is followed, at about 50
-	// bytes each.
+	// maxFollowed is the maximum number of calls of a replay whose results are tracked, at
+	// about 50 bytes each.
 	maxFollowed = 50_000
 )
 
-// ErrReplaying says that a replay to the destination goes on.
-var ErrReplaying = errors.New("mockserver: a replay to this destination goes on")
+// ErrReplaying reports that a replay to the destination is running.
+var ErrReplaying = errors.New("mockserver: a replay to this destination is running")
 
-// A ReplayRun is a replay that goes on by itself, and what became of its calls.
+// A ReplayRun is a background replay with the results of its calls.
 type ReplayRun struct {
 	ID          string    `json:"id"`
 	Destination string    `json:"destination"`
-	Cause       string    `json:"cause,omitempty"` // that the calls had failed for; empty for any
+	Cause       string    `json:"cause,omitempty"` // cause of the selected failures; empty for any
 	StartedAt   time.Time `json:"startedAt"`
-	EndedAt     time.Time `json:"endedAt,omitzero"`  // when all calls were due again; zero: not yet
-	Problem     string    `json:"problem,omitempty"` // what ended it before that
-	Expected    int       `json:"expected"`          // how many calls it was to replay
-	Replayed    int       `json:"replayed"`          // how many it has
-	// Followed are those of which the outcome is known: all, or the first 50,000. They are
-	// Pending, Delivered, Failed or Filtered, as this process has seen it.
+	EndedAt     time.Time `json:"endedAt,omitzero"`  // when all calls were pending again; zero while running
+	Problem     string    `json:"problem,omitempty"` // error that ended it early
+	Expected    int       `json:"expected"`          // number of calls to replay
+	Replayed    int       `json:"replayed"`          // number of calls replayed so far
+	// Followed is the number of calls whose results are tracked: all, or the first 50,000. The
+	// counts below are their states, as observed by this process.
 	Followed  int `json:"followed"`
 	Pending   int `json:"pending"`
 	Delivered int `json:"delivered"`
@@ -43,32 +43,32 @@ type ReplayRun struct {
 	Filtered  int `json:"filtered"`
 }
 
-// Goes reports whether it still makes calls due.
+// Goes reports whether the replay is running.
 func (r ReplayRun) Goes() bool { return r.EndedAt.IsZero() }
 
-// Decided returns of how many calls it is known what became of them.
+// Decided returns the number of calls with a result.
 func (r ReplayRun) Decided() int { return r.Delivered + r.Failed + r.Filtered }
 
-// Settled reports whether nothing of it will change any more.
+// Settled reports whether the counts are final.
 func (r ReplayRun) Settled() bool { return !r.Goes() && r.Pending == 0 }
 
-// replayRuns are the newest replays. They are an event.Observer. Its methods may be called
-// from many goroutines at once.
+// replayRuns contains the newest replays. It is an event.Observer. Its methods are safe for
+// concurrent use.
 type replayRuns struct {
 	going sync.WaitGroup
 
-	mu     sync.Mutex   // guards what follows
-	closed bool         // no other may begin
-	all    []*replayRun // the newest last
+	mu     sync.Mutex   // guards the fields below
+	closed bool         // no replay may begin
+	all    []*replayRun // newest last
 }
 
-// A replayRun is a ReplayRun, and where its calls stand. replayRuns.mu guards it.
+// A replayRun is a ReplayRun with the states of its calls. replayRuns.mu guards it.
 type replayRun struct {
 	ReplayRun
-	calls map[event.Key]tracking.State // nil once it is settled, or its destination removed
+	calls map[event.Key]tracking.State // nil when settled, or when its destination was removed
 }
 
-// newestFirst returns the replays as they are now.
+// newestFirst returns a copy of the replays.
 func (rs *replayRuns) newestFirst() []ReplayRun {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -94,7 +94,7 @@ func (rs *replayRuns) begin(destination, cause string, expected int) (*replayRun
 	for len(rs.all) >= maxRuns {
 		ended := slices.IndexFunc(rs.all, func(r *replayRun) bool { return !r.Goes() })
 		if ended < 0 {
-			break // one goes on for each destination at most
+			break // at most one runs per destination
 		}
 		rs.all = slices.Delete(rs.all, ended, ended+1)
 	}
@@ -113,7 +113,7 @@ func (rs *replayRuns) end(r *replayRun, err error) {
 	r.settle()
 }
 
-// close lets no other begin, and waits for those that go on.
+// close begins no more replays, and waits for the running ones.
 func (rs *replayRuns) close() {
 	rs.mu.Lock()
 	rs.closed = true
@@ -121,9 +121,8 @@ func (rs *replayRuns) close() {
 	rs.going.Wait()
 }
 
-// begins notes that calls are about to be due again, and reports whether they may be: not
-// where the destination was removed, of which there may be another of the name. r is nil
-// where nobody follows.
+// begins records calls before they become pending. It returns false if the destination was
+// removed; another one may have the same name. r may be nil.
 func (rs *replayRuns) begins(r *replayRun, calls []tracking.Call) bool {
 	if r == nil {
 		return true
@@ -145,7 +144,7 @@ func (rs *replayRuns) begins(r *replayRun, calls []tracking.Call) bool {
 	return true
 }
 
-// fails takes back what begins noted: the journal has not taken the calls.
+// fails reverts begins for calls that the journal did not store.
 func (rs *replayRuns) fails(r *replayRun, calls []tracking.Call) {
 	if r == nil {
 		return
@@ -166,7 +165,7 @@ func (rs *replayRuns) fails(r *replayRun, calls []tracking.Call) {
 // Observe implements event.Observer.
 func (rs *replayRuns) Observe(e event.Event) {
 	ended, ok := e.(tracking.Ended)
-	if !ok || ended.Attempt == 0 { // that it was replayed
+	if !ok || ended.Attempt == 0 { // the "replayed" event is not an attempt
 		return
 	}
 	rs.mu.Lock()
@@ -201,20 +200,20 @@ func (r *replayRun) count(s tracking.State) *int {
 	}
 }
 
-// settle lets the outcome stand where no call is pending.
+// settle stops tracking when no call is pending.
 func (r *replayRun) settle() {
 	if r.Settled() {
 		r.calls = nil
 	}
 }
 
-// forget ends following calls of a destination that was removed.
+// forget stops tracking the calls of a removed destination.
 func (rs *replayRuns) forget(destination string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, r := range rs.all {
 		if r.Destination == destination && r.calls != nil {
-			r.calls, r.Problem = nil, "the destination was removed, with the calls that were pending"
+			r.calls, r.Problem = nil, "the destination was removed with its pending calls"
 			r.Followed, r.Pending = r.Decided(), 0
 		}
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// answering is a receiver that answers a call by its messageId.
+// answering wraps the transport with a receiver that responds according to the messageId.
 func answering(answer func(id string) (status int, body string)) func(http.RoundTripper) http.RoundTripper {
 	return func(http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -37,7 +37,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestReplayOfACauseSaysWhatBecameOfItsCalls(t *testing.T) {
+func TestReplayOfACauseReportsResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mended atomic.Bool
 		c := newCollector(t, engine.Config{
@@ -73,7 +73,7 @@ func TestReplayOfACauseSaysWhatBecameOfItsCalls(t *testing.T) {
 		sel := engine.Selection{Cause: group.Cause, FailedSince: now.Add(-time.Hour), FailedUntil: now, DryRun: true}
 		n, err := c.Replay(t.Context(), "crm", sel)
 		require.NoError(t, err)
-		require.Equal(t, 150, n, "those of the last hour, of this cause")
+		require.Equal(t, 150, n, "calls of the last hour with this cause")
 
 		mended.Store(true)
 		id, err := c.StartReplay("crm", sel, n)
@@ -89,21 +89,21 @@ func TestReplayOfACauseSaysWhatBecameOfItsCalls(t *testing.T) {
 		l, err := c.Ledger(t.Context())
 		require.NoError(t, err)
 		assert.EqualValues(t, 147, l[0].Delivered)
-		assert.EqualValues(t, 3+7+2, l[0].Failed, "the older ones, those of another cause, and those that failed again")
+		assert.EqualValues(t, 3+7+2, l[0].Failed, "older calls, calls with another cause, and calls that failed again")
 
 		time.Sleep(5 * time.Hour)
 		run = c.ReplayRuns()[0]
 		assert.True(t, run.Settled())
-		assert.Equal(t, 3, run.Failed, "what was tried for four hours has failed again")
+		assert.Equal(t, 3, run.Failed, "calls failed again after four hours")
 
 		n, err = c.Replay(t.Context(), "crm", engine.Selection{State: tracking.StateDelivered, FailedUntil: time.Now(), DryRun: true})
 		require.NoError(t, err)
-		assert.Zero(t, n, "calls that were delivered did not fail at any time")
+		assert.Zero(t, n, "delivered calls have no failure time")
 	})
 }
 
-// TestAReplayThatTheJournalBreaksOffCountsWhatIsDue has it fail after two of the calls.
-func TestAReplayThatTheJournalBreaksOffCountsWhatIsDue(t *testing.T) {
+// The journal fails after two calls.
+func TestPartialReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := journal.NewMemory(0)
 		c := newCollector(t, engine.Config{
@@ -119,7 +119,7 @@ func TestAReplayThatTheJournalBreaksOffCountsWhatIsDue(t *testing.T) {
 		synctest.Wait()
 		run := c.ReplayRuns()[0]
 		assert.Equal(t, []int{2, 2, 2}, []int{run.Replayed, run.Followed, run.Pending})
-		assert.Equal(t, "mockserver: the journal does not replay: the disk is full", run.Problem)
+		assert.Equal(t, "mockserver: could not replay calls: the disk is full", run.Problem)
 		states := map[tracking.State]int{}
 		for r := range c.History().Backward(0) {
 			last, _ := r.Last("crm")
@@ -133,7 +133,7 @@ func TestAReplayThatTheJournalBreaksOffCountsWhatIsDue(t *testing.T) {
 	})
 }
 
-// A halfReplay is a journal that replays the first calls alone.
+// A halfReplay is a journal that replays only the first calls.
 type halfReplay struct {
 	journal.Journal
 	done int
@@ -146,7 +146,7 @@ func (j *halfReplay) Replay(ctx context.Context, destination string, calls []tra
 	return &journal.PartialReplayError{Replayed: j.done, Err: errors.New("the disk is full")}
 }
 
-func TestAReplayThatDrainingBreaksOffSaysSo(t *testing.T) {
+func TestDrainEndsReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector(t, engine.Config{
 			Journal:       &stuckList{journal.NewMemory(0)},
@@ -158,11 +158,11 @@ func TestAReplayThatDrainingBreaksOffSaysSo(t *testing.T) {
 		synctest.Wait()
 		c.Drain()
 		synctest.Wait()
-		assert.Equal(t, "the collector was stopping: the calls that are not due again can be replayed once more", c.ReplayRuns()[0].Problem)
+		assert.Equal(t, "the collector stopped: replay the remaining calls again", c.ReplayRuns()[0].Problem)
 	})
 }
 
-// A stuckList is a journal that lists failed calls only when its context ends, with an error.
+// A stuckList is a journal whose Failed blocks until its context ends.
 type stuckList struct{ journal.Journal }
 
 func (*stuckList) Failed(ctx context.Context, _ string, _ func(journal.FailedCall) bool) error {
@@ -170,9 +170,8 @@ func (*stuckList) Failed(ctx context.Context, _ string, _ func(journal.FailedCal
 	return ctx.Err()
 }
 
-// TestReplayTakesWhatFailedByAnotherClock has calls that have failed at a time that is yet to
-// come: the clock was set back since, or is that of another machine.
-func TestReplayTakesWhatFailedByAnotherClock(t *testing.T) {
+// The failure times are in the future: the clock was set back, or another machine's clock differs.
+func TestReplayOfFutureFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector(t, engine.Config{
 			Journal:       &aheadList{journal.NewMemory(0)},
@@ -187,7 +186,7 @@ func TestReplayTakesWhatFailedByAnotherClock(t *testing.T) {
 	})
 }
 
-// An aheadList is a journal whose calls have failed an hour later.
+// An aheadList is a journal with failure times one hour later.
 type aheadList struct{ journal.Journal }
 
 func (j *aheadList) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
@@ -197,7 +196,7 @@ func (j *aheadList) Failed(ctx context.Context, destination string, yield func(j
 	})
 }
 
-func TestOneReplayToADestinationGoesAtATime(t *testing.T) {
+func TestOneReplayPerDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowList{Journal: journal.NewMemory(0), listed: make(chan struct{})}
 		c := newCollector(t, engine.Config{
@@ -236,7 +235,7 @@ func TestOneReplayToADestinationGoesAtATime(t *testing.T) {
 	})
 }
 
-func TestReplayFollowsCallsThatAnotherCollectorDelivers(t *testing.T) {
+func TestReplayObservesOtherCollectors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector(t, engine.Config{
 			Destinations:  []tracking.Destination{hook("crm")},
@@ -244,21 +243,20 @@ func TestReplayFollowsCallsThatAnotherCollectorDelivers(t *testing.T) {
 		})
 		send(t, c, "m", 1)
 		synctest.Wait()
-		require.NoError(t, c.Pause(t.Context(), "crm")) // as if another worked at it
+		require.NoError(t, c.Pause(t.Context(), "crm")) // as if another collector delivered the call
 		_, err := c.StartReplay("crm", engine.Selection{}, 1)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, 1, c.ReplayRuns()[0].Pending)
-		c.Hear(tracking.Ended{CallID: "m-0", Source: "key", Destination: "crm", Attempt: 1, At: time.Now(), Outcome: tracking.Outcome{State: tracking.StateDelivered}})
+		c.ObserveRemote(tracking.Ended{CallID: "m-0", Source: "key", Destination: "crm", Attempt: 1, At: time.Now(), Outcome: tracking.Outcome{State: tracking.StateDelivered}})
 		run := c.ReplayRuns()[0]
 		assert.True(t, run.Settled())
 		assert.Equal(t, 1, run.Delivered)
 	})
 }
 
-// TestADestinationIsRemovedWhileCallsAreListed: the calls that the run comes to then are
-// nobody's any more.
-func TestADestinationIsRemovedWhileCallsAreListed(t *testing.T) {
+// The replay does not apply to a new destination with the same name.
+func TestReplayEndsWithItsDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowList{Journal: journal.NewMemory(0), listed: make(chan struct{})}
 		c := newCollector(t, engine.Config{
@@ -279,11 +277,11 @@ func TestADestinationIsRemovedWhileCallsAreListed(t *testing.T) {
 		assert.True(t, run.Settled(), "%+v", run)
 		assert.Contains(t, run.Problem, "removed")
 		assert.Zero(t, run.Followed)
-		assert.Zero(t, run.Replayed, "the other one of the name has nothing to do with it")
+		assert.Zero(t, run.Replayed, "the new destination with the same name is not affected")
 	})
 }
 
-// A slowList lists a call for each value of listed, and all once that is closed.
+// A slowList lists one call for each value of listed, and the rest when it is closed.
 type slowList struct {
 	journal.Journal
 	listed chan struct{}
@@ -296,7 +294,7 @@ func (j *slowList) Failed(ctx context.Context, destination string, yield func(jo
 	})
 }
 
-func TestReplaysThatGoOnAreNotForgotten(t *testing.T) {
+func TestRunningReplaysAreRetained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []tracking.Destination
 		for i := range 25 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -12,64 +11,62 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// settingsKey is where the settings are stored, as one value: they are changed
+// settingsKey is the key of the stored settings. They are one value, because they change
 // together.
 const settingsKey = "settings"
 
-// loadStored returns what was stored last; the zero value where nothing was.
+// loadStored returns the stored settings. They are zero before the first change.
 func (c *Collector) loadStored(ctx context.Context) (storedSettings, error) {
 	s, err := state.Load[storedSettings](ctx, c.config.Store, settingsKey)
 	if err != nil && !errors.Is(err, state.ErrNotFound) {
-		return s, fmt.Errorf("mockserver: the settings cannot be read: %w", err)
+		return s, fmt.Errorf("mockserver: could not read the settings: %w", err)
 	}
 	return s, nil
 }
 
-// Settings returns the settings that apply: those of the configuration and those
-// that were made since.
+// Settings returns the current settings: the configuration and the settings created at run
+// time.
 func (c *Collector) Settings() settings.Settings { return c.settings.now.Load().Settings }
 
-// Configured returns the settings of the configuration alone.
+// Configured returns the settings of the configuration.
 func (c *Collector) Configured() settings.Settings { return c.settings.now.Load().defined }
 
-// Apply replaces the settings of the configuration. Calls that are accepted
-// meanwhile are not lost: a destination that stays goes on where it is, one that
-// is new gets the calls that come from now on, and one that is gone is forgotten
-// with what it had pending. What AddSource, AddDestination and Pause made stays.
-// If Apply fails, the settings that it did not come to stay as they were; where the
-// error is a *webhook.FieldError or several, that is all of them.
+// Apply replaces the settings of the configuration. Settings that were created at run time stay.
+// No accepted calls are lost: existing destinations continue, new ones get the calls received
+// from now on, and removed ones are deleted with their pending calls. If Apply fails, settings
+// that it has not applied yet stay unchanged. For a *webhook.FieldError, these are all settings.
 func (c *Collector) Apply(ctx context.Context, s settings.Settings) error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()
 	if err := c.apply(ctx, s, c.settings.stored); err != nil || len(c.settings.stored.Gone) == 0 {
 		return err
 	}
-	// What ended by the new settings must not come back with the old ones.
+	// A gone mark that no longer applies must not apply again if the old settings return.
 	if err := c.changeLocked(ctx, func(*storedSettings, settings.Settings) error { return nil }); err != nil {
-		c.config.Logger.Warn("it could not be stored which destinations are no longer gone", "error", err)
+		c.config.Logger.Warn("could not store which destinations are no longer stopped", "error", err)
 	}
 	return nil
 }
 
-// AddSource makes a source. Its error is ErrExists where the name is taken, a
-// *webhook.FieldError for each thing that is wrong with it, or what kept it from
-// being stored.
+// AddSource adds a source. The error is ErrExists if the name is taken, a *webhook.FieldError for
+// each invalid setting, or an error of the store.
 func (c *Collector) AddSource(ctx context.Context, s tracking.Source) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		if slices.ContainsFunc(all.Sources, settings.SourceNamed(s.Name)) {
-			return fmt.Errorf("%w: there is a source %q", state.ErrExists, s.Name)
+			return fmt.Errorf("%w: there is a source %s", state.ErrExists, text.Quote(text.MaxRepeated, s.Name))
 		}
 		stored.Sources = append(stored.Sources, s)
 		return nil
 	})
 }
 
-// ChangeSource replaces the source of a name by what change makes of it; where
-// another process was quicker, change is called again. Its error is that of change,
-// ErrUnknown, ErrReadOnly, or as that of AddSource.
+// ChangeSource calls change with a source and stores the result. It calls change again if another
+// process has changed the settings in the meantime. The error is change's error, ErrUnknown,
+// ErrReadOnly, or one of AddSource.
 func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*tracking.Source) error) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		i, err := find("source", name, stored.Sources, all.Sources, settings.SourceNamed(name))
@@ -80,8 +77,8 @@ func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*
 	})
 }
 
-// RemoveSource makes a source's write key unknown. Its calls stay. Its error is
-// ErrUnknown, ErrReadOnly, or what kept it from being stored.
+// RemoveSource removes a source. Its stored calls stay. The error is ErrUnknown, ErrReadOnly, or
+// an error of the store.
 func (c *Collector) RemoveSource(ctx context.Context, name string) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		i, err := find("source", name, stored.Sources, all.Sources, settings.SourceNamed(name))
@@ -92,20 +89,19 @@ func (c *Collector) RemoveSource(ctx context.Context, name string) error {
 	})
 }
 
-// AddDestination makes a destination, which gets the calls that come from now
-// on. Its error is as that of AddSource.
+// AddDestination adds a destination. It gets the calls received from now on. See AddSource for
+// the error.
 func (c *Collector) AddDestination(ctx context.Context, d tracking.Destination) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		if slices.ContainsFunc(all.Destinations, settings.DestinationNamed(d.Name)) {
-			return fmt.Errorf("%w: there is a destination %q", state.ErrExists, d.Name)
+			return fmt.Errorf("%w: there is a destination %s", state.ErrExists, text.Quote(text.MaxRepeated, d.Name))
 		}
 		stored.Destinations = append(stored.Destinations, d)
 		return nil
 	})
 }
 
-// ChangeDestination replaces the destination of a name by what change makes of
-// it, as ChangeSource does.
+// ChangeDestination calls change with a destination and stores the result. See ChangeSource.
 func (c *Collector) ChangeDestination(ctx context.Context, name string, change func(*tracking.Destination) error) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		i, err := find("destination", name, stored.Destinations, all.Destinations, settings.DestinationNamed(name))
@@ -116,14 +112,14 @@ func (c *Collector) ChangeDestination(ctx context.Context, name string, change f
 	})
 }
 
-// RemoveDestination forgets a destination, with its pending and its failed calls.
-// Its error is as that of RemoveSource.
+// RemoveDestination removes a destination with its pending and failed calls. See RemoveSource for
+// the error.
 func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
 	return c.removeDestination(ctx, name, func() error { return nil })
 }
 
-// removeDestination forgets a destination unless check, which is asked while no other
-// change runs, returns an error.
+// removeDestination removes a destination unless check, which is called while no other change
+// runs, returns an error.
 func (c *Collector) removeDestination(ctx context.Context, name string, check func() error) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		i, err := find("destination", name, stored.Destinations, all.Destinations, settings.DestinationNamed(name))
@@ -138,16 +134,15 @@ func (c *Collector) removeDestination(ctx context.Context, name string, check fu
 	})
 }
 
-// Pause stops attempts to a destination until Resume, also across a restart
-// where the settings are stored. Requests that are under way end. Its calls wait in
-// the journal, and their four hours go on. Its error is ErrUnknown, or what kept it
-// from being stored.
+// Pause stops attempts to a destination until Resume, also after a restart if the settings are
+// durable. Requests in flight continue. Its calls stay pending, but their four hours continue to
+// run. The error is ErrUnknown or an error of the store.
 func (c *Collector) Pause(ctx context.Context, destination string) error {
 	return c.setPaused(ctx, destination, true)
 }
 
-// Resume ends a Pause, and has a destination go on that stopped because its webhooks
-// answered 410. Its error is as that of Pause.
+// Resume ends a Pause, or resumes a destination that stopped because its webhooks answered 410.
+// See Pause for the error.
 func (c *Collector) Resume(ctx context.Context, destination string) error {
 	return c.setPaused(ctx, destination, false)
 }
@@ -155,7 +150,7 @@ func (c *Collector) Resume(ctx context.Context, destination string) error {
 func (c *Collector) setPaused(ctx context.Context, destination string, paused bool) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		if !slices.ContainsFunc(all.Destinations, settings.DestinationNamed(destination)) {
-			return fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
+			return state.Unknown("destination", destination)
 		}
 		stored.pause(destination, paused)
 		if !paused {
@@ -172,66 +167,29 @@ func (s *storedSettings) pause(destination string, paused bool) {
 	}
 }
 
-// goneTimeout bounds how long it may take to store that a destination is gone.
-const goneTimeout = 10 * time.Second
-
-// storeGone stops a destination whose webhooks have answered 410, until Resume.
-func (c *Collector) storeGone(d *tracking.Destination) {
-	if w := c.workers.of(d.Name); w == nil || !w.Destination().GoneSince.IsZero() {
-		return // calls that were under way when it stopped are answered so, too
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), goneTimeout)
-	defer cancel()
-	err := c.change(ctx, func(stored *storedSettings, _ settings.Settings) error {
-		if stored.Gone == nil {
-			stored.Gone = map[string]goneMark{}
-		}
-		stored.Gone[d.Name] = newGoneMark(d)
-		return nil
-	})
-	switch {
-	case err == nil:
-		c.config.Logger.Warn("a destination has stopped, since its webhooks answered 410 (Gone): its calls fail until it is resumed or has other URLs", "destination", d.Name)
-	case !errors.Is(err, state.ErrClosed):
-		c.config.Logger.Error("a destination whose webhooks answered 410 (Gone) could not be stopped", "destination", d.Name, "error", err)
-	}
-}
-
-// pruneGone drops the marks of destinations that are gone no more. all are the settings
-// that apply with what is stored.
-func (s *storedSettings) pruneGone(all settings.Settings) {
-	maps.DeleteFunc(s.Gone, func(name string, mark goneMark) bool {
-		i := slices.IndexFunc(all.Destinations, settings.DestinationNamed(name))
-		return i < 0 || !mark.isOf(&all.Destinations[i])
-	})
-	if len(s.Gone) == 0 {
-		s.Gone = nil
-	}
-}
-
-// find returns the place of what is to be changed among what is stored.
+// find returns the index of a name among the stored values.
 func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, error) {
 	if i := slices.IndexFunc(stored, named); i >= 0 {
 		return i, nil
 	}
 	if slices.ContainsFunc(all, named) {
-		return -1, fmt.Errorf("%w: change %s %q there", state.ErrReadOnly, kind, name)
+		return -1, fmt.Errorf("%w: change %s %s there", state.ErrReadOnly, kind, text.Quote(text.MaxRepeated, name))
 	}
-	return -1, fmt.Errorf("%w: there is no %s %q", state.ErrUnknown, kind, name)
+	return -1, state.Unknown(kind, name)
 }
 
-// change edits what is stored and applies it. edit also gets the settings that would
-// apply without it; it is called again where another process was quicker.
+// change edits the stored settings and applies them. edit also gets all settings that would apply
+// without the change. It is called again if another process has changed the settings.
 func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings, all settings.Settings) error) error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()
 	return c.changeLocked(ctx, edit)
 }
 
-// changeLocked is change, for who holds changing.
+// changeLocked is like change. The caller holds changing.
 func (c *Collector) changeLocked(ctx context.Context, edit func(stored *storedSettings, all settings.Settings) error) error {
 	if c.life.Err() != nil {
-		return state.ErrClosed // before it is stored: it could not be applied
+		return state.ErrClosed // the change could be stored but not applied
 	}
 	defined := c.Configured()
 	var refused error
@@ -246,18 +204,17 @@ func (c *Collector) changeLocked(ctx context.Context, edit func(stored *storedSe
 	case refused != nil:
 		return refused
 	case errors.Is(err, state.ErrConflict):
-		return fmt.Errorf("%w, again and again", state.ErrSettingsChanged)
+		return fmt.Errorf("%w repeatedly", state.ErrSettingsChanged)
 	case err != nil:
-		return fmt.Errorf("mockserver: the settings cannot be stored: %w", err)
+		return fmt.Errorf("mockserver: could not store the settings: %w", err)
 	}
 	return c.apply(ctx, defined, stored)
 }
 
-// settingsRetry is the wait after a change in the store could not be applied.
+// settingsRetry is the delay after a change in the store could not be applied.
 const settingsRetry = time.Second
 
-// follow calls apply after each change that another process makes in the store, until ctx
-// ends.
+// follow calls apply after each change in the store by another process, until ctx ends.
 func (c *Collector) follow(ctx context.Context, changes <-chan struct{}, apply func(context.Context) error) {
 	for range changes {
 		for ctx.Err() == nil {
@@ -265,8 +222,8 @@ func (c *Collector) follow(ctx context.Context, changes <-chan struct{}, apply f
 			if err == nil || ctx.Err() != nil {
 				break
 			}
-			c.config.Logger.Error("a change in the store could not be applied; trying again", "error", err)
-			_ = pause.For(ctx, settingsRetry) // the loop looks whether ctx has ended
+			c.config.Logger.Error("could not apply a change in the store; trying again", "error", err)
+			_ = pause.For(ctx, settingsRetry) // the loop checks ctx
 		}
 	}
 }

@@ -14,18 +14,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// SendTest sends a call of a type to each URL of a destination at once, as a delivery would
-// but for retries, and returns what they answered. It is no call of a sender's, and is not
-// remembered.
+// SendTest sends a test call to each webhook of a destination at the same time, without retries,
+// and returns the attempts. The call is not stored.
 func (c *Collector) SendTest(ctx context.Context, d tracking.Destination, typ string) ([]tracking.Attempt, error) {
 	id := "test-" + strings.ToLower(rand.Text())
 	body, err := webhook.Payload(testCall(typ, id), d.AliasFields)
 	if err != nil {
-		return nil, fmt.Errorf("the test call has no payload: %w", err)
+		return nil, fmt.Errorf("could not create the payload of the test call: %w", err)
 	}
 	request := sender.Request{Body: body, MessageID: id, Number: 1}
 	if err := request.Sign(&d.Settings); err != nil {
-		return nil, fmt.Errorf("the test call cannot be signed: %w", err)
+		return nil, fmt.Errorf("could not sign the test call: %w", err)
 	}
 	attempts := make([]tracking.Attempt, len(d.Webhooks))
 	var requests sync.WaitGroup
@@ -40,8 +39,8 @@ func (c *Collector) SendTest(ctx context.Context, d tracking.Destination, typ st
 	return attempts, nil
 }
 
-// testCall makes a call with what receivers trip over: text that is not ASCII, a
-// fraction, a key with a space.
+// testCall returns a call with values that often cause problems in receivers: non-ASCII text,
+// fractions, and keys with spaces.
 func testCall(typ, id string) []byte {
 	call := map[string]any{
 		"type": typ, "messageId": id, "userId": "test-user", "timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkExchange compares the transport with that of net/http, to a server that does
-// nothing but answer.
+// BenchmarkExchange compares the transport with net/http.
 func BenchmarkExchange(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)

@@ -17,33 +17,32 @@ import (
 	"time"
 )
 
-// bufferSize is enough for most requests and responses in bytes, so that each takes one
-// system call.
+// bufferSize is the buffer size in bytes. Most requests and responses fit into one system call.
 const bufferSize = 4 << 10
 
 var (
 	errNoResponse = errors.New("the server closed the connection without a response")
 	errLineBreak  = errors.New("the URL or a header has a line break")
-	errBodyLength = errors.New("the body of the request is not as long as its header says")
+	errBodyLength = errors.New("the length of the request body differs from Content-Length")
 )
 
-// past is a deadline that ends all that waits.
+// past is a deadline that ends all reads and writes.
 var past = time.Unix(1, 0)
 
-// conn is a connection to a server. One exchange at a time has it.
+// A conn is a connection to a server. It has at most one exchange at a time.
 type conn struct {
 	net.Conn                   // socket, or TLS over it
-	socket    net.Conn         // closed without a word where there is no time for one
+	socket    net.Conn         // to close without a TLS alert
 	probe     probe            // of the socket
-	keep      func(*conn) bool // takes it back after an exchange; false where there is no use for it
+	keep      func(*conn) bool // makes the connection idle after an exchange; false if it is not needed
 	idleSince time.Time        // set by keep
 	maxHeader int
 
 	in     *bufio.Reader
 	out    *bufio.Writer
-	room   int   // how many bytes may still be read
-	left   int64 // how many may still be written
-	broken bool  // writing failed
+	room   int   // number of bytes that may be read
+	left   int64 // number of bytes that may be written
+	broken bool  // a write failed
 }
 
 func newConn(network, socket net.Conn, maxHeader int, keep func(*conn) bool) *conn {
@@ -52,7 +51,7 @@ func newConn(network, socket net.Conn, maxHeader int, keep func(*conn) bool) *co
 	return c
 }
 
-// Read reads what there is room for.
+// Read reads at most room bytes.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.room <= 0 {
 		return 0, fmt.Errorf("the header of the response is longer than %d bytes", c.maxHeader)
@@ -62,7 +61,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write notes whether it fails. It writes nothing that would be taken for another request.
+// Write records errors. It refuses bytes after the end of the request, which the server would
+// interpret as another request.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.left -= int64(len(p)); c.left < 0 {
 		return 0, errBodyLength
@@ -72,8 +72,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// isDrained reports whether all was read that has come to a buffer. TLS has one of its own,
-// of which only a read tells.
+// isDrained reports whether no received data is buffered. Only a read can check the buffer of TLS.
 func (c *conn) isDrained() bool {
 	_ = c.SetReadDeadline(past)
 	_, err := c.in.Peek(1)
@@ -81,11 +80,11 @@ func (c *conn) isDrained() bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// end closes the connection and, over TLS, says so. Nobody waits for it: a server that does
-// not read takes five seconds.
+// end closes the connection in the background. Closing TLS takes five seconds if the server does
+// not read.
 func (c *conn) end() { go func() { _ = c.Close() }() }
 
-// exchange writes a request and reads the response up to its body.
+// exchange writes a request and reads the response header.
 func (c *conn) exchange(r *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(r.Context(), func() { _ = c.SetDeadline(past) })
 	response, err := c.roundTrip(r)
@@ -110,8 +109,8 @@ func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
 	if unsent != nil && !c.broken {
 		return nil, unsent
 	}
-	// A server may answer and close the connection before it has read all, and its
-	// answer says why.
+	// A server may respond and close the connection before it has read the whole request. The
+	// response contains the reason.
 	response, err := c.readHeader(r)
 	if err != nil && unsent != nil {
 		return nil, unsent
@@ -119,14 +118,14 @@ func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// writeRequest writes a request, with its lines in the order of net/http.
+// writeRequest writes a request. The headers have the same order as in net/http.
 func (c *conn) writeRequest(r *http.Request) error {
 	header, err := appendHeader(c.out.AvailableBuffer(), r)
 	if err != nil {
 		return err
 	}
 	c.left = int64(len(header)) + r.ContentLength
-	_, _ = c.out.Write(header) // its error is that of Flush
+	_, _ = c.out.Write(header) // Flush returns the error
 	body := int64(0)
 	if r.Body != nil {
 		if body, err = io.Copy(c.out, r.Body); err != nil {
@@ -139,10 +138,10 @@ func (c *conn) writeRequest(r *http.Request) error {
 	return c.out.Flush()
 }
 
-// appendHeader appends the lines of a request up to its body.
+// appendHeader appends the request line and the header.
 func appendHeader(b []byte, r *http.Request) ([]byte, error) {
 	var array [16]string
-	names, lines := array[:0], 3 // the request's, that of its length, and the empty one
+	names, lines := array[:0], 3 // request line, Content-Length and the empty line
 	for name := range r.Header {
 		switch name {
 		case "Host", "User-Agent", "Content-Length", "Transfer-Encoding", "Trailer":
@@ -171,7 +170,7 @@ func appendHeader(b []byte, r *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-// readHeader reads a response up to its body, and those of 1xx before it.
+// readHeader reads a response header and skips 1xx responses.
 func (c *conn) readHeader(r *http.Request) (*http.Response, error) {
 	c.room = c.maxHeader
 	for {
@@ -192,8 +191,8 @@ func (c *conn) readHeader(r *http.Request) (*http.Response, error) {
 type body struct {
 	io.Reader
 	conn   *conn
-	stop   func() bool // looking for the end of the context; false if that was first
-	last   bool        // nothing can follow on the connection
+	stop   func() bool // stops watching the context; false if it has ended
+	last   bool        // the connection cannot be reused
 	ended  bool
 	closed bool
 }
@@ -207,7 +206,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives the connection back if the response has ended, or else closes it.
+// Close makes the connection idle if the response was read completely, or closes it.
 func (b *body) Close() error {
 	if b.closed {
 		return nil

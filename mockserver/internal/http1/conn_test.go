@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// script is a connection to a server that answers with fixed bytes, and is closed then.
+// A script is a connection to a server that responds with fixed bytes and closes.
 type script struct {
 	net.Conn
 	response io.Reader
 	request  bytes.Buffer
 	asked    chan struct{} // closed by Close, or after the first byte of the request
-	quiet    bool          // asked is not closed yet
+	quiet    bool          // asked is open
 }
 
 func newScript(response string) *script {
@@ -44,8 +44,8 @@ func (*script) Close() error                    { return nil }
 func (*script) SetDeadline(time.Time) error     { return nil }
 func (*script) SetReadDeadline(time.Time) error { return nil }
 
-// TestRequestsAreThoseOfNetHTTP byte by byte.
-func TestRequestsAreThoseOfNetHTTP(t *testing.T) {
+// TestRequestBytesMatchNetHTTP compares request bytes with net/http.
+func TestRequestBytesMatchNetHTTP(t *testing.T) {
 	for _, tt := range []struct {
 		url, body string
 		header    map[string]string
@@ -71,17 +71,17 @@ func TestRequestsAreThoseOfNetHTTP(t *testing.T) {
 	}
 }
 
-func TestRequestsThatCannotBeSent(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	for name, change := range map[string]func(*http.Request){
-		"a line break in a value":  func(r *http.Request) { r.Header.Set("A", "b\r\nC: d") },
-		"a line feed in a value":   func(r *http.Request) { r.Header.Set("A", "b\nC: d") },
-		"a return in a value":      func(r *http.Request) { r.Header.Set("A", "b\rC: d") },
-		"a line break in a name":   func(r *http.Request) { r.Header["A: b\r\nC"] = []string{"d"} },
-		"a line break in the URL":  func(r *http.Request) { r.URL.RawQuery = "a HTTP/1.1\r\nA: b" },
-		"a body that is shorter":   func(r *http.Request) { r.ContentLength++ },
-		"a body that is longer":    func(r *http.Request) { r.ContentLength-- },
-		"a body that is not there": func(r *http.Request) { r.Body = nil },
-		"a body of no length":      func(r *http.Request) { r.ContentLength = -1 },
+		"a line break in a value": func(r *http.Request) { r.Header.Set("A", "b\r\nC: d") },
+		"a line feed in a value":  func(r *http.Request) { r.Header.Set("A", "b\nC: d") },
+		"a return in a value":     func(r *http.Request) { r.Header.Set("A", "b\rC: d") },
+		"a line break in a name":  func(r *http.Request) { r.Header["A: b\r\nC"] = []string{"d"} },
+		"a line break in the URL": func(r *http.Request) { r.URL.RawQuery = "a HTTP/1.1\r\nA: b" },
+		"a shorter body":          func(r *http.Request) { r.ContentLength++ },
+		"a longer body":           func(r *http.Request) { r.ContentLength-- },
+		"a missing body":          func(r *http.Request) { r.Body = nil },
+		"a body without a length": func(r *http.Request) { r.ContentLength = -1 },
 	} {
 		server := newScript(empty)
 		transport, made := newTransport(t, func(context.Context, string, string) (net.Conn, error) { return server, nil })
@@ -94,8 +94,8 @@ func TestRequestsThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// TestBodyLongerThanItSays does not become a second request.
-func TestBodyLongerThanItSays(t *testing.T) {
+// The excess bytes must not become a second request.
+func TestBodyLongerThanContentLength(t *testing.T) {
 	server := newScript(empty)
 	transport, _ := newTransport(t, func(context.Context, string, string) (net.Conn, error) { return server, nil })
 	r := request(t, t.Context(), "http://server.example/", strings.Repeat("long", 10_000))
@@ -106,7 +106,7 @@ func TestBodyLongerThanItSays(t *testing.T) {
 	assert.LessOrEqual(t, len(sent), 10_000)
 }
 
-// outcome is what a transport makes of a response.
+// An outcome is the result of a transport for a response.
 type outcome struct {
 	answered bool
 	status   int
@@ -123,14 +123,14 @@ func outcomeOf(t testing.TB, transport http.RoundTripper) (o outcome) {
 	}
 	defer response.Body.Close()
 	o = outcome{answered: true, status: response.StatusCode, header: response.Header}
-	if o.status != http.StatusSwitchingProtocols { // what follows is another protocol
+	if o.status != http.StatusSwitchingProtocols { // another protocol follows
 		body, err := io.ReadAll(response.Body)
 		o.body, o.complete, o.trailer = string(body), err == nil, response.Trailer
 	}
 	return o
 }
 
-// FuzzResponse holds what is made of any response against net/http.
+// FuzzResponse compares the results for arbitrary responses with net/http.
 func FuzzResponse(f *testing.F) {
 	for _, seed := range []string{
 		empty, "", "\r\n", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200\r\n\r\n", "HTTP/2.0 200 OK\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\nto the end",

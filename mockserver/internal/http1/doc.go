@@ -1,18 +1,10 @@
-// Package http1 carries requests over HTTP/1.1, each in the goroutine that makes it.
+// Package http1 implements an HTTP/1.1 transport that uses only the goroutine of the caller.
 //
-// The Transport of net/http has two goroutines for each connection, one that writes and
-// one that reads, so that an exchange passes through three. A delivery has nothing else
-// to do than to wait for its response: here its own goroutine writes the request, and
-// reads the response. The responses are parsed by net/http all the same.
+// The Transport of net/http has two goroutines per connection, for reading and writing. Since a
+// delivery only waits for its response, its goroutine can write the request and read the response
+// itself. net/http parses the responses.
 //
-// Package net/http stays for what is not needed here: HTTP/2, proxies, hosts in Unicode,
-// requests of unknown length, Expect, upgrades of a connection, hooks of httptrace. And one
-// thing differs: a response that comes before its request is written is read after that,
-// or after the writing has failed.
-//
-// # Files
-//
-//  1. transport.go: a request finds a connection, and leaves it to the next
-//  2. conn.go: an exchange on a connection
-//  3. probe.go, probe_unix.go: whether a server has closed an idle connection
+// The package does not support HTTP/2, proxies, Unicode hosts, requests of unknown length, Expect,
+// upgrades and httptrace. A response that arrives before its request is written is read after the
+// request was written or the write failed.
 package http1

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// probe looks at a socket.
+// A probe checks an idle socket.
 type probe struct{ net.Conn }
 
 func newProbe(c net.Conn) probe { return probe{c} }
 
-// readable reports whether there is something to read: bytes that nobody asked for, an
-// error, or the end. It waits for that, for a millisecond.
+// readable reports whether there is something to read: unexpected data, an error, or the end. It
+// waits up to one millisecond.
 func (p probe) readable() bool {
 	_ = p.SetReadDeadline(time.Now().Add(time.Millisecond))
 	defer func() { _ = p.SetReadDeadline(time.Time{}) }()

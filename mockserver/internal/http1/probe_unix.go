@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// probe looks at a socket.
+// A probe checks an idle socket.
 type probe struct {
-	socket syscall.RawConn // nil for what is none, as a pipe
+	socket syscall.RawConn // nil for other connections such as pipes
 	read   func(fd uintptr) (done bool)
 	silent *bool // set by read
 }
@@ -29,8 +29,8 @@ func newProbe(c net.Conn) (p probe) {
 	return p
 }
 
-// readable reports whether there is something to read: bytes that nobody asked for, an
-// error, or the end. It does not wait.
+// readable reports whether there is something to read: unexpected data, an error, or the end. It
+// does not block.
 func (p probe) readable() bool {
 	return p.socket != nil && (p.socket.Read(p.read) != nil || !*p.silent)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/http1"
 )
 
-// bundle is a connection whose writes arrive together, right before it reads or is closed.
+// A bundle is a connection that delays writes until it reads or closes.
 type bundle struct {
 	net.Conn
 	bytes.Buffer
@@ -41,20 +41,19 @@ func (b *bundle) flush() error {
 	return err
 }
 
-func (*bundle) SetWriteDeadline(time.Time) error { return nil } // after CloseWrite it is over
+func (*bundle) SetWriteDeadline(time.Time) error { return nil } // CloseWrite has ended
 
 func (b *bundle) Close() error {
 	_ = b.flush()
 	return b.Conn.Close()
 }
 
-// toTLS returns a transport whose connections are served by a function after the handshake,
-// in a bubble.
+// toTLS returns a transport for TLS servers by pipes, for synctest.
 func toTLS(t *testing.T, serve func(*tls.Conn)) (*http1.Transport, *atomic.Int32) {
 	certified := httptest.NewUnstartedServer(nil)
 	certified.StartTLS()
 	certified.Close()
-	certified.TLS.DynamicRecordSizingDisabled = true // a write is a record
+	certified.TLS.DynamicRecordSizingDisabled = true // a write is one record
 	transport, made := toPipes(t, func(c net.Conn) {
 		secure := tls.Server(&bundle{Conn: c}, certified.TLS)
 		if secure.HandshakeContext(t.Context()) == nil {
@@ -68,9 +67,8 @@ func toTLS(t *testing.T, serve func(*tls.Conn)) (*http1.Transport, *atomic.Int32
 
 const secureURL = "https://example.com/"
 
-// TestMoreThanWasAskedOverTLS is not taken for the response to the next request, wherever
-// it waits.
-func TestMoreThanWasAskedOverTLS(t *testing.T) {
+// Unexpected data must not become the response to the next request, regardless of its buffer.
+func TestUnexpectedDataOverTLS(t *testing.T) {
 	const more = "HTTP/1.1 500 Unasked\r\nContent-Length: 0\r\n\r\n"
 	head := "HTTP/1.1 200 OK\r\nContent-Length: 8000\r\nX: "
 	long := head + strings.Repeat("x", 8192-8000-len(head)-4) + "\r\n\r\n" + strings.Repeat("y", 8000)
@@ -97,7 +95,7 @@ func TestMoreThanWasAskedOverTLS(t *testing.T) {
 	}
 }
 
-// TestConnectionBreaksAfterResponse, before its end was announced: the response counts.
+// A response counts even if the connection breaks before the TLS close alert.
 func TestConnectionBreaksAfterResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, _ := toTLS(t, func(c *tls.Conn) {
@@ -110,7 +108,7 @@ func TestConnectionBreaksAfterResponse(t *testing.T) {
 	})
 }
 
-// TestServerThatDoesNotRead holds nobody up who closes its connection.
+// Closing the connection does not block.
 func TestServerThatDoesNotRead(t *testing.T) {
 	for name, response := range map[string]string{"last": "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", "idle": "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"} {
 		for _, length := range []int{0, 2} {
@@ -132,7 +130,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestUnreadResponseOfServerThatDoesNotRead is given up at once.
+// Closing an unread response does not block.
 func TestUnreadResponseOfServerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, _ := toTLS(t, func(c *tls.Conn) {
@@ -140,7 +138,7 @@ func TestUnreadResponseOfServerThatDoesNotRead(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhalf")
 			_ = c.NetConn().(*bundle).flush()
 			_, err := c.NetConn().(*bundle).Conn.Read(make([]byte, 1))
-			assert.ErrorIs(t, err, io.EOF, "no word of the end")
+			assert.ErrorIs(t, err, io.EOF, "no close alert")
 		})
 		response, err := transport.RoundTrip(request(t, t.Context(), secureURL, ""))
 		require.NoError(t, err)
@@ -148,13 +146,13 @@ func TestUnreadResponseOfServerThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// TestHandshakeThatFails closes the connection.
-func TestHandshakeThatFails(t *testing.T) {
+// A failed handshake closes the connection.
+func TestFailedHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, _ := toTLS(t, func(*tls.Conn) {})
 		_, err := transport.RoundTrip(request(t, t.Context(), "https://other.test/", ""))
 		assert.ErrorAs(t, err, new(*tls.CertificateVerificationError))
-		assert.Empty(t, transport.TLS.ServerName, "it is that of one connection")
+		assert.Empty(t, transport.TLS.ServerName, "one connection")
 
 		transport, _ = toPipes(t, func(c net.Conn) {
 			_, _ = c.Read(make([]byte, 4096))
@@ -166,7 +164,7 @@ func TestHandshakeThatFails(t *testing.T) {
 	})
 }
 
-// TestContextEndsHandshake with a server that says nothing.
+// The server does not respond.
 func TestContextEndsHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, _ := toPipes(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
@@ -179,7 +177,7 @@ func TestContextEndsHandshake(t *testing.T) {
 	})
 }
 
-// TestOldConnectionOfServerThatDoesNotRead does not hold up the request that finds it.
+// Discarding an old connection does not delay the next request.
 func TestOldConnectionOfServerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, made := toTLS(t, func(c *tls.Conn) {

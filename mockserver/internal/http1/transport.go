@@ -12,34 +12,34 @@ import (
 	"time"
 )
 
-// Transport is an [http.RoundTripper] for requests whose length is known. Its fields are
-// set before its first use; then it is safe for concurrent use.
+// A Transport is an [http.RoundTripper] for requests of known length. It is safe for concurrent
+// use. Its fields must not change after the first use.
 type Transport struct {
-	// Dial connects to a host and a port.
+	// Dial connects to a host and port.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// TLS is the configuration for https, to which the name of the server is added.
+	// TLS is the configuration for https, without ServerName.
 	TLS *tls.Config
-	// IdleTimeout is how long a connection may have been idle when it is used again. It
-	// is closed before twice that time is over.
+	// IdleTimeout is how long an idle connection may be reused. It is closed before twice that
+	// time has passed.
 	IdleTimeout time.Duration
-	// MaxIdlePerHost is how many idle connections are kept for each scheme and host.
+	// MaxIdlePerHost is the maximum number of idle connections per scheme and host.
 	MaxIdlePerHost int
-	// MaxHeader bounds the header of a response in bytes, with those of 1xx before it.
+	// MaxHeader is the maximum size of a response header in bytes, including 1xx responses.
 	MaxHeader int
-	// Other carries the requests to hosts in Unicode, and to addresses with a zone.
+	// Other handles requests to Unicode hosts and to addresses with a zone.
 	Other http.RoundTripper
 
-	mu     sync.Mutex         // guards what follows
-	idle   map[origin][]*conn // the one that was used last is at the end
-	reaper *time.Timer        // closes what was idle for too long; nil while nothing is idle
+	mu     sync.Mutex         // guards the fields below
+	idle   map[origin][]*conn // last used at the end
+	reaper *time.Timer        // closes old idle connections; nil without idle connections
 	closed bool
 }
 
-// origin is what connections are shared by.
+// An origin is the key for sharing connections.
 type origin struct{ scheme, host string }
 
-// RoundTrip makes an exchange, which ends with the context of the request. Its connection
-// is used again once the body of the response was read to its end and is closed.
+// RoundTrip sends a request and returns the response. The exchange ends with the context of the
+// request. The connection is reused after the response body was read completely and closed.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !isPlain(r.URL.Host) {
 		return t.Other.RoundTrip(r)
@@ -48,7 +48,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer func() { _ = r.Body.Close() }()
 	}
 	if err := r.Context().Err(); err != nil {
-		return nil, err // an idle connection would carry it all the same
+		return nil, err // an idle connection would send the request anyway
 	}
 	c, err := t.conn(r.Context(), r.URL)
 	if err != nil {
@@ -57,13 +57,13 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.exchange(r)
 }
 
-// isPlain reports whether a host is sent and dialled as it is written.
+// isPlain reports whether a host is used without conversion.
 func isPlain(host string) bool {
 	return strings.IndexFunc(host, func(c rune) bool { return c <= ' ' || c == '%' || c > '~' }) < 0
 }
 
-// CloseIdleConnections closes the connections that are idle, and from then on each other
-// one when its exchange is over.
+// CloseIdleConnections closes idle connections, and from now on other connections after their
+// exchange.
 func (t *Transport) CloseIdleConnections() {
 	t.mu.Lock()
 	t.closed = true
@@ -82,7 +82,7 @@ func closeAll(conns []*conn) {
 	}
 }
 
-// conn returns a connection for a URL, an idle one if there is one.
+// conn returns an idle or a new connection for a URL.
 func (t *Transport) conn(ctx context.Context, u *url.URL) (*conn, error) {
 	to := origin{u.Scheme, u.Host}
 	for {
@@ -112,7 +112,7 @@ func (t *Transport) take(to origin) *conn {
 	return c
 }
 
-// connect makes a connection for a URL, to be kept for its origin.
+// connect creates a connection.
 func (t *Transport) connect(ctx context.Context, u *url.URL, to origin) (*conn, error) {
 	host, port := u.Hostname(), u.Port()
 	if port == "" {
@@ -136,7 +136,7 @@ func (t *Transport) connect(ctx context.Context, u *url.URL, to origin) (*conn, 
 	return newConn(secure, socket, t.MaxHeader, keep), nil
 }
 
-// keep takes a connection back whose exchange is over, if there is use for it.
+// keep makes a connection idle. It returns false if the connection is not needed.
 func (t *Transport) keep(to origin, c *conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,7 +155,7 @@ func (t *Transport) keep(to origin, c *conn) bool {
 	return true
 }
 
-// reap closes what was idle for too long, and comes again while anything is idle.
+// reap closes connections that were idle too long. It repeats while any are idle.
 func (t *Transport) reap() {
 	var old []*conn
 	defer func() { closeAll(old) }() // without the lock

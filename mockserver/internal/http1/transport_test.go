@@ -27,8 +27,7 @@ import (
 
 const empty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
-// newTransport returns a transport that counts its connections. They are closed with the
-// test.
+// newTransport returns a transport that counts its connections and is closed with the test.
 func newTransport(t testing.TB, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*http1.Transport, *atomic.Int32) {
 	var made atomic.Int32
 	transport := &http1.Transport{
@@ -47,7 +46,7 @@ func onSockets(t *testing.T) (*http1.Transport, *atomic.Int32) {
 	return newTransport(t, new(net.Dialer).DialContext)
 }
 
-// toPipes returns a transport whose connections are served by a function, in a bubble.
+// toPipes returns a transport for servers by pipes, for synctest.
 func toPipes(t *testing.T, serve func(net.Conn)) (*http1.Transport, *atomic.Int32) {
 	var servers sync.WaitGroup
 	t.Cleanup(servers.Wait)
@@ -61,7 +60,7 @@ func toPipes(t *testing.T, serve func(net.Conn)) (*http1.Transport, *atomic.Int3
 	})
 }
 
-// answering serves each request on a connection with the next of some responses.
+// answering responds to the requests of a connection with the given responses.
 func answering(responses ...string) func(net.Conn) {
 	return func(c net.Conn) {
 		in := bufio.NewReader(c)
@@ -75,7 +74,7 @@ func answering(responses ...string) func(net.Conn) {
 				return
 			}
 		}
-		_, _ = io.Copy(io.Discard, in) // until the other side closes it
+		_, _ = io.Copy(io.Discard, in) // until the client closes it
 	}
 }
 
@@ -86,7 +85,7 @@ func request(t testing.TB, ctx context.Context, url, body string) *http.Request 
 	return r
 }
 
-// post makes an exchange, and returns the status and the body of the response.
+// post sends a request, and returns the status and the body of the response.
 func post(t *testing.T, transport http.RoundTripper, url, body string) (int, string) {
 	t.Helper()
 	response, err := transport.RoundTrip(request(t, t.Context(), url, body))
@@ -94,7 +93,7 @@ func post(t *testing.T, transport http.RoundTripper, url, body string) (int, str
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	require.NoError(t, response.Body.Close(), "it is closed twice, and given back once")
+	require.NoError(t, response.Body.Close(), "closed twice, reused once")
 	return response.StatusCode, string(answer)
 }
 
@@ -104,22 +103,22 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 		response string
 		again    bool
 	}{
-		"empty":                 {empty, true},
-		"of a length":           {ok + "Content-Length: 2\r\n\r\nok", true},
-		"in chunks":             {ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", true},
-		"with a trailer":        {ok + "Trailer: A\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nA: b\r\n\r\n", true},
-		"204":                   {"HTTP/1.1 204 No Content\r\n\r\n", true},
-		"304":                   {"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", true},
-		"after hints":           {"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" + empty, true},
-		"longer than a header":  {ok + "Content-Length: 100000\r\n\r\n" + strings.Repeat("x", 100_000), true},
-		"500":                   {"HTTP/1.1 500 X\r\nContent-Length: 2\r\n\r\nno", true},
-		"HTTP/1.0, kept alive":  {"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", true},
-		"HTTP/1.0":              {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", false},
-		"closed":                {ok + "Connection: close\r\nContent-Length: 2\r\n\r\nok", false},
-		"more than was asked":   {empty + "HTTP/1.1 408 Request Timeout\r\n\r\n", false},
-		"longer than it says":   {ok + "Content-Length: 2\r\n\r\nokay", false},
-		"to another protocol":   {"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", false},
-		"a chunk, and too much": {ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nx", false},
+		"empty":                       {empty, true},
+		"of a length":                 {ok + "Content-Length: 2\r\n\r\nok", true},
+		"in chunks":                   {ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", true},
+		"with a trailer":              {ok + "Trailer: A\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nA: b\r\n\r\n", true},
+		"204":                         {"HTTP/1.1 204 No Content\r\n\r\n", true},
+		"304":                         {"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", true},
+		"after hints":                 {"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" + empty, true},
+		"longer than a header":        {ok + "Content-Length: 100000\r\n\r\n" + strings.Repeat("x", 100_000), true},
+		"500":                         {"HTTP/1.1 500 X\r\nContent-Length: 2\r\n\r\nno", true},
+		"HTTP/1.0, kept alive":        {"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", true},
+		"HTTP/1.0":                    {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", false},
+		"closed":                      {ok + "Connection: close\r\nContent-Length: 2\r\n\r\nok", false},
+		"unexpected data":             {empty + "HTTP/1.1 408 Request Timeout\r\n\r\n", false},
+		"longer than Content-Length":  {ok + "Content-Length: 2\r\n\r\nokay", false},
+		"to another protocol":         {"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", false},
+		"a chunk and unexpected data": {ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nx", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -137,8 +136,8 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestBodyThatIsNotReadToItsEnd costs the connection, and nothing waits for the rest.
-func TestBodyThatIsNotReadToItsEnd(t *testing.T) {
+// The connection is closed without waiting for the rest.
+func TestPartlyReadBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, made := toPipes(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhalf"))
 		for range 2 {
@@ -155,7 +154,7 @@ func TestBodyThatIsNotReadToItsEnd(t *testing.T) {
 	})
 }
 
-// TestServerClosesIdleConnections: the next request does not fail for it.
+// The next request does not fail.
 func TestServerClosesIdleConnections(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	for name, server := range map[string]*httptest.Server{"http": httptest.NewServer(handler), "https": httptest.NewTLSServer(handler)} {
@@ -178,9 +177,8 @@ func TestServerClosesIdleConnections(t *testing.T) {
 	}
 }
 
-// TestServerSpeaksUnasked: what comes on an idle connection is not taken for the response
-// to the next request.
-func TestServerSpeaksUnasked(t *testing.T) {
+// Data on an idle connection must not become the response to the next request.
+func TestUnexpectedData(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	speak, spoken := make(chan struct{}), make(chan struct{})
@@ -214,8 +212,7 @@ func TestServerSpeaksUnasked(t *testing.T) {
 	transport.CloseIdleConnections()
 }
 
-// halfReader is a connection whose other side has answered and reads no more, before it has
-// read a request.
+// A halfReader is a connection whose server responds before it has read the request.
 type halfReader struct {
 	net.Conn
 	response io.Reader
@@ -236,7 +233,7 @@ func (*halfReader) Close() error                    { return nil }
 func (*halfReader) SetDeadline(time.Time) error     { return nil }
 func (*halfReader) SetReadDeadline(time.Time) error { return nil }
 
-// TestResponseBeforeTheRequestIsRead tells why the writing failed.
+// The response explains the failed write.
 func TestResponseBeforeTheRequestIsRead(t *testing.T) {
 	response := "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nno!"
 	transport, made := newTransport(t, func(context.Context, string, string) (net.Conn, error) {
@@ -247,13 +244,13 @@ func TestResponseBeforeTheRequestIsRead(t *testing.T) {
 		assert.Equal(t, 413, status)
 		assert.Equal(t, "no!", body)
 	}
-	assert.EqualValues(t, 2, made.Load(), "it is not used again")
+	assert.EqualValues(t, 2, made.Load(), "not reused")
 	response = ""
 	_, err := transport.RoundTrip(request(t, t.Context(), "http://server.example/", "x"))
-	assert.ErrorIs(t, err, errGone, "where there is none, that of the writing is the error")
+	assert.ErrorIs(t, err, errGone, "without a response, the write error is returned")
 }
 
-// TestContextEndsExchange wherever it is, and its connection with it.
+// The context ends an exchange in every stage, with its connection.
 func TestContextEndsExchange(t *testing.T) {
 	for name, serve := range map[string]func(net.Conn){
 		"nothing is read":   func(c net.Conn) { time.Sleep(time.Hour) },
@@ -288,8 +285,7 @@ func TestContextEndsExchange(t *testing.T) {
 	}
 }
 
-// TestContextEndsExchangeOverTLS also where the server reads nothing: the end of the
-// connection is not announced to it.
+// No TLS alert is sent to a server that does not read.
 func TestContextEndsExchangeOverTLS(t *testing.T) {
 	certified := httptest.NewUnstartedServer(nil)
 	certified.StartTLS()
@@ -310,8 +306,8 @@ func TestContextEndsExchangeOverTLS(t *testing.T) {
 	})
 }
 
-// TestContextThatHasEnded: nothing is sent, also where a connection is idle.
-func TestContextThatHasEnded(t *testing.T) {
+// Nothing is sent, even if there is an idle connection.
+func TestEndedContext(t *testing.T) {
 	server := newScript(empty)
 	transport, made := newTransport(t, func(context.Context, string, string) (net.Conn, error) { return server, nil })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -322,8 +318,8 @@ func TestContextThatHasEnded(t *testing.T) {
 	assert.Empty(t, server.request.String())
 }
 
-// TestContextThatEndsLater has no effect on the next exchange of the connection.
-func TestContextThatEndsLater(t *testing.T) {
+// The end of the context does not affect the next exchange of the connection.
+func TestContextEndsAfterExchange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, made := toPipes(t, answering(empty, empty))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -365,7 +361,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionsAreClosedAgain after some were closed, and after some were not.
+// The reaper runs again after closing some connections, and after closing nothing.
 func TestIdleConnectionsAreClosedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Int32
@@ -386,7 +382,7 @@ func TestIdleConnectionsAreClosedAgain(t *testing.T) {
 	})
 }
 
-// TestOriginsShareNoConnection also where their ports are the same.
+// Origins with the same port do not share connections.
 func TestOriginsShareNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, made := toPipes(t, answering(empty, empty, empty))
@@ -394,7 +390,7 @@ func TestOriginsShareNoConnection(t *testing.T) {
 		post(t, transport, "http://other.example:443/", "")
 		assert.EqualValues(t, 2, made.Load())
 		_, err := transport.RoundTrip(request(t, t.Context(), "https://server.example:443/", ""))
-		assert.Error(t, err, "it does not speak TLS")
+		assert.Error(t, err, "not a TLS server")
 		assert.EqualValues(t, 3, made.Load())
 	})
 }
@@ -424,12 +420,11 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 		assert.Zero(t, open.Load())
 		post(t, transport, "http://server.example/", "")
 		synctest.Wait()
-		assert.Zero(t, open.Load(), "one of an exchange after that")
+		assert.Zero(t, open.Load(), "one for a later exchange")
 	})
 }
 
-// TestExchangesConcurrentSafe: each gets its own response, also beside those that are
-// broken off.
+// Each exchange gets its own response while others are canceled.
 func TestExchangesConcurrentSafe(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Connection-Closed") != "" {

@@ -28,7 +28,7 @@ func (in *Inspector) firstRun(r *http.Request) *firstRun {
 	switch sources := in.c.Settings().Sources; {
 	case len(sources) > 0:
 		f.Source, f.WriteKey = sources[0].Name, sources[0].WriteKey
-	case !in.c.TakesAnyWriteKey():
+	case !in.c.AcceptsAnyWriteKey():
 		f.NoSource, f.WriteKey = true, "WRITE_KEY"
 	}
 	f.Tabs = page.Tabs{ID: "start", Label: "Language", Snippets: []page.Snippet{

@@ -8,42 +8,39 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Verification says whether the ledger of one destination is proved by what is
-// stored.
+// A Verification is the result of verifying the ledger of one destination.
 type Verification struct {
-	// Ledger is counted anew from what is stored, in another way than that which
-	// the journal's Ledger returns.
+	// Ledger is counted independently of Journal.Ledger, from the stored data.
 	tracking.Ledger
-	// Losses are the records of Lost, oldest first.
+	// Losses are the losses that sum up to Lost, oldest first.
 	Losses []Loss `json:"losses,omitempty"`
-	// Problems are what contradicts the ledger. None means that it is proved.
+	// Problems are contradictions between the ledger and the stored data.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// OK reports whether the ledger is proved.
+// OK reports whether the ledger is consistent with the stored data.
 func (v Verification) OK() bool { return v.Holds() && len(v.Problems) == 0 }
 
 // A Loss is a loss of calls that an operator has accepted.
 type Loss struct {
 	At    time.Time `json:"at"`
 	Calls int64     `json:"calls"`
-	Cause string    `json:"cause"` // what was damaged
+	Cause string    `json:"cause"` // the corrupt data
 }
 
-// A FailedCall is a call that a destination has given up, or one that was filtered and is
-// kept.
+// A FailedCall is a call that failed permanently, or a filtered call that is kept for replay.
 type FailedCall struct {
 	Call     tracking.Call
-	Trace    *tracecontext.Context // of the request that brought it; nil where it had none
+	Trace    *tracecontext.Context // of the request that contained the call, or nil
 	Filtered bool
 	Reason   string
 	FailedAt time.Time
-	// Attempts is the Attempt of the entry in which the call was given up: it was
-	// tried so often at most.
+	// Attempts is the Attempt of the entry in which the call failed, an upper bound of the
+	// number of attempts at the call.
 	Attempts int
 }
 
-// Move takes n calls from one state to another.
+// Move moves n calls from one state to another.
 func Move(l *tracking.Ledger, n int, from, to tracking.State) {
 	*count(l, from) -= int64(n)
 	*count(l, to) += int64(n)
@@ -62,71 +59,68 @@ func count(l *tracking.Ledger, s tracking.State) *int64 {
 	}
 }
 
-// Health is how full a journal is.
+// Health is the health of a journal.
 type Health struct {
-	Bytes      int64 `json:"bytes"`      // that its calls take
-	LimitBytes int64 `json:"limitBytes"` // at which it refuses more; 0 where there is no limit
-	// Servers are those of the cluster that keeps it, by name; none where it is on one
-	// machine.
+	Bytes      int64 `json:"bytes"`      // size of the stored calls
+	LimitBytes int64 `json:"limitBytes"` // size at which the journal is full; 0 is unlimited
+	// Servers are the servers of the cluster, by name. It is empty on a single machine.
 	Servers []Server `json:"servers,omitempty"`
-	// Replicas are the copies of its streams that are missing or behind.
+	// Replicas are the missing or lagging copies of streams.
 	Replicas []Replica `json:"replicas,omitempty"`
-	// Scrub is what reading all that is stored has found; zero where that is not done.
+	// Scrub is the result of reading all stored data. It is zero if that is disabled.
 	Scrub Scrub `json:"scrub,omitzero"`
 }
 
-// A Scrub is what a journal has found that reads all that it has stored, again
-// and again.
+// A Scrub is the progress of a journal that repeatedly reads all its data to find corruption.
 type Scrub struct {
-	Bytes      uint64    `json:"bytes"`               // that were read
-	Rounds     int64     `json:"rounds"`              // in which all was read
-	FinishedAt time.Time `json:"finishedAt,omitzero"` // when the last of them ended
-	Damage     []string  `json:"damage,omitempty"`    // what it found
+	Bytes      uint64    `json:"bytes"`               // read so far
+	Rounds     int64     `json:"rounds"`              // completed rounds over all data
+	FinishedAt time.Time `json:"finishedAt,omitzero"` // end of the last round
+	Damage     []string  `json:"damage,omitempty"`    // corrupt data found
 }
 
-// A Server is a server of the cluster that keeps a journal.
+// A Server is a server of a cluster.
 type Server struct {
 	Name    string `json:"name"`
-	Version string `json:"version,omitempty"` // empty where it is not known
+	Version string `json:"version,omitempty"` // empty if unknown
 	Sync    string `json:"sync"`              // SyncAlways, SyncLazy or SyncUnknown
-	// SyncInterval is the setting, as "always" or "2m0s"; empty where it is not known.
+	// SyncInterval is the setting, such as "always" or "2m0s". It is empty if unknown.
 	SyncInterval string `json:"syncInterval,omitempty"`
 }
 
-// A Replica is a server's copy of a stream that is missing or behind.
+// A Replica is a server's copy of a stream that is missing or lagging.
 type Replica struct {
 	Stream string `json:"stream"`
-	Server string `json:"server,omitempty"` // empty where the state is of the stream
-	State  string `json:"state"`            // ReplicaMissing and so on
-	Lag    uint64 `json:"lag,omitempty"`    // how many operations it lacks
+	Server string `json:"server,omitempty"` // empty if State applies to the stream
+	State  string `json:"state"`            // one of the constants below
+	Lag    uint64 `json:"lag,omitempty"`    // number of missing operations
 }
 
-// String describes the replica's problem.
+// String describes the problem.
 func (r Replica) String() string {
 	switch r.State {
 	case ReplicaMissing:
 		return r.Stream + " has fewer replicas than configured"
 	case ReplicaUnanswered:
-		return r.Stream + " does not answer: it may have no leader"
+		return r.Stream + " does not respond: it may have no leader"
 	case ReplicaNoJetStream:
-		return fmt.Sprintf("%s on %s: JetStream does not run there; see the log of the server", r.Stream, r.Server)
+		return fmt.Sprintf("%s on %s: JetStream is not running; see the server's log", r.Stream, r.Server)
 	case ReplicaOffline:
-		return fmt.Sprintf("%s on %s: it does not answer; the server is down, cut off or without JetStream", r.Stream, r.Server)
+		return fmt.Sprintf("%s on %s: no response; the server is down, disconnected or without JetStream", r.Stream, r.Server)
 	}
-	return fmt.Sprintf("%s on %s: it is behind by %d operations", r.Stream, r.Server, r.Lag)
+	return fmt.Sprintf("%s on %s: %d operations behind", r.Stream, r.Server, r.Lag)
 }
 
 // Values of Replica.State.
 const (
-	ReplicaMissing     = "missing"     // no server has it
-	ReplicaUnanswered  = "unanswered"  // no leader of the stream answers
-	ReplicaNoJetStream = "noJetStream" // its server runs without JetStream
-	ReplicaOffline     = "offline"     // it does not answer its leader
-	ReplicaBehind      = "behind"      // it answers, and lacks many operations
+	ReplicaMissing     = "missing"     // no server has the copy
+	ReplicaUnanswered  = "unanswered"  // the stream's leader does not respond
+	ReplicaNoJetStream = "noJetStream" // JetStream is not running on its server
+	ReplicaOffline     = "offline"     // does not respond to the leader
+	ReplicaBehind      = "behind"      // responds, but many operations are missing
 )
 
-// Values of Server.Sync: whether a server brings messages to its disk before it
-// acknowledges them.
+// Values of Server.Sync: whether a server syncs messages to disk before it acknowledges them.
 const (
 	SyncAlways  = "always"
 	SyncLazy    = "lazy"

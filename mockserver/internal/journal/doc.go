@@ -1,30 +1,16 @@
-// Package journal is the seam between the two sizes of the collector: what must be
-// stored before a sender is answered, and handed out until every destination is done
-// with it.
+// Package journal defines the storage of accepted calls: they are stored before the sender gets a
+// response, and leased until every destination has finished them. It also implements the journal
+// in memory.
 //
-// # The path of a batch
+// [Journal.Append] stores a batch for every destination of its source. A destination's worker waits
+// in [Reader.Next] and gets a [Lease] of an [Entry]; sources take turns. [Lease.Finish] stores the
+// result of each call: delivered, failed, filtered, or pending until a time, when the remaining
+// calls are leased again. Failed calls are kept for listing and replay. The [tracking.Ledger] of
+// each destination accounts for every accepted call at any time.
 //
-// [Journal.Append] stores a batch for every destination attached to its source. The
-// worker of a destination waits in [Reader.Next] and gets a [Lease] of an [Entry],
-// sources in turns. [Lease.Finish] records how each call ended: delivered, failed,
-// filtered, or pending until a time, when the entry comes back with what is left.
-// Failed calls are kept to be listed and replayed. At any time the [tracking.Ledger] of
-// each destination accounts for every call that was accepted.
+// Append, Attach, Finish and Replay may wait for a disk or a cluster, and Next for an entry. No
+// method waits for a destination. All methods are safe for concurrent use.
 //
-// # What may block
-//
-// Append, Attach, Finish and Replay may wait for a disk or a cluster. Next waits for
-// an entry. Nothing waits for a destination. All methods may be called by many
-// goroutines at once.
-//
-// The journal in memory, [NewMemory], has one mutex, which guards all its queues and
-// is never held while it waits; it starts no goroutine. The one on JetStream is in the
-// module mockserver/collector. The suite in package journaltest holds both to what the
-// comments here promise.
-//
-// # Files
-//
-//  1. memory.go: the journal in memory
-//  2. journal.go: what a journal promises
-//  3. account.go: ledgers, and whether they are proved; health; failed calls
+// [NewMemory] returns the journal in memory; one mutex guards all its queues. The module
+// mockserver/collector has a durable one on JetStream. The suite in package journaltest tests both.
 package journal

@@ -10,43 +10,41 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Errors that a [Journal] answers with. They may be wrapped.
+// Errors of a [Journal]. They may be wrapped.
 var (
-	// ErrFull says that the journal holds as many bytes as its limit
-	// allows. Senders are answered 429, and should try again later. A disk without
-	// room is another error, which is answered 503.
+	// ErrFull reports that the journal has reached its size limit. Senders get 429 and should
+	// retry later. A full disk is another error; senders get 503.
 	ErrFull = errors.New("mockserver: the journal is full")
 
-	// ErrUnwritable says that the journal's store cannot be written to at present: its
-	// disk is full or read-only, or its directory is gone.
+	// ErrUnwritable reports that the store cannot be written to: its disk is full or read-only,
+	// or its directory is missing.
 	ErrUnwritable = errors.New("journal: the store cannot be written to")
 
-	// ErrClosed says that Close was called.
+	// ErrClosed reports that Close was called.
 	ErrClosed = errors.New("mockserver: the journal is closed")
 
-	// ErrNotAttached says that no destination of that name was attached.
+	// ErrNotAttached reports that no destination of this name is attached.
 	ErrNotAttached = errors.New("mockserver: no destination of this name is attached")
 )
 
-// A PartialReplayError says that a replay ended before all of its calls were due again.
+// A PartialReplayError reports that only some calls of a replay are pending again.
 type PartialReplayError struct {
-	Replayed int // how many of the calls, from the first, are due again
+	Replayed int // number of replayed calls, counted from the first
 	Err      error
 }
 
 // Error implements error.
 func (e *PartialReplayError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what ended the replay.
+// Unwrap returns the cause.
 func (e *PartialReplayError) Unwrap() error { return e.Err }
 
-// An AppendError says that a whole batch is not stored, or that it is not known
-// to be.
+// An AppendError reports that a batch is not or may not be completely stored.
 type AppendError struct {
-	// Err is why.
+	// Err is the cause.
 	Err error
-	// Stored returns how many of the batch's calls, the first ones, are stored all
-	// the same. It waits until that is known, or the journal is closed.
+	// Stored returns how many of the batch's calls, counted from the first, are stored. It
+	// waits until that is known or the journal is closed.
 	Stored func() int
 }
 
@@ -56,166 +54,152 @@ func (e *AppendError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *AppendError) Unwrap() error { return e.Err }
 
-// A Journal keeps accepted calls until every destination is done with them. It
-// is the seam between the two sizes of the collector: [NewMemory] for one
-// process, JetStream in the module mockserver/collector for a durable one. The
-// suite in mockserver/internal/journal/journaltest says in tests what the comments here say in
-// words; every implementation passes it.
+// A Journal stores accepted calls until every destination has finished them. [NewMemory]
+// implements it in memory, and the module mockserver/collector on JetStream. The suite in
+// package journaltest tests the behavior documented here.
 //
-// All methods may be called from many goroutines at once.
+// Its methods are safe for concurrent use.
 type Journal interface {
-	// Append stores the batch for every destination attached to its source.
-	// When it returns nil, the batch is as durable as the journal promises and
-	// each such destination will be handed its calls at least once. On an error
-	// nothing of it is stored, unless the error is an *AppendError. A journal that
-	// is full returns ErrFull.
+	// Append stores the batch for every destination attached to its source. When it returns
+	// nil, the batch is as durable as the journal promises, and each destination gets its calls
+	// at least once. After an error nothing is stored, unless the error is an *AppendError.
+	// The error is ErrFull if the journal is full.
 	//
-	// A journal whose disk or servers do not answer limits by itself how long
-	// Append takes. Where it gives up, or ctx ends, while the batch may still be
-	// stored, it returns an *AppendError.
+	// The journal limits the duration of Append itself if its disk or servers do not respond.
+	// If it times out or ctx ends while the batch may still be stored, the error is an
+	// *AppendError.
 	//
-	// The journal keeps b.Calls; the caller must not change it afterwards.
+	// The journal retains b.Calls; the caller must not modify it afterwards.
 	Append(ctx context.Context, b event.Batch) error
 
-	// Attach opens the queue of a destination. A destination seen for the first
-	// time gets the calls that are appended from now on; one seen before goes on
-	// where it was. No sources means all of them. Attaching again replaces the
-	// sources for calls that are appended from now on, and closes the Reader that
-	// was open before.
+	// Attach opens the queue of a destination. A new destination gets the calls that are
+	// appended from now on; an existing one continues. No sources means all sources. Attaching
+	// again replaces the sources for calls appended from now on, and closes the open Reader.
 	Attach(ctx context.Context, destination string, sources []string) (Reader, error)
 
-	// Detach forgets a destination, its pending and its failed calls. A
-	// destination that is not attached is no error.
+	// Detach deletes a destination with its pending and failed calls. It does nothing if the
+	// destination is not attached.
 	Detach(ctx context.Context, destination string) error
 
-	// Replay makes calls due again for a destination, at once, as an entry of
-	// their own whose window begins now. In the ledger they move from the state
-	// `from` to pending; calls replayed from StateFailed, and from StateFiltered those
-	// that were kept, are no longer listed by Failed. traces are those of the calls. Where
-	// it fails after some, the error is a *PartialReplayError.
+	// Replay makes calls of a destination pending again, as a new entry whose window begins
+	// now. In the ledger they move from the state from to pending. Calls from StateFailed, and
+	// kept calls from StateFiltered, are no longer yielded by Failed. traces are the trace
+	// contexts of the calls. If only some calls were replayed, the error is a
+	// *PartialReplayError.
 	Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error
 
-	// Failed yields the calls that a destination has given up, and those that were
-	// filtered and kept, oldest first, until yield returns false. It begins with all that
-	// the ledger has counted so before the call, and yields none that ends so after it has
-	// begun: yield may replay them, or call other methods of the journal. While the
-	// journal's store cannot be written to, the newest may not be listed. A journal
-	// may keep only the newest of them, and says in its own documentation how many.
+	// Failed yields the failed calls of a destination and the filtered calls that are kept,
+	// oldest first, until yield returns false. It yields all calls that the ledger counted
+	// before, but not those that end later, so yield may replay calls or call other methods. If
+	// the store cannot be written to, the newest calls may be missing. A journal may keep only
+	// the newest failed calls; its documentation has the limit.
 	Failed(ctx context.Context, destination string, yield func(FailedCall) bool) error
 
-	// Ledger returns the account of every attached destination, by name.
+	// Ledger returns the ledger of every attached destination, sorted by name.
 	Ledger(ctx context.Context) ([]tracking.Ledger, error)
 
-	// Verify proves or refutes the account of every destination, by name. A journal that
-	// can counts anew what it has stored. Calls may be accepted and delivered meanwhile.
+	// Verify verifies the ledger of every destination, sorted by name. If possible it recounts
+	// the stored data. Calls may be accepted and delivered at the same time.
 	Verify(ctx context.Context) ([]Verification, error)
 
-	// Health returns what the journal holds, and an error if it could not store
-	// a batch now: ErrFull, or what keeps it from storing.
+	// Health returns the health of the journal, and an error if it cannot store a batch now:
+	// ErrFull or the cause.
 	Health(ctx context.Context) (Health, error)
 
-	// Close ends all readers and releases what the journal holds. What is durable
-	// stays. Close may be called again.
+	// Close closes all readers and releases resources. Stored data stays. Close may be called
+	// again.
 	Close() error
 }
 
-// A Reader hands out the entries of one destination, until the destination is attached
-// again or detached, or the journal is closed: then those that are leased, and those that
-// wait, stay pending for the next reader. Its methods may be called from many goroutines
-// at once.
+// A Reader leases the entries of one destination, until the destination is attached again or
+// detached, or the journal is closed. Then leased and waiting entries stay pending for the next
+// reader. Its methods are safe for concurrent use.
 type Reader interface {
-	// Next waits for an entry that is due and wanted, and leases it to the caller.
-	// Sources take turns, however much of one waits and however long it has: calls
-	// that were never tried come in their order within a source. Where both wait, an
-	// entry that is tried again comes after four of calls that were never tried at
-	// most. Next returns ctx's error, or ErrClosed once the reader hands out no
-	// more.
+	// Next waits for an entry that is due and wanted, and leases it. Sources take turns,
+	// regardless of the number and age of their entries. Entries of a source without earlier
+	// attempts are leased in order. A retry waits for at most four other entries. Next returns
+	// the error of ctx, or ErrClosed if the reader is closed.
 	Next(ctx context.Context, want Want) (Lease, error)
 
-	// Since is when the destination was attached, to a millisecond: for the first
-	// time, or the first since it was detached. What became of calls before that was
-	// at another destination of its name.
+	// Since returns when the destination was first attached, or attached after a Detach, in
+	// milliseconds. Earlier results belong to another destination with the same name.
 	Since() time.Time
 
-	// Hold waits until this process may hand out entries in order, and no other that
-	// shares the journal does. That lasts until release is called, or held ends: then
-	// nothing more may begin of what was leased meanwhile, and what is under way is to
-	// be broken off. Its Err looks at the clock, and may say so before Done does where the
-	// process has stood still. release must be called once, when no entry is leased. The error is
-	// ctx's, or ErrClosed.
+	// Hold waits until this process may lease entries in order and no other process with the
+	// same journal does. This right ends when release is called, or when held ends. Then no
+	// more calls of leased entries may begin, and requests in flight must be canceled.
+	// held.Err checks the clock, so it may return an error before Done is closed if the process
+	// was suspended. release must be called once, when no entry is leased. The error is that
+	// of ctx, or ErrClosed.
 	Hold(ctx context.Context) (held context.Context, release func(), err error)
 
-	// Waiting yields the entries that wait for their next attempt, in any order, and
-	// when each is due, until yield returns false. Those that wait for Resume have the zero
-	// time. None of the reader's entries may be leased.
+	// Waiting yields the entries that wait for a retry, in any order, with their due times,
+	// until yield returns false. The time is zero for entries that wait for Resume. None of the
+	// reader's entries may be leased.
 	Waiting(ctx context.Context, yield func(e Entry, due time.Time) bool) error
 
-	// Resume has the entry come at once that waits for it, see Result.Parked, and has the
-	// call at a position. Where none does, nothing happens. It must not wait.
+	// Resume makes the entry due that waits for it (see Result.Parked) and contains the call at
+	// a position. Otherwise it does nothing. It does not block.
 	Resume(position uint64)
 
-	// Keeps reports whether a call that was handed out before, by its position, is
-	// pending still. A journal may end one by itself, such as one that was damaged.
+	// Keeps reports whether the call at a position, which was leased before, is still pending.
+	// A journal may end a call itself, for example after corruption.
 	Keeps(position uint64) bool
 }
 
-// A Want says which entries Next is to hand out. The zero value takes any.
+// A Want selects the entries that Next leases. The zero value selects all.
 type Want struct {
-	// NoRetries leaves out entries that were tried before.
+	// NoRetries excludes retries.
 	NoRetries bool
-	// Except leaves out calls of these sources that were never tried.
+	// Except excludes sources, except for their retries.
 	Except []string
-	// InOrder has sources take no turns: entries that were never tried come in the order
-	// of their positions, also those that are replayed, and one comes after four of those
-	// that are tried again at most. NoRetries and Except must not be
-	// set beside it. Where several processes share the journal, none come but while this
-	// one holds the destination, see Reader.Hold.
+	// InOrder leases entries without earlier attempts in the order of their positions,
+	// including replayed ones, instead of by source. Such an entry waits for at most four
+	// retries. NoRetries and Except must not be set. If several processes share the journal,
+	// entries are leased only while this process holds the destination, see Reader.Hold.
 	InOrder bool
 }
 
-// A Lease is the right to work at one entry. The journal renews it by itself
-// until Finish or Return, and hands the entry out again if the process dies.
+// A Lease is the right to work on one entry. The journal renews it automatically until Finish or
+// Return. If the process ends, the entry is leased again.
 type Lease interface {
 	Entry() Entry
 
-	// Finish records how each call ended. Calls that are to be tried again come
-	// back as one entry at r.RetryAt. If Finish fails, the entry is handed out
-	// again later: a delivery may then be repeated, never lost.
+	// Finish stores the result of each call. Calls that stay pending are leased again as one
+	// entry at r.RetryAt. If Finish fails, the whole entry is leased again later, so a delivery
+	// may be repeated but is never lost.
 	Finish(ctx context.Context, r Result) error
 
-	// Return gives the entry back as if it had never been leased. It has the place
-	// again that it had.
+	// Return gives the entry back to its previous place, as if it had not been leased.
 	Return()
 }
 
-// An Entry is what a destination works at in one go: a batch, batches of one
-// source that came at the same time, or the calls of an entry that are to be
-// tried again.
+// An Entry is the unit of delivery: a batch, several batches of one source that were received at
+// the same time, or the remaining calls of an entry.
 type Entry struct {
-	// ID is the same each time this entry is handed out.
+	// ID is the same each time this entry is leased.
 	ID string
-	// Calls is shared with other destinations and must not be changed.
+	// Calls is shared with other destinations and must not be modified.
 	Calls []tracking.Call
-	// First is where the batch that the calls came in begins among all calls, in the
-	// order in which they were accepted or replayed, and Places say which calls of the
-	// batch these are, ascending. No Places stand for the first ones.
+	// First is the position of the batch's first call among all calls, in the order in which
+	// they were accepted or replayed. Places are the indices of Calls in the batch, ascending.
+	// Without Places, these are the first calls of the batch.
 	First  uint64
 	Places []int
-	// Attempt is 1 at first, and one higher each time the entry comes back after a
-	// Finish. A call of it may have been tried less often.
+	// Attempt starts at 1 and increases with each Finish. Some calls may have been attempted
+	// less often.
 	Attempt int
-	// Since is when the retry window began: when the calls were accepted, or
-	// when they were replayed.
+	// Since is the start of the retry window: when the calls were accepted or replayed.
 	Since time.Time
-	// Notes holds for each of Calls what its Outcome noted when it was last tried.
-	// It is nil where none noted anything.
+	// Notes contains the Outcome.Note of the last attempt at each of Calls. It is nil without
+	// notes.
 	Notes []string
-	// Traces are those of the requests that brought each of Calls.
+	// Traces contains the trace context of the request of each of Calls.
 	Traces tracecontext.List
 }
 
-// Position returns the place of one of the calls among all, in the order in which they
-// were accepted or replayed. It stays the same each time the call is handed out.
+// Position returns the position of a call among all calls, in the order in which they were
+// accepted or replayed. It never changes.
 func (e *Entry) Position(call int) uint64 {
 	if e.Places == nil {
 		return e.First + uint64(call)
@@ -223,29 +207,26 @@ func (e *Entry) Position(call int) uint64 {
 	return e.First + uint64(e.Places[call])
 }
 
-// A Result says how a lease ended.
+// A Result is the result of a lease.
 type Result struct {
-	// Outcomes has one element for each of Entry.Calls.
+	// Outcomes contains the outcome of each of Entry.Calls.
 	Outcomes []tracking.Outcome
-	// Kept says for each of Entry.Calls whether it is kept, and listed by Failed, though
-	// it was filtered. Nil says that none is.
+	// Kept reports for each of Entry.Calls whether it is filtered but kept and yielded by
+	// Failed. May be nil.
 	Kept []bool
-	// RetryAt is when the calls left in StatePending are due again, as an entry
-	// whose Attempt is one higher.
+	// RetryAt is when the calls with StatePending are due, as an entry with the next Attempt.
 	RetryAt time.Time
-	// Parked says that these calls have no time: they wait for Reader.Resume, or until
-	// Next is called without Want.InOrder. After a restart that is for Reader.Waiting to
-	// tell.
+	// Parked makes these calls wait for Reader.Resume, or for Next without Want.InOrder,
+	// instead of RetryAt. After a restart, Reader.Waiting yields them.
 	Parked bool
-	// MayWait says that nothing else waits until it is stored: a journal may wait a moment
-	// for others, to store them together.
+	// MayWait allows the journal to delay the result briefly to store several together.
 	MayWait bool
-	// Placed, if not nil, is called once by Finish, as soon as the result has its place: what
-	// is handed over afterwards is not stored without it. It must not block.
-	Placed func()
+	// OnPlaced is called once by Finish, when every later result is stored after this one. It
+	// must not block. It may be nil.
+	OnPlaced func()
 }
 
-// Keeps reports whether the call at a place was filtered and is kept.
+// Keeps reports whether a call is filtered but kept.
 func (r *Result) Keeps(place int) bool {
 	return place < len(r.Kept) && r.Kept[place] && r.Outcomes[place].State == tracking.StateFiltered
 }

@@ -16,27 +16,24 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Limits of a memory journal.
+// Limits of the memory journal.
 const (
-	// DefaultBytes is about how much memory the calls in a memory journal take
-	// at most by default, in bytes.
+	// DefaultBytes is the default size limit of NewMemory.
 	DefaultBytes = 256 << 20
-	// memoryFailedCalls is how many failed calls it keeps for each destination, and
-	// failedShare which part of the memory these may take.
+	// memoryFailedCalls is the maximum number of failed calls kept per destination. They may
+	// take 1/failedShare of the memory.
 	memoryFailedCalls = 10_000
 	failedShare       = 8
 
-	// What is kept takes about so many bytes: a call beside its texts, and an entry
-	// beside its calls.
+	// Approximate sizes of a call in addition to its strings, and of an entry in addition to
+	// its calls.
 	callBytes  = 384
 	entryBytes = 192
 )
 
-// NewMemory returns a Journal that keeps its calls in memory: they are
-// gone when the process is. It refuses more while those that wait for a
-// destination take about maxBytes of memory, by default DefaultBytes; what
-// is tried again or replayed is never refused. Of each destination's failed calls
-// it keeps the newest 10,000, or those that fit into an eighth of maxBytes.
+// NewMemory returns a Journal in memory. It is full when pending calls take about maxBytes, by
+// default DefaultBytes. Retries and replays are always stored. It keeps the newest 10,000 failed
+// calls of each destination, or as many as fit into an eighth of maxBytes.
 func NewMemory(maxBytes int64) Journal {
 	if maxBytes <= 0 {
 		maxBytes = DefaultBytes
@@ -47,34 +44,34 @@ func NewMemory(maxBytes int64) Journal {
 type memoryJournal struct {
 	maxBytes int64
 
-	mu     sync.Mutex // guards what follows, and every queue
-	bytes  int64      // of stored batches and entries, about
-	next   uint64     // the position of the next call
+	mu     sync.Mutex // guards the fields below and all queues
+	bytes  int64      // approximate size of stored batches and entries
+	next   uint64     // position of the next call
 	closed bool
 	queues map[string]*memoryQueue
 }
 
-// A memoryQueue is what one destination has before it.
+// A memoryQueue contains the entries of one destination.
 type memoryQueue struct {
 	journal *memoryJournal
 	name    string
-	sources map[string]bool // nil: all
+	sources map[string]bool // nil means all
 	ledger  tracking.Ledger
 	waiting *turns.Queue[*memoryEntry]
 	leased  map[*memoryEntry]bool
 	parked  map[uint64]*memoryEntry // entries that wait for Resume, by the positions of their calls
-	failed  []FailedCall            // with those that were filtered and kept, oldest first
-	failing int64                   // bytes that failed takes, about
+	failed  []FailedCall            // including filtered calls that are kept; oldest first
+	failing int64                   // approximate size of failed in bytes
 	lastID  int
-	reader  *memoryReader // the one that is open, or nil
-	since   time.Time     // when it was attached
+	reader  *memoryReader // the open reader, or nil
+	since   time.Time     // when the destination was attached
 }
 
 type memoryEntry struct {
 	Entry
 	source string
-	due    time.Time // zero: at once
-	size   int64     // beside the batch
+	due    time.Time // zero means now
+	size   int64     // without the batch
 	batch  *storedBatch
 }
 
@@ -86,14 +83,14 @@ func newMemoryQueue(j *memoryJournal, name string) *memoryQueue {
 	return q
 }
 
-// A storedBatch counts its bytes until the last entry that holds one of its
-// calls is done: they share their memory.
+// A storedBatch counts its size until the last entry with one of its calls is done, because these
+// share the memory.
 type storedBatch struct {
 	size int64
 	refs int
 }
 
-// memoryOf is about how many bytes calls take.
+// memoryOf returns the approximate size of calls in bytes.
 func memoryOf(calls ...tracking.Call) (n int64) {
 	for i := range calls {
 		c := &calls[i]
@@ -196,7 +193,7 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tr
 		})
 	}
 	stored := &storedBatch{size: memoryOf(calls...) + traces.Size()}
-	j.bytes += stored.size // a replay is never refused: its calls were accepted already
+	j.bytes += stored.size // replays are never refused
 	Move(&q.ledger, len(calls), from, tracking.StatePending)
 	q.push(&memoryEntry{source: calls[0].Source, Entry: Entry{Calls: calls, Traces: traces, First: j.next, Attempt: 1, Since: time.Now()}, batch: stored})
 	j.next += uint64(len(calls))
@@ -264,16 +261,16 @@ func (j *memoryJournal) Close() error {
 	return nil
 }
 
-// The methods of memoryQueue are called with the journal's lock held.
+// Methods of memoryQueue require the journal's lock.
 
-// push gives a new entry its name and its place.
+// push adds a new entry.
 func (q *memoryQueue) push(e *memoryEntry) {
 	q.keep(e)
 	q.waiting.Push(e)
 	q.wake()
 }
 
-// again gives an entry with calls that are left its name and its place.
+// again adds the remaining calls of an entry.
 func (q *memoryQueue) again(e *memoryEntry, parked bool) {
 	if !parked {
 		q.push(e)
@@ -285,7 +282,7 @@ func (q *memoryQueue) again(e *memoryEntry, parked bool) {
 	}
 }
 
-// keep gives a new entry its name, and counts its bytes.
+// keep sets the ID of a new entry and counts its size.
 func (q *memoryQueue) keep(e *memoryEntry) {
 	q.lastID++
 	e.ID = fmt.Sprintf("%s/%d", q.name, q.lastID)
@@ -294,7 +291,7 @@ func (q *memoryQueue) keep(e *memoryEntry) {
 	q.journal.bytes += e.size
 }
 
-// wake lets those that wait in Next look: each may want something else.
+// wake wakes all callers of Next, which may want different entries.
 func (q *memoryQueue) wake() {
 	if r := q.reader; r != nil && r.asleep > 0 {
 		r.asleep = 0
@@ -303,8 +300,8 @@ func (q *memoryQueue) wake() {
 	}
 }
 
-// pop leases the entry whose turn it is, or returns when one will be due. The zero time
-// says that none that is wanted has a time.
+// pop leases the entry with the next turn, or returns when one is due. The time is zero if no
+// wanted entry has one.
 func (q *memoryQueue) pop(want Want) (*memoryEntry, time.Time) {
 	var e *memoryEntry
 	var due time.Time
@@ -324,7 +321,7 @@ func (q *memoryQueue) pop(want Want) (*memoryEntry, time.Time) {
 	return e, time.Time{}
 }
 
-// release frees the bytes of an entry that is done.
+// release subtracts the size of an entry that is done.
 func (q *memoryQueue) release(e *memoryEntry) {
 	q.journal.bytes -= e.size
 	if e.batch.refs--; e.batch.refs == 0 {
@@ -332,19 +329,16 @@ func (q *memoryQueue) release(e *memoryEntry) {
 	}
 }
 
-// pending counts the calls that are not done, by looking at them: the ledger is
-// an account of two sides. It also returns when the oldest was accepted.
+// pending counts the pending calls independently of the ledger. It also returns when the oldest
+// call was accepted.
 func (q *memoryQueue) pending() (n int64, oldest time.Time) {
-	see := func(e *memoryEntry) {
+	for e := range q.all {
 		n += int64(len(e.Calls))
 		for i := range e.Calls {
 			if at := e.Calls[i].ReceivedAt; oldest.IsZero() || at.Before(oldest) {
 				oldest = at
 			}
 		}
-	}
-	for e := range q.all {
-		see(e)
 	}
 	return n, oldest
 }
@@ -378,10 +372,10 @@ func (q *memoryQueue) closeReader() {
 type memoryReader struct {
 	queue *memoryQueue
 
-	// What follows is guarded by the journal's lock.
+	// Guarded by the journal's lock.
 
-	asleep int           // those that wait for wake
-	wake   chan struct{} // closed when there may be something to lease: then there is another; or when the reader is closed
+	asleep int           // number of callers that wait for wake
+	wake   chan struct{} // closed and replaced when there may be something to lease; closed with the reader
 }
 
 func (r *memoryReader) Since() time.Time { return r.queue.since }
@@ -410,7 +404,7 @@ func (r *memoryReader) Next(ctx context.Context, want Want) (Lease, error) {
 	}
 }
 
-// Hold succeeds at once: nobody shares what is in memory.
+// Hold succeeds immediately, because no other process has this journal.
 func (r *memoryReader) Hold(context.Context) (context.Context, func(), error) {
 	return context.Background(), func() {}, nil
 }
@@ -442,7 +436,7 @@ func (r *memoryReader) Resume(position uint64) {
 	}
 }
 
-// resume has a parked entry come at once.
+// resume makes a parked entry due.
 func (q *memoryQueue) resume(e *memoryEntry) {
 	for i := range e.Calls {
 		delete(q.parked, e.Position(i))
@@ -452,7 +446,7 @@ func (q *memoryQueue) resume(e *memoryEntry) {
 	q.wake()
 }
 
-// Keeps is always true: what is in memory is not lost.
+// Keeps returns true: the memory journal loses no calls.
 func (r *memoryReader) Keeps(uint64) bool { return true }
 
 type memoryLease struct {
@@ -469,11 +463,11 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 	q, e := l.queue, l.entry
 	q.journal.mu.Lock()
 	defer q.journal.mu.Unlock()
-	if r.Placed != nil {
-		r.Placed()
+	if r.OnPlaced != nil {
+		r.OnPlaced()
 	}
 	if !q.leased[e] {
-		return nil // detached meanwhile, or finished before
+		return nil // detached or finished already
 	}
 	delete(q.leased, e)
 	again := Entry{First: e.First, Attempt: e.Attempt + 1, Since: e.Since}
@@ -494,7 +488,7 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 	return nil
 }
 
-// add appends a call to an entry that is being made, with its trace, its place and its note.
+// add appends a call to a new entry, with its trace, its place and its note.
 func (e *Entry) add(c tracking.Call, trace *tracecontext.Context, place int, note string) {
 	e.Traces = e.Traces.With(len(e.Calls), trace)
 	e.Places = append(e.Places, place)
@@ -507,7 +501,7 @@ func (e *Entry) add(c tracking.Call, trace *tracecontext.Context, place int, not
 	}
 }
 
-// memory is about how many bytes an entry with calls of a batch takes beside it.
+// memory returns the approximate size of an entry without its batch.
 func (e *Entry) memory() (n int64) {
 	for _, note := range e.Notes {
 		n += int64(len(note))
@@ -528,7 +522,7 @@ func (l *memoryLease) Return() {
 }
 
 func (q *memoryQueue) keepFailed(f FailedCall) {
-	f.Call.Body = bytes.Clone(f.Call.Body) // it stays for longer than the calls beside it, whose memory it shares
+	f.Call.Body = bytes.Clone(f.Call.Body) // do not keep the memory of the whole batch
 	q.failing += memoryOfFailed(&f)
 	for len(q.failed) == memoryFailedCalls || len(q.failed) > 0 && q.failing > q.journal.maxBytes/failedShare {
 		q.failing -= memoryOfFailed(&q.failed[0])
@@ -538,5 +532,5 @@ func (q *memoryQueue) keepFailed(f FailedCall) {
 	q.failed = append(q.failed, f)
 }
 
-// memoryOfFailed is about how many bytes a failed call takes.
+// memoryOfFailed returns the approximate size of a failed call.
 func memoryOfFailed(f *FailedCall) int64 { return memoryOf(f.Call) + int64(len(f.Reason)) }

@@ -26,9 +26,8 @@ func TestMemoryJournal(t *testing.T) {
 	})
 }
 
-// TestFailedCallsKeepNoWholeBatches: a failed call is kept after those are done that
-// came with it, and shared their memory.
-func TestFailedCallsKeepNoWholeBatches(t *testing.T) {
+// A failed call must not retain the memory of its batch.
+func TestFailedCallsDoNotRetainBatches(t *testing.T) {
 	const batches, size = 60, 400_000
 	j := journal.NewMemory(0)
 	r, err := j.Attach(t.Context(), "d", nil)
@@ -46,9 +45,8 @@ func TestFailedCallsKeepNoWholeBatches(t *testing.T) {
 	runtime.KeepAlive(j)
 }
 
-// TestAMemoryJournalCountsRetriesAndFrees: what is tried again takes memory of its own,
-// and nothing is left when all is done.
-func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
+// Retries are counted, and everything is released at the end.
+func TestMemoryJournalReleasesMemory(t *testing.T) {
 	j := journal.NewMemory(100_000)
 	held := func() int64 {
 		health, err := j.Health(t.Context())
@@ -61,7 +59,7 @@ func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
 		require.NoError(t, err)
 		readers[name] = r
 	}
-	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "other", Calls: make([]tracking.Call, 1_000)}), "nobody wants it")
+	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "other", Calls: make([]tracking.Call, 1_000)}), "no destination gets it")
 	assert.Zero(t, held())
 	finish := func(name string, outcomes ...tracking.Outcome) {
 		lease, err := readers[name].Next(t.Context(), journal.Want{})
@@ -77,7 +75,7 @@ func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
 	assert.Greater(t, held(), first+2*int64(unsafe.Sizeof(tracking.Call{})))
 	finish("b", done, done)
 	finish("a", done, pending)
-	assert.Greater(t, held(), int64(2_000), "the calls share their memory")
+	assert.Greater(t, held(), int64(2_000), "calls share memory")
 	finish("a", tracking.Outcome{State: tracking.StateFailed})
 	assert.Zero(t, held())
 	require.NoError(t, j.Replay(t.Context(), "a", calls, nil, tracking.StateFailed))
@@ -86,7 +84,7 @@ func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
 	assert.Zero(t, held())
 }
 
-func TestFailedCallsTakeAShareOfTheMemory(t *testing.T) {
+func TestFailedCallsAreBounded(t *testing.T) {
 	j := journal.NewMemory(80_000)
 	r, err := j.Attach(t.Context(), "d", nil)
 	require.NoError(t, err)
@@ -104,24 +102,24 @@ func TestFailedCallsTakeAShareOfTheMemory(t *testing.T) {
 	for i := range 9 {
 		fail(fmt.Sprint(i), 2_000)
 	}
-	assert.Equal(t, []string{"5", "6", "7", "8"}, failed(), "the newest, in an eighth")
+	assert.Equal(t, []string{"5", "6", "7", "8"}, failed(), "the newest calls, up to an eighth")
 	require.NoError(t, j.Replay(t.Context(), "d", []tracking.Call{{ID: "6", Source: "s"}}, nil, tracking.StateFailed))
 	lease, err := r.Next(t.Context(), journal.Want{})
 	require.NoError(t, err)
 	require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
 	fail("9", 2_000)
-	assert.Equal(t, []string{"5", "7", "8", "9"}, failed(), "what was replayed has made room")
+	assert.Equal(t, []string{"5", "7", "8", "9"}, failed(), "replayed calls free memory")
 	fail("10", 60_000)
-	assert.Equal(t, []string{"10"}, failed(), "the newest is kept in any case")
+	assert.Equal(t, []string{"10"}, failed(), "the newest call is always kept")
 	ledgers, err := j.Ledger(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, int64(10), ledgers[0].Failed, "all are counted")
 }
 
-// heap is how many bytes are in use.
+// heap returns the number of allocated bytes.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what waits in pools goes with the second
+	runtime.GC() // the second run empties pools
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)

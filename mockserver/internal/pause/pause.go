@@ -1,4 +1,4 @@
-// Package pause waits for a time, for a channel, for what goes on, or until a context ends.
+// Package pause waits for a time, a channel or running operations, or until a context ends.
 package pause
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// For waits for d. It returns nil, or why ctx ended before.
+// For waits for d and returns nil, or returns the cause when ctx ends earlier.
 func For(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -18,8 +18,8 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Until waits until a time, unless it is the zero time, until wake is closed or has a
-// value, or until ctx ends.
+// Until waits until at, until wake is closed or has a value, or until ctx ends. A zero at never
+// comes.
 func Until(ctx context.Context, at time.Time, wake <-chan struct{}) {
 	var due <-chan time.Time
 	if !at.IsZero() {

@@ -1,9 +1,7 @@
-// Package roster keeps sorted sets of users, each with a value, that can be
-// larger than memory: it sorts a list of any order and length with a bounded
-// buffer, writes it in segments, reads it back, and tells how two differ.
+// Package roster implements sorted lists of users with values that may be larger than memory. It
+// sorts lists with a bounded buffer, writes and reads them in segments, and compares them.
 //
-// Everything passes through a [Seq], one entry at a time. Only Sort holds more
-// than a segment.
+// Data is passed as a [Seq], one entry at a time. Only Sort keeps more than a segment in memory.
 package roster
 
 import (
@@ -12,19 +10,19 @@ import (
 	"iter"
 )
 
-// An Entry is one user of a roster.
+// An Entry is one user of a list.
 type Entry struct {
 	User  string
-	Value []byte // nil where a roster has no values
+	Value []byte // nil for lists without values
 }
 
-// A Seq yields entries. After an error it yields nothing more.
+// A Seq yields entries. It stops after an error.
 type Seq = iter.Seq2[Entry, error]
 
-// Empty is a Seq of no entries.
+// Empty is an empty Seq.
 func Empty(func(Entry, error) bool) {}
 
-// Count returns how many entries there are.
+// Count returns the number of entries.
 func Count(entries Seq) (n int64, err error) {
 	for _, err := range entries {
 		if err != nil {
@@ -35,16 +33,15 @@ func Count(entries Seq) (n int64, err error) {
 	return n, nil
 }
 
-// A Change is one user in whom two rosters differ.
+// A Change is a difference between two lists.
 type Change struct {
 	User    string
-	Value   []byte // that of the newer roster
-	Removed bool   // the newer roster lacks the user
+	Value   []byte // value in the newer list
+	Removed bool   // the newer list does not contain the user
 }
 
-// Diff yields what is to be told to someone who knows the older roster, so that
-// they know the newer one, ordered by user. With all it also yields the users in
-// whom they do not differ. Both must be sorted and have each user once.
+// Diff yields the differences between two lists, ordered by user. If all is set, it also yields
+// users without differences. Both lists must be sorted and contain each user once.
 func Diff(older, newer Seq, all bool) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		a, stopA := pull(older)
@@ -81,7 +78,7 @@ func Diff(older, newer Seq, all bool) iter.Seq2[Change, error] {
 	}
 }
 
-// CountChanges returns how many users have a new value, and how many are removed.
+// CountChanges returns the numbers of users with a new value and of removed users.
 func CountChanges(changes iter.Seq2[Change, error]) (entered, left int64, err error) {
 	for change, err := range changes {
 		switch {
@@ -96,7 +93,7 @@ func CountChanges(changes iter.Seq2[Change, error]) (entered, left int64, err er
 	return entered, left, nil
 }
 
-// Without yields the entries whose user is not in gone. Both must be sorted.
+// Without yields the entries whose users are not in gone. Both must be sorted.
 func Without(entries, gone Seq) Seq {
 	return func(yield func(Entry, error) bool) {
 		g, stop := pull(gone)
@@ -123,10 +120,10 @@ func Without(entries, gone Seq) Seq {
 	}
 }
 
-// A cursor is at one entry of a Seq.
+// A cursor points to an entry of a Seq.
 type cursor struct {
 	Entry
-	ok   bool // there is an entry
+	ok   bool // false at the end
 	err  error
 	pull func() (Entry, error, bool)
 }
@@ -141,7 +138,7 @@ func (c *cursor) next() {
 	c.ok = c.ok && c.err == nil
 }
 
-// unordered is the error of a Seq that is not sorted.
+// unordered returns the error of a Seq that is not sorted.
 func unordered(before, after string) error {
-	return fmt.Errorf("roster: user %q comes after %q: the entries are not sorted, or one is there twice", after, before)
+	return fmt.Errorf("roster: user %q comes after %q: the entries are not sorted, or contain a duplicate", after, before)
 }

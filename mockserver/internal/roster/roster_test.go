@@ -20,7 +20,7 @@ import (
 // seq yields entries.
 func seq(entries []Entry) Seq { return failing(entries, nil) }
 
-// failing yields entries and then an error, if there is one.
+// failing yields entries, and then an error unless it is nil.
 func failing(entries []Entry, err error) Seq {
 	return func(yield func(Entry, error) bool) {
 		for _, e := range entries {
@@ -44,7 +44,7 @@ func all(t *testing.T, s Seq) []Entry {
 	return entries
 }
 
-// firstError drains a Seq.
+// firstError returns the error of a Seq.
 func firstError[T any](s func(func(T, error) bool)) error {
 	for _, err := range s {
 		if err != nil {
@@ -54,7 +54,7 @@ func firstError[T any](s func(func(T, error) bool)) error {
 	return nil
 }
 
-// users makes entries without values from words.
+// users returns entries without values.
 func users(words string) []Entry {
 	var entries []Entry
 	for _, u := range strings.Fields(words) {
@@ -63,7 +63,7 @@ func users(words string) []Entry {
 	return entries
 }
 
-// random makes n entries in random order, of about n/2 users, half with values.
+// random returns n random entries of about n/2 users, half of them with values.
 func random(r *rand.Rand, n int) []Entry {
 	entries := make([]Entry, n)
 	for i := range entries {
@@ -75,7 +75,7 @@ func random(r *rand.Rand, n int) []Entry {
 	return entries
 }
 
-// sorted is what Sort must make of entries.
+// sorted returns the expected result of Sort.
 func sorted(entries []Entry) []Entry {
 	last := map[string]Entry{}
 	for _, e := range entries {
@@ -84,7 +84,7 @@ func sorted(entries []Entry) []Entry {
 	return slices.SortedFunc(maps.Values(last), func(a, b Entry) int { return cmp.Compare(a.User, b.User) })
 }
 
-// written keeps segments as a store does.
+// written stores segments.
 type written [][]byte
 
 func (w *written) put(n int, segment []byte) error {
@@ -107,7 +107,7 @@ func write(t *testing.T, entries []Entry) written {
 	return w
 }
 
-func TestSortAnyOrderWithLittleMemory(t *testing.T) {
+func TestSortWithLittleMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{0, 1, 2, 100, 1000} {
 		for _, memory := range []int{1, 1000, 40_000, 0} {
@@ -120,7 +120,7 @@ func TestSortAnyOrderWithLittleMemory(t *testing.T) {
 				require.Equal(t, want, all(t, s.All()), "%d entries in %d bytes", n, memory)
 			}
 			for range s.All() {
-				break // must not run on
+				break // Seq must stop
 			}
 			require.NoError(t, s.Close())
 			require.NoError(t, s.Close())
@@ -131,7 +131,7 @@ func TestSortAnyOrderWithLittleMemory(t *testing.T) {
 	}
 }
 
-func TestSortRemovesItsFileWhenTheListBreaksOff(t *testing.T) {
+func TestSortRemovesItsFileAfterAnError(t *testing.T) {
 	dir := t.TempDir()
 	broken := errors.New("connection lost")
 	_, err := Sort(failing(users("a b c d e f"), broken), dir, 1)
@@ -144,7 +144,7 @@ func TestSortRemovesItsFileWhenTheListBreaksOff(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestSegmentsKeepEntries(t *testing.T) {
+func TestWriteAndRead(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{0, 1, 10, 60_000} {
 		entries := sorted(random(r, n))
@@ -159,14 +159,14 @@ func TestSegmentsKeepEntries(t *testing.T) {
 	assert.Equal(t, odd, all(t, Read(len(w), w.get)))
 }
 
-func TestWriteRefusesWhatIsNotSorted(t *testing.T) {
+func TestWriteRefusesUnsortedEntries(t *testing.T) {
 	for _, words := range []string{"b a", "a a"} {
 		_, _, err := Write(seq(users(words)), new(written).put)
 		assert.ErrorContains(t, err, "not sorted")
 	}
 }
 
-func TestReadNoticesDamage(t *testing.T) {
+func TestReadDetectsCorruption(t *testing.T) {
 	w := write(t, sorted(random(rand.New(rand.NewPCG(5, 6)), 200)))
 	require.Len(t, w, 1)
 	for i := range w[0] {
@@ -214,13 +214,13 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-func TestDiffTellsOfErrorsOnBothSides(t *testing.T) {
+func TestDiffReturnsErrors(t *testing.T) {
 	broken := errors.New("broken")
 	assert.ErrorIs(t, firstError(Diff(failing(users("a"), broken), seq(users("a b")), false)), broken)
 	assert.ErrorIs(t, firstError(Diff(seq(users("a b")), failing(users("a"), broken), false)), broken)
 	assert.ErrorIs(t, firstError(Diff(Empty, failing(nil, broken), false)), broken)
 	for range Diff(seq(users("a b")), Empty, false) {
-		break // must not run on
+		break // Seq must stop
 	}
 }
 
@@ -249,7 +249,7 @@ func FuzzRead(f *testing.F) {
 		}
 		var again written
 		if _, _, err := Write(seq(entries), again.put); err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
+			t.Fatalf("could not write the entries again: %v", err)
 		}
 		require.Equal(t, entries, all(t, Read(len(again), again.get)))
 	})

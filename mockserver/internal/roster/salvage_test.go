@@ -11,13 +11,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 )
 
-func TestSalvageSkipsSegmentsWithARightChecksumAndWrongEntries(t *testing.T) {
+func TestSalvageSkipsInvalidEntries(t *testing.T) {
 	segment := func(body ...byte) []byte {
 		return binary.BigEndian.AppendUint32(body, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 	}
 	segments := [][]byte{
 		segment(1, 0, 1, 'a', 0),
-		segment(1, 0, 1, 'b', 0, 7, 1, 'c', 0), // shares more bytes than the user before it has
+		segment(1, 0, 1, 'b', 0, 7, 1, 'c', 0), // the shared prefix exceeds the previous user
 		segment(1, 0, 1, 'd', 0),
 	}
 	var users []string

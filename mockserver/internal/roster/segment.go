@@ -7,30 +7,30 @@ import (
 	"hash/crc32"
 )
 
-// A segment is a run of entries in order:
+// A segment contains consecutive entries:
 //
-//	format  one byte, 1
-//	entry   uvarint  how many bytes the user shares with the one before it
-//	        uvarint  how many follow
-//	        bytes    that follow
-//	        uvarint  0 for no value, else 1 more than its length
-//	        bytes    of the value
+//	format  1 byte, 1
+//	entry   uvarint  number of bytes the user ID shares with the previous one
+//	        uvarint  number of remaining bytes
+//	        bytes    the remaining bytes
+//	        uvarint  0 for no value, otherwise the length of the value plus 1
+//	        bytes    the value
 //	…
-//	check   4 bytes, big endian: CRC-32C of all before
+//	check   4 bytes, big endian: CRC-32C of everything before
 //
-// A sorted list of identifiers takes about half of its size so.
+// Sorted IDs take about half of their size.
 const (
 	segmentFormat = 1
 	checkLen      = 4
 
-	// SegmentSize is how many bytes a segment has, unless one entry makes it longer.
+	// SegmentSize is the size in bytes at which a segment ends. The last entry may exceed it.
 	SegmentSize = 128 << 10
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Write writes entries, which must be sorted, as segments numbered from 0. put
-// must not keep the bytes. It returns how many entries and segments there are.
+// Write writes sorted entries as segments numbered from 0. put must not retain the bytes. Write
+// returns the numbers of entries and segments.
 func Write(entries Seq, put func(number int, segment []byte) error) (count int64, segments int, err error) {
 	w := writer{put: put}
 	for e, err := range entries {
@@ -51,7 +51,7 @@ func Write(entries Seq, put func(number int, segment []byte) error) (count int64
 type writer struct {
 	put      func(int, []byte) error
 	buf      []byte
-	last     string // user; that of the segment, "" at its start, for what is shared
+	last     string // last user; for the shared prefix
 	segments int
 }
 
@@ -77,7 +77,7 @@ func appendBytes(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// appendValue appends 0 for no value, else 1 more than its length and the value.
+// appendValue appends 0 for nil, otherwise the length plus 1 and the value.
 func appendValue(dst, value []byte) []byte {
 	if value == nil {
 		return append(dst, 0)
@@ -105,11 +105,11 @@ func commonPrefix(a, b string) int {
 	return n
 }
 
-// Read yields the entries of so many segments, which get returns. It checks
-// that they are what Write wrote. get may return the same bytes each time.
+// Read yields the entries of segments that get returns. It verifies them. get may reuse the
+// returned slice.
 func Read(segments int, get func(number int) ([]byte, error)) Seq {
 	return func(yield func(Entry, error) bool) {
-		first, last := true, "" // user
+		first, last := true, "" // last user
 		for n := range segments {
 			segment, err := get(n)
 			for e, err := range entries(segment, err) {
@@ -129,12 +129,12 @@ func Read(segments int, get func(number int) ([]byte, error)) Seq {
 	}
 }
 
-// Salvage yields the entries of the segments that can be read. It skips a segment if get
-// returns ErrCorrupt or bytes that are no segment, and yields the entries of fill that sort
-// between the neighbors of the segment in its place.
+// Salvage yields the entries of the readable segments. It skips a segment if get returns
+// ErrCorrupt or invalid bytes, and yields the entries of fill that sort between the neighbors of
+// the segment instead.
 func Salvage(segments int, get func(number int) ([]byte, error), fill Seq) Seq {
 	return func(yield func(Entry, error) bool) {
-		gap, last := false, "" // user
+		gap, last := false, "" // last user
 		for n := range segments {
 			segment, err := get(n)
 			if err == nil {
@@ -157,8 +157,8 @@ func Salvage(segments int, get func(number int) ([]byte, error), fill Seq) Seq {
 	}
 }
 
-// yieldBetween yields the entries that sort after one user and before another; an empty user
-// is no bound. It returns false after an error, or if yield does.
+// yieldBetween yields the entries whose users sort between after and before. An empty user is no
+// bound. It returns false after an error, or if yield does.
 func yieldBetween(all Seq, after, before string, yield func(Entry, error) bool) bool {
 	for e, err := range all {
 		switch {
@@ -174,10 +174,10 @@ func yieldBetween(all Seq, after, before string, yield func(Entry, error) bool) 
 	return true
 }
 
-// ErrCorrupt says that a segment is not as it was written.
-var ErrCorrupt = errors.New("its bytes are not those that were written")
+// ErrCorrupt reports an invalid segment.
+var ErrCorrupt = errors.New("its checksum does not match")
 
-// entries yields those of a segment, or the error with which it could not be read.
+// entries yields the entries of a segment, or err.
 func entries(segment []byte, err error) Seq {
 	return func(yield func(Entry, error) bool) {
 		var body []byte
@@ -196,7 +196,7 @@ func entries(segment []byte, err error) Seq {
 	}
 }
 
-// checked returns the entries of a segment as they are encoded.
+// checked verifies a segment and returns its encoded entries.
 func checked(segment []byte) ([]byte, error) {
 	body := segment[:max(0, len(segment)-checkLen)]
 	if len(body) == 0 || body[0] != segmentFormat || crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(segment[len(body):]) {
@@ -205,7 +205,7 @@ func checked(segment []byte) ([]byte, error) {
 	return body[1:], nil
 }
 
-// decode reads the first entry of body and returns what follows it.
+// decode decodes the first entry and returns the remaining bytes.
 func decode(body []byte, before string) (Entry, []byte, error) {
 	shared, n := binary.Uvarint(body)
 	if n <= 0 || shared > uint64(len(before)) {
@@ -227,7 +227,8 @@ func decode(body []byte, before string) (Entry, []byte, error) {
 	return e, body, nil
 }
 
-// take splits off bytes whose length, with more added to it, stands before them.
+// take decodes a length and returns as many bytes, and the rest. more is subtracted from the
+// length first.
 func take(b []byte, more uint64) (taken, rest []byte, ok bool) {
 	size, n := binary.Uvarint(b)
 	if n <= 0 || size < more || size-more > uint64(len(b)-n) {

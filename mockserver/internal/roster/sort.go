@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// DefaultMemory is how many bytes Sort holds by default.
+	// DefaultMemory is the default buffer size of Sort in bytes.
 	DefaultMemory = 4 << 20
-	// entryOverhead is about what an entry in memory takes beside its bytes.
+	// entryOverhead is the approximate memory of an entry in addition to its bytes.
 	entryOverhead = 56
-	// Runs are read with buffers of mergeMemory in all, none smaller than minBuffer.
+	// mergeMemory is the total size of the read buffers, and minBuffer the minimum of each.
 	mergeMemory = 1 << 20
 	minBuffer   = 512
 )
 
-// Sort reads entries in any order. Of those of one user the last one counts. It
-// holds up to memory bytes (0: DefaultMemory); what is beyond is written to one
-// file in dir ("": that of the system for temporary files), which only its owner
-// may read. Close removes the file.
+// Sort sorts entries. The last entry of a user replaces earlier ones. Sort keeps up to memory
+// bytes in memory, by default DefaultMemory, and writes the rest to a temporary file in dir, by
+// default the system's, that only its owner can read. Call Close to remove the file.
 func Sort(entries Seq, dir string, memory int) (*Sorted, error) {
 	if memory <= 0 {
 		memory = DefaultMemory
@@ -53,18 +52,18 @@ func Sort(entries Seq, dir string, memory int) (*Sorted, error) {
 	return s, nil
 }
 
-// Sorted is a list that Sort has read.
+// A Sorted is a list sorted by Sort.
 type Sorted struct {
-	entries []Entry // all, sorted, of a list that is held in memory
+	entries []Entry // all entries, if they fit into memory
 	file    *os.File
 	size    int64
-	runs    []run // in the order in which they were read
+	runs    []run // in input order
 }
 
-// A run is sorted and in the file.
+// A run is a sorted part of the file.
 type run struct{ start, end int64 }
 
-// lastOfEach sorts entries and keeps the last of each user.
+// lastOfEach sorts entries and keeps the last one of each user.
 func lastOfEach(entries []Entry) []Entry {
 	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.User, b.User) })
 	kept := 0
@@ -78,14 +77,14 @@ func lastOfEach(entries []Entry) []Entry {
 	return entries[:kept]
 }
 
-// spill writes what is in memory to the file, as a run.
+// spill writes the entries in memory to the file as a run.
 func (s *Sorted) spill(dir string) error {
 	if s.file == nil {
 		f, err := os.CreateTemp(dir, "roster-*")
 		if err != nil {
-			return fmt.Errorf("roster: no temporary file for a long list: %w", err)
+			return fmt.Errorf("roster: could not create a temporary file for a long list: %w", err)
 		}
-		_ = os.Remove(f.Name()) // gone with the process, where the system can do that; else Close does it
+		_ = os.Remove(f.Name()) // on systems that cannot delete open files, Close deletes it
 		s.file = f
 	}
 	s.entries = lastOfEach(s.entries)
@@ -107,7 +106,7 @@ func (s *Sorted) spill(dir string) error {
 	return nil
 }
 
-// Close removes what Sort wrote. It may be called again.
+// Close removes the temporary file. It may be called again.
 func (s *Sorted) Close() error {
 	if s.file == nil {
 		return nil
@@ -120,7 +119,7 @@ func (s *Sorted) Close() error {
 	return err
 }
 
-// All yields the entries in order, each user once. It may be called again.
+// All yields the sorted entries. It may be called again.
 func (s *Sorted) All() Seq {
 	return func(yield func(Entry, error) bool) {
 		if len(s.runs) == 0 {
@@ -135,7 +134,7 @@ func (s *Sorted) All() Seq {
 	}
 }
 
-// merge yields the entries of all runs in order.
+// merge merges all runs.
 func (s *Sorted) merge(yield func(Entry, error) bool) {
 	var runs mergeHeap
 	buffer := max(minBuffer, mergeMemory/len(s.runs))
@@ -161,7 +160,7 @@ func (s *Sorted) merge(yield func(Entry, error) bool) {
 			return
 		}
 		if len(runs) > 0 && runs[0].User == e.User {
-			continue // a later run has it
+			continue // a later run has the same user
 		}
 		if !yield(e, nil) {
 			return
@@ -169,14 +168,14 @@ func (s *Sorted) merge(yield func(Entry, error) bool) {
 	}
 }
 
-// A mergeRun is at one entry of a run.
+// A mergeRun points to an entry of a run.
 type mergeRun struct {
 	Entry
 	order int
 	in    *bufio.Reader
 }
 
-// next reads the next entry. It is io.EOF at the end of the run.
+// next reads the next entry. It returns io.EOF at the end of the run.
 func (r *mergeRun) next() error {
 	if _, err := r.in.Peek(1); err != nil {
 		return err
@@ -187,13 +186,13 @@ func (r *mergeRun) next() error {
 		r.Value, err = r.bytes(1)
 	}
 	if err != nil {
-		return fmt.Errorf("roster: reading back a long list: %w", err)
+		return fmt.Errorf("roster: reading a long list: %w", err)
 	}
 	return nil
 }
 
-// bytes reads bytes whose length, with more added to it, stands before them; nil where
-// it is less.
+// bytes reads a length and as many bytes. more is subtracted from the length first; bytes returns
+// nil if the length is smaller.
 func (r *mergeRun) bytes(more uint64) ([]byte, error) {
 	size, err := binary.ReadUvarint(r.in)
 	if err != nil || size < more {
@@ -204,8 +203,7 @@ func (r *mergeRun) bytes(more uint64) ([]byte, error) {
 	return b, err
 }
 
-// mergeHeap is a container/heap with the smallest user on top; of the same user,
-// that of the earliest run.
+// mergeHeap implements heap.Interface, ordered by user and then by run.
 type mergeHeap []*mergeRun
 
 func (h mergeHeap) Len() int { return len(h) }

@@ -1,11 +1,8 @@
-// Package routing decides whether a destination gets a call: by its settings, its
-// sources, its filters of types and events, and the integrations object that the call
-// carries. Every decision is a pure function; one that says no says why in words, of
-// which there are few.
+// Package routing decides which destinations get a call, by their settings, sources and filters
+// and by the integrations object of the call. Its functions are pure.
 //
-// The same rules are asked at three times: [IsConnected] when a batch is stored,
-// [Route] when a destination works at a call, and [IntegrationsOf] when a library asks
-// which integrations get its calls from the server.
+// [IsConnected] applies when a batch is stored, [Route] when a destination delivers a call, and
+// [IntegrationsOf] when a client library requests the settings of its source.
 package routing
 
 import (
@@ -17,11 +14,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// integrationName is the key of the Webhooks destination in a call's
-// integrations object. It is case sensitive.
+// integrationName is the key of the Webhooks destination in a call's integrations object. It is
+// case-sensitive.
 const integrationName = "Webhooks"
 
-// IntegrationsOf names the integrations that get the calls of a source.
+// IntegrationsOf returns the names of the integrations that get the calls of a source.
 func IntegrationsOf(source string, destinations []tracking.Destination) []string {
 	for i := range destinations {
 		if d := &destinations[i]; !d.Disabled && IsConnected(d, source) {
@@ -36,7 +33,7 @@ func IsConnected(d *tracking.Destination, source string) bool {
 	return len(d.Sources) == 0 || slices.Contains(d.Sources, source)
 }
 
-// Route decides whether a destination gets a call. If not, it says why.
+// Route reports whether a destination gets a call. If not, it returns the reason.
 func Route(d *tracking.Destination, c *tracking.Call) (deliver bool, reason string) {
 	switch {
 	case d.Disabled:
@@ -53,8 +50,8 @@ func Route(d *tracking.Destination, c *tracking.Call) (deliver bool, reason stri
 	return integrationEnabled(c.Body, d.Name)
 }
 
-// deniedByType says why a filter of types keeps a call out, or returns "". To name the types
-// that a destination gets is not to refuse notifications of deletion requests.
+// deniedByType returns the reason why a type filter excludes a call, or "". Only Deny excludes
+// delete, so that an allow list of types does not suppress deletion requests.
 func deniedByType(f *tracking.Filter, typ string) (reason string) {
 	switch {
 	case slices.Contains(f.Deny, typ):
@@ -65,7 +62,7 @@ func deniedByType(f *tracking.Filter, typ string) (reason string) {
 	return ""
 }
 
-// deniedByEvent says why a filter of events keeps a call out, or returns "".
+// deniedByEvent returns the reason why an event filter excludes a call, or "".
 func deniedByEvent(f *tracking.Filter, c *tracking.Call) (reason string) {
 	names := func(pattern string) bool { return matchesEvent(pattern, c.Event) }
 	switch {
@@ -79,8 +76,8 @@ func deniedByEvent(f *tracking.Filter, c *tracking.Call) (reason string) {
 	return ""
 }
 
-// matchesEvent reports whether a pattern names an event: as it is, or by its beginning
-// where the pattern ends in *.
+// matchesEvent reports whether a pattern matches an event name. A pattern that ends in * is a
+// prefix.
 func matchesEvent(pattern, event string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(event, prefix)
@@ -88,34 +85,32 @@ func matchesEvent(pattern, event string) bool {
 	return pattern == event
 }
 
-// ScopeTo returns the integrations of a call that only the destinations of these names
-// get.
+// ScopeTo returns the integrations object of a call for the named destinations only.
 func ScopeTo(destinations []string) map[string]any {
 	return map[string]any{"All": false, integrationName: map[string]any{destinationsOption: destinations}}
 }
 
-// destinationsOption is the member of the Webhooks integration, where that is an
-// object, that names the destinations which get the call.
+// destinationsOption is the field of the Webhooks integration that lists the destinations of the
+// call.
 const destinationsOption = "destinations"
 
-// integrationEnabled reads a call's integrations: a destination is enabled
-// unless its kind's name is false, or All is false and that name is neither true
-// nor an object. If it is an object that lists destinations, those alone are
-// enabled.
+// integrationEnabled checks the integrations object of a call. A destination is enabled unless
+// Webhooks is false, or All is false and Webhooks is neither true nor an object. If Webhooks is
+// an object that lists destinations, only these are enabled.
 func integrationEnabled(body []byte, destination string) (bool, string) {
 	if !bytes.Contains(body, []byte("integrations")) && !bytes.Contains(body, []byte(`\u`)) {
-		return true, "" // most calls; a key may be written with escapes
+		return true, "" // most calls; a key with escapes contains \u
 	}
 	all, ours := byte('t'), byte(0)
 	var options []byte
-	eachMemberOf(body, "integrations", func(key string, value []byte) {
-		switch key {
-		case "All", "all": // the service's library for Go writes it so
-			all = value[0]
+	for m := range jsonscan.Members(memberOf(body, "integrations")) {
+		switch string(jsonscan.Unquote(m.Key)) {
+		case "All", "all": // the service's library for Go sends "all"
+			all = m.Value[0]
 		case integrationName:
-			ours, options = value[0], value
+			ours, options = m.Value[0], m.Value
 		}
-	})
+	}
 	switch {
 	case ours == '{' && !inScope(options, destination):
 		return false, "integrations." + integrationName + "." + destinationsOption + " does not name the destination"
@@ -127,8 +122,8 @@ func integrationEnabled(body []byte, destination string) (bool, string) {
 	return true, ""
 }
 
-// inScope reports whether the options of the Webhooks integration list a
-// destination, or list none at all.
+// inScope reports whether the options of the Webhooks integration list a destination, or do not contain a
+// list.
 func inScope(options []byte, destination string) bool {
 	list := memberOf(options, destinationsOption)
 	if len(list) == 0 || list[0] != '[' {
@@ -144,32 +139,13 @@ func inScope(options []byte, destination string) bool {
 	return found
 }
 
-// memberOf returns a member of an object, of one named twice the last, or nil.
+// memberOf returns a field of an object, or nil. If the object has the field twice, the last
+// one counts.
 func memberOf(object []byte, name string) (value []byte) {
-	s := jsonscan.New(object)
-	_ = s.Object(func(key []byte) error {
-		v, err := s.Value()
-		if err == nil && string(jsonscan.Unquote(key)) == name {
-			value = v
+	for m := range jsonscan.Members(object) {
+		if string(jsonscan.Unquote(m.Key)) == name {
+			value = m.Value
 		}
-		return err
-	})
-	return value
-}
-
-// eachMemberOf calls see with the members of the object that is the named member
-// of body; of an object named twice, with those of the last.
-func eachMemberOf(body []byte, name string, see func(key string, value []byte)) {
-	object := memberOf(body, name)
-	if len(object) == 0 || object[0] != '{' {
-		return
 	}
-	s := jsonscan.New(object)
-	_ = s.Object(func(key []byte) error {
-		value, err := s.Value()
-		if err == nil {
-			see(string(jsonscan.Unquote(key)), value)
-		}
-		return err
-	})
+	return value
 }

@@ -87,7 +87,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// An event that is named as it is, or by any of its beginnings, is picked, and no other is.
+// The name and all its prefixes match, and no other pattern.
 func FuzzEventPatterns(f *testing.F) {
 	f.Add("Order *", "Order Completed")
 	f.Add("*", "")

@@ -17,12 +17,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// connectTimeout is the part of an exchange's time-out after which there must be a
-// connection. A receiver that cannot be reached is told by it from one that is
-// reached and does not answer.
+// connectTimeout is the time limit for connecting. It is shorter than the timeout, so an
+// unreachable receiver can be told from one that does not respond.
 func connectTimeout(timeout time.Duration) time.Duration { return timeout * 4 / 5 }
 
-// guard applies a policy to the connections of a dialler.
+// A guard applies a policy to the connections of a dialer.
 type guard struct {
 	policy webhook.Policy
 	dialer net.Dialer
@@ -30,8 +29,8 @@ type guard struct {
 
 var errUnreachable = errors.New("none of its allowed addresses could be reached")
 
-// dial connects to addr. Each address is checked right before the connect call,
-// after DNS, so an answer of DNS that changes afterwards changes nothing.
+// dial connects to addr. It checks each address right before connecting, after DNS resolution, so
+// changing DNS records cannot bypass the policy.
 func (g *guard) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -40,12 +39,12 @@ func (g *guard) dial(ctx context.Context, network, addr string) (net.Conn, error
 	if err := g.policy.CheckHost(host); err != nil {
 		return nil, err
 	}
-	var allowed atomic.Bool // addresses of one host can be tried side by side
+	var allowed atomic.Bool // addresses may be tried concurrently
 	d := g.dialer
 	d.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		ap, err := netip.ParseAddrPort(address)
 		if err != nil {
-			return fmt.Errorf("cannot check the address %q: %w", address, err)
+			return fmt.Errorf("could not check the address %q: %w", address, err)
 		}
 		if err := g.policy.Check(ap.Addr()); err != nil {
 			return err
@@ -55,14 +54,13 @@ func (g *guard) dial(ctx context.Context, network, addr string) (net.Conn, error
 	}
 	conn, err := d.DialContext(ctx, network, addr)
 	if refusal := (*webhook.PolicyError)(nil); errors.As(err, &refusal) && allowed.Load() {
-		// One of several addresses was refused, another was tried: it is the
-		// failure of that one that can pass.
+		// One address was refused and another one failed. Report the temporary failure.
 		return nil, &net.OpError{Op: "dial", Net: network, Err: errUnreachable}
 	}
 	return conn, err
 }
 
-// viaProxy checks the receivers of requests that a proxy will connect to.
+// viaProxy wraps proxy to check the receivers of proxied requests.
 func (g *guard) viaProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
 		u, err := proxy(r)
@@ -76,11 +74,11 @@ func (g *guard) viaProxy(proxy func(*http.Request) (*url.URL, error)) func(*http
 	}
 }
 
-// checkProxied checks what can be known here of a host that a proxy will dial.
+// checkProxied checks the receiver of a proxied request as far as possible.
 func (g *guard) checkProxied(ctx context.Context, host string) error {
 	if strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
-		// net/http maps the host to ASCII after this check, "１０.0.0.1" to 10.0.0.1.
-		return &requestError{errors.New("the URL cannot be used: through a proxy its host must be written in ASCII (xn--…)")}
+		// net/http converts the host to ASCII after this check: "１０.0.0.1" becomes 10.0.0.1.
+		return &requestError{errors.New("invalid URL: with a proxy, the host must be in ASCII (xn--…)")}
 	}
 	if err := g.policy.CheckHost(host); err != nil {
 		return err
@@ -89,7 +87,7 @@ func (g *guard) checkProxied(ctx context.Context, host string) error {
 	if resolver == nil {
 		resolver = net.DefaultResolver
 	}
-	addrs, _ := resolver.LookupNetIP(ctx, "ip", host) // none: a name that only the proxy can resolve
+	addrs, _ := resolver.LookupNetIP(ctx, "ip", host) // on failure, only the proxy may be able to resolve it
 	for _, addr := range addrs {
 		if err := g.policy.Check(addr); err != nil {
 			return err
@@ -98,7 +96,7 @@ func (g *guard) checkProxied(ctx context.Context, host string) error {
 	return nil
 }
 
-// requestError is an error of what was to be sent, found before sending.
+// A requestError reports an invalid request, which was not sent.
 type requestError struct{ err error }
 
 func (e *requestError) Error() string { return e.err.Error() }

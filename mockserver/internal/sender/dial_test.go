@@ -17,8 +17,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// nameServer is a DNS server on loopback. Its answers are those of a function
-// of the name and how often it was asked for (from 0).
+// A nameServer is a DNS server on loopback. It responds according to the name and the number of
+// earlier queries for it.
 type nameServer struct {
 	answer func(name string, asked int) []netip.Addr
 
@@ -26,7 +26,7 @@ type nameServer struct {
 	asked map[string]int
 }
 
-// resolver starts the server and returns a resolver that asks nobody else.
+// resolver starts the server and returns a resolver that uses only this server.
 func (s *nameServer) resolver(t *testing.T) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -58,8 +58,7 @@ func (s *nameServer) lookups(name string) int {
 	return s.asked[name]
 }
 
-// reply answers one question (RFC 1035, 4.1). It knows A records only; a name
-// without any does not exist.
+// reply responds to a query (RFC 1035, 4.1) with A records, or that the name does not exist.
 func (s *nameServer) reply(query []byte) []byte {
 	var labels []string
 	i := 12
@@ -77,7 +76,7 @@ func (s *nameServer) reply(query []byte) []byte {
 
 	addrs := s.answer(name, asked)
 	reply := append([]byte(nil), query[:i+5]...)
-	copy(reply[2:], []byte{0x84, 0, 0, 1, 0, 0, 0, 0, 0, 0}) // a response, one question
+	copy(reply[2:], []byte{0x84, 0, 0, 1, 0, 0, 0, 0, 0, 0}) // a response with one question
 	if len(addrs) == 0 {
 		reply[3] = 3 // no such name
 	}
@@ -98,7 +97,7 @@ func addrs(list ...string) (all []netip.Addr) {
 	return all
 }
 
-// receiver is a server that counts its connections and requests.
+// A receiver is a server that counts connections and requests.
 type receiver struct {
 	*httptest.Server
 	port            string
@@ -133,13 +132,13 @@ func newTestSender(t *testing.T, config webhook.SenderConfig) *Sender {
 	return s
 }
 
-// post sends a small delivery to a URL.
+// post sends a small request to a URL.
 func post(t *testing.T, s *Sender, url string) webhook.Attempt {
 	t.Helper()
 	return s.Send(t.Context(), Request{Endpoint: webhook.Endpoint{URL: url}, Body: []byte(`{}`), MessageID: "m1", Number: 1})
 }
 
-// checkAttempt checks what an attempt came to. text is a part of its error.
+// checkAttempt checks the result of an attempt. text is a part of its error.
 func checkAttempt(t *testing.T, a webhook.Attempt, v webhook.Verdict, r webhook.Reason, text string) {
 	t.Helper()
 	if a.Verdict != v || a.Reason != r || !strings.Contains(a.Error, text) || (a.Error == "") != (v == webhook.Success) {
@@ -147,9 +146,8 @@ func checkAttempt(t *testing.T, a webhook.Attempt, v webhook.Verdict, r webhook.
 	}
 }
 
-// TestNameThatChangesItsAnswer: a name leads to an allowed address when it is
-// first looked up and to a forbidden one from then on.
-func TestNameThatChangesItsAnswer(t *testing.T) {
+// The name resolves to an allowed address at first, and then to a forbidden one.
+func TestChangingDNSRecord(t *testing.T) {
 	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 	dns := &nameServer{answer: func(_ string, asked int) []netip.Addr {
 		if asked == 0 {
@@ -161,14 +159,14 @@ func TestNameThatChangesItsAnswer(t *testing.T) {
 
 	checkAttempt(t, post(t, s, "http://rebind.example:"+r.port), webhook.Success, "", "")
 	if n := dns.lookups("rebind.example"); n != 1 {
-		t.Errorf("looked up %d times for one connection: what is checked must be what is dialled", n)
+		t.Errorf("%d lookups for one connection: the checked address must be the dialed one", n)
 	}
 	checkAttempt(t, post(t, s, "http://rebind.example:"+r.port), webhook.Permanent, webhook.ReasonPolicy, "169.254.169.254 is refused: cloud metadata service")
 	if n := dns.lookups("rebind.example"); n != 2 {
-		t.Errorf("looked up %d times for two connections", n)
+		t.Errorf("%d lookups for two connections", n)
 	}
 	if n := r.requests.Load(); n != 1 {
-		t.Errorf("%d requests came", n)
+		t.Errorf("%d requests", n)
 	}
 }
 
@@ -189,14 +187,14 @@ func TestNameWithSeveralAddresses(t *testing.T) {
 	checkAttempt(t, post(t, s, "http://refused.example:"+r.port), webhook.Permanent, webhook.ReasonPolicy, "private network")
 	checkAttempt(t, post(t, s, "http://missing.example:"+r.port), webhook.Temporary, webhook.ReasonDNS, "the host missing.example did not resolve: no such host")
 
-	// The one that is refused comes first, the other is down for now.
+	// The first address is refused, the second one is down.
 	one := webhook.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
 	s = newTestSender(t, webhook.SenderConfig{Policy: one, Resolver: resolver})
 	checkAttempt(t, post(t, s, "http://first.example:"+r.port), webhook.Success, "", "")
 	checkAttempt(t, post(t, s, "http://first.example:"+closed), webhook.Temporary, webhook.ReasonConnection, "none of its allowed addresses could be reached")
 }
 
-// closedPort returns a port of loopback at which nobody listens during the test.
+// closedPort returns a loopback port that is closed during the test.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	address, closeIt, err := harness.ClosedPort()
@@ -208,7 +206,7 @@ func closedPort(t *testing.T) string {
 	return port
 }
 
-// TestSendObeysPolicy checks each way to write loopback against a server there.
+// TestSendObeysPolicy uses every notation of a loopback address.
 func TestSendObeysPolicy(t *testing.T) {
 	r := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	dns := &nameServer{answer: func(string, int) []netip.Addr { return addrs("127.0.0.1") }}
@@ -267,9 +265,9 @@ func TestProxy(t *testing.T) {
 	} {
 		checkAttempt(t, post(t, s, target), webhook.Permanent, webhook.ReasonPolicy, rule)
 	}
-	checkAttempt(t, post(t, s, "http://１０.0.0.1/"), webhook.Permanent, webhook.ReasonRequest, "must be written in ASCII")
+	checkAttempt(t, post(t, s, "http://１０.0.0.1/"), webhook.Permanent, webhook.ReasonRequest, "must be in ASCII")
 	if n := proxy.conns.Load(); n != 0 {
-		t.Errorf("the proxy got %d connections for what is refused", n)
+		t.Errorf("the proxy got %d connections for refused addresses", n)
 	}
 	for _, host := range []string{"public.example", "known-to-the-proxy.example", "1.1.1.1"} {
 		a := post(t, s, "http://"+host+"/hook")
@@ -281,10 +279,10 @@ func TestProxy(t *testing.T) {
 
 	config.Policy = webhook.Policy{}
 	strict := newTestSender(t, config)
-	checkAttempt(t, post(t, strict, "http://public.example/"), webhook.Permanent, webhook.ReasonPolicy, "loopback network") // the proxy's own
+	checkAttempt(t, post(t, strict, "http://public.example/"), webhook.Permanent, webhook.ReasonPolicy, "loopback network") // the proxy's address
 }
 
-func TestEnvironmentsProxyIsNotUsed(t *testing.T) {
+func TestProxyEnvironmentIsIgnored(t *testing.T) {
 	proxy := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	direct := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "ALL_PROXY"} {

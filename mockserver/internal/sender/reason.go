@@ -17,8 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// conclude enters what the end of the exchange means: err, or else the status of a
-// complete response.
+// conclude sets the verdict, reason and error of an attempt, from err or the status.
 func conclude(a *webhook.Attempt, err error, timeout time.Duration) {
 	switch {
 	case err != nil:
@@ -34,26 +33,25 @@ func conclude(a *webhook.Attempt, err error, timeout time.Duration) {
 	}
 }
 
-// saidBytes is how much of an answer Said returns.
-const saidBytes = 120
+// maxMessage is the maximum length of Message.
+const maxMessage = 120
 
-// Cause returns why an attempt failed, and what the answer says in a line, where it says
-// something to people.
+// Cause returns the error of an attempt, followed by the message in the response body, if any.
 func Cause(a *webhook.Attempt) string {
-	if line := Said(a.ResponseBody); line != "" && a.Status != 0 {
+	if line := Message(a.ResponseBody); line != "" && a.Status != 0 {
 		return a.Error + ": " + line
 	}
 	return a.Error
 }
 
-// Said returns what an answer says in a line: the message of an object, the first line of
-// a text, and nothing of HTML.
-func Said(answer []byte) string {
+// Message returns a one-line message from a response body: the message field of a JSON object or the
+// first line of text. It ignores HTML.
+func Message(answer []byte) string {
 	answer = bytes.TrimSpace(answer)
 	if len(answer) == 0 || answer[0] == '<' {
 		return ""
 	}
-	line := string(answer[:min(len(answer), 4*saidBytes)])
+	line := string(answer[:min(len(answer), 4*maxMessage)])
 	if answer[0] != '{' && answer[0] != '[' {
 		line, _, _ = strings.Cut(line, "\n")
 	} else if message := messageOf(answer); message != "" {
@@ -65,11 +63,11 @@ func Said(answer []byte) string {
 		}
 		return r
 	}, strings.ToValidUTF8(line, "\uFFFD"))
-	return text.CutBytes(saidBytes, strings.Join(strings.Fields(line), " "))
+	return text.CutBytes(maxMessage, strings.Join(strings.Fields(line), " "))
 }
 
-// messageOf returns what an object says to people by its message, its error, its detail
-// or its title, or else by the message of its error; empty where there is none.
+// messageOf returns the field message, error, detail or title of a JSON object, or the message
+// field of its error. It returns "" if they are missing.
 func messageOf(answer []byte) string {
 	var object, inner map[string]json.RawMessage
 	if json.Unmarshal(answer, &object) != nil {
@@ -87,7 +85,7 @@ func messageOf(answer []byte) string {
 	return ""
 }
 
-// verdictOfStatus is the verdict over a complete response.
+// verdictOfStatus returns the verdict for a complete response.
 func verdictOfStatus(status int) webhook.Verdict {
 	switch {
 	case status >= 200 && status <= 299:
@@ -101,8 +99,7 @@ func verdictOfStatus(status int) webhook.Verdict {
 	return webhook.Permanent
 }
 
-// verdictOfReason is the verdict over a request without a complete response. Another
-// attempt cannot mend what is Permanent.
+// verdictOfReason returns the verdict for a request without a complete response.
 func verdictOfReason(r webhook.Reason) webhook.Verdict {
 	switch r {
 	case webhook.ReasonPolicy, webhook.ReasonSelfSigned, webhook.ReasonRequest:
@@ -111,13 +108,13 @@ func verdictOfReason(r webhook.Reason) webhook.Verdict {
 	return webhook.Temporary
 }
 
-// explainStatus says why a complete response is no success, if it is none.
+// explainStatus explains why a complete response is not a success.
 func explainStatus(a *webhook.Attempt) (webhook.Reason, string) {
 	switch {
 	case a.Verdict == webhook.Success:
 		return "", ""
 	case a.Status >= 300 && a.Status <= 399:
-		return webhook.ReasonRedirect, fmt.Sprintf("answered %s to %q: redirects are not followed, so give the final URL",
+		return webhook.ReasonRedirect, fmt.Sprintf("answered %s to %q: redirects are not followed; use the final URL",
 			statusText(a.Status), text.CutBytes(64, a.ResponseHeader.Get("Location")))
 	}
 	return webhook.ReasonStatus, "answered " + statusText(a.Status)
@@ -130,8 +127,7 @@ func statusText(status int) string {
 	return fmt.Sprint(status)
 }
 
-// notConnected reports whether the error of an exchange came before there was a
-// connection to the receiver.
+// notConnected reports whether an error occurred before a connection was established.
 func notConnected(err error) bool {
 	var op *net.OpError
 	_, _, badCertificate := certificateProblem(err)
@@ -139,7 +135,7 @@ func notConnected(err error) bool {
 		errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
-// explain says why an exchange failed, for programs and in words for an operator.
+// explain explains the failure of an exchange, for programs and for operators.
 func explain(a *webhook.Attempt, err error, timeout time.Duration) (webhook.Reason, string) {
 	var (
 		refusal *webhook.PolicyError
@@ -156,13 +152,13 @@ func explain(a *webhook.Attempt, err error, timeout time.Duration) (webhook.Reas
 	case errors.As(err, &refusal):
 		return webhook.ReasonPolicy, refusal.Error()
 	case errors.Is(err, context.Canceled):
-		return webhook.ReasonCanceled, "stopped before there was a response"
+		return webhook.ReasonCanceled, "canceled before a response"
 	case errors.As(err, &dns):
 		return webhook.ReasonDNS, fmt.Sprintf("the host %s did not resolve: %s", dns.Name, dns.Err)
 	case errors.As(err, &network) && network.Timeout():
 		return webhook.ReasonTimeout, explainTimeout(a, timeout)
 	case errors.As(err, new(tls.RecordHeaderError)):
-		return webhook.ReasonConnection, "the server does not speak TLS at an https URL: " + err.Error()
+		return webhook.ReasonConnection, "the server does not use TLS at an https URL: " + err.Error()
 	case errors.As(err, &op) && op.Op == "dial":
 		return webhook.ReasonConnection, "could not connect: " + err.Error()
 	}

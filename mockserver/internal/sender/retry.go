@@ -15,39 +15,26 @@ const (
 	maxBackoff   = 10 * time.Minute
 )
 
-// Combine is the verdict over a call from those over its entries: one success
-// is enough; else one temporary failure is worth another round, in which only
-// the entries that failed so are asked again.
-func Combine(verdicts ...webhook.Verdict) webhook.Verdict {
-	all := webhook.Permanent
-	for _, v := range verdicts {
-		all = min(all, v)
-	}
-	return all
-}
-
-// backoff is the delay after attempt number attempt, counted from 1, has failed:
-// random, from 0 up to 1, of a ceiling that is 1 s at first, doubles with each
-// attempt and stays at 10 min (exponential with full jitter).
+// backoff returns the delay after a failed attempt, counted from 1: exponential with full jitter.
+// random, in [0, 1), is the fraction of the maximum, which is 1 s at first, doubles with each
+// attempt, and is at most 10 min.
 func backoff(attempt int, random float64) time.Duration {
 	ceiling := maxBackoff
-	if doubled := max(attempt, 1) - 1; doubled < 10 { // 2^10 s is more than 10 min
+	if doubled := max(attempt, 1) - 1; doubled < 10 { // 2^10 s exceed 10 min
 		ceiling = min(firstBackoff<<doubled, maxBackoff)
 	}
-	if !(random > 0) { // also NaN
+	if !(random > 0) { // or NaN
 		return 0
 	}
 	return time.Duration(min(random, 1) * float64(ceiling))
 }
 
-// Next is when to attempt a call again whose attempt number attempt has just
-// failed: after the backoff, but not before retryAfter is over. What would come
-// after the end of the window comes at its end instead, as the last attempt.
-// false: the window is over, the call has failed.
+// Next returns the time of the next attempt after a failed attempt, counted from 1: after the
+// backoff and retryAfter. A time after the end of the window is replaced by its end, for a last
+// attempt. If the window is over, Next returns false, and the call fails permanently.
 //
-// Where now has a monotonic clock reading the result has one, too: a step of the clock
-// does not change how long the pause is. One that steps back makes the window of calls
-// that were accepted before longer by the step, one that steps forward shorter.
+// The result has a monotonic clock reading if now has one, so clock changes do not affect the
+// delay. They do affect the window of calls that were accepted before.
 func Next(now, accepted time.Time, attempt int, retryAfter time.Duration, random float64) (time.Time, bool) {
 	left := accepted.Add(webhook.Window).Sub(now)
 	if left <= 0 {
@@ -56,11 +43,11 @@ func Next(now, accepted time.Time, attempt int, retryAfter time.Duration, random
 	return now.Add(min(max(backoff(attempt, random), retryAfter), left)), true
 }
 
-// MaxHold is the longest that a receiver can have its destination left alone by one answer.
+// MaxHold is the longest pause that a receiver can request with one response.
 const MaxHold = 5 * time.Minute
 
-// Hold returns how long a receiver that answered 429 or 503 asked by Retry-After to be left
-// alone, from a second to five minutes; 0 if it did not.
+// Hold returns the pause of the destination that a 429 or 503 response requested with Retry-After,
+// from one second to five minutes, or 0.
 func Hold(a *webhook.Attempt) time.Duration {
 	if a.Status != http.StatusTooManyRequests && a.Status != http.StatusServiceUnavailable {
 		return 0
@@ -68,12 +55,11 @@ func Hold(a *webhook.Attempt) time.Duration {
 	return min(a.RetryAfter, MaxHold)
 }
 
-// minRetryAfter keeps calls from turning in circles.
+// minRetryAfter prevents rapid retries.
 const minRetryAfter = time.Second
 
-// retryAfter reads a Retry-After header, in seconds or as a date. What cannot be read, or is
-// a date that is past, is 0; what is shorter than a second is a second, and what is longer
-// than the window is the window.
+// retryAfter parses a Retry-After header, in seconds or as a date. It returns 0 for invalid values
+// and past dates, at least one second and at most the window otherwise.
 func retryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	if value == "" {

@@ -29,23 +29,6 @@ func TestVerdictOfStatus(t *testing.T) {
 	}
 }
 
-func TestCombine(t *testing.T) {
-	for _, tt := range []struct {
-		in   []webhook.Verdict
-		want webhook.Verdict
-	}{
-		{[]webhook.Verdict{webhook.Permanent, webhook.Temporary, webhook.Success}, webhook.Success},
-		{[]webhook.Verdict{webhook.Permanent, webhook.Temporary, webhook.Permanent}, webhook.Temporary},
-		{[]webhook.Verdict{webhook.Permanent, webhook.Permanent}, webhook.Permanent},
-		{[]webhook.Verdict{webhook.Temporary}, webhook.Temporary},
-		{nil, webhook.Permanent},
-	} {
-		if got := Combine(tt.in...); got != tt.want {
-			t.Errorf("%v is %v, want %v", tt.in, got, tt.want)
-		}
-	}
-}
-
 func TestBackoff(t *testing.T) {
 	const most = 1 - 1e-9
 	ceilings := []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600}
@@ -85,7 +68,7 @@ func TestNext(t *testing.T) {
 		attempt    int
 		retryAfter time.Duration
 		random     float64
-		want       time.Duration // since it was accepted; -1: over
+		want       time.Duration // since it was accepted; -1 if the window is over
 	}{
 		{"first", 0, 1, 0, 0.5, 500 * time.Millisecond},
 		{"later", time.Hour, 20, 0, 0.5, time.Hour + 5*time.Minute},
@@ -166,7 +149,7 @@ func FuzzRetryAfter(f *testing.F) {
 			t.Errorf("Retry-After %q: %v", value, d)
 		}
 		if date, err := http.ParseTime(value); err == nil && d > 0 && d < webhook.Window && !now.Add(d).Equal(date) {
-			t.Errorf("Retry-After %q: %v is not at that time", value, d)
+			t.Errorf("Retry-After %q: %v is another time", value, d)
 		}
 		var seconds uint16
 		if n, err := fmt.Sscanf(value, "%d", &seconds); n == 1 && err == nil && fmt.Sprint(seconds) == value && seconds <= 14400 {
@@ -177,7 +160,7 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-// FuzzNext checks that no input moves an attempt into the past, or behind the window.
+// FuzzNext checks that the next attempt is neither in the past nor after the window.
 func FuzzNext(f *testing.F) {
 	f.Add(int64(0), 1, int64(0), 0.5)
 	f.Add(int64(webhook.Window), 100, int64(webhook.Window), 1.0)
@@ -194,8 +177,8 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
-// TestStepsOfTheClock checks that a call which was accepted before the clock stepped
-// back waits no longer for it, and that a pause is on the monotonic clock.
+// TestStepsOfTheClock checks that the delay of a call does not depend on clock changes, and uses the
+// monotonic clock.
 func TestStepsOfTheClock(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, 24 * time.Hour, 2 * 365 * 24 * time.Hour} {
 		now := time.Now()

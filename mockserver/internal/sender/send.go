@@ -22,46 +22,45 @@ import (
 )
 
 const (
-	// KeptBody is how much of a response's body in bytes an Attempt keeps.
+	// KeptBody is the maximum number of bytes of a response body in an Attempt.
 	KeptBody = 4 << 10
 
-	// maxDrained is how much of a response's body is read, so that its
-	// connection can be used again; a longer one costs the connection.
+	// maxDrained is the maximum number of bytes read from a response body. The connection of a
+	// longer response is closed.
 	maxDrained = 64 << 10
 
-	// keptHeader bounds the response header that an Attempt keeps, in bytes.
+	// keptHeader is the maximum number of bytes of a response header in an Attempt.
 	keptHeader = 4 << 10
 
-	// maxHeader bounds the response header that is read, in bytes.
+	// maxHeader is the maximum number of bytes of a response header.
 	maxHeader = 64 << 10
 
-	// idleTimeout is below the five seconds after which many servers close an
-	// idle connection: a request sent just then would be lost.
+	// idleTimeout is less than five seconds, after which many servers close idle connections.
+	// A request sent at that moment would fail.
 	idleTimeout = 4 * time.Second
 
 	maxIdlePerHost = 512
 
-	// ownHeaders is how many headers a request has beside the static ones, at most.
+	// ownHeaders is the maximum number of headers without the ones below and configured ones.
 	ownHeaders = 5
-	// standardHeaders is how many more it has with a standard signature.
+	// standardHeaders is the number of additional headers with a standard signature.
 	standardHeaders = 3
-	// traceHeaders is how many more it has as part of a trace, at most.
+	// traceHeaders is the maximum number of trace headers.
 	traceHeaders = 2
 
 	userAgent = "analytics-go/1.0"
 )
 
-// Sender sends deliveries over HTTP/1.1. It reuses connections, which it keeps
-// for four seconds: make one Sender and share it. Its methods are safe for
-// concurrent use.
+// A Sender sends requests over HTTP/1.1 and reuses connections for four seconds. Its methods are
+// safe for concurrent use.
 type Sender struct {
-	network   http.RoundTripper // what carries requests
-	transport http.RoundTripper // network, or what is put around it
+	network   http.RoundTripper
+	transport http.RoundTripper // network, or its wrapper
 	timeout   time.Duration
 }
 
-// New returns a Sender, or an error that says which part of the configuration
-// cannot be used. wrap, if not nil, is put around what carries requests.
+// New returns a Sender, or an error if the configuration is invalid. wrap wraps the transport and
+// may be nil.
 func New(config webhook.SenderConfig, wrap func(http.RoundTripper) http.RoundTripper) (*Sender, error) {
 	s := &Sender{network: config.Transport, timeout: config.Timeout}
 	if s.timeout <= 0 {
@@ -81,8 +80,7 @@ func New(config webhook.SenderConfig, wrap func(http.RoundTripper) http.RoundTri
 	return s, nil
 }
 
-// newTransport returns what carries requests over the network: package http1, but where
-// there is a proxy.
+// newTransport returns a transport of package http1, or of net/http for proxies.
 func newTransport(config webhook.SenderConfig, timeout time.Duration) (http.RoundTripper, error) {
 	pool, err := roots(config.RootCAs, config.CAFile)
 	if err != nil {
@@ -96,8 +94,7 @@ func newTransport(config webhook.SenderConfig, timeout time.Duration) (http.Roun
 		TLSHandshakeTimeout: timeout,
 		IdleConnTimeout:     idleTimeout,
 		MaxIdleConnsPerHost: maxIdlePerHost,
-		// The log shows the bytes that came, and unpacking is work for an
-		// attacker to order.
+		// Attempts show the received bytes, and decompression would let a receiver cause load.
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
 	}
@@ -115,31 +112,29 @@ func newTransport(config webhook.SenderConfig, timeout time.Duration) (http.Roun
 	}, nil
 }
 
-// Close closes the connections that are idle, and each other one when its
-// attempt is over.
+// Close closes idle connections, and the other ones after their attempts.
 func (s *Sender) Close() { (&http.Client{Transport: s.network}).CloseIdleConnections() }
 
-// Request is one delivery to one entry of a destination.
+// A Request is one request to one webhook.
 type Request struct {
 	Endpoint webhook.Endpoint
-	// Body is the payload of the call. It must not be written to any more,
-	// also after Send: the transport may still read it, and the Attempt keeps it.
+	// Body is the payload. It must not be modified, even after Send: the transport may still
+	// read it, and the Attempt retains it.
 	Body []byte
-	// Signature is that of [webhook.Sign] for Body, or empty.
+	// Signature is the result of [webhook.Sign] for Body, or empty.
 	Signature string
-	// Standard are the signatures of [webhook.SignStandard], or empty, and SignedAt is
-	// the time that they are over.
+	// Standard contains the results of [webhook.SignStandard] at SignedAt, or is empty.
 	Standard string
 	SignedAt time.Time
 	// MessageID is the call's messageId.
 	MessageID string
-	// Number is the number of this attempt, 1 at first.
+	// Number is the number of the attempt, starting at 1.
 	Number int
-	// TraceParent and TraceState continue a trace, where they are not empty.
+	// TraceParent and TraceState are the trace headers. They may be empty.
 	TraceParent, TraceState string
 }
 
-// Continue has the request be part of a trace, or nil, as far as a destination is to know.
+// Continue sets the trace headers according to as. trace may be nil.
 func (r *Request) Continue(trace *tracecontext.Context, as webhook.TraceContext) {
 	if trace == nil || as == webhook.TraceNone {
 		return
@@ -150,12 +145,11 @@ func (r *Request) Continue(trace *tracecontext.Context, as webhook.TraceContext)
 	}
 }
 
-// Sign signs the request as the settings say, for all entries of a destination. Its
-// Body and MessageID stay as they are from then on. The error says that a secret cannot
-// be used, which [webhook.Settings.Validate] says before.
+// Sign signs the request with the secrets of the settings. Body and MessageID must not change
+// afterwards. The error reports an invalid secret, see [webhook.Settings.Validate].
 func (r *Request) Sign(s *webhook.Settings) error { return r.SignAt(s, time.Now()) }
 
-// SignAt is Sign at a time.
+// SignAt is like Sign with a given time.
 func (r *Request) SignAt(s *webhook.Settings, now time.Time) error {
 	if s.SharedSecret == "" {
 		return nil
@@ -180,9 +174,8 @@ func (r *Request) SignAt(s *webhook.Settings, now time.Time) error {
 	return nil
 }
 
-// Send makes one attempt: one POST, whose whole exchange ends within the
-// Sender's time-out or with ctx. A redirect is not followed. Send does not
-// retry; whether to do so is in the Attempt's Verdict, and when in [Next].
+// Send makes one attempt: a POST request that ends within the timeout of the Sender or with ctx. It
+// does not follow redirects and does not retry; see the Verdict of the Attempt and [Next].
 func (s *Sender) Send(ctx context.Context, r Request) webhook.Attempt {
 	start := time.Now()
 	a := webhook.Attempt{Time: start.UTC(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
@@ -190,15 +183,15 @@ func (s *Sender) Send(ctx context.Context, r Request) webhook.Attempt {
 	defer cancel()
 	err := s.exchange(ctx, r, &a)
 	if err != nil && ctx.Err() != nil {
-		err = ctx.Err() // whatever broke, this was the cause
+		err = ctx.Err() // the cause of any other error
 	}
 	a.Duration = time.Since(start)
 	conclude(&a, err, s.timeout)
 	return a
 }
 
-// exchange sends the request and reads the response into a. Its error is nil
-// when the response is complete, whatever its status.
+// exchange sends the request and reads the response into a. It returns nil for every complete
+// response, regardless of its status.
 func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) error {
 	req, err := newRequest(ctx, r)
 	if err != nil {
@@ -214,7 +207,7 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) er
 	a.ResponseHeader = cutHeader(resp.Header)
 	a.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), a.Time)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return nil // what follows is no body, and may never end
+		return nil // the data of a switched connection is not a body and may never end
 	}
 	a.ResponseBody, err = readResponse(resp)
 	return err
@@ -227,16 +220,16 @@ func newRequest(ctx context.Context, r Request) (*http.Request, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Endpoint.URL, bytes.NewReader(r.Body))
 	if err != nil {
-		return nil, fmt.Errorf("the URL cannot be used: %w", httpcheck.BareURLError(err))
+		return nil, fmt.Errorf("invalid URL: %w", httpcheck.BareURLError(err))
 	}
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
-		return nil, errors.New("the URL cannot be used: it has no host, or its protocol is not http or https")
+		return nil, errors.New("invalid URL: it has no host, or its protocol is not http or https")
 	}
 	req.Header = header
 	return req, nil
 }
 
-// Header returns the header of the request; its values share one array.
+// Header returns the header of the request. Its values share one array.
 func (r Request) Header() (http.Header, error) {
 	n := len(r.Endpoint.Headers) + ownHeaders
 	if r.Standard != "" {
@@ -254,7 +247,7 @@ func (r Request) Header() (http.Header, error) {
 	for name, value := range r.Endpoint.Headers {
 		canonical := http.CanonicalHeaderKey(name)
 		if httpcheck.Reserved(canonical) != "" || !httpcheck.IsToken(name) || strings.IndexFunc(value, httpcheck.IsControl) >= 0 {
-			return nil, fmt.Errorf("the static header %q cannot be sent: see Settings.Validate", name)
+			return nil, fmt.Errorf("invalid static header %q: see Settings.Validate", name)
 		}
 		set(canonical, value)
 	}
@@ -262,7 +255,7 @@ func (r Request) Header() (http.Header, error) {
 	set("Content-Type", "application/json")
 	set(webhook.AttemptHeader, strconv.Itoa(r.Number))
 	if strings.IndexFunc(r.MessageID, httpcheck.IsControl) >= 0 {
-		return nil, fmt.Errorf("the messageId %q cannot be sent in a header: it has a control character", r.MessageID)
+		return nil, fmt.Errorf("the messageId %q cannot be sent in a header: it contains a control character", r.MessageID)
 	}
 	if r.MessageID != "" {
 		set(webhook.MessageIDHeader, r.MessageID)
@@ -284,13 +277,13 @@ func (r Request) Header() (http.Header, error) {
 	return h, nil
 }
 
-// readResponse returns the start of a body and reads on to its end, if that is
-// not too far. Its error is that of a body that breaks off.
+// readResponse returns the beginning of the body and reads the rest up to maxDrained. It returns an
+// error if the body is incomplete.
 func readResponse(resp *http.Response) (kept []byte, err error) {
 	switch n := resp.ContentLength; {
 	case resp.Body == http.NoBody:
 		return nil, nil
-	case n > 0 && n <= KeptBody: // an Attempt is kept with it, and takes no more memory than that
+	case n > 0 && n <= KeptBody: // allocate the exact size, because the Attempt retains it
 		kept = make([]byte, n)
 		read, err := io.ReadFull(resp.Body, kept)
 		return kept[:read], err
@@ -301,7 +294,7 @@ func readResponse(resp *http.Response) (kept []byte, err error) {
 	return kept, err
 }
 
-// cutHeader returns h, or what fits of it into keptHeader bytes.
+// cutHeader returns h, limited to keptHeader bytes.
 func cutHeader(h http.Header) http.Header {
 	size := 0
 	for name, values := range h {

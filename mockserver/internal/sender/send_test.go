@@ -26,7 +26,7 @@ import (
 
 var discardLog = log.New(io.Discard, "", 0)
 
-// listen serves each connection to the address that it returns, one after another.
+// listen serves the connections to the returned address sequentially.
 func listen(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,8 +49,8 @@ func listen(t *testing.T, serve func(net.Conn)) (addr string) {
 	return l.Addr().String()
 }
 
-// rawReceiver answers each connection's first request with fixed bytes, and
-// keeps the bytes that came.
+// rawReceiver responds to the first request of each connection with fixed bytes, and records the
+// request.
 func rawReceiver(t *testing.T, response string) (url string, request func() string) {
 	t.Helper()
 	got := make(chan string, 100)
@@ -61,7 +61,7 @@ func rawReceiver(t *testing.T, response string) (url string, request func() stri
 	return "http://" + addr, func() string { return <-got }
 }
 
-// readRequest reads one request as bytes.
+// readRequest reads one request.
 func readRequest(conn net.Conn) string {
 	var raw bytes.Buffer
 	r, err := http.ReadRequest(bufio.NewReader(io.TeeReader(conn, &raw)))
@@ -111,10 +111,10 @@ X-Signature: `+webhook.Sign("secret", body)+`
 		"X-Attempt": {"3"}, "X-Message-Id": {"0192f0f4-7b0c-7000-8000-000000000001"}, "X-Signature": {webhook.Sign("secret", body)},
 	}
 	if !reflect.DeepEqual(a.RequestHeader, wantHeader) || !bytes.Equal(a.RequestBody, body) {
-		t.Errorf("the record says %v %s", a.RequestHeader, a.RequestBody)
+		t.Errorf("the attempt has %v %s", a.RequestHeader, a.RequestBody)
 	}
 	if a.Number != 3 || a.URL != url+"/hook/é?a=b%20c#fragment" || a.Status != 204 || a.Duration <= 0 || time.Since(a.Time) > time.Hour {
-		t.Errorf("the record says %+v", a)
+		t.Errorf("the attempt is %+v", a)
 	}
 }
 
@@ -133,9 +133,9 @@ func TestRequestWithoutSecret(t *testing.T) {
 	}
 }
 
-// TestStandardHeaders compares the headers of each setting with those that are documented.
+// TestStandardHeaders compares the headers for each setting with the documented ones.
 func TestStandardHeaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // where it is 2000
+	synctest.Test(t, func(t *testing.T) { // the clock begins in 2000
 		now := time.Now()
 		sign := func(secret string) string {
 			signature, err := webhook.SignStandard(secret, "m1", now, []byte("{}"))
@@ -174,7 +174,7 @@ func TestStandardHeaders(t *testing.T) {
 		}
 		r := Request{MessageID: "m1"}
 		if err := r.Sign(&webhook.Settings{SharedSecret: "whsec_?", Signature: webhook.SignatureStandard}); err == nil {
-			t.Error("a secret that is none signs")
+			t.Error("signed with an invalid secret")
 		}
 	})
 }
@@ -234,8 +234,7 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// TestRedirectToLoopback: a server answers each kind of redirect to another,
-// which must not hear of it.
+// The server redirects to another one, which must not get a request.
 func TestRedirectToLoopback(t *testing.T) {
 	target := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -295,15 +294,14 @@ func TestResponseHeaderIsBounded(t *testing.T) {
 		}
 	}
 	if size > keptHeader || size < keptHeader-len("X-Field-00") {
-		t.Errorf("%d bytes of the header are kept", size)
+		t.Errorf("%d bytes of the header", size)
 	}
 	if v := a.ResponseHeader.Get("X-Field-00"); len(v) != 100 {
 		t.Errorf("the first field is %q", v)
 	}
 }
 
-// TestConnectionsAreReused: whatever the receiver answers, the next request goes out on the
-// same connection.
+// The next request uses the same connection after every response.
 func TestConnectionsAreReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		statuses := []int{200, 204, 302, 400, 429, 500, 503}
@@ -376,7 +374,7 @@ func TestSendConcurrentSafe(t *testing.T) {
 					Body:     body, Signature: webhook.Sign("secret", body), MessageID: "m", Number: 1,
 				})
 				if a.Verdict != webhook.Success || !bytes.Equal(a.ResponseBody, body) {
-					t.Errorf("%s came back as %s: %s", body, a.ResponseBody, a.Error)
+					t.Errorf("%s returned as %s: %s", body, a.ResponseBody, a.Error)
 				}
 			}
 		})
@@ -384,18 +382,18 @@ func TestSendConcurrentSafe(t *testing.T) {
 	wg.Wait()
 }
 
-func TestRequestsThatCannotBeSent(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	s := loopbackSender(t)
 	for _, url := range []string{"", "example.com", "ftp://example.com", "http://", "http://exa mple.com", "https://[::1", "http:///x", "mailto:a@b"} {
 		a := post(t, s, url)
-		checkAttempt(t, a, webhook.Permanent, webhook.ReasonRequest, "the URL cannot be used: ")
+		checkAttempt(t, a, webhook.Permanent, webhook.ReasonRequest, "invalid URL: ")
 		if a.Status != 0 || a.URL != url {
 			t.Errorf("%+v", a)
 		}
 	}
 	for name, value := range map[string]string{"": "x", "a b": "x", "X": "a\r\nb", "host": "x", "Transfer-Encoding": "chunked", "x-signature": "x"} {
 		a := s.Send(t.Context(), Request{Endpoint: webhook.Endpoint{URL: "http://127.0.0.1:1", Headers: map[string]string{name: value}}})
-		checkAttempt(t, a, webhook.Permanent, webhook.ReasonRequest, fmt.Sprintf("the static header %q cannot be sent", name))
+		checkAttempt(t, a, webhook.Permanent, webhook.ReasonRequest, fmt.Sprintf("invalid static header %q", name))
 	}
 	for _, id := range []string{"a\nb", "\x00", "a\x1f", "\x7f"} {
 		a := s.Send(t.Context(), Request{Endpoint: webhook.Endpoint{URL: "http://127.0.0.1:1"}, MessageID: id})
@@ -408,14 +406,13 @@ func TestConnectionRefused(t *testing.T) {
 	checkAttempt(t, a, webhook.Temporary, webhook.ReasonConnection, "could not connect: ")
 	checkAttempt(t, a, webhook.Temporary, webhook.ReasonConnection, "refused")
 	if !a.NotConnected {
-		t.Error("it counts as connected")
+		t.Error("NotConnected is not set")
 	}
 }
 
-// TestNotConnected tells receivers that cannot be reached from those that do not
-// answer as they should.
+// TestNotConnected checks Attempt.NotConnected.
 func TestNotConnected(t *testing.T) {
-	// What a resolver makes for the whole process is made outside of the bubble.
+	// Initialize the global state of the resolver outside of the bubble.
 	_, _ = (&net.Resolver{PreferGo: true}).LookupHost(t.Context(), "localhost")
 	synctest.Test(t, func(t *testing.T) {
 		s := loopbackSender(t)
@@ -438,7 +435,7 @@ func TestNotConnected(t *testing.T) {
 		a = post(t, s, "http://dropped.example/")
 		checkAttempt(t, a, webhook.Temporary, webhook.ReasonTimeout, "could not connect within 4s")
 		if !a.NotConnected {
-			t.Error("an address that does not answer counts as connected")
+			t.Error("NotConnected is not set for an address without a response")
 		}
 		for name, serve := range map[string]func(net.Conn){
 			"hangs":  func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
@@ -464,11 +461,11 @@ func TestSendCanceled(t *testing.T) {
 		cancel()
 	}()
 	a := loopbackSender(t).Send(ctx, Request{Endpoint: webhook.Endpoint{URL: r.URL}, Body: []byte(`{}`)})
-	checkAttempt(t, a, webhook.Temporary, webhook.ReasonCanceled, "stopped before")
+	checkAttempt(t, a, webhook.Temporary, webhook.ReasonCanceled, "canceled before")
 }
 
-// TestHungReceiver is on real sockets: nobody ever answers. A connection is made in time, also
-// where much else is done.
+// TestHungReceiver uses real sockets: the server never responds. Connecting must be fast even on a
+// busy machine.
 func TestHungReceiver(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -483,7 +480,7 @@ func TestHungReceiver(t *testing.T) {
 	}
 }
 
-// virtualSender sends over pipes to servers inside of a synctest bubble.
+// virtualSender returns a Sender that connects to servers by pipes, for synctest.
 func virtualSender(t *testing.T, serve func(net.Conn)) *Sender {
 	t.Helper()
 	var servers sync.WaitGroup
@@ -497,7 +494,7 @@ func virtualSender(t *testing.T, serve func(net.Conn)) *Sender {
 	return s
 }
 
-// TestTimeout holds each part of an exchange up, in virtual time.
+// TestTimeout delays each part of an exchange, in virtual time.
 func TestTimeout(t *testing.T) {
 	drip := func(conn net.Conn, pause time.Duration) {
 		for {
@@ -566,8 +563,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfCaller: the earlier deadline ends the attempt, the caller's or the
-// Sender's.
+// The earlier deadline of the caller and the Sender ends the attempt.
 func TestDeadlineOfCaller(t *testing.T) {
 	for _, d := range []time.Duration{time.Second, webhook.Timeout, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -587,7 +583,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestTransportInPlaceOfTheNetwork(t *testing.T) {
+func TestCustomTransport(t *testing.T) {
 	fail := errors.New("broken on purpose")
 	s := newTestSender(t, webhook.SenderConfig{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Host == "broken.example" {
@@ -598,7 +594,7 @@ func TestTransportInPlaceOfTheNetwork(t *testing.T) {
 	checkAttempt(t, post(t, s, "https://10.0.0.1/"), webhook.Success, "", "")
 	checkAttempt(t, post(t, s, "https://broken.example/"), webhook.Temporary, webhook.ReasonConnection, "broken on purpose")
 
-	// Whatever error a transport makes of the end of its context.
+	// The transport may return any error after its context has ended.
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestSender(t, webhook.SenderConfig{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
@@ -622,7 +618,7 @@ func TestAttemptJSON(t *testing.T) {
 	}
 	for _, part := range []string{`"verdict":"temporary"`, `"reason":"status"`, `"status":503`, `"retryAfter":7000000000`} {
 		if !bytes.Contains(data, []byte(part)) {
-			t.Errorf("%s lacks %s", data, part)
+			t.Errorf("%s does not contain %s", data, part)
 		}
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-var errSelfSigned = errors.New("the certificate is self-signed, so no request was sent: use one that a certificate authority has signed, public or of your own (tls.caFile)")
+var errSelfSigned = errors.New("the certificate is self-signed, so no request was sent: use a certificate signed by a public certificate authority, or by your own (tls.caFile)")
 
-// roots returns the authorities that sign receivers' certificates: base, or the
-// platform's if base is nil, and those in the PEM file caFile if it is set.
+// roots returns the trusted certificate authorities: base, or the system's if base is nil, and
+// the certificates of the PEM file caFile.
 func roots(base *x509.CertPool, caFile string) (*x509.CertPool, error) {
 	if caFile == "" {
-		return base, nil // nil means the platform's
+		return base, nil // nil is the system's
 	}
 	pem, err := os.ReadFile(caFile)
 	if err != nil {
@@ -28,17 +28,16 @@ func roots(base *x509.CertPool, caFile string) (*x509.CertPool, error) {
 	if base != nil {
 		base = base.Clone()
 	} else if base, err = x509.SystemCertPool(); err != nil {
-		return nil, fmt.Errorf("webhook: the platform's certificate authorities: %w", err)
+		return nil, fmt.Errorf("webhook: the system's certificate authorities: %w", err)
 	}
 	if !base.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("webhook: CA file %s holds no certificate in PEM form", caFile)
+		return nil, fmt.Errorf("webhook: CA file %s contains no PEM certificate", caFile)
 	}
 	return base, nil
 }
 
-// refuseSelfSigned is the part of verification that crypto/tls lacks: it trusts
-// a self-signed leaf that is among the roots. It runs within the handshake,
-// before a byte of a request is sent.
+// refuseSelfSigned refuses self-signed certificates that are among the roots, which crypto/tls
+// accepts. It runs during the handshake, before any byte of the request is sent.
 func refuseSelfSigned(state tls.ConnectionState) error {
 	if isSelfSigned(state.PeerCertificates[0]) {
 		return errSelfSigned
@@ -49,14 +48,13 @@ func refuseSelfSigned(state tls.ConnectionState) error {
 func isSelfSigned(leaf *x509.Certificate) bool {
 	err := leaf.CheckSignature(leaf.SignatureAlgorithm, leaf.RawTBSCertificate, leaf.Signature)
 	if errors.As(err, new(x509.InsecureAlgorithmError)) {
-		// MD5, which is never checked: the names must do.
+		// MD5 signatures are not verified: compare the names.
 		return len(leaf.Subject.Names) > 0 && bytes.Equal(leaf.RawSubject, leaf.RawIssuer)
 	}
 	return err == nil
 }
 
-// certificateProblem explains an error of the handshake's verification. ok is
-// false for any other error.
+// certificateProblem explains a certificate error. ok is false for other errors.
 func certificateProblem(err error) (reason webhook.Reason, text string, ok bool) {
 	if errors.Is(err, errSelfSigned) {
 		return webhook.ReasonSelfSigned, errSelfSigned.Error(), true
@@ -94,7 +92,7 @@ func explainCertificate(err error, leaf *x509.Certificate) string {
 	return "the certificate is not valid: " + err.Error()
 }
 
-// names lists the hosts a certificate is for, as text.
+// names returns the hosts of a certificate.
 func names(leaf *x509.Certificate) string {
 	list := append([]string(nil), leaf.DNSNames...)
 	for _, ip := range leaf.IPAddresses {

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// authority is a certificate authority made for a test.
+// An authority is a certificate authority for tests.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -37,7 +37,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// template is a certificate for 127.0.0.1 that is valid now.
+// template returns a valid certificate for 127.0.0.1.
 func template(name string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()),
@@ -76,7 +76,7 @@ func newAuthority(t *testing.T, name string) *authority {
 	return &authority{cert: create(t, c, c, key, key), key: key}
 }
 
-// issue makes a server's certificate that the authority has signed.
+// issue returns a server certificate signed by the authority.
 func (a *authority) issue(t *testing.T, template *x509.Certificate) tls.Certificate {
 	t.Helper()
 	key := newKey(t)
@@ -91,7 +91,7 @@ func selfSigned(t *testing.T, template *x509.Certificate) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
 }
 
-// caFile writes certificates into a PEM file.
+// caFile writes certificates to a PEM file.
 func caFile(t *testing.T, certs ...*x509.Certificate) string {
 	t.Helper()
 	var text []byte
@@ -105,11 +105,10 @@ func caFile(t *testing.T, certs ...*x509.Certificate) string {
 	return name
 }
 
-// tlsReceiver is a server on real sockets that tells how many bytes of requests
-// came in over TLS.
+// A tlsReceiver is a server on real sockets that reports the number of received bytes.
 type tlsReceiver struct {
 	url  string
-	read chan int // one number for each connection, once it is over
+	read chan int // one number per closed connection
 }
 
 func newTLSReceiver(t *testing.T, config *tls.Config) *tlsReceiver {
@@ -119,7 +118,7 @@ func newTLSReceiver(t *testing.T, config *tls.Config) *tlsReceiver {
 	return r
 }
 
-// serve answers one request.
+// serve responds to one request.
 func (r *tlsReceiver) serve(conn *tls.Conn) {
 	buf := make([]byte, 64<<10)
 	n, err := conn.Read(buf)
@@ -200,7 +199,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestSelfSignedByMD5 needs no signature: crypto/x509 neither makes nor checks one.
+// crypto/x509 neither creates nor verifies MD5 signatures.
 func TestSelfSignedByMD5(t *testing.T) {
 	for _, tt := range []struct {
 		subject, issuer string
@@ -262,7 +261,7 @@ func TestCAFileErrors(t *testing.T) {
 	}
 	for file, want := range map[string]string{
 		filepath.Join(dir, "missing.pem"): "missing.pem: no such file",
-		empty:                             "empty.pem holds no certificate in PEM form",
+		empty:                             "empty.pem contains no PEM certificate",
 	} {
 		if s, err := New(webhook.SenderConfig{CAFile: file}, nil); s != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -270,12 +269,12 @@ func TestCAFileErrors(t *testing.T) {
 	}
 }
 
-// TestHTTPAndHTTPSMixedUp: a server that speaks no TLS on an https URL, and the other
-// way round, are failures that an operator can read.
-func TestHTTPAndHTTPSMixedUp(t *testing.T) {
+// TestHTTPAndHTTPSMismatch checks the errors for a server without TLS at an https URL, and the
+// reverse.
+func TestHTTPAndHTTPSMismatch(t *testing.T) {
 	plain := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	s := loopbackSender(t)
-	checkAttempt(t, post(t, s, strings.Replace(plain.URL, "http:", "https:", 1)), webhook.Temporary, webhook.ReasonConnection, "does not speak TLS")
+	checkAttempt(t, post(t, s, strings.Replace(plain.URL, "http:", "https:", 1)), webhook.Temporary, webhook.ReasonConnection, "does not use TLS")
 
 	secure := httptest.NewUnstartedServer(nil)
 	secure.Config.ErrorLog = discardLog

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -31,7 +32,7 @@ func (s Settings) sourceProblems() (problems []error) {
 		}
 		switch other, taken := keys[source.WriteKey]; {
 		case source.WriteKey == "":
-			add(i, "writeKey", "is empty", fmt.Sprintf("give source %q a write key", source.Name))
+			add(i, "writeKey", "is empty", "give source "+text.Quote(text.MaxRepeated, source.Name)+" a write key")
 		case taken:
 			add(i, "writeKey", fmt.Sprintf("duplicates the write key of source %q", other), "give each source its own write key")
 		}
@@ -72,7 +73,8 @@ func nameProblem(kind, name string, taken map[string]bool) (problem, hint string
 	return "", ""
 }
 
-// FieldErrors returns the [*webhook.FieldError]s that err joins or wraps, in order.
+// FieldErrors returns the [*webhook.FieldError]s that err joins or wraps, in order. They are
+// shortened like in [webhook.FieldError.Error].
 func FieldErrors(err error) (all []*webhook.FieldError) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
@@ -81,7 +83,7 @@ func FieldErrors(err error) (all []*webhook.FieldError) {
 		return all
 	}
 	if field := (*webhook.FieldError)(nil); errors.As(err, &field) {
-		return []*webhook.FieldError{field}
+		return []*webhook.FieldError{{Field: text.CutBytes(text.MaxField, field.Field), Problem: text.CutBytes(text.MaxProblem, field.Problem), Hint: field.Hint}}
 	}
 	return nil
 }

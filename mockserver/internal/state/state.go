@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // Errors of a [Store]. They may be wrapped.
@@ -89,11 +91,11 @@ func Each[T any](ctx context.Context, state Store, prefix string, visit func(key
 	return nil
 }
 
-// A Record is a value that may be corrupt although its bytes are those that were stored. A
-// Record that is not JSON of its type, or not Whole, counts as missing: the error is
-// ErrNotFound, and Update replaces it. Reading it again would give the same error.
+// A Record is a value that may be corrupt even if its stored bytes are intact. If a Record
+// cannot be decoded or is not Whole, it counts as missing: Load returns ErrNotFound, and
+// Update replaces it. Reading it again would give the same result.
 type Record interface {
-	// Whole reports whether the value has all that it needs.
+	// Whole reports whether the value is complete.
 	Whole() bool
 }
 
@@ -188,3 +190,9 @@ var (
 	// last 10 seconds.
 	ErrReplayedRecently = errors.New("mockserver: the call was replayed within the last 10 seconds")
 )
+
+// Unknown returns an ErrUnknown for a name of a kind of object, such as "destination". It
+// repeats at most 200 bytes of the name.
+func Unknown(kind, name string) error {
+	return fmt.Errorf("%w: there is no %s %s", ErrUnknown, kind, text.Quote(text.MaxRepeated, name))
+}

@@ -31,6 +31,18 @@ func CutBytes(n int, s string) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
+// Quote truncates s to n bytes and quotes it, for errors that repeat their input.
+func Quote(n int, s string) string { return strconv.Quote(CutBytes(n, s)) }
+
+// An error repeats at most MaxRepeated bytes of its input. Of the parts of a
+// webhook.FieldError, the field has at most MaxField bytes and the problem MaxProblem: both
+// contain words of our own as well.
+const (
+	MaxRepeated = 200
+	MaxField    = 80
+	MaxProblem  = 160
+)
+
 // GroupDigits formats 1234567 as 1,234,567.
 func GroupDigits[N int | int64](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)

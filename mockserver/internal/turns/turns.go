@@ -1,4 +1,4 @@
-// Package turns decides what a destination works at next.
+// Package turns implements the queue of entries that wait for a destination.
 package turns
 
 import (
@@ -8,38 +8,37 @@ import (
 	"time"
 )
 
-// freshPerTimed is how many values without a time are popped for one with a time,
-// while there are both.
+// freshPerTimed is how many values without a time are popped for each due value, while there
+// are both.
 const freshPerTimed = 4
 
-// timedPerFresh is how many values with a time are popped for one without where sources
-// take no turns: what waits behind a value with a time would be popped for nothing.
+// timedPerFresh is how many due values are popped by PopInOrder for each value without a time.
+// Values without a time would wait behind due values of the same user.
 const timedPerFresh = 4
 
-// A Queue holds what waits for a destination. Values that have a time wait for it;
-// the others stand in a line for each source. The lines take turns, and those whose
-// time has come have every fifth turn, so that none of them keeps the others back
-// however much it has. A line is in the order of its numbers. A Queue is not safe for
-// concurrent use.
+// A Queue contains values that wait for a destination. Values with a time wait until they are
+// due. The others wait in a line per source, sorted by number. The lines take turns. Due values
+// get every fifth turn, so neither kind blocks the other. A Queue is not safe for concurrent
+// use.
 type Queue[T any] struct {
 	source func(T) string
 	due    func(T) time.Time
 	number func(T) uint64
 	timed  timedHeap[T]
 	lines  map[string][]T
-	order  []string // the sources that have a line; the first has the next turn
-	fresh  int      // values in lines
-	streak int      // of them popped since the last with a time; negative: of those with a time since the last of them
+	order  []string // sources with a line; the first has the next turn
+	fresh  int      // number of values in lines
+	streak int      // values popped from lines since the last due value; negative: due values since the last value from a line
 }
 
-// New returns an empty queue. due returns the zero time for values that have none, and
-// number the place of a value in the order of all.
+// New returns an empty queue. due returns the time of a value, or zero. number returns its
+// position among all values.
 func New[T any](source func(T) string, due func(T) time.Time, number func(T) uint64) *Queue[T] {
 	return &Queue[T]{source: source, due: due, number: number, timed: timedHeap[T]{due: due}, lines: map[string][]T{}}
 }
 
-// Push adds a value. One without a time comes before those of its source that have
-// higher numbers.
+// Push adds a value. A value without a time is inserted before values of its source with higher
+// numbers.
 func (q *Queue[T]) Push(v T) {
 	if !q.due(v).IsZero() {
 		heap.Push(&q.timed, v)
@@ -58,16 +57,16 @@ func (q *Queue[T]) Push(v T) {
 	q.fresh++
 }
 
-// Pop takes out the value whose turn it is now: none with a time if noTimed is set,
-// and none without of the sources in except. If it is not ok there is no such value,
-// and at is when the next may be due; the zero time if none has a time.
+// Pop removes and returns the value with the next turn. It skips due values if noTimed is set,
+// and the lines of the sources in except. If there is no such value, ok is false and at is when
+// the next value is due, or zero.
 func (q *Queue[T]) Pop(now time.Time, except []string, noTimed bool) (v T, at time.Time, ok bool) {
 	turn := slices.IndexFunc(q.order, func(source string) bool { return !slices.Contains(except, source) })
 	return q.pop(now, turn, !noTimed && len(q.timed.values) > 0, q.streak >= freshPerTimed)
 }
 
-// pop takes out the first value of the source with the turn, if that is one, or, if timed,
-// the first whose time has come. Where there are both, timedFirst says which.
+// pop removes the first value of the line turn, unless turn is negative, or the first due value
+// if timed is set. If there are both, timedFirst decides.
 func (q *Queue[T]) pop(now time.Time, turn int, timed, timedFirst bool) (v T, at time.Time, ok bool) {
 	if timed {
 		at = q.due(q.timed.values[0])
@@ -83,9 +82,9 @@ func (q *Queue[T]) pop(now time.Time, turn int, timed, timedFirst bool) (v T, at
 	return q.popLine(turn), time.Time{}, true
 }
 
-// PopInOrder takes out the value whose turn it is now if sources take none: of those
-// without a time the one with the lowest number, if that is limit at most. It has every
-// fifth turn while there are values whose time has come. It returns what Pop does.
+// PopInOrder is like Pop, but sources take no turns: it takes the value without a time that has
+// the lowest number, if that is at most limit. Such values get every fifth turn while there are
+// due values.
 func (q *Queue[T]) PopInOrder(now time.Time, limit uint64) (v T, at time.Time, ok bool) {
 	line, first := q.first()
 	if line >= 0 && first > limit {
@@ -94,15 +93,14 @@ func (q *Queue[T]) PopInOrder(now time.Time, limit uint64) (v T, at time.Time, o
 	return q.pop(now, line, len(q.timed.values) > 0, q.streak > -timedPerFresh)
 }
 
-// First returns the lowest number of the values without a time. It is not ok if there
-// are none.
+// First returns the lowest number of the values without a time. ok is false if all values have a time.
 func (q *Queue[T]) First() (number uint64, ok bool) {
 	line, number := q.first()
 	return number, line >= 0
 }
 
-// first returns the place in order of the source whose first value has the lowest
-// number, and that; or -1.
+// first returns the index in order of the source with the lowest number, and that number. line
+// is -1 if all lines are empty.
 func (q *Queue[T]) first() (line int, number uint64) {
 	line = -1
 	for i, source := range q.order {
@@ -113,13 +111,12 @@ func (q *Queue[T]) first() (line int, number uint64) {
 	return line, number
 }
 
-// popLine takes out the first value of the source with a turn, which is the last one
-// then.
+// popLine removes the first value of the source at index turn, and moves the source to the end.
 func (q *Queue[T]) popLine(turn int) (v T) {
 	source := q.order[turn]
 	q.order = slices.Delete(q.order, turn, turn+1)
 	line := q.lines[source]
-	v, line[0] = line[0], v // it is not to be kept in memory
+	v, line[0] = line[0], v // release the memory
 	if line = line[1:]; len(line) > 0 {
 		q.order = append(q.order, source)
 		q.lines[source] = line
@@ -130,13 +127,13 @@ func (q *Queue[T]) popLine(turn int) (v T) {
 	return v
 }
 
-// Fresh returns how many values have no time.
+// Fresh returns the number of values without a time.
 func (q *Queue[T]) Fresh() int { return q.fresh }
 
-// Timed returns how many values have a time.
+// Timed returns the number of values with a time.
 func (q *Queue[T]) Timed() int { return len(q.timed.values) }
 
-// Due returns how many values have a time that has come.
+// Due returns the number of values that are due.
 func (q *Queue[T]) Due(now time.Time) (n int) {
 	for _, v := range q.timed.values {
 		if !q.due(v).After(now) {
@@ -146,7 +143,7 @@ func (q *Queue[T]) Due(now time.Time) (n int) {
 	return n
 }
 
-// All yields every value, in no order.
+// All yields all values in any order.
 func (q *Queue[T]) All(yield func(T) bool) {
 	for _, v := range q.timed.values {
 		if !yield(v) {
@@ -162,7 +159,7 @@ func (q *Queue[T]) All(yield func(T) bool) {
 	}
 }
 
-// Take takes out the values that match.
+// Take removes and returns the values that match.
 func (q *Queue[T]) Take(match func(T) bool) (taken []T) {
 	kept := New(q.source, q.due, q.number)
 	kept.streak = q.streak
@@ -185,7 +182,7 @@ func (q *Queue[T]) Take(match func(T) bool) (taken []T) {
 	return taken
 }
 
-// timedHeap is a container/heap with the value that is due first on top.
+// timedHeap implements heap.Interface. The value that is due first is on top.
 type timedHeap[T any] struct {
 	due    func(T) time.Time
 	values []T

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A value is a source and a name, such as "a1"; with a time behind a colon it is in
-// tenths of a second after begin.
+// A value is a source and a name, such as "a1". A number after a colon is its time in tenths of a
+// second after begin.
 type value struct {
 	name   string
 	due    time.Time
-	number uint64 // what is behind the source
+	number uint64 // follows the source
 }
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -50,16 +50,16 @@ func TestPop(t *testing.T) {
 		except  string
 		noTimed bool
 		want    string
-		next    time.Duration // after begin, of the next that is due; 0: none
+		next    time.Duration // after begin; 0 for none
 	}{
 		"one source in its order":         {values: fresh("a1 a2 a3"), want: "a1 a2 a3"},
 		"sources take turns":              {values: fresh("a1 a2 a3 a4 b1 b2 c1"), want: "a1 b1 c1 a2 b2 a3 a4"},
-		"a source is left out":            {values: fresh("a1 a2 b1 a3 b2 c1"), except: "a", want: "b1 c1 b2"},
-		"all sources are left out":        {values: fresh("a1 b1"), except: "a b"},
-		"what is due, by its time":        {values: timed("a0 b1 a2 c3"), at: 2 * time.Second, want: "a0 b1 a2", next: 3 * time.Second},
-		"what is due has the fifth turn":  {values: append(timed("t0 t1"), fresh("a1 a2 a3 a4 a5 a6 a7 a8 a9")...), at: time.Minute, want: "a1 a2 a3 a4 t0 a5 a6 a7 a8 t1 a9"},
-		"what is due waits for no others": {values: append(timed("t0 t1"), fresh("a1 a2")...), at: time.Minute, except: "a", want: "t0 t1"},
-		"nothing with a time":             {values: append(timed("t0 t1"), fresh("a1 a2")...), at: time.Minute, noTimed: true, want: "a1 a2"},
+		"a source is excluded":            {values: fresh("a1 a2 b1 a3 b2 c1"), except: "a", want: "b1 c1 b2"},
+		"all sources are excluded":        {values: fresh("a1 b1"), except: "a b"},
+		"due values by time":              {values: timed("a0 b1 a2 c3"), at: 2 * time.Second, want: "a0 b1 a2", next: 3 * time.Second},
+		"due values get every fifth turn": {values: append(timed("t0 t1"), fresh("a1 a2 a3 a4 a5 a6 a7 a8 a9")...), at: time.Minute, want: "a1 a2 a3 a4 t0 a5 a6 a7 a8 t1 a9"},
+		"due values do not wait":          {values: append(timed("t0 t1"), fresh("a1 a2")...), at: time.Minute, except: "a", want: "t0 t1"},
+		"no values with a time":           {values: append(timed("t0 t1"), fresh("a1 a2")...), at: time.Minute, noTimed: true, want: "a1 a2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q, now, except := queue(test.values...), begin.Add(test.at), strings.Fields(test.except)
@@ -81,7 +81,7 @@ func TestPop(t *testing.T) {
 	}
 }
 
-// TestPushAgain: what was popped comes back to its place.
+// TestPushAgain checks that a popped value returns to its place.
 func TestPushAgain(t *testing.T) {
 	q := queue(fresh("a1 a2 a4 b1")...)
 	first, _, _ := q.Pop(begin, nil, false)
@@ -98,7 +98,7 @@ func TestPushAgain(t *testing.T) {
 	}
 }
 
-// TestPopInOrder: sources take no turns, and what is beyond the limit waits.
+// TestPopInOrder checks that sources take no turns, and that values beyond the limit wait.
 func TestPopInOrder(t *testing.T) {
 	q := queue(append(timed("t0 t1 t2"), fresh("a1 b2 b3 a4 c6 b5 a9")...)...)
 	if first, ok := q.First(); !ok || first != 1 {
@@ -124,8 +124,8 @@ func TestPopInOrder(t *testing.T) {
 	}
 }
 
-// TestInOrderWhatIsDueComesFirst: what is behind it may be behind it in its line too.
-func TestInOrderWhatIsDueComesFirst(t *testing.T) {
+// Values behind a due value may have the same user.
+func TestPopInOrderPrefersDueValues(t *testing.T) {
 	q := queue(append(timed("t0 t1 t2 t3 t4 t5 t6"), fresh("a1 b2 a3")...)...)
 	var got []string
 	now := begin.Add(time.Minute)
@@ -137,7 +137,7 @@ func TestInOrderWhatIsDueComesFirst(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost pushes, pops and takes at random and accounts for every value.
+// TestNothingIsLost pushes, pops and takes random values and accounts for each.
 func TestNothingIsLost(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -146,7 +146,7 @@ func TestNothingIsLost(t *testing.T) {
 		remove := func(v value) {
 			i := slices.Index(in, v.name)
 			if i < 0 {
-				t.Fatalf("%s came out, and was not in", v.name)
+				t.Fatalf("%s was not in the queue", v.name)
 			}
 			in = slices.Delete(in, i, i+1)
 		}
@@ -182,7 +182,7 @@ func TestNothingIsLost(t *testing.T) {
 			}
 			slices.Sort(all)
 			if !slices.Equal(all, slices.Sorted(slices.Values(in))) || q.Fresh()+q.Timed() != len(in) {
-				t.Fatalf("seed %d: it holds %v, want %v", seed, all, in)
+				t.Fatalf("seed %d: queue has %v, want %v", seed, all, in)
 			}
 		}
 	}

@@ -12,31 +12,30 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A computationRecord is what is stored of a computation, under computationKey. Its
-// lists are beside it.
+// A computationRecord is the stored record of a computation, under computationKey.
 type computationRecord struct {
 	Computation
 	claim
-	Current storedList   `json:"current"`         // what the destination was told
-	Queue   []queuedList `json:"queue,omitempty"` // of the syncs that are not done
+	Current storedList   `json:"current"`         // the last list that was sent
+	Queue   []queuedList `json:"queue,omitempty"` // lists of the syncs that are not done
 }
 
-// A storedList is a roster in the State, in segments.
+// A storedList refers to a roster in the State.
 type storedList struct {
 	Upload   string `json:"upload,omitempty"` // empty for the empty list
 	Segments int    `json:"segments,omitempty"`
 	Users    int64  `json:"users,omitempty"`
 }
 
-// A queuedList is that of a sync that is not done.
+// A queuedList is the list of a sync that is not done.
 type queuedList struct {
-	storedList      // for a deletion request: the users to take out
+	storedList      // of a deletion request: the users to remove
 	Counted    bool `json:"counted,omitempty"`
 }
 
 const (
-	maxQueuedSyncs = 16 // of one computation
-	keptSyncs      = 20 // that are done
+	maxQueuedSyncs = 16 // per computation
+	keptSyncs      = 20 // done syncs
 )
 
 // Whole implements state.Record.
@@ -44,13 +43,13 @@ func (r computationRecord) Whole() bool {
 	return r.ID != "" && r.Secret != "" && len(r.Queue) <= len(r.Syncs)
 }
 
-// done returns how many of the syncs are.
+// done returns the number of syncs that are done.
 func (r computationRecord) done() int { return len(r.Syncs) - len(r.Queue) }
 
 // next returns the first sync that is not done.
 func (r computationRecord) next() *Sync { return &r.Syncs[r.done()] }
 
-// checkKind returns nil if a list is of the kind that the record has, if there is one.
+// checkKind returns an error if the record has another kind.
 func (r computationRecord) checkKind(of computationRecord) error {
 	if r.ID == "" || r.Kind == of.Kind {
 		return nil
@@ -58,7 +57,7 @@ func (r computationRecord) checkKind(of computationRecord) error {
 	return fmt.Errorf("%w: the trait %q at destination %q is that of the %s %q", state.ErrExists, r.Key, r.Destination, r.Kind, r.Name)
 }
 
-// enqueue makes a list the next one, and returns its sync.
+// enqueue adds a list to the queue and returns its sync.
 func (r *computationRecord) enqueue(list storedList, sync Sync) Sync {
 	now := time.Now().UTC()
 	var last Sync
@@ -76,7 +75,7 @@ func (r *computationRecord) enqueue(list storedList, sync Sync) Sync {
 	return sync
 }
 
-// finish makes a list the current one, and the next sync done.
+// finish completes the first sync in the queue, and makes list the current one.
 func (r *computationRecord) finish(list storedList) {
 	sync := r.next()
 	if sync.Deletion != "" {
@@ -89,8 +88,8 @@ func (r *computationRecord) finish(list storedList) {
 	r.end()
 }
 
-// context names the computation in its calls. personas has the form in which the
-// service itself names audiences and traits there.
+// context returns the context of the calls of a sync. personas has the format of the service's
+// own audiences and traits.
 func (r computationRecord) context(sync int) map[string]any {
 	return map[string]any{
 		string(r.Kind): map[string]any{"name": r.Name, "key": r.Key, "sync": sync},
@@ -98,7 +97,7 @@ func (r computationRecord) context(sync int) map[string]any {
 	}
 }
 
-// lists returns the stored lists that are needed.
+// lists returns all stored lists of the record.
 func (r computationRecord) lists() []storedList {
 	lists := []storedList{r.Current}
 	for _, q := range r.Queue {
@@ -107,8 +106,8 @@ func (r computationRecord) lists() []storedList {
 	return lists
 }
 
-// told returns the lists that the destination was or will be told, in their order.
-func (r computationRecord) told() []storedList {
+// announced returns the lists that were or will be sent to the destination, in order.
+func (r computationRecord) announced() []storedList {
 	lists := []storedList{r.Current}
 	for i, q := range r.Queue {
 		if r.Syncs[r.done()+i].Deletion == "" {
@@ -118,33 +117,34 @@ func (r computationRecord) told() []storedList {
 	return lists
 }
 
-// begun returns the number of the last sync that is done or running; 0 if there is none.
-func (r computationRecord) begun() int {
+// begun returns the timestamp of the last sync that is done or running. It is zero before
+// the first sync.
+func (r computationRecord) begun() time.Time {
 	begun := r.done()
 	if len(r.Queue) > 0 && r.next().State == SyncRunning {
 		begun++
 	}
 	if begun == 0 {
-		return 0
+		return time.Time{}
 	}
-	return r.Syncs[begun-1].Number
+	return r.Syncs[begun-1].Timestamp
 }
 
-// telling returns the last list whose calls are made, or were.
-func (r computationRecord) telling() storedList {
+// latest returns the last list whose calls have begun.
+func (r computationRecord) latest() storedList {
 	if len(r.Queue) > 0 && r.next().State == SyncRunning && r.next().Deletion == "" {
 		return r.Queue[0].storedList
 	}
 	return r.Current
 }
 
-// messageID is that of the call in which a sync tells of a user.
+// messageID returns the messageId of a sync's call for a user.
 func (r computationRecord) messageID(sync, user string) string {
 	return fmt.Sprintf("%s-%s-%s", r.Kind, sync, text.Digest(r.Secret, sync, user))
 }
 
-// hasErased reports whether the users of a deletion request were taken out of the
-// list, or will be.
+// hasErased reports whether a sync that removes the users of a deletion request is queued or
+// done.
 func (r computationRecord) hasErased(request string) bool {
 	return slices.ContainsFunc(r.Syncs, func(s Sync) bool { return s.Deletion == request })
 }
@@ -156,7 +156,7 @@ func (u *Service) loadComputation(ctx context.Context, id string) (computationRe
 	return state.Load[computationRecord](ctx, u.state, computationKey(id))
 }
 
-// named returns the computation as its name has it: with the newest list.
+// named returns the name of the record, see namePrefix, with the newest list.
 func (r computationRecord) named(newest Sync) Computation {
 	c := r.Computation
 	c.Syncs = []Sync{newest}
@@ -169,8 +169,8 @@ func (r computationRecord) lacks(s Sync) bool {
 	return !displaced && !slices.ContainsFunc(r.Syncs, func(known Sync) bool { return known.Deletion == "" && known.Timestamp.Equal(s.Timestamp) })
 }
 
-// enqueue makes an upload the next list of a computation. Where there is none yet, it
-// makes that of the list, but not to take users out of it.
+// enqueue makes an upload the next list of a computation. It creates the computation if
+// necessary, except for a deletion.
 func (u *Service) enqueue(ctx context.Context, of computationRecord, list storedList, sync Sync) (Sync, error) {
 	var refused error
 	_, err := state.Update(ctx, u.state, computationKey(of.ID), func(r *computationRecord) error {
@@ -180,21 +180,21 @@ func (u *Service) enqueue(ctx context.Context, of computationRecord, list stored
 		case r.ID == "" && sync.Deletion != "":
 			refused = state.ErrNotFound
 		case len(r.Queue) >= maxQueuedSyncs && sync.Deletion == "":
-			refused = fmt.Errorf("%s %q: %w: %d do", of.Kind, of.Name, ErrTooManySyncs, len(r.Queue))
+			refused = fmt.Errorf("%s %q: %w (%d)", of.Kind, of.Name, ErrTooManySyncs, len(r.Queue))
 		case time.Since(uploadTime(list.Upload)) > maxUploadTime:
-			refused = fmt.Errorf("mockserver: the list of %s %q took more than %v to be stored", of.Kind, of.Name, maxUploadTime)
+			refused = fmt.Errorf("mockserver: the list of %s %q could not be stored within %v", of.Kind, of.Name, maxUploadTime)
 		case r.ID == "":
 			*r = of
 		}
 		if refused != nil {
 			return refused
 		}
-		r.Name = of.Name // names that give the same key: the newest is shown
+		r.Name = of.Name // several names have the same key: the newest is shown
 		sync = r.enqueue(list, sync)
 		return nil
 	})
 	if refused != nil {
-		u.deleteLists(of.ID, list) // after any other error it may be queued
+		u.deleteLists(of.ID, list) // after other errors the list may be queued
 	}
 	if err == nil && sync.Deletion == "" {
 		err = state.Put(ctx, u.state, nameKey(computationKey(of.ID)), of.named(sync))
@@ -213,7 +213,7 @@ func (u *Service) readStored(ctx context.Context, id string, list storedList) ro
 }
 
 // salvageStored yields the entries of a stored list that are not lost, and the entries of
-// fill in place of the others.
+// fill in place of the lost ones.
 func (u *Service) salvageStored(ctx context.Context, id string, list storedList, fill roster.Seq) roster.Seq {
 	return roster.Salvage(list.Segments, u.segments(ctx, id, list), fill)
 }
@@ -229,8 +229,8 @@ func (u *Service) segments(ctx context.Context, id string, list storedList) func
 	}
 }
 
-// missingSegment returns roster.ErrCorrupt if the record still names the list: a list is
-// deleted only after its record names another.
+// missingSegment returns roster.ErrCorrupt if the record still refers to the list, and
+// errReplaced otherwise: a list is deleted only after its record refers to another one.
 func (u *Service) missingSegment(ctx context.Context, id string, list storedList) error {
 	r, err := u.loadComputation(ctx, id)
 	if err != nil {
@@ -242,10 +242,10 @@ func (u *Service) missingSegment(ctx context.Context, id string, list storedList
 	return roster.ErrCorrupt
 }
 
-// errReplaced ends the reading of a list that another process has replaced.
+// errReplaced reports that another process has replaced the list.
 var errReplaced = errors.New("mockserver: another process has replaced the list")
 
-// upload stores a list of a computation, which no record names yet.
+// upload stores a list before its record refers to it.
 func (u *Service) upload(ctx context.Context, id string, entries roster.Seq) (storedList, error) {
 	list := storedList{Upload: u.newUpload()}
 	var err error
@@ -254,13 +254,12 @@ func (u *Service) upload(ctx context.Context, id string, entries roster.Seq) (st
 	})
 	if err != nil {
 		u.deleteLists(id, list)
-		return storedList{}, fmt.Errorf("mockserver: a list cannot be stored: %w", err)
+		return storedList{}, fmt.Errorf("mockserver: could not store a list: %w", err)
 	}
 	return list, nil
 }
 
-// deleteLists deletes lists that no record names any more, as well as it can: what stays
-// is deleted by clean.
+// deleteLists deletes lists that no record refers to. clean deletes those it could not delete.
 func (u *Service) deleteLists(id string, lists ...storedList) {
 	ctx, cancel := context.WithTimeout(u.work.ctx, deleteTime)
 	defer cancel()
@@ -269,10 +268,10 @@ func (u *Service) deleteLists(id string, lists ...storedList) {
 			continue
 		}
 		if err := u.state.Delete(ctx, uploadKey(segmentPrefix, id, list.Upload)); err != nil {
-			u.config.Logger.Warn("a list that is not needed could not be deleted yet", "computation", id, "error", err)
+			u.config.Logger.Warn("could not delete an unused list; trying again later", "computation", id, "error", err)
 		}
 	}
 }
 
-// deleteTime bounds how long the deletion of lists can take.
+// deleteTime bounds the duration of deleteLists.
 const deleteTime = 5 * time.Second

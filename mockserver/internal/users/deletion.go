@@ -14,30 +14,28 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A deletion request goes through these stages, each stored before the next:
+// A deletion request has these stages. Each is stored before the next one begins.
 //
-//	take  the users are written to the State, in chunks that no record names yet, and
-//	      then the record. From here on it is never lost, and the request is answered
-//	send  a call of type delete for each user and source is stored in the journal;
-//	      the record is told of each batch
-//	erase the users are taken out of the lists of audiences and computed traits
-//	wait  what becomes of the calls is noted beside the users
-//	done  all have come to their end; the request is kept for DeletionKept
+//	accept store the users in the State, in chunks that no record refers to, and then the
+//	       record. The request is durable now, and DeleteUsers returns
+//	send   store a call of type delete for each user and source in the journal, and note each
+//	       batch in the record
+//	erase  remove the users from the lists of audiences and computed traits
+//	wait   store the results of the calls in the chunks
+//	done   all calls have ended; the request is retained for DeletionKept
 //
-// The calls' messageIDs are the same each time.
+// The messageIds of the calls are deterministic.
 
-// maxDeletionTargets bounds the sources with destinations of one request.
+// maxDeletionTargets is the maximum number of pairs of source and destination of a request.
 const maxDeletionTargets = 1000
 
-// DeleteUsers takes a deletion request. When it returns nil, the request is as
-// durable as the State of the Config; its notifications are made in the
-// background, also after a restart. They are signed, delivered and tried again
-// as other calls are. A request whose ID was taken before returns what became of
-// that one, or state.ErrExists if that one was for other users.
+// DeleteUsers accepts a deletion request. When it returns nil, the request is stored. Its
+// notifications are created in the background, also after a restart, and are signed, delivered
+// and retried like other calls. For an ID that exists it returns the existing request, or
+// state.ErrExists if that one has other users or another source.
 //
-// The users are also taken out of the lists of audiences and computed traits of
-// the sources, silently: what was deleted is not told again when a later list
-// lacks them.
+// The users are also removed from the lists of audiences and computed traits of the sources,
+// without further calls.
 func (u *Service) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion, error) {
 	if u.work.stopping() {
 		return Deletion{}, state.ErrClosed
@@ -53,7 +51,7 @@ func (u *Service) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion,
 	if r.ID == "" {
 		r.ID = strings.ToLower(rand.Text())
 	}
-	return u.takeDeletion(ctx, users, deletionRecord{
+	return u.acceptDeletion(ctx, users, deletionRecord{
 		Deletion: Deletion{
 			ID: r.ID, RequestedAt: time.Now().UTC().Truncate(time.Millisecond), Source: r.Source, Users: len(users), Targets: targets,
 		},
@@ -63,7 +61,7 @@ func (u *Service) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion,
 	})
 }
 
-// check returns nil, or all that is wrong with a request.
+// check returns all problems of a request, joined, or nil.
 func (r DeletionRequest) check() error {
 	var problems []error
 	switch n := len(r.UserIDs); {
@@ -71,7 +69,7 @@ func (r DeletionRequest) check() error {
 		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: "is empty", Hint: "give at least one user ID"})
 	case n > MaxDeletionUsers:
 		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: fmt.Sprintf("has %d users", n),
-			Hint: fmt.Sprintf("give at most %d, and the others in another request", MaxDeletionUsers)})
+			Hint: fmt.Sprintf("give at most %d, and the rest in another request", MaxDeletionUsers)})
 	}
 	if n := len(r.ID); n > MaxDeletionID {
 		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Hint: fmt.Sprintf("give at most %d", MaxDeletionID)})
@@ -85,8 +83,8 @@ func (r DeletionRequest) check() error {
 	return errors.Join(problems...)
 }
 
-// deletionTargets returns the sources that a request affects, and the
-// destinations that are enabled for them.
+// deletionTargets returns the sources of a request, and the destinations that are enabled for
+// them.
 func (u *Service) deletionTargets(source string) (sources []string, targets []DeletionTarget, err error) {
 	settings := u.config.Settings()
 	if source != "" {
@@ -108,14 +106,14 @@ func (u *Service) deletionTargets(source string) (sources []string, targets []De
 	case len(sources) == 0:
 		return nil, nil, &webhook.FieldError{Field: "source", Problem: "is empty, and no source is known yet", Hint: "name the source"}
 	case len(targets) > maxDeletionTargets:
-		return nil, nil, &webhook.FieldError{Field: "source", Problem: fmt.Sprintf("means %d destinations of sources", len(targets)),
-			Hint: fmt.Sprintf("name sources one by one: at most %d are allowed", maxDeletionTargets)}
+		return nil, nil, &webhook.FieldError{Field: "source", Problem: fmt.Sprintf("has %d pairs of source and destination", len(targets)),
+			Hint: fmt.Sprintf("name one source: at most %d are allowed", maxDeletionTargets)}
 	}
 	return sources, targets, nil
 }
 
-// takeDeletion stores a request, unless it was stored before.
-func (u *Service) takeDeletion(ctx context.Context, users []string, asked deletionRecord) (Deletion, error) {
+// acceptDeletion stores a request, unless it exists.
+func (u *Service) acceptDeletion(ctx context.Context, users []string, asked deletionRecord) (Deletion, error) {
 	key := text.Digest(asked.ID)
 	taken, err := u.loadDeletion(ctx, key)
 	if errors.Is(err, state.ErrNotFound) {
@@ -124,7 +122,7 @@ func (u *Service) takeDeletion(ctx context.Context, users []string, asked deleti
 		}
 		taken, err = state.Update(ctx, u.state, deletionKey(key), func(r *deletionRecord) error {
 			if r.ID == "" {
-				*r = asked // nobody came between
+				*r = asked // not stored by another process in the meantime
 			}
 			return nil
 		})
@@ -133,7 +131,7 @@ func (u *Service) takeDeletion(ctx context.Context, users []string, asked deleti
 	case err != nil:
 		return Deletion{}, err
 	case taken.Fingerprint != asked.Fingerprint:
-		return Deletion{}, fmt.Errorf("%w: deletion request %q was made before, for other users or another source", state.ErrExists, asked.ID)
+		return Deletion{}, fmt.Errorf("%w: deletion request %s exists with other users or another source", state.ErrExists, text.Quote(text.MaxRepeated, asked.ID))
 	}
 	if err := state.Put(ctx, u.state, nameKey(deletionKey(key)), taken.Deletion); err != nil {
 		return Deletion{}, err
@@ -157,13 +155,13 @@ func (u *Service) putChunks(ctx context.Context, key string, r deletionRecord, u
 	return nil
 }
 
-// counted returns a request with the numbers of its targets.
+// counted returns a request with the counts of its targets.
 func (u *Service) counted(ctx context.Context, key string, r deletionRecord) (Deletion, error) {
 	_, err := u.count(ctx, key, &r)
 	return r.Deletion, err
 }
 
-// Deletion returns the request of an ID, or state.ErrUnknown.
+// Deletion returns a request, or state.ErrUnknown.
 func (u *Service) Deletion(ctx context.Context, id string) (Deletion, error) {
 	key := text.Digest(id)
 	r, err := u.loadDeletion(ctx, key)
@@ -177,7 +175,7 @@ func (u *Service) Deletion(ctx context.Context, id string) (Deletion, error) {
 	return u.counted(ctx, key, r)
 }
 
-// withoutRecord returns a request of which only the name is left.
+// withoutRecord returns the request of a lost record.
 func (d Deletion) withoutRecord() Deletion {
 	d.LostUsers, d.LostRecord = d.Users, true
 	return d
@@ -185,12 +183,12 @@ func (d Deletion) withoutRecord() Deletion {
 
 func unknownDeletion(id string, err error) error {
 	if errors.Is(err, state.ErrNotFound) {
-		return fmt.Errorf("%w: there is no deletion request %q", state.ErrUnknown, id)
+		return state.Unknown("deletion request", id)
 	}
 	return err
 }
 
-// Deletions returns all requests that are kept, the newest first.
+// Deletions returns all retained requests, newest first.
 func (u *Service) Deletions(ctx context.Context) ([]Deletion, error) {
 	var all []Deletion
 	err := state.Each(ctx, u.state, deletionPrefix, func(key string, r deletionRecord) error {
@@ -214,9 +212,9 @@ func (u *Service) Deletions(ctx context.Context) ([]Deletion, error) {
 	return all, err
 }
 
-// DeletionOutcomes returns what became of the notifications of a request that filter
-// picks, by user: up to limit of them behind the first offset, and whether there are more.
-// The error is state.ErrUnknown where there is no such request.
+// DeletionOutcomes returns the results of the notifications of a request that match filter,
+// ordered by user: up to limit after skipping offset, and whether there are more. The error is
+// state.ErrUnknown if the request does not exist.
 func (u *Service) DeletionOutcomes(ctx context.Context, id string, filter OutcomeFilter, offset, limit int) (page []DeletionOutcome, more bool, err error) {
 	key := text.Digest(id)
 	r, err := u.loadDeletion(ctx, key)
@@ -251,7 +249,7 @@ func (u *Service) DeletionOutcomes(ctx context.Context, id string, filter Outcom
 	return page, false, nil
 }
 
-// outcomes returns those of a chunk by its number, by user.
+// outcomes returns the results of a chunk, ordered by user.
 func (k deletionChunk) outcomes(key string, r deletionRecord, number int) []DeletionOutcome {
 	var all []DeletionOutcome
 	for i, user := range k.Users {
@@ -269,13 +267,13 @@ func (f OutcomeFilter) picks(o DeletionOutcome) bool {
 	return oneOf(f.UserIDs, o.UserID) && oneOf(f.Sources, o.Source) && oneOf(f.Destinations, o.Destination) && oneOf(f.States, o.State)
 }
 
-// oneOf reports whether a value is one of those wanted, or none is.
+// oneOf reports whether wanted is empty or contains value.
 func oneOf[T comparable](wanted []T, value T) bool {
 	return len(wanted) == 0 || slices.Contains(wanted, value)
 }
 
-// WaitDeletion waits until every notification of a request has come to its end.
-// When ctx ends first, it returns how far it is, and an error.
+// WaitDeletion waits until every notification of a request has ended. If ctx ends earlier, it
+// returns the current state and an error.
 func (u *Service) WaitDeletion(ctx context.Context, id string) (Deletion, error) {
 	var d Deletion
 	err := u.await(ctx, deletionKey(text.Digest(id)), func() (done bool, err error) {
@@ -283,7 +281,7 @@ func (u *Service) WaitDeletion(ctx context.Context, id string) (Deletion, error)
 		return d.LostRecord || !d.CompletedAt.IsZero(), err
 	})
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("mockserver: waited for deletion request %q: %w", id, err)
+		err = fmt.Errorf("mockserver: waited for deletion request %s: %w", text.Quote(text.MaxRepeated, id), err)
 	}
 	return d, err
 }

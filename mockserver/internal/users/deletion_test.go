@@ -24,7 +24,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// outcomes are those of a request.
+// outcomes returns all outcomes of a request.
 func outcomes(t *testing.T, c *engine.Collector, id string) []users.DeletionOutcome {
 	t.Helper()
 	all, more, err := c.Users().DeletionOutcomes(t.Context(), id, users.OutcomeFilter{}, 0, 1<<30)
@@ -33,7 +33,7 @@ func outcomes(t *testing.T, c *engine.Collector, id string) []users.DeletionOutc
 	return all
 }
 
-// lines are outcomes as "user source destination state".
+// lines formats outcomes as "user source destination state".
 func lines(all []users.DeletionOutcome) []string {
 	var lines []string
 	for _, o := range all {
@@ -42,7 +42,7 @@ func lines(all []users.DeletionOutcome) []string {
 	return lines
 }
 
-// deleted asks for a deletion, and waits until it is done.
+// deleted makes a deletion request and waits until it is completed.
 func deleted(t *testing.T, c *engine.Collector, r users.DeletionRequest) users.Deletion {
 	t.Helper()
 	d, err := c.Users().DeleteUsers(t.Context(), r)
@@ -52,8 +52,7 @@ func deleted(t *testing.T, c *engine.Collector, r users.DeletionRequest) users.D
 	return d
 }
 
-// twoSources is a configuration of two sources, of which one has a destination of
-// its own.
+// twoSources returns a configuration with two sources and a destination for only one of them.
 func twoSources(box *inbox) engine.Config {
 	destinations := hooks("crm", "ads", "ios-only")
 	destinations[2].Sources = []string{"ios"}
@@ -115,7 +114,7 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	}
 }
 
-func TestDeletionIsTakenOnce(t *testing.T) {
+func TestDeletionRequestIsIdempotent(t *testing.T) {
 	box := &inbox{}
 	c := start(t, twoSources(box))
 	ask := users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2"}, Source: "web"}
@@ -170,16 +169,17 @@ func TestDeletionOfManyUsers(t *testing.T) {
 	assert.True(t, slices.IsSortedFunc(all, func(a, b users.DeletionOutcome) int { return strings.Compare(a.UserID, b.UserID) }), "by user")
 }
 
-func TestDeletionIsNotTakenFromSenders(t *testing.T) {
+func TestDeleteCallsFromSendersAreRejected(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
-	assert.Equal(t, http.StatusOK, send(c, "key", "/v1/batch", `{"batch":[{"type":"delete","userId":"u1"}]}`), "the batch is answered as the service does")
+	assert.Equal(t, http.StatusOK, send(c, "key", "/v1/batch", `{"batch":[{"type":"delete","userId":"u1"}]}`), "same response as the service")
 	assert.Empty(t, c.History().Records(nil))
-	assert.Equal(t, tracking.CodeUnknownType, c.History().Rejections()[0].Code)
+	rejections, _ := c.History().Rejections()
+	assert.Equal(t, tracking.CodeUnknownType, rejections[0].Code)
 	assert.Equal(t, http.StatusNotFound, send(c, "key", "/v1/delete", `{"userId":"u1"}`))
 	assert.Empty(t, box.take())
 }
 
-func TestDeletionRequestsThatAreRefused(t *testing.T) {
+func TestInvalidDeletionRequests(t *testing.T) {
 	c := start(t, twoSources(&inbox{}))
 	for name, test := range map[string]struct {
 		request users.DeletionRequest
@@ -202,13 +202,13 @@ func TestDeletionRequestsThatAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "no source is known")
 }
 
-func TestDeletionWithoutDestinationsIsDone(t *testing.T) {
+func TestDeletionWithoutDestinationsCompletes(t *testing.T) {
 	c, _ := run(t)
 	assert.Empty(t, deleted(t, c, users.DeletionRequest{UserIDs: []string{"u"}}).Targets)
 	assert.Empty(t, c.History().Records(nil))
 }
 
-func TestDeletionFindsTheSourcesThatWereSeen(t *testing.T) {
+func TestDeletionUsesSourcesOfRetainedCalls(t *testing.T) {
 	box := &inbox{}
 	c := start(t, engine.Config{AnyWriteKey: true, Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
 	for _, key := range []string{"one", "two", "one"} {
@@ -220,7 +220,7 @@ func TestDeletionFindsTheSourcesThatWereSeen(t *testing.T) {
 	assert.Len(t, box.take(), 2)
 }
 
-func TestDeletionTellsHowNotificationsFare(t *testing.T) {
+func TestDeletionReportsOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := &inbox{answer: func(host string) int {
 			return map[string]int{"ads": http.StatusForbidden, "crm": http.StatusServiceUnavailable}[host]
@@ -254,7 +254,7 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 	})
 }
 
-func TestDeletionIsKeptForThirtyDays(t *testing.T) {
+func TestDeletionIsRetainedForThirtyDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := twoSources(&inbox{})
 		config.State = state.NewMemory()
@@ -282,7 +282,7 @@ func TestDeletionIsKeptForThirtyDays(t *testing.T) {
 	})
 }
 
-func TestDeletionToADestinationThatIsRemoved(t *testing.T) {
+func TestDeletionWithRemovedDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := twoSources(&inbox{answer: func(string) int { return http.StatusServiceUnavailable }})
 		config.Destinations = nil
@@ -299,7 +299,7 @@ func TestDeletionToADestinationThatIsRemoved(t *testing.T) {
 	})
 }
 
-// A failingState is one whose updates fail as fail says.
+// A failingState fails updates with the error that fail returns.
 type failingState struct {
 	state.Store
 	fail func(key string) bool
@@ -312,7 +312,7 @@ func (s failingState) Update(ctx context.Context, key string, value []byte, revi
 	return s.Store.Update(ctx, key, value, revision)
 }
 
-func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
+func TestDeletionRetriesStoringOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := &inbox{}
 		config := twoSources(box)
@@ -336,7 +336,7 @@ func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
 	})
 }
 
-func TestOutcomesOfADeletionThatIsForgottenAreDropped(t *testing.T) {
+func TestOutcomesOfADeletedRequestAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, box := oneSource(hooks("crm")...)
 		var log strings.Builder
@@ -352,14 +352,14 @@ func TestOutcomesOfADeletionThatIsForgottenAreDropped(t *testing.T) {
 		assert.Len(t, box.take(), 1)
 		keys, err := config.State.Keys(t.Context(), "deletionchunk")
 		require.NoError(t, err)
-		assert.Empty(t, keys, "nothing is made anew")
+		assert.Empty(t, keys, "no record is created")
 		require.NoError(t, c.Close())
 		assert.NotContains(t, log.String(), "outcomes of deletion requests could not be stored")
 	})
 }
 
 // Each update of a record fails once.
-func TestNothingIsSentTwiceWhenTheStateFails(t *testing.T) {
+func TestStateErrorsCauseNoDuplicates(t *testing.T) {
 	for failing, done := int64(1), false; !done; failing++ {
 		synctest.Test(t, func(t *testing.T) {
 			config, box := oneSource(hooks("crm")...)
@@ -390,7 +390,7 @@ func TestNothingIsSentTwiceWhenTheStateFails(t *testing.T) {
 	}
 }
 
-func TestDeletedUsersAreTakenOutOfLists(t *testing.T) {
+func TestDeletedUsersAreRemovedFromLists(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	synced(t, c, big("u1", "u2", "u3"))
 	synced(t, c, audience("Others", "u3"))
@@ -408,15 +408,14 @@ func TestDeletedUsersAreTakenOutOfLists(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, all[0].Users)
 	assert.EqualValues(t, 2, all[0].Syncs[1].Left)
-	assert.Len(t, all[1].Syncs, 1, "none of them is in the other list")
+	assert.Len(t, all[1].Syncs, 1, "the other list contains none of the users")
 
 	synced(t, c, big("u2", "u3"))
-	assert.Equal(t, []string{"crm u2 big_spenders=true"}, box.told(), "u1 is not heard of again, u2 is a new member")
+	assert.Equal(t, []string{"crm u2 big_spenders=true"}, box.told(), "no notice for u1, a new one for u2")
 }
 
-// Every write of a deletion request is once the last one that a process makes,
-// and once the first one that it does not make.
-func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
+// The process crashes before and after each of its writes.
+func TestDeletionSurvivesACrashAtEveryWrite(t *testing.T) {
 	userIDs := numbered(5)
 	for _, after := range []bool{false, true} {
 		for writes, done := 0, false; !done; writes++ {
@@ -430,7 +429,7 @@ func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
 				ask := users.DeletionRequest{ID: "gdpr-1", UserIDs: userIDs}
 				_, err := w.collector.Users().DeleteUsers(t.Context(), ask)
 				require.True(t, err == nil || w.process.isDead(), "%v", err)
-				time.Sleep(10 * time.Second) // it is as far as it comes
+				time.Sleep(10 * time.Second) // until it can make no more progress
 				synctest.Wait()
 				done = !w.process.isDead()
 				w.die()
@@ -464,7 +463,7 @@ func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
 				all, err = w.collector.Users().Computations(t.Context())
 				require.NoError(t, err)
 				assert.EqualValues(t, 1, all[0].Users)
-				assert.Len(t, all[0].Syncs, 2, "taken out of the list once")
+				assert.Len(t, all[0].Syncs, 2, "removed from the list once")
 			})
 			require.Less(t, writes, 100)
 		}

@@ -14,17 +14,15 @@ import (
 )
 
 const (
-	// lostAfter is for how long notifications must be pending at no destination,
-	// and their outcomes unknown all the same, until the outcomes are taken to be lost
-	// with the process that knew them. The notifications are then sent again: most
-	// likely they were delivered, but nobody can say so.
+	// lostAfter is how long notifications must be neither pending nor observed before
+	// their outcomes count as lost, with the process that observed them. The notifications are
+	// then sent again, although most were probably delivered.
 	lostAfter = time.Minute
-	// maxResent is how often that is done for one target, on average.
+	// maxResent is the average number of times the notifications of a target are sent again.
 	maxResent = 3
 )
 
-// findLost looks for notifications that are pending nowhere, though nobody knows
-// how they ended, and sends them again.
+// findLost sends notifications again that are neither pending nor have an outcome.
 func (w *deletionWork) findLost(ctx context.Context, targets []DeletionTarget) error {
 	lost, err := w.lostTargets(ctx, targets)
 	if err != nil {
@@ -51,8 +49,8 @@ func (w *deletionWork) findLost(ctx context.Context, targets []DeletionTarget) e
 	})
 }
 
-// lostTargets returns the targets whose outcomes look lost. Those that were removed are
-// done with.
+// lostTargets returns the targets with lost outcomes. The notifications of removed destinations
+// fail.
 func (w *deletionWork) lostTargets(ctx context.Context, targets []DeletionTarget) (lost []int, err error) {
 	ledgers, err := w.config.Journal.Ledger(ctx)
 	if err != nil {
@@ -77,8 +75,8 @@ func (w *deletionWork) lostTargets(ctx context.Context, targets []DeletionTarget
 	return lost, nil
 }
 
-// recover finds out of the notifications of a target which have failed, and has
-// the others, whose outcome nobody knows, delivered again.
+// recover stores the outcomes of failed notifications of a target, and sends notifications with an
+// unknown outcome again.
 func (w *deletionWork) recover(ctx context.Context, target int) error {
 	t := w.record.Targets[target]
 	failed := map[string]journal.FailedCall{}
@@ -92,7 +90,7 @@ func (w *deletionWork) recover(ctx context.Context, target int) error {
 		return err
 	}
 	again := w.record.Resent < maxResent*len(w.record.Targets)
-	unknown := deletionEnd{Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: fmt.Sprintf("it was sent again %d times, and its outcome was lost each time", maxResent)}}
+	unknown := deletionEnd{Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: fmt.Sprintf("it was sent %d more times, and its outcome was lost each time", maxResent)}}
 	open, err := w.conclude(ctx, target, func(user int) (deletionEnd, bool) {
 		if f, known := failed[w.record.messageID(w.id, t.Source, user)]; known {
 			return deletionEnd{tracking.Outcome{State: tracking.StateFailed, Reason: f.Reason}, f.Attempts, f.FailedAt}, true
@@ -105,7 +103,7 @@ func (w *deletionWork) recover(ctx context.Context, target int) error {
 	return w.resend(ctx, t, open)
 }
 
-// resend has notifications of a target delivered again.
+// resend sends notifications of a target again.
 func (w *deletionWork) resend(ctx context.Context, t DeletionTarget, users []deletionUser) error {
 	e, err := w.emitter(t.Source)
 	if err != nil {
@@ -115,7 +113,7 @@ func (w *deletionWork) resend(ctx context.Context, t DeletionTarget, users []del
 		e.add(w.record.messageID(w.id, t.Source, user.number), user.id, nil)
 	}
 	calls := e.batch(time.Now()).Calls
-	w.config.Logger.Warn("outcomes of a deletion request were lost; its notifications are sent again",
+	w.config.Logger.Warn("the outcomes of a deletion request were lost; sending its notifications again",
 		"id", w.record.ID, "destination", t.Destination, "calls", len(calls))
 	for some := range slices.Chunk(calls, w.config.BatchCalls) {
 		if err := w.config.Journal.Replay(ctx, t.Destination, some, nil, tracking.StateDelivered); err != nil {
@@ -125,8 +123,8 @@ func (w *deletionWork) resend(ctx context.Context, t DeletionTarget, users []del
 	return nil
 }
 
-// conclude notes how notifications of a target have ended that are pending, as
-// far as end knows, and returns the users of the others.
+// conclude stores the results that end returns for pending notifications of a target, and
+// returns the users of the others.
 func (w *deletionWork) conclude(ctx context.Context, target int, end func(user int) (deletionEnd, bool)) (open []deletionUser, err error) {
 	for n := range w.record.chunks() {
 		first := n * w.record.Chunk

@@ -14,10 +14,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// outcomesPause is for how long outcomes are gathered before they are stored.
+// outcomesPause is how long outcomes are collected before they are stored.
 const outcomesPause = 100 * time.Millisecond
 
-// Observe implements event.Observer: it takes the outcomes of notifications.
+// Observe implements event.Observer. It collects the outcomes of notifications.
 func (u *Service) Observe(event event.Event) {
 	e, ok := event.(tracking.Ended)
 	if !ok {
@@ -29,14 +29,13 @@ func (u *Service) Observe(event event.Event) {
 	}
 }
 
-// EndOutcomes stores the outcomes of notifications that have come since Stop. It is
-// called when no more deliveries end.
+// EndOutcomes stores the remaining outcomes. Call it after Stop and the last delivery.
 func (u *Service) EndOutcomes() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, key := range u.outcomes.keys() {
 		if err := u.storeOutcomes(ctx, key); err != nil {
-			u.config.Logger.Error("outcomes of a deletion request could not be stored; its notifications will be sent again", "error", err)
+			u.config.Logger.Error("could not store the outcomes of a deletion request; its notifications will be sent again", "error", err)
 		}
 	}
 }
@@ -47,12 +46,12 @@ func (u *Service) workOnOutcomes(ctx context.Context, key string) error {
 		return err
 	}
 	if err := u.storeOutcomes(ctx, key); err != nil {
-		return fmt.Errorf("outcomes of a deletion request could not be stored yet: %w", err)
+		return fmt.Errorf("could not store the outcomes of a deletion request: %w", err)
 	}
 	return errNoWork
 }
 
-// storeOutcomes stores the outcomes that have come of the notifications of a request.
+// storeOutcomes stores the collected outcomes of a request.
 func (u *Service) storeOutcomes(ctx context.Context, key string) error {
 	ended := u.outcomes.of(key)
 	r, err := u.loadDeletion(ctx, key)
@@ -83,7 +82,7 @@ func (u *Service) storeOutcomes(ctx context.Context, key string) error {
 	if err == nil && perhaps {
 		_, _, err = u.complete(ctx, key)
 	}
-	if err != nil && !errors.Is(err, state.ErrNotFound) { // not one of ours, or forgotten
+	if err != nil && !errors.Is(err, state.ErrNotFound) { // a request that was deleted or never existed
 		return err
 	}
 	u.outcomes.stored(key, ended)

@@ -13,20 +13,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A deletionRecord is what is stored of a request, under deletionKey. The users
-// and the outcomes are in chunks.
+// A deletionRecord is the stored record of a request, under deletionKey. The users and their
+// results are stored in chunks.
 type deletionRecord struct {
-	Deletion // its targets are counted once all have ended
+	Deletion // the counts are set when all notifications have ended
 	claim
-	Fingerprint string    `json:"fingerprint"`    // of what was asked
-	Sources     []string  `json:"sources"`        // that are affected, also those of no target
+	Fingerprint string    `json:"fingerprint"`    // of the source and the users
+	Sources     []string  `json:"sources"`        // all sources, even without targets
 	Upload      string    `json:"upload"`         // of the chunks
-	Chunk       int       `json:"chunk"`          // users in each chunk but the last
-	Sent        int       `json:"sent,omitempty"` // calls in the journal: of all users for the first source, and so on
+	Chunk       int       `json:"chunk"`          // number of users per chunk; the last may have fewer
+	Sent        int       `json:"sent,omitempty"` // number of calls in the journal, ordered by source, then user
 	SentAt      time.Time `json:"sentAt,omitzero"`
 	Erased      bool      `json:"erased,omitempty"`
-	LostSince   time.Time `json:"lostSince,omitzero"` // since when outcomes look lost
-	Resent      int       `json:"resent,omitempty"`   // how often notifications were sent again because their outcome was lost
+	LostSince   time.Time `json:"lostSince,omitzero"` // when outcomes were first found lost
+	Resent      int       `json:"resent,omitempty"`   // number of targets whose notifications were sent again
 }
 
 // Whole implements state.Record.
@@ -34,10 +34,10 @@ func (r deletionRecord) Whole() bool {
 	return r.ID != "" && r.Secret != "" && r.Users > 0 && r.Chunk > 0
 }
 
-// A deletionChunk is some of the users of a request.
+// A deletionChunk contains a part of the users of a request.
 type deletionChunk struct {
 	Users []string `json:"users"`
-	// Ends has one element for each target, which has one for each user.
+	// Ends[t][i] is the result for target t and user i.
 	Ends [][]deletionEnd `json:"ends"`
 }
 
@@ -47,8 +47,8 @@ func (k deletionChunk) Whole() bool {
 }
 
 const (
-	// chunkOutcomes bounds the outcomes in a chunk, and chunkUsers the users, so
-	// that it is no longer than MaxValue, whatever needs to be escaped.
+	// chunkOutcomes and chunkUsers bound the outcomes and users of a chunk. A chunk therefore
+	// fits into MaxValue even if all its strings must be escaped.
 	chunkOutcomes = 500
 	chunkUsers    = 80
 )
@@ -57,7 +57,7 @@ func deletionKey(key string) string { return deletionPrefix + "." + key }
 
 func (r deletionRecord) chunks() int { return (r.Users + r.Chunk - 1) / r.Chunk }
 
-// sourcesNotified returns the sources of the targets, in their order.
+// sourcesNotified returns the sources of the targets, in order.
 func (r deletionRecord) sourcesNotified() []string {
 	var sources []string
 	for _, t := range r.Targets {
@@ -68,7 +68,7 @@ func (r deletionRecord) sourcesNotified() []string {
 	return sources
 }
 
-// destinations returns the targets of a source.
+// destinations returns the destinations of a source.
 func (r deletionRecord) destinations(source string) []string {
 	var names []string
 	for _, t := range r.Targets {
@@ -79,18 +79,18 @@ func (r deletionRecord) destinations(source string) []string {
 	return names
 }
 
-// messageIDs is what the messageIds of all notifications of a request begin with.
+// messageIDs returns the common prefix of the messageIds of a request.
 func (r deletionRecord) messageIDs(key string) string {
 	return deletionIDPrefix + key + "-" + r.Secret + "-"
 }
 
-// messageID names the notification of a user, by number, and a source. It leads
-// back to them: see find.
+// messageID returns the messageId of the notification for a user number and a source. find
+// parses it.
 func (r deletionRecord) messageID(key, source string, user int) string {
 	return fmt.Sprintf("%s%d-%d", r.messageIDs(key), slices.Index(r.sourcesNotified(), source), user)
 }
 
-// find returns the user and the target of a notification, by number.
+// find returns the numbers of the user and the target of a notification.
 func (r deletionRecord) find(key string, n notification) (user, target int, ok bool) {
 	place, ours := strings.CutPrefix(n.messageID, r.messageIDs(key))
 	_, number, _ := strings.Cut(place, "-")
@@ -102,7 +102,7 @@ func (r deletionRecord) find(key string, n notification) (user, target int, ok b
 	return user, target, target >= 0
 }
 
-// count adds the outcomes of a chunk to the targets.
+// count adds the results of a chunk to the targets.
 func (k deletionChunk) count(targets []DeletionTarget) {
 	for t := range targets {
 		for _, end := range k.Ends[t] {
@@ -120,7 +120,7 @@ func (k deletionChunk) count(targets []DeletionTarget) {
 	}
 }
 
-// ended reports whether every notification of a chunk has come to its end.
+// ended reports whether all notifications of a chunk have ended.
 func (k deletionChunk) ended() bool {
 	for _, ends := range k.Ends {
 		if slices.ContainsFunc(ends, func(e deletionEnd) bool { return e.State == tracking.StatePending }) {
@@ -135,12 +135,12 @@ func (u *Service) loadDeletion(ctx context.Context, key string) (deletionRecord,
 	return state.Load[deletionRecord](ctx, u.state, deletionKey(key))
 }
 
-// fits reports whether a chunk can be the request's chunk of a number.
+// fits reports whether k can be chunk n of the request.
 func (r deletionRecord) fits(k deletionChunk, n int) bool {
 	return len(k.Users) == min(r.Chunk, r.Users-n*r.Chunk) && len(k.Ends) == len(r.Targets)
 }
 
-// loadChunk reads one of a request's chunks. The error is state.ErrNotFound if it is lost.
+// loadChunk reads a chunk of a request. The error is state.ErrNotFound if it is lost.
 func (u *Service) loadChunk(ctx context.Context, key string, r deletionRecord, n int) (deletionChunk, error) {
 	k, err := state.Load[deletionChunk](ctx, u.state, partKey(chunkPrefix, key, r.Upload, n))
 	if err == nil && !r.fits(k, n) {
@@ -149,7 +149,7 @@ func (u *Service) loadChunk(ctx context.Context, key string, r deletionRecord, n
 	return k, err
 }
 
-// updateChunk changes one of a request's chunks. The error is state.ErrNotFound if it is lost.
+// updateChunk changes a chunk of a request. The error is state.ErrNotFound if it is lost.
 func (u *Service) updateChunk(ctx context.Context, key string, r deletionRecord, n int, change func(*deletionChunk)) (deletionChunk, error) {
 	return state.Update(ctx, u.state, partKey(chunkPrefix, key, r.Upload, n), func(k *deletionChunk) error {
 		if !r.fits(*k, n) {
@@ -160,9 +160,9 @@ func (u *Service) updateChunk(ctx context.Context, key string, r deletionRecord,
 	})
 }
 
-// count sets the numbers of a request's targets and its lost users, unless the request
-// is completed. It returns the number of pending notifications. The chunks of a request
-// are not deleted before it is completed, so a missing chunk is a lost one.
+// count sets the counts of a request's targets and its lost users, unless the request is
+// completed. It returns the number of pending notifications. Chunks are not deleted before the
+// request is completed, so a missing chunk is lost.
 func (u *Service) count(ctx context.Context, key string, r *deletionRecord) (pending int, err error) {
 	if !r.CompletedAt.IsZero() {
 		return 0, nil
@@ -186,8 +186,8 @@ func (u *Service) count(ctx context.Context, key string, r *deletionRecord) (pen
 	return pending, nil
 }
 
-// complete notes that a request has come to its end, if it has. It returns its targets with
-// their numbers.
+// complete completes a request if all its notifications have ended. It returns the targets with
+// their counts.
 func (u *Service) complete(ctx context.Context, key string) (targets []DeletionTarget, done bool, err error) {
 	r, err := u.loadDeletion(ctx, key)
 	if err != nil || !r.CompletedAt.IsZero() {
@@ -200,7 +200,7 @@ func (u *Service) complete(ctx context.Context, key string) (targets []DeletionT
 	targets, lost := r.Targets, r.LostUsers
 	_, err = state.Update(ctx, u.state, deletionKey(key), func(r *deletionRecord) error {
 		if r.ID == "" {
-			return state.ErrNotFound // forgotten meanwhile
+			return state.ErrNotFound // deleted in the meantime
 		}
 		if r.CompletedAt.IsZero() {
 			r.CompletedAt, r.Targets, r.LostUsers = time.Now().UTC(), targets, lost

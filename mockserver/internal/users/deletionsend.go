@@ -11,8 +11,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// deletionsWaiting returns the keys of the requests that are not completed, and
-// forgets those that have been for long.
+// deletionsWaiting returns the keys of the requests that are not completed, and deletes expired
+// ones.
 func (u *Service) deletionsWaiting(ctx context.Context) ([]string, error) {
 	keys, err := state.Keys(ctx, u.state, deletionPrefix)
 	if err != nil {
@@ -24,7 +24,7 @@ func (u *Service) deletionsWaiting(ctx context.Context) ([]string, error) {
 		if !known {
 			r, err := u.loadDeletion(ctx, key)
 			switch {
-			case errors.Is(err, state.ErrNotFound): // forgotten by another process
+			case errors.Is(err, state.ErrNotFound): // deleted by another process
 				continue
 			case err != nil:
 				return open, err
@@ -37,7 +37,7 @@ func (u *Service) deletionsWaiting(ctx context.Context) ([]string, error) {
 		}
 		if time.Since(completed) > DeletionKept {
 			delete(u.completed, key)
-			if err := u.forgetDeletion(ctx, key); err != nil {
+			if err := u.deleteDeletion(ctx, key); err != nil {
 				return open, err
 			}
 		}
@@ -45,15 +45,15 @@ func (u *Service) deletionsWaiting(ctx context.Context) ([]string, error) {
 	return open, nil
 }
 
-// forgetDeletion deletes a request. Should it not get far, the chunks are deleted by clean.
-func (u *Service) forgetDeletion(ctx context.Context, key string) error {
+// deleteDeletion deletes a request. If it fails halfway, clean deletes the chunks.
+func (u *Service) deleteDeletion(ctx context.Context, key string) error {
 	if err := u.deleteNamed(ctx, deletionKey(key)); err != nil {
 		return err
 	}
 	return u.state.Delete(ctx, chunkPrefix+"."+key)
 }
 
-// workOnDeletion makes the calls of a request, and looks for outcomes that were lost.
+// workOnDeletion creates the calls of a request and checks for lost outcomes.
 func (u *Service) workOnDeletion(ctx context.Context, key string) error {
 	w, err := u.claimDeletion(ctx, key)
 	if err != nil {
@@ -74,10 +74,10 @@ func (u *Service) workOnDeletion(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	return errNoWork // until it is time to look again
+	return errNoWork // until the next check
 }
 
-// send makes the calls for one of the sources that were not made before.
+// send creates the remaining calls for one source.
 func (w *deletionWork) send(ctx context.Context, number int, source string) error {
 	first := w.record.Sent - number*w.record.Users
 	if first >= w.record.Users {
@@ -98,18 +98,18 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 			}
 		}
 	}
-	return w.flush(ctx, e, (number+1)*w.record.Users) // the last users may be lost
+	return w.flush(ctx, e, (number+1)*w.record.Users) // the chunk of the last users may be lost
 }
 
 // flush stores the calls of e in the journal and records their total so far, sent.
 func (w *deletionWork) flush(ctx context.Context, e *emitter, sent int) error {
-	if err := w.emit(ctx, e, w.record.Sent < w.doubt); err != nil {
+	if err := w.emit(ctx, e, w.record.Sent < w.maybeStored); err != nil {
 		return fmt.Errorf("deletion request %q waits for its calls to be stored: %w", w.record.ID, err)
 	}
 	return w.emitted(e, w.note(ctx, func(r *deletionRecord) { r.Sent, r.SentAt = sent, time.Now().UTC() }))
 }
 
-// erase takes the users out of the lists of audiences and computed traits.
+// erase removes the users from the lists of audiences and computed traits.
 func (w *deletionWork) erase(ctx context.Context) error {
 	if w.record.Erased {
 		return nil
@@ -129,12 +129,12 @@ func (w *deletionWork) erase(ctx context.Context) error {
 
 // A deletionWork is the work on one request.
 type deletionWork struct {
-	turn[deletionRecord, *deletionRecord]
-	id    string // the key without its prefix
-	doubt int    // how many of its calls may be in the journal, though the record does not say so
+	lease[deletionRecord, *deletionRecord]
+	id          string // the key without its prefix
+	maybeStored int    // number of the first calls that may be stored although the record does not contain them
 }
 
-// claimDeletion takes the turn of a request.
+// claimDeletion acquires the lease of a request.
 func (u *Service) claimDeletion(ctx context.Context, id string) (*deletionWork, error) {
 	w := &deletionWork{id: id}
 	w.Service, w.key = u, deletionKey(id)
@@ -147,12 +147,12 @@ func (u *Service) claimDeletion(ctx context.Context, id string) (*deletionWork, 
 		return nil
 	})
 	if resumed {
-		w.doubt = w.record.Sent + 2*u.config.BatchCalls
+		w.maybeStored = w.record.Sent + 2*u.config.BatchCalls
 	}
 	return w, err
 }
 
-// users yields the users of the request with their numbers, from one on. It skips lost
+// users yields the users of the request from a number on, with their numbers. It skips lost
 // chunks.
 func (w *deletionWork) users(ctx context.Context, from int) iter.Seq2[deletionUser, error] {
 	return func(yield func(deletionUser, error) bool) {
@@ -174,13 +174,13 @@ func (w *deletionWork) users(ctx context.Context, from int) iter.Seq2[deletionUs
 	}
 }
 
-// A deletionUser is one of the users of a request.
+// A deletionUser is a user of a request.
 type deletionUser struct {
 	id     string
-	number int // in the request
+	number int // index in the request
 }
 
-// emitter makes the calls of a source.
+// emitter returns an emitter for the calls of a source.
 func (w *deletionWork) emitter(source string) (*emitter, error) {
 	return newEmitter("delete", source, w.record.RequestedAt, w.record.destinations(source), nil)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,17 +18,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Calls that the collector makes itself, for deletion requests, audiences and
-// computed traits, take the same path as those of senders from the journal on.
+// Synthetic calls for deletion requests, audiences and computed traits are stored in the journal
+// and delivered like the calls of senders.
 const (
-	// defaultBatchCalls is how many of them make a batch, at most.
+	// defaultBatchCalls is the default of Config.BatchCalls.
 	defaultBatchCalls = 500
-	// emitBytes is how many bytes of them make a batch; the last call may go beyond.
+	// emitBytes is the size at which a batch is full. The last call may exceed it.
 	emitBytes = 256 << 10
 )
 
-// emit stores the calls that were added. Where they may be stored already, because a
-// process was killed or this is tried again, those that are known to be are left out.
+// emit stores the added calls. perhapsStored reports that some may be stored already, after a
+// crash or a failed attempt; emit removes the known ones.
 func (u *Service) emit(ctx context.Context, e *emitter, perhapsStored bool) error {
 	b := e.batch(time.Now())
 	if perhapsStored {
@@ -49,8 +48,8 @@ func (u *Service) emit(ctx context.Context, e *emitter, perhapsStored bool) erro
 	return err
 }
 
-// emitted ends a batch that is stored. Where its record could not be told, which is err,
-// its calls are known when they are made again.
+// emitted ends a stored batch. If err is not nil, the record does not contain it, and its calls
+// become known, so that they are not stored again.
 func (u *Service) emitted(e *emitter, err error) error {
 	if err != nil {
 		for _, c := range e.calls {
@@ -62,7 +61,7 @@ func (u *Service) emitted(e *emitter, err error) error {
 	return err
 }
 
-// learn remembers which calls of a batch are stored all the same.
+// learn makes the stored calls of a failed batch known.
 func (u *Service) learn(ctx context.Context, b event.Batch, partly *journal.AppendError) error {
 	known := make(chan int, 1)
 	go func() { known <- partly.Stored() }() // ends with the journal
@@ -81,26 +80,25 @@ func (u *Service) learn(ctx context.Context, b event.Batch, partly *journal.Appe
 	return nil
 }
 
-// An emitter makes the calls of one deletion request or sync, in batches. They
-// differ in little; the rest is encoded once.
+// An emitter creates the calls of one deletion request or sync, in batches. It encodes the
+// common fields once.
 type emitter struct {
 	typ       string
 	source    string
-	timestamp time.Time // when it happened
-	members   []byte    // of the calls' bodies, that are the same in each, each with a comma before it
+	timestamp time.Time // of all calls
+	common    []byte    // common fields of the bodies, each after a comma
 
-	calls []ownCall // of the batch that is being made
-	bytes int       // about, of their bodies
+	calls []syntheticCall // of the current batch
+	bytes int             // approximate size of their bodies
 }
 
-// An ownCall is what is special to a call.
-type ownCall struct {
+// A syntheticCall contains the fields that differ between calls.
+type syntheticCall struct {
 	id, userID string
 	traits     []byte // a JSON object, or nil
 }
 
-// newEmitter makes calls that only some destinations get. A nil context is left
-// out.
+// newEmitter returns an emitter of calls for some destinations only. context may be nil.
 func newEmitter(typ, source string, timestamp time.Time, destinations []string, context map[string]any) (*emitter, error) {
 	same, err := json.Marshal(struct {
 		Context      map[string]any `json:"context,omitempty"`
@@ -109,19 +107,19 @@ func newEmitter(typ, source string, timestamp time.Time, destinations []string, 
 	if err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
-	same[0], same = ',', same[:len(same)-1] // members behind others, in place of an object
-	return &emitter{typ: typ, source: source, timestamp: timestamp.UTC().Truncate(time.Millisecond), members: same}, nil
+	same[0], same = ',', same[:len(same)-1] // replace the opening brace, remove the closing one
+	return &emitter{typ: typ, source: source, timestamp: timestamp.UTC().Truncate(time.Millisecond), common: same}, nil
 }
 
 func (e *emitter) add(id, userID string, traits []byte) {
-	e.calls = append(e.calls, ownCall{id, userID, traits})
-	e.bytes += len(id) + len(userID) + len(traits) + len(e.members)
+	e.calls = append(e.calls, syntheticCall{id, userID, traits})
+	e.bytes += len(id) + len(userID) + len(traits) + len(e.common)
 }
 
-// full reports whether the batch has as many calls as it may, or bytes.
+// full reports whether the batch has enough calls or bytes.
 func (e *emitter) full(calls int) bool { return len(e.calls) >= calls || e.bytes >= emitBytes }
 
-// batch returns the calls that were added, as received now.
+// batch returns the added calls as a batch received at now.
 func (e *emitter) batch(now time.Time) event.Batch {
 	b := event.Batch{Source: e.source, ReceivedAt: now, Calls: make([]tracking.Call, len(e.calls))}
 	for i, c := range e.calls {
@@ -130,18 +128,18 @@ func (e *emitter) batch(now time.Time) event.Batch {
 	return b
 }
 
-func (e *emitter) call(now time.Time, of ownCall) tracking.Call {
+func (e *emitter) call(now time.Time, of syntheticCall) tracking.Call {
 	c := tracking.Call{
 		ID: of.id, Source: e.source, Type: e.typ, UserID: of.userID,
 		ReceivedAt: now.UTC().Truncate(time.Millisecond), Timestamp: e.timestamp,
 	}
-	b := make([]byte, 0, 160+len(of.userID)+len(of.id)+len(of.traits)+len(e.members))
+	b := make([]byte, 0, 160+len(of.userID)+len(of.id)+len(of.traits)+len(e.common))
 	b = fields.AppendString(append(b, `{"type":`...), c.Type)
 	b = fields.AppendString(append(b, `,"userId":`...), c.UserID)
 	if of.traits != nil {
 		b = append(append(b, `,"traits":`...), of.traits...)
 	}
-	b = append(b, e.members...)
+	b = append(b, e.common...)
 	b = fields.AppendString(append(b, `,"messageId":`...), c.ID)
 	b = fields.AppendTimeMember(b, `,"receivedAt":"`, c.ReceivedAt)
 	b = fields.AppendTimeMember(b, `,"timestamp":"`, c.Timestamp)
@@ -149,50 +147,52 @@ func (e *emitter) call(now time.Time, of ownCall) tracking.Call {
 	return c
 }
 
-// superseded is the reason of notices that a newer list has overtaken.
-const superseded = "superseded: a newer list says otherwise of the user"
+// superseded is the reason of notices that a newer list contradicts.
+const superseded = "superseded: a newer list contradicts this call"
 
-// Superseded returns why a call must not be sent any more: it tells of a user in an
-// audience or a computed trait, whose current list says otherwise. It is empty for every
-// other call, and where the list cannot be read.
+// Superseded returns the reason not to send a call: it is a notice of an audience or a
+// computed trait with a newer list that contradicts it. The reason is empty for every other
+// call, and if the list cannot be read.
+//
+// A list is newer if its timestamp is later. The number of the sync does not decide: a
+// computation that was deleted begins again at 1, with another secret.
 func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason string) {
-	id, number, ok := computationOfMessage(c.ID)
+	id, ok := computationOfMessage(c.ID)
 	if !ok {
 		return ""
 	}
-	var told struct{ Traits map[string]json.RawMessage }
-	if json.Unmarshal(c.Body, &told) != nil {
+	var notice struct {
+		Timestamp time.Time
+		Traits    map[string]json.RawMessage
+	}
+	if json.Unmarshal(c.Body, &notice) != nil {
 		return ""
 	}
 	for unreadable := ""; ; {
 		r, err := u.loadComputation(ctx, id)
-		if err != nil || c.Source != r.Source || c.ID != r.messageID(fmt.Sprintf("%s-%d", id, number), c.UserID) || number >= r.begun() {
+		if err != nil || c.Source != r.Source || !notice.Timestamp.Before(r.begun()) {
 			return ""
 		}
-		list := r.telling()
+		list := r.latest()
 		now, err := u.valueIn(ctx, r, list, c.UserID)
 		switch {
-		case err == nil && bytes.Equal(told.Traits[r.Key], now), err != nil && list.Upload == unreadable:
+		case err == nil && bytes.Equal(notice.Traits[r.Key], now), err != nil && list.Upload == unreadable:
 			return ""
 		case err == nil:
 			return superseded
 		}
-		unreadable = list.Upload // another list may have replaced it meanwhile
+		unreadable = list.Upload // another list may have replaced it in the meantime
 	}
 }
 
-// computationOfMessage returns the computation and the number of the sync that a
-// messageId names, which anyone may have made up.
-func computationOfMessage(messageID string) (id string, sync int, ok bool) {
-	parts := strings.SplitN(messageID, "-", 4)
-	if len(parts) != 4 || parts[0] != string(KindAudience) && parts[0] != string(KindTrait) || !text.IsDigest(parts[1]) {
-		return "", 0, false
-	}
-	sync, err := strconv.Atoi(parts[2])
-	return parts[1], sync, err == nil
+// computationOfMessage returns the ID of the computation whose notice has a messageId.
+func computationOfMessage(messageID string) (id string, ok bool) {
+	kind, rest, _ := strings.Cut(messageID, "-")
+	id, _, _ = strings.Cut(rest, "-")
+	return id, (kind == string(KindAudience) || kind == string(KindTrait)) && text.IsDigest(id)
 }
 
-// valueIn returns the JSON that tells of a user as a list of a computation has it.
+// valueIn returns the JSON value of the trait for a user according to a list.
 func (u *Service) valueIn(ctx context.Context, r computationRecord, list storedList, user string) ([]byte, error) {
 	e, listed, err := roster.Find(list.Segments, u.segments(ctx, r.ID, list), user)
 	return r.Kind.value(e.Value, listed), err

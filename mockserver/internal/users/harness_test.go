@@ -22,8 +22,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A notice is the body of a webhook request, as far as tests look at it, and
-// its message ID.
+// A notice is a webhook request: the tested fields of its body, and its message ID.
 type notice struct {
 	Type      string
 	UserID    string
@@ -39,11 +38,11 @@ type notice struct {
 	id, host, body, signature string
 }
 
-// An inbox is the webhook of every host, in process.
+// An inbox is the webhook of all hosts, in process.
 type inbox struct {
-	mu     sync.Mutex            // guards what follows
-	answer func(host string) int // the status; 0: 200
-	got    []notice              // that were answered 200
+	mu     sync.Mutex            // guards the fields below
+	answer func(host string) int // the status; 0 is 200
+	got    []notice              // requests with a 200 response
 }
 
 func (b *inbox) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -67,14 +66,14 @@ func (b *inbox) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Body: http.NoBody}, nil
 }
 
-// answers sets how requests are answered.
+// answers sets the status of responses.
 func (b *inbox) answers(answer func(host string) int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.answer = answer
 }
 
-// take returns what came since the last take, by host and user.
+// take returns the requests since the last take, sorted by host and user.
 func (b *inbox) take() []notice {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,7 +83,7 @@ func (b *inbox) take() []notice {
 	return got
 }
 
-// told is what came since the last take, as "host user key=value" by host and user.
+// told returns the requests since the last take as "host user key=value", sorted by host and user.
 func (b *inbox) told() []string {
 	var told []string
 	for _, d := range b.take() {
@@ -95,7 +94,7 @@ func (b *inbox) told() []string {
 	return told
 }
 
-// hooks makes a destination for each name, whose host is the name.
+// hooks returns a destination for each name, with the name as the host.
 func hooks(names ...string) []tracking.Destination {
 	var all []tracking.Destination
 	for _, name := range names {
@@ -106,7 +105,7 @@ func hooks(names ...string) []tracking.Destination {
 	return all
 }
 
-// oneSource is a configuration of one source, with an inbox for the destinations.
+// oneSource returns a configuration with one source and an inbox for the destinations.
 func oneSource(destinations ...tracking.Destination) (engine.Config, *inbox) {
 	box := &inbox{}
 	return engine.Config{
@@ -116,7 +115,7 @@ func oneSource(destinations ...tracking.Destination) (engine.Config, *inbox) {
 	}, box
 }
 
-// start starts a collector, which ends with the test.
+// start starts a collector for the duration of the test.
 func start(t *testing.T, config engine.Config) *engine.Collector {
 	t.Helper()
 	c, err := engine.New(config)
@@ -125,7 +124,7 @@ func start(t *testing.T, config engine.Config) *engine.Collector {
 	return c
 }
 
-// run starts a collector of one source.
+// run starts a collector with one source.
 func run(t *testing.T, destinations ...tracking.Destination) (*engine.Collector, *inbox) {
 	t.Helper()
 	config, box := oneSource(destinations...)
@@ -138,7 +137,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// settle waits until nothing is pending anywhere.
+// settle waits until no call is pending.
 func settle(t *testing.T, c *engine.Collector) {
 	t.Helper()
 	ctx := within(t)
@@ -157,7 +156,7 @@ func settle(t *testing.T, c *engine.Collector) {
 	}
 }
 
-// synced syncs, waits for the sync and for its deliveries.
+// synced starts a sync, and waits for its end and its deliveries.
 func synced(t *testing.T, c *engine.Collector, r users.SyncRequest) users.Sync {
 	t.Helper()
 	s, err := c.Users().StartSync(within(t), r)
@@ -168,19 +167,19 @@ func synced(t *testing.T, c *engine.Collector, r users.SyncRequest) users.Sync {
 	return s
 }
 
-// audience is the request for a list of an audience.
+// audience returns a request with a list of members.
 func audience(name string, members ...string) users.SyncRequest {
 	return users.SyncRequest{Kind: users.KindAudience, Name: name, List: strings.NewReader(strings.Join(members, "\n"))}
 }
 
 func big(members ...string) users.SyncRequest { return audience("Big Spenders", members...) }
 
-// trait is the request for the values of a computed trait, a JSON object each.
+// trait returns a request with lines of a computed trait.
 func trait(values ...string) users.SyncRequest {
 	return users.SyncRequest{Kind: users.KindTrait, Name: "Lifetime Value", List: strings.NewReader(strings.Join(values, "\n"))}
 }
 
-// send sends a call or a batch to the tracking API, and returns the status.
+// send sends a request to the tracking API and returns the status.
 func send(c *engine.Collector, writeKey, path, body string) int {
 	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	req.SetBasicAuth(writeKey, "")

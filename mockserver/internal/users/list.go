@@ -13,12 +13,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// readList yields the users of a list, one a line, in its order. An error is the last
-// that it yields, and names the line.
+// readList yields the users of a list with one user per line. It stops after an error, which
+// contains the line number.
 func readList(kind ComputationKind, r io.Reader) roster.Seq {
 	longest, parse := MaxUserIDBytes, parseMember
 	if kind == KindTrait {
-		// A user ID or a value can be six times as long when all of it is escaped.
+		// Escaping can make user IDs and values six times as long.
 		longest, parse = 6*(MaxUserIDBytes+MaxTraitBytes)+64, parseValue
 	}
 	return func(yield func(roster.Entry, error) bool) {
@@ -53,14 +53,14 @@ func readList(kind ComputationKind, r io.Reader) roster.Seq {
 	}
 }
 
-// parseMember reads a line of an audience. The error lacks its field, as those below do.
+// parseMember parses a line of an audience. The caller sets the Field of the error.
 func parseMember(line []byte) (roster.Entry, *webhook.FieldError) {
 	id := string(line)
 	return roster.Entry{User: id}, checkUserID(id)
 }
 
-// parseValue reads a line of a computed trait. The value is in canonical form, in which
-// it is compared.
+// parseValue parses a line of a computed trait. The value is returned in canonical form, so it
+// can be compared.
 func parseValue(line []byte) (roster.Entry, *webhook.FieldError) {
 	var v struct {
 		UserID string          `json:"userId"`
@@ -73,7 +73,7 @@ func parseValue(line []byte) (roster.Entry, *webhook.FieldError) {
 	switch {
 	case err != nil:
 	case end != io.EOF:
-		err = errors.New("it goes on after the object")
+		err = errors.New("there is more after the object")
 	case v.Value == nil:
 		err = errors.New("it has no value")
 	}
@@ -85,7 +85,7 @@ func parseValue(line []byte) (roster.Entry, *webhook.FieldError) {
 	}
 	canonical, err := webhook.Canonical(nil, v.Value)
 	if err != nil {
-		return roster.Entry{}, &webhook.FieldError{Problem: "has a value that is no JSON (" + err.Error() + ")", Hint: "give any JSON value"}
+		return roster.Entry{}, &webhook.FieldError{Problem: "has a value that is not valid JSON (" + err.Error() + ")", Hint: "give any JSON value"}
 	}
 	if len(canonical) > MaxTraitBytes {
 		return roster.Entry{}, &webhook.FieldError{Problem: fmt.Sprintf("has a value of %d bytes", len(canonical)), Hint: fmt.Sprintf("give at most %d bytes of JSON", MaxTraitBytes)}
@@ -93,7 +93,7 @@ func parseValue(line []byte) (roster.Entry, *webhook.FieldError) {
 	return roster.Entry{User: v.UserID, Value: canonical}, nil
 }
 
-// checkUserID returns nil, or what is wrong with an ID.
+// checkUserID returns the problem of a user ID, or nil.
 func checkUserID(id string) *webhook.FieldError {
 	problem := ""
 	switch {

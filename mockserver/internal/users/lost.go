@@ -14,9 +14,8 @@ import (
 // repair replaces the lists of the sync by their entries that are not lost, counts the lost
 // users, and restarts the sync. Without lost users it returns cause.
 //
-// Users who are lost from the current list count as users the destination does not know.
-// Users who are lost from the next list are not known to have left: their entries of the
-// current list are kept.
+// Users lost from the current list count as unknown to the destination. Users lost from the next
+// list may not have left, so their entries of the current list are kept.
 func (w *syncWork) repair(ctx context.Context, cause error) error {
 	before, given := w.record.Current, w.list().storedList
 	current, lost, err := w.salvage(ctx, before, roster.Empty)
@@ -52,7 +51,7 @@ func (w *syncWork) repair(ctx context.Context, cause error) error {
 	return nil
 }
 
-// salvage returns a list without lost segments, and the number of its lost users.
+// salvage returns a list without its lost segments, and the number of lost users.
 func (w *syncWork) salvage(ctx context.Context, list storedList, fill roster.Seq) (whole storedList, lost int64, err error) {
 	rest, err := roster.Count(w.salvageStored(ctx, w.record.ID, list, roster.Empty))
 	if err != nil || rest == list.Users {
@@ -62,8 +61,7 @@ func (w *syncWork) salvage(ctx context.Context, list storedList, fill roster.Seq
 	return whole, list.Users - rest, err
 }
 
-// lostUsers returns the number of users who were lost since the last list that was sent
-// without a loss.
+// lostUsers returns the number of users lost since the last list that was sent without a loss.
 func (r computationRecord) lostUsers() (lost int64) {
 	for _, s := range slices.Backward(r.Syncs) {
 		if s.State == SyncDone && s.Deletion == "" && s.LostUsers == 0 {
@@ -74,8 +72,8 @@ func (r computationRecord) lostUsers() (lost int64) {
 	return lost
 }
 
-// withLost returns computations with their numbers of lost users: those that a sync has
-// noted, and those of stored lists with a missing segment.
+// withLost returns computations with their numbers of lost users: those noted by syncs, and those
+// of stored lists with missing segments.
 func (u *Service) withLost(ctx context.Context, records ...computationRecord) ([]Computation, error) {
 	keys, err := state.Keys(ctx, u.state, segmentPrefix)
 	if err != nil {
@@ -100,7 +98,7 @@ func (u *Service) withLost(ctx context.Context, records ...computationRecord) ([
 			}
 			rest, err := roster.Count(u.salvageStored(ctx, r.ID, list, roster.Empty))
 			switch {
-			case errors.Is(err, errReplaced) || errors.Is(err, state.ErrNotFound): // since r was read
+			case errors.Is(err, errReplaced) || errors.Is(err, state.ErrNotFound): // replaced since r was read
 			case err != nil:
 				return nil, err
 			default:
@@ -112,12 +110,12 @@ func (u *Service) withLost(ctx context.Context, records ...computationRecord) ([
 	return all, nil
 }
 
-// lostLists returns the number of users of the newest list if the record does not know it: its
-// last update was lost.
+// lostLists returns the number of users of the newest list if the record lost the update that
+// added it.
 func (u *Service) lostLists(ctx context.Context, r computationRecord) (lost int64, err error) {
 	name, err := loadName[Computation](ctx, u, computationKey(r.ID))
 	if err == nil && len(name.Syncs) > 0 && r.lacks(name.Syncs[0]) {
-		r, err = u.loadComputation(ctx, r.ID) // the list may have come after r was read
+		r, err = u.loadComputation(ctx, r.ID) // the list may have been added after r was read
 		if err == nil && r.lacks(name.Syncs[0]) {
 			lost = name.Syncs[0].Users
 		}
@@ -128,10 +126,10 @@ func (u *Service) lostLists(ctx context.Context, r computationRecord) (lost int6
 	return lost, err
 }
 
-// namePrefix begins the keys of names. A name is a second copy of the identity of a deletion
-// request or a computation, with the newest list of the latter, under namePrefix and the key
-// of its record. It is stored after the record and deleted before it, so the record of a name
-// without one is lost.
+// namePrefix is the prefix of the keys of names. A name is a second copy of the identity of a
+// deletion request or a computation, with the newest list of the computation. Its key is
+// namePrefix and the key of the record. It is stored after the record and deleted before it, so
+// a name without a record means that the record is lost.
 const namePrefix = "name"
 
 func nameKey(key string) string { return namePrefix + "." + key }
@@ -144,7 +142,7 @@ func (u *Service) deleteNamed(ctx context.Context, key string) error {
 	return u.state.Delete(ctx, key)
 }
 
-// lostRecords visits the names of lost records, and their keys without the prefix.
+// lostRecords calls visit with the name of each lost record and its key without the prefix.
 func lostRecords[T any](ctx context.Context, u *Service, prefix string, visit func(key string, name T) error) error {
 	keys, err := state.Keys(ctx, u.state, nameKey(prefix))
 	if err != nil {
@@ -165,8 +163,8 @@ func lostRecords[T any](ctx context.Context, u *Service, prefix string, visit fu
 	return nil
 }
 
-// lostRecord returns the name of a lost record. It returns state.ErrNotFound if the record is
-// there, if it was never stored, or if its name is lost as well.
+// lostRecord returns the name of a lost record. It returns state.ErrNotFound if the record
+// exists, was never stored, or has lost its name as well.
 func lostRecord[T any](ctx context.Context, u *Service, key string) (name T, err error) {
 	if kind, id, _ := strings.Cut(key, "."); kind == deletionPrefix {
 		_, err = u.loadDeletion(ctx, id)

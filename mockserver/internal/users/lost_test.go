@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// segmentState loses one segment of one list, by the order in which lists are stored.
+// A segmentState loses one segment of one list, numbered in the order in which lists are stored.
 type segmentState struct {
 	state.Store
 	list, segment int // list -1 is none
@@ -56,7 +56,7 @@ func (s *segmentState) Keys(ctx context.Context, prefix string) ([]string, error
 	}), err
 }
 
-// uploadOf returns the upload of a segment's key.
+// uploadOf returns the upload of a segment key.
 func uploadOf(key string) (string, bool) {
 	parts := strings.Split(key, ".")
 	if parts[0] != "segment" {
@@ -65,7 +65,7 @@ func uploadOf(key string) (string, bool) {
 	return parts[2], true
 }
 
-// longNames returns n user IDs, of which a segment has about 140.
+// longNames returns n user IDs. A segment contains about 140 of them.
 func longNames(n int) []string {
 	var ids []string
 	for i := range n {
@@ -74,7 +74,7 @@ func longNames(n int) []string {
 	return ids
 }
 
-// every returns each nth ID from one on.
+// every returns each nth ID, beginning with index from.
 func every(ids []string, n, from int) (some []string) {
 	for i := from; i < len(ids); i += n {
 		some = append(some, ids[i])
@@ -87,7 +87,7 @@ func minus(ids []string, others ...[]string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(slices.Concat(others...), id) })
 }
 
-// ranks returns "index=value" of each notice, with the index of its user.
+// ranks returns "index=value" for each notice, with the index of its user.
 func (b *inbox) ranks() (ranks []string) {
 	for _, told := range b.told() {
 		id, value, _ := strings.Cut(strings.TrimPrefix(told, "crm "), "-")
@@ -97,7 +97,7 @@ func (b *inbox) ranks() (ranks []string) {
 	return ranks
 }
 
-// notices returns the ranks of notices for those who entered and those who left.
+// notices returns the ranks of notices for users who entered and left.
 func notices(entered, left []string) (ranks []string) {
 	for _, id := range entered {
 		ranks = append(ranks, id[:4]+"=true")
@@ -109,11 +109,11 @@ func notices(entered, left []string) (ranks []string) {
 	return ranks
 }
 
-// segmentsOf returns the users of each segment of a list, as the state has it.
+// segmentsOf returns the users of each segment of a stored list.
 func segmentsOf(t *testing.T, ids []string) (segments [][]string) {
 	t.Helper()
 	for len(ids) > 0 {
-		n := min(len(ids), 145) // of 904 bytes and more, until there are 128 KiB
+		n := min(len(ids), 145) // 904 bytes each with overhead, up to 128 KiB
 		size := 1
 		for i, id := range ids {
 			shared := 0
@@ -145,7 +145,7 @@ func TestLostSegmentLosesOnlyItsUsers(t *testing.T) {
 		})
 		t.Run(fmt.Sprint("newer list, segment ", segment), func(t *testing.T) {
 			lost := segmentsOf(t, second)[segment]
-			// Users of the first list are not known to have left if they sort into the gap.
+			// Users of the first list who sort into the gap are not known to have left.
 			var gap []string
 			for _, id := range left {
 				before := slices.ContainsFunc(minus(second, lost), func(rest string) bool { return rest < id && lost[0] < rest })
@@ -160,8 +160,8 @@ func TestLostSegmentLosesOnlyItsUsers(t *testing.T) {
 	}
 }
 
-// lostSegment syncs two lists, the second with a lost segment of one of them, and checks its
-// notices. Later lists and deletion requests go on.
+// lostSegment syncs two lists, the second one with a lost segment, and checks the notices. It
+// checks that later lists and deletion requests work.
 func lostSegment(t *testing.T, list, segment int, first, second, want []string) (s users.Sync) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ func lostSegment(t *testing.T, list, segment int, first, second, want []string) 
 
 		s = synced(t, c, big(second...))
 		assert.Equal(t, want, box.ranks())
-		told := map[string]bool{} // as the destination knows it
+		told := map[string]bool{} // as known to the destination
 		for _, id := range first {
 			told[id[:4]] = true
 		}
@@ -219,12 +219,12 @@ func lostSegment(t *testing.T, list, segment int, first, second, want []string) 
 		assert.False(t, d.CompletedAt.IsZero())
 		settle(t, c)
 		box.take()
-		assert.Equal(t, int64(10), synced(t, c, big(members...)).Entered, "they were taken out of the list")
+		assert.Equal(t, int64(10), synced(t, c, big(members...)).Entered, "they were removed from the list")
 	})
 	return s
 }
 
-// loseRecord deletes the records whose keys begin with a prefix, without their parts.
+// loseRecord deletes the records with a key prefix, but not their parts.
 func loseRecord(t *testing.T, store state.Store, prefix string) {
 	t.Helper()
 	keys, err := store.Keys(t.Context(), prefix)
@@ -235,7 +235,7 @@ func loseRecord(t *testing.T, store state.Store, prefix string) {
 	}
 }
 
-func TestLostDeletionRecordIsListedAndCanBeSentAgain(t *testing.T) {
+func TestLostDeletionRecordIsListedAndCanBeRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, box := oneSource(hooks("crm")...)
 		config.State = state.NewMemory()
@@ -268,7 +268,7 @@ func TestLostDeletionRecordIsListedAndCanBeSentAgain(t *testing.T) {
 	})
 }
 
-func TestLostDeletionRecordIsForgottenInTime(t *testing.T) {
+func TestLostDeletionRecordExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
 		config.State = state.NewMemory()
@@ -282,7 +282,7 @@ func TestLostDeletionRecordIsForgottenInTime(t *testing.T) {
 	})
 }
 
-func TestLostAudienceRecordIsListedAndCanBeSentAgain(t *testing.T) {
+func TestLostAudienceRecordIsListedAndCanBeRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, box := oneSource(hooks("crm")...)
 		config.State = state.NewMemory()
@@ -314,9 +314,9 @@ func TestLostAudienceRecordIsListedAndCanBeSentAgain(t *testing.T) {
 	})
 }
 
-// TestLostUpdateOfAnAudienceRecordIsNamed restores the record as it was before a list was
-// accepted, as the loss of its last update does.
-func TestLostUpdateOfAnAudienceRecordIsNamed(t *testing.T) {
+// TestLostUpdateOfAnAudienceRecordIsReported restores the record as it was before a list was
+// accepted.
+func TestLostUpdateOfAnAudienceRecordIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, box := oneSource(hooks("crm")...)
 		config.State = state.NewMemory()
@@ -346,7 +346,7 @@ func TestLostUpdateOfAnAudienceRecordIsNamed(t *testing.T) {
 		deleted(t, c, users.DeletionRequest{ID: "gdpr", UserIDs: []string{"u1"}})
 		settle(t, c)
 		box.take()
-		assert.Equal(t, named, lost(), "a deletion request is no new list")
+		assert.Equal(t, named, lost(), "a deletion request does not replace the list")
 		synced(t, c, big("u2", "u3", "u4"))
 		assert.Equal(t, []string{"crm u3 big_spenders=true", "crm u4 big_spenders=true"}, box.told())
 		assert.Empty(t, lost())

@@ -24,13 +24,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A world is what outlives a process: what is stored, and the receivers.
+// A world is the state that survives a process: the stored data and the receivers.
 type world struct {
 	t       *testing.T
 	state   state.Store
 	journal journal.Journal
 	box     *inbox
-	shared  bool // other processes share the state: a new one has another name
+	shared  bool // other processes share the state, so each process has a new name
 
 	process   *process
 	collector *engine.Collector
@@ -48,8 +48,8 @@ type property struct {
 	key               string
 	lists             []map[string]string // by sync number; 0 is the empty list
 	full              []bool
-	struck            map[int]bool      // the numbers of those that tell nothing: users were deleted
-	unsure            map[string]string // a list that may be queued, if it is not nil
+	struck            map[int]bool      // numbers of syncs without calls, which remove deleted users
+	unsure            map[string]string // a list that may be queued, or nil
 	unsureFull        bool
 }
 
@@ -72,7 +72,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// live starts a process that may make so many writes.
+// live starts a process that crashes at a given write.
 func (w *world) live(writes int, after bool) {
 	w.lives++
 	instance := "one"
@@ -80,7 +80,7 @@ func (w *world) live(writes int, after bool) {
 		instance = fmt.Sprint(w.lives)
 	}
 	w.process = newProcess(writes, after)
-	// A process that dies while it starts is followed by another.
+	// A process that crashes while it starts is followed by another one.
 	config, _ := oneSource(hooks("crm", "ads")...)
 	config.Sender.Transport, config.History = w.box, history.New(1000)
 	config.Journal, config.State = mortalJournal{w.journal, w.process}, mortalState{w.state, w.process}
@@ -96,7 +96,7 @@ func (w *world) die() {
 	require.NoError(w.t, w.collector.Close())
 }
 
-// sync gives a list to the process, and reports whether it was taken.
+// sync sends a list to the process, and reports whether it was accepted.
 func (w *world) sync(p *property, list map[string]string, full bool) bool {
 	var lines []string
 	for id, value := range list {
@@ -120,8 +120,8 @@ func (w *world) sync(p *property, list map[string]string, full bool) bool {
 	return true
 }
 
-// revive starts a process that lives, finds out whether a list was taken whose
-// sender was not told, and gives it again.
+// revive starts a process that does not crash, determines whether a list without a response was
+// accepted, and sends it again.
 func (w *world) revive() {
 	w.die()
 	w.live(-1, false)
@@ -146,11 +146,11 @@ func (w *world) revive() {
 	}
 }
 
-// deleteUsers makes a deletion request, and finds out which lists it changes.
+// deleteUsers makes a deletion request and updates the model's lists.
 func (w *world) deleteUsers(userIDs ...string) {
 	ctx := w.t.Context()
 	w.deletions++
-	time.Sleep(time.Second) // no call of a sync has its timestamp
+	time.Sleep(time.Second) // later than all sync timestamps
 	d, err := w.collector.Users().DeleteUsers(ctx, users.DeletionRequest{ID: fmt.Sprint(w.deletions), UserIDs: userIDs})
 	require.NoError(w.t, err)
 	time.Sleep(time.Second)
@@ -177,8 +177,7 @@ func (w *world) deleteUsers(userIDs ...string) {
 	}
 }
 
-// settle waits until every sync is done and all calls have come, and holds what
-// came against the model.
+// settle waits for all syncs and deliveries, and compares them with the model.
 func (w *world) settle() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 12*time.Hour)
@@ -207,8 +206,8 @@ func (w *world) settle() {
 	}
 }
 
-// tidy checks that no more is stored than the last list of each property, which
-// is one segment, once uploads that were given up are old.
+// tidy checks that after abandoned uploads have expired, only the last list of each property is
+// stored.
 func (w *world) tidy() {
 	if w.shared {
 		w.die()
@@ -224,7 +223,7 @@ func (w *world) tidy() {
 	require.Len(w.t, keys, len(w.properties), "%v", keys)
 }
 
-// gather sorts in what was delivered. A call that comes twice must be the same.
+// gather collects deliveries. Repeated calls must be equal.
 func (w *world) gather() {
 	for _, d := range w.box.take() {
 		byID := w.deliveries[d.host]
@@ -239,8 +238,7 @@ func (w *world) gather() {
 	}
 }
 
-// check holds the calls of each sync, and the picture that they leave, against
-// the lists.
+// check compares the calls of each sync and their final values with the lists.
 func (w *world) check(p *property) {
 	w.t.Helper()
 	bySync := make([]map[string]string, len(p.lists))
@@ -278,7 +276,7 @@ func (w *world) check(p *property) {
 	require.Equal(w.t, p.lists[len(p.lists)-1], picture, "the picture of %s at %s", p.name, p.destination)
 }
 
-// overtaken reports whether a list after that of sync n says otherwise of a user.
+// overtaken reports whether a list after sync n contradicts a user's value.
 func (p *property) overtaken(n int, user string) bool {
 	value, listed := p.lists[n][user]
 	return slices.ContainsFunc(p.lists[n+1:], func(later map[string]string) bool {
@@ -287,7 +285,7 @@ func (p *property) overtaken(n int, user string) bool {
 	})
 }
 
-// changes is what sync n must tell, unless a later list says otherwise before it is sent.
+// changes returns the calls of sync n, including calls that later lists may supersede.
 func (p *property) changes(n int) map[string]string {
 	changes := map[string]string{}
 	if p.struck[n] {
@@ -307,7 +305,7 @@ func (p *property) changes(n int) map[string]string {
 	return changes
 }
 
-// list makes a random list from the last one.
+// list returns a random list derived from the last one.
 func (p *property) list(r *rand.Rand) map[string]string {
 	list := maps.Clone(p.lists[len(p.lists)-1])
 	value := func() string {
@@ -336,9 +334,8 @@ func (p *property) list(r *rand.Rand) map[string]string {
 	return list
 }
 
-// Every write that a sync makes is once the last one that a process makes, and
-// once the first one that it does not make.
-func TestSyncSurvivesAKillAtEveryWrite(t *testing.T) {
+// The process crashes before and after each of its writes.
+func TestSyncSurvivesACrashAtEveryWrite(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for writes, done := 0, false; !done; writes++ {
 			synctest.Test(t, func(t *testing.T) {
@@ -355,7 +352,7 @@ func TestSyncSurvivesAKillAtEveryWrite(t *testing.T) {
 				w.die()
 				w.live(writes, after)
 				w.sync(p, second, false)
-				time.Sleep(time.Minute) // it is as far as it comes
+				time.Sleep(time.Minute) // until it can make no more progress
 				synctest.Wait()
 				done = !w.process.isDead()
 				w.revive()
@@ -367,9 +364,9 @@ func TestSyncSurvivesAKillAtEveryWrite(t *testing.T) {
 	}
 }
 
-// A random walk of syncs, kills and outages. MODEL_STEPS and MODEL_SEED make it
-// longer, or another one.
-func TestReceiversKnowTheLastListsWhateverHappens(t *testing.T) {
+// A random sequence of syncs, crashes and outages. MODEL_STEPS and MODEL_SEED change its length
+// and seed.
+func TestReceiversKnowTheLastLists(t *testing.T) {
 	steps, seed := 1000, uint64(1)
 	if raceEnabled {
 		steps = 150
@@ -384,7 +381,7 @@ func TestReceiversKnowTheLastListsWhateverHappens(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		w := newWorld(t)
 		defer func() { w.die() }()
-		outage := 0 // of 10 requests so many fail
+		outage := 0 // failures per 10 requests
 		luck := rand.New(rand.NewPCG(seed, 1))
 		w.box.answers(func(string) int {
 			if outage > luck.IntN(10) {

@@ -10,15 +10,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// errKilled is what a store answers to a process that was killed.
+// errKilled is the error of stores after a crash.
 var errKilled = errors.New("killed")
 
-// A process is one life of a collector: it can be killed at any write.
+// A process is one run of a collector. It can crash at any write.
 type process struct {
-	mu     sync.Mutex      // guards writes, and that nothing is written once alive has ended
-	writes int             // how many it may still make; negative: any number
-	after  bool            // the last write is made, but the process does not learn of it
-	alive  context.Context // ends when it is killed
+	mu     sync.Mutex      // guards writes; nothing is written after alive has ended
+	writes int             // remaining writes before the crash; negative is unlimited
+	after  bool            // the last write succeeds, but the process gets an error
+	alive  context.Context // ends at the crash
 	kill   context.CancelFunc
 }
 
@@ -30,7 +30,7 @@ func newProcess(writes int, after bool) *process {
 
 func (p *process) isDead() bool { return p.alive.Err() != nil }
 
-// write does a write, or dies before or after it.
+// write executes a write, or crashes before or after it.
 func (p *process) write(do func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +48,7 @@ func (p *process) write(do func() error) error {
 	return do()
 }
 
-// mortalState is the state as a process sees it.
+// mortalState is the state of a process that can crash.
 type mortalState struct {
 	state.Store
 	*process
@@ -77,8 +77,8 @@ func (s mortalState) Delete(ctx context.Context, key string) error {
 	return s.write(func() error { return s.Store.Delete(ctx, key) })
 }
 
-// mortalJournal is the journal as a process sees it. What it has leased when it
-// dies is handed out again.
+// mortalJournal is the journal of a process that can crash. Its leased entries are leased again
+// afterwards.
 type mortalJournal struct {
 	journal.Journal
 	*process
@@ -105,7 +105,7 @@ func (r mortalReader) Next(ctx context.Context, want journal.Want) (journal.Leas
 	defer cancel()
 	defer context.AfterFunc(r.alive, cancel)()
 	l, err := r.Reader.Next(ctx, want)
-	dead := r.isDead() // once: the process may be killed meanwhile
+	dead := r.isDead() // the process may crash in the meantime
 	if dead && err == nil {
 		l.Return()
 	}

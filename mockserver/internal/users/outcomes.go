@@ -11,17 +11,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A notification is one at a destination.
+// A notification identifies the notification of a deletion at a destination.
 type notification struct{ messageID, source, destination string }
 
-// A deletionEnd is what became of a notification, so far.
+// A deletionEnd is the current result of a notification.
 type deletionEnd struct {
 	tracking.Outcome
 	Attempt int       `json:"attempt,omitempty"`
 	At      time.Time `json:"at,omitzero"`
 }
 
-// keptReason is how many bytes of an outcome's reason are kept.
+// keptReason is the maximum length of a stored reason in bytes.
 const keptReason = 150
 
 func newDeletionEnd(e tracking.Ended) deletionEnd {
@@ -31,15 +31,15 @@ func newDeletionEnd(e tracking.Ended) deletionEnd {
 
 const deletionIDPrefix = "delete-"
 
-// keyOfMessage returns the key of the request whose notification has a messageId.
+// keyOfMessage returns the key of the deletion request whose notification has a messageId.
 func keyOfMessage(id string) (key string, ours bool) {
 	rest, ours := strings.CutPrefix(id, deletionIDPrefix)
 	key, _, _ = strings.Cut(rest, "-")
 	return key, ours && text.IsDigest(key)
 }
 
-// outcomes gathers those of notifications by the keys of their requests, until they are
-// stored. There is one for each notification, the latest.
+// outcomes collects results of notifications until they are stored, by the keys of their
+// requests. It keeps the latest result of each notification.
 type outcomes struct {
 	mu    sync.Mutex // guards byKey
 	byKey map[string]map[notification]deletionEnd
@@ -60,14 +60,14 @@ func (o *outcomes) keys() []string {
 	return slices.Collect(maps.Keys(o.byKey))
 }
 
-// of returns the outcomes of a request that are not stored.
+// of returns the results of a request that are not stored yet.
 func (o *outcomes) of(key string) map[notification]deletionEnd {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.byKey[key])
 }
 
-// stored drops outcomes that are stored, but for those that others have overtaken.
+// stored removes stored results, unless they have changed since.
 func (o *outcomes) stored(key string, ended map[notification]deletionEnd) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -2,5 +2,5 @@
 
 package users_test
 
-// raceEnabled: under the race detector long tests do less.
+// raceEnabled shortens long tests under the race detector.
 const raceEnabled = true

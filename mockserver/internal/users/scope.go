@@ -5,14 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// oneSource returns the source of a name, or the only one where none is given: of
-// the settings, or else of those that are known.
+// oneSource returns the named source. If name is empty, it returns the only source of the
+// settings, or the only one of the retained calls.
 func (u *Service) oneSource(s settings.Settings, name string) (string, error) {
 	names := sourceNames(s)
 	if len(names) == 0 {
@@ -24,7 +26,7 @@ func (u *Service) oneSource(s settings.Settings, name string) (string, error) {
 	case slices.Contains(names, name) || u.config.AnyWriteKey:
 		return name, nil
 	}
-	return "", fmt.Errorf("%w: there is no source %q", state.ErrUnknown, name)
+	return "", state.Unknown("source", name)
 }
 
 func sourceNames(s settings.Settings) []string {
@@ -35,8 +37,7 @@ func sourceNames(s settings.Settings) []string {
 	return names
 }
 
-// theOnly returns the only one of some names, for a field that is empty. none is the
-// hint where there are none.
+// theOnly returns the only name, for an empty field. none is the hint without any names.
 func theOnly(field string, names []string, none string) (string, error) {
 	hint := "name one of " + strings.Join(names, ", ")
 	switch len(names) {
@@ -48,9 +49,8 @@ func theOnly(field string, names []string, none string) (string, error) {
 	return "", &webhook.FieldError{Field: field, Problem: "is empty", Hint: hint}
 }
 
-// allSources returns the names of all sources that are known: of the settings, of
-// what destinations are connected to, and where any write key makes a source, of
-// the calls that are remembered.
+// allSources returns the names of all known sources: the configured ones and, if any write key
+// is accepted, the sources of destinations and of retained calls.
 func (u *Service) allSources(s settings.Settings) []string {
 	names := sourceNames(s)
 	if u.config.AnyWriteKey {
@@ -63,13 +63,13 @@ func (u *Service) allSources(s settings.Settings) []string {
 	return slices.Compact(names)
 }
 
-// oneDestination returns the name of a destination that gets the calls of a source: the
-// one that is given, or else the only one.
+// oneDestination returns the named destination. If name is empty, it returns the only one that
+// is enabled for the source.
 func oneDestination(s settings.Settings, source, name string) (string, error) {
 	if name != "" {
 		i := slices.IndexFunc(s.Destinations, settings.DestinationNamed(name))
 		if i < 0 {
-			return "", fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, name)
+			return "", state.Unknown("destination", name)
 		}
 		return name, gets(&s.Destinations[i], source)
 	}
@@ -79,16 +79,16 @@ func oneDestination(s settings.Settings, source, name string) (string, error) {
 			names = append(names, s.Destinations[i].Name)
 		}
 	}
-	return theOnly("destination", names, fmt.Sprintf("connect a destination to source %q and enable it; there is none", source))
+	return theOnly("destination", names, "connect a destination to source "+text.Quote(text.MaxRepeated, source)+" and enable it")
 }
 
-// gets returns nil if the destination gets calls of a source, or says why not.
+// gets returns the reason why a destination does not get calls of a source, or nil.
 func gets(d *tracking.Destination, source string) error {
 	problem, hint := "", ""
 	switch {
 	case d.Disabled:
 		problem, hint = "is disabled", "enable it first"
-	case len(d.Sources) > 0 && !slices.Contains(d.Sources, source):
+	case !routing.IsConnected(d, source):
 		problem, hint = fmt.Sprintf("is not connected to source %q", source), "connect it first"
 	default:
 		return nil

@@ -5,18 +5,18 @@ import (
 	"unicode"
 )
 
-// SnakeCase returns a name in snake_case: the key of the trait that an audience
-// or a computed trait sets.
+// SnakeCase converts a name to snake_case: the key of the trait of an audience or a computed
+// trait.
 //
-//   - Words are letters, digits and their marks, in lower case, of any script;
-//     whatever is between them becomes one underscore.
-//   - An apostrophe within a word is left out.
-//   - A capital begins a word after a small letter or a digit ("bigSpender"), and
-//     after capitals when a small letter follows it ("HTTPServer").
-//   - Digits stay with the letters before and after them ("top10", "1st").
+//   - Words consist of letters, digits and their marks, of any script, in lower case.
+//     Everything between words becomes one underscore.
+//   - An apostrophe within a word is removed.
+//   - An upper-case letter begins a word after a lower-case letter or a digit ("bigSpender"),
+//     and after upper-case letters if a lower-case letter follows ("HTTPServer").
+//   - Digits belong to the letters before and after them ("top10", "1st").
 //
-// A name without letters and digits gives "". SnakeCase of its own result is
-// that result.
+// It returns "" for a name without letters and digits. SnakeCase does not change its own
+// results.
 func SnakeCase(name string) string {
 	runes := []rune(name)
 	var b strings.Builder
@@ -44,12 +44,12 @@ func isWord(r rune) bool {
 
 func isApostrophe(r rune) bool { return r == '\'' || r == '\u2019' || r == '\u02BC' }
 
-// isCapital reports whether a letter has a small one: some capitals of mathematics
-// have none, and would begin a word again in the result.
+// isCapital reports whether a letter has a lower-case form. Some mathematical capitals do
+// not, and would begin a word again in the result.
 func isCapital(r rune) bool { return unicode.ToLower(r) != r }
 
-// beginsWord reports whether the capital at i begins a word though nothing is
-// between it and the letter before.
+// beginsWord reports whether the upper-case letter at i begins a word that follows another word
+// without a separator.
 func beginsWord(runes []rune, i int) bool {
 	before := i - 1
 	for before > 0 && unicode.IsMark(runes[before]) {

@@ -76,7 +76,7 @@ func TestSnakeCase(t *testing.T) {
 		{"बड़े ग्राहक", "बड़े_ग्राहक"},
 		{"Cafe\u0301Users", "cafe\u0301_users"}, // a combining accent belongs to its letter
 		{"ǅungla", "ǆungla"},
-		{"𝐀𝐁c", "𝐀𝐁c"}, // capitals that have no small letter
+		{"𝐀𝐁c", "𝐀𝐁c"}, // capitals without a lower-case form
 		{"a\xffb", "a_b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

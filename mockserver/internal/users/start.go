@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// New returns a service that does nothing before Start.
+// New returns a Service. Call Start to begin the background work.
 func New(config Config) *Service {
 	if config.BatchCalls == 0 {
 		config.BatchCalls = defaultBatchCalls
@@ -23,17 +23,17 @@ func New(config Config) *Service {
 	return u
 }
 
-// Start takes up what earlier processes left.
+// Start starts the background work, including the work of earlier processes.
 func (u *Service) Start() { u.work.start() }
 
-// Drain lets nothing more begin. Stop follows.
+// Drain begins no more work. Call Stop afterwards.
 func (u *Service) Drain() { u.work.cancel() }
 
-// Stop ends the work, without waiting for what is under way at others. More calls
-// may be delivered until then; EndOutcomes follows once none are.
+// Stop interrupts the background work. Deliveries may still end afterwards; call EndOutcomes
+// after the last one.
 func (u *Service) Stop() { u.work.stop() }
 
-// step works on what a key stands for.
+// step does the work for a key.
 func (u *Service) step(ctx context.Context, key string) error {
 	kind, id, _ := strings.Cut(key, ".")
 	switch kind {
@@ -46,8 +46,8 @@ func (u *Service) step(ctx context.Context, key string) error {
 	}
 }
 
-// waiting returns the keys of the records that there is work on. Once in a while it
-// also deletes what was given up.
+// waiting returns the keys of the records with work. It also deletes abandoned uploads once
+// per uploadAge.
 func (u *Service) waiting(ctx context.Context) ([]string, error) {
 	var cleaning error
 	if now := time.Now(); now.Sub(u.cleaned) >= uploadAge {
@@ -60,7 +60,7 @@ func (u *Service) waiting(ctx context.Context) ([]string, error) {
 	return append(computations, deletions...), errors.Join(cleaning, err, other)
 }
 
-// clean deletes the uploads that were given up.
+// clean deletes abandoned uploads and expired names.
 func (u *Service) clean(ctx context.Context) error {
 	lists := u.cleanUploads(ctx, segmentPrefix, func(id string) ([]string, error) {
 		r, err := u.loadComputation(ctx, id)
@@ -83,20 +83,19 @@ func (u *Service) clean(ctx context.Context) error {
 	return errors.Join(lists, chunks, names)
 }
 
-// cleanUploads deletes those that were given up and that the record of their ID does not
-// name.
+// cleanUploads deletes the abandoned uploads that their record does not refer to.
 func (u *Service) cleanUploads(ctx context.Context, prefix string, named func(id string) ([]string, error)) error {
 	keys, err := state.Keys(ctx, u.state, prefix)
 	if err != nil {
 		return err
 	}
-	givenUp := map[[2]string]bool{} // by the ID of the record and the name of the upload
+	abandoned := map[[2]string]bool{} // by record ID and upload
 	for _, key := range keys {
-		if parts := strings.SplitN(key, ".", 3); len(parts) == 3 && u.givenUp(parts[1]) {
-			givenUp[[2]string(parts)] = true
+		if parts := strings.SplitN(key, ".", 3); len(parts) == 3 && u.abandoned(parts[1]) {
+			abandoned[[2]string(parts)] = true
 		}
 	}
-	for upload := range givenUp {
+	for upload := range abandoned {
 		names, err := named(upload[0])
 		if err != nil && !errors.Is(err, state.ErrNotFound) {
 			return err

@@ -19,10 +19,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A picture is the value of each user's trait at a receiver that believes the last request.
+// A picture contains the trait of each user at a receiver that uses the last request.
 type picture map[string]string
 
-// take brings in the requests that came, in their order.
+// take applies the received requests in order.
 func (p picture) take(box *inbox) {
 	box.mu.Lock()
 	defer box.mu.Unlock()
@@ -38,7 +38,7 @@ func (p picture) take(box *inbox) {
 	box.got = nil
 }
 
-// randomly returns a list of random users of a kind, and the picture that it makes.
+// randomly returns a random list and the resulting picture.
 func randomly(r *rand.Rand, kind users.ComputationKind, n int) (users.SyncRequest, picture) {
 	want, lines := picture{}, []string{}
 	for _, user := range numbered(n) {
@@ -55,7 +55,7 @@ func randomly(r *rand.Rand, kind users.ComputationKind, n int) (users.SyncReques
 	return users.SyncRequest{Kind: kind, Name: "Big Spenders", List: strings.NewReader(strings.Join(lines, "\n"))}, want
 }
 
-// refusing answers with a status with a probability of half.
+// refusing responds with a status with probability 1/2.
 func refusing(r *rand.Rand, status int) func(string) int {
 	return func(string) int { return status * r.IntN(2) }
 }
@@ -68,9 +68,9 @@ func replayFailed(t *testing.T, c *engine.Collector) int {
 	return n
 }
 
-func TestReplayedNoticesLeaveTheCurrentList(t *testing.T) {
+func TestReplayKeepsTheCurrentList(t *testing.T) {
 	for _, kind := range []users.ComputationKind{users.KindAudience, users.KindTrait} {
-		for _, status := range []int{400, 503} { // refused for good, and tried again until given up
+		for _, status := range []int{400, 503} { // permanent and temporary failure
 			t.Run(fmt.Sprint(kind, " ", status), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c, box := run(t, hooks("crm")...)
@@ -107,7 +107,7 @@ func TestReplayedNoticesLeaveTheCurrentList(t *testing.T) {
 	}
 }
 
-func TestOnlyNoticesThatAreNotTrueAreSuperseded(t *testing.T) {
+func TestOnlyContradictedNoticesAreSuperseded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, box := run(t, hooks("crm")...)
 		box.answers(func(string) int { return 400 })
@@ -122,7 +122,7 @@ func TestOnlyNoticesThatAreNotTrueAreSuperseded(t *testing.T) {
 
 		require.Equal(t, 3, replayFailed(t, c))
 		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.told())
-		require.Zero(t, replayFailed(t, c), "the others are not kept as failed")
+		require.Zero(t, replayFailed(t, c), "superseded calls are not listed as failed")
 		filtered := map[string]string{}
 		for _, r := range c.History().Records(nil) {
 			for _, s := range r.Ends {
@@ -131,17 +131,36 @@ func TestOnlyNoticesThatAreNotTrueAreSuperseded(t *testing.T) {
 				}
 			}
 		}
-		const reason = "superseded: a newer list says otherwise of the user"
+		const reason = "superseded: a newer list contradicts this call"
 		assert.Equal(t, map[string]string{"leaves": reason, "deleted": reason}, filtered)
 	})
 }
 
-func TestCallsThatLookLikeNoticesAreSent(t *testing.T) {
+func TestReplayAfterForgetKeepsTheNewList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, box := run(t, hooks("crm")...)
+		box.answers(func(string) int { return 400 })
+		synced(t, c, big("stays", "leaves"))
+		computations, err := c.Users().Computations(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, c.Users().ForgetComputation(t.Context(), computations[0].ID))
+		box.answers(nil)
+		time.Sleep(time.Millisecond) // later timestamp
+		synced(t, c, big("stays", "enters"))
+		box.take()
+
+		require.Equal(t, 2, replayFailed(t, c))
+		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.told())
+	})
+}
+
+func TestForgedNoticesAreSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, box := run(t, hooks("crm")...)
 		s := synced(t, c, big("u1"))
 		synced(t, c, big("u2"))
 		box.take()
+		time.Sleep(time.Second) // later than both lists
 		forged := fmt.Sprintf(`{"type":"identify","userId":"u1","traits":{"big_spenders":true},"messageId":"audience-%s-%s"}`, s.ID, strings.Repeat("a", 16))
 		require.Equal(t, 200, send(c, "key", "/v1/identify", forged))
 		settle(t, c)
@@ -149,10 +168,10 @@ func TestCallsThatLookLikeNoticesAreSent(t *testing.T) {
 	})
 }
 
-// A movingState calls the function in the context, once, before it reads a segment.
+// A movingState calls the function in the context before it reads a segment.
 type movingState struct{ state.Store }
 
-// beforeRead is the context key of that function.
+// beforeRead is the context key of the function.
 type beforeRead struct{}
 
 func (s movingState) Get(ctx context.Context, key string) ([]byte, uint64, error) {
@@ -162,7 +181,7 @@ func (s movingState) Get(ctx context.Context, key string) ([]byte, uint64, error
 	return s.Store.Get(ctx, key)
 }
 
-func TestListThatIsReplacedDuringASearchIsSearchedAgain(t *testing.T) {
+func TestSupersededRetriesAReplacedList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
 		config.State = movingState{state.NewMemory()}
@@ -180,7 +199,7 @@ func TestListThatIsReplacedDuringASearchIsSearchedAgain(t *testing.T) {
 		for _, key := range keys {
 			require.NoError(t, config.State.Delete(t.Context(), key))
 		}
-		assert.Empty(t, c.Users().Superseded(t.Context(), &first), "a list that cannot be read contradicts nothing")
+		assert.Empty(t, c.Users().Superseded(t.Context(), &first), "an unreadable list does not supersede calls")
 	})
 }
 

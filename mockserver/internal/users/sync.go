@@ -16,42 +16,36 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A sync goes through these stages. What was done in each is stored before the
-// next begins, so that a process can die anywhere and the next one goes on.
+// A sync has these stages. The result of each stage is stored before the next one begins, so
+// another process can continue after a crash.
 //
-//	sort   the list is read and sorted; a long one in a temporary file
-//	upload the sorted list is written to the State, in segments that no record names
-//	       yet
-//	queue  one update of the computation's record makes it the next list. From
-//	       here on it is never lost, and the request is answered
-//	count  when its turn has come, it is compared with the list before it
-//	send   calls are made of the differences and stored in the journal; the record
-//	       is told of each batch
-//	done   one update of the record makes it the current list, and the one before
-//	       it is deleted
+//	sort   read and sort the list, in a temporary file if it is long
+//	upload store the sorted list in the State, in segments that no record refers to
+//	queue  make it the next list with one update of the computation's record. The list is
+//	       durable now, and the request returns
+//	count  compare it with the previous list when it is first in the queue
+//	send   store calls for the differences in the journal, and note each batch in the record
+//	done   make it the current list with one update of the record, and delete the previous one
 //
-// The differences of two lists, and the messageIds of their calls, are the same
-// each time: a send that is begun again makes the same calls.
+// The differences of two lists and the messageIds of their calls are deterministic, so a
+// repeated stage creates the same calls.
 
-// sortsAtOnce is how many lists are read at once, each with roster.DefaultMemory.
+// sortsAtOnce is the number of lists read at the same time. Each needs roster.DefaultMemory.
 const sortsAtOnce = 4
 
-// StartSync takes the list of an audience's members, or of a trait's values. The
-// destination is told those that it does not know yet, and those that it knows and that
-// are in the list no more: an identify call for each, with the trait SnakeCase(Name). Its
-// value is true or false for an audience; a user without a value of a trait any more gets
-// null.
+// StartSync accepts a list of the members of an audience or of the values of a trait. The
+// destination gets an identify call for each user whose membership or value has changed, with
+// the trait SnakeCase(Name). Its value is true or false for an audience. It is null for a user
+// who no longer has a value of a computed trait.
 //
-// When it returns nil, the list is as durable as the State of the Config; its calls are
-// made in the background, also after a restart, and after those of syncs of this
-// audience that came before. The Sync says how far that is; WaitSync waits for it. Its
-// calls are delivered as others are, and failed ones are listed as theirs.
+// When StartSync returns nil, the list is stored. Its calls are created in the background, also
+// after a restart, and after the calls of earlier syncs of this audience or trait. The Sync reports
+// the progress; WaitSync waits for the end.
 //
-// Calls of one user can overtake each other on their way to a webhook when one
-// is tried again. The one with the highest timestamp counts; the timestamps of
-// later syncs are always higher.
+// Because of retries, the calls of one user may be delivered out of order. Receivers must use
+// the call with the latest timestamp: each sync has a later timestamp than the previous one.
 //
-// The list may be far larger than memory.
+// The list may be larger than memory.
 func (u *Service) StartSync(ctx context.Context, r SyncRequest) (Sync, error) {
 	if u.work.stopping() {
 		return Sync{}, state.ErrClosed
@@ -91,8 +85,8 @@ func (u *Service) StartSync(ctx context.Context, r SyncRequest) (Sync, error) {
 	return u.enqueue(ctx, target, list, Sync{Full: r.Full})
 }
 
-// computationOf returns what a request is for, and checks that its calls have
-// somewhere to go.
+// computationOf returns the record for a request. It checks that a source and a destination
+// exist.
 func (u *Service) computationOf(r SyncRequest) (computationRecord, error) {
 	settings := u.config.Settings()
 	key := SnakeCase(r.Name)
@@ -101,7 +95,7 @@ func (u *Service) computationOf(r SyncRequest) (computationRecord, error) {
 	case len(r.Name) > MaxComputationName:
 		problem = fmt.Sprintf("has %d bytes", len(r.Name))
 	case key == "":
-		problem = fmt.Sprintf("is %q, which has no letter and no digit", r.Name)
+		problem = fmt.Sprintf("is %q, which has no letters or digits", r.Name)
 	case !utf8.ValidString(r.Name):
 		problem = fmt.Sprintf("is %q, which is not UTF-8", r.Name)
 	}
@@ -122,7 +116,7 @@ func (u *Service) computationOf(r SyncRequest) (computationRecord, error) {
 	}}, nil
 }
 
-// withValues yields a sorted list without the users whose value is null.
+// withValues yields the users of a sorted list whose value is not null.
 func withValues(sorted *roster.Sorted) roster.Seq {
 	return func(yield func(roster.Entry, error) bool) {
 		for e, err := range sorted.All() {
@@ -137,10 +131,10 @@ func withValues(sorted *roster.Sorted) roster.Seq {
 }
 
 func emptyList(r SyncRequest) error {
-	return fmt.Errorf("%w: it would take every user out of %s %q; set allowEmpty if that is meant", ErrEmptyList, r.Kind, r.Name)
+	return fmt.Errorf("%w: it would remove every user from %s %q; set allowEmpty to allow this", ErrEmptyList, r.Kind, r.Name)
 }
 
-// dryRun counts what a list would change, had all that are queued been sent.
+// dryRun counts the changes that a list would cause after all queued lists.
 func (u *Service) dryRun(ctx context.Context, before computationRecord, list roster.Seq, r SyncRequest) (Sync, error) {
 	dry := Sync{DryRun: true, Full: r.Full, RequestedAt: time.Now()}
 	var err error
@@ -150,15 +144,15 @@ func (u *Service) dryRun(ctx context.Context, before computationRecord, list ros
 	if dry.Users == 0 && !r.AllowEmpty {
 		return Sync{}, emptyList(r)
 	}
-	told := before.told()
-	dry.Entered, dry.Left, err = roster.CountChanges(roster.Diff(u.salvageStored(ctx, before.ID, told[len(told)-1], roster.Empty), list, r.Full))
+	lists := before.announced()
+	dry.Entered, dry.Left, err = roster.CountChanges(roster.Diff(u.salvageStored(ctx, before.ID, lists[len(lists)-1], roster.Empty), list, r.Full))
 	if err != nil {
 		return Sync{}, fmt.Errorf("mockserver: %w", err)
 	}
 	return dry, nil
 }
 
-// Computations returns all audiences and computed traits, by name.
+// Computations returns all audiences and computed traits, sorted by name.
 func (u *Service) Computations(ctx context.Context) ([]Computation, error) {
 	var records []computationRecord
 	err := state.Each(ctx, u.state, computationPrefix, func(_ string, r computationRecord) error {
@@ -182,13 +176,13 @@ func (u *Service) Computations(ctx context.Context) ([]Computation, error) {
 	return all, err
 }
 
-// withoutRecord returns a computation of which only the name is left.
+// withoutRecord returns the computation of a lost record.
 func (c Computation) withoutRecord() Computation {
 	c.LostRecord, c.Syncs = true, []Sync{}
 	return c
 }
 
-// Computation returns the audience or computed trait of an ID, or state.ErrUnknown.
+// Computation returns an audience or computed trait, or state.ErrUnknown.
 func (u *Service) Computation(ctx context.Context, id string) (Computation, error) {
 	r, err := u.knownComputation(ctx, id)
 	if err != nil || r.LostRecord {
@@ -212,13 +206,13 @@ func (u *Service) knownComputation(ctx context.Context, id string) (computationR
 		r.Computation = name.withoutRecord()
 	}
 	if errors.Is(err, state.ErrNotFound) {
-		err = fmt.Errorf("%w: there is no audience or trait with the ID %q", state.ErrUnknown, id)
+		err = state.Unknown("audience or trait with the ID", id)
 	}
 	return r, err
 }
 
-// Sync returns the sync of an ID, or state.ErrUnknown, also where newer ones have
-// displaced it.
+// Sync returns a sync, or state.ErrUnknown if it does not exist or has been replaced by newer
+// ones.
 func (u *Service) Sync(ctx context.Context, id string) (Sync, error) {
 	all, err := u.knownComputation(ctx, computationOfSync(id))
 	if err != nil && !errors.Is(err, state.ErrUnknown) {
@@ -229,7 +223,7 @@ func (u *Service) Sync(ctx context.Context, id string) (Sync, error) {
 			return s, nil
 		}
 	}
-	return Sync{}, fmt.Errorf("%w: there is no sync with the ID %q", state.ErrUnknown, id)
+	return Sync{}, state.Unknown("sync with the ID", id)
 }
 
 // computationOfSync returns the ID of a sync's computation.
@@ -238,8 +232,8 @@ func computationOfSync(id string) string {
 	return computation
 }
 
-// WaitSync waits until all calls of a sync are in the journal. When ctx ends
-// first, it returns how far it is, and an error.
+// WaitSync waits until all calls of a sync are in the journal. If ctx ends earlier, it returns
+// the current state and an error.
 func (u *Service) WaitSync(ctx context.Context, id string) (Sync, error) {
 	var s Sync
 	err := u.await(ctx, computationKey(computationOfSync(id)), func() (done bool, err error) {
@@ -252,9 +246,9 @@ func (u *Service) WaitSync(ctx context.Context, id string) (Sync, error) {
 	return s, err
 }
 
-// ForgetComputation forgets an audience or a computed trait, with what its
-// destination was told and the syncs that wait. Nothing is sent. The next sync
-// is then a first one. It is state.ErrUnknown where there is none.
+// ForgetComputation deletes an audience or a computed trait with its lists and queued syncs. It
+// sends nothing. The next list is sent completely. The error is state.ErrUnknown if it does
+// not exist.
 func (u *Service) ForgetComputation(ctx context.Context, id string) error {
 	r, err := u.knownComputation(ctx, id)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-func TestAudienceTellsWhoEnteredAndWhoLeft(t *testing.T) {
+func TestAudienceSendsChanges(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 
 	s := synced(t, c, big("u2", "u1", "u3", "u1"))
@@ -47,14 +47,14 @@ func TestAudienceTellsWhoEnteredAndWhoLeft(t *testing.T) {
 	assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=false", "crm u4 big_spenders=true"}, box.told())
 }
 
-func TestAudienceCallsNameTheirAudienceAndTheirDestination(t *testing.T) {
+func TestAudienceCallFields(t *testing.T) {
 	c, box := run(t, hooks("ads", "crm")...)
 	a := big("u1")
 	a.Destination = "crm"
 	s := synced(t, c, a)
 
 	got := box.take()
-	require.Len(t, got, 1, "only the destination of the audience gets it")
+	require.Len(t, got, 1, "only the audience's destination gets the calls")
 	d := got[0]
 	assert.Equal(t, "identify", d.Type)
 	assert.Equal(t, "Big Spenders", d.Context.Audience.Name)
@@ -71,10 +71,10 @@ func TestAudienceCallsNameTheirAudienceAndTheirDestination(t *testing.T) {
 	assert.LessOrEqual(t, len(call.ID), 100)
 	again, err := fields.ReadCall("web", call.Body)
 	require.NoError(t, err)
-	assert.Equal(t, call, again, "the body says what the call says")
+	assert.Equal(t, call, again, "the body matches the call")
 }
 
-func TestDryRunCountsAndSendsNothing(t *testing.T) {
+func TestDryRunSendsNothing(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	dry := func(members ...string) users.Sync {
 		a := big(members...)
@@ -97,10 +97,10 @@ func TestDryRunCountsAndSendsNothing(t *testing.T) {
 	settle(t, c)
 	assert.Empty(t, box.take())
 	synced(t, c, big("u1", "u2"))
-	assert.Empty(t, box.take(), "the dry run has changed nothing")
+	assert.Empty(t, box.take(), "the dry run changed nothing")
 }
 
-func TestTraitTellsChangedValues(t *testing.T) {
+func TestTraitSendsChangedValues(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	synced(t, c, trait(`{"userId":"u1","value":10}`, `{"userId":"u2","value":"gold"}`, `{"userId":"u3","value":null}`,
 		`{"userId":"u4","value":1}`, `{"userId":"u4","value":{"b":[1],"a":2}}`))
@@ -116,10 +116,10 @@ func TestTraitTellsChangedValues(t *testing.T) {
 	assert.Equal(t, []string{"crm u1 lifetime_value=11", "crm u2 lifetime_value=<nil>"}, box.told())
 }
 
-// A gatedJournal takes calls only while its gate is open.
+// A gatedJournal stores calls only while its gate is open.
 type gatedJournal struct {
 	journal.Journal
-	gate chan struct{} // closed: open
+	gate chan struct{} // open if closed
 }
 
 func newGatedJournal() gatedJournal {
@@ -154,7 +154,7 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 		dry.DryRun = true
 		counted, err := c.Users().StartSync(t.Context(), dry)
 		require.NoError(t, err)
-		assert.Equal(t, [2]int64{0, 1}, [2]int64{counted.Entered, counted.Left}, "counted from the last in the queue")
+		assert.Equal(t, [2]int64{0, 1}, [2]int64{counted.Entered, counted.Left}, "compared with the last queued list")
 
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -190,7 +190,7 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 	})
 }
 
-func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
+func TestTooManySyncsLeaveNoData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
 		gated := newGatedJournal()
@@ -210,11 +210,11 @@ func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
 		synctest.Wait()
 		keys, err := config.State.Keys(t.Context(), "segment")
 		require.NoError(t, err)
-		assert.Len(t, keys, 1, "the list that is current")
+		assert.Len(t, keys, 1, "the current list")
 	})
 }
 
-func TestASyncSaysWhatItWaitsFor(t *testing.T) {
+func TestSyncReportsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource()
 		gated := newGatedJournal()
@@ -226,7 +226,7 @@ func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 		waitsFor := func(why string) {
 			t.Helper()
 			time.Sleep(2 * time.Second)
-			synctest.Wait() // what is to happen now has happened
+			synctest.Wait()
 			now, err := c.Users().Sync(t.Context(), s.ID)
 			require.NoError(t, err)
 			assert.Equal(t, users.SyncRunning, now.State)
@@ -252,10 +252,10 @@ func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 	})
 }
 
-func TestASyncAddsNoMoreThanItMayToABacklog(t *testing.T) {
+func TestSyncLimitsPendingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
-		config.BatchCalls = 10 // and so 400 pending
+		config.BatchCalls = 10 // 400 may be pending
 		c := start(t, config)
 		require.NoError(t, c.Pause(t.Context(), "crm"))
 		s, err := c.Users().StartSync(t.Context(), audience("x", numbered(1000)...))
@@ -267,7 +267,7 @@ func TestASyncAddsNoMoreThanItMayToABacklog(t *testing.T) {
 		assert.Greater(t, ledgers[0].Pending, int64(200))
 		s, err = c.Users().Sync(t.Context(), s.ID)
 		require.NoError(t, err)
-		assert.Equal(t, ledgers[0].Pending, s.Sent, "the record tells how far it is")
+		assert.Equal(t, ledgers[0].Pending, s.Sent, "the record has the progress")
 		assert.Contains(t, s.Waiting, "pending")
 		require.NoError(t, c.Resume(t.Context(), "crm"))
 		s, err = c.Users().WaitSync(t.Context(), s.ID)
@@ -276,7 +276,7 @@ func TestASyncAddsNoMoreThanItMayToABacklog(t *testing.T) {
 	})
 }
 
-func TestSyncRequestsThatAreRefused(t *testing.T) {
+func TestInvalidSyncRequests(t *testing.T) {
 	disabled := hooks("off")[0]
 	disabled.Disabled = true
 	elsewhere := hooks("ios-only")[0]
@@ -287,7 +287,7 @@ func TestSyncRequestsThatAreRefused(t *testing.T) {
 		is   error
 		want string
 	}{
-		"no name":             {sync: users.SyncRequest{Name: "!", Destination: "crm"}, want: "has no letter and no digit"},
+		"no name":             {sync: users.SyncRequest{Name: "!", Destination: "crm"}, want: "has no letters or digits"},
 		"long name":           {sync: users.SyncRequest{Name: strings.Repeat("x", 256), Destination: "crm"}, want: "has 256 bytes"},
 		"no destination":      {sync: users.SyncRequest{Name: "x"}, want: "destination: is empty: name one of crm, ads"},
 		"unknown destination": {sync: users.SyncRequest{Name: "x", Destination: "CRM"}, is: state.ErrUnknown, want: `"CRM"`},
@@ -317,7 +317,7 @@ func TestSyncRequestsThatAreRefused(t *testing.T) {
 	assert.Len(t, box.take(), 1)
 }
 
-func TestListsThatAreRefused(t *testing.T) {
+func TestInvalidLists(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	longest := strings.Repeat("u", users.MaxUserIDBytes)
 	broken := errors.New("connection lost")
@@ -329,13 +329,13 @@ func TestListsThatAreRefused(t *testing.T) {
 		"long ID":      {users.KindAudience, strings.NewReader("u1\n\n" + longest + "u\nu3\n"), "line 3"},
 		"not UTF-8":    {users.KindAudience, strings.NewReader("u1\nu\xff\n"), "line 2: is"},
 		"long line":    {users.KindAudience, strings.NewReader(strings.Repeat("u", 100_000)), "line 1"},
-		"broken off":   {users.KindAudience, io.MultiReader(strings.NewReader("u1\n"), iotest.ErrReader(broken)), broken.Error()},
+		"incomplete":   {users.KindAudience, io.MultiReader(strings.NewReader("u1\n"), iotest.ErrReader(broken)), broken.Error()},
 		"no value":     {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1"}`), "line 2: cannot be read (it has no value"},
 		"no user":      {users.KindTrait, strings.NewReader("\n" + `{"value":1}`), "line 2: is empty"},
 		"more members": {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1,"x":2}`), `line 2: cannot be read (json: unknown field "x"`},
-		"two objects":  {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1}{}`), "line 2: cannot be read (it goes on after the object"},
-		"a brace":      {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1}}`), "line 2: cannot be read (it goes on after the object"},
-		"no JSON":      {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":nope}`), "line 2"},
+		"two objects":  {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1}{}`), "line 2: cannot be read (there is more after the object"},
+		"a brace":      {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":1}}`), "line 2: cannot be read (there is more after the object"},
+		"invalid JSON": {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":nope}`), "line 2"},
 		"CSV":          {users.KindTrait, strings.NewReader("\n" + `u1,5`), "line 2"},
 		"long value":   {users.KindTrait, strings.NewReader("\n" + `{"userId":"u1","value":"` + strings.Repeat("x", 17_000) + `"}`), "line 2: has a value of 17002 bytes: give at most 16384"},
 	} {
@@ -351,7 +351,7 @@ func TestListsThatAreRefused(t *testing.T) {
 	assert.Empty(t, box.take())
 }
 
-func TestLinesOfLists(t *testing.T) {
+func TestListFormat(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	longest := strings.Repeat("v", users.MaxUserIDBytes)
 	a := audience("x")
@@ -363,7 +363,7 @@ func TestLinesOfLists(t *testing.T) {
 	}
 	assert.Equal(t, []string{"  ", "u 2 ", "u1", "u3", longest}, members)
 
-	// The longest that there can be, with all of it escaped.
+	// The longest possible line, completely escaped.
 	synced(t, c, trait(`{"userId":"`+strings.Repeat(`\u0041`, 1024)+`","value":"`+strings.Repeat(`\u0041`, 16_000)+`"}`))
 	got := box.take()
 	require.Len(t, got, 1)
@@ -371,9 +371,8 @@ func TestLinesOfLists(t *testing.T) {
 	assert.Len(t, got[0].Traits["lifetime_value"], 16_000)
 }
 
-// TestSyncFindsTheOnlySourceThatWasSeen: where any write key makes a source, none
-// need be in the settings.
-func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
+// With AnyWriteKey, sources need not be in the settings.
+func TestSyncUsesTheOnlySeenSource(t *testing.T) {
 	box := &inbox{}
 	c := start(t, engine.Config{AnyWriteKey: true, Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
 	_, err := c.Users().StartSync(within(t), big("u1"))
@@ -388,7 +387,7 @@ func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
 	require.ErrorContains(t, err, "source: is empty: name one of ")
 }
 
-func TestUploadsThatNoRecordNamesAreDeletedInTime(t *testing.T) {
+func TestAbandonedUploadsAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
 		config.State = state.NewMemory()
@@ -402,19 +401,19 @@ func TestUploadsThatNoRecordNamesAreDeletedInTime(t *testing.T) {
 		require.NoError(t, config.State.Put(t.Context(), "segment.a.b.0", []byte("nobody's")))
 		c := start(t, config)
 		synctest.Wait()
-		assert.Equal(t, 1, segments(), "what may be under way stays")
+		assert.Equal(t, 1, segments(), "uploads in progress stay")
 		s, err := c.Users().StartSync(t.Context(), big("u1"))
 		require.NoError(t, err)
 		_, err = c.Users().WaitSync(t.Context(), s.ID)
 		require.NoError(t, err)
 		assert.Equal(t, 2, segments())
 		time.Sleep(49 * time.Hour)
-		assert.Equal(t, 1, segments(), "the list that is current stays")
+		assert.Equal(t, 1, segments(), "the current list stays")
 	})
 }
 
-// TestForgetWhileAListIsRead: the list is then the first one.
-func TestForgetWhileAListIsRead(t *testing.T) {
+// The list becomes a first one.
+func TestForgetDuringUpload(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	s := synced(t, c, big("u1", "u2"))
 	box.take()

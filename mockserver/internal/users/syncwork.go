@@ -19,17 +19,16 @@ import (
 )
 
 const (
-	// syncAhead is how many batches' calls may be pending at the destination before
-	// a sync makes more. Its other calls wait no longer than these take, and a sync
-	// of any length needs no more room in the journal.
+	// syncAhead is the maximum number of batches of calls that may be pending at the
+	// destination. It bounds the delay of other calls and the size of the journal.
 	syncAhead = 40
-	// syncPoll is how often a sync that waits for room looks whether there is some, and
-	// storePause how long it waits when the journal did not take a batch.
+	// syncPoll is the polling interval of a sync that waits for pending calls, and storePause
+	// the delay after the journal did not store a batch.
 	syncPoll   = 100 * time.Millisecond
 	storePause = time.Second
 )
 
-// computationsWaiting returns the keys of the computations that have syncs in their queue.
+// computationsWaiting returns the keys of the computations with queued syncs.
 func (u *Service) computationsWaiting(ctx context.Context) ([]string, error) {
 	var keys []string
 	err := state.Each(ctx, u.state, computationPrefix, func(id string, r computationRecord) error {
@@ -52,27 +51,27 @@ func (u *Service) workOnSync(ctx context.Context, id string) error {
 	if w.sync().Deletion != "" {
 		list, err = w.erase(ctx)
 	} else {
-		err = w.tell(ctx)
+		err = w.sendChanges(ctx)
 	}
 	switch {
 	case errors.Is(err, roster.ErrCorrupt):
-		return w.repair(ctx, err) // and begin again
+		return w.repair(ctx, err) // and retry
 	case err != nil:
 		return err
 	}
 	return w.finish(ctx, list)
 }
 
-// A syncWork is the work on one sync, the next of its record.
+// A syncWork is the work on the first sync in the queue of a computation.
 type syncWork struct {
-	turn[computationRecord, *computationRecord]
-	doubt   int64 // how many of its calls may be in the journal, though the record does not say so
-	emitter *emitter
-	trait   []byte // {"key":
-	room    int64  // calls that may be made before the ledger is asked again
+	lease[computationRecord, *computationRecord]
+	maybeStored int64 // number of the first calls that may be stored although the record does not contain them
+	emitter     *emitter
+	trait       []byte // {"key":
+	room        int64  // number of calls to create before the ledger is checked again
 }
 
-// claimSync takes the turn of a computation and begins with its next sync.
+// claimSync acquires the lease of a computation and starts its first sync.
 func (u *Service) claimSync(ctx context.Context, id string) (*syncWork, error) {
 	w := &syncWork{}
 	w.Service, w.key = u, computationKey(id)
@@ -92,7 +91,7 @@ func (u *Service) claimSync(ctx context.Context, id string) (*syncWork, error) {
 		return nil, err
 	}
 	if resumed {
-		w.doubt = w.sync().Sent + 2*int64(u.config.BatchCalls)
+		w.maybeStored = w.sync().Sent + 2*int64(u.config.BatchCalls)
 	}
 	w.trait = append(fields.AppendString([]byte{'{'}, w.record.Key), ':')
 	w.emitter, err = newEmitter("identify", w.record.Source, w.sync().Timestamp, []string{w.record.Destination}, w.record.context(w.sync().Number))
@@ -115,20 +114,20 @@ func (w *syncWork) finish(ctx context.Context, list storedList) error {
 	return nil
 }
 
-// erase makes of the current list one without the users of the sync's list.
+// erase stores the current list without the users of the sync's list.
 func (w *syncWork) erase(ctx context.Context) (storedList, error) {
 	current, gone := w.readStored(ctx, w.record.ID, w.record.Current), w.readStored(ctx, w.record.ID, w.list().storedList)
 	return w.upload(ctx, w.record.ID, roster.Without(current, gone))
 }
 
-// diff yields what the sync has to tell.
+// diff yields the changes to send.
 func (w *syncWork) diff(ctx context.Context) iter.Seq2[roster.Change, error] {
 	older := w.readStored(ctx, w.record.ID, w.record.Current)
 	newer := w.readStored(ctx, w.record.ID, w.list().storedList)
 	return roster.Diff(older, newer, w.sync().Full)
 }
 
-// count notes how many calls there are to make.
+// count stores the number of calls to create.
 func (w *syncWork) count(ctx context.Context) error {
 	entered, left, err := roster.CountChanges(w.diff(ctx))
 	if err != nil {
@@ -139,8 +138,8 @@ func (w *syncWork) count(ctx context.Context) error {
 	})
 }
 
-// tell makes the calls that were not made before.
-func (w *syncWork) tell(ctx context.Context) error {
+// sendChanges creates the remaining calls.
+func (w *syncWork) sendChanges(ctx context.Context) error {
 	if !w.list().Counted {
 		if err := w.count(ctx); err != nil {
 			return err
@@ -165,14 +164,14 @@ func (w *syncWork) tell(ctx context.Context) error {
 	return w.flush(ctx)
 }
 
-// messageID is the same each time that this sync tells of this user.
+// messageID returns the messageId of the call for a user. It is deterministic.
 func (w *syncWork) messageID(user string) string { return w.record.messageID(w.sync().ID, user) }
 
 func (w *syncWork) traits(c roster.Change) []byte {
 	return append(append(slices.Clone(w.trait), w.record.Kind.value(c.Value, !c.Removed)...), '}')
 }
 
-// value returns the JSON that tells of a user, who may be in the list with a value.
+// value returns the JSON value of the trait for a user.
 func (k ComputationKind) value(value []byte, listed bool) []byte {
 	switch {
 	case k == KindAudience:
@@ -183,14 +182,13 @@ func (k ComputationKind) value(value []byte, listed bool) []byte {
 	return value
 }
 
-// flush brings the calls that were gathered to the journal, once the destination may
-// get them.
+// flush stores the collected calls in the journal when the destination may get them.
 func (w *syncWork) flush(ctx context.Context) error {
 	n := int64(len(w.emitter.calls))
 	if n == 0 {
 		return nil
 	}
-	for perhapsStored := w.sync().Sent < w.doubt; ; {
+	for perhapsStored := w.sync().Sent < w.maybeStored; ; {
 		wait := syncPoll
 		obstacle, err := w.obstacle(ctx)
 		if err != nil {
@@ -213,7 +211,7 @@ func (w *syncWork) flush(ctx context.Context) error {
 	}))
 }
 
-// wait lets some time pass, and the record know why.
+// wait waits for a time. It stores the reason in the record.
 func (w *syncWork) wait(ctx context.Context, why string, d time.Duration) error {
 	if why != w.sync().Waiting || time.Since(w.stored) >= leaseRenewal {
 		if err := w.note(ctx, func(r *computationRecord) { r.next().Waiting = why }); err != nil {
@@ -223,8 +221,7 @@ func (w *syncWork) wait(ctx context.Context, why string, d time.Duration) error 
 	return pause.For(ctx, d)
 }
 
-// obstacle says what the sync has to wait for. Where that is nothing, there is
-// room for more calls.
+// obstacle returns the reason why the sync has to wait, or "".
 func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 	if _, err := oneDestination(w.config.Settings(), w.record.Source, w.record.Destination); err != nil {
 		return strings.TrimPrefix(err.Error(), "mockserver: "), nil
@@ -236,7 +233,7 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w.room = (syncAhead - 1) * int64(w.config.BatchCalls) // and one more batch
+	w.room = (syncAhead - 1) * int64(w.config.BatchCalls) // one more batch may be added
 	mayPend := w.room
 	i := slices.IndexFunc(ledgers, func(l tracking.Ledger) bool { return l.Destination == w.record.Destination })
 	if i >= 0 {
@@ -248,9 +245,9 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// eraseUsers takes the users of a deletion request out of all lists of some sources,
-// after the syncs that are queued. It may be called again for the same request. An error of
-// one computation does not keep the others from being changed.
+// eraseUsers removes the users of a deletion request from all lists of the sources, after the
+// queued syncs. It may be called again for the same request. It continues after errors of
+// single computations.
 func (u *Service) eraseUsers(ctx context.Context, sources []string, request string, users roster.Seq) error {
 	var failed []error
 	err := state.Each(ctx, u.state, computationPrefix, func(_ string, r computationRecord) error {
@@ -264,7 +261,7 @@ func (u *Service) eraseUsers(ctx context.Context, sources []string, request stri
 	return errors.Join(append(failed, err)...)
 }
 
-// eraseFrom queues a sync that takes users out of the lists of a computation, if they hold any.
+// eraseFrom queues a sync that removes users from the lists of a computation, if necessary.
 func (u *Service) eraseFrom(ctx context.Context, r computationRecord, request string, users roster.Seq) error {
 	if holds, err := u.holdsAny(ctx, r, users); err != nil || !holds {
 		return err
@@ -275,15 +272,15 @@ func (u *Service) eraseFrom(ctx context.Context, r computationRecord, request st
 	}
 	_, err = u.enqueue(ctx, r, list, Sync{Deletion: request})
 	if errors.Is(err, state.ErrNotFound) {
-		return nil // forgotten meanwhile
+		return nil // deleted in the meantime
 	}
 	return err
 }
 
-// holdsAny reports whether one of some users is in the current list, or in one that
-// is queued. Lost users count as users of the request.
+// holdsAny reports whether any of the users is in the current list or in a queued one. Lost
+// users count as contained.
 func (u *Service) holdsAny(ctx context.Context, r computationRecord, users roster.Seq) (bool, error) {
-	for _, list := range r.told() {
+	for _, list := range r.announced() {
 		rest, err := roster.Count(roster.Without(u.salvageStored(ctx, r.ID, list, roster.Empty), users))
 		if err != nil {
 			return false, fmt.Errorf("mockserver: %w", err)

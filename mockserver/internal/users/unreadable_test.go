@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// unreadable are values that cannot be a record.
+// unreadable are invalid records.
 var unreadable = []string{`{"users":["u`, `{}`, `[1]`, ``}
 
 // overwrite stores a value under the first key with a prefix.

@@ -10,28 +10,28 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// What is too long for a record is stored before it, in parts under keys that no record
-// names yet: prefix.id.upload.number. The name of the upload says who made it and when,
-// so that one that came to nothing can be told from one that is under way.
+// Data that is too long for a record is uploaded before the record is stored, in parts with
+// keys of the form prefix.id.upload.number. The name of the upload contains its time and
+// process, so abandoned uploads can be recognized.
 const (
-	segmentPrefix = "segment"       // of lists, under the IDs of computations
-	chunkPrefix   = "deletionchunk" // of deletion requests, under their keys
-	// uploadAge is after how long an upload that no record names is taken to be given
-	// up, if the process that made it does not come back to say so.
+	segmentPrefix = "segment"       // of lists; the ID identifies the computation
+	chunkPrefix   = "deletionchunk" // of deletion requests; the ID is their key
+	// uploadAge is the age after which an upload without a record is abandoned, unless its
+	// process restarts earlier.
 	uploadAge = 24 * time.Hour
-	// maxUploadTime is how long one can take: no record may name it when it could have
-	// been deleted.
+	// maxUploadTime is the maximum duration of an upload. Afterwards no record may refer to it,
+	// because it may be deleted.
 	maxUploadTime = uploadAge / 2
-	// uploadTimeLen is how many characters the time in the name of an upload has.
+	// uploadTimeLen is the length of the time in an upload's name.
 	uploadTimeLen = 11
 )
 
-// newUpload names an upload: its time in hexadecimal, the process, and something random.
+// newUpload returns a new name: the time in hexadecimal, the process, and a random suffix.
 func (u *Service) newUpload() string {
 	return fmt.Sprintf("%0*x%s%s", uploadTimeLen, time.Now().UnixMilli(), text.Digest(u.config.Instance), strings.ToLower(rand.Text()[:8]))
 }
 
-// uploadTime returns when an upload was begun; the zero time where that is not its name.
+// uploadTime returns the time in an upload's name, or the zero time if the name is invalid.
 func uploadTime(upload string) time.Time {
 	if len(upload) < uploadTimeLen {
 		return time.Time{}
@@ -43,15 +43,15 @@ func uploadTime(upload string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// givenUp reports whether an upload that no record names is under way no more: it is
-// old, or an earlier run of this process made it.
-func (u *Service) givenUp(upload string) bool {
+// abandoned reports whether an upload without a record is no longer in progress: it is old, or
+// was made by an earlier run of this process.
+func (u *Service) abandoned(upload string) bool {
 	at := uploadTime(upload)
 	return time.Since(at) > uploadAge ||
 		strings.HasPrefix(upload[uploadTimeLen:], text.Digest(u.config.Instance)) && at.Before(u.started.Truncate(time.Millisecond))
 }
 
-// uploadKey is that of all parts of an upload.
+// uploadKey returns the common prefix of the keys of an upload.
 func uploadKey(prefix, id, upload string) string { return prefix + "." + id + "." + upload }
 
 func partKey(prefix, id, upload string, n int) string {

@@ -8,10 +8,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A ComputationKind says what a computation is.
+// A ComputationKind is the kind of a computation.
 type ComputationKind string
 
-// The kinds of computations.
+// Kinds of computations.
 const (
 	KindAudience ComputationKind = "audience"
 	KindTrait    ComputationKind = "trait"
@@ -22,123 +22,112 @@ type Computation struct {
 	ID          string          `json:"id"`
 	Kind        ComputationKind `json:"kind"`
 	Name        string          `json:"name"`
-	Key         string          `json:"key"` // of the trait that the destination gets
+	Key         string          `json:"key"` // of the trait sent to the destination
 	Source      string          `json:"source"`
 	Destination string          `json:"destination"`
-	// Users is how many the destination was told of: the members of an audience,
-	// or those who have a value.
+	// Users is the number of users in the last list that was sent.
 	Users int64 `json:"users"`
 	// LostUsers is the number of users whose stored entries were lost through corruption
 	// that an operator accepted, since the last list that was sent without a loss.
 	LostUsers int64 `json:"lostUsers,omitempty"`
-	// LostRecord reports that the record was lost in this way, with its lists and syncs.
-	// The next list is a first one.
+	// LostRecord reports that the record was lost in this way, with its lists and syncs. The
+	// next list is sent completely.
 	LostRecord bool `json:"lostRecord,omitempty"`
-	// Syncs are those that are done, of which the last 20 are kept, and then those
-	// that are not, in their order.
+	// Syncs are the last 20 syncs that are done, followed by the others, in order.
 	Syncs []Sync `json:"syncs"`
 }
 
-// A SyncRequest is a list of an audience or a computed trait, for a destination that
-// is to know it.
+// A SyncRequest is a list of an audience or a computed trait for a destination.
 type SyncRequest struct {
 	Kind ComputationKind
-	// Name is that of the audience or trait, such as "Big Spenders". Names that are
-	// the same in snake_case name the same one.
+	// Name is the name of the audience or trait, such as "Big Spenders". Names with the same
+	// SnakeCase are the same name.
 	Name string
-	// Source is the source whose users they are. Defaults to the only one that
-	// there is.
+	// Source is the source of the users. Defaults to the only source.
 	Source string
-	// Destination is the one that gets the calls. Defaults to the only one that is
-	// enabled and connected to the source.
+	// Destination gets the calls. Defaults to the only destination that is enabled and
+	// connected to the source.
 	Destination string
-	// List has a line for each user, in any order and any number. One of an audience
-	// is the ID of a member, taken as it stands, white space included. One of a trait
-	// is a user and any JSON, {"userId":"u1","value":42}, compared in its canonical form:
-	// 1.0 in place of 1 is no change. Of those of one user the last counts; null is as
-	// good as no value. Empty lines count for nothing, nor does a carriage return at the
-	// end of one or a byte order mark.
+	// List has one line per user, in any order. A line of an audience is the user ID including
+	// white space. A line of a trait is a JSON object, {"userId":"u1","value":42}. Values are
+	// compared in canonical form, so 1.0 equals 1. The last line of a user counts, and null
+	// means no value. Empty lines, carriage returns at the end of lines and a byte order mark
+	// are ignored.
 	List io.Reader
 
-	// DryRun counts what would be sent, and changes and sends nothing.
+	// DryRun counts the calls without sending or storing anything.
 	DryRun bool
-	// Full also sends what the destination should know from earlier syncs, for one
-	// that has lost it.
+	// Full also sends unchanged values, for a destination that has lost its data.
 	Full bool
-	// AllowEmpty takes a list without users. Otherwise it is refused: far more
-	// often than an audience without members it is a query that went wrong.
+	// AllowEmpty accepts a list without users, which is more often a failed query than an
+	// empty audience.
 	AllowEmpty bool
 }
 
-// A SyncState says how far a sync is.
+// A SyncState is the progress of a sync.
 type SyncState string
 
-// The states of a sync. Each follows the one before it.
+// States of a sync, in this order.
 const (
-	SyncQueued  SyncState = "queued"  // it waits for its turn
-	SyncRunning SyncState = "running" // its calls are being made
+	SyncQueued  SyncState = "queued"  // waits for earlier syncs
+	SyncRunning SyncState = "running" // its calls are being created
 	SyncDone    SyncState = "done"    // all its calls are in the journal
 )
 
-// A Sync is one list of an audience or a computed trait, and what came of it.
+// A Sync is one list of an audience or a computed trait, and its progress.
 type Sync struct {
-	ID          string    `json:"id"` // empty of a dry run
+	ID          string    `json:"id"` // empty for a dry run
 	Number      int       `json:"number"`
-	State       SyncState `json:"state,omitempty"` // empty of a dry run
+	State       SyncState `json:"state,omitempty"` // empty for a dry run
 	RequestedAt time.Time `json:"requestedAt"`
 	StartedAt   time.Time `json:"startedAt,omitzero"`
 	FinishedAt  time.Time `json:"finishedAt,omitzero"`
-	// Timestamp is that of all its calls, in whole milliseconds. It is higher than
-	// that of the sync before.
+	// Timestamp is the timestamp of all its calls, in whole milliseconds. It is later than
+	// the previous timestamp.
 	Timestamp time.Time `json:"timestamp,omitzero"`
-	// Users is how many are in the list.
+	// Users is the number of users in the list.
 	Users int64 `json:"users"`
-	// Entered is for how many users a value is sent, and Left to how many it is
-	// sent that they are members no more, or have no value. They are zero until
-	// StartedAt.
+	// Entered is the number of users with a new value, and Left the number of users who are
+	// no longer members or no longer have a value. They are zero until StartedAt.
 	Entered int64 `json:"entered"`
 	Left    int64 `json:"left"`
-	// Sent is how many of their calls are in the journal.
+	// Sent is the number of calls in the journal.
 	Sent int64 `json:"sent"`
-	// LostUsers is the number of users of this list and of the list before it whose stored
-	// entries were lost through corruption that an operator accepted. The other users are
-	// not affected. Send the list again to notify the destination of them.
+	// LostUsers is the number of users of this list and the previous one whose stored entries
+	// were lost through corruption that an operator accepted. The other users are not
+	// affected. Send the list again to notify the destination of them.
 	LostUsers int64 `json:"lostUsers,omitempty"`
-	// Waiting says what a running sync waits for, if it does.
+	// Waiting is the reason why a running sync waits, or empty.
 	Waiting string `json:"waiting,omitempty"`
 	Full    bool   `json:"full,omitempty"`
 	DryRun  bool   `json:"dryRun,omitempty"`
-	// Deletion is the ID of the deletion request whose users were taken out of the
-	// list, if this is no list but that. Left is then how many they were; they are
-	// not told of it.
+	// Deletion is the ID of a deletion request if the sync removes its users from the list.
+	// Left is then the number of removed users. No calls are sent.
 	Deletion string `json:"deletion,omitempty"`
 }
 
-// Calls returns how many calls the sync makes; zero until StartedAt.
+// Calls returns the number of calls of the sync. It is zero until StartedAt.
 func (s Sync) Calls() int64 { return s.Entered + s.Left }
 
-// A DeletionRequest asks that users be deleted. [Service.DeleteUsers] notifies
-// each destination that got their data: {type, userId, timestamp}, once for each
-// user and source.
+// A DeletionRequest requests the deletion of users. [Service.DeleteUsers] notifies each
+// destination that received their data with {type, userId, timestamp}, once for each user and
+// source.
 type DeletionRequest struct {
-	// ID makes the request idempotent: one that was taken is not taken again.
-	// Defaults to a random one.
+	// ID makes the request idempotent. Defaults to a random ID.
 	ID string `json:"id,omitempty"`
-	// UserIDs are the users, up to MaxDeletionUsers. One that comes twice counts
-	// once.
+	// UserIDs are the users, up to MaxDeletionUsers. Duplicates are ignored.
 	UserIDs []string `json:"userIds"`
-	// Source is the source whose users they are. Defaults to all sources.
+	// Source is the source of the users. Defaults to all sources.
 	Source string `json:"source,omitempty"`
 }
 
-// A Deletion is a deletion request, and what came of it.
+// A Deletion is a deletion request and its progress.
 type Deletion struct {
 	ID          string    `json:"id"`
 	RequestedAt time.Time `json:"requestedAt"`
-	// CompletedAt is when every notification had come to its end. One that failed
-	// has come to its end too; see Targets.
+	// CompletedAt is when every notification had ended, delivered or not; see Targets.
 	CompletedAt time.Time `json:"completedAt,omitzero"`
-	// Users is how many it names, and Source the one it names.
+	// Users is the number of users.
 	Users  int    `json:"users"`
 	Source string `json:"source,omitempty"`
 	// LostUsers is the number of users whose stored names were lost through corruption
@@ -148,11 +137,11 @@ type Deletion struct {
 	// LostRecord reports that the record of the request was lost in this way. The request
 	// can be made again under its ID.
 	LostRecord bool `json:"lostRecord,omitempty"`
-	// Targets are the destinations that are notified, for each source.
+	// Targets are the notified destinations, for each source.
 	Targets []DeletionTarget `json:"targets"`
 }
 
-// Sums adds up the targets.
+// Sums returns the sums over all targets.
 func (d Deletion) Sums() (sums DeletionTarget) {
 	for _, t := range d.Targets {
 		sums.Pending += t.Pending
@@ -163,8 +152,8 @@ func (d Deletion) Sums() (sums DeletionTarget) {
 	return sums
 }
 
-// A DeletionTarget counts what became of the notifications of one source at one
-// destination. Their sum is the number of users.
+// A DeletionTarget counts the results of the notifications of one source at one destination.
+// Their sum is the number of users.
 type DeletionTarget struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
@@ -174,21 +163,21 @@ type DeletionTarget struct {
 	Filtered    int    `json:"filtered"`
 }
 
-// A DeletionOutcome is what became of one notification.
+// A DeletionOutcome is the result of one notification.
 type DeletionOutcome struct {
 	UserID      string `json:"userId"`
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
 	MessageID   string `json:"messageId"`
 	tracking.Outcome
-	// Attempt is the number of the last attempt, 0 before there was one, and At
-	// when its end was noted.
+	// Attempt is the number of the last attempt, or 0 before the first. At is the time of the
+	// result.
 	Attempt int       `json:"attempt,omitempty"`
 	At      time.Time `json:"at,omitzero"`
 }
 
-// An OutcomeFilter picks notifications: those of one of its users, sources, destinations
-// and states. Where it has none of a kind, it picks all of it.
+// An OutcomeFilter selects notifications by user, source, destination and state. An empty list
+// selects all.
 type OutcomeFilter struct {
 	UserIDs, Sources, Destinations []string
 	States                         []tracking.State
@@ -196,27 +185,27 @@ type OutcomeFilter struct {
 
 // Limits of audiences, computed traits and deletion requests.
 const (
-	// MaxUserIDBytes is how long a user ID may be.
+	// MaxUserIDBytes is the maximum length of a user ID.
 	MaxUserIDBytes = 1024
-	// MaxTraitBytes is how long the value of a computed trait may be as JSON.
+	// MaxTraitBytes is the maximum length of the value of a computed trait in canonical JSON.
 	MaxTraitBytes = 16 << 10
-	// MaxComputationName is how many bytes the name of an audience or a computed
-	// trait may have.
+	// MaxComputationName is the maximum length in bytes of the name of an audience or a
+	// computed trait.
 	MaxComputationName = 255
-	// MaxDeletionUsers is how many users one deletion request may name.
+	// MaxDeletionUsers is the maximum number of users of a deletion request.
 	MaxDeletionUsers = 10_000
-	// MaxDeletionID is how many bytes the ID of a deletion request may have.
+	// MaxDeletionID is the maximum length in bytes of the ID of a deletion request.
 	MaxDeletionID = 255
-	// DeletionKept is for how long a deletion request that is done can still be asked
-	// about. After that its ID may be used again.
+	// DeletionKept is how long a completed deletion request is retained. Its ID may be used
+	// again afterwards.
 	DeletionKept = 30 * 24 * time.Hour
 )
 
-// Errors that syncs answer with, wrapped.
+// Errors of syncs. They may be wrapped.
 var (
-	// ErrEmptyList says that a list has no users, and that AllowEmpty was not set.
+	// ErrEmptyList reports a list without users if AllowEmpty is not set.
 	ErrEmptyList = errors.New("mockserver: the list is empty")
 
-	// ErrTooManySyncs says that too many syncs of an audience or trait wait.
-	ErrTooManySyncs = errors.New("mockserver: too many syncs wait for their turn")
+	// ErrTooManySyncs reports that too many syncs of an audience or trait are queued.
+	ErrTooManySyncs = errors.New("mockserver: too many syncs are queued")
 )

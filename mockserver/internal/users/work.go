@@ -10,45 +10,43 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// Work in the background is done by one goroutine for each record that there is
-// work on, and by one process of those that share the State: the one that has its
-// lease.
+// Each record with work has one background goroutine, in the process that has the lease of the
+// record.
 const (
-	// leaseTime is how long a process may be silent before another takes over. A
-	// process that comes back under its own name goes on at once.
+	// leaseTime is the duration of a lease. A process that restarts with the same name gets its
+	// leases immediately.
 	leaseTime = 30 * time.Second
-	// leaseRenewal is how often it says that it is at work.
+	// leaseRenewal is the interval between renewals.
 	leaseRenewal = 5 * time.Second
-	// Work that failed is tried again after workFirst, and then after twice as
-	// long each time, up to workMax.
+	// Failed work is retried after workFirst, and then with doubled delays up to workMax.
 	workFirst = time.Second
 	workMax   = 30 * time.Second
 )
 
-// The kinds of work, as the keys of records begin. That on outcomes has no record of its own.
+// Key prefixes of the kinds of work. Work on outcomes does not need a record.
 const (
 	computationPrefix = "computation"
 	deletionPrefix    = "deletion"
 	outcomesPrefix    = "outcomes"
 )
 
-// errNoWork ends the work on a record: there is nothing more to do now, or another process
-// does it.
+// errNoWork ends the work on a record: nothing is left to do now, or another process has the
+// lease.
 var errNoWork = errors.New("mockserver: no work")
 
-// A claim is what a record says of who works on it.
+// A claim is the part of a record that identifies its lease.
 type claim struct {
-	// Secret goes into the messageIds, so that no sender can guess them: a call
-	// with such an ID would keep ours from being taken.
+	// Secret makes the messageIds unpredictable. Otherwise a sender could use one of them, and
+	// the collector's call would be dropped as a duplicate.
 	Secret string `json:"secret"`
-	// Instance is the process that has the lease, if any, and Until when that runs out.
+	// Instance is the process with the lease, or empty. Until is the end of the lease.
 	Instance string    `json:"instance,omitempty"`
 	Until    time.Time `json:"until,omitzero"`
 }
 
 func (c *claim) claimed() *claim { return c }
 
-// take gives the lease to an instance, or keeps it there, unless another has it.
+// take acquires or renews the lease for an instance, unless another instance has it.
 func (c *claim) take(instance string) error {
 	now := time.Now()
 	if c.Instance != "" && c.Instance != instance && now.Before(c.Until) {
@@ -58,8 +56,8 @@ func (c *claim) take(instance string) error {
 	return nil
 }
 
-// renew keeps a lease, unless another instance has taken it since, or the record is
-// another: the one before was forgotten.
+// renew renews the lease, unless another instance has acquired it or the record was deleted and
+// created again.
 func (c *claim) renew(taken claim) error {
 	if c.Secret != taken.Secret || c.Instance != taken.Instance {
 		return errNoWork
@@ -67,23 +65,23 @@ func (c *claim) renew(taken claim) error {
 	return c.take(taken.Instance)
 }
 
-// end lets any instance take the lease.
+// end releases the lease.
 func (c *claim) end() { c.Instance, c.Until = "", time.Time{} }
 
-// workers work on records by their keys.
+// workers runs a goroutine for each record with work.
 type workers struct {
 	log *slog.Logger
-	// step works on a record until there is no more to do, which is errNoWork.
+	// step does a part of the work on a record. It returns errNoWork at the end.
 	step func(ctx context.Context, key string) error
-	// waiting returns the records that there is work on.
+	// waiting returns the keys of the records with work.
 	waiting func(ctx context.Context) ([]string, error)
 
-	ctx    context.Context // ends when no more is to begin
+	ctx    context.Context // ends when no more work may begin
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex      // guards running, and that nothing begins once ctx has ended
-	running map[string]bool // by key; true: was kicked again
+	mu      sync.Mutex      // guards running; no work begins after ctx has ended
+	running map[string]bool // by key; true if kicked again
 }
 
 func newWorkers(log *slog.Logger, step func(context.Context, string) error, waiting func(context.Context) ([]string, error)) *workers {
@@ -94,13 +92,13 @@ func newWorkers(log *slog.Logger, step func(context.Context, string) error, wait
 
 func (w *workers) stopping() bool { return w.ctx.Err() != nil }
 
-// start takes up what earlier processes left, and from time to time what others leave.
+// start starts the work of earlier processes, and regularly the work that other processes left.
 func (w *workers) start() {
 	w.wg.Go(func() {
 		for {
 			keys, err := w.waiting(w.ctx)
 			if err != nil && !w.stopping() {
-				w.log.Error("what was left in the state could not be taken up", "error", err)
+				w.log.Error("could not resume the work stored in the state", "error", err)
 			}
 			for _, key := range keys {
 				w.kick(key)
@@ -112,7 +110,7 @@ func (w *workers) start() {
 	})
 }
 
-// kick makes sure that a record is worked on.
+// kick starts the work on a record. If it is running, it checks for more work at its end.
 func (w *workers) kick(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +124,7 @@ func (w *workers) kick(key string) {
 	}
 }
 
-// run works on a record until there is no more to do.
+// run works on a record until no work is left.
 func (w *workers) run(key string) {
 	wait := workFirst
 	for {
@@ -140,7 +138,7 @@ func (w *workers) run(key string) {
 				return
 			}
 		default:
-			w.log.Error("work in the background failed; it will be tried again", "record", key, "in", wait, "error", err)
+			w.log.Error("background work failed; trying again", "record", key, "in", wait, "error", err)
 			if pause.For(w.ctx, wait) != nil {
 				return
 			}
@@ -149,7 +147,7 @@ func (w *workers) run(key string) {
 	}
 }
 
-// done ends the work on a record, unless it was kicked meanwhile.
+// done ends the work on a record, unless it was kicked again.
 func (w *workers) done(key string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,9 +159,9 @@ func (w *workers) done(key string) bool {
 	return true
 }
 
-// stop breaks off all work and waits for its end. It may be called again.
+// stop interrupts all work and waits for its end. It may be called again.
 func (w *workers) stop() {
-	w.mu.Lock() // what kick has let begin is waited for
+	w.mu.Lock() // kick must not begin work after Wait
 	w.cancel()
 	w.mu.Unlock()
 	w.wg.Wait()

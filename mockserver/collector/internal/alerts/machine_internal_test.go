@@ -167,7 +167,7 @@ func TestReasonsHaveNoSecretsOfURLs(t *testing.T) {
 		{"https://h: answered 500", "https://h: answered 500"},
 		{"https://h?token=x: no response within 5s", "https://h/…: no response within 5s"},
 		{"see https://h/secret", "see https://h/…"},
-		{"each webhook has refused the call for good", "each webhook has refused the call for good"},
+		{"every webhook has refused the call permanently", "every webhook has refused the call permanently"},
 	} {
 		assert.Equal(t, c.want, reasonOf(c.reason))
 	}

@@ -574,11 +574,11 @@ func TestStatusShowsServersAndDamage(t *testing.T) {
 	require.Zero(t, code, errOut)
 	for _, want := range []string{
 		"DAMAGED: server b: 3 messages\n",
-		"REPLICA: S on c: JetStream does not run there; see the log of the server\n",
-		"REPLICA: S on b: it is behind by 7 operations\n",
-		"REPLICA: T on b: it does not answer; the server is down, cut off or without JetStream\n",
+		"REPLICA: S on c: JetStream is not running; see the server's log\n",
+		"REPLICA: S on b: 7 operations behind\n",
+		"REPLICA: T on b: no response; the server is down, disconnected or without JetStream\n",
 		"REPLICA: T has fewer replicas than configured\n",
-		"REPLICA: U does not answer: it may have no leader\n",
+		"REPLICA: U does not respond: it may have no leader\n",
 		"server a, version 2.15.2: calls are on its disk before they are acknowledged\n",
 		"server b, version 2.15.2: calls are acknowledged BEFORE they are on its disk (sync_interval 2m0s)\n",
 		"server c, version not known: whether calls are on its disk before they are acknowledged is not known; set nats.monitor\n",

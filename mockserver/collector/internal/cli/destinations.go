@@ -200,7 +200,7 @@ func (a *attempt) said() string {
 	if a.Status == 0 {
 		return a.Error
 	}
-	return sender.Said([]byte(a.ResponseBody))
+	return sender.Message([]byte(a.ResponseBody))
 }
 
 func newDestinationRemove() *cobra.Command {

@@ -177,7 +177,7 @@ func TestDevOnATerminalShowsWhatHappensAndObeysKeys(t *testing.T) {
 	s.sees("↑↓ select  r replay")
 	post(t, url+"/v1/track", `{"event":"Signed Up","userId":"ada"}`)
 	s.sees(`Signed Up ada → crm 400 "unknown field: couponCode"`)
-	s.sees("calls were given up") // it is said once that is stored
+	s.sees("calls failed permanently") // it is said once that is stored
 	post(t, url+"/v1/track", `{"event":"Nobody"}`)
 	s.sees("rejected track Nobody no_user_anon_id: a call needs a userId")
 	s.types("\x1b[A")

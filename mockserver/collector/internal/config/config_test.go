@@ -111,7 +111,7 @@ destinations:
 func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 	const store = "data: d\n"
 	for _, c := range []struct{ name, yaml, want string }{
-		{"a time without an order", store + "destinations:\n  - name: d\n    giveUpAfter: 10m\n    webhooks: [{url: 'https://h/'}]", `c.yaml:4:5: destinations[0].giveUpAfter is set without an order: set order to "user", or leave it out`},
+		{"a time without an order", store + "destinations:\n  - name: d\n    giveUpAfter: 10m\n    webhooks: [{url: 'https://h/'}]", `c.yaml:4:5: destinations[0].giveUpAfter requires an order: set order to "user", or omit it`},
 		{"nothing at all", "", `c.yaml: data is not set: name the directory of the queue, or the cluster that keeps it in nats.url`},
 		{"not YAML", store + "sources: [", `c.yaml:2:10: is not YAML: sequence end token ']' not found`},
 		{"a key twice", store + "data: e", `c.yaml:2:1: is not YAML: mapping key "data" already defined at [1:1]`},
@@ -170,7 +170,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"the webhook of alerts", store + "alerts:\n  webhook: hooks.example.com", `c.yaml:3:3: alerts.webhook has no protocol: start it with https:// or http://`},
 		{"a header of alerts", store + "alerts:\n  webhook: https://h/\n  headers:\n    Host: x", `c.yaml:5:5: alerts.headers["Host"] is set by the collector: remove it`},
 		{"the signature of alerts", store + "alerts:\n  webhook: https://h/\n  signature: sha512", `c.yaml:4:3: alerts.signature is "sha512": use "service", "standard" or "both"`},
-		{"a signature of alerts without a secret", store + "alerts:\n  webhook: https://h/\n  signature: standard", `c.yaml:2:1: alerts.sharedSecret is empty: give one, which the signature "standard" needs, or use the signature "service"`},
+		{"a signature of alerts without a secret", store + "alerts:\n  webhook: https://h/\n  signature: standard", `c.yaml:2:1: alerts.sharedSecret is empty: set one for the signature "standard", or use the signature "service"`},
 		{"the format of alerts", store + "alerts:\n  webhook: https://h/\n  format: teams", `c.yaml:4:3: alerts.format is "teams": use json or slack`},
 		{"alerts after no time", store + "alerts:\n  webhook: https://h/\n  after: 5", `c.yaml:4:10: alerts.after is "5": use a duration such as 90s, 15m or 24h`},
 		{"alerts to a private network", store + "alerts:\n  webhook: http://10.0.0.1/", `c.yaml:3:3: alerts.webhook points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},

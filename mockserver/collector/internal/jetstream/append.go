@@ -27,7 +27,7 @@ const (
 )
 
 // Append stores a batch. Concurrent batches of one source share a message and thus a
-// disk write. Append waits at most PublishPatience, or ClusterAnswer on a cluster. If the
+// disk write. Append waits at most PublishTimeout, or ClusterAnswer on a cluster. If the
 // store has not responded by then, the batch may still be stored; AppendError.Stored
 // reports the result.
 func (j *Journal) Append(ctx context.Context, b event.Batch) error {
@@ -37,7 +37,7 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
-	patience := store.PublishPatience
+	patience := store.PublishTimeout
 	if j.Shared {
 		patience = store.ClusterAnswer
 	}
@@ -57,8 +57,8 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 				return incomplete(g.err, stored)
 			}
 			stored += n
-		case <-g.doubtful:
-			return &journal.AppendError{Err: g.doubt, Stored: func() int { return stored + g.stored(n) }}
+		case <-g.unconfirmed:
+			return &journal.AppendError{Err: g.unconfirmedErr, Stored: func() int { return stored + g.stored(n) }}
 		case <-ctx.Done():
 			return &journal.AppendError{Err: context.Cause(ctx), Stored: func() int { return stored + g.stored(n) }}
 		}
@@ -131,7 +131,7 @@ func (l *sourceWriter) add(p piece, at time.Time) *group {
 	defer l.mu.Unlock()
 	g := l.open
 	if g == nil || g.calls+p.calls > groupCalls || g.size+p.size > groupBytes || len(g.ids)+1+len(p.ids)+g.roomForTrace(&p) > groupIDs {
-		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), doubtful: make(chan struct{})}
+		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), unconfirmed: make(chan struct{})}
 		if !l.journal.Work.Go(func() { l.publish(g) }) {
 			l.journal.incoming.usage.end(p.bytes(), false)
 			g.err = journal.ErrClosed
@@ -184,13 +184,13 @@ func (g *group) stored(n int) int {
 // publish waits for a slot, closes the group and stores it.
 func (l *sourceWriter) publish(g *group) {
 	defer close(g.done)
-	turn := l.awaitTurn()
+	acquired := l.acquireSlot()
 	l.mu.Lock()
 	if l.open == g {
 		l.open = nil
 	}
 	l.mu.Unlock()
-	if !turn {
+	if !acquired {
 		l.journal.incoming.usage.end(g.bytes, false)
 		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, l.source, store.ErrNoAnswer)
 		return
@@ -213,15 +213,15 @@ func (j *Journal) dropIdle(l *sourceWriter) {
 	}
 }
 
-// awaitTurn waits for a slot. It returns false after PublishPatience, when no caller of
+// acquireSlot waits for a slot. It returns false after PublishTimeout, when no caller of
 // Append waits for the group any longer.
-func (l *sourceWriter) awaitTurn() bool {
+func (l *sourceWriter) acquireSlot() bool {
 	select {
 	case l.slots <- struct{}{}:
 		return true
 	default:
 	}
-	patience := time.NewTimer(store.PublishPatience)
+	patience := time.NewTimer(store.PublishTimeout)
 	defer patience.Stop()
 	select {
 	case l.slots <- struct{}{}:
@@ -246,14 +246,14 @@ func (j *Journal) storeGroup(source string, g *group) error {
 	before := j.seen.acked.Load()
 	seq, err := j.publishCalls(m)
 	if store.IsUnanswered(err) {
-		g.doubt = err
-		close(g.doubtful)
+		g.unconfirmedErr = err
+		close(g.unconfirmed)
 		seq, err = j.find(m, before, err)
 	}
 	if err != nil {
 		return fmt.Errorf("journal: %d calls of source %q: %w", g.calls, source, err)
 	}
-	j.sawCalls(seq)
+	j.recordStored(seq)
 	j.note(record.Accepted{Seq: seq, Calls: g.calls, Source: source})
 	return nil
 }
@@ -263,7 +263,7 @@ func (j *Journal) storeGroup(source string, g *group) error {
 func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
 	patience := noEnd
 	if j.Shared {
-		patience = store.PublishPatience
+		patience = store.PublishTimeout
 	}
 	ctx, stop, err := j.While(j.Ctx, patience)
 	if err != nil {
@@ -285,7 +285,7 @@ func (j *Journal) find(m *nats.Msg, before uint64, cause error) (uint64, error) 
 		case err == nil:
 			return seq, nil
 		}
-		j.Log.Debug("whether calls are stored is not known yet", "error", err)
+		j.Log.Debug("cannot determine yet whether calls are stored; will retry", "error", err)
 		if err := j.AwaitStore(); err != nil {
 			return 0, err
 		}
@@ -299,11 +299,11 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
+	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestTimeout)
 	defer cancel()
 	defer context.AfterFunc(up, cancel)()
 	if j.Shared {
-		if err := j.overtake(ctx, m); err != nil {
+		if err := j.flushLeader(ctx, m); err != nil {
 			return 0, err
 		}
 	}
@@ -318,12 +318,12 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 	if err := t.Scan(ctx); err != nil {
 		return 0, err
 	}
-	return found, j.ProveSynced()
+	return found, j.CheckSynced()
 }
 
-// overtake ensures that the leader of CALLS has processed all earlier messages: it sends
+// flushLeader ensures that the leader of CALLS has processed all earlier messages: it sends
 // a message with the same ID that the leader rejects.
-func (j *Journal) overtake(ctx context.Context, m *nats.Msg) error {
+func (j *Journal) flushLeader(ctx context.Context, m *nats.Msg) error {
 	probe := nats.NewMsg(m.Subject)
 	probe.Header.Set(nats.MsgIdHdr, m.Header.Get(nats.MsgIdHdr))
 	probe.Header.Set(nats.ExpectedLastSeqHdr, strconv.FormatUint(1<<62, 10))

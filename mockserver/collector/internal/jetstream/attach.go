@@ -28,7 +28,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
 	if j.setClaim(destination, true); j.Shared {
-		if err := j.Patiently(ctx, j.claim); err != nil { // before Open: otherwise others could see an orphan
+		if err := j.Retry(ctx, j.claim); err != nil { // before Open: otherwise others could see an orphan
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 	}
@@ -64,11 +64,11 @@ func (j *Journal) control(ctx context.Context, destination string, c record.Cont
 	if err != nil {
 		return err
 	}
-	j.sawCalls(seq)
+	j.recordStored(seq)
 	if err := j.ledger.Reached(ctx, seq); err != nil {
 		return err
 	}
-	j.remember(ctx)
+	j.snapshotNow(ctx)
 	return nil
 }
 
@@ -87,7 +87,7 @@ func (j *Journal) Detach(ctx context.Context, destination string) error {
 	}
 	j.queues.Leave(destination, math.MaxUint64)
 	if err := j.clear(ctx, destination); err != nil {
-		return fmt.Errorf("journal: %q is detached, but not all of it was removed: %w", destination, err)
+		return fmt.Errorf("journal: %q is detached, but its data was not completely removed: %w", destination, err)
 	}
 	return nil
 }
@@ -118,16 +118,16 @@ const (
 	// A claim is renewed every claimEvery and expires after claimTTL.
 	claimEvery = 10 * time.Second
 	claimTTL   = time.Minute
-	// orphanAfter is the time without a claim after which a destination is detached:
-	// its retry window has then passed.
+	// orphanAfter is the longest time without a claim before a destination is detached: by
+	// then its retry window has passed.
 	orphanAfter = webhook.Window
-	// orphanPause is the longest pause between two checks; after a longer one
-	// (a suspended machine) the observation starts again.
+	// orphanPause is the longest pause between two checks. After a longer one (of a
+	// suspended machine) the observation starts again.
 	orphanPause = 10 * time.Minute
 )
 
-// keepClaims renews this process's claim and detaches orphans.
-func (j *Journal) keepClaims() {
+// renewClaims renews this process's claim and detaches orphans.
+func (j *Journal) renewClaims() {
 	tick := time.NewTicker(claimEvery)
 	defer tick.Stop()
 	var seen orphans
@@ -137,10 +137,10 @@ func (j *Journal) keepClaims() {
 			return
 		case now := <-tick.C:
 			if err := j.claim(j.Ctx); err != nil && j.Ctx.Err() == nil {
-				j.Log.Debug("the other collectors are not told which destinations this one has", "error", err)
+				j.Log.Debug("cannot publish the list of destinations to the other collectors", "error", err)
 			}
-			if err := j.forgetOrphans(j.Ctx, &seen, now); err != nil && j.Ctx.Err() == nil {
-				j.Log.Warn("whether a destination is no longer configured is not known; it is looked again", "error", err)
+			if err := j.detachOrphans(j.Ctx, &seen, now); err != nil && j.Ctx.Err() == nil {
+				j.Log.Warn("cannot check for destinations that are no longer configured; will retry", "error", err)
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
 	t := j.Tail(record.StreamState, 1, func(m jetstream.Msg, _ uint64) error {
 		var claimed []string
 		if err := json.Unmarshal(m.Data(), &claimed); err != nil {
-			return fmt.Errorf("journal: what another collector says it has cannot be read: %w", err)
+			return fmt.Errorf("journal: decoding the destinations of another collector: %w", err)
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(claimed, name) })
 		return nil
@@ -196,8 +196,8 @@ type orphans struct {
 	looked time.Time            // last check
 }
 
-// forgetOrphans detaches destinations that were unclaimed for orphanAfter.
-func (j *Journal) forgetOrphans(ctx context.Context, seen *orphans, now time.Time) error {
+// detachOrphans detaches destinations that were unclaimed for orphanAfter.
+func (j *Journal) detachOrphans(ctx context.Context, seen *orphans, now time.Time) error {
 	names, err := j.unclaimed(ctx)
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (j *Journal) forgetOrphans(ctx context.Context, seen *orphans, now time.Tim
 		switch {
 		case !known:
 			seen.since[name] = now
-			j.Log.Warn("no collector has a destination that the cluster keeps calls for; it is forgotten if none has it for four hours", "destination", name)
+			j.Log.Warn("no collector has this destination; it will be detached in four hours unless a collector attaches it", "destination", name)
 		case now.Sub(since) >= orphanAfter:
 			pending := int64(0)
 			j.ledger.With(name, func(b *ledger.Account) { pending, _ = b.Pending() })
@@ -220,7 +220,7 @@ func (j *Journal) forgetOrphans(ctx context.Context, seen *orphans, now time.Tim
 				return err
 			}
 			delete(seen.since, name)
-			j.Log.Warn("a destination that no collector has had for four hours is forgotten, with its calls", "destination", name, "pending", pending)
+			j.Log.Warn("detached a destination that no collector had for four hours", "destination", name, "pending", pending)
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 )
 
-func TestAttemptsAreKeptAndFollowed(t *testing.T) {
+func TestAttemptsAreStoredAndFollowed(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir})
 	var want []string
@@ -64,7 +64,7 @@ func texts(records [][]byte) (all []string) {
 	return all
 }
 
-func TestSeenCallsAreKnownAgain(t *testing.T) {
+func TestSeenYieldsStoredCalls(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir})
 	began := time.Now().Truncate(time.Millisecond)

@@ -28,11 +28,11 @@ type badDisk struct {
 func newBadDisk(t testing.TB) *badDisk {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("a file system can be mounted by root only")
+		t.Skip("mounting a file system requires root")
 	}
 	back := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=400m", "tmpfs", back).CombinedOutput(); err != nil {
-		t.Skipf("a file system cannot be mounted here: %s", out)
+		t.Skipf("cannot mount a file system: %s", out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", back).Run() })
 	d := &badDisk{t: t, image: filepath.Join(back, "image"), filler: filepath.Join(back, "filler")}
@@ -72,7 +72,7 @@ func (d *badDisk) cutPower() (dir string) {
 func TestFailedWritesLoseNothing(t *testing.T) {
 	t.Parallel()
 	for _, orderly := range []bool{false, true} {
-		t.Run(fmt.Sprintf("orderly stop %v", orderly), func(t *testing.T) {
+		t.Run(fmt.Sprintf("clean stop %v", orderly), func(t *testing.T) {
 			t.Parallel()
 			d, log := newBadDisk(t), newLog(t)
 			data := filepath.Join(d.dir, "data")
@@ -117,7 +117,7 @@ func TestKillAfterFailedWritesLosesNothing(t *testing.T) {
 		p := startChild(t, tally, config)
 		time.AfterFunc(300*time.Millisecond, d.fail)
 		if !p.until("refused") {
-			t.Fatal("the child ended before a call was refused")
+			t.Fatal("the child exited before a call was refused")
 		}
 		p.killAfter(0)
 		d.heal()

@@ -100,8 +100,8 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 		return nil, err
 	}
 	var accounts []*ledger.Ledger
-	if j.left.kept != nil {
-		accounts = append(accounts, j.left.kept.account)
+	if j.previous.snapshot != nil {
+		accounts = append(accounts, j.previous.snapshot.account)
 	}
 	for slot, s := range slots {
 		if s.left > 0 {
@@ -109,7 +109,7 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 		}
 		a, err := ledger.Decompress(slices.Concat(s.pieces...))
 		if err != nil {
-			j.Log.Warn("a checkpoint cannot be used; the account is made again from what is before it", "slot", slot, "error", err)
+			j.Log.Warn("skipping an unreadable checkpoint; more messages are read instead", "slot", slot, "error", err)
 			continue
 		}
 		accounts = append(accounts, a)
@@ -132,7 +132,7 @@ func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) 
 	}
 	base, err := ledger.Decompress(m.Data)
 	if err != nil {
-		return nil, m.Sequence, record.Damaged("the account of what was removed cannot be read (%v). %s", err, j.options.howToGoOn())
+		return nil, m.Sequence, record.Damaged("the account of removed messages cannot be read (%v). %s", err, j.options.repairHint())
 	}
 	return base, m.Sequence, nil
 }
@@ -151,8 +151,8 @@ func (j *Journal) storeBase(ctx context.Context, base *ledger.Ledger, before uin
 	return j.snapshot(ctx, true)
 }
 
-func (j *Journal) forgetCheckpoints(ctx context.Context) error {
-	if err := j.forgetSnapshots(); err != nil {
+func (j *Journal) removeCheckpoints(ctx context.Context) error {
+	if err := j.removeSnapshots(); err != nil {
 		return err
 	}
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "account", ">"), 0)

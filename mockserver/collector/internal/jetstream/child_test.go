@@ -123,7 +123,7 @@ func (c *child) run() error {
 		return err
 	}
 	if c.config.Forget {
-		if err := j.ForgetCheckpoints(ctx); err != nil {
+		if err := j.RemoveCheckpoints(ctx); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func verify(ctx context.Context, j *jetstream.Journal) error {
 	}
 	for _, v := range all {
 		if !v.OK() {
-			return fmt.Errorf("not proved: %+v", v)
+			return fmt.Errorf("not verified: %+v", v)
 		}
 	}
 	return nil
@@ -241,7 +241,7 @@ func (c *child) work(ctx context.Context, destination string, r journal.Reader) 
 // drain waits until nothing is pending. It fails if nothing ends for a while.
 func (c *child) drain(ctx context.Context, j *jetstream.Journal) error {
 	last, moved := int64(-1), time.Now()
-	for ; ; time.Sleep(20 * time.Millisecond) { // Ledger has no event to wait for
+	for ; ; time.Sleep(20 * time.Millisecond) { // Ledger has no event
 		ledgers, err := j.Ledger(ctx)
 		if err != nil {
 			return err
@@ -249,7 +249,7 @@ func (c *child) drain(ctx context.Context, j *jetstream.Journal) error {
 		pending, ended := int64(0), int64(0)
 		for _, l := range ledgers {
 			if !l.Holds() {
-				return fmt.Errorf("the ledger does not hold: %+v", l)
+				return fmt.Errorf("the ledger is inconsistent: %+v", l)
 			}
 			pending, ended = pending+l.Pending, ended+l.Accepted-l.Pending
 		}
@@ -260,7 +260,7 @@ func (c *child) drain(ctx context.Context, j *jetstream.Journal) error {
 			last, moved = ended, time.Now()
 		}
 		if time.Since(moved) > patience {
-			return fmt.Errorf("still pending: %+v; %w", ledgers, cmp.Or(verify(ctx, j), errors.New("the ledger is proved")))
+			return fmt.Errorf("still pending: %+v; %w", ledgers, cmp.Or(verify(ctx, j), errors.New("the ledger is consistent")))
 		}
 	}
 }
@@ -308,7 +308,7 @@ func startChild(t testing.TB, tally *tally, config childConfig) *process {
 	})
 	p := &process{cmd: cmd, stdin: stdin, lines: bufio.NewReader(out), tally: tally}
 	if !p.until("verified") {
-		t.Fatal("the child ended before it had verified its journal")
+		t.Fatal("the child exited before it had verified its journal")
 	}
 	return p
 }
@@ -373,7 +373,7 @@ func (p *process) stop(t testing.TB) {
 	t.Helper()
 	ok(t, p.stdin.Close())
 	if !p.until("drained") {
-		t.Fatal("the child ended before all was delivered")
+		t.Fatal("the child exited before all calls were delivered")
 	}
 	p.until("")
 	ok(t, p.cmd.Wait())

@@ -48,7 +48,7 @@ func (s *shared) stop() {
 func (s *shared) look(minutes int) {
 	s.Helper()
 	for range minutes/10 + 1 {
-		require.NoError(s, s.one.ForgetOrphans(within(s.T), &s.seen, s.now))
+		require.NoError(s, s.one.DetachOrphans(within(s.T), &s.seen, s.now))
 		s.now = s.now.Add(10 * time.Minute)
 	}
 }
@@ -68,7 +68,7 @@ func (s *shared) attached() bool {
 	return len(ledgers) > 0
 }
 
-func TestADestinationThatNoCollectorHasIsForgotten(t *testing.T) {
+func TestOrphanedDestinationIsDetached(t *testing.T) {
 	s := newShared(t)
 	s.stop()
 	s.look(230)
@@ -81,14 +81,14 @@ func TestADestinationThatNoCollectorHasIsForgotten(t *testing.T) {
 	wantSums(t, ledgerOf(t, s.one, "crm"), "0 = 0 + 0 + 0 + 0")
 }
 
-func TestADestinationThatACollectorHasStays(t *testing.T) {
+func TestClaimedDestinationIsKept(t *testing.T) {
 	s := newShared(t)
 	s.look(480)
 	wantSums(t, ledgerOf(t, s.one, "crm"), "3 = 0 + 0 + 0 + 3")
 	work(t, attach(t, s.two, "crm"), 3, delivered)
 }
 
-func TestACollectorThatIsRestartedFindsItsCalls(t *testing.T) {
+func TestRestartedCollectorFindsItsCalls(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	for range 3 {
@@ -103,7 +103,7 @@ func TestACollectorThatIsRestartedFindsItsCalls(t *testing.T) {
 }
 
 // After a suspension, a collector does not know which claims existed in the meantime.
-func TestTimeInWhichNobodyLookedDoesNotCount(t *testing.T) {
+func TestOrphanCheckStartsAgainAfterAPause(t *testing.T) {
 	s := newShared(t)
 	s.stop()
 	s.look(30)

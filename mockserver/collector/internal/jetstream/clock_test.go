@@ -27,11 +27,11 @@ func failAhead(t *testing.T, j *jetstream.Journal, r journal.Reader, step time.D
 	}
 }
 
-func TestRetriesAreDueWhenTheClockHasSteppedBack(t *testing.T) {
+func TestRetriesAreDueAfterClockStepsBack(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, 24 * time.Hour, 2 * 365 * 24 * time.Hour} {
 		for name, next := range map[string]func(t *testing.T, j *jetstream.Journal, dir string) *jetstream.Journal{
 			"while it runs": func(t *testing.T, j *jetstream.Journal, _ string) *jetstream.Journal {
-				require.NoError(t, j.HastenRetries(within(t)))
+				require.NoError(t, j.RescheduleAhead(within(t)))
 				return j
 			},
 			"over a stop": func(t *testing.T, j *jetstream.Journal, dir string) *jetstream.Journal {
@@ -53,11 +53,11 @@ func TestRetriesAreDueWhenTheClockHasSteppedBack(t *testing.T) {
 	}
 }
 
-func TestRetriesAreNotHastenedWhenTheClockIsRight(t *testing.T) {
+func TestRetriesKeepTheirTimeWithoutClockStep(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir()})
 	r := attach(t, j, "crm")
 	failAhead(t, j, r, 0)
-	require.NoError(t, j.HastenRetries(within(t)))
+	require.NoError(t, j.RescheduleAhead(within(t)))
 	require.NoError(t, j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "fresh", 1)}))
 	l, err := r.Next(within(t), journal.Want{})
 	require.NoError(t, err)

@@ -81,10 +81,10 @@ func (c *cluster) ready() {
 	defer nc.Close()
 	js, err := natsjetstream.New(nc)
 	ok(c.t, err)
-	behind := "the cluster does not answer"
-	for deadline := time.Now().Add(2 * patience); behind != ""; time.Sleep(50 * time.Millisecond) { // there is no event to wait for
+	behind := "the cluster does not respond"
+	for deadline := time.Now().Add(2 * patience); behind != ""; time.Sleep(50 * time.Millisecond) { // streams have no event for it
 		if time.Now().After(deadline) {
-			c.t.Fatal("the cluster does not get ready: ", behind)
+			c.t.Fatal("the cluster is not ready: ", behind)
 		}
 		behind = c.behind(js)
 	}
@@ -122,9 +122,9 @@ func (c *cluster) behind(js natsjetstream.JetStream) string {
 
 // TestClusterSurvivesServerLoss kills servers and collectors in turn, under load. The full
 // length is JOURNAL_CLUSTER_KILLS=6.
-func TestAClusterThatLosesServersLosesNothing(t *testing.T) {
+func TestClusterSurvivesServerLoss(t *testing.T) {
 	if testing.Short() {
-		t.Skip("three servers and two collectors take a while")
+		t.Skip("slow: three servers and two collectors")
 	}
 	t.Parallel()
 	kills := times("JOURNAL_CLUSTER_KILLS", 1)

@@ -69,7 +69,7 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 }
 
 func (j *Journal) newCluster() (*servers.Cluster, error) {
-	js, err := jetstream.New(j.conns.out, jetstream.WithDefaultTimeout(store.RequestPatience))
+	js, err := jetstream.New(j.conns.out, jetstream.WithDefaultTimeout(store.RequestTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
@@ -85,10 +85,10 @@ func (j *Journal) streamNames() (names []string) {
 
 const serversEvery = 10 * time.Second
 
-// keepServers checks versions, settings and health of the servers every serversEvery.
-func (j *Journal) keepServers() {
+// watchServers checks versions, settings and health of the servers every serversEvery.
+func (j *Journal) watchServers() {
 	for {
-		now, err := j.conns.cluster.Look(j.Ctx)
+		now, err := j.conns.cluster.Inspect(j.Ctx)
 		if j.Ctx.Err() == nil {
 			j.conns.cluster.Report(j.conns.servers.Set(now), err)
 		}
@@ -100,7 +100,7 @@ func (j *Journal) keepServers() {
 
 func (j *Journal) disconnected(err error) {
 	if err != nil && j.Ctx.Err() == nil && j.Shared {
-		j.Log.Warn("the connection to NATS is lost; it is tried again", "error", err)
+		j.Log.Warn("lost the connection to NATS; reconnecting", "error", err)
 	}
 }
 

@@ -30,7 +30,7 @@ func startServer(t *testing.T, change func(*server.Options)) (*server.Server, *s
 	return s, o
 }
 
-func TestErrorsOfConnectingHoldNoPassword(t *testing.T) {
+func TestConnectionErrorsContainNoPassword(t *testing.T) {
 	for servers, want := range map[string]string{
 		"nats://user:hunter2@127.0.0.1:1, hunter2@127.0.0.1:2": "connecting to nats://127.0.0.1:1,127.0.0.1:2: nats: no servers available",
 		"nats://user:%zhunter2@127.0.0.1:1":                    "connecting to nats://127.0.0.1:1: it is no URL: ",
@@ -42,7 +42,7 @@ func TestErrorsOfConnectingHoldNoPassword(t *testing.T) {
 	}
 }
 
-func TestServersThatTakeNoLargeMessagesAreRefused(t *testing.T) {
+func TestServersWithSmallMessageLimitAreRejected(t *testing.T) {
 	s, _ := startServer(t, func(o *server.Options) { o.MaxPayload = 1 << 20 })
 	_, err := jetstream.Open(within(t), jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}, CallBytes: 2 << 20})
 	require.Error(t, err)
@@ -50,7 +50,7 @@ func TestServersThatTakeNoLargeMessagesAreRefused(t *testing.T) {
 	open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
 }
 
-func TestRefusedCredentialsAreTriedAgain(t *testing.T) {
+func TestRefusedCredentialsAreRetried(t *testing.T) {
 	s, o := startServer(t, func(o *server.Options) { o.Username, o.Password = "user", "right" })
 	refused := make(chan string, 100)
 	j := open(t, jetstream.Options{
@@ -72,7 +72,7 @@ func TestRefusedCredentialsAreTriedAgain(t *testing.T) {
 				n++
 			}
 		case <-ctx.Done():
-			t.Fatalf("the connections were given up after %d refusals", n)
+			t.Fatalf("reconnecting stopped after %d refusals", n)
 		}
 	}
 	require.Error(t, j.Ready(within(t)))
@@ -101,7 +101,7 @@ func (m messages) Handle(_ context.Context, r slog.Record) error {
 
 // A replay may outlast its lock. If it loses the lock it must stop, because another replay
 // may have begun.
-func TestTheLockOfAReplayIsRenewed(t *testing.T) {
+func TestReplayLockIsRenewed(t *testing.T) {
 	s, _ := startServer(t, func(*server.Options) {})
 	options := jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}}
 	first, second := open(t, options), open(t, options)
@@ -114,7 +114,7 @@ func TestTheLockOfAReplayIsRenewed(t *testing.T) {
 	soon, stop := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer stop()
 	_, _, err = second.LockReplay(soon, "crm", 0)
-	require.ErrorIs(t, err, context.DeadlineExceeded, "the first has it")
+	require.ErrorIs(t, err, context.DeadlineExceeded, "the first replay has the lock")
 	unlock(ctx)
 	_, unlock, err = second.LockReplay(ctx, "crm", 0)
 	require.NoError(t, err)
@@ -130,6 +130,6 @@ func TestTheLockOfAReplayIsRenewed(t *testing.T) {
 	require.NoError(t, err)
 	state, err := js.Stream(ctx, "analytics-STATE")
 	require.NoError(t, err)
-	require.NoError(t, state.Purge(ctx), "as if its time were over")
+	require.NoError(t, state.Purge(ctx), "expires the lock")
 	require.ErrorContains(t, renew(ctx), "the lock of the replay was lost")
 }

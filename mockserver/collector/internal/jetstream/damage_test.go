@@ -96,7 +96,7 @@ var damages = map[string]struct {
 	},
 }
 
-func TestADamagedStoreIsRefusedWithInstructions(t *testing.T) {
+func TestDamagedStoreIsRejectedWithInstructions(t *testing.T) {
 	for name, damage := range damages {
 		for _, stopped := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, stopped %v", name, stopped), func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestADamagedStoreIsRefusedWithInstructions(t *testing.T) {
 				}
 				for _, want := range damage.want {
 					if !strings.Contains(err.Error(), want) {
-						t.Errorf("the error does not speak of %s: %v", want, err)
+						t.Errorf("the error does not contain %s: %v", want, err)
 					}
 				}
 				for file, was := range before {
@@ -125,7 +125,7 @@ func TestADamagedStoreIsRefusedWithInstructions(t *testing.T) {
 					}
 				}
 				if damage.loss {
-					goesOn(t, dir)
+					checkUsable(t, dir)
 				}
 			})
 		}
@@ -173,8 +173,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// goesOn opens a damaged store with accepted loss and uses it.
-func goesOn(t *testing.T, dir string) {
+// checkUsable opens a damaged store with accepted loss and uses it.
+func checkUsable(t *testing.T, dir string) {
 	t.Helper()
 	j := open(t, jetstream.Options{Dir: dir, AcceptLoss: true})
 	attach(t, j, "d") // the attachment may be lost as well
@@ -194,12 +194,12 @@ func goesOn(t *testing.T, dir string) {
 
 // TestRetriesAreRestoredAfterAKill empties RETRY, as a power cut can. Its calls are still
 // pending and are retried.
-func TestRetriesAreMadeAgainAfterAKill(t *testing.T) {
+func TestRetriesAreRestoredAfterAKill(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, msgs string){
-		"nothing is left":            func(t *testing.T, msgs string) { ok(t, os.RemoveAll(msgs)) },
-		"an index of what is gone":   func(t *testing.T, msgs string) { eachBlock(t, msgs, func(f string) { ok(t, os.Truncate(f, 0)) }) },
-		"blocks that cannot be read": func(t *testing.T, msgs string) { eachBlock(t, msgs, func(f string) { flip(t, f, 0.5) }) },
-		"all of it":                  func(*testing.T, string) {},
+		"no files":          func(t *testing.T, msgs string) { ok(t, os.RemoveAll(msgs)) },
+		"empty blocks":      func(t *testing.T, msgs string) { eachBlock(t, msgs, func(f string) { ok(t, os.Truncate(f, 0)) }) },
+		"unreadable blocks": func(t *testing.T, msgs string) { eachBlock(t, msgs, func(f string) { flip(t, f, 0.5) }) },
+		"complete":          func(*testing.T, string) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -28,11 +28,11 @@ import (
 func smallDisk(t testing.TB) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("a file system can be mounted by root only")
+		t.Skip("mounting a file system requires root")
 	}
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("a file system cannot be mounted here: %s", out)
+		t.Skipf("cannot mount a file system: %s", out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
 	return dir
@@ -40,10 +40,10 @@ func smallDisk(t testing.TB) string {
 
 // A trouble is a reversible disk failure.
 type trouble struct {
-	dir  string
-	make func()
-	mend func()
-	full bool // the disk is full
+	dir    string
+	make   func()
+	repair func()
+	full   bool // the disk is full
 }
 
 // fullDisk leaves space for a few batches.
@@ -55,7 +55,7 @@ func fullDisk(t *testing.T) trouble {
 		make: func() {
 			command(t, "sh", "-c", "dd if=/dev/zero of="+ballast+" bs=64k 2>/dev/null; truncate -s -256k "+ballast)
 		},
-		mend: func() { ok(t, os.Remove(ballast)) },
+		repair: func() { ok(t, os.Remove(ballast)) },
 	}
 }
 
@@ -67,12 +67,12 @@ func readOnlyDisk(t *testing.T) trouble {
 	ok(t, err)
 	trigger := filepath.Join("/sys/fs/ext4", filepath.Base(strings.TrimSpace(string(device))), "trigger_fs_error")
 	if _, err := os.Stat(trigger); err != nil {
-		t.Skipf("a file system cannot be made read-only here: %v", err)
+		t.Skipf("cannot make a file system read-only: %v", err)
 	}
 	return trouble{
 		dir:  dir,
 		make: func() { ok(t, os.WriteFile(trigger, []byte("1"), 0)) },
-		mend: func() {
+		repair: func() {
 			command(t, "umount", "-l", dir)
 			command(t, "cp", "--sparse=always", image, image+".2") // another device without the recorded error
 			command(t, "mount", "-o", "loop", image+".2", dir)
@@ -81,7 +81,7 @@ func readOnlyDisk(t *testing.T) trouble {
 }
 
 // TestDiskFailures lets a disk become full or read-only and recover, in one process.
-func TestTroubleWithTheDisk(t *testing.T) {
+func TestDiskFailures(t *testing.T) {
 	t.Parallel()
 	for name, disk := range map[string]func(*testing.T) trouble{"full": fullDisk, "read-only": readOnlyDisk} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestTroubleWithTheDisk(t *testing.T) {
 
 			disk.make()
 			refused(t, s, disk.full)
-			disk.mend()
+			disk.repair()
 			s.resume(t)
 			ok(t, j.Ready(within(t)))
 			work(t, r, int(ledgerOf(t, j, "d").Pending), delivered)
@@ -106,7 +106,7 @@ func TestTroubleWithTheDisk(t *testing.T) {
 			if l.Delivered < int64(len(s.accepted)) || l.Pending != 0 {
 				t.Errorf("%d calls were accepted: %s", len(s.accepted), sums(l))
 			}
-			for _, line := range []string{"calls are refused until it can", "the store can be written to again"} {
+			for _, line := range []string{"new calls are refused until it is", "the store is writable again"} {
 				if log.count(line) != 1 {
 					t.Errorf("%q was logged %d times, want once", line, log.count(line))
 				}
@@ -125,10 +125,10 @@ func refused(t *testing.T, s *sender, full bool) {
 		t.Errorf("refused with: %v", err)
 	}
 	if err := s.journal.Ready(within(t)); err == nil {
-		t.Error("it says that it is ready")
+		t.Error("the journal is ready")
 	}
 	if s.send(t) == nil {
-		t.Error("the next batch is taken")
+		t.Error("the next batch is accepted")
 	}
 }
 
@@ -170,7 +170,7 @@ func TestFullDiskIsDrained(t *testing.T) {
 		t.Errorf("the disk is still full, and a call is answered with: %v", err)
 	}
 	verified(t, j, "d")
-	disk.mend()
+	disk.repair()
 	s.resume(t)
 	ok(t, j.Ready(within(t)))
 }
@@ -178,7 +178,7 @@ func TestFullDiskIsDrained(t *testing.T) {
 // TestNothingIsLeasedWhileStoreIsReadOnly makes a disk read-only during deliveries. Entries in
 // progress end when the disk recovers. Until then nothing else is leased, and no call with a
 // known result is leased again, whether the result was stored or not.
-func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
+func TestNothingIsLeasedWhileStoreIsReadOnly(t *testing.T) {
 	disk, log := readOnlyDisk(t), newLog(t)
 	j := open(t, jetstream.Options{Dir: filepath.Join(disk.dir, "data"), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	r := attach(t, j, "d")
@@ -232,7 +232,7 @@ func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
 	}
 	given.Return()
 	workers.Go(work) // the others may be in progress until the disk recovers
-	disk.mend()
+	disk.repair()
 	workers.Wait()
 	for id, n := range leased {
 		if n > 1 {
@@ -242,8 +242,8 @@ func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
 	if len(leased) != 4000 {
 		t.Errorf("%d of 4000 calls were leased; the log:\n%s", len(leased), log.text())
 	}
-	if log.count("calls are refused until it can") != 1 {
-		t.Error("the disk was well all the time")
+	if log.count("new calls are refused until it is") != 1 {
+		t.Error("the disk did not fail")
 	}
 	wantSums(t, verified(t, j, "d"), "4000 = 4000 + 0 + 0 + 0")
 }
@@ -251,7 +251,7 @@ func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
 // TestCallsAcceptedWhileDiskTurnsReadOnly makes a file system fail while calls are accepted and
 // delivered. It may report a successful sync without writing all data. All accepted calls are
 // present after the repair, and the collector continues.
-func TestWhatIsTakenWhileTheDiskTurnsReadOnly(t *testing.T) {
+func TestCallsAcceptedWhileDiskTurnsReadOnly(t *testing.T) {
 	for round := range 4 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
@@ -284,13 +284,13 @@ func TestWhatIsTakenWhileTheDiskTurnsReadOnly(t *testing.T) {
 			select {
 			case <-sent:
 			case <-ctx.Done():
-				t.Fatal("calls are not taken")
+				t.Fatal("calls are not accepted")
 			}
 			disk.make()
 			readOnly.Store(true)
-			await(t, "unready, though nothing can be stored", func() bool { return j.Ready(ctx) != nil })
-			disk.mend()
-			await(t, "ready by itself", func() bool { return j.Ready(ctx) == nil })
+			await(t, "not ready without a write", func() bool { return j.Ready(ctx) != nil })
+			disk.repair()
+			await(t, "ready again", func() bool { return j.Ready(ctx) == nil })
 			await(t, "all delivered", func() bool { return ledgerOf(t, j, "d").Pending == 0 })
 			stop()
 			senders.Wait()
@@ -362,7 +362,7 @@ func (l *onLine) Write(line []byte) (int, error) {
 
 // TestStartReleasesTheBallast fills the disk after the embedded server has started: the next
 // step of the start releases the ballast.
-func TestStartNeedsTheReserve(t *testing.T) {
+func TestStartReleasesTheBallast(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, o *jetstream.Options){
 		"for the account": func(t *testing.T, o *jetstream.Options) {
@@ -391,7 +391,7 @@ func TestStartNeedsTheReserve(t *testing.T) {
 			}}
 			o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			j = open(t, o)
-			if n := log.count("the disk is full: calls are refused until it has room"); n != 1 {
+			if n := log.count("the disk is full: new calls are refused until there is space"); n != 1 {
 				t.Errorf("the log reports %d times that the disk is full, want once", n)
 			}
 			work(t, attach(t, j, "d"), 10, delivered)
@@ -414,7 +414,7 @@ func forgetStream(t *testing.T, dir, name string) {
 
 // TestFullDiskWithoutBallast uses up the space that the journal releases on a full disk: the
 // log reports the space needed, and with that much the queue drains.
-func TestFullDiskWithoutItsReserve(t *testing.T) {
+func TestFullDiskWithoutBallast(t *testing.T) {
 	disk := smallDisk(t)
 	filler := filepath.Join(disk, "filler")
 	fill := func() {
@@ -424,8 +424,8 @@ func TestFullDiskWithoutItsReserve(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: filepath.Join(disk, "data"), Logger: slog.New(slog.NewTextHandler(log, nil))})
 	r := attach(t, j, "d")
 	appendCalls(t, j, "web", "early", 10)
-	const lacking = "and what was held on it for that is used up"
-	await(t, "the log says what is lacking", func() bool {
+	const lacking = "and its reserved space is used up"
+	await(t, "the log reports the missing space", func() bool {
 		fill()
 		_ = j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: noise("m", 10, 2000)})
 		soon, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -445,7 +445,7 @@ func TestFullDiskWithoutItsReserve(t *testing.T) {
 		t.Errorf("%d bytes are said to be needed", needed)
 	}
 	command(t, "truncate", "-s", fmt.Sprint(-needed), filler)
-	await(t, "the store is written to again", func() bool { return strings.Contains(log.text(), "the store can be written to again") })
+	await(t, "the store is writable again", func() bool { return strings.Contains(log.text(), "the store is writable again") })
 	work(t, r, int(ledgerOf(t, j, "d").Pending), delivered)
 	verified(t, j, "d")
 	ok(t, os.Remove(filler))

@@ -22,12 +22,12 @@
 // # Goroutines
 //
 // Store.Work.Go starts all goroutines; Close waits for them. Permanent ones are the readers
-// of the ledger's streams, the writer of outcomes, maintain, keepTrimmed and the scrubber; on
-// a cluster also keepClaims, keepAlive, keepLinked and keepServers. An open queue has two
+// of the ledger's streams, the writer of outcomes, maintain, trimPeriodically and the scrubber; on
+// a cluster also renewClaims, renewLeases, watchCluster and watchServers. An open queue has two
 // pullers. Temporary ones publish a message of calls, retry applying an outcome, or look for
 // waiting sources.
 //
 // The ledger, each queue and each source's writer have their own lock. No lock is held
-// during a request, except those of type turn.
+// during a request, except those of type ioLock.
 // package jetstream
 package jetstream

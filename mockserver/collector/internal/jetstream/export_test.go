@@ -37,8 +37,8 @@ func CopyDir(to, from string) error {
 	return err
 }
 
-// ForgetCheckpoints makes the next start read all messages.
-func (j *Journal) ForgetCheckpoints(ctx context.Context) error { return j.forgetCheckpoints(ctx) }
+// RemoveCheckpoints makes the next start read all messages.
+func (j *Journal) RemoveCheckpoints(ctx context.Context) error { return j.removeCheckpoints(ctx) }
 
 // LockReplay takes the replay lock as if it was taken the given time ago.
 func (j *Journal) LockReplay(ctx context.Context, destination string, since time.Duration) (renew func(context.Context) error, unlock func(context.Context), err error) {
@@ -50,12 +50,12 @@ func (j *Journal) LockReplay(ctx context.Context, destination string, since time
 	return l.Renew, l.unlock, nil
 }
 
-// Orphans is the state of ForgetOrphans.
+// Orphans is the state of DetachOrphans.
 type Orphans = orphans
 
-// ForgetOrphans runs the periodic check with a given time.
-func (j *Journal) ForgetOrphans(ctx context.Context, seen *Orphans, now time.Time) error {
-	return j.forgetOrphans(ctx, seen, now)
+// DetachOrphans runs the periodic check with a given time.
+func (j *Journal) DetachOrphans(ctx context.Context, seen *Orphans, now time.Time) error {
+	return j.detachOrphans(ctx, seen, now)
 }
 
 // LoseClaims removes the claims of ended processes, as their expiry does.
@@ -93,7 +93,7 @@ func (j *Journal) outcomeOf(l journal.Lease, r journal.Result) *record.Outcome {
 	return o
 }
 
-// FinishAhead is Finish before the clock steps back.
+// FinishAhead finishes a lease as before a backward step of the clock.
 func (j *Journal) FinishAhead(ctx context.Context, l journal.Lease, r journal.Result, step time.Duration) error {
 	o := j.outcomeOf(l, r)
 	o.Decided, o.Due = o.Decided.Add(step), o.Due.Add(step)
@@ -104,8 +104,8 @@ func (j *Journal) FinishAhead(ctx context.Context, l journal.Lease, r journal.Re
 	return err
 }
 
-// HastenRetries runs the periodic check of retries.
-func (j *Journal) HastenRetries(ctx context.Context) error { return j.hastenRetries(ctx) }
+// RescheduleAhead runs the periodic check of retries.
+func (j *Journal) RescheduleAhead(ctx context.Context) error { return j.rescheduleAhead(ctx) }
 
 // FinishUnsettled is Finish in a process that is killed before it applies the outcome.
 func (j *Journal) FinishUnsettled(l journal.Lease, r journal.Result) error {

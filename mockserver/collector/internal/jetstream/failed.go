@@ -20,23 +20,12 @@ import (
 // reasons.
 const otherHeaders = 1 << 10
 
-// keepFailed stores the failed calls of an outcome, and filtered calls that are kept.
-func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tracking.Call, traces tracecontext.List) error {
-	bodies, ids := make([][]byte, len(given)), make([]string, len(given))
-	for i := range given {
-		bodies[i], ids[i] = given[i].Body, given[i].ID
-	}
-	why := record.Reasons{Source: given[0].Source, Attempts: o.Attempt}
+// storeFailed stores the failed calls of an outcome, and filtered calls that are kept.
+func (j *Journal) storeFailed(ctx context.Context, o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error {
+	m := callsMessage(j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token()), failed, traces)
+	why := record.Reasons{Source: failed[0].Source, Attempts: o.Attempt}
 	why.Reasons, why.Of = record.ReasonsOf(o.Failed)
-	idList, traced := record.AppendIDs(nil, ids), record.TracesOf(traces)
-	m := nats.NewMsg(j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token()))
-	m.Data = record.AppendSegment([]byte{record.CallsFormat}, bodies)
-	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(bodies)))
-	m.Header.Set(record.HeaderIDs, string(idList))
-	m.Header.Set(record.HeaderReasons, why.Header(maxHeaders-otherHeaders-len(idList)-len(traced)))
-	if traced != "" {
-		m.Header.Set(record.HeaderTraces, traced)
-	}
+	m.Header.Set(record.HeaderReasons, why.Header(maxHeaders-otherHeaders-len(m.Header.Get(record.HeaderIDs))-len(m.Header.Get(record.HeaderTraces))))
 	record.SetTime(m.Header, o.Decided)
 	m.Header.Set(nats.ExpectedLastSubjSeqHdr, "0") // a second copy would change the message's position, and a concurrent listing would miss it
 	_, err := j.Publish(ctx, m)
@@ -44,6 +33,22 @@ func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tra
 		_, err = j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject)
 	}
 	return err
+}
+
+// callsMessage encodes calls as the message of a subject.
+func callsMessage(subject string, calls []tracking.Call, traces tracecontext.List) *nats.Msg {
+	bodies, ids := make([][]byte, len(calls)), make([]string, len(calls))
+	for i := range calls {
+		bodies[i], ids[i] = calls[i].Body, calls[i].ID
+	}
+	m := nats.NewMsg(subject)
+	m.Data = record.AppendSegment([]byte{record.CallsFormat}, bodies)
+	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(calls)))
+	m.Header.Set(record.HeaderIDs, string(record.AppendIDs(nil, ids)))
+	if traced := record.TracesOf(traces); traced != "" {
+		m.Header.Set(record.HeaderTraces, traced)
+	}
+	return m
 }
 
 // eachFailed reads the FAILED messages of a destination, oldest first, until f returns an
@@ -86,13 +91,13 @@ func (j *Journal) marks(ctx context.Context, destination string) (map[string]rec
 	return marks, nil
 }
 
-// mostLooks is the number of attempts at an optimistic update.
-const mostLooks = 10
+// maxTries is the number of attempts at an optimistic update.
+const maxTries = 10
 
 // markReplayed removes calls from the list of failed calls. It is idempotent.
 func (j *Journal) markReplayed(ctx context.Context, destination string, refs []record.FailedRef) error {
 	for _, ref := range refs {
-		for looks := 1; ; looks++ {
+		for try := 1; ; try++ {
 			m, err := j.markMessage(ctx, destination, ref)
 			if err == nil {
 				_, err = j.Publish(ctx, m)
@@ -100,7 +105,7 @@ func (j *Journal) markReplayed(ctx context.Context, destination string, refs []r
 			if err == nil {
 				break
 			}
-			if !store.IsWrongSequence(err) || looks == mostLooks {
+			if !store.IsWrongSequence(err) || try == maxTries {
 				return err
 			}
 		}
@@ -129,8 +134,8 @@ func (j *Journal) markMessage(ctx context.Context, destination string, ref recor
 // So a listing of failed calls also reads unmarked replays, and each replay first marks its
 // predecessors.
 
-// marked returns the sequence number in CALLS up to which all replays for a destination
-// are marked.
+// marked returns the last replay for a destination in CALLS that is marked together with all
+// earlier ones.
 func (j *Journal) marked(destination string) (seq uint64) {
 	j.ledger.With(destination, func(b *ledger.Account) { seq = b.Attached })
 	j.replays.mu.Lock()

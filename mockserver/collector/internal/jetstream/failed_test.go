@@ -15,7 +15,7 @@ import (
 )
 
 // Reasons are stored in a header of limited size.
-func TestFailedCallsAreListedWhateverTheReasons(t *testing.T) {
+func TestFailedCallsWithLongReasonsAreListed(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir()})
 	r := attach(t, j, "crm")
 	calls := appendCalls(t, j, "web", strings.Repeat("i", 90), 128)

@@ -53,7 +53,7 @@ func newSample(t *testing.T, ending string) *sample {
 	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	if ending == "unseen" {
-		s.storeNoSnapshots(j)
+		s.pauseSnapshots(j)
 	}
 	next := func(decide func(i int) tracking.State) {
 		l, err := r.Next(within(t), journal.Want{})
@@ -92,7 +92,7 @@ func newSample(t *testing.T, ending string) *sample {
 		replayed = nil // a replay stores a snapshot first
 	case "replaying":
 		require.NoError(t, j.snapshot(within(t), true))
-		s.storeNoSnapshots(j)
+		s.pauseSnapshots(j)
 		replayUnseen(t, j, replayed)
 	default:
 		require.NoError(t, j.Replay(within(t), "crm", replayed, nil, tracking.StateFailed))
@@ -125,8 +125,8 @@ func newSample(t *testing.T, ending string) *sample {
 	return s
 }
 
-// storeNoSnapshots postpones further snapshots.
-func (s *sample) storeNoSnapshots(j *Journal) {
+// pauseSnapshots postpones further snapshots.
+func (s *sample) pauseSnapshots(j *Journal) {
 	j.local.snapshots.mu.Lock()
 	defer j.local.snapshots.mu.Unlock()
 	j.local.snapshots.next = time.Now().Add(time.Hour)
@@ -137,7 +137,7 @@ func (s *sample) storeNoSnapshots(j *Journal) {
 // snapshot.
 func replayUnseen(t *testing.T, j *Journal, calls []tracking.Call) {
 	t.Helper()
-	look, err := j.lookToReplay(within(t), "crm", calls, tracking.StateFailed)
+	look, err := j.prepareReplay(within(t), "crm", calls, tracking.StateFailed)
 	require.NoError(t, err)
 	stored, err := j.storeReplay(within(t), look, calls, nil)
 	require.NoError(t, err)
@@ -282,7 +282,7 @@ func TestRunsOfDamagedRecords(t *testing.T) {
 
 // TestInterruptedAcceptLossIsRepeated kills a process after it stored the loss at the end of
 // CALLS, and before it stored the placeholders.
-func TestALossIsAcceptedAgain(t *testing.T) {
+func TestInterruptedAcceptLossIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := newSample(t, "unseen")
 	file := filepath.Join(s.dir, "jetstream", "$G", "streams", "analytics-CALLS", "msgs", "1.blk")
@@ -421,7 +421,7 @@ func (s *sample) proved(ctx context.Context, t *testing.T, j *Journal, what stri
 }
 
 // TestMissingBlocksAreRejected removes and empties blocks of calls, settings and state.
-func TestMissingBlocksAreRefused(t *testing.T) {
+func TestMissingBlocksAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, sync := range []time.Duration{0, time.Second} {
 		for _, ending := range endings {
@@ -437,7 +437,7 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 				for what, do := range map[string]func(string) error{
 					"removed": os.Remove,
 					"emptied": func(path string) error { return os.Truncate(path, 0) },
-					"its stream is gone": func(path string) error {
+					"missing stream": func(path string) error {
 						return os.RemoveAll(filepath.Dir(filepath.Dir(path)))
 					},
 				} {
@@ -465,7 +465,7 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 						require.Equal(t, s.ledger.Accepted, l.Accepted)
 						require.NoError(t, j.Close())
 						j, err = Open(within(t), Options{Dir: dir, SyncInterval: sync})
-						require.NoError(t, err, "what was accepted is refused again")
+						require.NoError(t, err, "an accepted loss is rejected again")
 						s.proved(within(t), t, j, what)
 					})
 				}
@@ -476,7 +476,7 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 
 // TestOldDamageIsRejectedWithSyncInterval damages synced and unsynced data of a killed process:
 // only unsynced data may be missing.
-func TestOldDamageIsRefusedAlsoWithoutSync(t *testing.T) {
+func TestOldDamageIsRejectedWithSyncInterval(t *testing.T) {
 	t.Parallel()
 	for ending, forgiven := range map[string]bool{"killed": false, "unseen": true} {
 		t.Run(ending, func(t *testing.T) {

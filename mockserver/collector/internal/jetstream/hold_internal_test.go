@@ -164,7 +164,7 @@ func (s *sharing) next(i int) (journal.Lease, string) {
 
 // One of several journals has the order lease of a destination. Its results after another one
 // has taken over are rejected, even if it does not know that yet.
-func TestAHoldIsTakenOver(t *testing.T) {
+func TestOrderLeaseIsTakenOver(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,27 +196,27 @@ func TestAHoldIsTakenOver(t *testing.T) {
 		}()
 		select {
 		case <-others:
-			t.Fatal("both hold the destination")
+			t.Fatal("both have the order lease")
 		case <-time.After(10 * time.Minute):
 		}
-		require.NoError(t, held.Err(), "it is renewed")
+		require.NoError(t, held.Err(), "the lease is renewed")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, err = s.readers[1].Next(ctx, journal.Want{InOrder: true})
 		cancel()
-		require.ErrorIs(t, err, context.DeadlineExceeded, "what one holds comes to nobody else")
+		require.ErrorIs(t, err, context.DeadlineExceeded, "only the holder receives calls")
 
 		s.streams[0].isCutOff.Store(true)
 		<-held.Done()
 		lost := time.Now()
 		other := <-others
-		require.GreaterOrEqual(t, other.since.Sub(lost), time.Second, "the first one had ended by then")
+		require.GreaterOrEqual(t, other.since.Sub(lost), time.Second, "the first lease had expired")
 		require.Less(t, other.since.Sub(lost), 10*time.Second)
 		second, id := s.next(1)
 		require.Equal(t, "b-0", id)
 
 		s.streams[0].isCutOff.Store(false)
 		require.ErrorContains(t, first.Finish(t.Context(), delivered), "another collector delivers")
-		require.ErrorContains(t, next.Finish(t.Context(), delivered), "another collector delivers", "nor does what comes behind")
+		require.ErrorContains(t, next.Finish(t.Context(), delivered), "another collector delivers", "later results are rejected as well")
 		release()
 		require.NoError(t, second.Finish(t.Context(), delivered))
 		second, id = s.next(1)
@@ -227,7 +227,7 @@ func TestAHoldIsTakenOver(t *testing.T) {
 		began := time.Now()
 		_, release, err = s.readers[0].Hold(t.Context())
 		require.NoError(t, err)
-		require.LessOrEqual(t, time.Since(began), time.Second, "what is released is there at once")
+		require.LessOrEqual(t, time.Since(began), time.Second, "a released destination is available at once")
 		last, id := s.next(0)
 		require.Equal(t, "c-0", id)
 		require.NoError(t, last.Finish(t.Context(), delivered))
@@ -242,7 +242,7 @@ func TestAHoldIsTakenOver(t *testing.T) {
 }
 
 // A waiting collector does not poll, and gets a destination as soon as it is released.
-func TestAWaitingCollectorIsTold(t *testing.T) {
+func TestWaitingCollectorIsNotified(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
@@ -267,7 +267,7 @@ func TestAWaitingCollectorIsTold(t *testing.T) {
 }
 
 // A late result is also rejected after all results of the order were trimmed.
-func TestAnEndAfterAHoldIsRefused(t *testing.T) {
+func TestResultAfterOrderLeaseIsRejected(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
@@ -291,13 +291,13 @@ func TestAnEndAfterAHoldIsRefused(t *testing.T) {
 		require.NoError(t, err)
 		lease, _ = s.next(0)
 		require.NoError(t, j.JS.Purge(t.Context(), j.Names.Stream(record.StreamOutcomes), "", 0))
-		require.NoError(t, lease.Finish(ctx, journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}), "nobody else can have")
+		require.NoError(t, lease.Finish(ctx, journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}), "no other process can have it")
 		release()
 	})
 }
 
 // A process may die between storing an outcome and applying it.
-func TestWhatAHolderLeavesUndoneIsDone(t *testing.T) {
+func TestNextHolderAppliesOutcomes(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
@@ -332,7 +332,7 @@ func TestWhatAHolderLeavesUndoneIsDone(t *testing.T) {
 }
 
 // A process that reads a claim again after a lost response recognizes its own claim.
-func TestAClaimWhoseAnswerIsLostIsKnownAgain(t *testing.T) {
+func TestClaimWithLostResponseIsRecognized(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
@@ -348,11 +348,11 @@ func TestAClaimWhoseAnswerIsLostIsKnownAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.Less(t, time.Since(began), 5*time.Second)
 
-		s.journals[0].Status.Down(errors.New("its account does not follow"))
+		s.journals[0].Status.Down(errors.New("the ledger is not updated"))
 		select {
 		case <-held.Done(): // another process may take over
 		case <-time.After(holdEnds):
-			t.Error("it goes on to claim what it cannot deliver")
+			t.Error("it still claims a destination that it cannot deliver")
 		}
 		release()
 	})

@@ -56,10 +56,10 @@ func (m *holdModel) decide(format string, args ...any) {
 // Observe implements event.Observer.
 func (m *holdModel) Observe(event.Event) {}
 
-// Load implements delivery.Joined.
+// Load implements delivery.AliasStore.
 func (m *holdModel) Load(context.Context) ([][2]event.Key, error) { return nil, nil }
 
-// Save implements delivery.Joined.
+// Save implements delivery.AliasStore.
 func (m *holdModel) Save(context.Context, [2]event.Key) error { return nil }
 
 // A modelSender is the sender of one process.
@@ -85,10 +85,10 @@ func (s modelSender) Send(ctx context.Context, r sender.Request) webhook.Attempt
 	}
 	if s.note("%d sends %s", s.process, r.MessageID); ctx.Err() != nil {
 		s.mu.Unlock()
-		return webhook.Attempt{URL: r.Endpoint.URL, Number: r.Number, Verdict: webhook.Temporary, Error: "broken off"}
+		return webhook.Attempt{URL: r.Endpoint.URL, Number: r.Number, Verdict: webhook.Temporary, Error: "aborted"}
 	}
 	if i > s.last[u]+1 {
-		s.problems = append(s.problems, fmt.Sprintf("call %d of user %d came after call %d", i, u, s.last[u]))
+		s.problems = append(s.problems, fmt.Sprintf("call %d of user %d was received after call %d", i, u, s.last[u]))
 	}
 	if fate == 0 {
 		a.Status, a.Verdict, a.Error = http.StatusServiceUnavailable, webhook.Temporary, "busy"
@@ -99,7 +99,7 @@ func (s modelSender) Send(ctx context.Context, r sender.Request) webhook.Attempt
 	select {
 	case <-time.After(delay):
 	case <-ctx.Done():
-		a.Status, a.Verdict, a.Error = 0, webhook.Temporary, "broken off"
+		a.Status, a.Verdict, a.Error = 0, webhook.Temporary, "aborted"
 	}
 	return a
 }
@@ -108,7 +108,7 @@ func (m *holdModel) start(i int) {
 	reader := m.readers[i]
 	j := m.journals[i]
 	m.workers[i] = delivery.NewWorker(m.d, reader, delivery.WorkerConfig{
-		Sender: modelSender{m, i}, Observer: m, Joined: m, Log: slog.New(slog.DiscardHandler), Concurrency: 4,
+		Sender: modelSender{m, i}, Observer: m, Aliases: m, Log: slog.New(slog.DiscardHandler), Concurrency: 4,
 		Jitter: func() float64 { return 0.5 },
 		Attach: func(ctx context.Context) (journal.Reader, error) { return j.Attach(ctx, "crm", nil) },
 	})
@@ -187,7 +187,7 @@ func (m *holdModel) run(steps int) {
 			m.decide("lossy %d", i)
 			m.streams[i].loses.Store(!m.streams[i].loses.Load())
 		case n < 8:
-			m.decide("hand out again")
+			m.decide("redeliver")
 			m.server.HandOutAgain()
 		case n < 9:
 			_ = m.journals[m.random.IntN(2)].Trim(m.Context())
@@ -218,7 +218,7 @@ func (m *holdModel) run(steps int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !slices.Equal(m.sent, m.last) {
-		m.problems = append(m.problems, fmt.Sprintf("of each user %d calls were sent, and the last that came was %d", m.sent, m.last))
+		m.problems = append(m.problems, fmt.Sprintf("%d calls of each user were sent; the last ones received are %d", m.sent, m.last))
 	}
 	if len(m.problems) > 0 {
 		m.Errorf("%s\n%s", strings.Join(m.trace[max(0, len(m.trace)-300):], "\n"), strings.Join(m.problems[:min(5, len(m.problems))], "\n"))

@@ -39,7 +39,7 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 	})
 }
 
-// openOn opens a journal on given streams, without a server or directory of its own. With
+// openOn opens a journal on failed streams, without a server or directory of its own. With
 // Options.NATS it shares the streams with other journals.
 func openOn(ctx context.Context, o Options, in store.Publisher, streams store.Streams) (*Journal, error) {
 	o, err := o.withLimits()
@@ -55,7 +55,7 @@ func openOn(ctx context.Context, o Options, in store.Publisher, streams store.St
 func newJournal(o Options) *Journal {
 	j := &Journal{
 		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, ledger: ledger.New(),
-		left: leftovers{settled: make(chan struct{}), tried: make(chan struct{})}, incoming: incoming{writers: map[string]*sourceWriter{}},
+		previous: previousRun{settled: make(chan struct{}), tried: make(chan struct{})}, incoming: incoming{writers: map[string]*sourceWriter{}},
 		seen: seen{oldest: oldestCalls{found: map[string]oldestCall{}}}, claims: claims{names: map[string]bool{}},
 		replays: replays{marked: map[string]uint64{}}, trimmer: trimmer{soon: make(chan struct{}, 1)},
 	}
@@ -74,7 +74,7 @@ func (j *Journal) opened(open func(*Journal) error) (*Journal, error) {
 
 // begin recovers stored data and starts the journal's goroutines.
 func (j *Journal) begin(ctx context.Context) error {
-	if err := j.withRoom(func() error { return j.ensure(ctx) }); err != nil {
+	if err := j.withBallast(func() error { return j.ensure(ctx) }); err != nil {
 		return err
 	}
 	j.Status.Up()
@@ -88,34 +88,34 @@ func (j *Journal) begin(ctx context.Context) error {
 	if j.local != nil {
 		files = j.local.files
 		files.AcceptLoss = false
-		if err := j.withRoom(func() error { return j.snapshot(ctx, true) }); err != nil {
+		if err := j.withBallast(func() error { return j.snapshot(ctx, true) }); err != nil {
 			return err
 		}
-		if err := j.withRoom(func() error { return j.local.recent.Open(j.options.Dir) }); err != nil {
+		if err := j.withBallast(func() error { return j.local.recent.Open(j.options.Dir) }); err != nil {
 			return err
 		}
 		j.local.recovered = true
 	}
-	j.left.kept, j.left.accepted, j.options.AcceptLoss = nil, nil, false // later damage was not accepted
+	j.previous.snapshot, j.previous.accepted, j.options.AcceptLoss = nil, nil, false // later damage was not accepted
 	// Store the time now: new outcomes may arrive long before the failed lists are settled.
 	if _, err := j.unsettledSince(ctx); err != nil {
 		if j.Shared {
-			return fmt.Errorf("journal: noting what may be left undone: %w", err)
+			return fmt.Errorf("journal: storing the time of unfinished work: %w", err)
 		}
-		j.Log.Warn("what an earlier process may have left undone is not noted; it is tried again", "error", err)
+		j.Log.Warn("cannot store the time of unfinished work; will retry", "error", err)
 	}
 	j.queues.Begin(j.ledger)
-	j.attempts = attempts.New(j.Store, j.incoming.usage.isDiskFull)
+	j.attempts = attempts.New(j.Store, j.incoming.usage.diskFull.Load)
 	j.scrubber = audit.NewScrubber(j.Store, files, j.streamNames())
-	all := []func(){j.maintain, j.keepTrimmed, j.settleEarlier}
+	all := []func(){j.maintain, j.trimPeriodically, j.settlePredecessors}
 	if j.local != nil || j.Shared {
 		all = append(all, j.scrubber.Run)
 	}
 	if j.Shared {
-		all = append(all, j.keepClaims, j.keepAlive)
+		all = append(all, j.renewClaims, j.renewLeases)
 	}
 	if j.conns.cluster != nil {
-		all = append(all, j.keepLinked, j.keepServers)
+		all = append(all, j.watchCluster, j.watchServers)
 	}
 	for _, run := range all {
 		j.Work.Go(run)
@@ -133,25 +133,25 @@ func (j *Journal) recover(ctx context.Context) error {
 		return err
 	}
 	j.follow()
-	if err := j.catchUp(ctx); err != nil || j.Shared || j.left.clean {
+	if err := j.catchUp(ctx); err != nil || j.Shared || j.previous.clean {
 		return err
 	}
 	if err := j.dropUnfailed(ctx); err != nil {
-		return fmt.Errorf("journal: looking through what failed: %w", err)
+		return fmt.Errorf("journal: checking the failed calls: %w", err)
 	}
 	return nil
 }
 
 // follow starts reading CALLS and OUTCOMES into the ledger.
 func (j *Journal) follow() {
-	j.sawCalls(j.ledger.Calls)
+	j.recordStored(j.ledger.Calls)
 	calls := j.TailCalls(j.ledger.Calls+1, func(parsed *record.Calls) error {
 		j.ledger.ReadCalls(parsed)
 		if parsed.Kind == record.KindDetach {
 			j.queues.Leave(parsed.Name, parsed.Seq)
 		}
-		if tell := j.seen.onStored.Load(); tell != nil && parsed.Kind == record.KindCalls {
-			record.EachID(parsed.IDs, func(id string) bool { (*tell)(parsed.Name, id); return true })
+		if notify := j.seen.onStored.Load(); notify != nil && parsed.Kind == record.KindCalls {
+			record.EachID(parsed.IDs, func(id string) bool { (*notify)(parsed.Name, id); return true })
 		}
 		return nil
 	})
@@ -164,12 +164,12 @@ func (j *Journal) follow() {
 		// After a failed write, the server only reports on shutdown which messages are lost.
 		t.Paused = func() bool {
 			_, err := j.Status.Writable()
-			return err != nil || j.ProveSynced() != nil
+			return err != nil || j.CheckSynced() != nil
 		}
 		j.Work.Go(func() {
 			if err := t.Follow(j.Ctx); j.Ctx.Err() == nil {
-				j.Log.Error("the account cannot be followed any longer", "stream", t.Stream, "error", err)
-				j.ledger.BreakOff(err)
+				j.Log.Error("the ledger cannot be updated any longer", "stream", t.Stream, "error", err)
+				j.ledger.Fail(err)
 				j.Status.Down(err)
 			}
 		})
@@ -187,7 +187,7 @@ func (j *Journal) Close() (err error) {
 		j.Work.Wait()
 		j.conns.close()
 		if j.local != nil {
-			err = j.leaveDirectory()
+			err = j.closeDirectory()
 		}
 	})
 	return err
@@ -206,7 +206,7 @@ func (j *Journal) State(ctx context.Context) (state.Store, error) {
 }
 
 func (j *Journal) buckets() *kv.Buckets {
-	return kv.New(j.Store, j.noteValue, j.uncounted)
+	return kv.New(j.Store, j.noteValue, j.withoutCounts)
 }
 
 // noteValue records a bucket value in the recent file, but only if the server syncs every

@@ -25,7 +25,7 @@ func next(t testing.TB, r journal.Reader) journal.Lease {
 	t.Helper()
 	l, err := r.Next(within(t), journal.Want{})
 	if err != nil {
-		t.Fatalf("no entry came: %v", err)
+		t.Fatalf("no entry: %v", err)
 	}
 	return l
 }
@@ -35,7 +35,7 @@ func await(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !happened(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v: not %s", patience, what)
+			t.Fatalf("after %v: still not %s", patience, what)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (s *sender) fill(t testing.TB) (err error) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); err == nil; err = s.send(t) {
 		if time.Now().After(deadline) {
-			t.Fatal("calls are taken that cannot be stored")
+			t.Fatal("calls are accepted that cannot be stored")
 		}
 	}
 	return err
@@ -78,7 +78,7 @@ func (s *sender) fill(t testing.TB) (err error) {
 // resume appends until calls are accepted.
 func (s *sender) resume(t testing.TB) {
 	t.Helper()
-	await(t, "calls are taken again", func() bool { return s.send(t) == nil })
+	await(t, "calls are accepted again", func() bool { return s.send(t) == nil })
 }
 
 // noise returns incompressible calls.

@@ -13,7 +13,7 @@ import (
 
 // The test empties a block of a bucket after a kill, before a snapshot contains the last
 // value.
-func TestWhatABucketHadLastIsMissed(t *testing.T) {
+func TestLossOfLastBucketValueIsDetected(t *testing.T) {
 	for _, bucket := range []string{record.BucketSettings, record.BucketState} {
 		t.Run(bucket, func(t *testing.T) {
 			dir := t.TempDir()

@@ -24,7 +24,7 @@ func failingStreams(t *testing.T) (*Journal, journal.Lease, *mute) {
 	j, err := openOn(t.Context(), Options{Keep: time.Hour}, streams, streams)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
-	<-j.left.settled
+	<-j.previous.settled
 	r, err := j.Attach(t.Context(), "crm", nil)
 	require.NoError(t, err)
 	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
@@ -45,7 +45,7 @@ func (m *mute) failFor(names record.Names, kind ...string) {
 var givenUp = journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateFailed, Reason: "no"}}}
 
 // Failed calls are listed even if new outcomes cannot be stored.
-func TestFailedCallsAreListedWhileOthersCannotBe(t *testing.T) {
+func TestFailedCallsAreListedWhileOutcomesFail(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,12 +64,12 @@ func TestFailedCallsAreListedWhileOthersCannotBe(t *testing.T) {
 }
 
 // Failed calls are listed as soon as they can be stored.
-func TestWhatCouldNotBeListedIsWaitedFor(t *testing.T) {
+func TestListingWaitsForFailedCalls(t *testing.T) {
 	for name, giveUp := range map[string]func(t *testing.T, j *Journal, l journal.Lease){
-		"an attempt ends": func(t *testing.T, _ *Journal, l journal.Lease) {
+		"ended attempt": func(t *testing.T, _ *Journal, l journal.Lease) {
 			require.NoError(t, l.Finish(t.Context(), givenUp))
 		},
-		"it is too old": func(t *testing.T, j *Journal, l journal.Lease) {
+		"expired call": func(t *testing.T, j *Journal, l journal.Lease) {
 			l.Return()
 			time.Sleep(2 * time.Hour)
 			_ = j.Trim(t.Context()) // may fail
@@ -107,7 +107,7 @@ func failedBefore(t *testing.T, j *Journal, counted time.Time) {
 }
 
 // Another process may have stored an outcome without applying it.
-func TestWhatOthersGaveUpIsListed(t *testing.T) {
+func TestFailedCallsOfOtherProcessesAreListed(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,9 +125,9 @@ func TestWhatOthersGaveUpIsListed(t *testing.T) {
 		list, err := j.Measure(t.Context(), record.StreamFailed)
 		require.NoError(t, err)
 		s.streams[0].failFor(j.Names)
-		require.Len(t, listedAsFailed(t, s.journals[0]), 1, "it has done what it could not")
+		require.Len(t, listedAsFailed(t, s.journals[0]), 1, "the failed call is listed")
 		again, err := j.Measure(t.Context(), record.StreamFailed)
 		require.NoError(t, err)
-		assert.Equal(t, list.LastSeq, again.LastSeq, "who reads the list meanwhile would miss it")
+		assert.Equal(t, list.LastSeq, again.LastSeq, "a concurrent reader would miss it")
 	})
 }

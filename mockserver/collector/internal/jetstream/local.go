@@ -41,8 +41,8 @@ func (j *Journal) openServer() error {
 		return fmt.Errorf("journal: %w", err)
 	}
 	j.local.files = &datadir.Files{
-		Path: j.options.Dir, Interval: j.options.SyncInterval, Log: j.Log, Configs: j.streams(), Advice: j.options.howToGoOn(), AcceptLoss: j.options.AcceptLoss,
-		Volatile: []string{j.Names.Stream(record.StreamRetry), j.Names.Stream(record.StreamAttempts)}, Remade: j.Names.Stream(record.StreamRetry),
+		Path: j.options.Dir, Interval: j.options.SyncInterval, Log: j.Log, Configs: j.streams(), Advice: j.options.repairHint(), AcceptLoss: j.options.AcceptLoss,
+		Volatile: []string{j.Names.Stream(record.StreamRetry), j.Names.Stream(record.StreamAttempts)}, Rebuilt: j.Names.Stream(record.StreamRetry),
 	}
 	m, err := j.local.files.ReadMarker()
 	if err != nil {
@@ -54,31 +54,31 @@ func (j *Journal) openServer() error {
 		}
 	}
 	j.local.ballast = datadir.NewBallast(j.options.Dir)
-	if err := j.local.ballast.Take(); datadir.IsDiskFull(err) {
-		j.Log.Warn("the disk is full: calls are refused until it has room", "directory", j.options.Dir)
-		j.incoming.usage.setDiskFull(true)
+	if err := j.local.ballast.Reserve(); datadir.IsDiskFull(err) {
+		j.Log.Warn("the disk is full: new calls are refused until there is space", "directory", j.options.Dir)
+		j.incoming.usage.diskFull.Store(true)
 	} else if err != nil {
 		return err
 	}
-	if err := j.withRoom(func() error { return j.checkStore(m) }); err != nil {
+	if err := j.withBallast(func() error { return j.checkStore(m) }); err != nil {
 		return err
 	}
 	j.local.server = servers.NewEmbedded(j.options.Dir, j.options.SyncInterval, j.Log)
 	if j.options.SyncInterval <= 0 {
 		j.local.canary = datadir.NewCanary(j.options.Dir)
-		j.Synced = j.lookAtCanary
+		j.Synced = j.checkCanary
 	}
-	return j.withRoom(j.startServer)
+	return j.withBallast(j.startServer)
 }
 
-// withRoom runs a step of the start. If it fails on a full disk, withRoom releases the
+// withBallast runs a step of the start. If it fails on a full disk, withBallast releases the
 // ballast and runs it again. An error of the embedded server may not wrap the cause.
-func (j *Journal) withRoom(step func() error) error {
+func (j *Journal) withBallast(step func() error) error {
 	err := step()
 	if err == nil || j.local == nil || !datadir.IsDiskFull(errors.Join(err, datadir.Writable(j.options.Dir))) {
 		return err
 	}
-	j.giveWay()
+	j.releaseBallast()
 	return step()
 }
 
@@ -94,14 +94,14 @@ func (j *Journal) startServer() error {
 // checkStore checks the files of the previous run and repairs harmless damage. It returns
 // ErrDamaged if calls may be lost.
 func (j *Journal) checkStore(m datadir.Marker) error {
-	j.left.kept = j.loadSnapshot()
+	j.previous.snapshot = j.loadSnapshot()
 	noted, err := datadir.LoadRecent(j.options.Dir)
 	if err != nil {
 		return err
 	}
-	j.left.accepted = j.left.kept.raise(noted)
+	j.previous.accepted = j.previous.snapshot.applyNoted(noted)
 	sizes, clean := datadir.ReadClean(j.options.Dir)
-	j.left.clean = clean
+	j.previous.clean = clean
 	return j.local.files.Check(m, sizes, clean, j.mayLose)
 }
 
@@ -110,82 +110,82 @@ func (j *Journal) mayLose(d datadir.Damage) bool {
 	if d.What == "" && j.local.files.IsVolatile(d.Stream) {
 		return true
 	}
-	may := j.options.AcceptLoss || j.isYoung(d.Stream, d.After)
+	may := j.options.AcceptLoss || j.isUnsynced(d.Stream, d.After)
 	if may {
-		j.left.causes = append(j.left.causes, d.String())
+		j.previous.causes = append(j.previous.causes, d.String())
 	}
 	return may
 }
 
-// isYoung reports whether messages after a sequence number were possibly not synced when
+// isUnsynced reports whether messages after a sequence number were possibly not synced when
 // the previous process ended, so that a power cut explains their loss.
-func (j *Journal) isYoung(stream string, after uint64) bool {
-	if j.options.SyncInterval <= 0 || j.left.clean || j.left.kept == nil {
+func (j *Journal) isUnsynced(stream string, after uint64) bool {
+	if j.options.SyncInterval <= 0 || j.previous.clean || j.previous.snapshot == nil {
 		return false
 	}
 	switch stream {
 	case j.Names.Stream(record.StreamCalls):
-		return after >= j.left.kept.account.Calls
+		return after >= j.previous.snapshot.account.Calls
 	case j.Names.Stream(record.StreamOutcomes):
-		return after >= j.left.kept.account.Outcomes
+		return after >= j.previous.snapshot.account.Outcomes
 	}
-	m, ok := j.left.kept.marks[stream]
+	m, ok := j.previous.snapshot.marks[stream]
 	return ok && after >= m.last
 }
 
-// lookAtCanary returns nil if all acknowledged messages are on disk. Otherwise it stops the
+// checkCanary returns nil if all acknowledged messages are on disk. Otherwise it stops the
 // server: unconfirmed messages are stored again after its restart.
-func (j *Journal) lookAtCanary() error {
-	err := j.local.canary.Look()
+func (j *Journal) checkCanary() error {
+	err := j.local.canary.Check()
 	if err != nil {
 		j.local.server.Fail(err)
 	}
 	return err
 }
 
-// giveWay releases the ballast of a full disk and refuses further calls.
-func (j *Journal) giveWay() {
-	if j.local.ballast.Drop() {
-		j.Log.Warn("the disk is full: calls are refused until it has room; those that are pending are delivered", "directory", j.options.Dir)
-		j.incoming.usage.setDiskFull(true)
+// releaseBallast releases the ballast of a full disk and refuses further calls.
+func (j *Journal) releaseBallast() {
+	if j.local.ballast.Release() {
+		j.Log.Warn("the disk is full: new calls are refused until there is space; pending calls are delivered", "directory", j.options.Dir)
+		j.incoming.usage.diskFull.Store(true)
 	}
 }
 
-// tellLack logs the space needed when the disk is full although the ballast was released.
-func (j *Journal) tellLack(cause error) {
-	j.Log.Error("the disk is full, and what was held on it for that is used up: nothing is delivered until it has room",
+// logNoSpace logs the space needed when the disk is full although the ballast was released.
+func (j *Journal) logNoSpace(cause error) {
+	j.Log.Error("the disk is full, and its reserved space is used up: nothing is delivered until there is space",
 		"directory", j.options.Dir, "needed", j.local.files.RoomNeeded(), "free", j.local.ballast.Free(), "error", cause)
 }
 
-// holdBallast reserves the ballast again when the disk has space, and then accepts calls.
+// reserveBallast reserves the ballast again when the disk has space, and then accepts calls.
 // Until then it triggers trimming.
-func (j *Journal) holdBallast() {
-	if !j.incoming.usage.isDiskFull() {
+func (j *Journal) reserveBallast() {
+	if !j.incoming.usage.diskFull.Load() {
 		return
 	}
-	if err := j.local.ballast.Take(); err != nil {
+	if err := j.local.ballast.Reserve(); err != nil {
 		j.Log.Debug("the disk is still full", "error", err)
 		store.Poke(j.trimmer.soon)
 		return
 	}
-	j.incoming.usage.setDiskFull(false)
-	j.Log.Info("the disk has room again; calls are taken", "directory", j.options.Dir)
+	j.incoming.usage.diskFull.Store(false)
+	j.Log.Info("the disk has space again; new calls are accepted", "directory", j.options.Dir)
 }
 
-// leaveDirectory stops the server and releases the lock of the directory.
-func (j *Journal) leaveDirectory() error {
-	if err := j.leaveServer(); err != nil {
-		j.Log.Warn("not all that is stored is certain to be on the disk; the next start looks at all of it", "error", err)
+// closeDirectory stops the server and releases the lock of the directory.
+func (j *Journal) closeDirectory() error {
+	if err := j.stopServer(); err != nil {
+		j.Log.Warn("not all data may be synced; the next start checks all files", "error", err)
 	}
 	if err := j.local.recent.Close(); err != nil {
-		j.Log.Debug("what was accepted last is not noted", "error", err)
+		j.Log.Debug("closing the recent file failed", "error", err)
 	}
 	return j.local.lock.Release()
 }
 
-// leaveServer stops the server and marks the directory as cleanly closed if all data is
+// stopServer stops the server and marks the directory as cleanly closed if all data is
 // on disk.
-func (j *Journal) leaveServer() error {
+func (j *Journal) stopServer() error {
 	if j.local.server == nil {
 		return nil
 	}

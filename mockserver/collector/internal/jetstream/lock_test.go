@@ -16,14 +16,14 @@ func TestTwoProcessesCannotShareADirectory(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: dir})
 	_, err := jetstream.Open(within(t), jetstream.Options{Dir: dir})
 	if !errors.Is(err, datadir.ErrInUse) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
-		t.Fatalf("a second one in this process: %v", err)
+		t.Fatalf("second journal in this process: %v", err)
 	}
 	ok(t, j.Close())
 
 	p := startChild(t, newTally(t), childConfig{Name: "a", Options: jetstream.Options{Dir: dir}})
 	_, err = jetstream.Open(within(t), jetstream.Options{Dir: dir})
 	if !errors.Is(err, datadir.ErrInUse) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", p.cmd.Process.Pid)) {
-		t.Fatalf("while another process has it: %v", err)
+		t.Fatalf("journal of another process: %v", err)
 	}
 	ok(t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait()

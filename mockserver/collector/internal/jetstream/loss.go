@@ -16,47 +16,47 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// A stock is the result of comparing the streams with the stored accounts.
-type stock struct {
+// A comparison is the difference between the streams and the stored accounts.
+type comparison struct {
 	calls, outcomes ledger.Extent
 	base            *ledger.Ledger // account of removed messages
 	stored          uint64         // its message in STATE, or 0
 	newest          *ledger.Ledger // the newest stored account, or base
 	beyond          uint64         // the last message of CALLS known from any source
-	lacking         []string       // descriptions of missing data
+	missing         []string       // descriptions of missing data
 	lost            error          // all of them as an error, or nil
-	young           bool           // only data newer than the newest checkpoint is missing
+	onlyRecent      bool           // only data newer than the newest checkpoint is missing
 }
 
 // findLoss finds data that is missing in the streams according to the stored accounts.
-func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger) {
+func (j *Journal) findLoss(s *comparison, checkpoints []*ledger.Ledger) {
 	stored := append(slices.Clip(checkpoints), s.base)
 	unknown := func(holes []record.Span, known func(*ledger.Ledger, record.Span) bool) []record.Span {
 		return slices.DeleteFunc(slices.Clone(holes), func(hole record.Span) bool {
 			return slices.ContainsFunc(stored, func(a *ledger.Ledger) bool { return known(a, hole) })
 		})
 	}
-	lack := func(format string, args ...any) { s.lacking = append(s.lacking, fmt.Sprintf(format, args...)) }
+	missing := func(format string, args ...any) { s.missing = append(s.missing, fmt.Sprintf(format, args...)) }
 	if holes := unknown(s.calls.Holes, (*ledger.Ledger).IsKnownLoss); len(holes) > 0 {
-		s.young = s.young && holes[0].First > s.newest.Calls
-		lack("CALLS has lost messages %v of %d to %d", holes, s.calls.First, s.calls.Last)
+		s.onlyRecent = s.onlyRecent && holes[0].First > s.newest.Calls
+		missing("CALLS has lost messages %v of %d to %d", holes, s.calls.First, s.calls.Last)
 	}
 	if holes := unknown(s.outcomes.Holes, (*ledger.Ledger).IsGone); len(holes) > 0 {
-		s.young = s.young && holes[0].First > s.newest.Outcomes
-		lack("OUTCOMES has lost messages %v of %d to %d", holes, s.outcomes.First, s.outcomes.Last)
+		s.onlyRecent = s.onlyRecent && holes[0].First > s.newest.Outcomes
+		missing("OUTCOMES has lost messages %v of %d to %d", holes, s.outcomes.First, s.outcomes.Last)
 	}
 	for _, a := range stored {
 		if a.Calls > s.calls.Last || a.Outcomes > s.outcomes.Last {
-			s.young = false
-			lack("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored", s.calls.Last, s.outcomes.Last, a.Calls, a.Outcomes)
+			s.onlyRecent = false
+			missing("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored", s.calls.Last, s.outcomes.Last, a.Calls, a.Outcomes)
 			break
 		}
 	}
 	if s.beyond > s.calls.Last && s.beyond > s.newest.Calls {
-		lack("CALLS ends at message %d, but message %d was acknowledged", s.calls.Last, s.beyond)
+		missing("CALLS ends at message %d, but message %d was acknowledged", s.calls.Last, s.beyond)
 	}
-	if len(s.lacking) > 0 {
-		s.lost = record.Damaged("%s. %s", strings.Join(s.lacking, "; "), j.options.howToGoOn())
+	if len(s.missing) > 0 {
+		s.lost = record.Damaged("%s. %s", strings.Join(s.missing, "; "), j.options.repairHint())
 	}
 }
 
@@ -65,15 +65,15 @@ func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger) {
 // as well. The resulting account, including the loss, becomes the new base.
 
 // acceptLoss continues with the remaining data.
-func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
-	j.left.causes = append(j.left.causes, s.lacking...)
+func (j *Journal) acceptLoss(ctx context.Context, s comparison) error {
+	j.previous.causes = append(j.previous.causes, s.missing...)
 	a := s.newest
 	salvage := a.Salvage(s.calls, s.outcomes)
 	err := j.scanCalls(ctx, a.Calls+1, s.calls.Last, a.ReadCalls)
 	if err != nil {
 		return err
 	}
-	salvage.ReadNoted(j.left.accepted)
+	salvage.ReadNoted(j.previous.accepted)
 	err = j.TailOutcomes(a.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {
 			salvage.ReadOutcome(&decoded[i], seq)
@@ -86,14 +86,14 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err != nil {
 		return err
 	}
-	cause := strings.Join(j.left.causes, "; ")
+	cause := strings.Join(j.previous.causes, "; ")
 	if most := 1 << 10; len(cause) > most {
 		cause = strings.ToValidUTF8(cause[:most], "") + " …"
 	}
 	for name, lost := range salvage.End(s.beyond, time.Now().Truncate(time.Millisecond), cause) {
-		j.Log.Error("pending calls were lost with what is damaged; the journal goes on without them", "destination", name, "calls", lost)
+		j.Log.Error("pending calls were lost with the damaged data; the journal continues without them", "destination", name, "calls", lost)
 	}
-	j.Log.Warn("the damage is accepted; what it did not touch goes on", "damage", cause)
+	j.Log.Warn("accepted the damage; the journal continues with the remaining data", "damage", cause)
 	a.Purged = s.base.Purged
 	if err := j.rewindConsumers(ctx, a); err != nil {
 		return err
@@ -101,14 +101,14 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err := j.storeBase(ctx, a, s.stored); err != nil {
 		return err
 	}
-	if err := j.useUp(ctx, s.calls.Last+1, s.beyond); err != nil { // the next start repeats this if it does not complete
+	if err := j.storePlaceholders(ctx, s.calls.Last+1, s.beyond); err != nil { // the next start repeats this if it does not complete
 		return err
 	}
 	j.ledger = a
 	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamRetry), "", 0); err != nil { // retries may refer to lost outcomes; they are restored later
 		return err
 	}
-	return j.forgetCheckpoints(ctx)
+	return j.removeCheckpoints(ctx)
 }
 
 // rewindConsumers deletes a cluster's consumers of CALLS, which may have delivered calls
@@ -141,13 +141,13 @@ func (j *Journal) scanCalls(ctx context.Context, first, last uint64, read func(*
 	}).Scan(ctx)
 }
 
-// useUp stores placeholders for messages lost at the end of CALLS, so that their sequence
+// storePlaceholders stores placeholders for messages lost at the end of CALLS, so that their sequence
 // numbers are not reused and old outcomes do not match new calls.
-func (j *Journal) useUp(ctx context.Context, first, last uint64) error {
+func (j *Journal) storePlaceholders(ctx context.Context, first, last uint64) error {
 	if last < first {
 		return nil
 	}
-	j.Log.Error("messages were lost at the end of CALLS; their numbers are not used again", "messages", last-first+1)
+	j.Log.Error("messages were lost at the end of CALLS; their numbers are not reused", "messages", last-first+1)
 	for seq := first; seq <= last; {
 		m := nats.NewMsg(j.Names.Subject(record.KindLost))
 		m.Header.Set(record.HeaderControl, record.Control{First: first, Last: last}.Header())
@@ -156,7 +156,7 @@ func (j *Journal) useUp(ctx context.Context, first, last uint64) error {
 			return err
 		}
 		if stored < seq {
-			return errors.New("journal: CALLS counts backwards")
+			return errors.New("journal: CALLS has assigned a lower sequence number than before")
 		}
 		seq = stored + 1
 	}

@@ -36,10 +36,10 @@ func (j *Journal) maintain() {
 	var looked progress
 	last, raised, checkpoints := time.Now(), time.Now(), checkpointer{at: time.Now()}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), store.RequestPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), store.RequestTimeout)
 		defer cancel()
 		if err := checkpoint(ctx, &checkpoints, true); err != nil {
-			j.Log.Debug("the account is not stored; the next start reads more", "error", err)
+			j.Log.Debug("storing the account failed; the next start will take longer", "error", err)
 		}
 	}()
 	for {
@@ -47,49 +47,49 @@ func (j *Journal) maintain() {
 		case <-j.Ctx.Done():
 			return
 		case cause := <-trouble:
-			j.mend(cause)
+			j.repairStore(cause)
 		case now := <-tick.C:
 			if now.Round(0).Sub(last.Round(0))-now.Sub(last) < -record.MaxSkew {
-				store.Poke(j.trimmer.soon) // the clock stepped back, see hastenRetries
+				store.Poke(j.trimmer.soon) // the clock stepped back, see rescheduleAhead
 			}
 			last = now
-			if at := j.progress(); j.conns.cluster == nil && (j.Shared || at != looked) && j.look() {
+			if at := j.progress(); j.conns.cluster == nil && (j.Shared || at != looked) && j.probe() {
 				looked = at
 			}
 			j.trimIfShort()
-			j.holdBallast()
+			j.reserveBallast()
 			var file *fs.PathError
 			switch err := checkpoint(j.Ctx, &checkpoints, false); {
 			case err == nil || j.Ctx.Err() != nil:
 			case errors.As(err, &file):
-				j.mend(err)
+				j.repairStore(err)
 			default:
-				j.Log.Warn("the account is not stored; it is tried again", "error", err)
+				j.Log.Warn("storing the account failed; will retry", "error", err)
 			}
 			if j.Shared && now.Sub(raised) >= floorsEvery {
 				raised = now
-				if err := j.raiseFloors(j.Ctx, seen); err != nil && j.Ctx.Err() == nil {
-					j.Log.Debug("how far the consumers are is not known", "error", err)
+				if err := j.advanceFloors(j.Ctx, seen); err != nil && j.Ctx.Err() == nil {
+					j.Log.Debug("reading the positions of the consumers failed", "error", err)
 				}
 			}
 		}
 	}
 }
 
-// look measures the size of CALLS and reports whether the store responded.
-func (j *Journal) look() bool {
-	ctx, cancel := context.WithTimeout(j.Ctx, store.AskPatience)
+// probe measures the size of CALLS and reports whether the store responded.
+func (j *Journal) probe() bool {
+	ctx, cancel := context.WithTimeout(j.Ctx, store.QueryTimeout)
 	defer cancel()
 	err := j.measure(ctx)
 	if err != nil && j.Ctx.Err() == nil {
-		j.Log.Debug("the streams cannot be measured", "error", err)
+		j.Log.Debug("measuring the streams failed", "error", err)
 	}
 	return err == nil
 }
 
-// keepLinked checks every second whether the cluster responds. A partitioned server keeps
-// its connections but does not respond, so keepLinked then switches to another server.
-func (j *Journal) keepLinked() {
+// watchCluster checks every second whether the cluster responds. A partitioned server keeps
+// its connections but does not respond, so watchCluster then switches to another server.
+func (j *Journal) watchCluster() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	answered := time.Now()
@@ -99,44 +99,44 @@ func (j *Journal) keepLinked() {
 			return
 		case <-tick.C:
 		}
-		if j.look() {
+		if j.probe() {
 			answered = time.Now()
 		}
-		if time.Since(answered) < linkSilence {
+		if time.Since(answered) < clusterSilence {
 			continue
 		}
 		answered = time.Now()
-		j.Log.Warn("the cluster does not answer; another of its servers is tried", "server", j.conns.out.ConnectedUrlRedacted())
+		j.Log.Warn("the cluster does not respond; connecting to another server", "server", j.conns.out.ConnectedUrlRedacted())
 		for _, nc := range []*nats.Conn{j.conns.in, j.conns.out} {
 			_ = nc.ForceReconnect() // fails only on a closed connection
 		}
 	}
 }
 
-// linkSilence is the time without a response after which another server is tried. An
-// election may take longer; reconnecting does no harm then.
-const linkSilence = 5 * time.Second
+// clusterSilence is the longest time without a response before watchCluster tries another
+// server. An election may take longer; reconnecting does no harm then.
+const clusterSilence = 5 * time.Second
 
-// keepAlive renews the leases of entries in progress. It has its own goroutine because
+// renewLeases renews the leases of entries in progress. It has its own goroutine because
 // maintain may wait for a cluster's responses.
-func (j *Journal) keepAlive() {
+func (j *Journal) renewLeases() {
 	for pause.For(j.Ctx, queue.Renewal) == nil {
 		j.queues.Renew(time.Now())
 	}
 }
 
-// mend restarts the embedded server when the disk is writable again: after a failed write
+// repairStore restarts the embedded server when the disk is writable again: after a failed write
 // the server no longer responds.
-func (j *Journal) mend(cause error) {
-	if err := j.local.lock.Held(); err != nil {
+func (j *Journal) repairStore(cause error) {
+	if err := j.local.lock.Check(); err != nil {
 		cause = err
 	}
 	j.Status.Down(cause)
-	j.Log.Error("the store cannot be written to; calls are refused until it can", "directory", j.options.Dir, "error", cause)
+	j.Log.Error("the store is not writable; new calls are refused until it is", "directory", j.options.Dir, "error", cause)
 	if datadir.IsDiskFull(cause) {
-		j.giveWay()
+		j.releaseBallast()
 	}
-	last, told := "", false
+	last, logged := "", false
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		if pause.For(j.Ctx, wait) != nil {
 			return
@@ -146,10 +146,10 @@ func (j *Journal) mend(cause error) {
 			break
 		}
 		if datadir.IsDiskFull(err) {
-			j.giveWay()
-			if !told && wait >= time.Second { // released space may not be available at once
-				told = true
-				j.tellLack(err)
+			j.releaseBallast()
+			if !logged && wait >= time.Second { // released space may not be available at once
+				logged = true
+				j.logNoSpace(err)
 			}
 		}
 		level := slog.LevelDebug
@@ -157,23 +157,23 @@ func (j *Journal) mend(cause error) {
 			level = slog.LevelError
 		}
 		last = err.Error()
-		j.Log.Log(j.Ctx, level, "the store still cannot be written to", "error", err)
+		j.Log.Log(j.Ctx, level, "the store is still not writable", "error", err)
 	}
 	j.Link.Swap(store.NewLink()).End() // before the ledger continues: received messages may be lost, see queue.accounted
 	j.Status.Up()
-	j.Log.Info("the store can be written to again", "directory", j.options.Dir)
+	j.Log.Info("the store is writable again", "directory", j.options.Dir)
 	j.reconnected()
 	// RETRY is not synced with each message and may be incomplete.
 	j.Work.Go(func() {
 		if err := j.restoreRetries(j.Ctx, j.ledger.Destinations()...); err != nil && j.Ctx.Err() == nil {
-			j.Log.Warn("retries that were not stored could not be made again; those that are overdue are looked after", "error", err)
+			j.Log.Warn("restoring missing retries failed; late ones are restored later", "error", err)
 		}
 	})
 }
 
 // restart rewrites unsynced blocks and starts the embedded server again.
 func (j *Journal) restart() error {
-	if err := j.local.lock.Held(); err != nil {
+	if err := j.local.lock.Check(); err != nil {
 		return err
 	}
 	if err := datadir.Writable(j.options.Dir); err != nil {
@@ -192,7 +192,7 @@ func (j *Journal) restart() error {
 // resume waits for the connections and checks that the streams contain all acknowledged
 // messages.
 func (j *Journal) resume() error {
-	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
+	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestTimeout)
 	defer cancel()
 	for _, nc := range []*nats.Conn{j.conns.in, j.conns.out} {
 		for nc.Status() != nats.CONNECTED {
@@ -216,7 +216,7 @@ func (j *Journal) resume() error {
 	readCalls = max(readCalls, j.seen.acked.Load())
 	if calls.LastSeq < readCalls || outcomes.LastSeq < readOutcomes {
 		return record.Damaged("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored. %s",
-			calls.LastSeq, outcomes.LastSeq, readCalls, readOutcomes, j.options.howToGoOn())
+			calls.LastSeq, outcomes.LastSeq, readCalls, readOutcomes, j.options.repairHint())
 	}
 	return nil
 }
@@ -229,12 +229,12 @@ type seenFloor struct{ attached, floor, outcomes uint64 }
 // floors maps destinations of this process to their last seen positions.
 type floors map[string]seenFloor
 
-// raiseFloors advances the ledger's floors to the acknowledged positions of the shared
+// advanceFloors advances the ledger's floors to the acknowledged positions of the shared
 // consumers: a single process does not know which entries the others work on. An
 // acknowledged message has an outcome, but the ledger must have read it first, and a new
 // leader of OUTCOMES may not report all messages at once. So each round applies the
 // positions seen in the previous round.
-func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
+func (j *Journal) advanceFloors(ctx context.Context, seen floors) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
 		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, outcomes.LastSeq)); err != nil {
 			return err
 		}
-		j.ledger.Raise(name, attached, before.floor)
+		j.ledger.Advance(name, attached, before.floor)
 		floor, err := j.ackFloor(ctx, name)
 		if err != nil {
 			return err

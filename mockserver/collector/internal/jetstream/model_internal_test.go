@@ -38,7 +38,7 @@ type life struct {
 
 // TestRandomOperations appends, works, replays, trims, kills and damages at random. JOURNAL_STEPS
 // is the number of operations, JOURNAL_SEED the seed.
-func TestRandomLifeOfAJournal(t *testing.T) {
+func TestRandomOperations(t *testing.T) {
 	t.Parallel()
 	steps, _ := strconv.Atoi(os.Getenv("JOURNAL_STEPS"))
 	seed, _ := strconv.ParseInt(os.Getenv("JOURNAL_SEED"), 10, 64)
@@ -179,7 +179,7 @@ func (l *life) replay() {
 	if l.random.Intn(2) == 0 {
 		l.no(l.journal.Replay(l.ctx, "crm", failed, nil, from))
 	} else {
-		look, err := l.journal.lookToReplay(l.ctx, "crm", failed, from)
+		look, err := l.journal.prepareReplay(l.ctx, "crm", failed, from)
 		l.no(err)
 		_, err = l.journal.storeReplay(l.ctx, look, failed, nil)
 		l.no(err)

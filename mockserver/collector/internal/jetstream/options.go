@@ -35,7 +35,7 @@ type Options struct {
 	// "analytics".
 	Name string
 
-	// SyncInterval is the interval at which an embedded server syncs to disk. With zero it
+	// SyncInterval is the pause between an embedded server's syncs. With zero the server
 	// syncs before every response, and a power cut loses nothing. Otherwise a power cut
 	// loses up to the last interval of accepted calls, and Open accepts that loss. A kill of
 	// the process never loses calls. A cluster has its own setting.
@@ -52,7 +52,7 @@ type Options struct {
 	// MaxBytes bounds the compressed size of the stored calls. Append rejects calls beyond
 	// it. Defaults to 8 GiB.
 	MaxBytes int64
-	// Keep is the time for which finished calls are stored, for replays and to detect
+	// Keep is the storage time of finished calls, for replays and to detect
 	// duplicates. They are removed earlier when the journal is three quarters full. A call
 	// that is still pending after that time fails permanently. Defaults to 6 hours.
 	Keep time.Duration
@@ -79,12 +79,12 @@ func (o Options) withDefaults() (Options, error) {
 	case err != nil:
 		return o, err
 	case o.NATS != nil && o.NATS.URL == "":
-		return o, errors.New("journal: NATS has no URL; give one, as nats://host:4222")
+		return o, errors.New("journal: NATS has no URL; set one such as nats://host:4222")
 	case o.NATS != nil:
 		o.Dir = ""
 		return o, nil
 	case o.Dir == "":
-		return o, errors.New("journal: it needs a data directory, or a NATS cluster")
+		return o, errors.New("journal: a data directory or a NATS cluster is required")
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return o, fmt.Errorf("journal: the data directory: %w", err)
@@ -99,7 +99,7 @@ func (o Options) withLimits() (Options, error) {
 	}
 	for i := range len(o.Name) {
 		if !record.IsPlain(o.Name[i]) {
-			return o, fmt.Errorf("journal: the name %q may have letters, digits, - and _ only", o.Name)
+			return o, fmt.Errorf("journal: the name %q may only contain letters, digits, - and _", o.Name)
 		}
 	}
 	setDefault(&o.MaxBytes, 8<<30)
@@ -130,11 +130,11 @@ func setDefault[T int | int64 | time.Duration](v *T, to T) {
 	}
 }
 
-// howToGoOn returns instructions for an operator who finds damage.
-func (o *Options) howToGoOn() string {
+// repairHint returns instructions for an operator who finds damage.
+func (o *Options) repairHint() string {
 	where := "the streams"
 	if o.Dir != "" {
 		where = "the directory " + o.Dir
 	}
-	return "Nothing was removed. Restore " + where + " from a backup, or start once with --accept-loss to go on with what is left"
+	return "Nothing was removed. Restore " + where + " from a backup, or start once with --accept-loss to continue with the remaining data"
 }

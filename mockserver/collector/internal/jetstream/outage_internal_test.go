@@ -42,7 +42,7 @@ func inBubble(t *testing.T, f func(t *testing.T, j *Journal, streams *silent)) {
 		j, err := openOn(t.Context(), Options{Keep: time.Minute}, streams, streams)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, j.Close()) }()
-		<-j.left.tried
+		<-j.previous.tried
 		f(t, j, streams)
 	})
 }
@@ -130,7 +130,7 @@ func TestFailedCallsAreListedDuringAnOutage(t *testing.T) {
 		streams.isCutOff.Store(false)
 		j.Status.Up()
 		began = time.Now()
-		<-j.left.settled
-		assert.Less(t, time.Since(began), settlePause, "how long the rest waits after the outage")
+		<-j.previous.settled
+		assert.Less(t, time.Since(began), settlePause, "delay of the remaining work after the outage")
 	})
 }

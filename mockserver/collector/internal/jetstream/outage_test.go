@@ -55,7 +55,7 @@ func TestOutage(t *testing.T) {
 
 // An outage is a receiver that is down at first.
 type outage struct {
-	delivery.Joined
+	delivery.AliasStore
 	calls     int
 	status    int
 	bad       int // percentage of requests that fail while up
@@ -123,7 +123,7 @@ func deliverAfter(t *testing.T, j *jetstream.Journal, order tracking.Order, user
 	d := tracking.Destination{Name: name}
 	d.Webhooks, d.Order = []webhook.Endpoint{{URL: "http://h/"}}, order
 	o.up.Store(down == 0)
-	w := delivery.NewWorker(d, reader, delivery.WorkerConfig{Sender: o, Observer: o, Joined: o, Log: slog.New(slog.DiscardHandler), Jitter: rand.Float64, Concurrency: 32})
+	w := delivery.NewWorker(d, reader, delivery.WorkerConfig{Sender: o, Observer: o, Aliases: o, Log: slog.New(slog.DiscardHandler), Jitter: rand.Float64, Concurrency: 32})
 	w.Start()
 	defer w.Stop()
 	time.Sleep(down)

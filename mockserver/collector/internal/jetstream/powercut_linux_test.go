@@ -25,7 +25,7 @@ import (
 func newDisk(t testing.TB) (image, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("a file system can be mounted by root only")
+		t.Skip("mounting a file system requires root")
 	}
 	for _, program := range []string{"mkfs.ext4", "mount", "losetup"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -42,7 +42,7 @@ func mount(t testing.TB, image string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-o", "loop,commit=300,errors=remount-ro", image, dir).CombinedOutput(); err != nil {
-		t.Skipf("a loop device cannot be mounted here: %s", out)
+		t.Skipf("cannot mount a loop device: %s", out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
 	return dir
@@ -64,9 +64,9 @@ func (p *process) cutAfter(t testing.TB, d time.Duration, image string) (after s
 		defer close(done)
 		time.Sleep(d) // the time of the cut is random
 		_ = p.cmd.Process.Signal(syscall.SIGSTOP)
-		for deadline := time.Now().Add(patience); !standsStill(p.cmd.Process.Pid); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(patience); !isStopped(p.cmd.Process.Pid); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Error("the child does not stand still")
+				t.Error("the child does not stop")
 				break
 			}
 		}
@@ -81,8 +81,8 @@ func (p *process) cutAfter(t testing.TB, d time.Duration, image string) (after s
 	return after
 }
 
-// standsStill reports whether no thread of a process is running or in a system call.
-func standsStill(pid int) bool {
+// isStopped reports whether no thread of a process is running or in a system call.
+func isStopped(pid int) bool {
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, file := range stats {
 		text, err := os.ReadFile(file)

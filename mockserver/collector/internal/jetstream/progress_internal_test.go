@@ -27,7 +27,7 @@ func (s *countedStreams) Info(ctx context.Context, name string) (*jetstream.Stre
 	return s.Streams.Info(ctx, name)
 }
 
-func TestIdleJournalIsMeasuredWithItsTrimOnly(t *testing.T) {
+func TestIdleJournalIsNotMeasured(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestIdleJournalIsMeasuredWithItsTrimOnly(t *testing.T) {
 		j, err := openOn(t.Context(), Options{}, streams, streams)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, j.Close()) }()
-		<-j.left.settled
+		<-j.previous.settled
 		in := func(d time.Duration) int64 {
 			synctest.Wait()
 			before := streams.measured.Load()
@@ -48,12 +48,12 @@ func TestIdleJournalIsMeasuredWithItsTrimOnly(t *testing.T) {
 		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
 		used := j.incoming.usage.bytes()
 		assert.Positive(t, in(2*time.Second), "a call was stored")
-		assert.NotEqual(t, used, j.incoming.usage.bytes(), "the server says how much it takes")
+		assert.NotEqual(t, used, j.incoming.usage.bytes(), "the usage is measured")
 	})
 }
 
 // Each change causes a snapshot; without a change, nothing is measured.
-func TestSnapshotOfWhatChanged(t *testing.T) {
+func TestSnapshotOnlyAfterChanges(t *testing.T) {
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
@@ -81,7 +81,7 @@ func TestSnapshotOfWhatChanged(t *testing.T) {
 			_, err := settings.Update(within(t), "two", []byte("2"), 0)
 			return err
 		},
-		func() error { return beside.forgetSnapshots() },
+		func() error { return beside.removeSnapshots() },
 	} {
 		measured, number = snapshot()
 		assert.Zero(t, measured, "nothing changed before change %d", i)

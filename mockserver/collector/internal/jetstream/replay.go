@@ -46,12 +46,12 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 			return fmt.Errorf("journal: replaying for %q: %w", destination, err)
 		}
 	}
-	defer j.remember(ctx)
+	defer j.snapshotNow(ctx)
 	done := 0
-	for looks := 1; len(calls) > 0; looks++ {
+	for try := 1; len(calls) > 0; try++ {
 		n, err := j.replayListed(ctx, lock, destination, calls, traces, from)
 		calls, traces, done = calls[n:], traces.Between(n, len(calls)), done+n
-		if errors.Is(err, errOutrun) && looks < mostLooks {
+		if errors.Is(err, errSuperseded) && try < maxTries {
 			err = pause.For(ctx, 100*time.Millisecond)
 		}
 		if err != nil && done > 0 {
@@ -64,14 +64,14 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 	return nil
 }
 
-// errOutrun reports that another replay was stored since lookToReplay. Replays run one at a
+// errSuperseded reports that another replay was stored since prepareReplay. Replays run one at a
 // time, so it was sent earlier and arrived late.
-var errOutrun = errors.New("another replay was stored meanwhile")
+var errSuperseded = errors.New("another replay was stored in the meantime")
 
 // replayListed finds the listed calls and replays them. It returns the number of stored
 // calls, which are pending again even if a later step failed.
 func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) (done int, err error) {
-	look, err := j.lookToReplay(ctx, destination, calls, from)
+	look, err := j.prepareReplay(ctx, destination, calls, from)
 	if err != nil {
 		return 0, err
 	}
@@ -86,24 +86,24 @@ func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destinatio
 			}
 		}
 		if err != nil {
-			return done, fmt.Errorf("journal: replaying for %q, with %d calls left to do: %w", destination, len(calls)-done, err)
+			return done, fmt.Errorf("journal: replaying for %q, with %d calls remaining: %w", destination, len(calls)-done, err)
 		}
 	}
 	return done, nil
 }
 
-// A replayLook is the state before a replay. It is valid until another replay for the
+// A replayState is the state before a replay. It is valid until another replay for the
 // destination is stored, which could contain the same calls.
-type replayLook struct {
+type replayState struct {
 	destination string
 	from        tracking.State
 	last        uint64                   // the last stored replay, or 0
 	listed      map[string][]failedPlace // listed calls in that state, by ID
 }
 
-// lookToReplay marks all stored replays and finds the listed calls.
-func (j *Journal) lookToReplay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State) (*replayLook, error) {
-	l := &replayLook{destination: destination, from: from}
+// prepareReplay marks all stored replays and finds the listed calls.
+func (j *Journal) prepareReplay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State) (*replayState, error) {
+	l := &replayState{destination: destination, from: from}
 	m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamCalls), j.replaySubject(destination))
 	switch {
 	case err == nil:
@@ -142,14 +142,12 @@ type storedReplay struct {
 	failed []record.FailedRef // the messages of FAILED with its calls
 }
 
-// storeReplay stores one message of calls, unless another replay was stored since the look.
-func (j *Journal) storeReplay(ctx context.Context, l *replayLook, calls []tracking.Call, traces tracecontext.List) (storedReplay, error) {
+// storeReplay stores one message of calls, unless another replay was stored since prepareReplay.
+func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []tracking.Call, traces tracecontext.List) (storedReplay, error) {
 	now := time.Now()
 	c := record.Control{Name: l.destination, Source: calls[0].Source, From: uint8(l.from)}
-	bodies, ids := make([][]byte, len(calls)), make([]string, len(calls))
 	oldest := now
 	for i := range calls {
-		bodies[i], ids[i] = calls[i].Body, calls[i].ID
 		if at := calls[i].ReceivedAt; !at.IsZero() && at.Before(oldest) {
 			oldest = at
 		}
@@ -159,26 +157,20 @@ func (j *Journal) storeReplay(ctx context.Context, l *replayLook, calls []tracki
 		}
 	}
 	c.Oldest = oldest.UnixMilli()
-	m := nats.NewMsg(j.replaySubject(l.destination))
-	m.Data = record.AppendSegment([]byte{record.CallsFormat}, bodies)
-	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(calls)))
-	m.Header.Set(record.HeaderIDs, string(record.AppendIDs(nil, ids)))
+	m := callsMessage(j.replaySubject(l.destination), calls, traces)
 	m.Header.Set(record.HeaderControl, c.Header())
-	if traced := record.TracesOf(traces); traced != "" {
-		m.Header.Set(record.HeaderTraces, traced)
-	}
 	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(l.last, 10))
 	record.SetTime(m.Header, now)
 	j.Identify(m)
 	seq, err := j.Publish(ctx, m)
 	if store.IsWrongSequence(err) {
-		err = fmt.Errorf("%w: %w", errOutrun, err)
+		err = fmt.Errorf("%w: %w", errSuperseded, err)
 	}
 	if err != nil {
 		return storedReplay{}, err
 	}
 	l.last = seq
-	j.sawCalls(seq)
+	j.recordStored(seq)
 	j.incoming.usage.add(len(m.Data))
 	return storedReplay{record.Accepted{Seq: seq, Calls: len(calls), Destination: l.destination, From: l.from}, now, c.Failed}, nil
 }
@@ -253,7 +245,7 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 	found, left := map[string][]failedPlace{}, len(calls)
 	err = j.eachFailed(ctx, destination, true, func(m *record.FailedMessage) error {
 		place := 0
-		record.EachID(m.Ids, func(id string) bool {
+		record.EachID(m.IDs, func(id string) bool {
 			_, filtered := m.Why.Reason(place)
 			if wanted[id] > 0 && filtered == (as == tracking.StateFiltered) && !marks[m.Ref.Token()].Has(place) {
 				found[id] = append(found[id], failedPlace{m.Ref, place})
@@ -273,7 +265,7 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 	}
 	for id, n := range wanted {
 		if n > 0 && as == tracking.StateFailed {
-			return nil, fmt.Errorf("journal: call %q is not among the failed ones of %q: it was replayed before, or is too old", id, destination)
+			return nil, fmt.Errorf("journal: call %q is not in the list of failed calls of %q: it was replayed or has expired", id, destination)
 		}
 	}
 	return found, nil
@@ -301,7 +293,7 @@ func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLo
 			if err = pause.For(ctx, 100*time.Millisecond); err == nil {
 				continue
 			}
-			err = fmt.Errorf("journal: another process replays for %q: %w", destination, err)
+			err = fmt.Errorf("journal: waiting for another process that replays for %q: %w", destination, err)
 		}
 		j.replays.running.Unlock()
 		return nil, err

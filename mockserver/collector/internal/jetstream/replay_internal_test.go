@@ -60,14 +60,14 @@ func listedAs(t *testing.T, j *Journal, state tracking.State) (calls []tracking.
 
 // A process may be killed after storing a replay and before applying it. A later replay of the
 // listed calls, in that process or the next, replays no call twice.
-func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
+func TestReplayCountsOnceAfterAKill(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
 			dir := t.TempDir()
 			j := failedCalls(t, dir, 200)
 			calls := listedAsFailed(t, j)
 			require.Len(t, calls, 200)
-			look, err := j.lookToReplay(within(t), "crm", calls, tracking.StateFailed)
+			look, err := j.prepareReplay(within(t), "crm", calls, tracking.StateFailed)
 			require.NoError(t, err)
 			_, err = j.storeReplay(within(t), look, calls[:128], nil)
 			require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 			}
 			t.Cleanup(func() { assert.NoError(t, j.Close()) })
 
-			require.ErrorContains(t, j.Replay(within(t), "crm", calls[:1], nil, tracking.StateFailed), "not among the failed ones")
+			require.ErrorContains(t, j.Replay(within(t), "crm", calls[:1], nil, tracking.StateFailed), "not in the list of failed calls")
 			left := listedAsFailed(t, j)
 			assert.Len(t, left, 72)
 			require.NoError(t, j.Replay(within(t), "crm", left, nil, tracking.StateFailed))
@@ -93,7 +93,7 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 
 // A replay of several sources is stored as several messages. If the second one fails, the first
 // one counts.
-func TestReplayThatFailsHalfwaySaysHowManyAreDue(t *testing.T) {
+func TestPartialReplayReportsItsProgress(t *testing.T) {
 	j := failedCalls(t, t.TempDir(), 3)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
 	large := make([]byte, 9<<20) // larger than a message may be
@@ -103,20 +103,20 @@ func TestReplayThatFailsHalfwaySaysHowManyAreDue(t *testing.T) {
 	var partial *journal.PartialReplayError
 	require.ErrorAs(t, err, &partial)
 	assert.Equal(t, 2, partial.Replayed)
-	assert.ErrorContains(t, err, "with 1 calls left to do")
+	assert.ErrorContains(t, err, "with 1 calls remaining")
 }
 
 // A replay may be delayed until another one of the same calls is stored. It is then rejected.
-func TestReplayThatComesLateIsRefused(t *testing.T) {
+func TestLateReplayIsRejected(t *testing.T) {
 	j := failedCalls(t, t.TempDir(), 3)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
 	calls := listedAsFailed(t, j)
-	late, err := j.lookToReplay(within(t), "crm", calls, tracking.StateFailed)
+	late, err := j.prepareReplay(within(t), "crm", calls, tracking.StateFailed)
 	require.NoError(t, err)
 
 	require.NoError(t, j.Replay(within(t), "crm", calls[:2], nil, tracking.StateFailed))
 	_, err = j.storeReplay(within(t), late, calls, nil)
-	require.ErrorIs(t, err, errOutrun)
+	require.ErrorIs(t, err, errSuperseded)
 
 	proofs, err := j.Verify(within(t))
 	require.NoError(t, err)
@@ -126,11 +126,11 @@ func TestReplayThatComesLateIsRefused(t *testing.T) {
 }
 
 // A mark may arrive after the next replay has marked more calls.
-func TestMarkThatComesLateIsRefused(t *testing.T) {
+func TestLateMarkIsRejected(t *testing.T) {
 	j := failedCalls(t, t.TempDir(), 3)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
 	calls := listedAsFailed(t, j)
-	look, err := j.lookToReplay(within(t), "crm", calls[:1], tracking.StateFailed)
+	look, err := j.prepareReplay(within(t), "crm", calls[:1], tracking.StateFailed)
 	require.NoError(t, err)
 	first, err := j.storeReplay(within(t), look, calls[:1], nil)
 	require.NoError(t, err)

@@ -50,7 +50,7 @@ func (j *Journal) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var s stock
+	var s comparison
 	err = awaitLeader(ctx, func() (incomplete bool, err error) {
 		s, err = j.compare(ctx, checkpoints)
 		return s.lost != nil && j.Shared, err
@@ -59,17 +59,17 @@ func (j *Journal) restore(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case s.lost == nil && len(j.left.causes) == 0:
+	case s.lost == nil && len(j.previous.causes) == 0:
 		j.ledger = s.newest
 		return nil
-	case s.lost != nil && !j.options.AcceptLoss && !(j.tornOff() && s.young):
+	case s.lost != nil && !j.options.AcceptLoss && !(j.mayBeTorn() && s.onlyRecent):
 		return s.lost
 	}
 	return j.acceptLoss(ctx, s)
 }
 
 // compare measures the streams and finds missing data.
-func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s stock, err error) {
+func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s comparison, err error) {
 	if s.outcomes, err = j.extent(ctx, record.StreamOutcomes); err != nil {
 		return s, err
 	}
@@ -79,24 +79,24 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 	if s.base, s.stored, err = j.loadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
 		return s, err
 	}
-	if err != nil || j.left.kept != nil && j.left.kept.base != nil && j.left.kept.base.Calls > s.base.Calls {
-		s.lacking = append(s.lacking, "STATE has lost the account of what was removed")
+	if err != nil || j.previous.snapshot != nil && j.previous.snapshot.base != nil && j.previous.snapshot.base.Calls > s.base.Calls {
+		s.missing = append(s.missing, "STATE has lost the account of removed messages")
 		if s.base == nil {
 			s.base = ledger.New()
 		}
-		if j.left.kept != nil && j.left.kept.base != nil {
-			s.base = j.left.kept.base
+		if j.previous.snapshot != nil && j.previous.snapshot.base != nil {
+			s.base = j.previous.snapshot.base
 		}
 	}
-	if j.left.kept != nil {
-		more, err := j.lacks(ctx, j.left.kept)
+	if j.previous.snapshot != nil {
+		more, err := j.missingFrom(ctx, j.previous.snapshot)
 		if err != nil {
 			return s, err
 		}
-		s.lacking = append(s.lacking, more...)
+		s.missing = append(s.missing, more...)
 	}
 	j.local.setBase(s.base.Encode())
-	s.newest, s.young = newestOf(s.base, checkpoints), len(checkpoints) > 0 && len(s.lacking) == 0
+	s.newest, s.onlyRecent = newestOf(s.base, checkpoints), len(checkpoints) > 0 && len(s.missing) == 0
 	s.calls.Begin(s.base.Purged + 1)
 	s.outcomes.Begin(s.base.Outcomes + 1)
 	if err := j.findBeyond(ctx, &s); err != nil {
@@ -119,9 +119,9 @@ func newestOf(base *ledger.Ledger, checkpoints []*ledger.Ledger) *ledger.Ledger 
 
 // findBeyond finds the last message of CALLS that any record refers to; CALLS may have lost
 // it.
-func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
+func (j *Journal) findBeyond(ctx context.Context, s *comparison) error {
 	s.beyond = s.newest.Calls
-	for _, m := range j.left.accepted {
+	for _, m := range j.previous.accepted {
 		s.beyond = max(s.beyond, m.Seq)
 	}
 	if j.Shared {
@@ -142,15 +142,15 @@ func (j *Journal) findUnreadable(ctx context.Context) {
 		t := j.Tail(kind, 1, func(jetstream.Msg, uint64) error { return nil })
 		t.HeadersOnly = true
 		if err := t.Scan(ctx); err != nil {
-			j.Log.Error("not all that is stored can be read", "stream", kind, "error", err)
+			j.Log.Error("some stored messages are unreadable", "stream", kind, "error", err)
 		}
 	}
 }
 
-// tornOff reports whether the last messages may be missing without damage: they were not
+// mayBeTorn reports whether the last messages may be missing without damage: they were not
 // synced, and the process did not close the journal.
-func (j *Journal) tornOff() bool {
-	return j.local != nil && j.options.SyncInterval > 0 && !j.left.clean
+func (j *Journal) mayBeTorn() bool {
+	return j.local != nil && j.options.SyncInterval > 0 && !j.previous.clean
 }
 
 // catchUp waits until the ledger has read all stored messages.
@@ -164,17 +164,17 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		j.sawCalls(calls.LastSeq)
+		j.recordStored(calls.LastSeq)
 		a := j.ledger
-		stop := every(store.TellEvery, func() {
+		stop := every(store.WarnEvery, func() {
 			readCalls, readOutcomes := a.Position()
-			j.Log.Info("what is stored is being read; calls are taken then", "for", time.Since(began).Round(time.Second),
+			j.Log.Info("reading stored messages before accepting calls", "for", time.Since(began).Round(time.Second),
 				"calls", fmt.Sprintf("%d of %d", readCalls, calls.LastSeq), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.LastSeq))
 		})
 		beyond, err := a.ReadUpTo(ctx, calls.LastSeq, outcomes.LastSeq)
 		stop()
 		if err != nil {
-			return fmt.Errorf("journal: reading what is stored: %w", err)
+			return fmt.Errorf("journal: reading stored messages: %w", err)
 		}
 		if _, read := a.Position(); read >= outcomes.LastSeq {
 			return nil
@@ -186,9 +186,9 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		case reached:
 			continue
 		case !j.options.AcceptLoss:
-			return record.Damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.LastSeq, beyond, j.options.howToGoOn())
+			return record.Damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.LastSeq, beyond, j.options.repairHint())
 		}
-		if err := j.useUp(ctx, calls.LastSeq+1, beyond); err != nil {
+		if err := j.storePlaceholders(ctx, calls.LastSeq+1, beyond); err != nil {
 			return err
 		}
 	}
@@ -225,15 +225,15 @@ func (j *Journal) callsReach(ctx context.Context, seq uint64) (reached bool, err
 
 // A new leader of a stream may need some time until it reports all its messages.
 const (
-	leaderLooks = 20
+	leaderTries = 20
 	leaderPause = 250 * time.Millisecond
 )
 
-// awaitLeader calls check until it finds the streams complete, at most leaderLooks times.
+// awaitLeader calls check until it finds the streams complete, at most leaderTries times.
 func awaitLeader(ctx context.Context, check func() (incomplete bool, err error)) error {
-	for look := 1; ; look++ {
+	for try := 1; ; try++ {
 		incomplete, err := check()
-		if err != nil || !incomplete || look == leaderLooks {
+		if err != nil || !incomplete || try == leaderTries {
 			return err
 		}
 		if err := pause.For(ctx, leaderPause); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// earliness is the time by which the server delivers a retry early; the process waits for
-// the rest. The server checks its schedules at most four times a second.
+// The server delivers a retry by earliness before its time; the process waits for the
+// rest. The server checks its schedules at most four times a second.
 const earliness = 600 * time.Millisecond
 
 func nextAttempt(o *record.Outcome) *record.Retry {
@@ -80,7 +80,7 @@ func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) er
 		return !record.IsParked(r.Due)
 	}))
 	if missing > 0 {
-		j.Log.Info("retries that were not on the disk were made again", "retries", missing)
+		j.Log.Info("restored missing retries", "retries", missing)
 	}
 	return err
 }
@@ -101,9 +101,9 @@ func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, 
 	return len(missing), j.restoreEach(ctx, missing)
 }
 
-// hastenRetries makes retries due now if the clock has stepped back since they were
+// rescheduleAhead makes retries due now if the clock has stepped back since they were
 // scheduled. The server would otherwise delay them by the size of the step.
-func (j *Journal) hastenRetries(ctx context.Context) error {
+func (j *Journal) rescheduleAhead(ctx context.Context) error {
 	now := time.Now()
 	ahead := j.waitingRetries(j.ledger.Destinations(), func(_ record.Ref, r ledger.Waiting) bool {
 		return record.IsAhead(r.Decided, now) && !record.IsParked(r.Due)
@@ -122,7 +122,7 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 			}
 		})
 	}
-	j.Log.Warn("the clock has stepped back; what was to be tried again later is due now", "retries", len(ahead))
+	j.Log.Warn("the clock has stepped back; scheduled retries are due now", "retries", len(ahead))
 	return nil
 }
 
@@ -135,13 +135,13 @@ func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
 	var read store.Outcomes
 	for _, w := range all {
 		if err := j.RestoreRetry(ctx, w.destination, w.ref, w.retry, &read); err != nil {
-			return fmt.Errorf("journal: making a retry for %q again: %w", w.destination, err)
+			return fmt.Errorf("journal: restoring a retry for %q: %w", w.destination, err)
 		}
 	}
 	return nil
 }
 
-// repairRetries publishes late retries that are missing in RETRY. Normally there are none.
+// repairRetries publishes late retries that are missing in RETRY, which should not happen.
 func (j *Journal) repairRetries(ctx context.Context) error {
 	const most = 100
 	overdue := time.Now().Add(-2 * unsettled).UnixNano()
@@ -162,7 +162,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 				return err
 			}
 			if restored {
-				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", w.ref.Seq, "attempt", w.retry.Attempt)
+				j.Log.Warn("restored a missing retry", "destination", name, "message", w.ref.Seq, "attempt", w.retry.Attempt)
 			}
 		}
 	}

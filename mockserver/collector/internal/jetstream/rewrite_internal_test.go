@@ -15,7 +15,7 @@ import (
 
 // TestIndexIsRebuilt checks that the server's index is removed with unsynced blocks: after a
 // failed write the index may not match them.
-func TestIndexIsMadeAgain(t *testing.T) {
+func TestIndexIsRebuilt(t *testing.T) {
 	dir := t.TempDir()
 	j, err := Open(within(t), Options{Dir: dir})
 	require.NoError(t, err)

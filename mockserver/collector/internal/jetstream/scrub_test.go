@@ -82,7 +82,7 @@ func keepBusy(t *testing.T, j *jetstream.Journal) (stop func()) {
 	return func() { cancel(); work.Wait() }
 }
 
-func TestDamageIsFoundWhileAJournalRuns(t *testing.T) {
+func TestScrubFindsDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir, MaxBytes: 64 << 10}) // small, so that messages are removed
@@ -95,15 +95,15 @@ func TestDamageIsFoundWhileAJournalRuns(t *testing.T) {
 	for i, stream := range []string{"OUTCOMES", "FAILED"} {
 		flipInPlace(t, streamFile(t, dir, stream, "msgs/*.blk"), 100)
 		damage := scrubbed(t, j)
-		assert.Len(t, damage, i+1, "it is found each time")
+		assert.Len(t, damage, i+1, "each round finds it")
 		assert.Contains(t, strings.Join(damage, "\n"), "analytics-"+stream)
 	}
 }
 
 // It belongs to the long form because a server responds from memory for a while.
-func TestDamageOfOneServerOfAClusterIsFound(t *testing.T) {
+func TestScrubFindsDamagedReplica(t *testing.T) {
 	if os.Getenv("JOURNAL_CLUSTER_KILLS") == "" {
-		t.Skip("it takes a minute and a half: set JOURNAL_CLUSTER_KILLS")
+		t.Skip("takes 90 seconds: set JOURNAL_CLUSTER_KILLS")
 	}
 	c := startCluster(t)
 	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: c.url()}})

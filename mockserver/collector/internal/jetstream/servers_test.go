@@ -32,7 +32,7 @@ func serversOf(t *testing.T, j *jetstream.Journal) []journal.Server {
 	return servers
 }
 
-func TestServersThatSyncLazilyAreRefused(t *testing.T) {
+func TestLazilySyncingServersAreRejected(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*server.Options)
 		accept   bool
@@ -73,7 +73,7 @@ func TestServersThatSyncLazilyAreRefused(t *testing.T) {
 	}
 }
 
-func TestServersThatDoNotReportTheirSyncAreRefused(t *testing.T) {
+func TestServersWithUnknownSyncAreRejected(t *testing.T) {
 	s, _ := startServer(t, func(o *server.Options) { o.SyncAlways = true })
 	options := jetstream.NATS{URL: s.ClientURL(), Replicas: 1}
 	_, err := jetstream.Open(within(t), jetstream.Options{NATS: &options})
@@ -88,7 +88,7 @@ func TestServersThatDoNotReportTheirSyncAreRefused(t *testing.T) {
 }
 
 // The system account may have access to the servers' settings.
-func TestServersAreAskedThroughTheirSystemAccount(t *testing.T) {
+func TestServersAreQueriedThroughTheSystemAccount(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "server.conf")
 	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `
 server_name: one
@@ -114,7 +114,7 @@ accounts {
 	require.ErrorIs(t, err, servers.ErrLazySync)
 }
 
-func TestOldServersAreRefused(t *testing.T) {
+func TestOldServersAreRejected(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
@@ -144,9 +144,9 @@ func greet(c net.Conn, version string) {
 
 // Replicas that are offline, or on a server without JetStream, are reported until they are
 // current again.
-func TestReplicasThatAreMissingAreReported(t *testing.T) {
+func TestMissingReplicasAreReported(t *testing.T) {
 	if testing.Short() {
-		t.Skip("three servers, and the state of each, take a while")
+		t.Skip("slow: three servers")
 	}
 	t.Parallel()
 	c := startCluster(t)

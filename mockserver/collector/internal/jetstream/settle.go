@@ -24,24 +24,24 @@ import (
 // Settle applies a stored outcome: it schedules the next attempt and stores the failed
 // calls. It is idempotent.
 //
-// given are the calls that failed permanently, traces their traces.
-func (j *Journal) Settle(o *record.Outcome, given []tracking.Call, traces tracecontext.List) error {
+// failed are the calls that failed permanently, traces their traces.
+func (j *Journal) Settle(o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error {
 	ctx := j.Ctx
 	if len(o.Again) > 0 && !record.IsParked(o.Due.UnixNano()) {
 		if err := j.schedule(ctx, o.Destination, nextAttempt(o)); err != nil {
 			return fmt.Errorf("scheduling a retry: %w", err)
 		}
 	}
-	if len(given) > 0 && j.concerns(o) {
-		if err := j.keepFailed(ctx, o, given, traces); err != nil {
-			return fmt.Errorf("keeping failed calls: %w", err)
+	if len(failed) > 0 && j.isCurrent(o) {
+		if err := j.storeFailed(ctx, o, failed, traces); err != nil {
+			return fmt.Errorf("storing failed calls: %w", err)
 		}
 	}
 	return nil
 }
 
-// concerns reports whether the destination is still attached as in the outcome.
-func (j *Journal) concerns(o *record.Outcome) bool {
+// isCurrent reports whether the destination is still attached as in the outcome.
+func (j *Journal) isCurrent(o *record.Outcome) bool {
 	same := false
 	return j.ledger.With(o.Destination, func(b *ledger.Account) { same = b.Attached == o.Attached }) && same
 }
@@ -87,11 +87,11 @@ func (j *Journal) settleLatest(ctx context.Context, destination string) error {
 	if err != nil {
 		return err
 	}
-	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-store.PublishPatience), func(o *record.Outcome) bool { return o.Destination == destination })
+	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-store.PublishTimeout), func(o *record.Outcome) bool { return o.Destination == destination })
 }
 
-// unsettledBefore returns the time from which stored outcomes may still be unapplied. Older
-// ones were applied by their process, or by the process that got their message again.
+// unsettledBefore returns a time before t. All outcomes stored earlier are applied: by their
+// process, or by the process that received their message again.
 func unsettledBefore(t time.Time) time.Time { return t.Add(-3*queue.AckWait - unsettled) }
 
 // settlePause and settleMost are the initial and the longest pause between attempts.
@@ -100,26 +100,26 @@ const (
 	settleMost  = time.Minute
 )
 
-// settleEarlier completes the work of previous processes.
-func (j *Journal) settleEarlier() {
-	tried := sync.OnceFunc(func() { close(j.left.tried) })
+// settlePredecessors completes the work of previous processes.
+func (j *Journal) settlePredecessors() {
+	tried := sync.OnceFunc(func() { close(j.previous.tried) })
 	defer tried()
-	if j.untilDone(j.settleLists, tried) {
-		close(j.left.settled)
-		j.untilDone(j.settleRetries, tried)
+	if j.retryUntilDone(j.settleLists, tried) {
+		close(j.previous.settled)
+		j.retryUntilDone(j.settleRetries, tried)
 	}
 }
 
-// untilDone repeats try until it succeeds (true) or the journal is closed (false). It calls
+// retryUntilDone repeats try until it succeeds (true) or the journal is closed (false). It calls
 // failed after each failure. During an outage it waits for the store.
-func (j *Journal) untilDone(try func(context.Context) error, failed func()) bool {
+func (j *Journal) retryUntilDone(try func(context.Context) error, failed func()) bool {
 	for wait := settlePause; ; {
 		err := try(j.Ctx)
 		if err == nil || j.Ctx.Err() != nil {
 			return err == nil
 		}
 		failed()
-		j.Log.Warn("what an earlier process left undone could not be done; it is tried again", "error", err)
+		j.Log.Warn("completing the work of the previous process failed; will retry", "error", err)
 		if _, down := j.Status.Writable(); down != nil {
 			err = j.AwaitStore()
 		} else {
@@ -141,7 +141,7 @@ func (j *Journal) settleLists(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(j.left.causes) > 0 {
+	if len(j.previous.causes) > 0 {
 		since = time.Unix(0, 0) // any message of FAILED may be missing
 	}
 	if err := j.settleOutcomes(ctx, since, func(*record.Outcome) bool { return true }); err != nil {
@@ -150,8 +150,8 @@ func (j *Journal) settleLists(ctx context.Context) error {
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject(), 0)
 }
 
-// unsettledSince returns the time from which outcomes may be unapplied. The time remains
-// stored until all are applied, so a crash of this process does not shorten the range.
+// unsettledSince returns a time such that all earlier outcomes are applied. It remains stored
+// until later ones are applied as well, also by this process or its successor.
 func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
 	switch m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject()); {
 	case err == nil:
@@ -181,7 +181,7 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 	if err := j.restoreRetries(ctx, j.ledger.Destinations()...); err != nil {
 		return err
 	}
-	return j.hastenRetries(ctx)
+	return j.rescheduleAhead(ctx)
 }
 
 // settleOutcomes stores the failed calls of matching outcomes that are not stored yet.
@@ -217,7 +217,7 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	if _, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return err
 	}
-	if !j.concerns(o) {
+	if !j.isCurrent(o) {
 		return nil
 	}
 	m, bodies, err := j.LoadCalls(ctx, o.Ref.Seq)
@@ -227,7 +227,7 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	if err != nil {
 		return err
 	}
-	var given []tracking.Call
+	var failed []tracking.Call
 	var traces tracecontext.List
 	all := record.Traces(m.Traces, m.Calls)
 	for _, f := range o.Failed {
@@ -238,10 +238,10 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 		if err != nil {
 			return err
 		}
-		traces = traces.With(len(given), all.At(f.Place))
-		given = append(given, call)
+		traces = traces.With(len(failed), all.At(f.Place))
+		failed = append(failed, call)
 	}
-	return j.keepFailed(ctx, o, given, traces)
+	return j.storeFailed(ctx, o, failed, traces)
 }
 
 // dropUnfailed removes calls from FAILED that the ledger does not count as failed: their
@@ -253,7 +253,7 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		return err
 	}
 	since := failed.LastTime.Add(-unsettled)
-	if len(j.left.causes) > 0 {
+	if len(j.previous.causes) > 0 {
 		since = time.Unix(0, 0)
 	}
 	var unfailed []uint64

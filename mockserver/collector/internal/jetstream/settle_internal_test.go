@@ -13,7 +13,7 @@ import (
 )
 
 // An outcome may be applied late, when another destination with the same name is attached.
-func TestNothingIsKeptOfADestinationThatWasDetached(t *testing.T) {
+func TestLateOutcomeOfDetachedDestinationIsIgnored(t *testing.T) {
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })

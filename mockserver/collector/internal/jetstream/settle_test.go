@@ -49,7 +49,7 @@ func TestFailedCallsAreListedRightAfterAKill(t *testing.T) {
 
 // A process may be killed after storing an outcome and before listing its failed calls. They are
 // listed before their message is removed.
-func TestTrimListsWhatFailedJustBefore(t *testing.T) {
+func TestTrimListsRecentlyFailedCalls(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir, Keep: time.Millisecond})
 	r := attach(t, j, "crm")

@@ -42,9 +42,9 @@ func (c *cluster) leader(consumer string) int {
 
 // TestWorkIsSharedAfterLeaderLoss stops the leader of a consumer while three collectors wait for
 // its messages.
-func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
+func TestWorkIsSharedAfterLeaderLoss(t *testing.T) {
 	if testing.Short() {
-		t.Skip("three servers take a while")
+		t.Skip("slow: three servers")
 	}
 	t.Parallel() // it mostly waits
 	c := startCluster(t)
@@ -100,7 +100,7 @@ func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
 	send("killed")
 }
 
-func TestRequestsThatAreGivenUpAreMadeAgain(t *testing.T) {
+func TestExpiredRequestsAreRepeated(t *testing.T) {
 	s, _ := startServer(t, func(*server.Options) {})
 	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
 	nc, err := nats.Connect(s.ClientURL())
@@ -117,12 +117,12 @@ func TestRequestsThatAreGivenUpAreMadeAgain(t *testing.T) {
 	go func() { _, _ = r.Next(t.Context(), journal.Want{}) }()
 	for _, r := range requests {
 		request, err := r.NextMsg(patience)
-		require.NoError(t, err, "the request")
+		require.NoError(t, err, "first request")
 		gone := nats.NewMsg(request.Reply)
 		gone.Header.Set("Status", "409")
 		gone.Header.Set("Description", "Leadership Change")
 		require.NoError(t, nc.PublishMsg(gone))
 		_, err = r.NextMsg(8 * time.Second) // after 10 s the server reports its expiry
-		require.NoError(t, err, "another one")
+		require.NoError(t, err, "second request")
 	}
 }

@@ -91,8 +91,8 @@ func simulate(t *testing.T, seed uint64) (trace []string) {
 			stalled: map[*fakenats.Request]time.Time{}, model: newModel(), shared: seed%2 == 0,
 		}
 		defer func() { trace = s.trace }()
-		defer s.tell()
-		defer s.leave()
+		defer s.logSeed()
+		defer s.shutdown()
 		s.run()
 	})
 	return trace
@@ -104,8 +104,8 @@ func cleanTimers() {
 	runtime.GC()
 }
 
-// leave ends all goroutines of the bubble.
-func (s *simulation) leave() {
+// shutdown ends all goroutines of the bubble.
+func (s *simulation) shutdown() {
 	_ = s.server.Stop()
 	if s.journal != nil {
 		_ = s.journal.Close()
@@ -128,7 +128,7 @@ func (s *simulation) run() {
 		case n < 28:
 			s.closeInOrder()
 		case n < 29:
-			s.decide("hand out again")
+			s.decide("redeliver")
 			s.server.HandOutAgain()
 		case n < 30:
 			s.refuse(!s.full)
@@ -142,8 +142,8 @@ func (s *simulation) run() {
 	s.prove()
 }
 
-// tell prints how to repeat a failed run.
-func (s *simulation) tell() {
+// logSeed prints how to repeat a failed run.
+func (s *simulation) logSeed() {
 	if s.t.Failed() {
 		s.t.Logf("The last decisions:\n%s\nRepeat it: SEED=%d go test -run 'TestSimulation$' ./mockserver/collector/internal/jetstream",
 			strings.Join(s.trace[max(0, len(s.trace)-20):], "\n"), s.seed)
@@ -154,14 +154,14 @@ func (s *simulation) decide(format string, args ...any) {
 	s.trace = append(s.trace, fmt.Sprintf("%v ", time.Since(start).Round(time.Microsecond))+fmt.Sprintf(format, args...))
 }
 
-// start is the time at which every bubble begins.
+// start is the initial time of every bubble.
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // step processes one request or advances the time.
 func (s *simulation) step() {
 	synctest.Wait()
 	var free []*fakenats.Request
-	for _, r := range s.server.Held() {
+	for _, r := range s.server.Waiting() {
 		if until, late := s.stalled[r]; !late || s.calm.Load() || !until.After(time.Now()) {
 			free = append(free, r)
 		}
@@ -185,8 +185,8 @@ func (s *simulation) step() {
 	if s.shared && !s.calm.Load() && s.random.IntN(40) == 0 {
 		fate = []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated}[s.random.IntN(3)]
 	}
-	s.decide("let %v: %v", r, fate)
-	s.server.Let(r, fate)
+	s.decide("process %v: %v", r, fate)
+	s.server.Complete(r, fate)
 }
 
 // refuse makes the server reject or accept data.
@@ -305,10 +305,10 @@ func (s *simulation) attach(destination string, sources ...string) {
 func (s *simulation) crash() {
 	s.decide("crash")
 	s.end()
-	for _, r := range s.server.Held() {
+	for _, r := range s.server.Waiting() {
 		if s.random.IntN(2) == 0 {
-			s.decide("let %v: %v", r, fakenats.Lost)
-			s.server.Let(r, fakenats.Lost)
+			s.decide("process %v: %v", r, fakenats.Lost)
+			s.server.Complete(r, fakenats.Lost)
 		}
 	}
 	s.server.Crash(func(_ string, n int) int {
@@ -382,14 +382,14 @@ func (s *simulation) work(j *Journal, destination string, r journal.Reader) {
 		if problem := s.leased(destination, entry); problem != "" {
 			s.t.Errorf("%s of %s: %s", entry.ID, destination, problem)
 		}
-		luck := s.luck(entry.ID)
-		time.Sleep(time.Duration(luck%400_000) * time.Microsecond)
-		if luck%17 == 0 && !s.calm.Load() {
+		chance := s.chance(entry.ID)
+		time.Sleep(time.Duration(chance%400_000) * time.Microsecond)
+		if chance%17 == 0 && !s.calm.Load() {
 			s.returned(destination, entry)
 			l.Return()
 			continue
 		}
-		result := journal.Result{RetryAt: time.Now().Add(time.Duration(luck%3000) * time.Millisecond)}
+		result := journal.Result{RetryAt: time.Now().Add(time.Duration(chance%3000) * time.Millisecond)}
 		for i := range entry.Calls {
 			result.Outcomes = append(result.Outcomes, tracking.Outcome{State: s.outcome(entry, i), Reason: "because"})
 		}
@@ -400,15 +400,15 @@ func (s *simulation) work(j *Journal, destination string, r journal.Reader) {
 	}
 }
 
-// luck returns a number that depends only on the seed and its purpose.
-func (s *simulation) luck(of string) uint64 {
+// chance returns a number that depends only on the seed and its purpose.
+func (s *simulation) chance(of string) uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, s.seed, of)
 	return h.Sum64() >> 8
 }
 
 func (s *simulation) outcome(entry journal.Entry, i int) tracking.State {
-	n := s.luck(entry.ID+"/"+entry.Calls[i].ID) % 10
+	n := s.chance(entry.ID+"/"+entry.Calls[i].ID) % 10
 	switch {
 	case s.calm.Load() || n < 5:
 		return tracking.StateDelivered
@@ -424,7 +424,7 @@ func (s *simulation) outcome(entry journal.Entry, i int) tracking.State {
 func (s *simulation) replay(j *Journal) {
 	var failed []tracking.Call
 	err := j.Failed(j.Ctx, "crm", func(f journal.FailedCall) bool {
-		if s.luck("replay "+f.Call.ID)%2 == 0 {
+		if s.chance("replay "+f.Call.ID)%2 == 0 {
 			failed = append(failed, f.Call)
 		}
 		return len(failed) < 150
@@ -455,12 +455,12 @@ func (s *simulation) settle() {
 	began := time.Now()
 	for quiet := 0; quiet < 60; {
 		synctest.Wait()
-		if len(s.server.Held()) == 0 && s.isDone() {
+		if len(s.server.Waiting()) == 0 && s.isDone() {
 			quiet++
 		}
 		s.step()
 		if time.Since(began) > 10*time.Minute {
-			s.t.Fatalf("not all is delivered: %v", s.ledgers())
+			s.t.Fatalf("undelivered calls: %v", s.ledgers())
 		}
 	}
 }

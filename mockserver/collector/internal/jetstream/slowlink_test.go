@@ -54,9 +54,9 @@ func slowLink(t *testing.T, server string, bytesPerSecond int) (url string) {
 
 // A server closes a connection with more than max_pending bytes in its queue. Large state is
 // therefore read in small batches.
-func TestStateLargerThanMaxPendingLoadsOverASlowLink(t *testing.T) {
+func TestLargeStateLoadsOverASlowLink(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it reads 16 MiB over a slow link")
+		t.Skip("slow: reads 16 MiB over a slow link")
 	}
 	t.Parallel()
 	s, _ := startServer(t, func(o *server.Options) { o.MaxPending = 1 << 20 })
@@ -82,5 +82,5 @@ func TestStateLargerThanMaxPendingLoadsOverASlowLink(t *testing.T) {
 	options.NATS.URL = slowLink(t, s.ClientURL(), 16<<20)
 	j := open(t, options)
 	require.NoError(t, j.Ready(within(t)))
-	assert.Zero(t, s.NumSlowConsumers(), "no connection was closed because too much waited for it")
+	assert.Zero(t, s.NumSlowConsumers(), "no connection was closed as a slow consumer")
 }

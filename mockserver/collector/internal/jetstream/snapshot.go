@@ -36,7 +36,7 @@ func snapshotFile(dir string, number uint64) string {
 // snapshot stores the account if it has changed and the last snapshot is old enough, or now
 // is set. It fails if the process no longer holds the directory's lock.
 func (j *Journal) snapshot(ctx context.Context, now bool) error {
-	if err := j.local.lock.Held(); err != nil {
+	if err := j.local.lock.Check(); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	s := &j.local.snapshots
@@ -92,14 +92,14 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 		return a.Seq <= calls
 	})
 	if err != nil {
-		j.Log.Debug("what was accepted last is noted for longer", "error", err)
+		j.Log.Debug("shortening the recent file failed", "error", err)
 	}
 	return nil
 }
 
-// uncounted stores a snapshot without numbers of values, before values are deleted, and
+// withoutCounts stores a snapshot without numbers of values, before values are deleted, and
 // blocks further snapshots until counted is called.
-func (j *Journal) uncounted(ctx context.Context) (counted func(), err error) {
+func (j *Journal) withoutCounts(ctx context.Context) (counted func(), err error) {
 	if j.local == nil {
 		return func() {}, nil
 	}
@@ -146,7 +146,7 @@ func (j *Journal) syncStreams(before time.Time) error {
 			continue // removed, or synced by the server
 		}
 		if err := datadir.SyncFile(block); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("journal: bringing %s to the disk: %w", block, err)
+			return fmt.Errorf("journal: syncing %s: %w", block, err)
 		}
 	}
 	return nil
@@ -165,7 +165,7 @@ func (j *Journal) loadSnapshot() *snapshot {
 			s, err = decodeSnapshot(data)
 		}
 		if err != nil {
-			j.Log.Warn("an account that was stored cannot be read; the one before it is used, or it is made again from the streams", "file", snapshotFile(j.options.Dir, i), "error", err)
+			j.Log.Warn("skipping an unreadable snapshot; an older one or the streams are read instead", "file", snapshotFile(j.options.Dir, i), "error", err)
 		} else if newest == nil || s.number > newest.number {
 			newest = s
 		}
@@ -200,8 +200,8 @@ func decodeSnapshot(data []byte) (*snapshot, error) {
 	return s, err
 }
 
-// raise applies noted bucket values to the marks and returns the noted calls.
-func (s *snapshot) raise(noted []record.Accepted) (accepted []record.Accepted) {
+// applyNoted applies noted bucket values to the marks and returns the noted calls.
+func (s *snapshot) applyNoted(noted []record.Accepted) (accepted []record.Accepted) {
 	return slices.DeleteFunc(noted, func(a record.Accepted) bool {
 		if a.Calls == 0 && s != nil {
 			m := s.marks[a.Source]
@@ -212,8 +212,8 @@ func (s *snapshot) raise(noted []record.Accepted) (accepted []record.Accepted) {
 	})
 }
 
-// forgetSnapshots removes all snapshots because they are no longer valid.
-func (j *Journal) forgetSnapshots() error {
+// removeSnapshots removes all snapshots because they are no longer valid.
+func (j *Journal) removeSnapshots() error {
 	if j.local == nil {
 		return nil
 	}
@@ -228,8 +228,8 @@ func (j *Journal) forgetSnapshots() error {
 	return nil
 }
 
-// lacks describes data of a snapshot that is missing in the streams.
-func (j *Journal) lacks(ctx context.Context, s *snapshot) ([]string, error) {
+// missingFrom describes data of a snapshot that is missing in the streams.
+func (j *Journal) missingFrom(ctx context.Context, s *snapshot) ([]string, error) {
 	var all []string
 	for name, m := range s.marks {
 		info, err := j.JS.Info(ctx, name)
@@ -251,13 +251,13 @@ func (j *Journal) lacks(ctx context.Context, s *snapshot) ([]string, error) {
 	return all, nil
 }
 
-// remember stores a snapshot after a control message or a replay, so that its effect is
+// snapshotNow stores a snapshot after a control message or a replay, so that its effect is
 // stored twice.
-func (j *Journal) remember(ctx context.Context) {
+func (j *Journal) snapshotNow(ctx context.Context) {
 	if j.local == nil {
 		return // a cluster has replicas
 	}
 	if err := j.snapshot(ctx, true); err != nil {
-		j.Log.Warn("the account is not stored; it is tried again", "error", err)
+		j.Log.Warn("storing the account failed; will retry", "error", err)
 	}
 }

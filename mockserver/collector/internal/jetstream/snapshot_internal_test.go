@@ -29,7 +29,7 @@ func (s *slowStreams) Info(ctx context.Context, name string) (*jetstream.StreamI
 
 // With a sync interval, a start accepts damage of data stored since the newest snapshot. So a
 // slow snapshot must not delay the next one.
-func TestSnapshotAfterOneThatWaited(t *testing.T) {
+func TestSnapshotIntervalIgnoresWaiting(t *testing.T) {
 	j, err := Open(within(t), Options{Dir: t.TempDir(), SyncInterval: time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
@@ -39,5 +39,5 @@ func TestSnapshotAfterOneThatWaited(t *testing.T) {
 	slow := &Journal{Store: streams, options: j.options, local: &local{lock: j.local.lock, files: j.local.files}, ledger: j.ledger}
 	slow.options.Dir = t.TempDir()
 	require.NoError(t, slow.snapshot(within(t), true))
-	assert.Less(t, time.Until(slow.local.snapshots.next), snapshotShare*waited, "what it waited for counts")
+	assert.Less(t, time.Until(slow.local.snapshots.next), snapshotShare*waited, "the wait counts as encoding time")
 }

@@ -15,7 +15,7 @@ import (
 
 // A destination is connected to one more source under load; every accepted call must be
 // delivered.
-func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
+func TestCallsAreDeliveredWhileASourceIsConnected(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir()})
 	for round := range 5 {
 		name := fmt.Sprint("d", round)
@@ -51,7 +51,7 @@ func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
 		select {
 		case <-worked:
 		case <-within(t).Done():
-			t.Fatal("nothing is handed out")
+			t.Fatal("nothing is delivered")
 		}
 		r := attach(t, j, name, "web", "app")
 		close(attached)

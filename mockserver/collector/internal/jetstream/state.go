@@ -32,7 +32,7 @@ type Journal struct {
 
 	local    *local      // nil without a data directory
 	conns    connections // zero for a journal of openOn
-	left     leftovers
+	previous previousRun
 	incoming incoming
 	seen     seen
 	claims   claims
@@ -49,8 +49,8 @@ func (j *Journal) open() error {
 	return nil
 }
 
-// sawCalls records that a message of CALLS is stored.
-func (j *Journal) sawCalls(seq uint64) {
+// recordStored records that a message of CALLS is stored.
+func (j *Journal) recordStored(seq uint64) {
 	for {
 		have := j.seen.acked.Load()
 		if seq <= have || j.seen.acked.CompareAndSwap(have, seq) {
@@ -61,11 +61,13 @@ func (j *Journal) sawCalls(seq uint64) {
 
 // awaitSettled waits until the lists of failed calls are complete. Before that, failed calls
 // may be missing and replayed calls may still be listed.
-func (j *Journal) awaitSettled(ctx context.Context) error { return j.awaitLeft(ctx, j.left.settled) }
+func (j *Journal) awaitSettled(ctx context.Context) error {
+	return j.awaitRecovery(ctx, j.previous.settled)
+}
 
-// awaitLeft waits for a step of the recovery. It returns the store's error if the store
+// awaitRecovery waits for a step of the recovery. It returns the store's error if the store
 // is not writable.
-func (j *Journal) awaitLeft(ctx context.Context, done <-chan struct{}) error {
+func (j *Journal) awaitRecovery(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
 		return nil
@@ -82,18 +84,17 @@ func (j *Journal) awaitLeft(ctx context.Context, done <-chan struct{}) error {
 	case <-j.Ctx.Done():
 		return journal.ErrClosed
 	case <-up.Done():
-		return fmt.Errorf("journal: what an earlier process left undone is not done yet: %w", context.Cause(up))
+		return fmt.Errorf("journal: the work of the previous process is not completed yet: %w", context.Cause(up))
 	}
 }
 
-// unsettled is the time before the end of a process for which stored outcomes may not be
-// applied.
+// unsettled is the longest time between storing an outcome and applying it.
 const unsettled = time.Minute
 
-// leftovers are the state that a previous process left behind.
-type leftovers struct {
+// A previousRun is the state that a previous process left behind.
+type previousRun struct {
 	clean    bool              // the journal was closed
-	kept     *snapshot         // may be nil
+	snapshot *snapshot         // may be nil
 	accepted []record.Accepted // since that snapshot, in order
 	causes   []string          // accepted damage
 	settled  chan struct{}     // closed when the lists of failed calls are complete
@@ -134,10 +135,10 @@ type local struct {
 
 // A snapshotStore stores snapshots.
 type snapshotStore struct {
-	mu     turn      // guards the fields below; held during a snapshot or a deletion of values
+	mu     ioLock    // guards the fields below; held during a snapshot or a deletion of values
 	number uint64    // of the last snapshot
 	base   []byte    // encoded; nil if unknown
-	stored *progress // of the last snapshot; nil if there is no current one
+	stored *progress // position of the last snapshot; nil if it is outdated
 	next   time.Time
 }
 
@@ -195,17 +196,18 @@ type group struct {
 	done    chan struct{} // closed when err is set
 	err     error
 
-	doubtful chan struct{} // closed when doubt is set: the result will take longer
-	doubt    error
+	unconfirmed    chan struct{} // closed when unconfirmedErr is set: the result will take longer
+	unconfirmedErr error
 }
 
 // A usage tracks the size of CALLS in bytes. It is measured periodically; in between, bytes
 // stored by this process are added.
 type usage struct {
+	diskFull atomic.Bool // the ballast is released
+
 	mu       sync.Mutex // guards the fields below
 	stored   int64
-	underway int64 // bytes being stored
-	diskFull bool  // the ballast is released
+	inFlight int64 // bytes being stored
 }
 
 // begin reserves n bytes, or returns ErrFull or errDiskFull. The caller must call end.
@@ -215,7 +217,7 @@ func (u *usage) begin(n, limit int64) error {
 	if err := u.full(limit); err != nil {
 		return err
 	}
-	u.underway += n
+	u.inFlight += n
 	return nil
 }
 
@@ -223,7 +225,7 @@ func (u *usage) begin(n, limit int64) error {
 func (u *usage) end(n int64, stored bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.underway -= n; stored {
+	if u.inFlight -= n; stored {
 		u.stored += n
 	}
 }
@@ -237,29 +239,17 @@ func (u *usage) room(limit int64) error {
 
 // full is room with the lock held.
 func (u *usage) full(limit int64) error {
-	if u.diskFull {
+	if u.diskFull.Load() {
 		return errDiskFull
 	}
-	if used := u.stored + u.underway; used >= limit {
+	if used := u.stored + u.inFlight; used >= limit {
 		return fmt.Errorf("%w: it holds %d of %d bytes", journal.ErrFull, used, limit)
 	}
 	return nil
 }
 
 // errDiskFull rejects calls while the ballast is released.
-var errDiskFull = fmt.Errorf("journal: calls are refused until the disk has room: %w", syscall.ENOSPC)
-
-func (u *usage) setDiskFull(full bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.diskFull = full
-}
-
-func (u *usage) isDiskFull() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.diskFull
-}
+var errDiskFull = fmt.Errorf("journal: new calls are refused until the disk has space: %w", syscall.ENOSPC)
 
 func (u *usage) add(n int) {
 	u.mu.Lock()
@@ -276,7 +266,7 @@ func (u *usage) set(stored int64) {
 func (u *usage) bytes() int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.stored + u.underway
+	return u.stored + u.inFlight
 }
 
 // seen is this process's knowledge of CALLS in addition to the ledger.
@@ -301,7 +291,7 @@ type oldestCall struct {
 
 // claims are the destinations of this process.
 type claims struct {
-	attaching turn // serializes Attach and Detach
+	attaching ioLock // serializes Attach and Detach
 
 	mu    sync.Mutex // guards names
 	names map[string]bool
@@ -309,7 +299,7 @@ type claims struct {
 
 // replays is the state of this process's replays.
 type replays struct {
-	running turn // serializes Replay
+	running ioLock // serializes Replay
 
 	mu     sync.Mutex        // guards marked
 	marked map[string]uint64 // by destination; see Journal.marked
@@ -317,20 +307,20 @@ type replays struct {
 
 // trimmer is the state of Trim.
 type trimmer struct {
-	running turn          // serializes Trim
+	running ioLock        // serializes Trim
 	soon    chan struct{} // holds one token to trim early; never closed
 }
 
-// A turn is a lock that may be held during I/O. In contrast to sync.Mutex, a goroutine
+// An ioLock is a lock that may be held during I/O. In contrast to sync.Mutex, a goroutine
 // waiting for it is durably blocked for testing/synctest. The zero value is unlocked.
-type turn struct {
+type ioLock struct {
 	once  sync.Once     // makes taken
 	taken chan struct{} // holds a token while locked; never closed
 }
 
-func (t *turn) Lock() {
+func (t *ioLock) Lock() {
 	t.once.Do(func() { t.taken = make(chan struct{}, 1) })
 	t.taken <- struct{}{}
 }
 
-func (t *turn) Unlock() { <-t.taken }
+func (t *ioLock) Unlock() { <-t.taken }

@@ -24,7 +24,7 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 		return nil, err
 	}
 	if err := j.ledger.Reached(ctx, j.seen.acked.Load()); err != nil {
-		return nil, fmt.Errorf("journal: the account is behind: %w", err)
+		return nil, fmt.Errorf("journal: the ledger is behind: %w", err)
 	}
 	ledgers, fresh := j.ledger.Ledgers()
 	for i := range ledgers {
@@ -68,7 +68,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	})
 	t.Subjects, t.Batch = j.Names.CallSubjects(sources), 16
 	if err := t.Scan(ctx); err != nil {
-		return time.Time{}, fmt.Errorf("journal: looking for the oldest call of %q: %w", destination, err)
+		return time.Time{}, fmt.Errorf("journal: searching the oldest call of %q: %w", destination, err)
 	}
 	if now.at.IsZero() {
 		return time.Now(), nil // it has ended in the meantime
@@ -134,14 +134,14 @@ func (j *Journal) awaitListed(ctx context.Context, destination string) error {
 		err = j.awaitKept(ctx, destination)
 	}
 	if err != nil && (ctx.Err() != nil || j.Ctx.Err() != nil) {
-		return fmt.Errorf("journal: calls that have failed are not listed yet: %w", err)
+		return fmt.Errorf("journal: the list of failed calls is incomplete: %w", err)
 	}
 	return nil
 }
 
 // awaitKept waits until recently failed calls of this process and others are listed.
 func (j *Journal) awaitKept(ctx context.Context, destination string) error {
-	storable, stop, err := j.While(ctx, store.PublishPatience)
+	storable, stop, err := j.While(ctx, store.PublishTimeout)
 	if err != nil {
 		return err
 	}
@@ -174,34 +174,34 @@ func (j *Journal) Verify(ctx context.Context) (all []journal.Verification, err e
 }
 
 func (j *Journal) verify(ctx context.Context) (all []journal.Verification, err error) {
-	if err := j.awaitLeft(ctx, j.left.tried); err != nil { // before that, retries are missing
+	if err := j.awaitRecovery(ctx, j.previous.tried); err != nil { // before that, retries are missing
 		return nil, err
 	}
 	j.trimmer.running.Lock() // keeps the messages until they are read
 	defer j.trimmer.running.Unlock()
-	err = j.Patiently(ctx, func(ctx context.Context) (err error) {
-		all, err = j.recount(ctx, audit.Looks)
+	err = j.Retry(ctx, func(ctx context.Context) (err error) {
+		all, err = j.recount(ctx, audit.Waits)
 		return err
 	})
 	return all, err
 }
 
-func (j *Journal) recount(ctx context.Context, looks int) ([]journal.Verification, error) {
+func (j *Journal) recount(ctx context.Context, waits int) ([]journal.Verification, error) {
 	base, _, err := j.loadBase(ctx)
 	if err != nil {
 		return nil, err
 	}
-	claim, err := j.claimNow(ctx)
+	claim, err := j.currentClaim(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v := audit.Verifier{Store: j.Store, Account: j.ledger, Looks: looks}
+	v := audit.Verifier{Store: j.Store, Account: j.ledger, Waits: waits}
 	return v.Verify(ctx, base, claim)
 }
 
-// claimNow returns the ledger's current state. The acknowledged positions are read first:
+// currentClaim returns the ledger's current state. The acknowledged positions are read first:
 // their messages must then have outcomes that the ledger has read.
-func (j *Journal) claimNow(ctx context.Context) (*ledger.Claim, error) {
+func (j *Journal) currentClaim(ctx context.Context) (*ledger.Claim, error) {
 	acknowledged := map[string]uint64{}
 	for _, name := range j.ledger.Destinations() {
 		floor, err := j.ackFloor(ctx, name)
@@ -221,10 +221,11 @@ func (j *Journal) claimNow(ctx context.Context) (*ledger.Claim, error) {
 	if err := j.ledger.ReachedBoth(ctx, max(calls.LastSeq, j.seen.acked.Load()), outcomes.LastSeq); err != nil {
 		return nil, err
 	}
-	return j.ledger.Verified(acknowledged), nil
+	return j.ledger.Claim(acknowledged), nil
 }
 
-// ackFloor returns the position up to which a destination's messages are acknowledged.
+// ackFloor returns the last message of CALLS before the first unacknowledged one of a
+// destination.
 func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, error) {
 	consumer, err := j.JS.Consumer(ctx, j.Names.Stream(record.StreamCalls), j.Names.Consumer(destination))
 	if err != nil {
@@ -240,7 +241,7 @@ func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, err
 func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id string, at time.Time) bool) error {
 	first, err := j.newest(ctx, limit)
 	if err != nil {
-		return fmt.Errorf("journal: reading which calls are stored: %w", err)
+		return fmt.Errorf("journal: reading the IDs of stored calls: %w", err)
 	}
 	t := j.TailCalls(first, func(parsed *record.Calls) error {
 		if parsed.Kind == record.KindCalls && !record.EachID(parsed.IDs, func(id string) bool { return yield(parsed.Name, id, parsed.At) }) {
@@ -250,7 +251,7 @@ func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id str
 	})
 	t.Whole = j.ledger.IsKnownLoss
 	if err := t.Scan(ctx); err != nil {
-		return fmt.Errorf("journal: reading which calls are stored: %w", err)
+		return fmt.Errorf("journal: reading the IDs of stored calls: %w", err)
 	}
 	return nil
 }
@@ -296,7 +297,7 @@ func (j *Journal) Ready(ctx context.Context) error {
 	info, err := j.JS.Info(ctx, j.Names.Stream(record.StreamCalls))
 	switch {
 	case err != nil:
-		return errors.Join(errors.New("journal: the store does not answer"), err)
+		return errors.Join(errors.New("journal: the store does not respond"), err)
 	case info.Cluster != nil && info.Cluster.Name != "" && info.Cluster.Leader == "":
 		return errors.New("journal: the cluster has no leader for CALLS")
 	}

@@ -28,24 +28,24 @@ const (
 func (j *Journal) streams() []jetstream.StreamConfig {
 	n, o := j.Names, j.options
 	calls := jetstream.StreamConfig{
-		Name: n.Stream(record.StreamCalls), Description: "accepted calls, in their order",
+		Name: n.Stream(record.StreamCalls), Description: "accepted calls",
 		Subjects: []string{n.Subject("c.*"), n.Subject("a.*"), n.Subject("b.*"), n.Subject("z")},
 		MaxBytes: o.MaxBytes + reserve, Discard: jetstream.DiscardNew,
 	}
 	outcomes := jetstream.StreamConfig{
-		Name: n.Stream(record.StreamOutcomes), Description: "what became of calls",
+		Name: n.Stream(record.StreamOutcomes), Description: "results of leases",
 		Subjects: []string{n.Subject("o")},
 	}
 	if o.NATS != nil {
 		outcomes.Subjects = append(outcomes.Subjects, n.Subject("o", "*"))
 	}
 	retry := jetstream.StreamConfig{
-		Name: n.Stream(record.StreamRetry), Description: "what is to be tried again, and when",
+		Name: n.Stream(record.StreamRetry), Description: "scheduled retries",
 		Subjects:  []string{n.Subject("at.*.*"), n.Subject("due.*.*")},
 		Retention: jetstream.WorkQueuePolicy, MaxMsgsPerSubject: 1, AllowMsgSchedules: true, AllowMsgTTL: true, AllowRollup: true,
 	}
 	failed := jetstream.StreamConfig{
-		Name: n.Stream(record.StreamFailed), Description: "calls that were given up",
+		Name: n.Stream(record.StreamFailed), Description: "failed calls",
 		Subjects: []string{n.Subject("f.*.*"), n.Subject("m.*.*")}, MaxMsgsPerSubject: 1,
 		MaxAge: o.KeepFailed, MaxBytes: o.FailedBytes, Discard: jetstream.DiscardOld,
 	}
@@ -55,12 +55,12 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 		MaxAge:   o.KeepAttempts, MaxBytes: o.AttemptsBytes, Discard: jetstream.DiscardOld,
 	}
 	state := jetstream.StreamConfig{
-		Name: n.Stream(record.StreamState), Description: "what the journal keeps about itself",
+		Name: n.Stream(record.StreamState), Description: "internal state of the journal",
 		Subjects: []string{n.Subject("s.>")}, MaxMsgsPerSubject: 1, AllowMsgTTL: true,
 	}
 	all := []jetstream.StreamConfig{
 		calls, outcomes, retry, failed, attempts, state,
-		kv.BucketStream(n, record.BucketSettings, "settings that were made at run time"),
+		kv.BucketStream(n, record.BucketSettings, "settings made at run time"),
 		kv.BucketStream(n, record.BucketState, "audiences, computed traits and deletion requests"),
 	}
 	for i := range all {
@@ -105,7 +105,7 @@ func (j *Journal) ensure(ctx context.Context) error {
 		return nil
 	}
 	if err := datadir.SyncTree(j.options.Dir); err != nil {
-		return fmt.Errorf("journal: bringing new streams to the disk: %w", err)
+		return fmt.Errorf("journal: syncing new streams: %w", err)
 	}
 	return datadir.Marker{Format: datadir.MarkerFormat, Ready: true, Streams: created}.Write(j.options.Dir)
 }
@@ -127,12 +127,12 @@ func (j *Journal) ensureShared(ctx context.Context) error {
 			return lost
 		}
 		for name := range next {
-			j.left.causes = append(j.left.causes, "the cluster had lost the stream "+name)
+			j.previous.causes = append(j.previous.causes, "the cluster has lost the stream "+name)
 		}
 	}
 	for _, config := range j.streams() {
 		config.FirstSeq = next[config.Name]
-		if err := j.Patiently(ctx, func(ctx context.Context) error { return j.ensureStream(ctx, config, true) }); err != nil {
+		if err := j.Retry(ctx, func(ctx context.Context) error { return j.ensureStream(ctx, config, true) }); err != nil {
 			return err
 		}
 	}
@@ -166,20 +166,20 @@ func (j *Journal) findLostStreams(ctx context.Context) (next map[string]uint64, 
 		for _, l := range ledgers {
 			pending += l.Pending
 		}
-		losses = append(losses, fmt.Sprintf("the stream %s is missing on the cluster: %d deliveries that were pending in it, by the newest account, and all newer ones are lost",
+		losses = append(losses, fmt.Sprintf("the stream %s is missing on the cluster: %d pending deliveries (according to the newest account) and all newer ones are lost",
 			j.Names.Stream(record.StreamCalls), pending))
 	}
 	if !hasOutcomes {
 		next[j.Names.Stream(record.StreamOutcomes)] = newest.Outcomes + 1
-		losses = append(losses, fmt.Sprintf("the stream %s is missing on the cluster: calls that ended after message %d of it will be delivered again",
+		losses = append(losses, fmt.Sprintf("the stream %s is missing on the cluster: calls finished after its message %d will be delivered again",
 			j.Names.Stream(record.StreamOutcomes), newest.Outcomes))
 	}
-	return next, record.Damaged("%s. %s", strings.Join(losses, "; "), j.options.howToGoOn())
+	return next, record.Damaged("%s. %s", strings.Join(losses, "; "), j.options.repairHint())
 }
 
 // lastOf returns the last message of a stream and whether the stream exists.
 func (j *Journal) lastOf(ctx context.Context, kind string) (last uint64, found bool, err error) {
-	err = j.Patiently(ctx, func(ctx context.Context) error {
+	err = j.Retry(ctx, func(ctx context.Context) error {
 		state, err := j.Measure(ctx, kind)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
@@ -210,8 +210,8 @@ func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfi
 	case errors.Is(err, jetstream.ErrStreamNotFound) && create:
 		err = j.JS.Create(ctx, config)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return record.Damaged("the stream %s cannot be found in %s, though it was created there; its meta.inf may be damaged. Nothing was removed. "+
-			"Restore the directory from a backup, or move it away to begin empty: the calls in it that were not delivered are then lost", config.Name, j.options.Dir)
+		return record.Damaged("the stream %s is missing in %s; its meta.inf may be damaged. Nothing was removed. "+
+			"Restore the directory from a backup, or move it away to start empty: its undelivered calls are then lost", config.Name, j.options.Dir)
 	case err == nil && !(sameLimits(info.Config, config) && hasSubjects(info.Config, config)):
 		have := info.Config
 		have.MaxBytes, have.MaxAge = config.MaxBytes, config.MaxAge

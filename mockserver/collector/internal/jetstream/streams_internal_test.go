@@ -80,7 +80,7 @@ type heldBatch struct {
 func (b heldBatch) Messages() <-chan jetstream.Msg { return b.late }
 
 // After a reconnect, messages in transit are redelivered although the server has sent them.
-func TestWhatWasOnItsWayComesAgain(t *testing.T) {
+func TestMessagesInTransitAreRedelivered(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	held := heldStreams{streamsOf(t), make(chan jetstream.Msg, 1), new(atomic.Bool)}

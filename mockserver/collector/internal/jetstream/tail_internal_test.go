@@ -21,7 +21,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
 	_, err = j.Attach(t.Context(), "crm", nil)
 	require.NoError(t, err)
-	enough := errors.New("enough of that")
+	enough := errors.New("canceled by the test")
 	ctx, cancel := context.WithCancelCause(t.Context())
 
 	missing := j.Tail("MISSING", 1, nil)

@@ -35,8 +35,8 @@ var steps = map[string]func(context.Context, *jetstream.Journal) error{
 	},
 }
 
-// mayPass checks that all errors of a start are transient.
-func mayPass(t *testing.T, j *jetstream.Journal) {
+// checkTransient checks that all errors of a start are transient.
+func checkTransient(t *testing.T, j *jetstream.Journal) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -52,7 +52,7 @@ func mayPass(t *testing.T, j *jetstream.Journal) {
 }
 
 // Servers of a cluster see a new stream at different times.
-func TestWhatAClusterDoesNotHaveYetIsWaitedFor(t *testing.T) {
+func TestStartWaitsForNewStreams(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t, func(*server.Options) {})
 	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
@@ -65,20 +65,20 @@ func TestWhatAClusterDoesNotHaveYetIsWaitedFor(t *testing.T) {
 	for name := range js.StreamNames(within(t)).Name() {
 		require.NoError(t, js.DeleteStream(within(t), name))
 	}
-	mayPass(t, j)
+	checkTransient(t, j)
 }
 
-func TestAConnectionThatIsMadeAgainIsWaitedFor(t *testing.T) {
+func TestStartWaitsForAReconnect(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t, func(*server.Options) {})
 	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
 	attach(t, j, "crm")
 	s.Shutdown()
 	s.WaitForShutdown()
-	mayPass(t, j)
+	checkTransient(t, j)
 }
 
-func TestAServerThatHangsUpIsWaitedFor(t *testing.T) {
+func TestStartWaitsForAServerThatHangsUp(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()

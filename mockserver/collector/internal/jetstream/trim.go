@@ -23,9 +23,9 @@ const (
 	trimTo    = 0.5
 )
 
-// keepTrimmed trims every minute, and when space gets short. The server cannot remove
+// trimPeriodically trims every minute, and when space gets short. The server cannot remove
 // messages itself because it does not know which calls are pending.
-func (j *Journal) keepTrimmed() {
+func (j *Journal) trimPeriodically() {
 	for pause := trimEvery / 4; ; pause = trimEvery {
 		timer := time.NewTimer(pause)
 		select {
@@ -39,11 +39,11 @@ func (j *Journal) keepTrimmed() {
 		if _, err := j.Status.Writable(); err != nil {
 			continue
 		}
-		if err := errors.Join(j.hastenRetries(j.Ctx), j.repairRetries(j.Ctx)); err != nil && j.Ctx.Err() == nil {
-			j.Log.Warn("retries that are overdue could not be looked after; it is tried again", "error", err)
+		if err := errors.Join(j.rescheduleAhead(j.Ctx), j.repairRetries(j.Ctx)); err != nil && j.Ctx.Err() == nil {
+			j.Log.Warn("checking late retries failed; will retry", "error", err)
 		}
 		if err := j.Trim(j.Ctx); err != nil && j.Ctx.Err() == nil {
-			j.Log.Warn("old calls are not removed; it is tried again", "error", err)
+			j.Log.Warn("removing old calls failed; will retry", "error", err)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (j *Journal) trim(ctx context.Context) error {
 		return err
 	}
 	if err := j.expire(ctx, old); err != nil {
-		return fmt.Errorf("journal: giving up calls that are older than %v: %w", j.options.Keep, err)
+		return fmt.Errorf("journal: expiring calls older than %v: %w", j.options.Keep, err)
 	}
 	for {
 		wanted, err := j.wantedTrim(ctx, old)
@@ -127,7 +127,7 @@ func (j *Journal) wantedTrim(ctx context.Context, old uint64) (uint64, error) {
 		return 0, err
 	}
 	limit := float64(j.options.MaxBytes)
-	if j.incoming.usage.isDiskFull() {
+	if j.incoming.usage.diskFull.Load() {
 		return s.LastSeq, nil
 	}
 	wanted := old - 1
@@ -138,7 +138,7 @@ func (j *Journal) wantedTrim(ctx context.Context, old uint64) (uint64, error) {
 	return wanted, nil
 }
 
-var errUnfinished = errors.New("not every outcome is there")
+var errUnfinished = errors.New("some outcomes are missing")
 
 // trimTo recounts the messages to remove, stores the result as the new base, and removes
 // them. It does not use the ledger in memory.
@@ -196,8 +196,8 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 	}
 	base.Calls, base.Purged = to, to
 	// Outcome.Low may refer to messages after the limit.
-	base.Held = true
-	defer func() { base.Held = false }()
+	base.Frozen = true
+	defer func() { base.Frozen = false }()
 	var read, beyond uint64
 	outcomes := j.TailOutcomes(base.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {
@@ -251,9 +251,9 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 			delete(old, ref) // the lease will end it
 		}
 		if len(old) > 0 {
-			j.Log.Warn("calls are given up: they are pending for longer than calls are kept", "destination", destination, "entries", len(old), "kept", j.options.Keep)
+			j.Log.Warn("pending calls have expired and fail permanently", "destination", destination, "entries", len(old), "kept", j.options.Keep)
 		}
-		reason := fmt.Sprintf("it was still pending after the %v for which calls are kept", j.options.Keep)
+		reason := fmt.Sprintf("it was still pending after %v, the time for which calls are kept", j.options.Keep)
 		for ref, attempt := range old {
 			if err := j.queues.Expire(ctx, destination, attached, ref, attempt, reason); err != nil {
 				return err

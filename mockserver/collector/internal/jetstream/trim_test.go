@@ -91,7 +91,7 @@ func verified(t testing.TB, j *jetstream.Journal, destination string) tracking.L
 	ok(t, err)
 	for _, v := range all {
 		if !v.OK() {
-			t.Fatalf("not proved: %+v\n%s", v.Ledger, strings.Join(v.Problems, "\n"))
+			t.Fatalf("not verified: %+v\n%s", v.Ledger, strings.Join(v.Problems, "\n"))
 		}
 	}
 	for _, v := range all {
@@ -114,7 +114,7 @@ func wantSums(t testing.TB, l tracking.Ledger, want string) {
 	}
 }
 
-func TestTrimRemovesWhatIsDoneAndCountsIt(t *testing.T) {
+func TestTrimRemovesAndCountsFinishedCalls(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir, Keep: time.Millisecond})
 	a, b := attach(t, j, "a"), attach(t, j, "b", "web")
@@ -146,7 +146,7 @@ func TestTrimRemovesWhatIsDoneAndCountsIt(t *testing.T) {
 	wantSums(t, verified(t, j, "b"), "110 = 80 + 10 + 10 + 10")
 }
 
-func TestTrimLeavesWhatIsPending(t *testing.T) {
+func TestTrimKeepsPendingCalls(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir, Keep: time.Hour, MaxBytes: 80 << 10})
 	slow, fast := attach(t, j, "slow"), attach(t, j, "fast")
@@ -174,7 +174,7 @@ func TestTrimLeavesWhatIsPending(t *testing.T) {
 	if trimmed < 2 {
 		t.Errorf("calls were removed %d times", trimmed)
 	}
-	ok(t, j.ForgetCheckpoints(within(t)))
+	ok(t, j.RemoveCheckpoints(within(t)))
 	wantSums(t, ledgerOf(t, j, "fast"), "10000 = 8000 + 1000 + 1000 + 0")
 	l := ledgerOf(t, j, "slow")
 	j = reopen(t, dir)
@@ -184,7 +184,7 @@ func TestTrimLeavesWhatIsPending(t *testing.T) {
 	wantSums(t, verified(t, j, "slow"), "10000 = 8000 + 1000 + 1000 + 0")
 }
 
-func TestCallsThatArePendingForTooLongAreListedAsFailed(t *testing.T) {
+func TestExpiredCallsAreListedAsFailed(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir(), Keep: time.Millisecond})
 	r := attach(t, j, "down")
 	appendCalls(t, j, "web", "a", 10)
@@ -214,7 +214,7 @@ func TestCallsThatArePendingForTooLongAreListedAsFailed(t *testing.T) {
 	wantSums(t, verified(t, j, "down"), "310 = 310 + 0 + 0 + 0")
 }
 
-func TestCallsThatWereGivenUpAreNotHandedOut(t *testing.T) {
+func TestExpiredCallsAreNotDelivered(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir(), Keep: time.Millisecond})
 	r := attach(t, j, "down")
 	appendCalls(t, j, "web", "a", 300)

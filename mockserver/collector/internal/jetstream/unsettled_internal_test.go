@@ -35,7 +35,7 @@ func publishOutcomes(t *testing.T, j *Journal) {
 }
 
 // New outcomes arrive for a long time before the work of the previous process is completed.
-func TestUnsettledListsAreRemembered(t *testing.T) {
+func TestUnsettledTimeIsKept(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestUnsettledListsAreRemembered(t *testing.T) {
 		j, err := openOn(t.Context(), Options{}, streams, streams)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, j.Close()) }()
-		<-j.left.settled
+		<-j.previous.settled
 		since := func() time.Time {
 			at, err := j.unsettledSince(t.Context())
 			require.NoError(t, err)
@@ -53,15 +53,15 @@ func TestUnsettledListsAreRemembered(t *testing.T) {
 		first := since()
 		time.Sleep(2 * unsettled)
 		publishOutcomes(t, j)
-		assert.Equal(t, first, since(), "it begins where it began before")
+		assert.Equal(t, first, since(), "the time is unchanged")
 		require.NoError(t, j.settleLists(t.Context()))
-		assert.Equal(t, first.Add(2*unsettled), since(), "all before is done")
+		assert.Equal(t, first.Add(2*unsettled), since(), "earlier outcomes are applied")
 	})
 }
 
 // A journal that cannot complete the failed lists at first must not lose the start of their
 // range.
-func TestUnsettledListsAreRememberedAtOnce(t *testing.T) {
+func TestUnsettledTimeIsStoredAtStart(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestUnsettledListsAreRememberedAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		_, err = first.Attach(t.Context(), "crm", nil)
 		require.NoError(t, err)
-		<-first.left.settled
+		<-first.previous.settled
 		publishOutcomes(t, first)
 		wrote := time.Now()
 		require.NoError(t, first.Close())

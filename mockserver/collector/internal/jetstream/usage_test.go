@@ -49,7 +49,7 @@ func fill(t *testing.T, j *jetstream.Journal) (batches int) {
 	return batches
 }
 
-func TestTheLimitCountsFromTheFirstCall(t *testing.T) {
+func TestMaxBytesHoldsFromTheFirstCall(t *testing.T) {
 	const limit = 2 << 20
 	options := jetstream.Options{Dir: t.TempDir(), MaxBytes: limit}
 	j := open(t, options)
@@ -61,6 +61,6 @@ func TestTheLimitCountsFromTheFirstCall(t *testing.T) {
 		assert.Less(t, stats.Calls.Bytes, uint64(limit+64<<10), "at most one batch beyond it")
 		require.NoError(t, j.Close())
 		j = open(t, options)
-		assert.Zero(t, fill(t, j), "batches taken by a full journal after its start")
+		assert.Zero(t, fill(t, j), "batches accepted by a full journal after a restart")
 	}
 }

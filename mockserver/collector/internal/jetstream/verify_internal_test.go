@@ -20,15 +20,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// someOfAll returns a journal with a destination and the messages 2 to 5 of CALLS, with 300 calls
+// mixedJournal returns a journal with a destination and the messages 2 to 5 of CALLS, with 300 calls
 // each. The first three have ended, except one call each that waits for a retry. The last one
 // is untried.
-func someOfAll(t *testing.T) *Journal {
+func mixedJournal(t *testing.T) *Journal {
 	t.Helper()
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
-	<-j.left.tried // no retry is restored after this
+	<-j.previous.tried // no retry is restored after this
 	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	for n := range 4 {
@@ -52,74 +52,74 @@ func someOfAll(t *testing.T) *Journal {
 }
 
 // A process may be killed before it has scheduled a retry. Verify waits until it is restored.
-func TestVerifyWaitsForWhatWasLeftUndone(t *testing.T) {
-	j := someOfAll(t)
+func TestVerifyWaitsForRestoredRetries(t *testing.T) {
+	j := mixedJournal(t)
 	require.NoError(t, j.JS.Purge(within(t), j.Names.Stream(record.StreamRetry), "", 0))
-	j.left.tried = make(chan struct{})
+	j.previous.tried = make(chan struct{})
 	soon, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
 	_, err := j.Verify(soon)
-	require.ErrorContains(t, err, "what an earlier process left undone is not done yet")
+	require.ErrorContains(t, err, "the work of the previous process is not completed yet")
 	require.NoError(t, j.settleRetries(within(t)))
-	close(j.left.tried)
+	close(j.previous.tried)
 	all, err := j.Verify(within(t))
 	require.NoError(t, err)
 	assert.True(t, all[0].OK(), "%+v", all)
 }
 
-func TestVerifyFindsWhatIsWrong(t *testing.T) {
+func TestVerifyFindsDifferences(t *testing.T) {
 	account := func(change func(*ledger.Account)) func(*testing.T, *Journal) {
 		return func(_ *testing.T, j *Journal) { j.ledger.With("crm", change) }
 	}
 	for name, test := range map[string]struct {
 		do   func(*testing.T, *Journal)
-		want string // one of the problems; empty: none
+		want string // part of a problem, or "" if there is none
 	}{
-		"nothing is": {func(*testing.T, *Journal) {}, ""},
-		"a retry is gone": {func(t *testing.T, j *Journal) {
+		"no difference": {func(*testing.T, *Journal) {}, ""},
+		"missing retry": {func(t *testing.T, j *Journal) {
 			require.NoError(t, j.JS.Purge(within(t), j.Names.Stream(record.StreamRetry), j.Names.Subject("at", "crm", "18"), 0))
-		}, "message 2 of CALLS, part 2: attempt 2 is due, but it is not among the retries"},
-		"all retries are gone": {func(t *testing.T, j *Journal) {
+		}, "message 2 of CALLS, part 2: attempt 2 is pending, but it is missing in RETRY"},
+		"no retries": {func(t *testing.T, j *Journal) {
 			require.NoError(t, j.JS.Purge(within(t), j.Names.Stream(record.StreamRetry), "", 0))
-		}, "message 4 of CALLS, part 0: attempt 2 is due, but it is not among the retries"},
-		"a message was acknowledged that was never tried": {func(t *testing.T, j *Journal) {
+		}, "message 4 of CALLS, part 0: attempt 2 is pending, but it is missing in RETRY"},
+		"acknowledged untried message": {func(t *testing.T, j *Journal) {
 			acknowledge(t, j, "crm")
-		}, "message 5 of CALLS, part 1: it was never tried, but what is handed out begins after message 5"},
-		"the ledger takes a message for tried": {func(_ *testing.T, j *Journal) {
-			j.ledger.Raise("crm", 1, 5)
-		}, "message 5 of CALLS, part 0: it was never tried, but the ledger takes all up to message 5 for tried"},
-		"the ledger has delivered too many": {account(func(b *ledger.Account) {
+		}, "message 5 of CALLS, part 1: it was never attempted, but delivery continues after message 5"},
+		"wrong floor": {func(_ *testing.T, j *Journal) {
+			j.ledger.Advance("crm", 1, 5)
+		}, "message 5 of CALLS, part 0: it was never attempted, but according to the ledger all messages up to 5 were"},
+		"too many delivered": {account(func(b *ledger.Account) {
 			b.Ledger.Delivered++
-		}), "the ledger says 1200 = 10 delivered + 9 failed + 873 filtered + 309 pending + 0 lost, and what is stored says 1200 = 9 delivered"},
-		"the ledger has accepted too few": {account(func(b *ledger.Account) {
+		}), "the ledger contains 1200 = 10 delivered + 9 failed + 873 filtered + 309 pending + 0 lost, but the stored data contains 1200 = 9 delivered"},
+		"too few accepted": {account(func(b *ledger.Account) {
 			b.Ledger.Accepted--
-		}), "the ledger says 1199 ="},
-		"the ledger has forgotten a retry": {account(func(b *ledger.Account) {
+		}), "the ledger contains 1199 ="},
+		"retry missing in the ledger": {account(func(b *ledger.Account) {
 			delete(b.Retries, record.Ref{Seq: 3, Part: 1})
 		}), "308 pending"},
-		"the ledger knows nothing of a destination": {func(_ *testing.T, j *Journal) {
+		"destination missing in the ledger": {func(_ *testing.T, j *Journal) {
 			read, _ := j.ledger.Position()
 			j.ledger.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindDetach, Name: "crm"})
-		}, "the ledger knows nothing of this destination"},
-		"the ledger has a destination too many": {func(_ *testing.T, j *Journal) {
+		}, "this destination is missing in the ledger"},
+		"unknown destination in the ledger": {func(_ *testing.T, j *Journal) {
 			read, _ := j.ledger.Position()
 			j.ledger.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindAttach, Name: "other"})
-		}, "the streams know nothing of this destination"},
-		"an outcome is about other calls than were to be tried": {func(t *testing.T, j *Journal) {
+		}, "this destination is missing in the stored data"},
+		"outcome with a wrong number of calls": {func(t *testing.T, j *Journal) {
 			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 5, Part: 0}, Attempt: 1, Delivered: 127})
-		}, "message 5 of CALLS, part 0, attempt 1: the outcome is about 127 calls, but 128 were to be tried"},
-		"an outcome that comes twice": {func(t *testing.T, j *Journal) {
+		}, "message 5 of CALLS, part 0, attempt 1: the outcome has 127 calls, but 128 were leased"},
+		"repeated outcome": {func(t *testing.T, j *Journal) {
 			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 5, Part: 2}, Attempt: 1, Delivered: 44})
 			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 5, Part: 2}, Attempt: 1, Filtered: 44})
 			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 1, Delivered: 128})
 		}, ""},
-		"outcomes of a destination that was attached anew": {func(t *testing.T, j *Journal) {
+		"outcome of an earlier attachment": {func(t *testing.T, j *Journal) {
 			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 4, Ref: record.Ref{Seq: 5, Part: 2}, Attempt: 1, Delivered: 44})
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := someOfAll(t)
+			j := mixedJournal(t)
 			test.do(t, j)
 			all, err := j.recount(within(t), 1)
 			require.NoError(t, err)
@@ -186,7 +186,7 @@ func BenchmarkVerify(b *testing.B) {
 		require.NoError(b, err)
 	}
 	<-js.PublishAsyncComplete()
-	j.sawCalls(messages + 1)
+	j.recordStored(messages + 1)
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
 	b.ReportAllocs()
@@ -199,8 +199,8 @@ func BenchmarkVerify(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/messages, "ns/message")
 }
 
-func TestAllRetriesAreListed(t *testing.T) {
-	j := someOfAll(t)
+func TestEachRetry(t *testing.T) {
+	j := mixedJournal(t)
 	var all []string
 	require.NoError(t, j.EachRetry(within(t), func(destination, number string) {
 		all = append(all, destination+" "+number)

@@ -121,10 +121,10 @@ func TestFailedWriteOfEachStream(t *testing.T) {
 				}
 				replaceBlocks(t, dir, stream, file)
 				await(t, "mended", func() bool {
-					if log.count("the store cannot be written to") == 0 {
+					if log.count("the store is not writable") == 0 {
 						_ = write(t, j, r, 1) // RETRY fails with the second write
 					}
-					return log.count("the store can be written to again") > 0
+					return log.count("the store is writable again") > 0
 				})
 				await(t, "written", func() bool {
 					err := write(t, j, r, 2)
@@ -149,7 +149,7 @@ func TestFailedWriteOfEachStream(t *testing.T) {
 
 // TestUnsyncedBlocksAreRewritten checks that the last blocks are replaced by copies after a
 // kill, and kept after a clean stop.
-func TestUnprovedBlocksAreWrittenAnew(t *testing.T) {
+func TestUnsyncedBlocksAreRewritten(t *testing.T) {
 	dir := filled(t)
 	file := streamFile(t, dir, "CALLS", "msgs/1.blk")
 	inode := func() uint64 {
@@ -162,17 +162,17 @@ func TestUnprovedBlocksAreWrittenAnew(t *testing.T) {
 	before := sums(verified(t, j, "d"))
 	ok(t, j.Close())
 	if inode() != stopped {
-		t.Error("it was written anew after an orderly stop")
+		t.Error("the block was rewritten after a clean stop")
 	}
 	asKilled(t, dir)
 	left := filepath.Join(filepath.Dir(file), ".new.1.blk.123") // left by a killed process
 	ok(t, os.WriteFile(left, []byte("half"), 0o600))
 	j = open(t, jetstream.Options{Dir: dir})
 	if inode() == stopped {
-		t.Error("it was not written anew after a kill")
+		t.Error("the block was not rewritten after a kill")
 	}
 	wantSums(t, verified(t, j, "d"), before)
 	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what another process has left is still there: %v", err)
+		t.Errorf("the temporary file still exists: %v", err)
 	}
 }

@@ -74,7 +74,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s.letRequestsIn()
 	var hear func(event.Event) // of others
 	if o.Config.NATS != nil {
-		hear = s.collector.Hear
+		hear = s.collector.ObserveRemote
 	}
 	s.store.attempts.read(hear)
 	return s, nil

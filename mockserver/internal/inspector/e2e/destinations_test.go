@@ -112,14 +112,14 @@ func TestDestinationFormShowsErrorsAtFields(t *testing.T) {
 			"name": "Name contains an invisible character", "url0": `URL 1 has the protocol "ftp": start it with`,
 		}},
 		{"URLs", map[string]string{"#name": "n", "#url0": "https://", "#url1": "http://u:p@example.com", "#url2": "https://example.com:99999", "#url3": "https://exa mple.com", "#headers4": "A: b"}, map[string]string{
-			"url0": "URL 1 has no host", "url1": "URL 2 holds credentials: put them into a static header", "url2": "URL 3 has the port 99999", "url3": "URL 4 is no URL", "url4": "URL 5 is empty",
+			"url0": "URL 1 has no host", "url1": "URL 2 contains credentials: put them into a static header", "url2": "URL 3 has the port 99999", "url3": "URL 4 is not a valid URL", "url4": "URL 5 is empty",
 		}},
 		{"headers", map[string]string{
 			"#name": "n", "#url0": "https://a.example", "#headers0": "Host: x", "#url1": "https://b.example", "#headers1": "no colon",
 			"#url2": "https://c.example", "#headers2": "A: 1\nA: 2", "#url3": "https://d.example", "#headers3": "Bad Name: 1", "#url4": "https://e.example", "#headers4": "X-Signature: 1",
 		}, map[string]string{
 			"headers0": `Headers of URL 1 "Host" is set by the collector: remove it`, "headers1": "have no colon in line 1: use the format Name: value", "headers2": "contain A twice",
-			"headers3": `"Bad Name" is no header name`, "headers4": `"X-Signature" is set by the collector`,
+			"headers3": `"Bad Name" is not a valid header name`, "headers4": `"X-Signature" is set by the collector`,
 		}},
 		{"sources", map[string]string{"#name": "n", "#url0": "https://a.example", `[name="allSources"][value="false"]`: "click"}, map[string]string{"sources": "Sources are empty: select at least one"}},
 	}

@@ -1,5 +1,4 @@
-// Package journaltest is the suite of tests that every [journal.Journal]
-// passes.
+// Package journaltest is the test suite for implementations of [journal.Journal] and [state.Store].
 package journaltest
 
 import (
@@ -25,23 +24,22 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// patience is how long something that must happen may take, and brief how long
-// we look for what must not.
+// patience is the time limit for expected events, and brief the time to observe that nothing
+// happens.
 const (
 	patience = time.Minute
 	brief    = 50 * time.Millisecond
 )
 
-// An Options tells the suite how to make journals.
+// Options contains the functions that open journals.
 type Options struct {
-	// Open returns an empty journal that takes about maxBytes of large calls (zero:
-	// its default) and refuses the batches that go far beyond. The suite closes it.
+	// Open returns an empty journal with a limit of about maxBytes of large calls; zero is its
+	// default. The suite closes it.
 	Open func(t *testing.T, maxBytes int64) journal.Journal
-	// Reopen, where the journal is durable, closes j without regard for what is
-	// under way and opens another on the same data.
+	// Reopen closes j immediately and opens its data again. It is nil unless the journal is
+	// durable.
 	Reopen func(t *testing.T, j journal.Journal) journal.Journal
-	// In runs each test, as synctest.Test does for a journal that needs no network and
-	// no disk. Defaults to a call.
+	// In runs each test, for example with synctest.Test. Defaults to a direct call.
 	In func(*testing.T, func(*testing.T))
 }
 
@@ -86,7 +84,7 @@ func Run(t *testing.T, o Options) {
 	}
 }
 
-// Calls makes n calls of a source whose ids begin with prefix.
+// Calls returns n calls of a source with a messageId prefix.
 func Calls(source, prefix string, n int) []tracking.Call {
 	calls := make([]tracking.Call, n)
 	for i := range calls {
@@ -98,7 +96,7 @@ func Calls(source, prefix string, n int) []tracking.Call {
 func call(source, id string, padding int) tracking.Call {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	at := now.Format("2006-01-02T15:04:05.000Z")
-	noise := make([]byte, padding/2) // a journal that compresses is to be filled too
+	noise := make([]byte, padding/2) // random, because journals may compress
 	_, _ = rand.Read(noise)
 	return tracking.Call{
 		ID: id, Source: source, Type: "track", UserID: "u1", Event: "Tested",
@@ -118,7 +116,7 @@ func open(t *testing.T, o Options) journal.Journal {
 	return j
 }
 
-// openAttached also attaches the destination "d".
+// openAttached opens a journal and attaches the destination "d".
 func openAttached(t *testing.T, o Options) (journal.Journal, journal.Reader) {
 	t.Helper()
 	j := open(t, o)
@@ -132,9 +130,9 @@ func attach(t *testing.T, j journal.Journal, destination string, sources ...stri
 	return r
 }
 
-// within returns a context for one call, each of which is to have an end.
+// within returns a context with a time limit for one operation.
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, fmt.Errorf("%s waited for %v in vain", t.Name(), patience))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, fmt.Errorf("%s timed out after %v", t.Name(), patience))
 	context.AfterFunc(ctx, cancel)
 	return ctx
 }
@@ -148,7 +146,7 @@ func next(t *testing.T, r journal.Reader) journal.Lease {
 	return l
 }
 
-// none checks that nothing is due.
+// none checks that no entry is due.
 func none(t *testing.T, r journal.Reader) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), brief)
@@ -211,7 +209,7 @@ func everyDestination(t *testing.T, o Options) {
 		for i, c := range e.Calls {
 			require.WithinDuration(t, sent.Calls[i].ReceivedAt, c.ReceivedAt, 0)
 			require.WithinDuration(t, sent.Calls[i].Timestamp, c.Timestamp, 0)
-			c.ReceivedAt, c.Timestamp = sent.Calls[i].ReceivedAt, sent.Calls[i].Timestamp // perhaps in another zone
+			c.ReceivedAt, c.Timestamp = sent.Calls[i].ReceivedAt, sent.Calls[i].Timestamp // may have another time zone
 			require.Equal(t, sent.Calls[i], c)
 		}
 		finish(t, l, time.Time{}, tracking.StateDelivered, tracking.StateFiltered, tracking.StateFailed)
@@ -273,7 +271,7 @@ func notes(t *testing.T, o Options) {
 	done := tracking.Outcome{State: tracking.StateDelivered}
 	require.Nil(t, noted(map[string]tracking.Outcome{"m-0": again(""), "m-1": done, "m-2": again("0123abcd.4567cdef"), "m-3": again("x")}), "fresh calls")
 	require.Equal(t, []string{"", "0123abcd.4567cdef", "x"}, noted(map[string]tracking.Outcome{"m-0": again(""), "m-2": again(""), "m-3": done}))
-	require.Nil(t, noted(map[string]tracking.Outcome{"m-0": done, "m-2": done}), "notes that were not renewed")
+	require.Nil(t, noted(map[string]tracking.Outcome{"m-0": done, "m-2": done}), "old notes")
 	wantLedger(t, j, "d", 4, 4, 0, 0, 0)
 }
 
@@ -283,11 +281,11 @@ func retriesBeside(t *testing.T, o Options) {
 	finish(t, next(t, r), time.Now(), tracking.StatePending)
 	require.NoError(t, j.Append(within(t), batch("web", "new", 1)))
 	got := append(ids(next(t, r)), ids(next(t, r))...)
-	slices.Sort(got) // a journal may need a moment until a retry is due: both come, neither waits for the other
+	slices.Sort(got) // the order of the two is not defined
 	require.Equal(t, []string{"new-0", "old-0"}, got)
 }
 
-// turns has a source behind 300 entries of another, and retries of these.
+// turns checks that a source is not blocked by 300 entries of another one and their retries.
 func turns(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	for i := range 300 {
@@ -307,21 +305,21 @@ func turns(t *testing.T, o Options) {
 			good[e.Calls[0].ID] = true
 			finish(t, l, time.Time{}, tracking.StateDelivered)
 		case time.Now().After(deadline):
-			t.Fatalf("after %d entries and %v only %v came of other sources", n, patience, good)
+			t.Fatalf("after %d entries and %v, only %v calls of other sources", n, patience, good)
 		default:
 			if first++; e.Attempt > 1 {
 				first, retries = first-1, retries+1
 			}
 			finish(t, l, time.Now(), tracking.StatePending)
-			time.Sleep(10 * time.Millisecond) // as a webhook takes
+			time.Sleep(10 * time.Millisecond) // like a webhook
 		}
 		require.LessOrEqual(t, retries, n/2, "of %d entries", n)
 	}
-	require.Less(t, first, 300, "those of other sources came behind all that was before them")
+	require.Less(t, first, 300, "entries of other sources waited for all earlier ones")
 	wantLedger(t, j, "d", 306, 6, 0, 0, 300)
 }
 
-// wants narrows what Next hands out.
+// wants tests the fields of Want.
 func wants(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	require.NoError(t, j.Append(within(t), batch("bad", "again", 1)))
@@ -350,17 +348,16 @@ func wants(t *testing.T, o Options) {
 	require.Equal(t, []string{"bad-1-0"}, ids(wanted(journal.Want{})))
 	select {
 	case l := <-waits:
-		t.Fatalf("%v came, which is not wanted", ids(l))
+		t.Fatalf("got unwanted calls %v", ids(l))
 	case <-time.After(brief):
 	}
 	require.NoError(t, j.Append(within(t), batch("another", "another", 1)))
 	l := <-waits
-	require.NotNil(t, l, "what is wanted did not come")
+	require.NotNil(t, l, "no wanted entry was leased")
 	require.Equal(t, []string{"another-0"}, ids(l))
 }
 
-// inOrder takes entries in the order of their positions, replays among them, and looks at
-// what waits.
+// inOrder tests Want.InOrder with replays, and Waiting.
 func inOrder(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -389,7 +386,7 @@ func inOrder(t *testing.T, o Options) {
 	var positions []uint64
 	for len(got) < 21 {
 		l := wanted()
-		if len(got) == 6 { // what is given back has its place
+		if len(got) == 6 { // a returned entry keeps its place
 			l.Return()
 			l = wanted()
 		}
@@ -423,7 +420,7 @@ func inOrder(t *testing.T, o Options) {
 	require.Equal(t, positions, waiting)
 }
 
-// held holds the destination twice, and ends an entry meanwhile.
+// held tests Hold, with a Finish while it is held.
 func held(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	for i := range 2 {
@@ -433,7 +430,7 @@ func held(t *testing.T, o Options) {
 		l, err := r.Next(within(t), journal.Want{InOrder: true})
 		require.NoError(t, err)
 		placed := 0
-		require.NoError(t, l.Finish(within(t), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}, Placed: func() { placed++ }}))
+		require.NoError(t, l.Finish(within(t), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}, OnPlaced: func() { placed++ }}))
 		require.Equal(t, 1, placed)
 		require.NoError(t, held.Err())
 		release()
@@ -441,8 +438,8 @@ func held(t *testing.T, o Options) {
 	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
 }
 
-// parked has entries wait for one call each, resumes one of them before and one after the
-// destination was attached again, and has the third come as the order ends.
+// parked tests Parked: it resumes one entry before and one after the destination is attached again,
+// and ends the order for a third.
 func parked(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	hold := func() (release func()) {
@@ -534,7 +531,7 @@ func endsWith(t *testing.T, name string, r journal.Reader, end func()) {
 	case err := <-got:
 		require.ErrorIs(t, err, journal.ErrClosed, name)
 	case <-time.After(patience):
-		t.Fatalf("%s: Next did not end", name)
+		t.Fatalf("%s: Next did not return", name)
 	}
 }
 
@@ -576,10 +573,10 @@ func failed(t *testing.T, o Options) {
 	require.ErrorIs(t, j.Failed(within(t), "nobody", func(journal.FailedCall) bool { return true }), journal.ErrNotAttached)
 }
 
-// failedMeanwhile has a call be replayed, and fail again, while it is listed.
+// failedMeanwhile replays a call that fails again while calls are listed.
 func failedMeanwhile(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
-	const entries = 70 // more than are read at a time
+	const entries = 70 // more than one page
 	for i := range entries {
 		require.NoError(t, j.Append(within(t), batch("web", fmt.Sprint(i), 1)))
 		finish(t, next(t, r), time.Time{}, tracking.StateFailed)
@@ -597,7 +594,7 @@ func failedMeanwhile(t *testing.T, o Options) {
 	require.Equal(t, 1, listed["0-0"])
 }
 
-// finishKept ends a lease as finish does, and keeps what is filtered.
+// finishKept is like finish, and keeps filtered calls.
 func finishKept(t *testing.T, l journal.Lease, states ...tracking.State) {
 	t.Helper()
 	r := journal.Result{}
@@ -620,7 +617,7 @@ func filtered(t *testing.T, o Options) {
 		require.Equal(t, i != 1, f.Filtered, f.Call.ID)
 		require.Equal(t, "because", f.Reason)
 	}
-	// The first is not kept: its caller has it.
+	// The first one is not kept.
 	require.NoError(t, j.Replay(within(t), "d", []tracking.Call{list[2].Call, sent.Calls[0]}, nil, tracking.StateFiltered))
 	wantLedger(t, j, "d", 4, 0, 1, 1, 2)
 	require.Equal(t, []string{"m-1", "m-2"}, failedIDs(listFailed(t, j, "d")))
@@ -648,7 +645,7 @@ func replayDelivered(t *testing.T, o Options) {
 	require.ErrorIs(t, j.Replay(within(t), "nobody", sent.Calls, nil, tracking.StateFailed), journal.ErrNotAttached)
 }
 
-// trace returns the trace of a request, by a digit.
+// trace returns a trace context for a digit.
 func trace(digit string) *tracecontext.Context {
 	return &tracecontext.Context{
 		Parent: "00-" + strings.Repeat(digit, 32) + "-" + strings.Repeat(digit, 16) + "-01",
@@ -656,14 +653,14 @@ func trace(digit string) *tracecontext.Context {
 	}
 }
 
-// traced returns a batch of a request with a trace.
+// traced returns a batch with a trace context.
 func traced(prefix string, n int, c *tracecontext.Context) event.Batch {
 	b := batch("web", prefix, n)
 	b.Trace = c
 	return b
 }
 
-// wantTraces expects entries until they have so many calls, and their traces by their ids.
+// wantTraces leases entries and compares the trace contexts of their calls by ID.
 func wantTraces(t *testing.T, r journal.Reader, want map[string]*tracecontext.Context) (leases []journal.Lease) {
 	t.Helper()
 	got := map[string]*tracecontext.Context{}
@@ -679,8 +676,8 @@ func wantTraces(t *testing.T, r journal.Reader, want map[string]*tracecontext.Co
 	return leases
 }
 
-// appendTraced appends batches with a trace, without one and with another, and returns
-// which call has which.
+// appendTraced appends batches with different and without trace contexts, and returns the contexts
+// by call.
 func appendTraced(t *testing.T, j journal.Journal) map[string]*tracecontext.Context {
 	require.NoError(t, j.Append(within(t), batch("web", "before", 1)))
 	require.NoError(t, j.Append(within(t), traced("a", 2, trace("a"))))
@@ -694,7 +691,7 @@ func appendTraced(t *testing.T, j journal.Journal) map[string]*tracecontext.Cont
 func traces(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	want := appendTraced(t, j)
-	for _, l := range wantTraces(t, r, want) { // one of two is tried again
+	for _, l := range wantTraces(t, r, want) { // retry one of two calls
 		finish(t, l, time.Now(), tracking.StateFailed, tracking.StatePending)
 	}
 	again := map[string]*tracecontext.Context{"a-1": want["a-1"], "between-1": nil}
@@ -742,8 +739,8 @@ func detach(t *testing.T, o Options) {
 	l := next(t, r)
 	since := r.Since()
 	require.NoError(t, j.Detach(within(t), "d"))
-	time.Sleep(2 * time.Millisecond)                                                                    // Since tells milliseconds
-	_ = l.Finish(within(t), journal.Result{Outcomes: make([]tracking.Outcome, 2), RetryAt: time.Now()}) // must do no harm
+	time.Sleep(2 * time.Millisecond)                                                                    // Since has millisecond precision
+	_ = l.Finish(within(t), journal.Result{Outcomes: make([]tracking.Outcome, 2), RetryAt: time.Now()}) // must do nothing
 	require.NoError(t, j.Detach(within(t), "d"))
 	r = attach(t, j, "d")
 	none(t, r)
@@ -789,7 +786,7 @@ func full(t *testing.T, o Options) {
 	require.GreaterOrEqual(t, accepted, 15, "batches of 64 KiB into 1 MiB")
 	wantLedger(t, j, "d", int64(accepted), 0, 0, 0, int64(accepted))
 	if t.Failed() || o.Reopen != nil {
-		return // a log on disk frees its space by age, not when a call is done
+		return // a log on disk frees space by age
 	}
 	for range accepted {
 		finish(t, next(t, r), time.Time{}, tracking.StateDelivered)
@@ -797,8 +794,8 @@ func full(t *testing.T, o Options) {
 	require.NoError(t, j.Append(within(t), batch("web", "again", 1)))
 }
 
-// leftBehind appends with contexts that end before Append or while it is under way.
-// What is stored all the same must be known, call by call.
+// leftBehind appends with contexts that end before or during Append. Calls that are stored anyway
+// must be reported.
 func leftBehind(t *testing.T, o Options) {
 	j := open(t, o)
 	attach(t, j, "d")
@@ -808,7 +805,7 @@ func leftBehind(t *testing.T, o Options) {
 		ctx, cancel := context.WithCancel(t.Context())
 		wg.Go(func() {
 			defer cancel()
-			b := batch("web", fmt.Sprint("m", i), 1500) // more than one message has
+			b := batch("web", fmt.Sprint("m", i), 1500) // more than one message
 			err := j.Append(ctx, b)
 			var partly *journal.AppendError
 			switch {
@@ -832,8 +829,8 @@ func mismatch(t *testing.T, o Options) {
 	require.Error(t, next(t, r).Finish(within(t), journal.Result{Outcomes: make([]tracking.Outcome, 1)}), "one outcome for two calls")
 }
 
-// load appends from several goroutines while several work, some of what they
-// do ending in failures and retries, and looks at the ledger all the time.
+// load appends and finishes concurrently, with failures and retries, and checks the ledger all the
+// time.
 func load(t *testing.T, o Options) {
 	const senders, batches, size, workers = 4, 25, 5, 4
 	j, r := openAttached(t, o)
@@ -875,7 +872,7 @@ func load(t *testing.T, o Options) {
 	deadline := time.Now().Add(patience)
 	for ledger(t, j, "d").Pending > 0 {
 		require.True(t, time.Now().Before(deadline), "still pending: %+v", ledger(t, j, "d"))
-		time.Sleep(time.Millisecond) // a Ledger has no event to wait for
+		time.Sleep(time.Millisecond) // the ledger does not notify
 	}
 	cancel()
 	work.Wait()
@@ -883,11 +880,10 @@ func load(t *testing.T, o Options) {
 	wantLedger(t, j, "d", all, all*(size-1)/size, 0, all/size, 0)
 	n := 0
 	seen.Range(func(any, any) bool { n++; return true })
-	require.Equal(t, all, n, "calls that were handed out")
+	require.Equal(t, all, n, "leased calls")
 }
 
-// reopen closes the journal with calls in every state and finds each of them
-// again.
+// reopen closes the journal with calls in every state, and checks each of them afterwards.
 func reopen(t *testing.T, o Options) {
 	j := o.Open(t, 0)
 	r := attach(t, j, "d")

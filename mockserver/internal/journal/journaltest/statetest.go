@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// RunState runs the suite that every [state.Store] passes. open returns
-// an empty store; reopen, where the store is durable, another on the same data.
+// RunState runs the suite for implementations of [state.Store]. open returns an empty store. reopen
+// returns a new store with the same data; it is nil unless the store is durable.
 func RunState(t *testing.T, open func(t *testing.T) state.Store, reopen func(t *testing.T) state.Store) {
 	for name, test := range map[string]func(*testing.T, state.Store){
 		"ValuesAreKept":                  stateValues,
@@ -59,7 +59,7 @@ func stateValues(t *testing.T, s state.Store) {
 	wantKeys(t, s, "a")
 	buffer := []byte("one")
 	require.NoError(t, s.Put(within(t), "a.b", buffer))
-	copy(buffer, "two") // what was handed over may be used again
+	copy(buffer, "two") // the caller may reuse the buffer
 	first := wantState(t, s, "a.b", "one")
 	require.NoError(t, s.Put(within(t), "a.b", buffer))
 	require.NotEqual(t, first, wantState(t, s, "a.b", "two"), "revisions")
@@ -123,7 +123,7 @@ func stateWatch(t *testing.T, s state.Store) {
 		select {
 		case <-changes:
 		case <-time.After(patience):
-			t.Fatal("nothing was told of a change")
+			t.Fatal("no notification of a change")
 		}
 	}
 	require.NoError(t, s.Put(t.Context(), "a.b", []byte("one")))
@@ -135,15 +135,15 @@ func stateWatch(t *testing.T, s state.Store) {
 	require.NoError(t, s.Put(t.Context(), "a.b.c", []byte("other")))
 	select {
 	case <-changes:
-		t.Fatal("a change of another key was told of")
+		t.Fatal("notification for another key")
 	case <-time.After(brief):
 	}
 	cancel()
-	for range changes { // it is closed
+	for range changes { // until it is closed
 	}
 }
 
-// stateConcurrent counts with several hands: no count may be lost.
+// stateConcurrent counts concurrently. No update may be lost.
 func stateConcurrent(t *testing.T, s state.Store) {
 	const hands, counts = 4, 15
 	var work sync.WaitGroup

@@ -108,7 +108,7 @@ func (l *Log) Close() {
 }
 
 // Newest returns the newest stored records, oldest first, up to limit bytes in total, and
-// the message from which Follow continues. It reads few other records.
+// the message from which Follow continues. It reads few older records.
 func (l *Log) Newest(ctx context.Context, limit int) (records [][]byte, next uint64, err error) {
 	state, err := l.store.Measure(ctx, record.StreamAttempts)
 	if err != nil {

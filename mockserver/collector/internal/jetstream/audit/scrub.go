@@ -83,7 +83,7 @@ func (s *Scrubber) read(ctx context.Context, n int) error {
 func (s *Scrubber) Run() {
 	for pause.For(s.store.Ctx, scrubPause) == nil {
 		if err := s.Scrub(s.store.Ctx); err != nil && s.store.Ctx.Err() == nil {
-			s.store.Log.Debug("not all that is stored was read; it is tried again", "error", err)
+			s.store.Log.Debug("reading all stored data failed; will retry", "error", err)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (s *Scrubber) Scrub(ctx context.Context) error {
 		return err
 	}
 	for _, d := range s.finish(damage) {
-		s.store.Log.Error("what is stored is damaged; the disk may be failing. Deliver what is pending and replace it: see Damage in the guide for operators", "damage", d)
+		s.store.Log.Error("stored data is corrupt; the disk may be failing. Deliver the pending calls and replace the disk: see Damage in the guide for operators", "damage", d)
 	}
 	return nil
 }
@@ -148,16 +148,16 @@ type blockOf struct {
 
 // scrubReplicas compares the replicas of all streams. One collector does so at a time.
 func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err error) {
-	turn := store.NewLock(s.store, "scrub")
-	if err := turn.Take(ctx); err != nil {
-		return nil, fmt.Errorf("another collector reads what is stored, or the cluster does not answer: %w", err)
+	lock := store.NewLock(s.store, "scrub")
+	if err := lock.Take(ctx); err != nil {
+		return nil, fmt.Errorf("another collector is reading the stored data, or the cluster does not respond: %w", err)
 	}
-	defer turn.Remove(ctx)
+	defer lock.Remove(ctx)
 	for _, name := range s.streams {
 		if name == s.store.Names.Stream(record.StreamRetry) {
 			continue // its messages are deleted on delivery, and it can be restored
 		}
-		found, err := s.scrubStream(ctx, name, turn)
+		found, err := s.scrubStream(ctx, name, lock)
 		if err != nil {
 			return nil, err
 		}
@@ -167,7 +167,7 @@ func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err erro
 }
 
 // scrubStream compares the replicas of one stream.
-func (s *Scrubber) scrubStream(ctx context.Context, name string, turn *store.Lock) (damage []string, err error) {
+func (s *Scrubber) scrubStream(ctx context.Context, name string, lock *store.Lock) (damage []string, err error) {
 	info, err := s.store.JS.Info(ctx, name)
 	if err != nil {
 		return nil, err
@@ -184,11 +184,11 @@ func (s *Scrubber) scrubStream(ctx context.Context, name string, turn *store.Loc
 	bad := map[string][]uint64{} // missing or different messages by server
 	for from := info.State.FirstSeq; from <= info.State.LastSeq && len(peers) > 1; from += scrubSpan {
 		to := min(from+scrubSpan-1, info.State.LastSeq)
-		found, err := s.compareCopies(ctx, turn, name, peers, from, to)
+		found, err := s.compareCopies(ctx, lock, name, peers, from, to)
 		if err == nil && len(found) > 0 { // messages may have been added or removed
 			if err = pause.For(ctx, scrubDoubt); err == nil {
 				var again map[copyOf]bool
-				again, err = s.compareCopies(ctx, turn, name, peers, from, to)
+				again, err = s.compareCopies(ctx, lock, name, peers, from, to)
 				maps.DeleteFunc(found, func(c copyOf, _ bool) bool { return !again[c] })
 			}
 		}
@@ -200,7 +200,7 @@ func (s *Scrubber) scrubStream(ctx context.Context, name string, turn *store.Loc
 		}
 	}
 	for _, server := range slices.Sorted(maps.Keys(bad)) {
-		damage = append(damage, fmt.Sprintf("server %s: %d messages of %s, from %d to %d, are missing or are not as on the other servers",
+		damage = append(damage, fmt.Sprintf("server %s: %d messages of %s, from %d to %d, are missing or differ from the other servers",
 			server, len(bad[server]), name, slices.Min(bad[server]), slices.Max(bad[server])))
 	}
 	return damage, nil
@@ -213,10 +213,10 @@ type copyOf struct {
 }
 
 // compareCopies returns the copies that differ from the majority.
-func (s *Scrubber) compareCopies(ctx context.Context, turn *store.Lock, stream string, peers []string, from, to uint64) (map[copyOf]bool, error) {
+func (s *Scrubber) compareCopies(ctx context.Context, lock *store.Lock, stream string, peers []string, from, to uint64) (map[copyOf]bool, error) {
 	copies := map[uint64]map[string]uint64{} // checksum by message and server
 	for _, peer := range peers {
-		err := s.readCopies(ctx, turn, stream, peer, from, to, func(seq, sum uint64) {
+		err := s.readCopies(ctx, lock, stream, peer, from, to, func(seq, sum uint64) {
 			if copies[seq] == nil {
 				copies[seq] = map[string]uint64{}
 			}
@@ -242,12 +242,12 @@ func (s *Scrubber) compareCopies(ctx context.Context, turn *store.Lock, stream s
 }
 
 // readCopies calls f with the messages of one server.
-func (s *Scrubber) readCopies(ctx context.Context, turn *store.Lock, stream, server string, from, to uint64, f func(seq, sum uint64)) error {
+func (s *Scrubber) readCopies(ctx context.Context, lock *store.Lock, stream, server string, from, to uint64, f func(seq, sum uint64)) error {
 	t := s.store.Tail("", from, func(m jetstream.Msg, seq uint64) error {
 		if seq <= to {
 			f(seq, sumOf(m))
 		}
-		if err := errors.Join(s.read(ctx, len(m.Data())), turn.Renew(ctx)); err != nil {
+		if err := errors.Join(s.read(ctx, len(m.Data())), lock.Renew(ctx)); err != nil {
 			return err
 		}
 		if seq >= to {

@@ -18,13 +18,13 @@ type Verifier struct {
 	*ledger.Recount
 	*store.Store
 	Account *ledger.Ledger
-	Looks   int // remaining waits for data in transit
+	Waits   int // remaining waits for data in transit
 }
 
 const (
-	// Looks is the number of waits for data in transit, with lookPause in between.
-	Looks     = 100
-	lookPause = 50 * time.Millisecond
+	// Waits is the number of waits for data in transit, with waitPause in between.
+	Waits     = 100
+	waitPause = 50 * time.Millisecond
 	// callsAtOnce and outcomesAtOnce are read-ahead limits: a message of CALLS has up to
 	// 48 KB of IDs, and a message of OUTCOMES up to 256 KB.
 	callsAtOnce    = 256
@@ -74,7 +74,7 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	return t.Scan(ctx)
 }
 
-// read counts OUTCOMES. It reads CALLS concurrently, only as far as the outcomes refer to it.
+// read counts OUTCOMES. It reads CALLS concurrently, up to the calls of the current outcome.
 func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	calls := make(chan *record.Calls, 64)
@@ -156,7 +156,7 @@ func (v *Verifier) checkUndelivered(ctx context.Context, name string, b *ledger.
 	to := v.Now.Tried[name]
 	b.Undelivered.All(func(ref record.Ref, calls int, at time.Time) bool {
 		if ref.Seq <= to.Floor {
-			b.Problem("message %d of CALLS, part %d: it was never tried, but the ledger takes all up to message %d for tried", ref.Seq, ref.Part, to.Floor)
+			b.Problem("message %d of CALLS, part %d: it was never attempted, but according to the ledger all messages up to %d were", ref.Seq, ref.Part, to.Floor)
 			return true
 		}
 		if ref.Seq <= to.Acknowledged {
@@ -165,11 +165,11 @@ func (v *Verifier) checkUndelivered(ctx context.Context, name string, b *ledger.
 				return false
 			}
 			if !ended {
-				b.Problem("message %d of CALLS, part %d: it was never tried, but what is handed out begins after message %d", ref.Seq, ref.Part, to.Acknowledged)
+				b.Problem("message %d of CALLS, part %d: it was never attempted, but delivery continues after message %d", ref.Seq, ref.Part, to.Acknowledged)
 				return true
 			}
 		}
-		b.IsPending(calls, at)
+		b.AddPending(calls, at)
 		return true
 	})
 	return err
@@ -184,11 +184,11 @@ func (v *Verifier) checkWaiting(ctx context.Context, name string, b *ledger.Reco
 				return err
 			}
 			if !ended {
-				b.Problem("message %d of CALLS, part %d: attempt %d is due, but it is not among the retries", ref.Seq, ref.Part, w.Attempt)
+				b.Problem("message %d of CALLS, part %d: attempt %d is pending, but it is missing in RETRY", ref.Seq, ref.Part, w.Attempt)
 				continue
 			}
 		}
-		b.IsPending(int(w.Calls), time.UnixMilli(w.Accepted))
+		b.AddPending(int(w.Calls), time.UnixMilli(w.Accepted))
 	}
 	return nil
 }
@@ -243,16 +243,16 @@ func (v *Verifier) endedMeanwhile(ctx context.Context, name string, ref record.R
 	})
 }
 
-// eventually reports whether a condition holds now or soon. All calls share v.Looks, so that
+// eventually reports whether a condition holds now or soon. All calls share v.Waits, so that
 // many failures do not add up to a long wait.
 func (v *Verifier) eventually(ctx context.Context, holds func() (bool, error)) (bool, error) {
 	for {
 		ok, err := holds()
-		if ok || err != nil || v.Looks == 0 {
+		if ok || err != nil || v.Waits == 0 {
 			return ok, err
 		}
-		v.Looks--
-		if err := pause.For(ctx, lookPause); err != nil {
+		v.Waits--
+		if err := pause.For(ctx, waitPause); err != nil {
 			return false, err
 		}
 	}

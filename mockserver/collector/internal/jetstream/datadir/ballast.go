@@ -30,8 +30,8 @@ type Ballast struct {
 // NewBallast returns the ballast of a directory. It reserves nothing yet.
 func NewBallast(dir string) *Ballast { return &Ballast{path: filepath.Join(dir, ballastFile)} }
 
-// Take reserves the space if at least as much remains free.
-func (b *Ballast) Take() error {
+// Reserve allocates the space if at least as much remains free.
+func (b *Ballast) Reserve() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.reserved {
@@ -76,8 +76,8 @@ func (b *Ballast) size(f *os.File) (int64, error) {
 	return size, nil
 }
 
-// Drop releases the space, and reports whether it was reserved.
-func (b *Ballast) Drop() bool {
+// Release frees the space, and reports whether it was reserved.
+func (b *Ballast) Release() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.reserved {

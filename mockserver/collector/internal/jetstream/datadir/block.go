@@ -50,7 +50,7 @@ type Damage struct {
 	to     int
 	After  uint64 // the stream's highest sequence number before it
 	torn   bool   // probably an incomplete write at the end of the process
-	What   string // description, if there is no byte range
+	What   string // description, for damage without a byte range
 }
 
 // String describes the damage and where it is.
@@ -219,7 +219,8 @@ func plausible(data []byte) bool {
 	return seq>>48 == 0 && (at == 0 || at > int64(50*365*24*time.Hour)) && at < int64(200*365*24*time.Hour)
 }
 
-// recordAt returns the length of the record at the beginning of data, or 0 if there is none.
+// recordAt returns the length of the record at the beginning of data, or 0 if data does not
+// begin with a record.
 func recordAt(data []byte, h hash.Hash64) int {
 	if len(data) < recordHead+recordHash {
 		return 0

@@ -13,7 +13,7 @@ import (
 // after the sync.
 //
 // The change is the size of an empty file. It takes part in the file system's journal like
-// the end of a sync, but nobody waits for it to be written. Checking whether the file system
+// the end of a sync, but is not written synchronously. Checking whether the file system
 // is read-only would not be enough, because it becomes read-only later.
 type Canary struct {
 	path string
@@ -22,10 +22,10 @@ type Canary struct {
 	size int64
 }
 
-// canarySizes is the size in bytes at which the file starts again from empty.
+// canarySizes limits the size of the file in bytes.
 const canarySizes = 4096
 
-// NewCanary returns the canary of a directory. Call Place before Look.
+// NewCanary returns the canary of a directory. Call Place before Check.
 func NewCanary(dir string) *Canary {
 	return &Canary{path: filepath.Join(dir, temporary+"canary")}
 }
@@ -38,8 +38,8 @@ func (c *Canary) Place() error {
 	return os.WriteFile(c.path, nil, 0o600)
 }
 
-// Look returns nil if everything that was synced before is on the disk.
-func (c *Canary) Look() error {
+// Check returns nil if everything that was synced before is on the disk.
+func (c *Canary) Check() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	size := (c.size + 1) % canarySizes

@@ -27,7 +27,7 @@ func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func
 		return err
 	}
 	if !clean {
-		streams = slices.DeleteFunc(streams, func(s string) bool { return filepath.Base(s) == f.Remade })
+		streams = slices.DeleteFunc(streams, func(s string) bool { return filepath.Base(s) == f.Rebuilt })
 	}
 	found := make([][]Damage, len(streams))
 	errs := make([]error, len(streams))
@@ -54,7 +54,7 @@ func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func
 		return f.refuse(refused)
 	}
 	if !clean {
-		if err := f.emptyRemade(); err != nil {
+		if err := f.emptyRebuilt(); err != nil {
 			return fmt.Errorf("journal: emptying RETRY: %w", err)
 		}
 		if err := f.RewriteUnproved(); err != nil {
@@ -67,7 +67,7 @@ func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func
 	return removeClean(f.Path)
 }
 
-// removeUnchecked removes the server's indexes of schedules and expiry times. They have no
+// removeUnchecked removes the server's indexes of schedules and expiry times. They lack a
 // checksum: a single flipped bit could keep a retry from ever being due. The server rebuilds
 // them from the messages.
 func (f *Files) removeUnchecked() error {
@@ -82,10 +82,10 @@ func (f *Files) removeUnchecked() error {
 	return nil
 }
 
-// emptyRemade empties RETRY. RETRY is not synced with each message, so after a power cut its
+// emptyRebuilt empties RETRY. RETRY is not synced with each message, so after a power cut its
 // files may contradict each other. It is rebuilt from OUTCOMES.
-func (f *Files) emptyRemade() error {
-	return os.RemoveAll(filepath.Join(f.StreamsDir(), f.Remade, "msgs"))
+func (f *Files) emptyRebuilt() error {
+	return os.RemoveAll(filepath.Join(f.StreamsDir(), f.Rebuilt, "msgs"))
 }
 
 // checkDescriptions finds streams whose description the server could not read. If loss is
@@ -147,8 +147,8 @@ func metaChecksum(dir string, text []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// cleanFile contains the size of each block. It exists only after a clean stop. Then there
-// are no incomplete writes, and only the newest blocks are checked.
+// cleanFile contains the size of each block. It exists only after a clean stop. Then writes
+// are complete, and only the newest blocks are checked.
 const cleanFile = "journal.clean"
 
 // WriteClean records a clean stop.

@@ -1,5 +1,5 @@
-// Package datadir checks and repairs the files of a data directory: those of the embedded
-// server, and those that the journal keeps next to them.
+// Package datadir checks and repairs the files of a data directory: the embedded server's
+// files, and the journal's files next to them.
 //
 // A start takes the lock, reads the marker, and checks the server's blocks before the server
 // starts (check.go, block.go). After an unclean stop or a failed write it rewrites data that

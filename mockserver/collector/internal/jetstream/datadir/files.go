@@ -19,11 +19,11 @@ const storeDir = "jetstream"
 // Files checks and repairs the files of a data directory. No server may be running.
 type Files struct {
 	Path       string
-	Interval   time.Duration // at which the server syncs; 0: before every answer
+	Interval   time.Duration // between syncs of the server; 0: sync before every answer
 	Log        *slog.Logger
 	Configs    []jetstream.StreamConfig // of all streams
 	Volatile   []string                 // names of the streams that are not synced with each message
-	Remade     string                   // the volatile stream that is rebuilt from others
+	Rebuilt    string                   // the volatile stream that is rebuilt from others
 	Advice     string                   // added to errors about damage
 	AcceptLoss bool
 }

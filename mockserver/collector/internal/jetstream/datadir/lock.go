@@ -70,10 +70,10 @@ func Take(dir string) (*Lock, error) {
 // Release unlocks the directory.
 func (l *Lock) Release() error { return l.lock.Unlock() }
 
-// Held returns an error if the directory or its streams were deleted or replaced: the server
-// would keep writing to files that are no longer reachable. It returns nil again if the
+// Check returns an error if the directory or its streams were deleted or replaced: the server
+// would keep writing to unreachable files. It returns nil again if the
 // directory is moved back or mounted again.
-func (l *Lock) Held() error {
+func (l *Lock) Check() error {
 	_, err := os.Stat(filepath.Join(l.dir, storeDir))
 	written := l.holder
 	if err == nil && l.holder != nil {

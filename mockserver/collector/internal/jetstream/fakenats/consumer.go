@@ -89,8 +89,7 @@ func (s *Server) handleConsumer(what, streamName, name string, data []byte) any 
 	return consumerResponse{ConsumerInfo: c.info()}
 }
 
-// sameConsumer reports whether two configurations are the same, as far as the journal varies
-// them.
+// sameConsumer compares the fields of two configurations that the journal varies.
 func sameConsumer(have, want jetstream.ConsumerConfig) bool {
 	return slices.Equal(have.FilterSubjects, want.FilterSubjects) && have.OptStartSeq == want.OptStartSeq && have.AckWait == want.AckWait
 }

@@ -3,7 +3,7 @@
 // it through a pipe.
 //
 // A server executes requests immediately, or, if it was created with New(true), when the
-// simulation decides: [Server.Held] lists the waiting requests in a reproducible order, and
-// [Server.Let] completes one with a [Fate]. [Server.Tick] advances timers, [Server.Refuse]
+// simulation decides: [Server.Waiting] lists the waiting requests in a reproducible order, and
+// [Server.Complete] completes one with a [Fate]. [Server.Tick] advances timers, [Server.Refuse]
 // makes the server refuse messages, and [Server.Crash] discards unacknowledged ones.
 package fakenats

@@ -21,7 +21,7 @@ import (
 
 // A Server is an in-memory NATS server. Its methods are safe for concurrent use.
 type Server struct {
-	manual  bool       // requests wait for Let
+	manual  bool       // requests wait for Complete
 	trouble chan error // receives the argument of Fail; never closed
 
 	mu      sync.Mutex // guards the fields below
@@ -31,11 +31,11 @@ type Server struct {
 	conns   []*conn // open connections, oldest first
 	dialed  int     // counts connections
 	made    int     // counts consumers
-	held    []*Request
-	ordered int // the first ordered requests of held are sorted
+	waiting []*Request
+	ordered int // the first ordered requests of waiting are sorted
 }
 
-// New returns a running server. If manual is set, requests wait for Let.
+// New returns a running server. If manual is set, requests wait for Complete.
 func New(manual bool) *Server {
 	return &Server{manual: manual, trouble: make(chan error, 1), running: true, streams: map[string]*stream{}}
 }
@@ -60,7 +60,7 @@ func (s *Server) stop() {
 	for _, c := range s.conns {
 		_ = c.pipe.Close()
 	}
-	s.conns, s.held, s.ordered, s.running = nil, nil, 0, false
+	s.conns, s.waiting, s.ordered, s.running = nil, nil, 0, false
 	for _, st := range s.streams {
 		maps.DeleteFunc(st.consumers, func(_ string, c *consumer) bool { return c.config.MemoryStorage })
 	}
@@ -263,31 +263,31 @@ func (s *Server) received(r *Request) {
 		return
 	}
 	if s.manual {
-		s.held = append(s.held, r)
+		s.waiting = append(s.waiting, r)
 		return
 	}
 	s.do(r)
 }
 
-// Held returns the requests that may be completed next. Their order depends only on the
+// Waiting returns the requests that may be completed next. Their order depends only on the
 // requests completed before. No client may be about to send one. Messages that a connection
 // publishes to a stream stay in order; identical requests are listed once.
-func (s *Server) Held() (free []*Request) {
+func (s *Server) Waiting() (free []*Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range s.held[s.ordered:] {
+	for _, r := range s.waiting[s.ordered:] {
 		r.key = s.keyOf(r)
 	}
-	slices.SortStableFunc(s.held[s.ordered:], func(x, y *Request) int {
+	slices.SortStableFunc(s.waiting[s.ordered:], func(x, y *Request) int {
 		return cmp.Or(cmp.Compare(x.key, y.key), cmp.Compare(x.conn.number, y.conn.number))
 	})
-	s.ordered = len(s.held)
+	s.ordered = len(s.waiting)
 	type queue struct {
 		conn *conn
 		what string // the stream, or the request
 	}
 	first := map[queue]bool{}
-	for _, r := range s.held {
+	for _, r := range s.waiting {
 		q := queue{r.conn, r.key}
 		if st := s.streamOf(r.Subject); st != nil {
 			q.what = st.config.Name
@@ -300,15 +300,15 @@ func (s *Server) Held() (free []*Request) {
 	return free
 }
 
-// Let completes a request that Held has returned, and all identical ones.
-func (s *Server) Let(r *Request, fate Fate) {
+// Complete completes a request that Waiting has returned, and all identical ones.
+func (s *Server) Complete(r *Request, fate Fate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	isSame := func(o *Request) bool {
 		return o == r || o.key == r.key && o.conn == r.conn && s.streamOf(r.Subject) == nil
 	}
-	same := slices.DeleteFunc(slices.Clone(s.held), func(o *Request) bool { return !isSame(o) })
-	s.held = slices.DeleteFunc(s.held, isSame)
+	same := slices.DeleteFunc(slices.Clone(s.waiting), func(o *Request) bool { return !isSame(o) })
+	s.waiting = slices.DeleteFunc(s.waiting, isSame)
 	s.ordered -= len(same)
 	for _, o := range same {
 		s.let(o, fate)

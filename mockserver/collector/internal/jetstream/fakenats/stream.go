@@ -213,7 +213,7 @@ func (st *stream) lastOf(subject string) *message {
 	return nil
 }
 
-// state is what the server says of the stream.
+// state returns the state of the stream.
 func (st *stream) state() jetstream.StreamState {
 	state := jetstream.StreamState{Msgs: uint64(len(st.messages)), Bytes: st.bytes(), FirstSeq: st.last + 1, LastSeq: st.last, LastTime: st.lastTime, Consumers: len(st.consumers)}
 	if st.last == 0 {

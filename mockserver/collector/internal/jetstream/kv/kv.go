@@ -28,7 +28,7 @@ func BucketStream(names record.Names, kind, description string) jetstream.Stream
 // Buckets gives access to the buckets of a journal.
 type Buckets struct {
 	*store.Store
-	note      func(record.Accepted)                             // records what was stored a second time
+	note      func(record.Accepted)                             // notes a stored value in datadir.Recent
 	uncounted func(context.Context) (counted func(), err error) // called before values are deleted; counted is called afterwards
 }
 
@@ -140,7 +140,7 @@ func (b *bucket) Put(ctx context.Context, key string, value []byte) error {
 
 // Update implements state.Store.
 func (b *bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	ctx, stop, err := b.While(ctx, store.RequestPatience)
+	ctx, stop, err := b.While(ctx, store.RequestTimeout)
 	if err != nil {
 		return 0, err
 	}
@@ -195,7 +195,7 @@ func (b *bucket) Keys(ctx context.Context, prefix string) ([]string, error) {
 
 // confirm returns nil if a stored value is on the disk, and notes its revision.
 func (b *bucket) confirm(revision uint64) error {
-	if err := b.ProveSynced(); err != nil {
+	if err := b.CheckSynced(); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	b.note(record.Accepted{Seq: revision, Source: "KV_" + b.kv.Bucket()})

@@ -29,7 +29,7 @@ type Ledger struct {
 	bySource map[string][]*Account // the other accounts
 	Lost     []record.Span         // messages of CALLS lost before they were finished
 	Gone     []record.Span         // lost messages of OUTCOMES
-	Held     bool                  // floors do not advance: earlier messages or their outcomes are not all read
+	Frozen   bool                  // floors do not advance: earlier messages or their outcomes are not all read
 	writes   map[record.WriteID]chan<- []bool
 	awaited  uint64 // the message of CALLS that an outcome waits for
 	Purged   uint64 // messages of CALLS up to here may be removed; each later one is stored or lost
@@ -157,12 +157,12 @@ func (a *Ledger) ReadUpTo(ctx context.Context, calls, outcomes uint64) (beyond u
 	return beyond, cmp.Or(broken, err)
 }
 
-// Raise advances the floor of a destination that is still attached, at most to the ledger's
+// Advance moves up the floor of a destination that is still attached, at most to the ledger's
 // position in CALLS.
-func (a *Ledger) Raise(destination string, attached, floor uint64) {
+func (a *Ledger) Advance(destination string, attached, floor uint64) {
 	a.With(destination, func(b *Account) {
 		if b.Attached == attached {
-			b.rise(min(floor, a.Calls))
+			b.advance(min(floor, a.Calls))
 		}
 	})
 }
@@ -178,10 +178,10 @@ func (a *Ledger) ReadCalls(m *record.Calls) {
 	switch m.Kind {
 	case record.KindCalls:
 		for _, b := range a.toAll {
-			b.accept(m, a.Held)
+			b.accept(m, a.Frozen)
 		}
 		for _, b := range a.bySource[m.Name] {
-			b.accept(m, a.Held)
+			b.accept(m, a.Frozen)
 		}
 	case record.KindAttach:
 		a.attach(m)
@@ -263,8 +263,8 @@ func (a *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	if b == nil || b.Attached != o.Attached || record.Contains(a.Lost, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !b.Count(o, seq) {
 		return false
 	}
-	if o.Low > 0 && !a.Held {
-		b.rise(o.Low - 1)
+	if o.Low > 0 && !a.Frozen {
+		b.advance(o.Low - 1)
 	}
 	return true
 }
@@ -276,8 +276,8 @@ func (a *Ledger) Expect(id record.WriteID, tell chan<- []bool) {
 	a.writes[id] = tell
 }
 
-// BreakOff records that reading has failed.
-func (a *Ledger) BreakOff(err error) {
+// Fail records that reading has failed.
+func (a *Ledger) Fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.broken = err
@@ -306,16 +306,16 @@ func (a *Ledger) IsKnownLoss(gap record.Span) bool {
 }
 
 // accept counts accepted calls.
-func (b *Account) accept(m *record.Calls, held bool) {
-	if b.Fresh == 0 && !held {
-		b.rise(m.Seq - 1)
+func (b *Account) accept(m *record.Calls, frozen bool) {
+	if b.Fresh == 0 && !frozen {
+		b.advance(m.Seq - 1)
 	}
 	b.Ledger.Accepted += int64(m.Calls)
 	b.Fresh += int64(m.Calls)
 }
 
-// rise advances the floor.
-func (b *Account) rise(floor uint64) {
+// advance moves the floor up and removes data below it.
+func (b *Account) advance(floor uint64) {
 	if floor <= b.Floor {
 		return
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// anAccount returns a ledger with every kind of data.
-func anAccount() *Ledger {
+// testLedger returns a ledger with every kind of data.
+func testLedger() *Ledger {
 	a := New()
 	for _, m := range []*record.Calls{
 		{Seq: 1, Kind: record.KindAttach, Name: "crm"},
@@ -34,8 +34,8 @@ func anAccount() *Ledger {
 	return a
 }
 
-func TestAnAccountIsStoredWhole(t *testing.T) {
-	a := anAccount()
+func TestEncodeAndDecode(t *testing.T) {
+	a := testLedger()
 	b, err := Decode(a.Encode())
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestAnAccountIsStoredWhole(t *testing.T) {
 }
 
 func FuzzAccount(f *testing.F) {
-	f.Add(anAccount().Encode())
+	f.Add(testLedger().Encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if a, err := Decode(data); err == nil {
 			if _, err := Decode(a.Encode()); err != nil {

@@ -10,6 +10,6 @@
 //
 //  1. account.go: the ledger, and the account of a destination
 //  2. encode.go: the storage format
-//  3. gone.go: accounting for lost messages
+//  3. salvage.go: accounting for lost messages
 //  4. recount.go: the recount
 package ledger

@@ -78,7 +78,7 @@ func Decode(data []byte) (*Ledger, error) {
 		a.Accounts[name] = decodeAccount(d, name)
 	}
 	if d.Failed || len(d.Rest) > 0 {
-		return nil, errors.New("journal: a checkpoint is damaged")
+		return nil, errors.New("journal: a checkpoint is corrupt")
 	}
 	a.route()
 	return a, nil

@@ -2,7 +2,7 @@ package ledger
 
 import "github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 
-// Finished returns the message of CALLS up to which all calls are finished.
+// Finished returns the last message of CALLS before the first pending call.
 func (a *Ledger) Finished() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -28,10 +28,10 @@ func (a *Ledger) IsFinished() bool {
 	return true
 }
 
-// Finish advances all floors to a message up to which all calls are finished.
+// Finish advances all floors to a message without earlier pending calls.
 func (a *Ledger) Finish(to uint64) {
 	for _, b := range a.Accounts {
-		b.rise(to)
+		b.advance(to)
 	}
 }
 

@@ -36,8 +36,8 @@ type Claim struct {
 	Losses          *Ledger // contains only the known losses
 }
 
-// A triedTo is the position up to which all first attempts have ended: according to the
-// ledger, and according to the consumer, which continues after it.
+// A triedTo is the end of the ended first attempts in CALLS: the ledger's floor, and the
+// consumer's acknowledged position, which delivery continues after.
 type triedTo struct{ Floor, Acknowledged uint64 }
 
 // A Recounted is the recount of one destination.
@@ -88,8 +88,8 @@ func (b *Recounted) AddOpen(before *Account, m *record.Calls) {
 	}
 }
 
-// Verified returns the ledger's state as a claim.
-func (a *Ledger) Verified(acknowledged map[string]uint64) *Claim {
+// Claim returns the ledger's state as a claim.
+func (a *Ledger) Claim(acknowledged map[string]uint64) *Claim {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	ledgers, _ := a.ledgersNow()
@@ -135,7 +135,7 @@ func (v *Recount) Count(o *record.Outcome) {
 		return
 	}
 	if calls != o.Calls() {
-		b.Problem("message %d of CALLS, part %d, attempt %d: the outcome is about %d calls, but %d were to be tried",
+		b.Problem("message %d of CALLS, part %d, attempt %d: the outcome has %d calls, but %d were leased",
 			o.Ref.Seq, o.Ref.Part, o.Attempt, o.Calls(), calls)
 	}
 	b.Delivered += int64(o.Delivered)
@@ -172,8 +172,8 @@ func (b *Recounted) Problem(format string, args ...any) {
 	}
 }
 
-// IsPending counts pending calls.
-func (b *Recounted) IsPending(calls int, at time.Time) {
+// AddPending counts pending calls.
+func (b *Recounted) AddPending(calls int, at time.Time) {
 	b.Pending += int64(calls)
 	if b.OldestPending.IsZero() || at.Before(b.OldestPending) {
 		b.OldestPending = at
@@ -186,19 +186,19 @@ func (v *Recount) Compare() []journal.Verification {
 	for _, l := range v.Now.ledgers {
 		b := v.Accounts[l.Destination]
 		if b == nil {
-			all = append(all, journal.Verification{Ledger: l, Problems: []string{"the streams know nothing of this destination"}})
+			all = append(all, journal.Verification{Ledger: l, Problems: []string{"this destination is missing in the stored data"}})
 			continue
 		}
 		l.OldestPending = b.OldestPending
 		if l != b.Ledger {
-			b.Problem("the ledger says %s, and what is stored says %s", sum(l), sum(b.Ledger))
+			b.Problem("the ledger contains %s, but the stored data contains %s", sum(l), sum(b.Ledger))
 		}
 		delete(v.Accounts, l.Destination)
 		all = append(all, b.Verification)
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Accounts)) {
 		b := v.Accounts[name]
-		b.Problem("the ledger knows nothing of this destination")
+		b.Problem("this destination is missing in the ledger")
 		all = append(all, b.Verification)
 	}
 	return all

@@ -287,7 +287,7 @@ func (s *simulation) check() {
 func (s *simulation) recount() {
 	base, err := Decode(s.base)
 	require.NoError(s, err)
-	r := NewRecount(base, s.ledger.Verified(nil))
+	r := NewRecount(base, s.ledger.Claim(nil))
 	for i, m := range s.calls {
 		if uint64(i) >= base.Calls {
 			r.Accept(m)
@@ -304,11 +304,11 @@ func (s *simulation) recount() {
 	}
 	for _, b := range r.Accounts {
 		b.Undelivered.All(func(_ record.Ref, calls int, at time.Time) bool {
-			b.IsPending(calls, at)
+			b.AddPending(calls, at)
 			return true
 		})
 		for _, w := range b.Waiting {
-			b.IsPending(int(w.Calls), time.UnixMilli(w.Accepted))
+			b.AddPending(int(w.Calls), time.UnixMilli(w.Accepted))
 		}
 	}
 	for _, v := range r.Compare() {

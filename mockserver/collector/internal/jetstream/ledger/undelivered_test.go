@@ -72,7 +72,7 @@ func TestUndelivered(t *testing.T) {
 		assert.Equal(t, all[5*i+4], p)
 		u.end(p.ref)
 	}
-	assert.Empty(t, u, "all have ended")
+	assert.Empty(t, u, "all parts have ended")
 }
 
 // Memory is measured with messages of one call, the worst case.

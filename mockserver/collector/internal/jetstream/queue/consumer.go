@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// AckWait is the time after which a cluster redelivers a message that was neither
-	// acknowledged nor renewed. An embedded server has no other process to redeliver to.
+	// AckWait is how long a cluster waits for an acknowledgement or a renewal before it
+	// redelivers a message. An embedded server delivers to one process only.
 	AckWait         = 10 * time.Second
 	ackWaitEmbedded = 24 * time.Hour
 	// maxUnended limits the unacknowledged messages of a destination in all processes.
 	maxUnended = 4096
-	// consumerIdle is the time after which the server deletes an owner's unused consumer.
+	// consumerIdle is how long an owner's unused consumer exists.
 	consumerIdle = time.Minute
 )
 
@@ -69,7 +69,7 @@ func (set *Set) ConnectSources(ctx context.Context, destination string, sources 
 		return nil
 	}
 	q := &Queue{set: set, attachment: attachment{name: destination}}
-	return set.Patiently(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
+	return set.Retry(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
 }
 
 // consumerName returns the name of the consumer that this process uses. An owner has its own

@@ -56,7 +56,7 @@ func (q *Queue) reachReplay(ctx context.Context) bool {
 	if !ok || to <= from {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.RequestPatience)
+	ctx, cancel := context.WithTimeout(ctx, store.RequestTimeout)
 	defer cancel()
 	var sources []string
 	q.set.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() })

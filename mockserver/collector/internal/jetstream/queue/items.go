@@ -146,8 +146,8 @@ func ack(m jetstream.Msg) {
 }
 
 // removeIdle removes matching items that are not leased, and returns the messages to naks
-// back to the server. The server redelivers a message with all its items, so either all
-// items of a message are removed or none. The caller holds the lock.
+// back to the server. The server redelivers a message with all its items, so removeIdle
+// never removes only some items of a message. The caller holds the lock.
 func (q *Queue) removeIdle(match func(*item) bool) (naks []jetstream.Msg) {
 	may := map[*pendingMessage]int{} // number of removable items
 	for _, it := range q.items {
@@ -202,7 +202,7 @@ func (q *Queue) bodies(it *item) (s storedCalls, err error) {
 		end := first + record.PartSize(p.calls, it.Ref.Part)
 		return storedCalls{p.source, p.at, p.bodies[first:end], p.decoded.Between(first, end)}, nil
 	}
-	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestPatience)
+	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestTimeout)
 	defer cancel()
 	m, all, err := q.set.LoadCalls(ctx, it.Ref.Seq)
 	if err != nil {

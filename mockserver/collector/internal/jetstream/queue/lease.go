@@ -36,8 +36,8 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 	o, failed, traces := l.outcome(r)
 	stored := l.queue.set.storing(l.queue.name, failed)
 	written := l.results.write(o, r.MayWait)
-	if r.Placed != nil {
-		r.Placed()
+	if r.OnPlaced != nil {
+		r.OnPlaced()
 	}
 	end := func(state resultState) error {
 		defer stored()

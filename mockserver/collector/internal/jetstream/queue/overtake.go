@@ -25,7 +25,7 @@ const (
 	// overtakeEveryShared the interval on a cluster, where a check costs more.
 	overtakeEvery       = 250 * time.Millisecond
 	overtakeEveryShared = time.Second
-	// overtakeMessages and overtakeBytes limit what is read ahead of one source, and
+	// overtakeMessages and overtakeBytes limit reading ahead for one source, and
 	// overtakeSources limits the sources of one check.
 	overtakeMessages = 256
 	overtakeBytes    = 1 << 20
@@ -91,9 +91,9 @@ func (q *Queue) mayOvertake(now time.Time) bool {
 	return true
 }
 
-// overtake reads messages of sources that have none in the queue.
+// overtake reads messages of the sources without messages in the queue.
 func (q *Queue) overtake() {
-	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestPatience)
+	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestTimeout)
 	defer cancel()
 	if err := q.overtakeAll(ctx); err != nil && q.set.Ctx.Err() == nil {
 		q.set.Log.Debug("checking for calls of other sources failed; retrying", "destination", q.name, "error", err)
@@ -159,8 +159,8 @@ func (q *Queue) sources(ctx context.Context) (sources []string, err error) {
 	return sources, nil
 }
 
-// nextSources returns the sources to check now: up to overtakeSources of those without messages
-// in the queue, in turn.
+// nextSources returns the next sources to check: up to overtakeSources sources without
+// messages in the queue.
 func (q *Queue) nextSources(sources []string) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -226,8 +226,8 @@ func (q *Queue) addOvertaking(raw *jetstream.RawStreamMsg, source string) error 
 	return nil
 }
 
-// isFirst reports whether this process is the first of those that have a destination. Only
-// that one reads ahead: several would deliver the same calls.
+// isFirst reports whether this process has the lowest number of the processes that have a
+// destination. Only that process reads ahead: otherwise calls would be delivered twice.
 func (set *Set) isFirst(ctx context.Context, destination string) (bool, error) {
 	if !set.Shared {
 		return true, nil

@@ -94,7 +94,7 @@ func (o *ownership) subject() string {
 	return o.queue.set.Names.Subject("s", "order", record.Token(o.queue.name))
 }
 
-// acquire waits until the destination has no owner, and claims it.
+// acquire waits until the destination is free, and claims it.
 func (o *ownership) acquire(ctx context.Context) error {
 	changed, stop := o.queue.set.claims.wait(o.queue.set, o.subject())
 	defer stop()
@@ -139,9 +139,9 @@ func (o *ownership) acquire(ctx context.Context) error {
 	}
 }
 
-// loadClaim returns the stored claim, or an empty one if there is none.
+// loadClaim returns the stored claim. Before the first claim it returns an empty one.
 func (o *ownership) loadClaim(ctx context.Context) (*jetstream.RawStreamMsg, error) {
-	ctx, cancel := context.WithTimeout(ctx, store.AskPatience)
+	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
 	set := o.queue.set
 	m, err := set.JS.Last(ctx, set.Names.Stream(record.StreamState), o.subject())
@@ -243,7 +243,7 @@ func (o *ownership) begin(ctx context.Context) error {
 
 // settlePredecessors settles the outcomes of previous owners, which may have died before
 // they did. Without an order, redelivered messages trigger that. The owner's new consumer
-// delivers each message for the first time or not at all.
+// does not redeliver messages.
 func (o *ownership) settlePredecessors() {
 	set := o.queue.set
 	for {
@@ -267,7 +267,7 @@ func (o *ownership) release() {
 	}
 	q := o.queue
 	q.switchTo(nil)
-	ctx, cancel := context.WithTimeout(q.set.Ctx, store.AskPatience)
+	ctx, cancel := context.WithTimeout(q.set.Ctx, store.QueryTimeout)
 	defer cancel()
 	if err := o.replaceClaim(ctx, ""); err != nil && !errors.Is(err, errTakenOver) && ctx.Err() == nil {
 		q.set.Log.Debug("releasing the claim on a destination failed; it will expire", "destination", q.name, "error", err)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// pullExpires is the time after which the server ends a request for messages.
+	// pullExpires is how long the server keeps a request for messages.
 	pullExpires         = 10 * time.Second
 	pullExpiresEmbedded = 5 * time.Minute
 	// pullHeartbeat is the interval of the server's heartbeats for a request. If they stop,
@@ -74,7 +74,7 @@ func (p *puller) session(missed bool) (hadConsumer bool, err error) {
 // consumer returns the consumer. It creates the consumer if it is missing, and replaces it
 // if replace is set.
 func (p *puller) consumer(ctx context.Context, replace bool) (store.Consumer, error) {
-	ctx, cancel := context.WithTimeout(ctx, store.AskPatience)
+	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
 	js, stream, name := p.queue.set.JS, p.queue.set.Names.Stream(p.kind), p.queue.consumerName(p.kind)
 	if replace {

@@ -51,7 +51,7 @@ func (r *reader) Next(ctx context.Context, want journal.Want) (journal.Lease, er
 	}
 }
 
-// take returns an item and marks it as leased. If none is ready, it registers want; the
+// take returns an item and marks it as leased. If no item is ready, it registers want; the
 // caller then waits until wake is closed or, unless due is the zero time, until due.
 func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <-chan struct{}, due time.Time, err error) {
 	if err := ctx.Err(); err != nil {

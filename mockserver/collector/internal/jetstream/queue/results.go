@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// resultsEvery is the interval between messages of outcomes, each of which takes a
-	// write to the disk. A message is written earlier if an outcome must not wait, or for
-	// resultsCalls calls. If the process dies in between, these calls are delivered again.
+	// resultsEvery is the interval between messages of outcomes. A longer interval saves
+	// disk writes, but after a crash more calls are delivered again. A message is written
+	// earlier if an outcome must not wait, or if it has outcomes of resultsCalls calls.
 	resultsEvery = 200 * time.Millisecond
 	resultsCalls = 128
 	// resultsBytes limits the size of a message of outcomes.
@@ -55,7 +55,7 @@ type results struct {
 	first, last   uint64                  // the number of the first message, and the newest sequence number of the subject; used by fence, then only by run
 
 	mu    sync.RWMutex // read-locked while an outcome is added to queue; guards ended
-	ended bool         // queue is no longer read
+	ended bool         // the queue has no reader
 }
 
 // A pendingResult is an outcome to be written.
@@ -121,8 +121,8 @@ func (r *results) run() {
 	}
 }
 
-// gather collects queued outcomes, and those that arrive until the message is due, as far as
-// they fit into one message. It returns the first that does not fit.
+// gather collects outcomes until the message is due or full. It returns the first outcome
+// that does not fit.
 func (r *results) gather(first *pendingResult) (group []*pendingResult, next *pendingResult) {
 	timer := time.NewTimer(time.Until(r.due))
 	defer timer.Stop()
@@ -139,7 +139,7 @@ func (r *results) gather(first *pendingResult) (group []*pendingResult, next *pe
 	}
 }
 
-// take returns the next outcome, or nil if the message is due and none is queued.
+// take returns the next outcome, or nil if the message is due and the queue is empty.
 func (r *results) take(timer *time.Timer, due bool) (p *pendingResult, isDue bool) {
 	select {
 	case p = <-r.queue:
@@ -207,7 +207,7 @@ func (r *results) counted(m *nats.Msg, id record.WriteID, accounted <-chan []boo
 	if err := r.publish(r.ctx, m, id); err != nil {
 		return nil, fmt.Errorf("journal: writing outcomes: %w", err)
 	}
-	ctx, stop, err := s.While(s.Ctx, store.PublishPatience)
+	ctx, stop, err := s.While(s.Ctx, store.PublishTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (r *results) publish(ctx context.Context, m *nats.Msg, id record.WriteID) e
 // newest finds the newest message of the subject. It returns errTakenOver if that message is
 // not from this ownership.
 func (r *results) newest(ctx context.Context) (id record.WriteID, err error) {
-	ctx, stop, err := r.store.While(ctx, store.RequestPatience)
+	ctx, stop, err := r.store.While(ctx, store.RequestTimeout)
 	if err != nil {
 		return id, err
 	}

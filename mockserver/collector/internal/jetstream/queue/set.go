@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Renewal is the interval at which leases on messages are renewed.
+// Renewal is the interval between calls of Set.Renew.
 const Renewal = AckWait / 3
 
 // NewSet returns a set without queues. Call Begin before Open.
@@ -53,13 +53,13 @@ func (set *Set) queue(ctx context.Context, destination string) (*Queue, error) {
 	q := set.queues[destination]
 	set.mu.Unlock()
 	if q != nil && q.attached == attached {
-		return q, set.Patiently(ctx, q.ensure)
+		return q, set.Retry(ctx, q.ensure)
 	}
 	if q != nil {
 		q.close()
 	}
 	q = newQueue(set, destination, attached, time.UnixMilli(since))
-	if err := set.Patiently(ctx, q.ensure); err != nil {
+	if err := set.Retry(ctx, q.ensure); err != nil {
 		q.close()
 		return nil, err
 	}
@@ -272,5 +272,5 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 // AwaitFailedStored waits until FAILED contains all calls of a destination that the
 // account counts as failed.
 func (set *Set) AwaitFailedStored(ctx context.Context, destination string) error {
-	return set.unstored.Await(ctx, destination)
+	return set.unstored.Wait(ctx, destination)
 }

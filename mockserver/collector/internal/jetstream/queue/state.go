@@ -27,7 +27,7 @@ type Set struct {
 	results  *results
 	written  atomic.Uint64 // counts messages of outcomes, to name them
 	claims   claims
-	unstored pause.Underway // failed calls, by destination, that are not stored in FAILED yet
+	unstored pause.InFlight // failed calls, by destination, that are not stored in FAILED yet
 
 	mu     sync.Mutex // guards the fields below
 	queues map[string]*Queue
@@ -87,8 +87,8 @@ type Queue struct {
 	redelivered redeliveries
 }
 
-// An ownership is the period in which this process alone delivers the entries of a
-// destination, in order.
+// An ownership gives this process the exclusive right to deliver the entries of a
+// destination in order.
 type ownership struct {
 	queue     *Queue
 	name      string          // suffix of its consumer's name

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-func TestWhatWasAcceptedIsNotedInALine(t *testing.T) {
+func TestAcceptedLine(t *testing.T) {
 	for _, a := range []Accepted{
 		{Seq: 7, Calls: 100, Source: "web"},
 		{Seq: 8, Calls: 1, Source: ""},

@@ -109,7 +109,7 @@ func cutBodies(bodies [][]byte, raw []byte) ([][]byte, error) {
 }
 
 // ErrBadSegment is returned for a message of calls that cannot be decoded.
-var ErrBadSegment = errors.New("journal: a stored batch is damaged")
+var ErrBadSegment = errors.New("journal: a stored batch is corrupt")
 
 // ErrDamaged is returned if stored data is missing or corrupt. Nothing was changed; the
 // error contains instructions.

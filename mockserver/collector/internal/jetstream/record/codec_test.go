@@ -24,7 +24,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestNamesOfConsumersAreShort(t *testing.T) {
+func TestConsumerNamesAreShort(t *testing.T) {
 	n := Names{"analytics"}
 	long := strings.Repeat("long ", 100)
 	if a, b := n.Consumer(long+"a"), n.Consumer(long+"b"); len(a) > 150 || a == b {
@@ -105,7 +105,7 @@ func FuzzRetry(f *testing.F) {
 	})
 }
 
-func TestSubjectsAndPatterns(t *testing.T) {
+func TestMatches(t *testing.T) {
 	for _, c := range []struct {
 		pattern, subject string
 		want             bool

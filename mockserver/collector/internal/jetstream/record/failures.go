@@ -44,7 +44,7 @@ type FailedMessage struct {
 	Ref  FailedRef
 	Why  Reasons
 	At   time.Time
-	Ids  string
+	IDs  string
 	Data []byte
 
 	Traces string
@@ -52,7 +52,7 @@ type FailedMessage struct {
 
 // ParseFailed parses a message of FAILED.
 func ParseFailed(seq uint64, subject string, header nats.Header, data []byte) (*FailedMessage, error) {
-	f := &FailedMessage{Seq: seq, Ids: header.Get(HeaderIDs), Data: data, Traces: header.Get(HeaderTraces)}
+	f := &FailedMessage{Seq: seq, IDs: header.Get(HeaderIDs), Data: data, Traces: header.Get(HeaderTraces)}
 	last := subject[strings.LastIndexByte(subject, '.')+1:]
 	_, err := fmt.Sscanf(last, "%d-%d", &f.Ref.Number, &f.Ref.Attempt)
 	if err == nil {

@@ -196,7 +196,7 @@ func NewOutcomes(id WriteID) []byte {
 	return binary.LittleEndian.AppendUint64(m, id.Number)
 }
 
-var errBadOutcome = errors.New("journal: a stored outcome is damaged")
+var errBadOutcome = errors.New("journal: a stored outcome is corrupt")
 
 // DecodeOutcomes decodes a message of OUTCOMES.
 func DecodeOutcomes(data []byte) (WriteID, []Outcome, error) {

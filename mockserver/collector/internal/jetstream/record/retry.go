@@ -68,7 +68,7 @@ func DecodeRetry(data []byte) (*Retry, error) {
 	}
 	r.Notes = d.notes(n)
 	if d.Failed || len(d.Rest) > 0 {
-		return nil, errors.New("journal: a stored retry is damaged")
+		return nil, errors.New("journal: a stored retry is corrupt")
 	}
 	return r, nil
 }

@@ -12,7 +12,7 @@ import (
 //
 //	calls[:traceparent[:tracestate]]
 //
-// The tracestate is escaped like an ID. Calls after the last run have no trace.
+// The tracestate is escaped like an ID. Later calls have no trace.
 
 // roomForTraces is the maximum size of a part's traces.
 const roomForTraces = 12 << 10

@@ -13,7 +13,7 @@ func traceOf(digit, state string) *tracecontext.Context {
 	return &tracecontext.Context{Parent: "00-" + strings.Repeat(digit, 32) + "-" + strings.Repeat(digit, 16) + "-01", State: state}
 }
 
-func TestTracesAreReadAsTheyWereWritten(t *testing.T) {
+func TestTracesAreEncodedAndDecoded(t *testing.T) {
 	a, b := traceOf("a", ""), traceOf("b", "x=1 , 2%,y=a:b")
 	for name, l := range map[string]tracecontext.List{
 		"none":           nil,
@@ -39,18 +39,18 @@ func TestTracesAreBoundedInTheHeader(t *testing.T) {
 	value := TracesOf(l)
 	assert.LessOrEqual(t, len(value), roomForTraces)
 	got := Traces(value, len(l))
-	assert.Equal(t, traceOf("a", ""), got.At(PartCalls-1), "the trace stays, without its state")
+	assert.Equal(t, traceOf("a", ""), got.At(PartCalls-1), "the trace is kept without its state")
 }
 
-func TestTracesThatCannotBeReadAreNone(t *testing.T) {
+func TestInvalidTracesAreIgnored(t *testing.T) {
 	a := traceOf("a", "")
 	for name, value := range map[string]string{
-		"no number":                        "x:" + a.Parent,
-		"a run of no calls":                "0:" + a.Parent,
-		"more calls than there are":        "3:" + a.Parent,
-		"a negative number":                "-1:" + a.Parent,
-		"a traceparent that is not valid":  "2:00-zz",
-		"a number that is larger than any": "99999999999999999999:" + a.Parent,
+		"not a number":        "x:" + a.Parent,
+		"a run of no calls":   "0:" + a.Parent,
+		"too many calls":      "3:" + a.Parent,
+		"a negative number":   "-1:" + a.Parent,
+		"invalid traceparent": "2:00-zz",
+		"too large number":    "99999999999999999999:" + a.Parent,
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Traces(value, 2)

@@ -32,7 +32,7 @@ import (
 const (
 	// serverTimeout is the time limit for a server to report its settings.
 	serverTimeout = 2 * time.Second
-	// serversPause is the silence after which all servers are assumed to have answered.
+	// serversPause is how long ping waits for the answer of another server.
 	serversPause = 500 * time.Millisecond
 	// maxVarz limits the size of a server's report.
 	maxVarz = 4 << 20
@@ -132,9 +132,9 @@ func (v *varz) server() journal.Server {
 	return s
 }
 
-// Look returns the servers by name with their settings, and unhealthy replicas. It returns
+// Inspect returns the servers by name with their settings, and unhealthy replicas. It returns
 // an error if some servers could not be queried.
-func (c *Cluster) Look(ctx context.Context) (State, error) {
+func (c *Cluster) Inspect(ctx context.Context) (State, error) {
 	reports, err := c.query(ctx)
 	found := map[string]journal.Server{}
 	var bare []string // servers without JetStream
@@ -169,8 +169,8 @@ func (c *Cluster) Look(ctx context.Context) (State, error) {
 	return State{slices.SortedFunc(maps.Values(found), byName), replicas}, err
 }
 
-// query queries the servers through their monitoring addresses, or by a request if there are
-// none.
+// query queries the servers through their monitoring addresses. Without addresses it sends
+// a request to all of them.
 func (c *Cluster) query(ctx context.Context) ([]varz, error) {
 	if c.NATS.Monitor == "" {
 		return c.ping(ctx)
@@ -226,7 +226,7 @@ func readVarz(ctx context.Context, client *http.Client, address string) (v varz,
 	return v, nil
 }
 
-// ping queries all servers at once. Without permission there are no answers.
+// ping queries all servers at once. Without permission it returns no reports.
 func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
@@ -242,7 +242,7 @@ func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
 	for {
 		m, err := answers.NextMsgWithContext(ctx)
 		if err != nil || m.Header.Get("Status") == "503" {
-			return all, nil // all have answered, or none will
+			return all, nil // no more answers
 		}
 		var answer struct {
 			Data varz `json:"data"`
@@ -256,7 +256,7 @@ func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
 	}
 }
 
-// peers returns the servers that have one of the streams, as far as known, and unhealthy
+// peers returns the names of the known servers with a copy of a stream, and unhealthy
 // replicas.
 func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal.Replica) {
 	for _, name := range c.Streams {
@@ -287,8 +287,8 @@ func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal
 const (
 	// replicaSilence is how long a replica may be silent to its leader.
 	replicaSilence = 10 * time.Second
-	// replicaLag is the number of operations by which an answering replica may be behind:
-	// under load, one of three always is a little.
+	// replicaLag is how many operations behind an answering replica may be. Under load, one
+	// of three replicas is always slightly behind.
 	replicaLag = 1000
 )
 

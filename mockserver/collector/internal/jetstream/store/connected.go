@@ -20,7 +20,7 @@ type connected struct {
 
 // Connected returns the streams of the servers behind a connection.
 func Connected(nc *nats.Conn) (Streams, error) {
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(RequestPatience))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(RequestTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}

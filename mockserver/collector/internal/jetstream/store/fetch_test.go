@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMetadata compares the metadata with that of the NATS client.
+// TestMetadata compares Metadata with the implementation of the NATS client.
 func TestMetadata(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply string

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// lockTTL is the time after which the lock of a process that died is released.
+// lockTTL is how long the lock of a dead process excludes others.
 const lockTTL = 30 * time.Second
 
 // A Lock is a message of STATE that excludes other processes. It expires unless it is

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// tryTimeout is the time after which a cluster that has not answered receives the
-	// message again, and PublishPatience the time limit for all tries.
-	tryTimeout      = 1500 * time.Millisecond
-	PublishPatience = 10 * time.Second
-	RequestPatience = 5 * time.Second
-	// ClusterAnswer is how long a sender waits for a cluster before it is asked to retry,
-	// within two seconds. The message is still tried in the background.
+	// tryTimeout is the time limit for one try to publish a message on a cluster, and
+	// PublishTimeout the time limit for all tries.
+	tryTimeout     = 1500 * time.Millisecond
+	PublishTimeout = 10 * time.Second
+	RequestTimeout = 5 * time.Second
+	// ClusterAnswer is how long a sender waits for a cluster. It must get a response within
+	// two seconds; the message is still tried in the background.
 	ClusterAnswer = 1750 * time.Millisecond
-	// AskPatience is the time limit for a server of a cluster if another one can answer
+	// QueryTimeout is the time limit for a server of a cluster if another one can answer
 	// instead.
-	AskPatience = 2 * time.Second
+	QueryTimeout = 2 * time.Second
 )
 
 // codeStoreFailed is the server's error code for a stream that has reached its MaxBytes.
@@ -34,7 +34,7 @@ const codeStoreFailed = 10077
 // Publish stores a message and returns its sequence number. On a cluster it retries; a
 // message that must not be stored twice needs a Nats-Msg-Id.
 func (s *Store) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	ctx, stop, err := s.While(ctx, PublishPatience)
+	ctx, stop, err := s.While(ctx, PublishTimeout)
 	if err != nil {
 		return 0, err
 	}
@@ -84,10 +84,10 @@ func (s *Store) While(ctx context.Context, patience time.Duration) (context.Cont
 }
 
 // Outlast calls try with a context that also ends when the store cannot be written to, and
-// calls it again after such an outage. It waits up to RequestPatience in total for the store
+// calls it again after such an outage. It waits up to RequestTimeout in total for the store
 // to recover, and then returns the store's error.
 func (s *Store) Outlast(ctx context.Context, try func(context.Context) error) error {
-	for left := RequestPatience; ; {
+	for left := RequestTimeout; ; {
 		began := time.Now()
 		wait, cancel := context.WithTimeout(ctx, left)
 		s.Status.await(wait)
@@ -124,7 +124,7 @@ func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, err
 	s.Changes.Add(1)
 	switch {
 	case err == nil:
-		err = s.ProveSynced()
+		err = s.CheckSynced()
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// listPatience bounds how long listing RETRY may take: the server returns the list in pages.
-const listPatience = 30 * time.Second
+// listTimeout is the time limit for listing RETRY, which takes several requests.
+const listTimeout = 30 * time.Second
 
 // EachRetry calls f with the destination, as a token, and the number of each retry in RETRY.
 // It may omit retries that are published or removed at the same time.
 func (s *Store) EachRetry(ctx context.Context, f func(destination, number string)) error {
-	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	subjects, err := s.JS.Subjects(ctx, s.Names.Stream(record.StreamRetry), s.Names.Subject(">"))
 	if err != nil {

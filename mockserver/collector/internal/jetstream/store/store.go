@@ -51,8 +51,8 @@ func RandomNumber() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// ProveSynced returns nil if all acknowledged messages are on the disk.
-func (s *Store) ProveSynced() error {
+// CheckSynced returns nil if all acknowledged messages are on the disk.
+func (s *Store) CheckSynced() error {
 	if s.Synced == nil {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// A Selection configures what a tail reads and which gaps count as corruption.
+// A Selection selects the messages of a tail, and the gaps that count as corruption.
 type Selection struct {
 	Stream      string
 	Server      string   // of a cluster, whose copy is read; empty: any
@@ -22,7 +22,7 @@ type Selection struct {
 	HeadersOnly bool
 	Since       time.Time // start time, if Tail.Next is 0
 	Batch       int       // messages per request
-	Must        uint64    // a message that a scan must reach; 0: none
+	Must        uint64    // a message that a scan must reach, or 0
 	// Whole, if not nil, reports whether a gap in the sequence numbers is expected. Any
 	// other gap is corruption. Subjects must be empty then.
 	Whole func(gap record.Span) bool
@@ -85,13 +85,13 @@ func (s *Store) TailOutcomes(next uint64, handle func(seq uint64, id record.Writ
 }
 
 // logTrouble returns a function that logs why a tail cannot read. It logs a warning every
-// TellEvery, unless the store is known to be down.
+// WarnEvery, unless the store is known to be down.
 func (s *Store) logTrouble(kind string) func(error, time.Duration) {
 	var logged time.Duration
 	return func(err error, since time.Duration) {
 		logged = min(logged, since) // since is less than before if it is a new problem
 		level := slog.LevelDebug
-		if _, down := s.Status.Writable(); down == nil && since-logged >= TellEvery {
+		if _, down := s.Status.Writable(); down == nil && since-logged >= WarnEvery {
 			logged, level = since, slog.LevelWarn
 		}
 		s.Log.Log(context.Background(), level, "reading a stream failed; retrying", "stream", kind, "for", since.Round(time.Second), "error", err)
@@ -109,8 +109,8 @@ func (e handlerError) Unwrap() error { return e.error }
 // Follow reads until ctx ends or handle returns an error.
 func (t *Tail) Follow(ctx context.Context) error { return t.run(ctx, false) }
 
-// Scan reads the current messages of the stream, and perhaps some that are stored while it
-// reads.
+// Scan reads the current messages of the stream. It may include messages stored during the
+// scan.
 func (t *Tail) Scan(ctx context.Context) error {
 	if t.store.Shared {
 		if done, err := t.aim(ctx); done || err != nil {
@@ -162,7 +162,7 @@ func (t *Tail) run(ctx context.Context, finite bool) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		}
-		if failing.IsZero() || t.Next != next || time.Since(began) > TellEvery {
+		if failing.IsZero() || t.Next != next || time.Since(began) > WarnEvery {
 			failing = time.Now()
 		}
 		t.trouble(err, time.Since(failing))
@@ -172,8 +172,8 @@ func (t *Tail) run(ctx context.Context, finite bool) error {
 	}
 }
 
-// TellEvery is the interval of warnings about a stream that cannot be read.
-const TellEvery = 10 * time.Second
+// WarnEvery is the interval of warnings about a stream that cannot be read.
+const WarnEvery = 10 * time.Second
 
 // session reads with one consumer until an error occurs. If finite, it returns ErrEnough
 // after the last message.
@@ -218,7 +218,7 @@ func (t *Tail) session(ctx context.Context, finite bool) error {
 func (t *Tail) create(ctx context.Context, config jetstream.ConsumerConfig) (Consumer, error) {
 	if t.store.Shared {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, AskPatience)
+		ctx, cancel = context.WithTimeout(ctx, QueryTimeout)
 		defer cancel()
 	}
 	consumer, err := t.store.JS.CreateConsumer(ctx, t.Stream, config)

@@ -17,7 +17,7 @@ import (
 )
 
 // IsTransient reports whether an operation on a cluster may succeed later: the servers do
-// not answer yet, are electing a leader, or do not know yet what was just created.
+// not answer yet, are electing a leader, or do not know a new stream or consumer yet.
 func IsTransient(err error) bool {
 	if isOneOf(err, lostConnection) || isOneOf(err, appearing) || isOneOf(err, unanswered) {
 		return true
@@ -58,13 +58,13 @@ const (
 	// clusterTimeout is the time limit for all attempts, which are ClusterPause apart.
 	clusterTimeout = 30 * time.Second
 	// attemptTimeout is the time limit for one attempt of a few requests.
-	attemptTimeout = 2 * RequestPatience
+	attemptTimeout = 2 * RequestTimeout
 	ClusterPause   = 250 * time.Millisecond
 )
 
-// Patiently retries an operation on a cluster while it fails for a transient reason. Each
+// Retry retries an operation on a cluster while it fails for a transient reason. Each
 // attempt has a time limit, because a server's answer may be lost.
-func (s *Store) Patiently(ctx context.Context, try func(context.Context) error) error {
+func (s *Store) Retry(ctx context.Context, try func(context.Context) error) error {
 	if !s.Shared {
 		return try(ctx)
 	}

@@ -16,9 +16,9 @@ import (
 
 // TestCollectorsStartConcurrently opens several journals at once on an empty cluster. The full
 // length is JOURNAL_STARTS=20.
-func TestCollectorsThatStartTogetherAllStart(t *testing.T) {
+func TestCollectorsStartConcurrently(t *testing.T) {
 	if testing.Short() {
-		t.Skip("three servers take a while")
+		t.Skip("slow: three servers")
 	}
 	t.Parallel() // it mostly waits
 	c := startCluster(t)

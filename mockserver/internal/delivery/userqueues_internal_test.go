@@ -25,22 +25,22 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// TestOrder: what a call that fails holds. Calls are written as user and number, with !
-// behind those that the webhook never takes, and those of an alias as a=b.
+// TestOrder checks which calls a failing call blocks. A call is written as user and number. A !
+// marks calls that always fail, and a=b is an alias call.
 func TestOrder(t *testing.T) {
 	for name, test := range map[string]struct {
 		ordering tracking.Ordering
 		calls    string
 		after    time.Duration
-		want     string // what was taken in that time, in its order
-		failed   string // what was given up
+		want     string // calls accepted in this time, in order
+		failed   string // calls that failed permanently
 	}{
-		"side by side":                {calls: "a1! a2 b1", after: time.Minute, want: "a2 b1"},
+		"parallel":                    {calls: "a1! a2 b1", after: time.Minute, want: "a2 b1"},
 		"a user waits, others do not": {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a1! a2 b1 b2 a3", after: time.Minute, want: "b1 b2"},
-		"until it is given up":        {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a1! a2 b1 a3", after: 5 * time.Hour, want: "b1 a2 a3", failed: "a1!"},
-		"given up soon":               {ordering: tracking.Ordering{Order: tracking.OrderUser, GiveUpAfter: 10 * time.Second}, calls: "a1! a2 a3! a4", after: time.Minute, want: "a2 a4", failed: "a1! a3!"},
+		"until it fails permanently":  {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a1! a2 b1 a3", after: 5 * time.Hour, want: "b1 a2 a3", failed: "a1!"},
+		"fails permanently soon":      {ordering: tracking.Ordering{Order: tracking.OrderUser, GiveUpAfter: 10 * time.Second}, calls: "a1! a2 a3! a4", after: time.Minute, want: "a2 a4", failed: "a1! a3!"},
 		"later calls overtake":        {ordering: tracking.Ordering{Order: tracking.OrderUser, OnFailure: tracking.OnFailureOvertake}, calls: "a1! a2 a3! a4", after: time.Minute, want: "a2 a4"},
-		"an alias joins two":          {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a=b a1! b2 c1", after: time.Minute, want: "a=b c1"},
+		"an alias merges two users":   {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a=b a1! b2 c1", after: time.Minute, want: "a=b c1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -58,10 +58,10 @@ func TestOrder(t *testing.T) {
 						got = append(got, r.MessageID)
 						return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 					}),
-					Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 1, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+					Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 1, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
 				})
 				w.Start()
-				for id := range strings.FieldsSeq(test.calls) { // each comes by itself
+				for id := range strings.FieldsSeq(test.calls) { // one entry per call
 					c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: id[:1], ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
 					if previous, user, found := strings.Cut(id, "="); found {
 						c.Type, c.PreviousID, c.UserID = "alias", previous, user
@@ -84,7 +84,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOrderSwitchedOn: what waits already is in line, too, and a replay is at its end.
+// TestOrderSwitchedOn checks that waiting calls are queued, and replayed calls are last.
 func TestOrderSwitchedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var busy atomic.Bool
@@ -97,7 +97,7 @@ func TestOrderSwitchedOn(t *testing.T) {
 			got = append(got, r.MessageID)
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 		w.Start()
 		add := func(id string) tracking.Call {
 			c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: "u", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
@@ -122,13 +122,13 @@ func TestOrderSwitchedOn(t *testing.T) {
 	})
 }
 
-// An alias that the destination does not get joins two users all the same, also for the next
-// process. Until that is stored, the alias waits.
-func TestAnAliasThatIsFilteredJoinsTwo(t *testing.T) {
+// A filtered alias call also merges two users, in the next process as well. The alias waits until
+// the pair is stored.
+func TestFilteredAliasMergesUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, nil)
 		joined := &brokenMap{joinedMap: joinedMap{pairs: map[[2]event.Key]bool{}}, left: 2}
-		w.Joined = joined
+		w.Aliases = joined
 		d := oneWebhook("d")
 		d.Order, d.Types.Deny = tracking.OrderUser, []string{"alias"}
 		w.Update(d, nil)
@@ -149,7 +149,7 @@ func TestAnAliasThatIsFilteredJoinsTwo(t *testing.T) {
 	})
 }
 
-// A brokenMap cannot save so many times that are left.
+// A brokenMap fails the given number of times to save.
 type brokenMap struct {
 	joinedMap
 	left int
@@ -162,12 +162,12 @@ func (m *brokenMap) Save(ctx context.Context, pair [2]event.Key) error {
 	return m.joinedMap.Save(ctx, pair)
 }
 
-// TestOrderChangedWhileCallsWait: a change of the order waits for the calls under way, and not
-// for those behind them in their lines.
+// TestOrderChangedWhileCallsWait checks that a change of the ordering waits for calls in flight, but
+// not for calls behind them.
 func TestOrderChangedWhileCallsWait(t *testing.T) {
 	for name, to := range map[string]tracking.Ordering{
-		"to none":          {},
-		"to another limit": {Order: tracking.OrderUser, GiveUpAfter: time.Minute},
+		"to none":       {},
+		"another limit": {Order: tracking.OrderUser, GiveUpAfter: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestOrderChangedWhileCallsWait(t *testing.T) {
 					got[r.MessageID]++
 					return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 				})
-				w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+				w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 				d := oneWebhook("d")
 				d.Order = tracking.OrderUser
 				w.Update(d, nil)
@@ -215,8 +215,8 @@ func TestOrderChangedWhileCallsWait(t *testing.T) {
 	}
 }
 
-// TestOrderSwitchedOff: what waits behind a call that fails comes by itself then, once, when
-// that was to be tried again.
+// TestOrderSwitchedOff checks that calls behind a failing call are delivered once, when that call
+// would be retried.
 func TestOrderSwitchedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := map[string]int{}
@@ -227,7 +227,7 @@ func TestOrderSwitchedOff(t *testing.T) {
 			got[r.MessageID]++
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Joined, w.Concurrency = &joinedMap{pairs: map[[2]event.Key]bool{}}, 1
+		w.Aliases, w.Concurrency = &joinedMap{pairs: map[[2]event.Key]bool{}}, 1
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
 		w.Update(d, nil)
@@ -236,7 +236,7 @@ func TestOrderSwitchedOff(t *testing.T) {
 			c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: "u", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
 			require.NoError(t, memory.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{c}}))
 		}
-		time.Sleep(5 * time.Minute) // its last attempt was 45 s ago, and the next is 256 s after that
+		time.Sleep(5 * time.Minute) // its last attempt was 45 s ago, and the next one is 256 s later
 		synctest.Wait()
 		require.Empty(t, got)
 		w.Update(oneWebhook("d"), nil)
@@ -254,56 +254,61 @@ func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) 
 	return nil, nil, ctx.Err()
 }
 
-// TestNoEndBeforeThoseInFront: what is put off for the first time ends after all that is in
-// front of it, also behind what waits: who starts must not know of it and not of them.
-func TestNoEndBeforeThoseInFront(t *testing.T) {
-	ls := newLines(notParked{}, false)
+// TestPostponedEntryEndsAfterPredecessors checks that an entry that is postponed for the first time ends after
+// all entries with earlier calls, so a new process never knows it without them.
+func TestPostponedEntryEndsAfterPredecessors(t *testing.T) {
+	ls := newUserQueues(notParked{}, false)
 	entry := func(position uint64, attempt int) *journal.Entry {
 		return &journal.Entry{First: position, Attempt: attempt, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
 	}
 	waiting, between, last := entry(1, 2), entry(2, 1), entry(3, 1)
 	ls.begin(waiting)
-	ls.putOff(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
+	ls.postpone(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
 	atWork := ls.begin(between)
 	e := ls.begin(last)
 	e.open = 1
-	_, ok := ls.turn(t.Context(), e, &last.Calls[0], 3, note{})
+	_, ok := ls.awaitTurn(t.Context(), e, &last.Calls[0], 3, note{})
 	require.False(t, ok)
-	assert.Contains(t, e.before, atWork)
+	assert.Contains(t, e.predecessors, atWork)
 }
 
-// TestWake: of the calls that wait in a line those look again that would find something
-// else than before, however many wait.
-func TestWake(t *testing.T) {
+// TestWakeOnlyChangedCalls checks that only the calls whose situation has changed are woken.
+func TestWakeOnlyChangedCalls(t *testing.T) {
 	for name, test := range map[string]struct {
-		happens func(ls *lines, calls []*journal.Entry, entries []*lineEntry)
-		want    []int // the calls that look again, of those behind the first
+		happens func(ls *userQueues, calls []*journal.Entry, entries []*queuedEntry)
+		want    []int // indices of the woken calls, without the first
 	}{
-		"the next is to come":    {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.end(&calls[0].Calls[0], 0) }, []int{1}},
-		"one behind others ends": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.end(&calls[2].Calls[0], 2) }, nil},
-		"the first is overtaken": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.leave(&calls[0].Calls[0], 0) }, []int{1}},
-		"the first is put off":   {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.putOff(&calls[0].Calls[0], 0, time.Now()) }, []int{1, 2, 3}},
-		"one behind is put off":  {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) { ls.putOff(&calls[1].Calls[0], 1, time.Now()) }, nil},
-		"the first was returned": {func(ls *lines, calls []*journal.Entry, entries []*lineEntry) { ls.finish(entries[0], calls[0], nil) }, []int{1, 2, 3}},
-		"the next failed before": {func(ls *lines, calls []*journal.Entry, _ []*lineEntry) {
-			ls.change(&calls[1].Calls[0], 1, func(next *lineCall) { next.failing = true })
+		"the next one waits in the journal": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[0].Calls[0], 0) }, []int{1}},
+		"one behind others ends":            {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[2].Calls[0], 2) }, nil},
+		"the first is overtaken":            {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.dequeue(&calls[0].Calls[0], 0) }, []int{1}},
+		"the first is postponed": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+			ls.postpone(&calls[0].Calls[0], 0, time.Now())
+		}, []int{1, 2, 3}},
+		"a later one is postponed": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+			ls.postpone(&calls[1].Calls[0], 1, time.Now())
+		}, nil},
+		"the first was returned": {func(ls *userQueues, calls []*journal.Entry, entries []*queuedEntry) {
+			ls.finish(entries[0], calls[0], nil)
+		}, []int{1, 2, 3}},
+		"the next failed before": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+			ls.change(&calls[1].Calls[0], 1, func(next *queuedCall) { next.failing = true })
 			ls.end(&calls[0].Calls[0], 0)
 		}, []int{1, 2, 3}},
-		"the line is joined": {func(ls *lines, _ []*journal.Entry, _ []*lineEntry) {
+		"the queue is merged": {func(ls *userQueues, _ []*journal.Entry, _ []*queuedEntry) {
 			ls.begin(&journal.Entry{First: 4, Attempt: 1, Calls: []tracking.Call{{UserID: "u", PreviousID: "v", Type: "alias"}}})
 		}, []int{1, 2, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ls := newLines(notParked{}, false)
+			ls := newUserQueues(notParked{}, false)
 			var calls []*journal.Entry
-			var entries []*lineEntry
+			var entries []*queuedEntry
 			for n := range uint64(4) {
 				calls = append(calls, &journal.Entry{First: n, Attempt: 1, Calls: []tracking.Call{{UserID: "u", Type: "track"}}})
 				entries = append(entries, ls.begin(calls[n]))
 			}
 			waits := map[int]chan struct{}{}
 			for n := 1; n < len(calls); n++ {
-				_, waits[n] = ls.look(entries[n], &calls[n].Calls[0], uint64(n), note{})
+				_, waits[n] = ls.check(entries[n], &calls[n].Calls[0], uint64(n), note{})
 				require.NotNil(t, waits[n])
 			}
 			test.happens(ls, calls, entries)
@@ -320,20 +325,20 @@ func TestWake(t *testing.T) {
 	}
 }
 
-// A notParked is a journal where no entry waits, which has all calls.
+// A notParked is a journal without parked entries, which contains all calls.
 type notParked struct{}
 
 func (notParked) Resume(uint64)     {}
 func (notParked) Keeps(uint64) bool { return true }
 
-// TestDueInAnotherOrder: a call waits a moment for one before it that is due and was not
-// leased yet: to have it come again costs more.
-func TestDueInAnotherOrder(t *testing.T) {
+// TestWaitForDuePredecessor checks that a call briefly waits for an earlier one that is due but not
+// leased yet, because leasing it again costs more.
+func TestWaitForDuePredecessor(t *testing.T) {
 	for name, comes := range map[string]bool{"it comes": true, "it does not": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ls := newLines(notParked{}, false)
-				entry := func(position uint64) *journal.Entry { // it was put off once
+				ls := newUserQueues(notParked{}, false)
+				entry := func(position uint64) *journal.Entry { // postponed once
 					return &journal.Entry{First: position, Attempt: 2, Notes: []string{note{skipped: 1}.String()}, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
 				}
 				before, behind := entry(1), entry(2)
@@ -344,14 +349,14 @@ func TestDueInAnotherOrder(t *testing.T) {
 					time.AfterFunc(stayLeased/2, func() { ls.begin(before) })
 					time.AfterFunc(2*stayLeased, func() { ls.end(&before.Calls[0], 1) })
 				}
-				_, ok := ls.turn(t.Context(), e, &behind.Calls[0], 2, note{})
+				_, ok := ls.awaitTurn(t.Context(), e, &behind.Calls[0], 2, note{})
 				assert.Equal(t, comes, ok)
 			})
 		})
 	}
 }
 
-// A heldOnce is a reader that is held until lost ends, and counts how often it was released.
+// A heldOnce is a reader that is held until lost ends. It counts releases.
 type heldOnce struct {
 	journal.Reader
 	lost     context.Context
@@ -362,13 +367,13 @@ func (r *heldOnce) Hold(context.Context) (context.Context, func(), error) {
 	return r.lost, func() { r.released.Add(1) }, nil
 }
 
-// TestPausedLetsOthersDeliver: a worker that is paused holds nothing, and so loses nothing.
-func TestPausedLetsOthersDeliver(t *testing.T) {
+// TestPausedWorkerReleasesDestination checks that a paused worker releases the destination.
+func TestPausedWorkerReleasesDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 		reader, err := memory.Attach(t.Context(), "d", nil)
 		require.NoError(t, err)
 		lost, lose := context.WithCancel(t.Context())
@@ -383,14 +388,14 @@ func TestPausedLetsOthersDeliver(t *testing.T) {
 		synctest.Wait()
 		assert.EqualValues(t, 1, held.released.Load())
 		lose()
-		synctest.Wait() // it waits
+		synctest.Wait() // it is waiting
 		w.Stop()
 	})
 }
 
-// TestOrderSwitchedOffWhileAnotherDelivers: who has waited for its turn asks for entries in
-// no order then.
-func TestOrderSwitchedOffWhileAnotherDelivers(t *testing.T) {
+// TestOrderSwitchedOffWhileHeldElsewhere checks that a worker that waits for its turn switches to
+// unordered delivery.
+func TestOrderSwitchedOffWhileHeldElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
@@ -411,7 +416,7 @@ func TestOrderSwitchedOffWhileAnotherDelivers(t *testing.T) {
 	})
 }
 
-// wantsOf is a reader that tells what is wanted of it.
+// A wantsOf is a reader that reports its Wants.
 type wantsOf struct {
 	journal.Reader
 	wants chan<- journal.Want
@@ -422,9 +427,9 @@ func (r *wantsOf) Next(ctx context.Context, want journal.Want) (journal.Lease, e
 	return r.Reader.Next(ctx, want)
 }
 
-// TestLongLinesAreDeliveredSoonAfterAnOutage: what 20,000 calls of five users wait for is
-// little more than their deliveries.
-func TestLongLinesAreDeliveredSoonAfterAnOutage(t *testing.T) {
+// TestLongQueuesDrainFastAfterOutage checks that 20,000 calls of five users take little
+// longer than their deliveries.
+func TestLongQueuesDrainFastAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := journal.NewMemory(0)
 		reader, err := memory.Attach(t.Context(), "d", nil)
@@ -446,7 +451,7 @@ func TestLongLinesAreDeliveredSoonAfterAnOutage(t *testing.T) {
 				}
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		for range entries {
@@ -460,13 +465,13 @@ func TestLongLinesAreDeliveredSoonAfterAnOutage(t *testing.T) {
 		up.Store(true)
 		began := time.Now()
 		<-all
-		assert.Less(t, time.Since(began), 20*time.Second) // of 4,000 deliveries of 1 ms, one after another
+		assert.Less(t, time.Since(began), 20*time.Second) // 4,000 sequential deliveries of 1 ms
 		w.Stop()
 	})
 }
 
-// TestManyUsersInLine: 100,000 users whose calls wait take less than 100 MB.
-func TestManyUsersInLine(t *testing.T) {
+// TestMemoryOfManyQueuedUsers checks that 100,000 users with waiting calls take less than 100 MB.
+func TestMemoryOfManyQueuedUsers(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -474,7 +479,7 @@ func TestManyUsersInLine(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	ls := newLines(notParked{}, false)
+	ls := newUserQueues(notParked{}, false)
 	const users = 100_000
 	for n := range uint64(2 * users) {
 		c := tracking.Call{Type: "track", UserID: fmt.Sprintf("0192f0f4-7b0c-7000-8000-%012d", n%users)}
@@ -486,23 +491,23 @@ func TestManyUsersInLine(t *testing.T) {
 	runtime.KeepAlive(ls)
 }
 
-// TestLinesForget: of ids that were joined and have no calls, the oldest are forgotten.
-func TestLinesForget(t *testing.T) {
-	ls := newLines(notParked{}, false)
+// TestMergedUsersAreForgotten checks that the oldest merged users without calls are deleted.
+func TestMergedUsersAreForgotten(t *testing.T) {
+	ls := newUserQueues(notParked{}, false)
 	for n := range maxJoined {
-		ls.join(ls.line(keyOfUser(fmt.Sprint("a", n))), ls.line(keyOfUser(fmt.Sprint("b", n))))
+		ls.join(ls.queue(keyOfUser(fmt.Sprint("a", n))), ls.queue(keyOfUser(fmt.Sprint("b", n))))
 	}
 	assert.Len(t, ls.byUser, maxJoined)
 	assert.NotContains(t, ls.byUser, keyOfUser("a0"))
 	assert.Contains(t, ls.byUser, keyOfUser(fmt.Sprint("b", maxJoined-1)))
 
-	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest that is left
+	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest one that remains
 	ls.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}})
 	_, _, found := ls.at(&alias, 0)
-	assert.True(t, found, "that an alias joins the oldest with another is not forgotten")
+	assert.True(t, found, "the oldest merged pair is kept")
 }
 
-func TestNoteKeepsWhenACallFailedFirst(t *testing.T) {
+func TestNoteKeepsFirstFailure(t *testing.T) {
 	at := time.Unix(1767225600, 0)
 	for _, n := range []note{{}, {skipped: 3}, {failing: at}, {skipped: 2, failing: at, refused: "0a0b0c0d.01020304"}, {refused: "0a0b0c0d"}} {
 		e := &journal.Entry{Notes: []string{n.String()}}
@@ -514,14 +519,13 @@ func TestNoteKeepsWhenACallFailedFirst(t *testing.T) {
 	}
 }
 
-// TestQuarantinedInOrder: a call that is quarantined is kept, to be replayed, and holds no
-// line.
+// TestQuarantinedInOrder checks that a quarantined call is kept for replay and blocks no other.
 func TestQuarantinedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, events := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
 		w.Quarantine = func(c *tracking.Call) string {
 			if c.ID == "bad" {
 				return "plan: no such event"
@@ -542,11 +546,11 @@ func TestQuarantinedInOrder(t *testing.T) {
 			return true
 		}))
 		assert.Equal(t, []string{"bad plan: no such event"}, kept)
-		assert.Len(t, events.events, 5, "two attempts, and three ends")
+		assert.Len(t, events.events, 5, "two attempts and three results")
 	})
 }
 
-// A slowReader takes a moment for each entry.
+// A slowReader needs a moment for each entry.
 type slowReader struct{ journal.Reader }
 
 func (r slowReader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
@@ -554,10 +558,10 @@ func (r slowReader) Next(ctx context.Context, want journal.Want) (journal.Lease,
 	return r.Reader.Next(ctx, want)
 }
 
-// TestEndsInOrder: a call was put off behind one whose entry had not ended when the process
-// was killed or stopped. It does not overtake that in the next process. If the process was
-// stopped, nothing comes twice.
-func TestEndsInOrder(t *testing.T) {
+// TestEndsInOrderAfterRestart checks that a call postponed behind another one does not overtake it in the next
+// process if the process crashed or stopped before the earlier entry ended. After a stop, no call
+// is repeated.
+func TestEndsInOrderAfterRestart(t *testing.T) {
 	for name, test := range map[string]struct {
 		batches     string
 		concurrency int
@@ -600,7 +604,7 @@ func testEndsInOrder(t *testing.T, batches string, concurrency int, kill bool) {
 				got = append(got, r.MessageID)
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: concurrency, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: concurrency, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		return w, process
@@ -626,7 +630,7 @@ func testEndsInOrder(t *testing.T, batches string, concurrency int, kill bool) {
 	time.Sleep(time.Minute)
 	w.Stop()
 	if !kill {
-		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, got)))), len(before)+len(got), "nothing comes twice")
+		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, got)))), len(before)+len(got), "no call is repeated")
 	}
 	got = slices.DeleteFunc(got, func(id string) bool { return id[0] != 'a' })
 	assert.Equal(t, []string{"a1", "a2"}, got)

@@ -11,18 +11,18 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// TestJoinedIDs: pairs are kept for each destination, so many at most.
-func TestJoinedIDs(t *testing.T) {
+// TestAliasStore checks that pairs are stored per destination, up to the limit.
+func TestAliasStore(t *testing.T) {
 	store := state.NewMemory()
 	pair := func(n int) [2]event.Key {
 		return [2]event.Key{event.KeyOf("", fmt.Sprint("a", n)), event.KeyOf("", fmt.Sprint("b", n))}
 	}
 	load := func(destination string) [][2]event.Key {
-		pairs, err := joinedAt(store, destination).Load(t.Context())
+		pairs, err := newAliasStore(store, destination).Load(t.Context())
 		require.NoError(t, err)
 		return pairs
 	}
-	j := joinedAt(store, "d")
+	j := newAliasStore(store, "d")
 	for _, n := range []int{1, 2, 1} {
 		require.NoError(t, j.Save(t.Context(), pair(n)))
 	}

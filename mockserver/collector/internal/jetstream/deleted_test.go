@@ -15,7 +15,7 @@ import (
 
 // TestDeletedDirectory deletes or replaces the data directory of an open journal. The journal
 // refuses calls, reports the reason, and does not wait to verify.
-func TestGoneDirectory(t *testing.T) {
+func TestDeletedDirectory(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows deletes no files that are open")
@@ -44,7 +44,7 @@ func TestGoneDirectory(t *testing.T) {
 			}
 			await(t, "calls are refused", func() bool { return send() != nil })
 			const said = "stop the collector"
-			await(t, "it says why", func() bool {
+			await(t, "the reason is reported", func() bool {
 				err := j.Ready(within(t))
 				return err != nil && strings.Contains(err.Error(), said)
 			})
@@ -52,12 +52,12 @@ func TestGoneDirectory(t *testing.T) {
 				t.Errorf("verifying: %v", err)
 			}
 			if log.count(said) == 0 {
-				t.Errorf("the log does not say so:\n%s", log.text())
+				t.Errorf("the log does not contain the reason:\n%s", log.text())
 			}
 			before := tree(t, dir)
 			ok(t, j.Close())
 			if after := tree(t, dir); after != before {
-				t.Errorf("closing it has changed %s to %s", before, after)
+				t.Errorf("Close has changed %s to %s", before, after)
 			}
 		})
 	}

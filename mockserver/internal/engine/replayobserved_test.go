@@ -14,9 +14,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// lateTold returns a collector with one call that has ended as the webhook answers first, of
-// which nobody is told until let is closed. The webhook takes the call from then on.
-func lateTold(t *testing.T, first int) (c *engine.Collector, let chan struct{}) {
+// lateObserved returns a collector with one call that has ended with the status first. Its result is
+// not observed until let is closed. The webhook accepts later attempts.
+func lateObserved(t *testing.T, first int) (c *engine.Collector, let chan struct{}) {
 	let = make(chan struct{})
 	status := first
 	c = newCollector(t, engine.Config{
@@ -36,10 +36,10 @@ func lateTold(t *testing.T, first int) (c *engine.Collector, let chan struct{}) 
 	return c, let
 }
 
-// The account counts calls as delivered before the History knows of it.
-func TestAReplayHasAllThatCountAsDelivered(t *testing.T) {
+// The ledger counts calls as delivered before the History contains the result.
+func TestReplayWaitsForObservers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, let := lateTold(t, 200)
+		c, let := lateObserved(t, 200)
 		all, err := c.Ledger(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 1, all[0].Delivered)
@@ -55,8 +55,8 @@ func TestAReplayHasAllThatCountAsDelivered(t *testing.T) {
 	})
 }
 
-// What was delivered before a restart counts as delivered before the History knows of it again.
-func TestAReplayHasWhatWasDeliveredBeforeARestart(t *testing.T) {
+// Calls delivered before a restart count as delivered before the History is restored.
+func TestReplayWaitsForRestoredHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, restored := history.New(0), make(chan struct{})
 		h.RecordUnknown(func(*tracking.Call) {})
@@ -77,11 +77,11 @@ func TestAReplayHasWhatWasDeliveredBeforeARestart(t *testing.T) {
 	})
 }
 
-// The journal lists calls as failed before anybody is told of it: that must not come after
-// what is told of the replay.
-func TestWhatHasFailedIsToldBeforeItIsReplayed(t *testing.T) {
+// The journal lists failed calls before observers are notified. The failure must not be observed
+// after the replay.
+func TestFailureIsObservedBeforeReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, let := lateTold(t, 400)
+		c, let := lateObserved(t, 400)
 		require.NoError(t, c.Pause(t.Context(), "crm"))
 		id, err := c.StartReplay("crm", engine.Selection{}, 1)
 		require.NoError(t, err)

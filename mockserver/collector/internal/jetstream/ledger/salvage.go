@@ -34,7 +34,7 @@ type Salvage struct {
 
 // Salvage begins a salvage, which has exclusive use of the ledger until End.
 func (a *Ledger) Salvage(calls, outcomes Extent) *Salvage {
-	a.Held = true // missing messages are skipped, and their outcomes may still follow
+	a.Frozen = true // missing messages are skipped, and their outcomes may still follow
 	return &Salvage{ledger: a, calls: calls, outcomes: outcomes, known: a.Calls, noted: map[uint64]bool{}, stored: map[string]int64{}}
 }
 
@@ -111,7 +111,7 @@ func (s *Salvage) End(beyond uint64, at time.Time, cause string) (lost map[strin
 		}
 	}
 	a := s.ledger
-	a.Calls, a.Outcomes, a.Held = max(s.calls.Last, beyond), s.outcomes.Last, false
+	a.Calls, a.Outcomes, a.Frozen = max(s.calls.Last, beyond), s.outcomes.Last, false
 	a.Gone = addSpans(a.Gone, s.outcomes.Holes...)
 	a.Lost = addSpans(a.Lost, s.calls.Holes...)
 	if beyond > s.calls.Last {

@@ -10,25 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUnderwayWaitsForWhatHasBegun(t *testing.T) {
+func TestInFlightWaitsForRunningOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var u Underway
-		require.NoError(t, u.Await(t.Context(), "a"), "nothing goes on")
+		var u InFlight
+		require.NoError(t, u.Wait(t.Context(), "a"), "no operation is running")
 		endA, endB := u.Begin("a"), u.Begin("b")
 		awaited := make(chan error, 1)
-		go func() { awaited <- u.Await(t.Context(), "a") }()
+		go func() { awaited <- u.Wait(t.Context(), "a") }()
 		synctest.Wait()
 		require.Empty(t, awaited)
 		endLater := u.Begin("a")
 		endA()
-		require.NoError(t, <-awaited, "what begins later, or is another's, is not waited for")
+		require.NoError(t, <-awaited, "later operations and operations with another name do not count")
 
 		why := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(why)
-		assert.ErrorIs(t, u.Await(ctx, "b"), why)
+		assert.ErrorIs(t, u.Wait(ctx, "b"), why)
 		endB()
 		endLater()
-		assert.NoError(t, u.Await(t.Context(), "b"))
+		assert.NoError(t, u.Wait(t.Context(), "b"))
 	})
 }

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// Underway is what goes on, by the name of what it is at. The zero value is nothing. Its
-// methods may be called from many goroutines at once.
-type Underway struct {
+// InFlight tracks running operations by name. The zero value is ready to use. Its methods are
+// safe for concurrent use.
+type InFlight struct {
 	mu   sync.Mutex               // guards ends
-	ends map[chan struct{}]string // closed when it has ended
+	ends map[chan struct{}]string // closed when the operation has ended
 }
 
-// Begin says that something goes on until end is called.
-func (u *Underway) Begin(name string) (end func()) {
+// Begin adds an operation. The caller calls end when it has ended.
+func (u *InFlight) Begin(name string) (end func()) {
 	ended := make(chan struct{})
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -30,9 +30,9 @@ func (u *Underway) Begin(name string) (end func()) {
 	}
 }
 
-// Await waits until all of a name has ended that has begun. It returns nil, or why ctx ended
-// before.
-func (u *Underway) Await(ctx context.Context, name string) error {
+// Wait waits until all current operations with a name have ended and returns nil, or returns the
+// cause when ctx ends earlier.
+func (u *InFlight) Wait(ctx context.Context, name string) error {
 	u.mu.Lock()
 	ends := maps.Clone(u.ends)
 	u.mu.Unlock()

@@ -10,13 +10,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// maxJoined bounds the pairs of ids that are kept of a destination. Beyond it any is
-// forgotten.
+// maxJoined is the maximum number of stored pairs of a destination. Beyond it, arbitrary pairs
+// are deleted.
 const maxJoined = 100_000
 
-// joinedIDs keeps in the State which ids alias calls have joined at a destination: a key
-// for each pair, with hashes of the ids.
-type joinedIDs struct {
+// aliasStore stores the pairs of user IDs that alias calls link at a destination: one key per
+// pair, with hashes of the IDs.
+type aliasStore struct {
 	state  state.Store
 	prefix string
 
@@ -24,13 +24,13 @@ type joinedIDs struct {
 	known map[[2]event.Key]struct{}
 }
 
-func joinedAt(s state.Store, destination string) *joinedIDs {
+func newAliasStore(s state.Store, destination string) *aliasStore {
 	name := event.KeyOf("", destination)
-	return &joinedIDs{state: s, prefix: "joined." + hex.EncodeToString(name[:]), known: map[[2]event.Key]struct{}{}}
+	return &aliasStore{state: s, prefix: "joined." + hex.EncodeToString(name[:]), known: map[[2]event.Key]struct{}{}}
 }
 
-// Load implements delivery.Joined.
-func (j *joinedIDs) Load(ctx context.Context) (pairs [][2]event.Key, err error) {
+// Load implements delivery.AliasStore.
+func (j *aliasStore) Load(ctx context.Context) (pairs [][2]event.Key, err error) {
 	keys, err := state.Keys(ctx, j.state, j.prefix)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (j *joinedIDs) Load(ctx context.Context) (pairs [][2]event.Key, err error) 
 		var pair [2]event.Key
 		text, err := hex.DecodeString(key)
 		if err != nil || len(text) != len(pair[0])+len(pair[1]) {
-			return nil, fmt.Errorf("mockserver: the state has %q under %s, which names no pair of ids", key, j.prefix)
+			return nil, fmt.Errorf("mockserver: the state has %q under %s, which is not a pair of user IDs", key, j.prefix)
 		}
 		copy(pair[1][:], text[copy(pair[0][:], text):])
 		pairs = append(pairs, pair)
@@ -50,8 +50,8 @@ func (j *joinedIDs) Load(ctx context.Context) (pairs [][2]event.Key, err error) 
 	return pairs, nil
 }
 
-// Save implements delivery.Joined.
-func (j *joinedIDs) Save(ctx context.Context, pair [2]event.Key) error {
+// Save implements delivery.AliasStore.
+func (j *aliasStore) Save(ctx context.Context, pair [2]event.Key) error {
 	j.mu.Lock()
 	_, known := j.known[pair]
 	var excess [][2]event.Key
@@ -80,9 +80,9 @@ func (j *joinedIDs) Save(ctx context.Context, pair [2]event.Key) error {
 	return nil
 }
 
-func (j *joinedIDs) key(pair [2]event.Key) string {
+func (j *aliasStore) key(pair [2]event.Key) string {
 	return j.prefix + "." + hex.EncodeToString(pair[0][:]) + hex.EncodeToString(pair[1][:])
 }
 
-// forget removes all pairs.
-func (j *joinedIDs) forget(ctx context.Context) error { return j.state.Delete(ctx, j.prefix) }
+// forget deletes all pairs.
+func (j *aliasStore) forget(ctx context.Context) error { return j.state.Delete(ctx, j.prefix) }

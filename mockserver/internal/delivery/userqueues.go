@@ -1,0 +1,669 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+const (
+	// stayLeased is how long an entry stays leased when all its remaining calls wait for calls
+	// that are not in flight, or have failed before.
+	stayLeased = 250 * time.Millisecond
+	// lostAfter is how late a call must be before the journal is asked whether it still
+	// contains the call.
+	lostAfter = 10 * time.Second
+	// maxJoined bounds the IDs of merged users without pending calls.
+	maxJoined = 100_000
+)
+
+// userQueues contains the pending calls of a destination that were leased before, in a queue
+// for each user. It decides which calls may be attempted, so that each user's calls are
+// delivered one at a time, in the order in which they were accepted.
+//
+// # State
+//
+// The journal is the source of truth: it stores which calls are pending, and when they are
+// scheduled. The queues are rebuilt when a worker begins to read from the journal: each call
+// that waits for a retry is inserted by its position (journal.Reader.Waiting). Calls that were
+// never leased need no queue. The journal leases them in the order of their positions
+// (journal.Want.InOrder), so they belong to the end, or to their position if they were leased
+// by a process that died.
+//
+// While a call waits for earlier calls, its entry stays in memory as long as another call of
+// the entry is in flight or may soon be. Otherwise the entry ends, and the journal parks it
+// until the queues resume it (journal.Reader.Resume). They do so when one of its calls becomes
+// the first of its queue, or when a first call is scheduled. So the number of active entries
+// is bounded, however long a queue is, and an entry is leased at most once more for each of
+// its calls and each failed attempt. A queued call takes 32 bytes, a user about 200.
+//
+// # States of a call in its queue
+//
+//	          | leased | delivered or   | fails, or     | entry's end   | entry's end
+//	          |        | failed         | must wait     | is stored     | is not stored
+//	----------+--------+----------------+---------------+---------------+--------------
+//	(none)    | active |                |               |               |
+//	waiting   | active |                |               | waiting       | waiting
+//	active    |        | ended          | waiting until | (none)        | waiting
+//	ended     |        |                | scheduled     | (none)        | waiting
+//
+// A call may be attempted when all earlier calls of its queue have ended. It waits for active
+// calls, and is postponed behind a waiting call. If failing calls may be overtaken, a failing
+// call leaves its queue permanently.
+//
+// # Repetition after a crash
+//
+// The end of an entry is stored when all its calls have ended. A call that ended before its
+// entry did is repeated after a crash. The end of an entry is stored only after the ends of
+// its predecessors, the entries with an earlier call of the same user, whether that call ended
+// or was postponed. Therefore a call is repeated only together with all later calls of its
+// queue, in order: call n is followed by call n+1, or by one of the calls 1 to n and all calls
+// after it. An entry that only postpones a call again does not wait for its predecessors.
+//
+// Methods are safe for concurrent use.
+type userQueues struct {
+	journal  parkedEntries
+	overtake bool      // failed calls are not queued
+	began    time.Time // reference for due; not affected by clock changes
+
+	mu      sync.Mutex // guards the fields below and all queues
+	byUser  map[event.Key]*userQueue
+	joined  []event.Key            // IDs of merged users, oldest first; may contain removed IDs
+	timers  map[uint64]*time.Timer // to resume entries, by position of the scheduled call
+	sweeper *time.Timer
+	stopped bool
+}
+
+// parkedEntries is the part of journal.Reader that controls parked entries.
+type parkedEntries interface {
+	Resume(position uint64)
+	Keeps(position uint64) bool
+}
+
+// A userQueue contains the calls of one user.
+type userQueue struct {
+	users   []event.Key              // the user's IDs; several after alias calls
+	calls   []queuedCall             // sorted by position
+	waiting map[uint64]chan struct{} // of calls that wait for earlier ones, by position; closed to make them check again
+}
+
+// A queuedCall is a call in a userQueue.
+type queuedCall struct {
+	position uint64
+	due      int64        // earliest time of the attempt in nanoseconds since userQueues.began; 0 is now
+	entry    *queuedEntry // the active entry of the call; nil while the call waits
+	ended    bool
+	waits    bool // its entry has postponed it
+	failing  bool // it has failed before
+	resumed  bool // its entry has been or will be resumed
+}
+
+// A queuedEntry is a leased entry with calls in queues.
+type queuedEntry struct {
+	settled  chan struct{} // closed when its end is stored in order, or will not be stored
+	returned bool          // its end is not stored; set before settled is closed
+	once     sync.Once     // guards settled and returned
+	first    bool          // the first lease: after a crash, the queues would not contain its calls
+	released chan struct{} // closed to postpone its waiting calls
+
+	// Guarded by userQueues.mu.
+
+	predecessors []*queuedEntry            // entries whose ends must be stored first
+	open         int                       // users with calls that have not ended or been postponed; set before any call waits
+	blocked      map[uint64]*tracking.Call // calls that wait for calls that are not active or have failed before, by position
+	timer        *time.Timer               // releases the entry; set while all open users are blocked
+	isReleased   bool
+}
+
+// settle reports that the end of the entry is stored in order, or that the entry was returned.
+// Only the first call has an effect.
+func (e *queuedEntry) settle(returned bool) {
+	e.once.Do(func() {
+		e.returned = returned
+		close(e.settled)
+	})
+}
+
+func newUserQueues(journal parkedEntries, overtake bool) *userQueues {
+	return &userQueues{journal: journal, overtake: overtake, began: time.Now(), byUser: map[event.Key]*userQueue{}, timers: map[uint64]*time.Timer{}}
+}
+
+// start resumes the entries of the first call of each queue. All waiting entries were added.
+func (ls *userQueues) start() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.byUser {
+		ls.resumeFirst(l)
+	}
+	ls.sweeper = time.AfterFunc(lostAfter, ls.sweep)
+}
+
+// stop stops resuming entries.
+func (ls *userQueues) stop() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.stopped = true
+	ls.sweeper.Stop()
+	for _, t := range ls.timers {
+		t.Stop()
+	}
+}
+
+// retryNow makes the first call of each queue due immediately.
+func (ls *userQueues) retryNow() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.byUser {
+		first := l.first()
+		if first == nil || first.due <= ls.now() {
+			continue
+		}
+		if first.due = 0; first.resumed {
+			ls.stopTimer(first.position)
+			ls.journal.Resume(first.position)
+		}
+	}
+}
+
+// now returns the current time in nanoseconds since began.
+func (ls *userQueues) now() int64 { return int64(time.Since(ls.began)) }
+
+// in returns the due time of a call after a delay.
+func (ls *userQueues) in(wait time.Duration) int64 {
+	if wait <= 0 {
+		return 0
+	}
+	return ls.now() + int64(wait)
+}
+
+// resume resumes the entry of the call at a position when the call is due. The lock is held.
+func (ls *userQueues) resume(position uint64, due int64) {
+	wait := time.Duration(due - ls.now())
+	if wait <= 0 {
+		ls.journal.Resume(position)
+		return
+	}
+	ls.timers[position] = time.AfterFunc(wait, func() {
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		delete(ls.timers, position)
+		ls.journal.Resume(position)
+	})
+}
+
+// resumeFirst resumes the entry of a queue's first call that has not ended, if the call
+// waits. The lock is held.
+func (ls *userQueues) resumeFirst(l *userQueue) {
+	if first := l.first(); first != nil && first.entry == nil && !first.resumed {
+		first.resumed = true
+		ls.resume(first.position, first.due)
+	}
+}
+
+// first returns the first call that has not ended, or nil.
+func (l *userQueue) first() *queuedCall {
+	at := slices.IndexFunc(l.calls, func(c queuedCall) bool { return !c.ended })
+	if at < 0 {
+		return nil
+	}
+	return &l.calls[at]
+}
+
+// sweep periodically removes first calls that the journal no longer contains.
+func (ls *userQueues) sweep() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.stopped {
+		return
+	}
+	now := ls.now()
+	for _, l := range ls.byUser {
+		for first := l.first(); first != nil && first.resumed && now-first.due > int64(lostAfter) && !ls.journal.Keeps(first.position); first = l.first() {
+			at, _ := l.find(first.position)
+			l.removeAt(at)
+			ls.wake(l, 0)
+		}
+		ls.drop(l)
+	}
+	ls.sweeper.Reset(lostAfter)
+}
+
+// userOf returns the ID of a call's user. It is empty for a call without a user, which is not
+// queued.
+func userOf(c *tracking.Call) string { return cmp.Or(c.UserID, c.AnonymousID) }
+
+func keyOfUser(id string) event.Key { return event.KeyOf("", id) }
+
+// add inserts the calls of a waiting entry.
+func (ls *userQueues) add(e *journal.Entry, due time.Time) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	now := time.Now()
+	for i := range e.Calls {
+		n := noteOf(e, i)
+		failing := e.Attempt-n.skipped > 1
+		at := ls.in(max(n.left(now), due.Sub(now)))
+		var c *queuedCall
+		if !ls.overtake || !failing {
+			c, _ = ls.put(&e.Calls[i], e.Position(i))
+		}
+		if c == nil {
+			ls.resume(e.Position(i), at)
+			continue
+		}
+		c.due, c.failing = at, failing
+	}
+}
+
+// begin inserts the calls of a leased entry and makes them active.
+func (ls *userQueues) begin(e *journal.Entry) *queuedEntry {
+	now, entry := time.Now(), &queuedEntry{settled: make(chan struct{}), released: make(chan struct{}), blocked: map[uint64]*tracking.Call{}, first: e.Attempt == 1}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for i := range e.Calls {
+		n := noteOf(e, i)
+		failing := e.Attempt-n.skipped > 1
+		ls.stopTimer(e.Position(i))
+		if ls.overtake && failing {
+			ls.remove(&e.Calls[i], e.Position(i))
+			continue
+		}
+		c, isNew := ls.put(&e.Calls[i], e.Position(i))
+		if c == nil {
+			continue
+		}
+		if isNew {
+			c.due = ls.in(n.left(now))
+		}
+		c.entry, c.waits, c.failing, c.resumed = entry, false, failing, false
+	}
+	return entry
+}
+
+// put returns the queued call at a position, and inserts it if necessary. It returns nil for
+// a call without a user. The lock is held.
+func (ls *userQueues) put(c *tracking.Call, position uint64) (call *queuedCall, isNew bool) {
+	l := ls.queueOf(c)
+	if l == nil {
+		return nil, false
+	}
+	at, found := l.find(position)
+	if !found {
+		l.calls = slices.Insert(l.calls, at, queuedCall{position: position})
+	}
+	return &l.calls[at], !found
+}
+
+// queueOf returns the queue of a call, and creates it if necessary. An alias call merges the
+// queues of its two IDs.
+func (ls *userQueues) queueOf(c *tracking.Call) *userQueue {
+	user := userOf(c)
+	if user == "" {
+		return nil
+	}
+	if pair, ok := joinedBy(c); ok {
+		return ls.join(ls.queue(pair[0]), ls.queue(pair[1]))
+	}
+	return ls.queue(keyOfUser(user))
+}
+
+// joinedBy returns the keys of the two IDs that an alias call links.
+func joinedBy(c *tracking.Call) (pair [2]event.Key, ok bool) {
+	user := userOf(c)
+	if c.Type != "alias" || user == "" || c.PreviousID == "" || c.PreviousID == user {
+		return pair, false
+	}
+	return [2]event.Key{keyOfUser(user), keyOfUser(c.PreviousID)}, true
+}
+
+func (ls *userQueues) queue(user event.Key) *userQueue {
+	l := ls.byUser[user]
+	if l == nil {
+		l = &userQueue{users: []event.Key{user}}
+		ls.byUser[user] = l
+	}
+	return l
+}
+
+// join merges two queues.
+func (ls *userQueues) join(a, b *userQueue) *userQueue {
+	if a == b {
+		return a
+	}
+	if len(a.calls)+len(a.users) < len(b.calls)+len(b.users) {
+		a, b = b, a
+	}
+	for _, l := range []*userQueue{a, b} {
+		if len(l.users) == 1 {
+			ls.joined = append(ls.joined, l.users[0])
+		}
+		l.wakeAll()
+	}
+	for _, user := range b.users {
+		ls.byUser[user] = a
+	}
+	a.users = append(a.users, b.users...)
+	if len(b.calls) > 0 {
+		a.calls = append(a.calls, b.calls...)
+		slices.SortFunc(a.calls, func(x, y queuedCall) int { return cmp.Compare(x.position, y.position) })
+	}
+	ls.forget(a)
+	return a
+}
+
+// forget splits the oldest merged queues without calls while there are more than maxJoined
+// IDs. It keeps the queue except.
+func (ls *userQueues) forget(but *userQueue) {
+	for excess := len(ls.joined) - maxJoined; excess > 0; excess-- {
+		user := ls.joined[0]
+		ls.joined = ls.joined[1:]
+		l := ls.byUser[user]
+		if l == nil {
+			continue
+		}
+		if len(l.calls) > 0 || l == but {
+			ls.joined = append(ls.joined, user)
+			continue
+		}
+		for _, user := range l.users {
+			delete(ls.byUser, user)
+		}
+	}
+}
+
+// find returns the index of the call at a position, or the index to insert it at.
+func (l *userQueue) find(position uint64) (at int, found bool) {
+	n := len(l.calls)
+	if n == 0 || l.calls[n-1].position < position {
+		return n, false
+	}
+	at = sort.Search(n, func(i int) bool { return l.calls[i].position >= position })
+	return at, l.calls[at].position == position
+}
+
+// wake notifies the waiting calls whose situation has changed with the call at a position. All
+// wait for the first call that has not ended. If that is another call now and it is active, it
+// may be its own turn, and the others continue to wait: thousands may wait, and each check
+// visits all earlier calls. If its entry waits, wake resumes it. The lock is held.
+func (ls *userQueues) wake(l *userQueue, changed uint64) {
+	first := l.first()
+	if first == nil || first.position < changed {
+		return
+	}
+	ls.resumeFirst(l)
+	if first.position == changed || first.isBlocking() {
+		l.wakeAll()
+	} else if w := l.waiting[first.position]; w != nil {
+		close(w)
+		delete(l.waiting, first.position)
+	}
+}
+
+// isBlocking reports whether later calls may have to wait long: the call is not active, or
+// has failed before.
+func (c *queuedCall) isBlocking() bool { return c.entry == nil || c.waits || c.failing }
+
+func (l *userQueue) wakeAll() {
+	for _, w := range l.waiting {
+		close(w)
+	}
+	l.waiting = nil
+}
+
+// at returns the queue of a call, or nil, and the index of the call. If the call is not found,
+// it is the index to insert it at. The lock is held.
+func (ls *userQueues) at(c *tracking.Call, position uint64) (l *userQueue, at int, found bool) {
+	user := userOf(c)
+	if user == "" {
+		return nil, 0, false
+	}
+	if l = ls.byUser[keyOfUser(user)]; l != nil {
+		at, found = l.find(position)
+	}
+	return l, at, found
+}
+
+// remove removes a call from its queue. The lock is held.
+func (ls *userQueues) remove(c *tracking.Call, position uint64) {
+	l, at, found := ls.at(c, position)
+	if found {
+		l.removeAt(at)
+		ls.wake(l, position)
+	}
+	if l != nil {
+		ls.drop(l)
+	}
+}
+
+func (l *userQueue) removeAt(at int) {
+	delete(l.waiting, l.calls[at].position)
+	if at == 0 {
+		l.calls[0] = queuedCall{}
+		l.calls = l.calls[1:] // without moving a long queue
+		return
+	}
+	l.calls = slices.Delete(l.calls, at, at+1)
+}
+
+// drop deletes an empty queue, unless it is a merged one. The lock is held.
+func (ls *userQueues) drop(l *userQueue) {
+	if len(l.calls) == 0 && len(l.users) == 1 {
+		delete(ls.byUser, l.users[0])
+	}
+}
+
+// awaitTurn waits until a call may be attempted; n is the note of the call. ok is false if the
+// call must wait in the journal until due. If due is zero, it must wait until earlier calls
+// have ended or until calls are admitted again.
+func (ls *userQueues) awaitTurn(ctx context.Context, e *queuedEntry, c *tracking.Call, position uint64, n note) (due time.Time, ok bool) {
+	for {
+		due, wait := ls.check(e, c, position, n)
+		if wait == nil {
+			return due, due.IsZero()
+		}
+		select {
+		case <-wait:
+			continue
+		case <-e.released:
+		case <-ctx.Done():
+		}
+		if e.first || ctx.Err() != nil {
+			ls.addPredecessors(e, c, position)
+		}
+		return time.Time{}, false
+	}
+}
+
+// check returns the due time of a call if it is in the future, or a channel that is closed when
+// the caller must check again. Otherwise the call may be attempted. The note has the due time
+// of a call without a queue, whose entry is resumed as soon as any of its calls is due.
+func (ls *userQueues) check(e *queuedEntry, c *tracking.Call, position uint64, n note) (due time.Time, wait chan struct{}) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	defer ls.updateTimer(e)
+	delete(e.blocked, position)
+	l, at, found := ls.at(c, position)
+	var early time.Duration
+	if found {
+		early = time.Duration(l.calls[at].due - ls.now())
+	} else {
+		early = n.left(time.Now())
+	}
+	if early > earliest {
+		return time.Now().Add(early), nil
+	}
+	if !found {
+		return due, nil
+	}
+	for i := range l.calls[:at] {
+		before := &l.calls[i]
+		if before.ended {
+			e.addPredecessor(before.entry)
+			continue
+		}
+		if before.blocks(e) {
+			e.blocked[position] = c
+		}
+		if wait = l.waiting[position]; wait == nil {
+			wait = make(chan struct{})
+		}
+		if l.waiting == nil {
+			l.waiting = map[uint64]chan struct{}{}
+		}
+		l.waiting[position] = wait
+		return due, wait
+	}
+	return due, nil
+}
+
+// blocks reports whether an entry's calls behind this call may have to wait long.
+func (c *queuedCall) blocks(e *queuedEntry) bool { return c.isBlocking() && (c.entry != e || c.waits) }
+
+// updateTimer schedules the release of an entry when its last open user is blocked, and
+// cancels it otherwise. The lock is held.
+func (ls *userQueues) updateTimer(e *queuedEntry) {
+	switch held := e.open > 0 && len(e.blocked) == e.open; {
+	case held && e.timer == nil:
+		e.timer = time.AfterFunc(stayLeased, func() { ls.release(e) })
+	case !held && e.timer != nil:
+		e.timer.Stop()
+		e.timer = nil
+	}
+}
+
+// release postpones the calls of an entry if they are still blocked.
+func (ls *userQueues) release(e *queuedEntry) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for position, c := range e.blocked {
+		if l, _, found := ls.at(c, position); !found || !l.first().blocks(e) {
+			delete(e.blocked, position) // wake notifies it
+		}
+	}
+	if len(e.blocked) < e.open {
+		e.timer = nil
+	} else if !e.isReleased {
+		e.isReleased = true
+		close(e.released)
+	}
+}
+
+// endUser reports that all calls of one user of an entry have ended or been postponed.
+func (ls *userQueues) endUser(e *queuedEntry) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	e.open--
+	ls.updateTimer(e)
+}
+
+// addPredecessors adds the entries of all earlier active calls in the queue of a call.
+func (ls *userQueues) addPredecessors(e *queuedEntry, c *tracking.Call, position uint64) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l, at, _ := ls.at(c, position)
+	if l == nil {
+		return
+	}
+	for i := range l.calls[:at] {
+		if before := l.calls[i].entry; before != nil {
+			e.addPredecessor(before)
+		}
+	}
+}
+
+// addPredecessor makes the end of e be stored after the end of other. The lock is held.
+func (e *queuedEntry) addPredecessor(other *queuedEntry) {
+	if other != e && (len(e.predecessors) == 0 || e.predecessors[len(e.predecessors)-1] != other) {
+		e.predecessors = append(e.predecessors, other)
+	}
+}
+
+// earliest is how long before its due time a call may be attempted. It allows for the
+// precision of clocks.
+const earliest = 50 * time.Millisecond
+
+// end ends a call. The next call of its queue may be attempted.
+func (ls *userQueues) end(c *tracking.Call, position uint64) {
+	ls.change(c, position, func(call *queuedCall) { call.ended = true })
+}
+
+// postpone makes a call and the calls behind it wait until due; zero is now.
+func (ls *userQueues) postpone(c *tracking.Call, position uint64, due time.Time) {
+	ls.change(c, position, func(call *queuedCall) { call.waits, call.due = true, ls.in(time.Until(due)) })
+}
+
+func (ls *userQueues) change(c *tracking.Call, position uint64, change func(*queuedCall)) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l, at, found := ls.at(c, position); found {
+		change(&l.calls[at])
+		ls.wake(l, position)
+	}
+}
+
+// dequeue removes a call from its queue. Later calls overtake it.
+func (ls *userQueues) dequeue(c *tracking.Call, position uint64) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.remove(c, position)
+}
+
+// waitForPredecessors waits until the predecessors of e are settled, and reports whether all
+// their ends are stored.
+func (ls *userQueues) waitForPredecessors(e *queuedEntry) (placed bool) {
+	ls.mu.Lock()
+	before := e.predecessors
+	ls.mu.Unlock()
+	placed = true
+	for _, b := range before {
+		<-b.settled
+		placed = placed && !b.returned
+	}
+	return placed
+}
+
+// finish ends an entry. If its end is stored, with outcomes, ended calls leave their queues.
+// All other calls wait. The entry is resumed for calls that are first in their queue or have
+// no user.
+func (ls *userQueues) finish(e *queuedEntry, of *journal.Entry, outcomes []tracking.Outcome) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	stored := outcomes != nil
+	for i := range of.Calls {
+		position := of.Position(i)
+		l, at, found := ls.at(&of.Calls[i], position)
+		switch {
+		case !found:
+			if stored && outcomes[i].State == tracking.StatePending {
+				ls.resume(position, ls.in(parseNote(outcomes[i].Note).left(time.Now())))
+			}
+			continue
+		case l.calls[at].entry != e:
+			continue
+		case l.calls[at].ended && stored:
+			ls.remove(&of.Calls[i], position)
+			continue
+		}
+		call := &l.calls[at]
+		if !call.waits {
+			call.due = 0
+		}
+		call.entry, call.ended, call.waits = nil, false, false
+		ls.wake(l, position)
+	}
+}
+
+// stopTimer cancels the timer of a call whose entry is leased. The lock is held.
+func (ls *userQueues) stopTimer(position uint64) {
+	if t := ls.timers[position]; t != nil {
+		t.Stop()
+		delete(ls.timers, position)
+	}
+}
