@@ -269,7 +269,7 @@ func (c *Collector) Ready() bool {
 func (c *Collector) AwaitReady(patience time.Duration) error {
 	for deadline := time.Now().Add(patience); !c.Ready(); time.Sleep(time.Millisecond) {
 		if c.Ended() {
-			return fmt.Errorf("the collector ended before it was ready: %w", c.err)
+			return fmt.Errorf("the collector exited before it was ready: %w", c.err)
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the collector was not ready after %v", patience)

@@ -37,7 +37,7 @@ func UsageOf(pid int) (Usage, error) {
 	_, rest, _ := strings.Cut(string(stat), ") ") // the name before it can contain spaces
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
-		return u, errors.New("/proc/…/stat has another form than expected")
+		return u, errors.New("/proc/…/stat has an unexpected format")
 	}
 	const ticks = 100 // per second, on every Linux that Go supports
 	for _, f := range fields[11:13] {
