@@ -1,5 +1,5 @@
-// Package harness runs the command collector against real receivers, for the tests and
-// the measurements of the nested modules.
+// Package harness runs the command collector against real receivers. The tests and
+// measurements of the nested modules use it.
 package harness
 
 import (
@@ -23,10 +23,10 @@ import (
 	"time"
 )
 
-// readyPatience is how long a collector may take to become ready.
+// readyPatience is the time limit for a collector to become ready.
 const readyPatience = 60 * time.Second
 
-// Build builds the command into a directory and returns its path.
+// Build builds the command collector in dir and returns its path.
 func Build(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, "collector")
 	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/seed-45eadc4a/analytics-go/mockserver/collector")
@@ -36,21 +36,20 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// ports are those that FreeAddress has returned. Tests run in several processes at once:
-// each begins somewhere else, and holds the UDP port of the same number for as long as it
-// lives, so that no other process takes the address while no program listens on it.
+// ports contains the ports that FreeAddress has returned. Tests run in several processes at
+// the same time. To reserve a port among them, each process starts its search at a different
+// port and keeps the UDP port of the same number open until it exits.
 var ports struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	last uint32
 	held []net.PacketConn
 }
 
 func init() { ports.last = rand.Uint32() }
 
-// FreeAddress returns an address of the loopback interface on which nothing listens, and
-// which it returns to nobody else while this process lives. Its port lies below those that
-// systems give to outgoing connections, so that it stays free until a program listens on
-// it, and while that program is started again.
+// FreeAddress returns an unused address of the loopback interface. It does not return the
+// same address twice. The port is below the range of outgoing connections, so it stays free
+// until a program listens on it, and while that program restarts.
 func FreeAddress() (string, error) {
 	const first, count = 12_000, 20_000
 	ports.mu.Lock()
@@ -73,18 +72,18 @@ func FreeAddress() (string, error) {
 	return "", err
 }
 
-// A Process is a program that was started, and that can be killed.
+// A Process is a running program.
 type Process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
-	err  error         // how it ended; to be read once done is closed
+	done chan struct{} // closed when the process has exited
+	err  error         // the error of Wait; read it only after done is closed
 
 	mu  sync.Mutex // guards log
 	log bytes.Buffer
 }
 
-// Start starts a program, which ends with this one where the system can see to that.
-// prepare may change the command before.
+// Start starts a program. On Linux, the kernel kills it when this process exits. prepare
+// can change the command before the start.
 func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = (*processLog)(p), (*processLog)(p)
@@ -94,7 +93,7 @@ func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error
 	}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // Linux takes the end of the thread that started it for ours
+		runtime.LockOSThread() // Linux also kills the program when the thread that started it exits
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
 		started <- err
@@ -109,7 +108,7 @@ func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error
 	return p, nil
 }
 
-// processLog keeps what a process prints.
+// processLog is the writer that stores a process's output.
 type processLog Process
 
 func (l *processLog) Write(b []byte) (int, error) {
@@ -118,38 +117,38 @@ func (l *processLog) Write(b []byte) (int, error) {
 	return l.log.Write(b)
 }
 
-// Log returns what the process has printed.
+// Log returns the output of the process.
 func (p *Process) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
 }
 
-// Pid is the process's number.
+// Pid returns the ID of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Kill ends the process at once, as kill -9 does.
+// Kill ends the process immediately, like kill -9.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Stop asks the process to end and returns how it did.
+// Stop sends SIGTERM to the process, waits for its exit, and returns the exit error.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !p.Ended() {
-		p.Kill() // a system that cannot ask, such as Windows
+		p.Kill() // some systems, such as Windows, have no SIGTERM
 	}
 	<-p.done
 	return p.err
 }
 
-// Wait waits until the process has ended, and returns how.
+// Wait waits until the process has exited, and returns its exit error.
 func (p *Process) Wait() error {
 	<-p.done
 	return p.err
 }
 
-// Ended reports whether the process has ended.
+// Ended reports whether the process has exited.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -159,29 +158,29 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Usage is the use of resources by a process until now.
+// Usage is the resource usage of a process since its start.
 type Usage struct {
 	RSS, PeakRSS int64         // bytes
 	CPU          time.Duration // user and system
-	Writes       int64         // system calls that wrote, to files and connections
-	Written      int64         // bytes that went to a disk
-	In, Out      int64         // bytes of all reads and writes, of files and connections
+	Writes       int64         // system calls that write to files and connections
+	Written      int64         // bytes written to disks
+	In, Out      int64         // bytes read and written, including connections
 }
 
-// Usage returns the usage of a process that has not ended.
+// Usage returns the usage of a running process.
 func (p *Process) Usage() (Usage, error) { return UsageOf(p.Pid()) }
 
-// A Collector is a running command.
+// A Collector is a running command collector.
 type Collector struct {
 	*Process
 	URL        string
-	Token      string        // for the admin API, or empty
+	Token      string        // admin token, or empty
 	Startup    time.Duration // from the start of the process to readiness
-	StartupCPU time.Duration // what that cost, where the system tells it
+	StartupCPU time.Duration // CPU time of the startup, where supported
 }
 
-// Serve starts collector serve on a configuration file and waits until it is
-// ready. address is where that says it listens.
+// Serve runs collector serve with a configuration file and waits until it is ready.
+// address is the address that the configuration listens on.
 func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, error) {
 	begin := time.Now()
 	p, err := Start(path, []string{"serve", "--config", config}, prepare)
@@ -202,8 +201,8 @@ func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, e
 	return c, nil
 }
 
-// Ask asks the admin API: it sends a body as JSON unless that is nil, and reads what
-// is answered into a pointer unless that is nil.
+// Ask sends a request to the admin API. A body other than nil is sent as JSON. The response
+// is decoded into answer unless that is nil.
 func (c *Collector) Ask(ctx context.Context, method, path string, body, answer any) error {
 	var text bytes.Buffer
 	if body != nil {
@@ -226,7 +225,7 @@ func (c *Collector) Ask(ctx context.Context, method, path string, body, answer a
 	return json.NewDecoder(res.Body).Decode(answer)
 }
 
-// Metrics returns what Prometheus would scrape: values by name and labels.
+// Metrics returns the values of the Prometheus metrics by name and labels.
 func (c *Collector) Metrics(ctx context.Context) (map[string]float64, error) {
 	res, err := c.request(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
@@ -256,7 +255,7 @@ func (c *Collector) request(ctx context.Context, method, path string, body io.Re
 	return http.DefaultClient.Do(req)
 }
 
-// Ready reports whether /ready answers 200.
+// Ready reports whether /ready responds 200.
 func (c *Collector) Ready() bool {
 	res, err := http.Get(c.URL + "/ready")
 	if err != nil {
@@ -270,7 +269,7 @@ func (c *Collector) Ready() bool {
 func (c *Collector) AwaitReady(patience time.Duration) error {
 	for deadline := time.Now().Add(patience); !c.Ready(); time.Sleep(time.Millisecond) {
 		if c.Ended() {
-			return fmt.Errorf("the collector ended before it was ready: %w", c.err)
+			return fmt.Errorf("the collector exited before it was ready: %w", c.err)
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the collector was not ready after %v", patience)

@@ -15,7 +15,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A Problem is a problem of a configuration, or of a plan that it names.
@@ -378,12 +378,7 @@ func (d *decoder) place(field string) *token.Token {
 
 // suggest returns a hint with the most similar setting and all settings.
 func suggest(key string, names []string) string {
-	best, distance := "", min(len(key)/3, 3)+1 // maximum distance
-	for _, name := range names {
-		if n := editdistance.Of(strings.ToLower(key), strings.ToLower(name)); n < distance {
-			best, distance = name, n
-		}
-	}
+	best := text.Closest(key, names, min(len(key)/3, 3)) // maximum distance
 	all := strings.Join(names, ", ")
 	if best == "" {
 		return "valid settings are " + all

@@ -58,8 +58,9 @@ type Source interface {
 	// Activity waits a few seconds for activities after a position. With newest, a page that
 	// would exceed limit contains only the newest activities.
 	Activity(ctx context.Context, after string, limit int, newest bool) (Page, error)
-	// Replay makes the call of an activity due again at its destination, or at all that
-	// are done with it, and says where.
+	// Replay replays the call of an activity to its destination, or to every destination
+	// where it is not pending, and returns the destinations that accepted the replay. Its
+	// error joins the errors of the others.
 	Replay(ctx context.Context, a Activity) (string, error)
 	// Curl returns a curl command that repeats the request of an activity.
 	Curl(ctx context.Context, a Activity) (string, error)
