@@ -69,7 +69,7 @@ account: ## run the client's randomized accounting test with ACCOUNT_SEEDS (3000
 MODEL_STEPS ?= 5000
 model: ## run the randomized and large tests of audiences at full length
 	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ go test -v -timeout 30m -run 'WhateverHappens' ./mockserver/internal/users
-	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'KilledCollectors|LargeAudience' ./mockserver/collector/e2e
+	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'AudienceSurvivesKills|LargeAudience' ./mockserver/collector/e2e
 
 SPOOL_KILLS ?= 50
 SPOOL_MEGABYTES ?= 10240
@@ -124,7 +124,7 @@ pictures: ## take screenshots of each page of the inspector, in the directory PI
 	SCREENSHOTS=$(PICTURES) REQUIRE_CHROMIUM=1 go test -count=1 -run Pictures $(E2E)
 
 terminal: ## draw collector dev in a terminal, for docs/inspector.md
-	PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestPictures$$' $(COLLECTOR)/internal/cli
+	PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestScreenshots$$' $(COLLECTOR)/internal/cli
 
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 cross: ## build each module for each platform; slow the first time

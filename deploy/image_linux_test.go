@@ -189,7 +189,7 @@ func TestImageKeepsCallsAfterKill(t *testing.T) {
 	}
 	out, err := health()
 	require.Error(t, err, "the collector was killed")
-	assert.Contains(t, out, "nothing listens at "+url)
+	assert.Contains(t, out, "no collector at "+url)
 
 	second := c.start(args...)
 	await(t, "the second collector is ready", func() bool { return second.Ended() || isReady(t, url) })

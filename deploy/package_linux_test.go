@@ -198,7 +198,7 @@ func TestInstallAndRemoveDeb(t *testing.T) {
 	require.NoError(t, err)
 	out, err := exec.CommandContext(t.Context(), "collector", "check", "--config", configuration).CombinedOutput()
 	require.Error(t, err)
-	assert.Contains(t, string(out), "writeKey is that of the example")
+	assert.Contains(t, string(out), "writeKey is the placeholder from the example")
 	changed := strings.NewReplacer("127.0.0.1:8765\n", address+"\n", "change-me-to-a-long-random-text", "3f1c9a4b7d",
 		"https://example.com/hook", hook.url).Replace(string(text)) + "\negress:\n  allow: [127.0.0.0/8]\n"
 	require.NoError(t, os.WriteFile(configuration, []byte(changed), 0o640))

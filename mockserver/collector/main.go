@@ -1,11 +1,11 @@
-// Collector takes analytics calls over HTTP, keeps them on disk or on a NATS
-// cluster, and forwards each to the webhooks that are to get it.
+// Collector receives analytics calls over HTTP, stores them on disk or on a NATS cluster, and
+// forwards them to webhooks.
 //
 //	collector dev --webhook http://localhost:3000/hook
 //	collector serve --config collector.yaml
 //	collector --help
 //
-// docs/operating.md in the repository says how to run and to watch it.
+// See docs/operating.md in the repository.
 package main
 
 import (

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// syncStatus is a sync as the admin API tells of it.
+// syncStatus is a sync as reported by the admin API.
 type syncStatus struct {
 	ID            string
 	Number        int
@@ -27,7 +27,7 @@ type syncStatus struct {
 	Entered, Left int
 }
 
-// startSync gives a collector the list of an audience.
+// startSync uploads the list of an audience.
 func startSync(t *testing.T, c *harness.Collector, list io.Reader) (s syncStatus, err error) {
 	t.Helper()
 	res, err := http.Post(c.URL+"/api/v1/audiences/Big%20Spenders/syncs?source=web&allowEmpty=true", "text/plain", list)
@@ -43,7 +43,7 @@ func startSync(t *testing.T, c *harness.Collector, list io.Reader) (s syncStatus
 	return s, json.Unmarshal(answer, &s)
 }
 
-// awaitSync waits until a sync is done and all its calls have come.
+// awaitSync waits until a sync is complete and all its calls have arrived.
 func awaitSync(t *testing.T, c *harness.Collector, id string) (s syncStatus) {
 	t.Helper()
 	waitFor(t, 10*time.Minute, "the sync is done", func() bool {
@@ -54,7 +54,7 @@ func awaitSync(t *testing.T, c *harness.Collector, id string) (s syncStatus) {
 	return s
 }
 
-// lastSync returns the number of the last sync of the only audience.
+// lastSync returns the number of the latest sync of the only audience.
 func lastSync(t *testing.T, c *harness.Collector) int {
 	t.Helper()
 	var all struct {
@@ -68,16 +68,16 @@ func lastSync(t *testing.T, c *harness.Collector) int {
 	return syncs[len(syncs)-1].Number
 }
 
-// A picture is what a receiver is told of the audience.
+// A picture records the calls about an audience that a receiver accepted.
 type picture struct {
 	*httptest.Server
 
-	mu   sync.Mutex           // guards what follows
+	mu   sync.Mutex           // guards the fields below
 	told []map[string]message // by sync and user
-	odd  []string             // what must not come
+	odd  []string             // unexpected calls
 }
 
-// A message says whether a user is a member.
+// A message reports whether a user is a member.
 type message struct {
 	is bool
 	at time.Time
@@ -115,7 +115,7 @@ func (p *picture) receive(_ http.ResponseWriter, r *http.Request) {
 	told[d.UserID] = m
 }
 
-// of returns what was told of a sync. The lock is held, or nothing comes any more.
+// of returns the messages of a sync. The lock is held, or no more calls arrive.
 func (p *picture) of(sync int) map[string]message {
 	for len(p.told) <= sync {
 		p.told = append(p.told, map[string]message{})
@@ -123,7 +123,7 @@ func (p *picture) of(sync int) map[string]message {
 	return p.told[sync]
 }
 
-// changes returns whom a sync has said to be members, or to be none.
+// changes returns the users that a sync reported as members and as non-members.
 func (p *picture) changes(sync int) map[string]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *picture) changes(sync int) map[string]bool {
 	return changes
 }
 
-// members returns who is a member, by the newest message of each user.
+// members returns the members according to the latest message for each user.
 func (p *picture) members() map[string]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,13 +157,13 @@ func (p *picture) members() map[string]bool {
 
 func listOf(members map[string]bool) io.Reader {
 	var b bytes.Buffer
-	for user := range members { // in an order that is none
+	for user := range members { // in random order
 		fmt.Fprintln(&b, user)
 	}
 	return &b
 }
 
-// difference returns who is in one list alone, and whether that is the later one.
+// difference returns the users in only one of two lists, and whether it is the second.
 func difference(before, after map[string]bool) map[string]bool {
 	changes := map[string]bool{}
 	for user := range after {
@@ -179,9 +179,9 @@ func difference(before, after map[string]bool) map[string]bool {
 	return changes
 }
 
-// TestKilledCollectorsLeaveReceiversTheRightPicture kills collectors while they
-// take lists and while they send. SYNC_KILLS=100 is the full length.
-func TestKilledCollectorsLeaveReceiversTheRightPicture(t *testing.T) {
+// TestAudienceSurvivesKills kills collectors while they receive and send lists. Set
+// SYNC_KILLS=100 for the full length.
+func TestAudienceSurvivesKills(t *testing.T) {
 	kills := full(t, "SYNC_KILLS", 3)
 	random := rand.New(rand.NewPCG(uint64(kills), 7))
 	receiver := newPicture(t)
@@ -212,9 +212,9 @@ func TestKilledCollectorsLeaveReceiversTheRightPicture(t *testing.T) {
 		<-dead
 		c = serve(t, path, address, nil)
 		if err != nil && lastSync(t, c) == len(lists) {
-			lists = append(lists, list) // it was taken, but the answer was lost
+			lists = append(lists, list) // accepted, but the response was lost
 		}
-		if err != nil { // the sender repeats what was not answered
+		if err != nil { // the sender repeats a request without a response
 			answered, err = startSync(t, c, listOf(list))
 			require.NoError(t, err)
 			lists = append(lists, list)
@@ -247,9 +247,9 @@ func TestKilledCollectorsLeaveReceiversTheRightPicture(t *testing.T) {
 	t.Logf("%d kills, %d syncs", kills, len(lists)-1)
 }
 
-// TestLargeAudienceTakesLittleMemory syncs a list and then one in which 1 % has
-// changed. MEMBERS=1000000 is the full length, at which memory is measured.
-func TestLargeAudienceTakesLittleMemory(t *testing.T) {
+// TestLargeAudienceMemory syncs a list, then one with 1 % changes. Set MEMBERS=1000000 for
+// the full length, which measures memory.
+func TestLargeAudienceMemory(t *testing.T) {
 	members := full(t, "MEMBERS", 5_000)
 	receiver := newPicture(t)
 	path, address := configure(t, t.TempDir(), "data: data", destination("crm", receiver.URL))

@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// goodCalls is a webhook that takes no call whose messageId begins with bad, and
-// remembers when each other came.
+// goodCalls is a webhook that rejects calls whose messageId starts with bad, and records when
+// the others arrived.
 type goodCalls struct {
 	mu sync.Mutex // guards came
-	// came has, by source, when each call came first.
+	// came contains the time of the first arrival of each call, by source.
 	came map[string]map[string]time.Time
 }
 
@@ -37,7 +37,7 @@ func (g *goodCalls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await waits until n calls of a source have come, and returns when the last did.
+// await waits for n calls of a source and returns the time of the last arrival.
 func (g *goodCalls) await(t *testing.T, source string, n int, deadline time.Time) (last time.Time) {
 	t.Helper()
 	for ; ; time.Sleep(10 * time.Millisecond) {
@@ -58,7 +58,7 @@ func (g *goodCalls) await(t *testing.T, source string, n int, deadline time.Time
 	}
 }
 
-// tracks is a batch of n calls.
+// tracks returns a batch of n calls.
 func tracks(prefix string, n int) string {
 	var calls []string
 	for i := range n {
@@ -67,7 +67,7 @@ func tracks(prefix string, n int) string {
 	return `{"batch":[` + strings.Join(calls, ",") + `]}`
 }
 
-// postAll posts bodies to a collector, some at a time.
+// postAll posts bodies to a collector with limited concurrency.
 func postAll(t *testing.T, url, key string, bodies []string) {
 	t.Helper()
 	var senders sync.WaitGroup
@@ -93,9 +93,9 @@ func postAll(t *testing.T, url, key string, bodies []string) {
 	senders.Wait()
 }
 
-// TestBadCallsKeepNoOthersBack: a webhook that can never take some calls gets the others
-// soon. How soon is measured in internal/delivery, on a clock that no other program holds up.
-func TestBadCallsKeepNoOthersBack(t *testing.T) {
+// Permanently rejected calls do not delay the others. Tests in internal/delivery measure the
+// delay with a fake clock.
+func TestBadCallsDoNotDelayOthers(t *testing.T) {
 	const good = 45
 	many := full(t, "COLLECTOR_BAD_CALLS", 2_000)
 	each := func(n, size int) (bodies []string) {
@@ -128,7 +128,7 @@ func TestBadCallsKeepNoOthersBack(t *testing.T) {
 				postAll(t, c.URL, writeKey, []string{tracks(fmt.Sprintf("same-%d", i), 1)})
 				postAll(t, c.URL, otherKey, []string{tracks(fmt.Sprintf("other-%d", i), 1)})
 			}
-			soon := time.Now().Add(2 * time.Minute) // bad calls are tried for four hours
+			soon := time.Now().Add(2 * time.Minute) // bad calls are retried for four hours
 			other := webhook.await(t, "other", good, soon)
 			same := webhook.await(t, "same", good, soon)
 			t.Logf("the last good calls came %v after the first was posted, and %v those of the same source", other.Sub(start), same.Sub(start))

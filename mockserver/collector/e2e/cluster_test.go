@@ -13,9 +13,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// TestClusterLosesNothing runs two collectors on three NATS servers and kills
-// servers and collectors in turn under load. Both share the work; nothing is lost;
-// a collector, and a server, that come back from nothing catch up.
+// TestClusterLosesNothing runs two collectors on three NATS servers and kills servers and
+// collectors under load. They share the work and lose nothing. A collector and a server
+// that lost their disks catch up.
 func TestClusterLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a quarter of a minute")
@@ -38,7 +38,7 @@ func TestClusterLosesNothing(t *testing.T) {
 	stop := send(t, load)
 
 	for kill := range kills {
-		time.Sleep(time.Duration(1000+random.IntN(1500)) * time.Millisecond) // a moment nobody chose
+		time.Sleep(time.Duration(1000+random.IntN(1500)) * time.Millisecond) // a random moment
 		what := ""
 		if kill%3 == 0 {
 			i := random.IntN(len(collectors))
@@ -56,7 +56,7 @@ func TestClusterLosesNothing(t *testing.T) {
 		t.Logf("kill %d, of %s: %d calls taken, %d delivered, %d repeated", kill+1, what, load.Sent.Load(), hook.Got.Load(), hook.Again.Load())
 	}
 
-	// One of the servers is lost with its disk.
+	// One server loses its disk.
 	lost := nodes[random.IntN(len(nodes))]
 	lost.process.Kill()
 	require.NoError(t, os.RemoveAll(lost.Dir))
@@ -76,15 +76,14 @@ func TestClusterLosesNothing(t *testing.T) {
 	t.Logf("%d calls, %d of them repeated", load.Sent.Load(), hook.Again.Load())
 }
 
-// progress waits until calls are taken and delivered again.
+// progress waits until calls are accepted and delivered again.
 func progress(t *testing.T, load *harness.Load, r *harness.Receiver) {
 	t.Helper()
 	sent, got := load.Sent.Load()+100, r.Got.Load()+100
 	waitFor(t, 2*time.Minute, "calls are taken and delivered", func() bool { return load.Sent.Load() >= sent && r.Got.Load() >= got })
 }
 
-// delivered returns how many calls a collector has delivered itself since it
-// started.
+// delivered returns the number of calls that a collector has delivered since its start.
 func delivered(t *testing.T, c *harness.Collector) float64 {
 	t.Helper()
 	metrics, err := c.Metrics(t.Context())

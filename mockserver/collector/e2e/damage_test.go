@@ -13,9 +13,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A queue of which a bit has changed is not worked on until somebody has said so. Then
-// the call in which it was is lost, and counted, and no other.
-func TestDamageIsAcceptedWhenAsked(t *testing.T) {
+// A collector does not use a corrupted queue until the loss is accepted. Then it loses and
+// counts exactly the corrupted call.
+func TestAcceptLoss(t *testing.T) {
 	dir := t.TempDir()
 	path, address := configure(t, dir, "data: data", destination("hook", "http://127.0.0.1:9/hook"))
 	c := serve(t, path, address, nil)
@@ -42,7 +42,7 @@ func TestDamageIsAcceptedWhenAsked(t *testing.T) {
 	verify(t, c)
 	want := tracking.Ledger{Destination: "hook", Accepted: 5, Pending: 4, Lost: 1}
 	assert.Equal(t, want, ledgers(t, c)["hook"])
-	assert.Contains(t, c.Log(), "the journal goes on without")
+	assert.Contains(t, c.Log(), "the journal continues without them")
 	require.NoError(t, c.Stop())
 	c = serve(t, path, address, nil)
 	verify(t, c)

@@ -22,13 +22,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// onTmpfsArg makes the test's own binary mount a small file system of its own and
-// run the collector on it.
+// onTmpfsArg makes this binary mount a small file system and run the collector on it.
 const onTmpfsArg = "run-on-tmpfs"
 
 func init() { parts[onTmpfsArg] = runOnTmpfs }
 
-// runOnTmpfs is that process: its arguments are the directory, the size, and the
+// runOnTmpfs is the main function for onTmpfsArg. Its arguments are a directory, a size and a
 // command.
 func runOnTmpfs(args []string) {
 	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
@@ -42,11 +41,11 @@ func runOnTmpfs(args []string) {
 	os.Exit(1)
 }
 
-// noTmpfs is what runOnTmpfs says where this is not allowed.
+// noTmpfs is the message of runOnTmpfs if mounting is not allowed.
 const noTmpfs = "no file system can be mounted here:"
 
-// onTmpfs makes a collector run where the directory is a file system of a size.
-// Its user is root there, and nobody in particular outside.
+// onTmpfs makes a collector run on a file system of limited size. Its user is root in its
+// namespace and unprivileged outside.
 func onTmpfs(dir string, size int) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		self, err := os.Executable()
@@ -54,7 +53,7 @@ func onTmpfs(dir string, size int) func(*exec.Cmd) {
 			cmd.Err = err
 			return
 		}
-		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return v == asCollector+"=1" }) // only what comes after the mount
+		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return v == asCollector+"=1" }) // set only after the mount
 		cmd.Args = append([]string{self, onTmpfsArg, dir, strconv.Itoa(size), cmd.Path}, cmd.Args[1:]...)
 		cmd.Path = self
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS
@@ -63,7 +62,7 @@ func onTmpfs(dir string, size int) func(*exec.Cmd) {
 	}
 }
 
-// canMount reports whether file systems of one's own are allowed here.
+// canMount reports whether this process may mount file systems.
 func canMount(t *testing.T) bool {
 	t.Helper()
 	cmd := exec.Command("/bin/true")
@@ -72,8 +71,8 @@ func canMount(t *testing.T) bool {
 	return cmd.Run() == nil
 }
 
-// TestFullDisk fills the disk under load: calls are answered 503 until there is
-// room again, and none of those that were answered 200 is lost.
+// TestFullDisk fills the disk under load. Calls are rejected with 503 until there is space
+// again, and no accepted call is lost.
 func TestFullDisk(t *testing.T) {
 	if !canMount(t) {
 		t.Skip("this needs a file system of its own, which is not allowed here")
@@ -109,7 +108,7 @@ func TestFullDisk(t *testing.T) {
 	assert.Positive(t, load.Refused.Load())
 }
 
-// fill writes a file until there is no room for more.
+// fill writes a file until the disk is full.
 func fill(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -124,7 +123,7 @@ func fill(t *testing.T, path string) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 }
 
-// post sends one call and returns the answer.
+// post sends one call and returns the response.
 func post(t *testing.T, url string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/track", strings.NewReader(`{"event":"E","userId":"u"}`))
@@ -137,15 +136,15 @@ func post(t *testing.T, url string) *http.Response {
 	return res
 }
 
-// asNobody makes a collector run without the right to write where it is not
-// allowed to, which root has everywhere. Everything in dir is to be its own.
+// asNobody makes a collector run without write permission, which root always has, as the
+// owner of dir.
 func asNobody(t *testing.T, dir string) func(*exec.Cmd) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		return nil
 	}
 	const nobody = 65534
-	text, err := os.ReadFile(binary) // which nobody may not see where it is
+	text, err := os.ReadFile(binary) // nobody cannot read its directory
 	require.NoError(t, err)
 	own := filepath.Join(dir, "collector")
 	require.NoError(t, os.WriteFile(own, text, 0o700))
@@ -158,7 +157,7 @@ func asNobody(t *testing.T, dir string) func(*exec.Cmd) {
 	}
 }
 
-// chmodAll sets the mode of a directory and of those in it.
+// chmodAll sets the mode of a directory and its subdirectories.
 func chmodAll(t *testing.T, dir string, mode fs.FileMode) {
 	t.Helper()
 	require.NoError(t, os.Chmod(dir, 0o700))
@@ -171,13 +170,12 @@ func chmodAll(t *testing.T, dir string, mode fs.FileMode) {
 	require.NoError(t, os.Chmod(dir, mode))
 }
 
-// TestReadOnlyDirectory takes the right to write away from under a collector at
-// work, and gives it back.
+// TestReadOnlyDirectory revokes and restores the write permission of a running collector.
 func TestReadOnlyDirectory(t *testing.T) {
 	t.Parallel()
 	hook := harness.NewReceiver()
 	t.Cleanup(hook.Close)
-	dir, err := os.MkdirTemp("", "collector-e2e") // all may look into it, unlike into t.TempDir
+	dir, err := os.MkdirTemp("", "collector-e2e") // readable by all users, unlike t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755))
@@ -198,10 +196,10 @@ func TestReadOnlyDirectory(t *testing.T) {
 	stop := send(t, load)
 	progress(t, load, hook)
 	chmodAll(t, data, 0o500)
-	// It goes on with the files that it has open, until it needs a new one.
+	// The collector uses its open files until it needs a new one.
 	waitFor(t, time.Minute, "calls are refused", func() bool { return load.Refused.Load() > 5 })
 	assert.False(t, c.Ready(), "readiness tells the truth")
-	// A stream whose files were all removed has none open: its server says so instead.
+	// If all files of a stream were removed, its server reports an error.
 	assert.Regexp(t, "permission denied|lmb missing", c.Log())
 	chmodAll(t, data, 0o700)
 	waitFor(t, time.Minute, "it is ready again", c.Ready)

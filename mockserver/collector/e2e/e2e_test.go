@@ -20,14 +20,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// binary is the command: this test's own binary, which runs it where the
-// environment says so. Under the race detector that looks at the command too.
+// binary is the path of the test binary, which runs the collector if asCollector is set. The
+// race detector therefore covers the collector too.
 var binary string
 
-// asCollector is the variable that makes this binary the command.
+// asCollector is an environment variable that makes this binary run the collector.
 const asCollector = "COLLECTOR_E2E_RUN"
 
-// parts are what else this binary can be made to run, by its first argument.
+// parts are further programs in this binary, by their first argument.
 var parts = map[string]func(args []string){natsServerArg: runNATSServer}
 
 func TestMain(m *testing.M) {
@@ -48,8 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// full returns how often something is to be done: in full where the environment
-// says so.
+// full returns a number of repetitions, which an environment variable can set.
 func full(t *testing.T, variable string, short int) int {
 	t.Helper()
 	if text := os.Getenv(variable); text != "" {
@@ -60,10 +59,10 @@ func full(t *testing.T, variable string, short int) int {
 	return short
 }
 
-// writeKey and otherKey are those of the two sources of all tests.
+// writeKey and otherKey are the write keys of the two sources of all tests.
 const writeKey, otherKey = "load", "other"
 
-// configure writes a configuration and returns its path and where it listens.
+// configure writes a configuration and returns its path and its listen address.
 func configure(t *testing.T, dir, store, destinations string) (path, address string) {
 	t.Helper()
 	address, err := harness.FreeAddress()
@@ -88,7 +87,7 @@ func start(path, address string, prepare func(*exec.Cmd)) (*harness.Collector, e
 	})
 }
 
-// serve starts a collector, which the test ends if nobody else did.
+// serve starts a collector. It stops at the end of the test at the latest.
 func serve(t *testing.T, path, address string, prepare func(*exec.Cmd)) *harness.Collector {
 	t.Helper()
 	c, err := start(path, address, prepare)
@@ -102,7 +101,7 @@ func serve(t *testing.T, path, address string, prepare func(*exec.Cmd)) *harness
 	return c
 }
 
-// verify runs collector verify, which proves the ledger from what is stored.
+// verify runs collector verify, which recomputes the ledger from stored data.
 func verify(t *testing.T, c *harness.Collector) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, "verify", "--url", c.URL)
@@ -111,31 +110,30 @@ func verify(t *testing.T, c *harness.Collector) {
 	require.NoError(t, err, "%s", out)
 }
 
-// ledgers asks for the account of every destination, by name.
+// ledgers returns the ledger of every destination, by name.
 func ledgers(t *testing.T, c *harness.Collector) map[string]tracking.Ledger {
 	t.Helper()
 	var answer struct{ Destinations []tracking.Ledger }
 	require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/ledger", nil, &answer))
 	all := map[string]tracking.Ledger{}
 	for _, l := range answer.Destinations {
-		l.OldestPending = time.Time{} // differs from run to run
+		l.OldestPending = time.Time{} // differs between runs
 		all[l.Destination] = l
 	}
 	return all
 }
 
-// waitFor waits until something holds.
+// waitFor waits until holds returns true.
 func waitFor(t *testing.T, patience time.Duration, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) { // another process has no event to wait for
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) { // other processes send no event
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}
 	}
 }
 
-// settled waits until no destination has anything pending, as long as there is less of it
-// again and again.
+// settled waits until no call is pending, as long as their number keeps falling.
 func settled(t *testing.T, c *harness.Collector) (all map[string]tracking.Ledger) {
 	t.Helper()
 	for left := int64(math.MaxInt64); left > 0; {
@@ -151,16 +149,16 @@ func settled(t *testing.T, c *harness.Collector) (all map[string]tracking.Ledger
 	return all
 }
 
-// send begins a load. stop ends it when all that was begun is answered.
+// send starts a load. stop ends it after all requests have a response.
 func send(t *testing.T, load *harness.Load) (stop func()) {
 	end := load.Start()
 	t.Cleanup(func() { end(0) })
 	return func() { end(2 * time.Minute) }
 }
 
-// wantAll asserts that a receiver got every call that was answered 200, and that
-// the ledger says the same. twice is how many calls may be stored twice: those
-// that were sent again to another collector before it could know of them.
+// wantAll asserts that a receiver got every accepted call, and that the ledger agrees. twice
+// is the maximum number of duplicates: calls that were retried on another collector before
+// it received the first copy.
 func wantAll(t *testing.T, load *harness.Load, r *harness.Receiver, l tracking.Ledger, twice int64) {
 	t.Helper()
 	assert.Zero(t, r.Missing(load), "calls that were answered 200 did not arrive at %s", l.Destination)

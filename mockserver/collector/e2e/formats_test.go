@@ -27,14 +27,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// formatsDir is where the data directories that each format has left are kept, and
-// formatsEnv has TestFormatIsLeft write them there: see make formats.
+// formatsDir contains data directories in each format. With formatsEnv set, TestFormatIsLeft
+// writes one there; see make formats.
 const (
 	formatsDir = "testdata/formats"
 	formatsEnv = "FORMATS"
 )
 
-// A left is what a data directory that was left must have.
+// A left describes the expected contents of a data directory.
 type left struct {
 	Ledgers      map[string]tracking.Ledger
 	Sources      []string
@@ -42,15 +42,15 @@ type left struct {
 	Members      int // of the audience
 }
 
-// A formatRig is a collector with destinations of which one takes calls, one refuses
-// them, one fails and one is paused.
+// A formatRig is a collector with one destination each that accepts calls, rejects them,
+// fails and is paused.
 type formatRig struct {
 	*harness.Collector
 	path, address string
 
 	mu   sync.Mutex                 // guards got
-	got  map[string]map[string]bool // messageIds that were answered 200, by destination
-	fail bool                       // the one that fails does so; does not change once it serves
+	got  map[string]map[string]bool // accepted messageIds by destination
+	fail bool                       // whether one destination fails; constant while serving
 }
 
 func newFormatRig(t *testing.T, dir string, fail bool) *formatRig {
@@ -61,7 +61,7 @@ func newFormatRig(t *testing.T, dir string, fail bool) *formatRig {
 	for _, name := range []string{"takes", "refuses", "fails", "rests"} {
 		destinations.WriteString(destination(name, receiver.URL+"/"+name))
 	}
-	// What is pending is not given up, however long ago it was left.
+	// Old pending calls must not expire.
 	rig.path, rig.address = configure(t, dir, "data: data\nlimits: {keep: 876000h}", destinations.String())
 	rig.Collector = serve(t, rig.path, rig.address, nil)
 	return rig
@@ -85,14 +85,14 @@ func (rig *formatRig) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rig.got[name][r.Header.Get("X-Message-Id")] = true
 }
 
-// gotBy returns which calls a destination took.
+// gotBy returns the calls that a destination accepted.
 func (rig *formatRig) gotBy(name string) map[string]bool {
 	rig.mu.Lock()
 	defer rig.mu.Unlock()
 	return maps.Clone(rig.got[name])
 }
 
-// names asks the admin API for a list, and returns the names in it.
+// names returns the names in a list of the admin API.
 func (rig *formatRig) names(t *testing.T, list string) (names []string) {
 	t.Helper()
 	var answer map[string][]struct{ Name string }
@@ -103,7 +103,7 @@ func (rig *formatRig) names(t *testing.T, list string) (names []string) {
 	return names
 }
 
-// members returns how many users the audience has.
+// members returns the number of users in the audience.
 func (rig *formatRig) members(t *testing.T) int {
 	t.Helper()
 	var answer struct{ Computations []struct{ Users int } }
@@ -112,8 +112,7 @@ func (rig *formatRig) members(t *testing.T) int {
 	return answer.Computations[0].Users
 }
 
-// deletion returns how many notifications of the deletion request are pending, and
-// how many were delivered.
+// deletion returns the number of pending and delivered notifications of the deletion request.
 func (rig *formatRig) deletion(t *testing.T) (pending, delivered int) {
 	t.Helper()
 	var d struct {
@@ -126,7 +125,7 @@ func (rig *formatRig) deletion(t *testing.T) (pending, delivered int) {
 	return pending, delivered
 }
 
-// fill leaves calls in every state, settings, an audience and a deletion request.
+// fill creates calls in every state, settings, an audience and a deletion request.
 func (rig *formatRig) fill(t *testing.T) (l left) {
 	t.Helper()
 	ask := func(path string, body any) {
@@ -156,8 +155,7 @@ func (rig *formatRig) fill(t *testing.T) (l left) {
 	return l
 }
 
-// TestFormatIsLeft leaves a data directory as a collector does that ends in good order,
-// and as one that is killed, and has both read.
+// The data directories of a stopped and of a killed collector are readable.
 func TestFormatIsLeft(t *testing.T) {
 	t.Parallel()
 	kept := cmp.Or(os.Getenv(formatsEnv), t.TempDir())
@@ -182,7 +180,7 @@ func TestFormatIsLeft(t *testing.T) {
 	readFormats(t, kept)
 }
 
-// TestFormatsAreRead opens what each format has left with this version.
+// This version reads the data directories of all formats.
 func TestFormatsAreRead(t *testing.T) {
 	t.Parallel()
 	require.FileExists(t, filepath.Join(formatsDir, fmt.Sprintf("%d-stopped.json", datadir.MarkerFormat)), "a new format: run make formats")
@@ -209,7 +207,7 @@ func readFormats(t *testing.T, dir string) {
 	}
 }
 
-// readFormat asserts that a collector has what was left, and delivers what was pending.
+// readFormat asserts that a collector has the expected data and delivers pending calls.
 func readFormat(t *testing.T, rig *formatRig, want left) {
 	t.Helper()
 	verify(t, rig.Collector)
@@ -224,19 +222,19 @@ func readFormat(t *testing.T, rig *formatRig, want left) {
 		[]byte(`{"event":"New","userId":"u9","messageId":"new"}`)), "the source that was made still sends")
 	require.NoError(t, rig.Ask(t.Context(), http.MethodPost, "/destinations/rests/resume", nil, nil))
 	settled(t, rig.Collector)
-	for _, name := range []string{"fails", "rests"} { // what was left more than four hours ago is given up, and can be replayed
+	for _, name := range []string{"fails", "rests"} { // calls older than four hours have failed, and can be replayed
 		require.NoError(t, rig.Ask(t.Context(), http.MethodPost, "/destinations/"+name+"/replay", nil, nil))
 	}
 	all = settled(t, rig.Collector)
 	for _, name := range []string{"fails", "rests"} {
 		was := want.Ledgers[name]
-		superseded := all[name].Filtered - was.Filtered // a call of an audience's older list
+		superseded := all[name].Filtered - was.Filtered // calls of an older list of the audience
 		assert.Contains(t, []int64{0, 1}, superseded, name)
 		assert.Equal(t, tracking.Ledger{Destination: name, Accepted: was.Accepted + 1, Delivered: was.Pending + 1 - superseded, Filtered: was.Filtered + superseded}, all[name])
 		assert.Subset(t, slices.Collect(maps.Keys(rig.gotBy(name))), []string{"m-0-0", "m-0-1", "m-1-0", "m-1-1", "m-2-0", "m-2-1", "new"}, name)
 	}
-	// Outcomes that the kill took before they were noted are missed after a minute, and then
-	// the notification is sent again.
+	// If the kill prevented an outcome from being stored, the notification is sent again after a
+	// minute.
 	waitFor(t, 5*time.Minute, "the deletion request is done", func() bool {
 		pending, _ := rig.deletion(t)
 		return pending == 0
@@ -245,8 +243,8 @@ func readFormat(t *testing.T, rig *formatRig, want left) {
 	require.NoError(t, rig.Stop())
 }
 
-// pack writes the files of a data directory to an archive, but for what a start makes
-// again: the lock, and the room that is kept for when the disk is full.
+// pack archives the files of a data directory, except those that a start creates: the lock and
+// the reserve for a full disk.
 func pack(archive, dir string) error {
 	f, err := os.Create(archive)
 	if err != nil {
@@ -289,7 +287,7 @@ func pack(archive, dir string) error {
 	return z.Close()
 }
 
-// unpack makes a directory of what pack wrote.
+// unpack creates a directory from an archive of pack.
 func unpack(archive, dir string) error {
 	f, err := os.Open(archive)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestVerifyWithoutADirectory(t *testing.T) {
 	}
 }
 
-// tell runs a command for a collector and returns its output.
+// tell runs a command on a collector and returns its output.
 func tell(t *testing.T, c *harness.Collector, command string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, command, "--url", c.URL)

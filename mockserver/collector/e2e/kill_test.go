@@ -12,13 +12,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// repeatsPerKill is how many calls a kill may make a receiver get again: those
-// whose delivery was not yet written down. Of each destination that is at most
-// four entries of 128 calls at work, or more that have fewer together.
+// repeatsPerKill is the maximum number of duplicates per kill: calls in flight whose outcome
+// was not stored. Per destination these are at most four entries of 128 calls, or more
+// entries with fewer calls in total.
 const repeatsPerKill = 4 * 128
 
-// TestKillsLoseNothing kills the collector again and again while calls come in and
-// go out, one destination failing now and then. What was answered 200 arrives.
+// TestKillsLoseNothing kills the collector repeatedly under load, while one destination fails
+// from time to time. Every accepted call arrives.
 func TestKillsLoseNothing(t *testing.T) {
 	t.Parallel()
 	kills := full(t, "COLLECTOR_KILLS", 3)
@@ -50,7 +50,7 @@ func TestKillsLoseNothing(t *testing.T) {
 	stop := send(t, load)
 
 	for kill := range kills {
-		time.Sleep(time.Duration(300+random.IntN(700)) * time.Millisecond) // a moment nobody chose
+		time.Sleep(time.Duration(300+random.IntN(700)) * time.Millisecond) // a random moment
 		c.Kill()
 		c = serve(t, path, address, nil)
 		verify(t, c)

@@ -17,11 +17,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/natsnode"
 )
 
-// natsServerArg makes the test's own binary run a NATS server, so that there is
-// one that can be killed, and none needs to be installed.
+// natsServerArg makes this binary run a NATS server, which tests can kill without an
+// installation.
 const natsServerArg = "run-nats-server"
 
-// A natsNode is one server of a cluster, and its process.
+// A natsNode is a server of a cluster with its process.
 type natsNode struct {
 	*natsnode.Node
 	process *harness.Process
@@ -56,7 +56,7 @@ func (n *natsNode) start(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// urls are where clients connect to.
+// urls returns the URLs for clients.
 func urls(nodes []*natsNode) string {
 	var all []*natsnode.Node
 	for _, n := range nodes {
@@ -65,7 +65,7 @@ func urls(nodes []*natsNode) string {
 	return natsnode.URLs(all)
 }
 
-// awaitCluster waits until the servers have chosen a leader.
+// awaitCluster waits until the servers have elected a leader.
 func awaitCluster(t *testing.T, nodes []*natsNode) {
 	t.Helper()
 	var last error
@@ -86,7 +86,7 @@ func awaitCluster(t *testing.T, nodes []*natsNode) {
 	t.Fatalf("the servers form no cluster: %v", last)
 }
 
-// caughtUp waits until every server has all of every stream.
+// caughtUp waits until every server has all data of every stream.
 func caughtUp(t *testing.T, nodes []*natsNode) {
 	t.Helper()
 	nc, err := nats.Connect(urls(nodes))
@@ -119,7 +119,7 @@ func caughtUp(t *testing.T, nodes []*natsNode) {
 	}
 }
 
-// runNATSServer is the process of one server.
+// runNATSServer is the main function of a server.
 func runNATSServer(args []string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

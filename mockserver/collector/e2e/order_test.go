@@ -17,33 +17,33 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// An orderedReceiver checks that the calls of each user come in their order: after call n
-// comes n+1, or one up to n, from which on all come again.
+// An orderedReceiver checks the order of each user's calls: call n is followed by n+1, or by
+// an earlier call, after which all later ones repeat.
 type orderedReceiver struct {
 	*httptest.Server
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	random   *rand.Rand
 	healthy  bool
-	last     map[string]int // call of each user that was taken last; 0 before the first
+	last     map[string]int // the last accepted call of each user; 0 before the first
 	repeats  int
 	problems []string
 
-	// What a collector had all but sent when it was stopped may come once another delivers.
+	// Requests that a stopped collector had started may arrive while another one delivers.
 
-	clients map[string]bool // the connections that requests came on
-	stopped map[string]bool // those of them that are of a collector that stands still
-	late    int             // requests that came on these, and were not taken
+	clients map[string]bool // connections with requests
+	stopped map[string]bool // connections of a stopped collector
+	late    int             // rejected requests on these connections
 }
 
-// stop says that the collector stands still that has sent requests until now.
+// stop marks all current connections as those of a stopped collector.
 func (r *orderedReceiver) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped, r.clients = r.clients, map[string]bool{}
 }
 
-// goOn says that it knows that another one delivers.
+// goOn reports that another collector delivers.
 func (r *orderedReceiver) goOn() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,8 +88,8 @@ func (r *orderedReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.last[user] = n
 }
 
-// orderedSenders send calls of a few users, those of each user from one sender, which repeats
-// a batch until it is taken.
+// orderedSenders send the calls of a few users. Each user has one sender, which repeats a
+// batch until it is accepted.
 type orderedSenders struct {
 	t    *testing.T
 	sent []int // by user
@@ -97,10 +97,10 @@ type orderedSenders struct {
 	wait sync.WaitGroup
 
 	mu   sync.Mutex // guards urls
-	urls []string   // of the collectors; the next is asked where one does not take a batch
+	urls []string   // of the collectors; a sender tries the next one if a batch fails
 }
 
-// sendInOrder begins to send, a batch of each sender every so often.
+// sendInOrder starts the senders, each of which sends batches at an interval.
 func sendInOrder(t *testing.T, every time.Duration, urls ...string) *orderedSenders {
 	const users, batch, senders = 20, 20, 4
 	s := &orderedSenders{t: t, sent: make([]int, users), stop: make(chan struct{}), urls: urls}
@@ -142,14 +142,14 @@ func (s *orderedSenders) url(i int) string {
 	return s.urls[i%len(s.urls)]
 }
 
-// moved says where a collector is now.
+// moved sets the URL of a collector.
 func (s *orderedSenders) moved(collector int, url string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.urls[collector] = url
 }
 
-// end ends the senders, and holds what has been delivered to hook against what was sent.
+// end stops the senders and compares the calls delivered to hook with those sent.
 func (s *orderedSenders) end(c *harness.Collector, r *orderedReceiver) {
 	s.t.Helper()
 	close(s.stop)
@@ -172,8 +172,8 @@ func (s *orderedSenders) end(c *harness.Collector, r *orderedReceiver) {
 	s.t.Logf("%d calls, %d deliveries were repeated, %d came late from a collector that had been stopped", all, r.repeats, r.late)
 }
 
-// TestKillsKeepTheOrder kills a collector with a destination that has an order again and
-// again, while calls of a few users come in and some deliveries fail.
+// TestKillsKeepTheOrder repeatedly kills a collector with an ordered destination, while
+// calls of a few users arrive and some deliveries fail.
 func TestKillsKeepTheOrder(t *testing.T) {
 	t.Parallel()
 	kills := full(t, "COLLECTOR_KILLS", 3)
@@ -183,7 +183,7 @@ func TestKillsKeepTheOrder(t *testing.T) {
 	c := serve(t, path, address, nil)
 	senders := sendInOrder(t, 20*time.Millisecond, c.URL)
 	for range kills {
-		time.Sleep(time.Duration(500+random.IntN(1000)) * time.Millisecond) // a moment nobody chose
+		time.Sleep(time.Duration(500+random.IntN(1000)) * time.Millisecond) // a random moment
 		c.Kill()
 		c = serve(t, path, address, nil)
 		senders.moved(0, c.URL)
@@ -192,12 +192,12 @@ func TestKillsKeepTheOrder(t *testing.T) {
 	assert.NoError(t, c.Stop(), "it ends gracefully")
 }
 
-// inOrder is the destination hook, to which the calls of each user go in their order.
+// inOrder is the destination hook with order: user.
 func inOrder(r *orderedReceiver) string {
 	return fmt.Sprintf("- {name: hook, order: user, webhooks: [{url: '%s'}]}\n", r.URL)
 }
 
-// postBatch sends a batch, and reports whether it was taken.
+// postBatch sends a batch and reports whether it was accepted.
 func postBatch(t *testing.T, url string, body []byte) bool {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/batch", bytes.NewReader(body))
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// TestClusterKeepsTheOrder has the collector that delivers in order killed, or stand still
-// until another has taken over and go on then, and servers killed, while calls of a few
-// users come in and some deliveries fail.
+// TestClusterKeepsTheOrder kills servers and the collector that delivers in order, or stops
+// it until another one has taken over, while calls of a few users arrive and some deliveries
+// fail.
 func TestClusterKeepsTheOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
@@ -35,7 +35,7 @@ func TestClusterKeepsTheOrder(t *testing.T) {
 	}
 	senders := sendInOrder(t, 400*time.Millisecond, collectors[0].URL, collectors[1].URL)
 
-	// delivering returns which of the collectors delivers.
+	// delivering returns the collector that delivers.
 	delivering := func() (i int) {
 		t.Helper()
 		var before [2]float64
@@ -53,7 +53,7 @@ func TestClusterKeepsTheOrder(t *testing.T) {
 		return i
 	}
 	for turn := range turns {
-		time.Sleep(time.Duration(1000+random.IntN(1500)) * time.Millisecond) // a moment nobody chose
+		time.Sleep(time.Duration(1000+random.IntN(1500)) * time.Millisecond) // a random moment
 		i := delivering()
 		switch turn % 3 {
 		case 0:

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// names is a webhook that remembers the messageIds and the bodies that came.
+// names is a webhook that records messageIds and bodies.
 type names struct {
 	mu   sync.Mutex // guards came
 	came map[string]string
@@ -34,7 +34,7 @@ func (n *names) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	n.came[r.Header.Get("X-Message-Id")] = string(body)
 }
 
-// sorted returns the messageIds that begin with a prefix.
+// sorted returns the messageIds with a prefix.
 func (n *names) sorted(prefix string) (ids []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -47,13 +47,13 @@ func (n *names) sorted(prefix string) (ids []string) {
 	return ids
 }
 
-// plannedWith is a plan by which total has a type.
+// plannedWith returns a plan that sets the type of total.
 func plannedWith(typ string) string {
 	return fmt.Sprintf("plan: shop\ntrack:\n  Order Completed:\n    properties:\n      total: {type: %s, required: true}\n", typ)
 }
 
-// configurePlan writes a configuration of three sources with one plan, each of which treats
-// violations in another way, and a fourth that is told of those of the first.
+// configurePlan writes a configuration of three sources with the same plan and different
+// treatments of violations, and a fourth that receives violations of the first.
 func configurePlan(t *testing.T, dir, webhook string) (path, address string) {
 	t.Helper()
 	address, err := harness.FreeAddress()
@@ -74,7 +74,7 @@ destinations: [{name: crm, webhooks: [{url: '%s'}]}]
 	return path, address
 }
 
-// order is a call whose total is a number, or else a text.
+// order returns a call whose total is a number or a string.
 func order(id string, planned bool) string {
 	total := `"25.5"`
 	if planned {
@@ -83,8 +83,8 @@ func order(id string, planned bool) string {
 	return fmt.Sprintf(`{"type":"track","event":"Order Completed","userId":"u","messageId":%q,"context":{"app":{"version":"1.2"}},"properties":{"total":%s}}`, id, total)
 }
 
-// postOrders sends a planned call and one that is not, of ids that begin with prefix, in a
-// batch or as single calls.
+// postOrders sends a valid call and one that violates the plan, with IDs that start with
+// prefix, in a batch or separately.
 func postOrders(t *testing.T, c *harness.Collector, writeKey, prefix string, batch bool) {
 	t.Helper()
 	calls := []string{order(prefix+"-good", true), order(prefix+"-bad", false)}
@@ -118,7 +118,7 @@ func (l *callList) ids() (ids []string) {
 	return ids
 }
 
-func TestCallsThatAreNotAsPlanned(t *testing.T) {
+func TestPlanViolations(t *testing.T) {
 	t.Parallel()
 	dir, hook := t.TempDir(), &names{came: map[string]string{}}
 	webhook := httptest.NewServer(hook)
@@ -129,8 +129,8 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 		postOrders(t, c, source, source+"-1", true)
 		postOrders(t, c, source, source+"-2", false)
 	}
-	postOrders(t, c, "held", "held-1", true) // again
-	// Of those who are told, what tells of violations raises none, and all else does.
+	postOrders(t, c, "held", "held-1", true) // duplicates
+	// Calls about violations cause no further violations; other calls of that source do.
 	postOrders(t, c, "told", "told-1", true)
 
 	quarantined := []string{"held-1-bad", "held-2-bad"}
@@ -138,7 +138,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 	assert.Equal(t, []string{"held-1-good", "held-2-good"}, hook.sorted("held"))
 	assert.Equal(t, []string{"marked-1-bad", "marked-1-good", "marked-2-bad", "marked-2-good"}, hook.sorted("marked"))
 	assert.Equal(t, []string{"refused-1-good", "refused-2-good"}, hook.sorted("refused"))
-	// The violation of the call told-1-bad is told to held, and is not held there.
+	// The violation of call told-1-bad is reported to source held, which does not quarantine it.
 	assert.Len(t, hook.sorted("violation-"), 3)
 	l := ledgers(t, c)["crm"]
 	assert.EqualValues(t, 2, l.Filtered)
@@ -193,12 +193,12 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 		return answer.Calls
 	}
 	assert.Equal(t, quarantined, listed())
-	// They are judged anew, and the plan is as it was.
+	// They are checked again with the unchanged plan.
 	assert.Equal(t, 2, replay())
 	settled(t, c)
 	assert.Equal(t, quarantined, listed())
 
-	// A plan that cannot be read refuses the reload, and what was stays.
+	// An invalid plan prevents the reload, and the current configuration stays in effect.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte("track: {E: {propertis: {}}}\n"), 0o600))
 	waitFor(t, 2*time.Minute, "the plan is refused", func() bool {
 		return strings.Contains(c.Log(), `plan.yaml:1: track \"E\": unknown JSON Schema keyword \"propertis\"`)
@@ -208,7 +208,7 @@ func TestCallsThatAreNotAsPlanned(t *testing.T) {
 	assert.Equal(t, append(quarantined, "held-3-bad"), listed())
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(plannedWith("[number, string]")), 0o600))
-	waitFor(t, 2*time.Minute, "the plan is mended", func() bool { return strings.Contains(c.Log(), "the configuration was reloaded") })
+	waitFor(t, 2*time.Minute, "the plan is fixed", func() bool { return strings.Contains(c.Log(), "reloaded the configuration") })
 	assert.Equal(t, 3, replay())
 	c.Kill()
 	c = serve(t, path, address, nil)

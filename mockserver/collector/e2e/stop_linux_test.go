@@ -13,9 +13,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// TestCallsAreTakenOnceByACollectorThatStands: the process stands still for longer
-// than its senders wait. They send their calls again, also after a restart.
-func TestCallsAreTakenOnceByACollectorThatStands(t *testing.T) {
+// The collector is stopped (SIGSTOP) for longer than its senders wait. They retry their
+// calls, also after a restart.
+func TestStoppedCollectorStoresRetriesOnce(t *testing.T) {
 	t.Parallel()
 	stops := full(t, "COLLECTOR_STOPS", 4)
 	hook := harness.NewReceiver()
@@ -24,7 +24,7 @@ func TestCallsAreTakenOnceByACollectorThatStands(t *testing.T) {
 	c := serve(t, path, address, nil)
 	load := sendImpatiently(t, hook, c.URL, func() {
 		for range stops {
-			time.Sleep(time.Duration(200+rand.IntN(300)) * time.Millisecond) // a moment nobody chose
+			time.Sleep(time.Duration(200+rand.IntN(300)) * time.Millisecond) // a random moment
 			stopFor(t, time.Second, c.Process)
 		}
 		stopFor(t, time.Second, c.Process)
@@ -35,9 +35,8 @@ func TestCallsAreTakenOnceByACollectorThatStands(t *testing.T) {
 	verify(t, c)
 }
 
-// TestCallsAreTakenOnceByAClusterThatStands: the servers of a cluster stand still
-// for longer than the senders wait, and for longer than the collector does.
-func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
+// The servers of a cluster are stopped for longer than the senders and the collector wait.
+func TestStoppedClusterStoresRetriesOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
 	}
@@ -51,7 +50,7 @@ func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
 	load := sendImpatiently(t, hook, c.URL, func() {
 		for range stops {
 			for _, pause := range []time.Duration{2 * time.Second, 12 * time.Second} {
-				time.Sleep(time.Duration(500+rand.IntN(500)) * time.Millisecond) // a moment nobody chose
+				time.Sleep(time.Duration(500+rand.IntN(500)) * time.Millisecond) // a random moment
 				stopFor(t, pause, nodes[0].process, nodes[1].process, nodes[2].process)
 			}
 		}
@@ -60,8 +59,7 @@ func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
 	verify(t, c)
 }
 
-// sendImpatiently sends while trouble makes trouble, with senders that give up soon
-// and send again.
+// sendImpatiently sends during trouble, with senders that time out soon and retry.
 func sendImpatiently(t *testing.T, hook *harness.Receiver, url string, trouble func()) *harness.Load {
 	t.Helper()
 	load := &harness.Load{URLs: []string{url}, WriteKey: writeKey, Senders: 8, Batch: 20, Timeout: 600 * time.Millisecond}
@@ -74,7 +72,7 @@ func sendImpatiently(t *testing.T, hook *harness.Receiver, url string, trouble f
 	return load
 }
 
-// stopFor has processes stand still.
+// stopFor stops processes for a duration.
 func stopFor(t *testing.T, pause time.Duration, processes ...*harness.Process) {
 	t.Helper()
 	for _, p := range processes {

@@ -1,10 +1,10 @@
-// Command manual writes what packages have beside the command collector: a manual page
-// of each command, completions for shells, and the example configuration.
+// Command manual writes files for packages of the collector: manual pages, shell completions
+// and the example configuration.
 //
 //	manual DIRECTORY
 //
-// makes man/*.1, completions/collector.bash, .zsh and .fish, and collector.yaml there.
-// Its output is the same each time; pages bear the date of SOURCE_DATE_EPOCH, or of today.
+// It creates man/*.1, completions/collector.bash, .zsh and .fish, and collector.yaml in
+// DIRECTORY. The output is reproducible: the date is SOURCE_DATE_EPOCH, or today.
 package main
 
 import (
@@ -58,7 +58,7 @@ func write(dir string) error {
 	return writeExample(filepath.Join(dir, "collector.yaml"))
 }
 
-// atHome has defaults in the home directory begin with ~, whoever makes the pages.
+// atHome replaces the home directory in default values with ~.
 func atHome(cmd *cobra.Command) {
 	home, err := os.UserHomeDir()
 	for _, c := range cmd.Commands() {
@@ -68,8 +68,7 @@ func atHome(cmd *cobra.Command) {
 	}
 }
 
-// writeExample writes the configuration that collector serve --example prints, with the
-// directory of the queue where packages have it.
+// writeExample writes the example configuration with the data directory of packages.
 func writeExample(name string) error {
 	var example, problem bytes.Buffer
 	if code := cli.Main(context.Background(), []string{"serve", "--example"}, nil, &example, &problem); code != 0 {

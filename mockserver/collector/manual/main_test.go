@@ -12,9 +12,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/cli"
 )
 
-func TestEachCommandHasAPage(t *testing.T) {
+func TestEveryCommandHasAPage(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
-	t.Setenv("HOME", t.TempDir()) // there may be none
+	t.Setenv("HOME", t.TempDir()) // HOME may be unset
 	first, second := t.TempDir(), t.TempDir()
 	require.NoError(t, write(first))
 	require.NoError(t, write(second))

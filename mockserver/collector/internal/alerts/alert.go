@@ -11,45 +11,45 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A kind is what an alert is about.
+// A kind is a kind of alert.
 type kind string
 
-// Kinds of alerts. The first two are of a destination each.
+// Kinds of alerts. The first two concern one destination.
 const (
-	kindDestination kind = "destination" // it is down, failing or gone
-	kindGivenUp     kind = "given_up"    // calls were given up
-	kindQueue       kind = "queue"       // it is near its limit
-	kindStorage     kind = "storage"     // calls cannot be stored: the disk is full, or the like
-	kindReplicas    kind = "replicas"    // replicas on the cluster are missing or behind
+	kindDestination kind = "destination" // the destination is down, failing or gone
+	kindGivenUp     kind = "given_up"    // calls failed permanently
+	kindQueue       kind = "queue"       // the queue is near its limit
+	kindStorage     kind = "storage"     // calls cannot be stored, for example because the disk is full
+	kindReplicas    kind = "replicas"    // replicas in the cluster are missing or behind
 )
 
-// What an alert says of its kind.
+// Values of alert.State.
 const (
 	stateRaised    = "raised"
 	stateRecovered = "recovered"
 )
 
-// An alert is what the webhook is told. It is documented in docs/operating.md.
+// An alert is the JSON body of an alert, as documented in docs/operating.md.
 type alert struct {
-	Type        string    `json:"type"` // always alert
+	Type        string    `json:"type"` // always "alert"
 	Kind        kind      `json:"kind"`
 	State       string    `json:"state"`
-	Collector   string    `json:"collector"` // which one tells
+	Collector   string    `json:"collector"` // the host name
 	Destination string    `json:"destination,omitempty"`
 	At          time.Time `json:"at"`
-	Since       time.Time `json:"since"`           // when it began
-	Until       time.Time `json:"until,omitzero"`  // when it was over
+	Since       time.Time `json:"since"`           // when the condition began
+	Until       time.Time `json:"until,omitzero"`  // when it ended
 	Times       int       `json:"times,omitempty"` // how often it began since the last alert, if more than once
-	Calls       int64     `json:"calls,omitempty"` // that were given up since the last alert
-	Total       int64     `json:"total,omitempty"` // and since it began
+	Calls       int64     `json:"calls,omitempty"` // calls that failed since the last alert
+	Total       int64     `json:"total,omitempty"` // calls that failed since the condition began
 	Reason      string    `json:"reason,omitempty"`
-	Bytes       int64     `json:"bytes,omitempty"`      // that the queue holds
-	LimitBytes  int64     `json:"limitBytes,omitempty"` // and where it refuses more
-	Text        string    `json:"text"`                 // all of that for people
+	Bytes       int64     `json:"bytes,omitempty"`      // size of the queue
+	LimitBytes  int64     `json:"limitBytes,omitempty"` // limit of the queue
+	Text        string    `json:"text"`                 // a description in English
 }
 
-// json writes the alert as JSON.stringify would, so that receivers can verify the
-// signature as they do that of calls.
+// json returns the alert as formatted by JSON.stringify, which receivers need to verify the
+// signature.
 func (a *alert) json() ([]byte, error) {
 	body, err := json.Marshal(a)
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *alert) json() ([]byte, error) {
 	return canonical.Append(nil, body)
 }
 
-// slack writes the alert as Slack's incoming webhooks take it.
+// slack returns the alert in the format of Slack's incoming webhooks.
 func (a *alert) slack() ([]byte, error) {
 	escaped := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(a.Collector + ": " + a.Text)
 	body, err := json.Marshal(map[string]string{"text": escaped})
@@ -68,7 +68,7 @@ func (a *alert) slack() ([]byte, error) {
 	return canonical.Append(nil, body)
 }
 
-// describe says in words what the alert says.
+// describe returns the text of the alert.
 func (a *alert) describe() string {
 	var s string
 	switch raised := a.State == stateRaised; a.Kind {
@@ -77,23 +77,23 @@ func (a *alert) describe() string {
 	case kindGivenUp:
 		s = a.describeGivenUp(raised)
 	case kindQueue:
-		s = fmt.Sprintf("The queue is at %d %% of its limit (%s of %s bytes), beyond which calls are answered 429.", percent(a.Bytes, a.LimitBytes), text.GroupDigits(a.Bytes), text.GroupDigits(a.LimitBytes))
+		s = fmt.Sprintf("The queue is at %d %% of its limit (%s of %s bytes). At the limit, calls are rejected with status 429.", percent(a.Bytes, a.LimitBytes), text.GroupDigits(a.Bytes), text.GroupDigits(a.LimitBytes))
 		if !raised {
-			s = fmt.Sprintf("The queue has room again: it is at %d %% of its limit. It was near it %s.", percent(a.Bytes, a.LimitBytes), a.period())
+			s = fmt.Sprintf("The queue has room again: it is at %d %% of its limit. It was near the limit %s.", percent(a.Bytes, a.LimitBytes), a.period())
 		}
 	case kindStorage:
-		s = fmt.Sprintf("Calls cannot be stored, and are answered 503, since %s: %s.", clock(a.Since), a.Reason)
+		s = fmt.Sprintf("Since %s, calls cannot be stored and are rejected with status 503: %s.", clock(a.Since), a.Reason)
 		if !raised {
-			s = fmt.Sprintf("Calls can be stored again. They could not %s.", a.period())
+			s = fmt.Sprintf("Calls can be stored again. They could not be stored %s.", a.period())
 		}
 	case kindReplicas:
-		s = fmt.Sprintf("Replicas on the cluster are missing or behind since %s: %s.", clock(a.Since), a.Reason)
+		s = fmt.Sprintf("Since %s, replicas in the cluster are missing or behind: %s.", clock(a.Since), a.Reason)
 		if !raised {
-			s = fmt.Sprintf("All replicas on the cluster are up to date again. They were not %s.", a.period())
+			s = fmt.Sprintf("All replicas in the cluster are up to date again. Some were missing or behind %s.", a.period())
 		}
 	}
 	if a.Times > 1 {
-		s += fmt.Sprintf(" That happened %d times since the last alert.", a.Times)
+		s += fmt.Sprintf(" This happened %d times since the last alert.", a.Times)
 	}
 	return s
 }
@@ -101,29 +101,29 @@ func (a *alert) describe() string {
 func (a *alert) describeDestination(raised bool) string {
 	switch {
 	case raised:
-		s := fmt.Sprintf("The destination %s has taken no calls, or few, since %s.", a.Destination, clock(a.Since))
+		s := fmt.Sprintf("The destination %s has accepted few or no calls since %s.", a.Destination, clock(a.Since))
 		if a.Reason != "" {
-			s += " The newest failure: " + a.Reason + "."
+			s += " Latest failure: " + a.Reason + "."
 		}
 		return s
 	case a.Reason != "":
-		return fmt.Sprintf("The destination %s is no longer watched: %s. It took no calls, or few, %s.", a.Destination, a.Reason, a.period())
+		return fmt.Sprintf("The destination %s is no longer monitored: %s. It accepted few or no calls %s.", a.Destination, a.Reason, a.period())
 	}
-	return fmt.Sprintf("The destination %s takes calls again. It took none, or few, %s.", a.Destination, a.period())
+	return fmt.Sprintf("The destination %s accepts calls again. It accepted few or none %s.", a.Destination, a.period())
 }
 
 func (a *alert) describeGivenUp(raised bool) string {
 	if !raised {
-		return fmt.Sprintf("No more calls to the destination %s are given up. %s, from %s to %s. They can be replayed.", a.Destination, text.Plural(a.Total, "call was", "calls were"), clock(a.Since), clock(a.Until))
+		return fmt.Sprintf("Calls to the destination %s no longer fail permanently. %s failed from %s to %s and can be replayed.", a.Destination, text.Plural(a.Total, "call", "calls"), clock(a.Since), clock(a.Until))
 	}
-	s := fmt.Sprintf("%s given up for the destination %s", text.Plural(a.Calls, "call was", "calls were"), a.Destination)
+	s := fmt.Sprintf("%s to the destination %s failed permanently", text.Plural(a.Calls, "call", "calls"), a.Destination)
 	if a.Calls != a.Total {
-		s += fmt.Sprintf(", %s in all", text.GroupDigits(a.Total))
+		s += fmt.Sprintf(" (%s in total)", text.GroupDigits(a.Total))
 	}
-	return s + fmt.Sprintf(", since %s. They can be replayed. The newest reason: %s.", clock(a.Since), a.Reason)
+	return s + fmt.Sprintf(" since %s. They can be replayed. Latest reason: %s.", clock(a.Since), a.Reason)
 }
 
-// period says how long it lasted, and when.
+// period describes the duration of the condition.
 func (a *alert) period() string {
 	return fmt.Sprintf("for %v, from %s to %s", a.Until.Sub(a.Since).Round(time.Second), clock(a.Since), clock(a.Until))
 }
@@ -137,13 +137,12 @@ func percent(n, of int64) int64 {
 	return int64(float64(n) / float64(of) * 100)
 }
 
-// keptReason is how many characters of a reason an alert has.
-const keptReason = 300
+// maxReason is the maximum length of a reason, in characters.
+const maxReason = 300
 
 var urlBeyondHost = regexp.MustCompile(`(https?://[^/?#\s]+)[/?#].*?(: |; |$)`)
 
-// reasonOf returns a reason without what of URLs may be a secret: alerts go to people and
-// services that do not see the configuration.
+// reasonOf removes paths and queries of URLs from a reason, because they may contain secrets.
 func reasonOf(s string) string {
-	return text.Cut(keptReason, strings.TrimRight(urlBeyondHost.ReplaceAllString(s, "$1/…$2"), "."))
+	return text.Cut(maxReason, strings.TrimRight(urlBeyondHost.ReplaceAllString(s, "$1/…$2"), "."))
 }

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// DefaultAfter is how long a destination must be down before that is told.
+	// DefaultAfter is the default downtime of a destination before an alert.
 	DefaultAfter = 5 * time.Minute
 
-	// lookEvery is how often the collector is looked at.
-	lookEvery = 2 * time.Second
-	// maxBackoff is how long a webhook that fails is left alone at most, unless it asks
-	// for more by Retry-After.
+	// checkInterval is the interval between checks of the collector.
+	checkInterval = 2 * time.Second
+	// maxBackoff is the maximum time between attempts at a failing webhook, unless its
+	// Retry-After asks for more.
 	maxBackoff = time.Minute
 
-	// nearLimit is the share of its limit from which on the queue is near it, and
-	// belowLimit that below which it no longer is.
+	// An alert is raised when the queue reaches nearLimit of its limit, and recovers below
+	// belowLimit.
 	nearLimit  = 0.8
 	belowLimit = 0.75
 )
@@ -38,48 +38,48 @@ const (
 // Results of alerts, for metrics.
 const (
 	resultSent    = "sent"    // the webhook answered 2xx
-	resultFailed  = "failed"  // it did not; it is tried again
-	resultDropped = "dropped" // it was tried for an hour to tell that something is over
+	resultFailed  = "failed"  // the alert will be retried
+	resultDropped = "dropped" // the webhook did not accept a recovery for an hour
 )
 
-// A Config says whom to tell.
+// A Config configures the webhook for alerts.
 type Config struct {
 	webhook.Settings               // with one webhook
-	After            time.Duration // Defaults to DefaultAfter
-	Slack            bool          // write what Slack's incoming webhooks take
+	After            time.Duration // downtime of a destination before an alert; defaults to DefaultAfter
+	Slack            bool          // use the format of Slack's incoming webhooks
 }
 
-// A Collector is what is looked at, and what sends alerts as it sends calls.
+// A Collector provides the status to check, and sends requests like deliveries.
 type Collector interface {
 	Status() []engine.DestinationStatus
 	Health(ctx context.Context) (journal.Health, error)
 	Send(ctx context.Context, r sender.Request) webhook.Attempt
 }
 
-// An Alerter tells a webhook when something is wrong with a collector. Its methods may be
-// called from many goroutines at once, but for Start and Close.
+// An Alerter sends alerts about a collector to a webhook. Its methods, except Start and Close,
+// are safe for concurrent use.
 type Alerter struct {
 	log     *slog.Logger
 	count   func(kind, result string)
 	config  atomic.Pointer[Config] // nil if there is no webhook
-	changed chan struct{}          // gets a value when config has changed; never closed
+	changed chan struct{}          // receives a value when config changes; never closed
 	failed  logthrottle.Throttle
 
 	mu      sync.Mutex // guards machine
 	machine *machine
 
 	stop context.CancelFunc
-	done chan struct{} // closed when the goroutine of Start has ended
+	done chan struct{} // closed when the goroutine of Start ends
 }
 
-// New returns an Alerter that tells nobody yet. Its alerts are of a collector of this
-// name; count is told of the kind and the result of each.
+// New returns an Alerter without a webhook. name identifies the collector in alerts; count is
+// called with the kind and result of each alert.
 func New(name string, log *slog.Logger, count func(kind, result string)) *Alerter {
 	return &Alerter{log: log, count: count, machine: newMachine(name), changed: make(chan struct{}, 1)}
 }
 
-// Configure says whom to tell from now on; nobody with nil. A webhook with another URL is
-// told all that is wrong.
+// Configure sets the webhook; nil removes it. A webhook with a different URL receives all
+// current alerts.
 func (a *Alerter) Configure(c *Config) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -88,7 +88,7 @@ func (a *Alerter) Configure(c *Config) {
 	case c == nil:
 		a.machine = newMachine(a.machine.collector)
 	case before != nil && before.Webhooks[0].URL != c.Webhooks[0].URL:
-		a.machine.retell()
+		a.machine.resendAll()
 	}
 	if c != nil {
 		a.machine.after = cmp.Or(c.After, DefaultAfter)
@@ -113,11 +113,11 @@ func (a *Alerter) Observe(e event.Event) {
 	defer a.mu.Unlock()
 	a.machine.failed(ended.Destination, ended.Reason)
 	if ended.State == tracking.StateFailed {
-		a.machine.gaveUp(ended.Destination, ended.Reason, time.Now())
+		a.machine.recordFailure(ended.Destination, ended.Reason, time.Now())
 	}
 }
 
-// Start begins to look at a collector and to send alerts. Close must follow.
+// Start starts checking a collector and sending alerts. The caller must call Close.
 func (a *Alerter) Start(c Collector) {
 	var ctx context.Context
 	ctx, a.stop = context.WithCancel(context.Background())
@@ -128,26 +128,26 @@ func (a *Alerter) Start(c Collector) {
 	}()
 }
 
-// Close breaks off what is under way. What was not yet told is not told any more.
+// Close stops the Alerter and drops unsent alerts.
 func (a *Alerter) Close() {
 	a.stop()
 	<-a.done
 }
 
 func (a *Alerter) run(ctx context.Context, c Collector) {
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
 	var to *outlet
 	for {
-		var tick <-chan time.Time // nil without receivers of alerts: the process can sleep
+		var tick <-chan time.Time // nil without a webhook, so that an idle process does not wake up
 		config := a.config.Load()
 		if config != nil {
 			tick = ticker.C
 			if to == nil || to.config != config {
 				to = &outlet{config: config}
 			}
-			a.look(ctx, c)
-			a.tell(ctx, c, to)
+			a.check(ctx, c)
+			a.sendPending(ctx, c, to)
 		}
 		select {
 		case <-ctx.Done():
@@ -158,8 +158,8 @@ func (a *Alerter) run(ctx context.Context, c Collector) {
 	}
 }
 
-// look takes in how the collector is.
-func (a *Alerter) look(ctx context.Context, c Collector) {
+// check checks the collector and updates the machine.
+func (a *Alerter) check(ctx context.Context, c Collector) {
 	statuses := c.Status()
 	health, err := c.Health(ctx)
 	if ctx.Err() != nil {
@@ -180,12 +180,12 @@ func (a *Alerter) look(ctx context.Context, c Collector) {
 	a.machine.see(subject{kind: kindReplicas}, ofReplicas(health), now)
 	for _, kind := range a.machine.tick(names, now) {
 		a.count(string(kind), resultDropped)
-		a.log.Warn("an alert was dropped: for an hour its webhook could not be told that something is over", "kind", kind)
+		a.log.Warn("dropped an alert that its webhook did not accept for an hour", "kind", kind)
 	}
 }
 
-// ofDestination judges a destination as its state does, but that one whose receiver asked
-// to be left alone can be down all the same.
+// ofDestination checks a destination. Unlike its state, the result can be bad during a delay
+// requested by Retry-After.
 func ofDestination(s *engine.DestinationStatus) finding {
 	switch {
 	case s.State == engine.DestinationDisabled:
@@ -208,7 +208,7 @@ func ofQueue(h journal.Health, wasNear bool) finding {
 
 func ofStorage(err error) finding {
 	if err == nil || errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrClosed) {
-		return finding{} // a full queue is another kind
+		return finding{} // a full queue has its own kind of alert
 	}
 	return finding{bad: true, reason: err.Error()}
 }
@@ -224,16 +224,16 @@ func ofReplicas(h journal.Health) finding {
 	return finding{bad: true, reason: reason}
 }
 
-// An outlet is the webhook that is told.
+// An outlet is the state of deliveries to a webhook.
 type outlet struct {
 	config    *Config
-	failures  int       // in a row
-	notBefore time.Time // when the next alert may be sent
+	failures  int       // consecutive
+	notBefore time.Time // earliest time of the next attempt
 }
 
-// tell sends what is due, until the collector is to be looked at again.
-func (a *Alerter) tell(ctx context.Context, c Collector, to *outlet) {
-	for end := time.Now().Add(lookEvery); ; {
+// sendPending sends pending alerts until the next check of the collector.
+func (a *Alerter) sendPending(ctx context.Context, c Collector, to *outlet) {
+	for end := time.Now().Add(checkInterval); ; {
 		now := time.Now()
 		if !now.Before(end) || now.Before(to.notBefore) {
 			return
@@ -250,7 +250,7 @@ func (a *Alerter) tell(ctx context.Context, c Collector, to *outlet) {
 	}
 }
 
-// next returns the alert that is to be sent now; nil where none is, or to another webhook.
+// next returns the next alert to send, or nil if there is none or the webhook has changed.
 func (a *Alerter) next(to *Config, now time.Time) *draft {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -260,7 +260,7 @@ func (a *Alerter) next(to *Config, now time.Time) *draft {
 	return a.machine.next(now)
 }
 
-// send sends an alert as a delivery sends a call.
+// send sends an alert, signed like a delivery.
 func send(ctx context.Context, c Collector, config *Config, d *draft) webhook.Attempt {
 	write := d.json
 	if config.Slack {
@@ -274,22 +274,22 @@ func send(ctx context.Context, c Collector, config *Config, d *draft) webhook.At
 	return c.Send(ctx, r)
 }
 
-// conclude takes in what came of an alert.
+// conclude processes the result of sending an alert.
 func (a *Alerter) conclude(to *outlet, d *draft, attempt *webhook.Attempt) {
 	now := time.Now()
 	log := a.log.With("kind", d.Kind, "state", d.State, "destination", d.Destination)
 	if attempt.Verdict != webhook.Success {
-		to.notBefore = now.Add(max(min(lookEvery<<min(to.failures, 10), maxBackoff), sender.Hold(attempt)))
+		to.notBefore = now.Add(max(min(checkInterval<<min(to.failures, 10), maxBackoff), sender.Hold(attempt)))
 		to.failures++
 		a.count(string(d.Kind), resultFailed)
 		if ok, suppressed := a.failed.Allow(now, every, 1); ok {
-			log.Warn("an alert could not be sent; it is tried again", "error", attempt.Error, "others since the last line", suppressed)
+			log.Warn("cannot send an alert; retrying", "error", attempt.Error, "suppressed", suppressed)
 		}
 		return
 	}
 	to.failures = 0
 	a.count(string(d.Kind), resultSent)
-	log.Info("an alert was sent")
+	log.Info("sent an alert")
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.machine.received(d, now)

@@ -28,14 +28,14 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// A fakeCollector is as it is told to be, and keeps the alerts that it sends.
+// A fakeCollector has a configurable status and records alerts.
 type fakeCollector struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	statuses []engine.DestinationStatus
 	health   journal.Health
 	err      error
 	answer   webhook.Attempt
-	takes    time.Duration // how long an answer takes
+	takes    time.Duration // duration of a request
 	sent     []sender.Request
 	at       []time.Time
 }
@@ -64,20 +64,19 @@ func (f *fakeCollector) Send(ctx context.Context, r sender.Request) webhook.Atte
 	return answer
 }
 
-// set changes what the collector is.
 func (f *fakeCollector) set(change func(*fakeCollector)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(f)
 }
 
-// take returns the alerts that were sent since.
+// take returns and removes the recorded alerts.
 func (f *fakeCollector) take() []sender.Request {
 	sent, _ := f.takeTimes()
 	return sent
 }
 
-// takeTimes does so too, with when each was sent.
+// takeTimes is take with the time of each alert.
 func (f *fakeCollector) takeTimes() (sent []sender.Request, at []time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,14 +85,14 @@ func (f *fakeCollector) takeTimes() (sent []sender.Request, at []time.Time) {
 	return sent, at
 }
 
-// A world is an Alerter, and what it looks at.
+// A world is an Alerter with a fake collector.
 type world struct {
 	*Alerter
 	*fakeCollector
 	counts map[string]int
 }
 
-// newWorld starts an Alerter in a bubble, which must end with it closed.
+// newWorld starts an Alerter, which must be closed before the synctest bubble ends.
 func newWorld(config *Config) *world {
 	w := &world{fakeCollector: &fakeCollector{answer: webhook.Attempt{Verdict: webhook.Success}}, counts: map[string]int{}}
 	w.Alerter = New("host-1", slog.New(slog.DiscardHandler), func(kind, result string) { w.counts[kind+" "+result]++ })
@@ -115,13 +114,13 @@ func ended(state tracking.State, reason string) tracking.Ended {
 	return tracking.Ended{Destination: "crm", Attempt: 1, Outcome: tracking.Outcome{State: state, Reason: reason}}
 }
 
-// run lets time pass, and all that is due happen.
+// run advances the time and waits for all goroutines to block.
 func run(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// golden compares what was sent with testdata/NAME.
+// golden compares a request with testdata/NAME.
 func golden(t *testing.T, name string, r sender.Request) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -133,8 +132,8 @@ func golden(t *testing.T, name string, r sender.Request) {
 	assert.Equal(t, string(want), string(r.Body)+"\n", "run go test with -update if that is right, and read what changed")
 }
 
-// Each kind, as it is raised and as it recovers, in both formats.
-func TestAlertsAreWritten(t *testing.T) {
+// Each kind of alert is raised and recovers, in both formats.
+func TestAlertFormats(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		make, end func(w *world)
@@ -202,9 +201,9 @@ func TestAlertsAreWritten(t *testing.T) {
 					w := newWorld(to)
 					defer w.Close()
 					c.make(w)
-					run(DefaultAfter + 2*lookEvery)
+					run(DefaultAfter + 2*checkInterval)
 					sent := w.take()
-					if c.name == "given-up" { // none were meanwhile: it is over
+					if c.name == "given-up" { // recovers when no further calls fail
 						require.Len(t, sent, 2)
 						golden(t, c.name+"-raised."+format, sent[0])
 						golden(t, c.name+"-recovered."+format, sent[1])
@@ -223,7 +222,7 @@ func TestAlertsAreWritten(t *testing.T) {
 	}
 }
 
-func TestAlertsAreSignedAsDeliveriesAre(t *testing.T) {
+func TestAlertsAreSignedLikeDeliveries(t *testing.T) {
 	for _, signature := range []webhook.Signature{webhook.SignatureService, webhook.SignatureStandard, webhook.SignatureBoth} {
 		synctest.Test(t, func(t *testing.T) {
 			to := config()
@@ -231,7 +230,7 @@ func TestAlertsAreSignedAsDeliveriesAre(t *testing.T) {
 			w := newWorld(to)
 			defer w.Close()
 			w.Observe(ended(tracking.StateFailed, "answered 400"))
-			run(lookEvery)
+			run(checkInterval)
 			sent := w.take()
 			require.Len(t, sent, 1)
 			r := sent[0]
@@ -249,8 +248,8 @@ func TestAlertsAreSignedAsDeliveriesAre(t *testing.T) {
 	}
 }
 
-// However often calls are given up, there is an alert a minute, and each call is in one.
-func TestAnAlertAMinute(t *testing.T) {
+// At most one alert per minute reports failed calls, and each call is in exactly one.
+func TestOneAlertPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
@@ -274,9 +273,9 @@ func TestAnAlertAMinute(t *testing.T) {
 	})
 }
 
-// A webhook that fails is left alone for longer each time, is told the same under the same
-// id, and holds nothing up.
-func TestAlertsThatFailAreTriedAgain(t *testing.T) {
+// A failing webhook receives the same alert with the same ID after increasing delays, and
+// does not block other work.
+func TestFailedAlertsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
@@ -294,8 +293,8 @@ func TestAlertsThatFailAreTriedAgain(t *testing.T) {
 			assert.Equal(t, sent[0].Body, sent[i].Body)
 			assert.Equal(t, i+1, sent[i].Number)
 			if i > 0 {
-				assert.GreaterOrEqual(t, at[i].Sub(at[i-1]), lookEvery)
-				assert.LessOrEqual(t, at[i].Sub(at[i-1]), maxBackoff+5*time.Second+2*lookEvery)
+				assert.GreaterOrEqual(t, at[i].Sub(at[i-1]), checkInterval)
+				assert.LessOrEqual(t, at[i].Sub(at[i-1]), maxBackoff+5*time.Second+2*checkInterval)
 			}
 		}
 		w.set(func(f *fakeCollector) { f.answer = webhook.Attempt{Verdict: webhook.Success} })
@@ -322,7 +321,7 @@ func TestRetryAfterOfAnAlert(t *testing.T) {
 	})
 }
 
-func TestNobodyIsToldWithoutAWebhook(t *testing.T) {
+func TestNoAlertsWithoutAWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(nil)
 		defer w.Close()
@@ -331,7 +330,7 @@ func TestNobodyIsToldWithoutAWebhook(t *testing.T) {
 		run(time.Hour)
 		assert.Empty(t, w.take())
 		w.Configure(config())
-		run(DefaultAfter + lookEvery)
+		run(DefaultAfter + checkInterval)
 		assert.Len(t, w.take(), 1)
 		w.Configure(nil)
 		w.set(func(f *fakeCollector) { f.statuses = status(false) })
@@ -340,12 +339,12 @@ func TestNobodyIsToldWithoutAWebhook(t *testing.T) {
 	})
 }
 
-func TestAnotherWebhookIsToldAtOnce(t *testing.T) {
+func TestNewWebhookReceivesCurrentAlerts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
 		w.set(func(f *fakeCollector) { f.statuses = status(true) })
-		run(DefaultAfter + 2*lookEvery)
+		run(DefaultAfter + 2*checkInterval)
 		require.Len(t, w.take(), 1)
 		same := config()
 		same.SharedSecret = "other"
@@ -362,17 +361,18 @@ func TestAnotherWebhookIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// A webhook that is replaced while it is told gets no more, and the other one gets all.
-func TestAnotherWebhookWhileOneIsTold(t *testing.T) {
+// If the webhook changes during a request, the old one receives nothing more and the new one
+// receives all alerts.
+func TestWebhookChangesDuringARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
-		w.set(func(f *fakeCollector) { f.takes = lookEvery / 2 })
+		w.set(func(f *fakeCollector) { f.takes = checkInterval / 2 })
 		w.Observe(ended(tracking.StateFailed, "answered 400"))
 		of := ended(tracking.StateFailed, "answered 400")
 		of.Destination = "mail"
 		w.Observe(of)
-		run(lookEvery + lookEvery/4)
+		run(checkInterval + checkInterval/4)
 		other := config()
 		other.Webhooks[0].URL = "https://other/"
 		w.Configure(other)
@@ -385,12 +385,12 @@ func TestAnotherWebhookWhileOneIsTold(t *testing.T) {
 	})
 }
 
-func TestCloseBreaksOff(t *testing.T) {
+func TestCloseCancelsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		w.set(func(f *fakeCollector) { f.takes = time.Hour })
 		w.Observe(ended(tracking.StateFailed, "answered 400"))
-		run(lookEvery)
+		run(checkInterval)
 		before := time.Now()
 		w.Close()
 		assert.Zero(t, time.Since(before))

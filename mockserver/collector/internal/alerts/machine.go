@@ -7,28 +7,28 @@ import (
 )
 
 const (
-	// every is the least time between two alerts about one subject.
+	// every is the minimum time between two alerts about a subject.
 	every = time.Minute
-	// settled is how long the queue and the storage must be in trouble before that is
-	// told: calls that are done with are removed within seconds where room is short.
+	// settled is how long other conditions than a destination's must last before an alert. If
+	// the queue is short of space, completed calls are removed within seconds.
 	settled = 10 * time.Second
-	// forgottenAfter is how long it is tried to tell that something is over.
-	forgottenAfter = time.Hour
+	// dropAfter is how long the Alerter tries to report a recovery.
+	dropAfter = time.Hour
 )
 
-// A subject is what alerts are about.
+// A subject identifies a condition.
 type subject struct {
 	kind        kind
-	destination string // empty where the kind is of none
+	destination string // empty for kinds without a destination
 }
 
-// A finding is what a look at a subject shows.
+// A finding is the result of checking a subject.
 type finding struct {
 	bad    bool
-	reason string    // why, as far as the look shows it
-	since  time.Time // when it became bad; the zero time where it is not known
-	bytes  int64     // that the queue holds
-	limit  int64     // and where it refuses more
+	reason string    // may be empty
+	since  time.Time // when it became bad; zero if unknown
+	bytes  int64     // size of the queue
+	limit  int64     // limit of the queue
 }
 
 // A conditionState is the state of a condition.
@@ -36,62 +36,62 @@ type conditionState uint8
 
 const (
 	fine    conditionState = iota
-	pending                // something is wrong, but not yet for long enough
-	raised                 // something is wrong for long enough
+	pending                // bad, but not for long enough
+	raised                 // bad for long enough
 )
 
-// A condition is how a subject is, and what the webhook does not know of that.
+// A condition is the state of a subject and the changes that the webhook has not received.
 //
-//	        | bad                         | good | a call was given up
-//	--------+-----------------------------+------+--------------------
-//	fine    | pending                     |      | raised, told
-//	pending | raised after a while, told  | fine |
-//	raised  |                             | fine, told | told
+//	        | bad                          | good         | call failed
+//	--------+------------------------------+--------------+---------------
+//	fine    | pending                      |              | raised, alert
+//	pending | raised after a while, alert  | fine         |
+//	raised  |                              | fine, alert  | alert
 //
-// A change marked "told" is news until the webhook has received an alert of it. What
-// changes before that is in the same alert: how often it was raised, and how many calls were
-// given up. A call is given up in the condition of the kind given_up alone, which is good
-// when none was for as long as a destination must be down.
+// Changes marked "alert" are news until the webhook has received an alert about them.
+// Further changes in the meantime are added to the same alert. Only conditions of the kind
+// given_up count failed calls; they become good when no call has failed for as long as a
+// destination must be down.
 type condition struct {
 	state    conditionState
-	finding  finding   // the newest
-	badSince time.Time // while it is pending: since when
-	since    time.Time // when it began to be bad, the last time that it was raised
-	until    time.Time // when that was over
-	lastCall time.Time // when a call was given up
-	total    int64     // calls that were given up since
-	calls    int64     // and that the webhook does not know of
-	times    int       // how often it was raised without its knowledge
-	news     bool      // whether there is something to tell
+	finding  finding   // the latest
+	badSince time.Time // when it became bad, if pending
+	since    time.Time // when it last became bad, if raised since
+	until    time.Time // when it recovered
+	lastCall time.Time // when a call last failed
+	total    int64     // calls failed since then
+	calls    int64     // calls failed that were not reported
+	times    int       // unreported changes to raised
+	news     bool      // whether there is something to report
 	sentAt   time.Time // when the last alert was received
-	triedAt  time.Time // when one was sent
-	draft    *draft    // the alert with the news, if it was sent before and nothing changed since
-	sent     *draft    // the alert that was sent last, if it is this webhook that got it
+	triedAt  time.Time // when the last alert was sent
+	draft    *draft    // the alert with the news, if it was sent and nothing has changed since
+	sent     *draft    // the last alert sent to this webhook
 }
 
-// A draft is an alert to be sent.
+// A draft is an alert to send.
 type draft struct {
 	alert
-	id      string // the same each time it is sent
+	id      string // the same for all attempts
 	subject subject
-	times   int // how often it was raised, of what the webhook did not know
-	tries   int // how often it was sent
+	times   int // unreported changes to raised, included in this alert
+	tries   int // number of attempts
 }
 
-// A machine decides which alerts to send, from what it is shown. It knows no clock: each
-// method takes the time. It must not be used concurrently.
+// A machine decides which alerts to send. Its methods take the current time. It is not safe
+// for concurrent use.
 type machine struct {
-	after      time.Duration // how long a destination must be down
-	collector  string        // the name of the one that tells
+	after      time.Duration // downtime of a destination before an alert
+	collector  string        // the name in alerts
 	conditions map[subject]*condition
-	reasons    map[string]string // why a call to a destination failed, the newest
+	reasons    map[string]string // latest failure by destination
 }
 
 func newMachine(collector string) *machine {
 	return &machine{collector: collector, conditions: map[subject]*condition{}, reasons: map[string]string{}}
 }
 
-// wait returns how long a subject must be bad before that is told.
+// wait returns how long a condition must last before an alert.
 func (m *machine) wait(k kind) time.Duration {
 	if k == kindDestination {
 		return m.after
@@ -99,13 +99,13 @@ func (m *machine) wait(k kind) time.Duration {
 	return settled
 }
 
-// isBad reports whether something is wrong with a subject, as far as was seen.
+// isBad reports whether a subject is pending or raised.
 func (m *machine) isBad(s subject) bool {
 	c := m.conditions[s]
 	return c != nil && c.state != fine
 }
 
-// see takes in what a look at a subject shows.
+// see processes a finding about a subject.
 func (m *machine) see(s subject, f finding, now time.Time) {
 	c := m.conditions[s]
 	if c == nil {
@@ -133,11 +133,11 @@ func (m *machine) see(s subject, f finding, now time.Time) {
 	}
 }
 
-// failed takes in why a call to a destination failed.
+// failed records the latest failure of a destination.
 func (m *machine) failed(destination, reason string) { m.reasons[destination] = reason }
 
-// gaveUp takes in that a call was given up.
-func (m *machine) gaveUp(destination, reason string, now time.Time) {
+// recordFailure records a call that failed permanently.
+func (m *machine) recordFailure(destination, reason string, now time.Time) {
 	s := subject{kindGivenUp, destination}
 	c := m.conditions[s]
 	if c == nil {
@@ -146,7 +146,7 @@ func (m *machine) gaveUp(destination, reason string, now time.Time) {
 	}
 	if c.state != raised {
 		since, total := c.since, c.total
-		if c.raise(now); c.calls > 0 { // of which the webhook does not know: they belong to these
+		if c.raise(now); c.calls > 0 { // the unreported calls belong to this condition
 			c.since, c.total = since, total
 		}
 	}
@@ -156,7 +156,8 @@ func (m *machine) gaveUp(destination, reason string, now time.Time) {
 	c.change()
 }
 
-// tick takes in that time has passed, and that there are only these destinations.
+// tick processes the passage of time and removed destinations. It returns the kinds of
+// dropped alerts.
 func (m *machine) tick(destinations map[string]bool, now time.Time) (dropped []kind) {
 	for s, c := range m.conditions {
 		switch {
@@ -166,7 +167,7 @@ func (m *machine) tick(destinations map[string]bool, now time.Time) (dropped []k
 			c.state, c.until = fine, c.lastCall
 			c.change()
 		}
-		if c.state == fine && c.news && now.Sub(c.until) >= forgottenAfter {
+		if c.state == fine && c.news && now.Sub(c.until) >= dropAfter {
 			c.news, c.calls, c.times = false, 0, 0
 			dropped = append(dropped, s.kind)
 		}
@@ -182,8 +183,8 @@ func (m *machine) tick(destinations map[string]bool, now time.Time) (dropped []k
 	return dropped
 }
 
-// retell has all told again that is wrong now: another webhook knows nothing of it.
-func (m *machine) retell() {
+// resendAll prepares all current alerts for a new webhook.
+func (m *machine) resendAll() {
 	for _, c := range m.conditions {
 		c.sentAt, c.triedAt, c.draft, c.sent = time.Time{}, time.Time{}, nil, nil
 		c.calls, c.times = 0, 0
@@ -193,8 +194,8 @@ func (m *machine) retell() {
 	}
 }
 
-// next returns the alert that is to be sent now, or nil: of those that are due the one
-// that was tried longest ago.
+// next returns the alert to send now, or nil. Of several it chooses the one with the oldest
+// attempt.
 func (m *machine) next(now time.Time) *draft {
 	var of subject
 	var due *condition
@@ -218,21 +219,21 @@ func (m *machine) next(now time.Time) *draft {
 	return due.draft
 }
 
-// received takes in that an alert was received.
+// received records that the webhook received an alert.
 func (m *machine) received(d *draft, now time.Time) {
 	c := m.conditions[d.subject]
 	if c == nil || c.sent != d {
-		return // it was another webhook that got it
+		return // a previous webhook received it
 	}
 	c.sentAt = now
 	c.calls -= d.Calls
 	c.times -= d.times
-	if c.draft == d { // else something changed while it was sent
+	if c.draft == d { // nothing changed during the request
 		c.news, c.draft = false, nil
 	}
 }
 
-// write writes the alert about a subject.
+// write returns the alert about a subject.
 func (m *machine) write(s subject, c *condition, now time.Time) *draft {
 	d := &draft{subject: s, id: "alert-" + rand.Text(), times: c.times}
 	d.alert = alert{
@@ -261,5 +262,5 @@ func (c *condition) raise(since time.Time) {
 	c.change()
 }
 
-// change notes that there is something to tell.
+// change records a change to report.
 func (c *condition) change() { c.news, c.draft = true, nil }

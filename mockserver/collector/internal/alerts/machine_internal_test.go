@@ -12,11 +12,11 @@ import (
 
 var start = time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 
-// A drive drives a machine through what a text says, and writes down what it tells:
+// A drive runs a script on a machine and records the alerts:
 //
-//	at 5s bad|good crm     a look at the destination
-//	at 5s lost crm 3       three of its calls are given up
-//	at 5s tell ok|no       what is due is sent, and received or not
+//	at 5s bad|good crm     a check of the destination
+//	at 5s lost crm 3       three of its calls fail permanently
+//	at 5s tell ok|no       send alerts, with or without success
 type drive struct {
 	*machine
 	told []string
@@ -41,7 +41,7 @@ func (d *drive) step(t *testing.T, line string) {
 		_, err := fmt.Sscan(words[4], &n)
 		require.NoError(t, err)
 		for range n {
-			d.gaveUp(words[3], "answered 400", now)
+			d.recordFailure(words[3], "answered 400", now)
 		}
 	case "removed":
 		d.tick(nil, now)
@@ -50,7 +50,7 @@ func (d *drive) step(t *testing.T, line string) {
 			d.told = append(d.told, words[1]+" dropped "+string(kind))
 		}
 	case "another":
-		d.retell()
+		d.resendAll()
 	case "tell":
 		a := d.next(now)
 		if a == nil {
@@ -111,13 +111,13 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// What changes while an alert is under way is in the next.
+// Changes during a request are in the next alert.
 func TestChangesWhileAnAlertIsSent(t *testing.T) {
 	m := newMachine("host")
 	m.after = time.Minute
-	m.gaveUp("crm", "a", start)
+	m.recordFailure("crm", "a", start)
 	first := m.next(start)
-	m.gaveUp("crm", "b", start)
+	m.recordFailure("crm", "b", start)
 	m.received(first, start)
 	assert.Nil(t, m.next(start))
 	second := m.next(start.Add(every))
@@ -129,23 +129,23 @@ func TestChangesWhileAnAlertIsSent(t *testing.T) {
 	assert.Zero(t, second.Times)
 }
 
-func TestAnotherWebhookDidNotReceiveWhatThisOneDid(t *testing.T) {
+func TestNewWebhookIgnoresOldResponses(t *testing.T) {
 	m := newMachine("host")
-	m.gaveUp("crm", "a", start)
+	m.recordFailure("crm", "a", start)
 	first := m.next(start)
-	m.retell()
+	m.resendAll()
 	m.received(first, start)
 	again := m.next(start)
 	require.NotNil(t, again)
 	assert.EqualValues(t, 1, again.Calls)
 }
 
-func TestConditionsThatAreOverAreForgotten(t *testing.T) {
+func TestRecoveredConditionsAreRemoved(t *testing.T) {
 	m := newMachine("host")
 	m.after = time.Minute
 	now := start
 	for i := range 100 {
-		m.gaveUp(fmt.Sprint("d", i), "a", now)
+		m.recordFailure(fmt.Sprint("d", i), "a", now)
 		m.failed(fmt.Sprint("d", i), "a")
 		m.received(m.next(now), now)
 	}
@@ -160,7 +160,7 @@ func TestConditionsThatAreOverAreForgotten(t *testing.T) {
 	assert.Empty(t, m.reasons)
 }
 
-func TestReasonsHaveNoSecretsOfURLs(t *testing.T) {
+func TestReasonsOmitSecretsInURLs(t *testing.T) {
 	for _, c := range []struct{ reason, want string }{
 		{"https://h/secret?token=x: answered 500", "https://h/…: answered 500"},
 		{"https://h/a: answered 500; http://h:80/b?c: answered 404 Not Found", "https://h/…: answered 500; http://h:80/…: answered 404 Not Found"},
@@ -171,5 +171,5 @@ func TestReasonsHaveNoSecretsOfURLs(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, reasonOf(c.reason))
 	}
-	assert.LessOrEqual(t, len(reasonOf(strings.Repeat("x", 2*keptReason))), keptReason+len("…"))
+	assert.LessOrEqual(t, len(reasonOf(strings.Repeat("x", 2*maxReason))), maxReason+len("…"))
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -24,50 +25,49 @@ import (
 )
 
 const (
-	// requestTimeout bounds a request to the admin API. A large replay takes a while.
+	// requestTimeout limits a request to the admin API. Large replays take minutes.
 	requestTimeout = 5 * time.Minute
-	// maxAnswer bounds the answer of the admin API, in bytes.
+	// maxAnswer limits the size of a response, in bytes.
 	maxAnswer = 64 << 20
-	// waitPause is how long what waits for a collector waits before it looks again.
+	// waitPause is the interval between polls of a collector.
 	waitPause = 100 * time.Millisecond
 )
 
-// A client asks a collector that runs.
+// A client sends requests to a running collector.
 type client struct {
 	url, tokenFile, caFile string
 	output                 output
 
-	secret    string       // the admin token, where it is known already
+	secret    string       // the admin token, if it is already known
 	requester *http.Client // nil before the first request
 }
 
-// addTo gives a command the flags of all commands that ask a collector and print what it
-// says, and returns it.
+// addTo adds the flags for access and output to cmd and returns it.
 func (c *client) addTo(cmd *cobra.Command) *cobra.Command {
 	c.addAccessTo(cmd)
 	c.output.addOutputTo(cmd)
 	return cmd
 }
 
-// addAccessTo gives a command the flags that say where the collector is, and who asks.
+// addAccessTo adds the flags for the URL and the admin token.
 func (c *client) addAccessTo(cmd *cobra.Command) {
 	c.addAddressTo(cmd)
-	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default $COLLECTOR_TOKEN holds the token)")
+	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default: the token in $COLLECTOR_TOKEN)")
 	_ = cmd.MarkFlagFilename("token-file")
 }
 
-// addAddressTo gives a command the flags that say where the collector is.
+// addAddressTo adds the flags for the URL of the collector.
 func (c *client) addAddressTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&c.url, "url", "", "where the collector is (default $COLLECTOR_URL, or http://"+config.DefaultListen+")")
-	flags.StringVar(&c.caFile, "ca-file", "", "a `file` with the authority of the collector's certificate (default $COLLECTOR_CA_FILE, or what the system trusts)")
+	flags.StringVar(&c.url, "url", "", "the URL of the collector (default $COLLECTOR_URL, or http://"+config.DefaultListen+")")
+	flags.StringVar(&c.caFile, "ca-file", "", "a `file` with the CA of the collector's certificate (default $COLLECTOR_CA_FILE, or the system's CAs)")
 	_ = cmd.MarkFlagFilename("ca-file", "pem", "crt")
 }
 
-// An action is what a command does.
+// An action runs a command.
 type action func(ctx context.Context, out io.Writer, args []string) error
 
-// limited bounds the time of a command that asks a collector.
+// limited returns a RunE function that runs do with a timeout.
 func limited(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), requestTimeout)
@@ -76,7 +76,7 @@ func limited(do action) func(*cobra.Command, []string) error {
 	}
 }
 
-// An answer is one of the admin API: what was read of it, and all as it came.
+// An answer is a response of the admin API, decoded and raw.
 type answer[T any] struct {
 	read T
 	raw  json.RawMessage
@@ -88,12 +88,12 @@ func (a *answer[T]) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &a.read)
 }
 
-// get asks the admin API for a resource.
+// get sends a GET request to the admin API.
 func get[T any](ctx context.Context, c *client, path string) (answer[T], error) {
 	return ask[T](ctx, c, http.MethodGet, path, nil)
 }
 
-// ask asks the admin API. A nil body sends none.
+// ask sends a request to the admin API. body may be nil.
 func ask[T any](ctx context.Context, c *client, method, path string, body any) (a answer[T], err error) {
 	var payload io.Reader
 	if body != nil {
@@ -112,12 +112,37 @@ func ask[T any](ctx context.Context, c *client, method, path string, body any) (
 	return a, err
 }
 
-// request makes a request to the admin API.
+// A query is a request to the admin API whose response a command prints.
+type query struct {
+	method string // defaults to GET
+	path   string
+	body   any
+	list   string // the field whose elements are the lines of jsonl; "" for the whole response
+}
+
+// show sends a query and prints the response as data or, by default, with text.
+func show[T any](ctx context.Context, c *client, out io.Writer, q query, text func(T) error) error {
+	a, err := ask[T](ctx, c, cmp.Or(q.method, http.MethodGet), q.path, q.body)
+	if err != nil {
+		return err
+	}
+	return printAnswer(c, out, a, q.list, text)
+}
+
+// printAnswer prints a response as data or, by default, with text.
+func printAnswer[T any](c *client, out io.Writer, a answer[T], list string, text func(T) error) error {
+	if c.output.data() {
+		return c.output.print(out, a.raw, list)
+	}
+	return text(a.read)
+}
+
+// request returns a request to the admin API.
 func (c *client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	return c.requestTo(ctx, method, "/api/v1"+path, body)
 }
 
-// requestTo makes a request to what stands beside the admin API.
+// requestTo returns a request for a path that need not be in the admin API.
 func (c *client) requestTo(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	base, err := c.base()
 	if err != nil {
@@ -134,8 +159,7 @@ func (c *client) requestTo(ctx context.Context, method, path string, body io.Rea
 	return req, err
 }
 
-// do sends a request to the admin API, and reads the answer into a pointer if there
-// is one.
+// do sends a request to the admin API and decodes the response into answer.
 func (c *client) do(req *http.Request, answer any) error {
 	status, data, err := c.exchange(req)
 	if err != nil {
@@ -148,12 +172,12 @@ func (c *client) do(req *http.Request, answer any) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, answer); err != nil {
-		return fmt.Errorf("%s://%s answers what is not the admin API's JSON: is that a collector?", req.URL.Scheme, req.URL.Host)
+		return fmt.Errorf("the response of %s://%s is not from the admin API: check --url", req.URL.Scheme, req.URL.Host)
 	}
 	return nil
 }
 
-// exchange sends a request, and reads the answer.
+// exchange sends a request and returns the status and the body of the response.
 func (c *client) exchange(req *http.Request) (status int, body []byte, err error) {
 	requester, err := c.http()
 	if err != nil {
@@ -171,15 +195,12 @@ func (c *client) exchange(req *http.Request) (status int, body []byte, err error
 	return status, body, nil
 }
 
-// http returns what makes the requests.
+// http returns the HTTP client, which trusts the CA set by --ca-file.
 func (c *client) http() (*http.Client, error) {
 	if c.requester != nil {
 		return c.requester, nil
 	}
-	file := c.caFile
-	if file == "" {
-		file = os.Getenv("COLLECTOR_CA_FILE")
-	}
+	file := cmp.Or(c.caFile, os.Getenv("COLLECTOR_CA_FILE"))
 	if file == "" {
 		c.requester = http.DefaultClient
 		return c.requester, nil
@@ -190,26 +211,27 @@ func (c *client) http() (*http.Client, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authorities) {
-		return nil, fmt.Errorf("--ca-file %s holds no certificate: name a file in PEM form", file)
+		return nil, fmt.Errorf("--ca-file %s contains no certificate: use a PEM file", file)
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	c.requester = &http.Client{Transport: transport}
+	c.requester = tlsClient(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
 	return c.requester, nil
 }
 
-// base returns where the collector is, without a slash at its end.
+func tlsClient(config *tls.Config) *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = config
+	return &http.Client{Transport: transport}
+}
+
+// base returns the URL of the collector without a trailing slash.
 func (c *client) base() (string, error) {
-	base, from := c.url, "--url"
-	if base == "" {
-		base, from = os.Getenv("COLLECTOR_URL"), "COLLECTOR_URL"
-	}
-	if base == "" {
-		base = "http://" + config.DefaultListen
+	base, from := cmp.Or(c.url, os.Getenv("COLLECTOR_URL"), "http://"+config.DefaultListen), "--url"
+	if c.url == "" {
+		from = "COLLECTOR_URL"
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", usagef("%s %q is no URL: use one such as http://%s", from, base, config.DefaultListen)
+		return "", usagef("invalid %s %q: use a URL such as http://%s", from, base, config.DefaultListen)
 	}
 	return strings.TrimRight(base, "/"), nil
 }
@@ -228,72 +250,72 @@ func (c *client) token() (string, error) {
 	token := strings.TrimSpace(string(data))
 	switch {
 	case token == "":
-		return "", errors.New("--token-file is empty: name a file with the admin token")
+		return "", errors.New("--token-file is empty: use a file that contains the admin token")
 	case strings.Contains(token, "\n"):
-		return "", errors.New("--token-file has several lines: name a file with the admin token alone")
+		return "", errors.New("--token-file has more than one line: use a file that contains only the admin token")
 	}
 	return token, nil
 }
 
-// refusal is what the answer to a request said was wrong.
+// refusal returns the error for a response of the admin API with an error status.
 func refusal(req *http.Request, status int, data []byte) error {
 	if status == http.StatusUnauthorized && req.Header.Get("Authorization") != "" {
-		return errors.New("the collector refuses this admin token: give that of admin.tokenFile in its configuration")
+		return errors.New("invalid admin token: use the token in the file set by admin.tokenFile")
 	}
 	return apiError(status, data)
 }
 
-// apiError is what the admin API said was wrong.
+// apiError returns the error in a response of the admin API.
 func apiError(status int, data []byte) error {
 	var said struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
-		Success *bool  `json:"success"` // has only an answer of the tracking API
+		Success *bool  `json:"success"` // set only in responses of the tracking API
 	}
 	if json.Unmarshal(data, &said) != nil || said.Message == "" {
 		return answered(status, data)
 	}
 	switch {
 	case said.Success != nil:
-		return errors.New("the admin API is not there: give --url with the address of admin.listen in the configuration")
+		return errors.New("no admin API at this address: set --url to the address of admin.listen")
 	case status == http.StatusUnauthorized:
-		return errors.New("the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN")
+		return errors.New("the collector requires its admin token: set --token-file or COLLECTOR_TOKEN")
 	case said.Code == "empty_list":
 		return errors.New(strings.Replace(said.Message, "set allowEmpty", "add --allow-empty", 1))
 	}
 	return errors.New(said.Message)
 }
 
-// answered is the error of an answer that is not in the form of the collector's.
+// answered returns the error for a response that is not from a collector.
 func answered(status int, data []byte) error {
-	if bytes.HasPrefix(data, []byte("Client sent an HTTP request to an HTTPS server")) { // as net/http says it
-		return errors.New("the collector listens with TLS: write --url with https://")
+	if bytes.HasPrefix(data, []byte("Client sent an HTTP request to an HTTPS server")) { // the text of net/http
+		return errors.New("the collector uses TLS: use https:// in --url")
 	}
-	return fmt.Errorf("the answer is %d %s, and not a collector's: see that --url is right", status, http.StatusText(status))
+	return fmt.Errorf("the response (%d %s) is not from a collector: check --url", status, http.StatusText(status))
 }
 
-// explainConnect adds what to do about it to the error of a connection.
+// explainConnect replaces common connection errors with instructions.
 func explainConnect(err error, base string) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nothing listens at %s: start one with collector dev, or say where it is with --url", base)
+		return fmt.Errorf("no collector at %s: start one with collector dev, or set --url", base)
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("%s listens without TLS: write --url with http://", base)
+		return fmt.Errorf("%s does not use TLS: use http:// in --url", base)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s has not answered in time", base)
+		return fmt.Errorf("%s did not respond in time", base)
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("it was broken off before %s had answered", base)
+		return fmt.Errorf("canceled while waiting for %s", base)
 	}
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
-		err = failed.Err // which request it was says nothing to people
+		err = failed.Err // omits the method and the URL
 	}
 	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
-		err = fmt.Errorf("%w: name the authority's certificate with --ca-file", err)
+		err = fmt.Errorf("%w: set --ca-file to the certificate of its CA", err)
 	}
-	return fmt.Errorf("asking %s: %w", base, err)
+	return fmt.Errorf("request to %s: %w", base, err)
 }
 
-// poll calls done until it reports true, fails, or ctx ends.
+// poll calls done until it returns true or an error, or ctx ends.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	for {
 		if ok, err := done(); ok || err != nil {
@@ -305,15 +327,15 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// A parameter is a flag whose values are those of a parameter of the admin API.
+// A parameter is a flag that sets a query parameter of the admin API.
 type parameter struct {
 	query    url.Values
 	name     string
 	repeated bool
-	read     func(string) (string, error) // nil: a value is passed on as it is
+	read     func(string) (string, error) // converts the value; may be nil
 }
 
-// Set implements pflag.Value. An empty value is as good as none.
+// Set implements pflag.Value. An empty value removes the parameter.
 func (p parameter) Set(value string) (err error) {
 	if p.read != nil && value != "" {
 		value, err = p.read(value)
@@ -334,11 +356,11 @@ func (p parameter) Set(value string) (err error) {
 // Type implements pflag.Value.
 func (parameter) Type() string { return "string" }
 
-// String implements pflag.Value: no parameter has a default.
+// String implements pflag.Value. Parameters have no defaults.
 func (parameter) String() string { return "" }
 
-// parameterFlag adds a flag that is a parameter of the same name. Where values are given,
-// it takes no others, and a shell completes them.
+// parameterFlag adds a flag for the query parameter with the same name. If values are
+// given, the flag accepts only these, and shells complete them.
 func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, values ...string) {
 	p := parameter{query: query, name: name}
 	if len(values) > 0 {
@@ -350,23 +372,23 @@ func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, valu
 	}
 }
 
-// oneOf reads one of the values that a flag can have.
+// oneOf returns a parser for a flag that accepts only the given values.
 func oneOf(flag string, values []string) func(string) (string, error) {
 	return func(value string) (string, error) {
 		if !slices.Contains(values, value) {
-			return "", usagef("--%s is %q: use %s", flag, value, strings.Join(values, ", "))
+			return "", usagef("invalid --%s %q: use %s", flag, value, strings.Join(values, ", "))
 		}
 		return value, nil
 	}
 }
 
-// destinationFlag adds the flag that names a destination.
+// destinationFlag adds a flag for the name of a destination.
 func (c *client) destinationFlag(cmd *cobra.Command, query url.Values, help string) {
 	parameterFlag(cmd, query, "destination", help)
 	_ = cmd.RegisterFlagCompletionFunc("destination", c.destinationNames)
 }
 
-// destinationNames completes the name of a destination.
+// destinationNames completes names of destinations.
 func (c *client) destinationNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -374,12 +396,12 @@ func (c *client) destinationNames(cmd *cobra.Command, args []string, _ string) (
 	return c.names(cmd, "destinations")
 }
 
-// sourceNames completes the name of a source.
+// sourceNames completes names of sources.
 func (c *client) sourceNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.names(cmd, "sources")
 }
 
-// names returns those of all sources, or of all destinations.
+// names returns the names of all sources or all destinations.
 func (c *client) names(cmd *cobra.Command, kind string) ([]string, cobra.ShellCompDirective) {
 	list, err := get[map[string][]struct{ Name string }](cmd.Context(), c, "/"+kind)
 	if err != nil {
@@ -392,7 +414,7 @@ func (c *client) names(cmd *cobra.Command, kind string) ([]string, cobra.ShellCo
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// A call is one as the admin API tells of it.
+// A call is a call as reported by the admin API.
 type call struct {
 	MessageID    string    `json:"messageId"`
 	Ref          string    `json:"ref"`
@@ -418,26 +440,21 @@ type call struct {
 
 func (c *call) title() string { return c.Event + c.Name }
 
-func (c *call) user() string {
-	if c.UserID != "" {
-		return c.UserID
-	}
-	return c.AnonymousID
-}
+func (c *call) user() string { return cmp.Or(c.UserID, c.AnonymousID) }
 
-// states tells in a few words where the call stands.
+// states summarizes the delivery status of the call.
 func (c *call) states() string {
 	var words []string
 	for _, d := range c.Destinations {
 		words = append(words, d.Destination+": "+d.State)
 	}
 	if len(c.Violations) > 0 {
-		words = append(words, "not as planned")
+		words = append(words, "plan violation")
 	}
 	return strings.Join(words, ", ")
 }
 
-// An attempt is a request to a webhook, as the admin API tells of it.
+// An attempt is a request to a webhook, as reported by the admin API.
 type attempt struct {
 	Destination   string      `json:"destination"`
 	Number        int         `json:"number"`
@@ -452,10 +469,10 @@ type attempt struct {
 	ResponseBody  string      `json:"responseBody"`
 }
 
-// status is the webhook's, or that there was none.
+// status returns the status line of the response, or "no response".
 func (a *attempt) status() string {
 	if a.Status == 0 {
-		return "no answer"
+		return "no response"
 	}
 	return fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
 }

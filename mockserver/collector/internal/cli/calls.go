@@ -24,14 +24,13 @@ import (
 
 var (
 	callStates = []string{"pending", "delivered", "failed", "filtered"}
-	// listStates are those by which calls are listed: rejected ones were never taken.
+	// listStates are the values of calls --state. Rejected calls are not stored as calls.
 	listStates = append(slices.Clone(callStates), "rejected")
-	// callTypes are those of calls that a collector has: delete is its own.
+	// callTypes include delete, the type of deletion notifications.
 	callTypes = append(slices.Clone(fields.Types), "delete")
 )
 
-// filterFlags adds the flags that pick calls, and returns the parameters that they
-// make.
+// filterFlags adds the flags that filter calls and returns their query parameters.
 func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	q := url.Values{}
 	flags := cmd.Flags()
@@ -40,29 +39,28 @@ func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames)
 	flags.Var(parameter{query: q, name: "type", repeated: true, read: oneOf("type", callTypes)}, "type", "only calls of this `type`: "+strings.Join(callTypes, ", ")+" (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(callTypes, cobra.ShellCompDirectiveNoFileComp))
-	parameterFlag(cmd, q, "event", "only track calls of this event, and pages and screens of this name")
+	parameterFlag(cmd, q, "event", "only track calls with this event, and page and screen calls with this name")
 	flags.Var(parameter{query: q, name: "userId"}, "user-id", "only calls with this userId or anonymousId")
-	parameterFlag(cmd, q, "text", "only calls whose body holds this text")
-	flags.Var(parameter{query: q, name: "since", read: moment("since")}, "since", "only calls received since then: a time (2026-01-31T12:00:00Z), or how long ago (90m)")
-	flags.Var(parameter{query: q, name: "until", read: moment("until")}, "until", "only calls received before then: a time, or how long ago")
-	flags.Var(parameter{query: q, name: "where", repeated: true, read: condition}, "where", "only calls of which this `condition` on a property, a trait or the context holds, as in the search of the inspector: prop.plan:Pro, 'prop.total:>100' (repeatable)")
+	parameterFlag(cmd, q, "text", "only calls whose body contains this text")
+	flags.Var(parameter{query: q, name: "since", read: moment("since")}, "since", "only calls received since a time (2026-01-31T12:00:00Z) or an age (90m)")
+	flags.Var(parameter{query: q, name: "until", read: moment("until")}, "until", "only calls received before a time or an age")
+	flags.Var(parameter{query: q, name: "where", repeated: true, read: condition}, "where", "only calls that match a `condition` on properties, traits or context, in the syntax of the inspector's search: prop.plan:Pro, 'prop.total:>100' (repeatable)")
 	return q
 }
 
-// condition checks a condition, which is written as the search of the inspector and the
-// admin API have it.
+// condition checks a condition in the syntax of the inspector's search.
 func condition(s string) (string, error) {
 	query, err := search.Parse(s)
 	if err != nil {
-		return "", usagef("--where %q cannot be read: %w", s, err)
+		return "", usagef("invalid --where %q: %w", s, err)
 	}
 	if len(query) == 0 || slices.ContainsFunc(query, func(t search.Term) bool { return len(t.Path) == 0 }) {
-		return "", usagef(`--where %q is no condition on a property, a trait or the context: write one such as prop.plan:Pro, 'prop.total:>100' or 'traits.city:"New York"'`, s)
+		return "", usagef(`invalid --where %q: use a condition on a property, a trait or the context, such as prop.plan:Pro, 'prop.total:>100' or 'traits.city:"New York"'`, s)
 	}
 	return s, nil
 }
 
-// moment reads a time, or how long ago it was.
+// moment parses a time or an age.
 func moment(flag string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if ago, err := time.ParseDuration(s); err == nil {
@@ -70,13 +68,12 @@ func moment(flag string) func(string) (string, error) {
 		}
 		t, err := time.Parse(time.RFC3339, s)
 		if err != nil {
-			return "", usagef("--%s %q is no time: use one such as 2026-01-31T12:00:00Z, or how long ago, such as 90m", flag, s)
+			return "", usagef("invalid --%s %q: use a time such as 2026-01-31T12:00:00Z, or an age such as 90m", flag, s)
 		}
 		return t.Format(time.RFC3339Nano), nil
 	}
 }
 
-// callPage is a page of calls.
 type callPage struct{ Calls []call }
 
 func newCalls() *cobra.Command {
@@ -85,22 +82,20 @@ func newCalls() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "calls [MESSAGE-ID]",
-		Short: "List the newest calls, show one with its attempts, or follow them",
-		Long: `List the newest calls that the collector remembers and where each stands with its
-destinations, newest first. With a messageId, show that call: what was received,
-and each request that was made to deliver it.
+		Short: "List recent calls, show one, or follow them",
+		Long: `List the most recent calls with their delivery status, newest first. With a messageId,
+show that call: its content, and each delivery attempt.
 
-pending in this list is a call that is to be tried again; collector status counts
-those that wait for their first attempt, too. Those that were rejected are no calls of
-the collector's: --state rejected lists them, and requests that were refused, with what
-was wrong.
+Pending in this list means waiting for a retry; collector status also counts calls that
+wait for their first attempt. --state rejected lists rejected calls and refused
+requests with their problems.
 
-For scripts, --output json, jsonl and yaml print each call with its body, and collector
-plan check takes what jsonl prints.
+For scripts, --output json, jsonl and yaml include the body of each call. collector plan
+check reads the jsonl output.
 
-With --follow it prints what happens as it happens, a line for each call and one for each
-attempt, from the newest --limit on, until it is interrupted. Where the collector is gone
-it tries again until it is back.`,
+With --follow, print each call and attempt as it happens, starting with the newest
+--limit, until interrupted. If the collector is unavailable, the command keeps trying to
+reconnect.`,
 		Example: `  collector calls --type track --limit 10
   collector calls --follow --event 'Signed Up'
   collector calls --where prop.plan:Pro --where 'prop.total:>100'
@@ -110,10 +105,10 @@ it tries again until it is back.`,
 		Args: atMostOne,
 	}
 	q := c.filterFlags(cmd)
-	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "how many to list, at most 500")
-	c.destinationFlag(cmd, q, "only calls that this destination has decided about")
-	parameterFlag(cmd, q, "state", "only calls that stand so: pending, delivered, failed, filtered or rejected", listStates...)
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print what happens as it happens")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "the number of calls to list, at most 500")
+	c.destinationFlag(cmd, q, "only calls with a result at this destination")
+	parameterFlag(cmd, q, "state", "only calls with this status: pending, delivered, failed, filtered or rejected", listStates...)
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print activity as it happens")
 	list := limited(func(ctx context.Context, out io.Writer, args []string) error {
 		if len(args) == 1 {
 			return c.showCall(ctx, out, args[0])
@@ -126,7 +121,7 @@ it tries again until it is back.`,
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limit < 1 || limit > 500 {
-			return usagef("--limit is %d: use a number from 1 to 500", limit)
+			return usagef("invalid --limit %d: use a number from 1 to 500", limit)
 		}
 		if !follow {
 			return list(cmd, args)
@@ -140,72 +135,55 @@ func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) err
 	if c.output.data() {
 		q.Set("bodies", "true")
 	}
-	page, err := get[callPage](ctx, c, "/calls?"+q.Encode())
-	if err != nil {
-		return err
-	}
-	if c.output.data() {
-		return c.output.print(out, page.raw, "calls")
-	}
-	if len(page.read.Calls) == 0 {
-		fmt.Fprintln(out, "no calls")
-		return nil
-	}
-	return table(out, zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS", func(row func(...any)) {
-		for _, call := range page.read.Calls {
-			row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states())
-		}
-	})
-}
-
-// listRejected lists what was not taken.
-func (c *client) listRejected(ctx context.Context, out io.Writer, q url.Values) error {
-	if q.Has("destination") {
-		return usagef("--destination and --state rejected: what was rejected never came to a destination")
-	}
-	q.Del("state")
-	list, err := get[struct {
-		Calls []struct {
-			ReceivedAt                                                    time.Time
-			Type, Title, UserID, AnonymousID, Source, Code, Message, Hint string
-		}
-		Requests []struct {
-			At                                        time.Time
-			Method, Path, Source, Code, Message, Hint string
-			Count                                     int
-		}
-	}](ctx, c, "/rejections?"+q.Encode())
-	if err != nil {
-		return err
-	}
-	if c.output.data() {
-		return c.output.print(out, list.raw, "calls")
-	}
-	if len(list.read.Calls)+len(list.read.Requests) == 0 {
-		fmt.Fprintln(out, "nothing was rejected")
-		return nil
-	}
-	if len(list.read.Calls) > 0 {
-		err = table(out, zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,WHAT IS WRONG", func(row func(...any)) {
-			for _, r := range list.read.Calls {
-				row(second(r.ReceivedAt), r.Type, r.Title, cmp.Or(r.UserID, r.AnonymousID), r.Source, r.Code, r.Message)
+	return show(ctx, c, out, query{path: "/calls?" + q.Encode(), list: "calls"}, func(page callPage) error {
+		return table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS", func(row func(...any)) {
+			for _, call := range page.Calls {
+				row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states())
 			}
 		})
-	}
-	if err != nil || len(list.read.Requests) == 0 {
-		return err
-	}
-	if len(list.read.Calls) > 0 {
-		fmt.Fprintln(out)
-	}
-	return table(out, zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,WHAT IS WRONG", func(row func(...any)) {
-		for _, r := range list.read.Requests {
-			row(second(r.At), r.Method+" "+r.Path, r.Source, r.Count, r.Code, r.Message)
-		}
 	})
 }
 
-// follow prints what happens.
+// rejections are rejected calls and refused requests.
+type rejections struct {
+	Calls []struct {
+		ReceivedAt                                              time.Time
+		Type, Title, UserID, AnonymousID, Source, Code, Message string
+	}
+	Requests []struct {
+		At                                  time.Time
+		Method, Path, Source, Code, Message string
+		Count                               int
+	}
+}
+
+// listRejected lists rejected calls and refused requests.
+func (c *client) listRejected(ctx context.Context, out io.Writer, q url.Values) error {
+	if q.Has("destination") {
+		return usagef("--destination cannot be used with --state rejected: rejected calls have no destination")
+	}
+	q.Del("state")
+	return show(ctx, c, out, query{path: "/rejections?" + q.Encode(), list: "calls"}, func(list rejections) error {
+		if len(list.Calls) > 0 || len(list.Requests) == 0 {
+			err := table(out, "no rejected calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,PROBLEM", func(row func(...any)) {
+				for _, r := range list.Calls {
+					row(second(r.ReceivedAt), r.Type, r.Title, cmp.Or(r.UserID, r.AnonymousID), r.Source, r.Code, r.Message)
+				}
+			})
+			if err != nil || len(list.Requests) == 0 {
+				return err
+			}
+			fmt.Fprintln(out)
+		}
+		return table(out, "", zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,PROBLEM", func(row func(...any)) {
+			for _, r := range list.Requests {
+				row(second(r.At), r.Method+" "+r.Path, r.Source, r.Count, r.Code, r.Message)
+			}
+		})
+	})
+}
+
+// follow prints activity as it happens.
 func (c *client) follow(cmd *cobra.Command, args []string, q url.Values, first int) error {
 	switch {
 	case len(args) > 0:
@@ -215,32 +193,32 @@ func (c *client) follow(cmd *cobra.Command, args []string, q url.Values, first i
 		q.Del("state")
 	}
 	if q.Has("state") {
-		return usagef("--follow and --state %s: a call that comes has no such state yet; --state rejected can be followed, and --destination", q.Get("state"))
+		return usagef("--follow cannot be used with --state %s: use --state rejected, or --destination", q.Get("state"))
 	}
 	form := live.Lines
 	switch c.output {
 	case "json", "jsonl":
 		form = live.JSON
 	case "yaml":
-		return usagef("--follow and --output yaml: use jsonl, or table for lines")
+		return usagef("--follow cannot be used with --output yaml: use jsonl or table")
 	}
 	return live.Print(cmd.Context(), followed{client: c, query: q}, first, cmd.OutOrStdout(), form)
 }
 
-// find returns the calls with a messageId, which several sources may have used.
+// find returns the calls with a messageId. Several sources can use the same one.
 func (c *client) find(ctx context.Context, id string) ([]call, error) {
 	page, err := get[callPage](ctx, c, "/calls?"+url.Values{"messageId": {id}}.Encode())
 	return page.read.Calls, err
 }
 
-// showCall shows the calls with a messageId.
+// showCall prints the calls with a messageId and their attempts.
 func (c *client) showCall(ctx context.Context, out io.Writer, id string) error {
 	found, err := c.find(ctx, id)
 	if err != nil {
 		return err
 	}
 	if len(found) == 0 {
-		return fmt.Errorf("no call %q is remembered: the collector shows the newest ones only", id)
+		return fmt.Errorf("call %q not found: only recent calls can be shown", id)
 	}
 	for _, one := range found {
 		if err := c.showOne(ctx, out, one.Source, id); err != nil {
@@ -271,12 +249,12 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 	}
 	fmt.Fprintf(out, "%s\n\n", body.Bytes())
 	for _, v := range shown.Violations {
-		fmt.Fprintf(out, "not as planned by %s, line %d: %s\n", plain(v.Plan), v.Line, plain(v.Message))
+		fmt.Fprintf(out, "violates plan %s, line %d: %s\n", plain(v.Plan), v.Line, plain(v.Message))
 	}
 	if len(shown.Violations) > 0 {
 		fmt.Fprintln(out)
 	}
-	err = table(out, "", func(row func(...any)) {
+	err = table(out, "", "", func(row func(...any)) {
 		for _, d := range shown.Destinations {
 			row(d.Destination, d.State, d.Reason)
 		}
@@ -285,14 +263,14 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 		return err
 	}
 	fmt.Fprintln(out)
-	return table(out, "ATTEMPT,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
+	return table(out, "", "ATTEMPT,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
 		for _, a := range list.read.Attempts {
 			row(a.Number, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.status(), a.Verdict, a.URL, a.Error)
 		}
 	})
 }
 
-// A replay is one that goes on in the collector.
+// A replay is the status of a replay.
 type replay struct {
 	ID          string
 	Destination string
@@ -312,17 +290,17 @@ func newReplay() *cobra.Command {
 	var dryRun, wait bool
 	cmd := &cobra.Command{
 		Use:   "replay DESTINATION",
-		Short: "Make calls due again for a destination",
-		Long: `Make calls due again for a destination, at once and for four hours from now. Without
-further flags these are all that it has given up; the flags pick some of them.
+		Short: "Retry failed calls of a destination",
+		Long: `Schedule calls of a destination again, immediately and with retries for another four
+hours. By default these are all calls that failed; flags select some of them.
 
-Calls that were delivered or filtered can be replayed too, with --state, as far as
-the collector remembers them. The receiver then gets them again, with the same
-X-Message-Id. Of those that were filtered, the ones that the plan of their source keeps
-out are kept as failed ones are; they are judged anew, by the plan as it is now.
+With --state, delivered and filtered calls can be replayed too, while the collector
+retains them. The receiver then gets them again with the same X-Message-Id. Calls that
+a tracking plan filtered are kept as long as failed calls, and are checked again with
+the current plan.
 
-A replay goes on in the collector where the command is ended. With --wait the command
-ends when no call of it is pending any more, and says what became of them.`,
+A replay continues in the collector if the command is interrupted. With --wait, the
+command ends when none of its calls is pending, and prints the results.`,
 		Example: `  collector replay crm --dry-run
   collector replay crm --since 24h --event 'Order Completed' --wait
   collector replay crm --state filtered --source web
@@ -331,13 +309,13 @@ ends when no call of it is pending any more, and says what became of them.`,
 		ValidArgsFunction: c.destinationNames,
 	}
 	q := c.filterFlags(cmd)
-	parameterFlag(cmd, q, "state", "replay calls that stand so: failed (default), delivered or filtered", "failed", "delivered", "filtered")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only count")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until no call is pending, and say what became of them")
+	parameterFlag(cmd, q, "state", "replay calls with this status: failed (default), delivered or filtered", "failed", "delivered", "filtered")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only count the calls")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until no call is pending, and print the results")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case dryRun && wait:
-			return usagef("--wait is for a replay, and --dry-run makes none: leave one of them out")
+			return usagef("--wait and --dry-run cannot be used together")
 		case dryRun:
 			return limited(func(ctx context.Context, out io.Writer, args []string) error {
 				return c.countReplay(ctx, out, args[0], q)
@@ -347,34 +325,29 @@ ends when no call of it is pending any more, and says what became of them.`,
 		if err != nil {
 			return err
 		}
-		if c.output.data() {
-			return c.output.print(cmd.OutOrStdout(), run.raw, "")
-		}
-		fmt.Fprintln(cmd.OutOrStdout(), run.read.text(wait))
-		if problem := run.read.Problem; problem != "" {
-			return fmt.Errorf("the replay has ended before its end: %s", plain(problem))
-		}
-		return nil
+		return printAnswer(&c, cmd.OutOrStdout(), run, "", func(r replay) error {
+			fmt.Fprintln(cmd.OutOrStdout(), r.text(wait))
+			if r.Problem != "" {
+				return fmt.Errorf("the replay stopped early: %s", plain(r.Problem))
+			}
+			return nil
+		})
 	}
 	return c.addTo(cmd)
 }
 
-// countReplay says how many calls a replay would pick.
+// countReplay prints the number of calls that a replay would select.
 func (c *client) countReplay(ctx context.Context, out io.Writer, destination string, q url.Values) error {
 	type counted struct{ Calls int }
-	found, err := ask[counted](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
-	if err != nil {
+	post := query{method: http.MethodPost, path: "/destinations/" + url.PathEscape(destination) + "/replay", body: selection(q, true)}
+	return show(ctx, c, out, post, func(found counted) error {
+		_, err := fmt.Fprintf(out, "%s to replay to %s\n", count(found.Calls, "call"), plain(destination))
 		return err
-	}
-	if c.output.data() {
-		return c.output.print(out, found.raw, "")
-	}
-	fmt.Fprintf(out, "%s to replay to %s\n", count(found.read.Calls, "call"), plain(destination))
-	return nil
+	})
 }
 
-// replay begins a replay, and shows how far it is until all calls are due again, or none of
-// them is pending.
+// replay starts a replay and shows its progress until all calls are scheduled or, with
+// settled, until none of them is pending.
 func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[replay], error) {
 	defer shown.clear()
 	run, err := ask[replay](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))
@@ -398,12 +371,12 @@ func (c *client) replay(ctx context.Context, destination string, q url.Values, s
 		return false, nil
 	})
 	if ctx.Err() != nil {
-		err = fmt.Errorf("replay %s goes on in the collector", id)
+		err = fmt.Errorf("stopped waiting; replay %s continues in the collector", id)
 	}
 	return run, err
 }
 
-// text says what a replay did.
+// text describes the result of a replay.
 func (r replay) text(settled bool) string {
 	text := fmt.Sprintf("%s replayed to %s", count(r.Replayed, "call"), plain(r.Destination))
 	if !settled {
@@ -419,7 +392,7 @@ func (r replay) text(settled bool) string {
 	return text
 }
 
-// selection makes of the parameters of a list what a replay takes.
+// selection converts query parameters of a list to the body of a replay request.
 func selection(q url.Values, dryRun bool) map[string]any {
 	selection := map[string]any{"dryRun": dryRun}
 	for name, values := range q {

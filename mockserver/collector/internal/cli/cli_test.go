@@ -34,7 +34,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// run runs the command and returns what it prints, with the exit code.
+// run runs the command and returns its output and exit code.
 func run(t *testing.T, args ...string) (out, errOut string, code int) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -42,7 +42,7 @@ func run(t *testing.T, args ...string) (out, errOut string, code int) {
 	return o.String(), e.String(), code
 }
 
-// changing are the parts of outputs that differ from run to run.
+// changing are the parts of the output that differ between runs.
 var changing = []struct {
 	what *regexp.Regexp
 	name string
@@ -55,16 +55,16 @@ var changing = []struct {
 	{regexp.MustCompile(`\d+\.\d ms`), "N ms"},
 	{regexp.MustCompile(`"durationMs": [\d.]+`), `"durationMs": N`},
 	{regexp.MustCompile(`(\d+h)?(\d+m)?\d+s ago`), "AGE ago"},
-	{regexp.MustCompile(`holds \d+ bytes`), "holds N bytes"},
+	{regexp.MustCompile(`contains \d+ bytes`), "contains N bytes"},
 	{regexp.MustCompile(`"bytes": \d+`), `"bytes": N`},
 	{regexp.MustCompile(`"Date": \[\s+"[^"]+"`), `"Date": ["DATE"`},
 	{regexp.MustCompile(`after [\d.]+m?s\b`), "after N s"},
 	{regexp.MustCompile(`(waitedMs"?): \d+`), "$1: N"},
 	{regexp.MustCompile(`\b(AT|RECEIVED|REQUESTED) ([A-Z]+|[+-]\d+)  `), "$1 ZONE  "},
-	{regexp.MustCompile(` {2,}`), "  "}, // columns are as wide as what changes
+	{regexp.MustCompile(` {2,}`), "  "}, // column widths vary
 }
 
-// golden compares an output with its file.
+// golden compares output with a golden file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	for _, c := range changing {
@@ -83,8 +83,8 @@ func golden(t *testing.T, name, got string) {
 	assert.Equal(t, string(want), got, "go test ./internal/cli -update writes it anew")
 }
 
-func TestHelpTeaches(t *testing.T) {
-	t.Setenv("HOME", t.TempDir()) // there may be none
+func TestHelp(t *testing.T) {
+	t.Setenv("HOME", t.TempDir()) // HOME may be unset
 	for _, args := range [][]string{
 		{}, {"dev"}, {"serve"}, {"check"}, {"send"}, {"send", "track"}, {"expect"}, {"calls"}, {"open"}, {"version"}, {"destinations"}, {"destinations", "list"}, {"destinations", "add"}, {"destinations", "test"}, {"destinations", "remove"}, {"status"}, {"health"}, {"verify"}, {"replay"}, {"pause"}, {"resume"},
 		{"delete-user"}, {"deletions"}, {"audience"}, {"audience", "sync"}, {"audience", "list"}, {"audience", "forget"}, {"trait"}, {"trait", "sync"},
@@ -100,8 +100,8 @@ func TestHelpTeaches(t *testing.T) {
 	}
 }
 
-// server runs a collector with one destination that takes calls, one that refuses
-// them for good, and fixed ids.
+// server runs a collector with a destination that accepts calls, one that rejects them
+// permanently, and fixed IDs.
 func server(t *testing.T) *mockserver.Server {
 	t.Helper()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -128,7 +128,7 @@ func server(t *testing.T) *mockserver.Server {
 	return srv
 }
 
-func TestCommandsOnACollectorThatRuns(t *testing.T) {
+func TestCommandsOnARunningCollector(t *testing.T) {
 	srv := server(t)
 	properties := filepath.Join(t.TempDir(), "properties.json")
 	require.NoError(t, os.WriteFile(properties, []byte(`{"seats":12345678901234567890}`), 0o600))
@@ -236,7 +236,7 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"extra-argument", []string{"serve", "collector.yaml"}, 2},
 		{"alias-no-previous", []string{"send", "alias", "--user-id", "u"}, 2},
 	} {
-		if step.name == "calls" { // those that were sent without --wait have ended too
+		if step.name == "calls" { // calls sent without --wait must also be complete
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			_, err := srv.Wait(ctx, 5, mockserver.DeliveredTo("crm"))
 			cancel()
@@ -262,26 +262,26 @@ func waitLedger(t *testing.T, srv *mockserver.Server) {
 	}
 }
 
-func TestVerifyFailsWhereALedgerDoesNotHold(t *testing.T) {
+func TestVerifyFailsIfALedgerDoesNotBalance(t *testing.T) {
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"holds":false,"destinations":[{"destination":"crm","accepted":5,"delivered":3,"failed":0,"filtered":0,"pending":1,"holds":false}]}`)
 	}))
 	t.Cleanup(liar.Close)
 	out, errOut, code := run(t, "verify", "--url", liar.URL)
 	assert.Equal(t, 1, code)
-	assert.Contains(t, out, "DOES NOT HOLD: off by 1")
-	assert.Equal(t, "collector: the ledger does not hold\n", errOut)
+	assert.Contains(t, out, "DOES NOT BALANCE: off by 1")
+	assert.Equal(t, "collector: the ledger does not balance\n", errOut)
 }
 
-// written returns a file of its own with a text.
+// written writes text to a temporary file and returns its path.
 func written(t *testing.T, text string) string {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
-func TestErrorsSayWhatToDo(t *testing.T) {
-	t.Setenv("HOME", t.TempDir()) // there may be none
+func TestErrorMessages(t *testing.T) {
+	t.Setenv("HOME", t.TempDir()) // HOME may be unset
 	serve := func(h http.Handler) string {
 		srv := httptest.NewServer(h)
 		t.Cleanup(srv.Close)
@@ -310,27 +310,27 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	require.NoError(t, err)
 
 	for _, c := range []struct {
-		name, args string // args are divided by blanks
+		name, args string // args are separated by spaces
 		env        map[string]string
 		code       int
 		want       string
 	}{
 		{name: "nothing listens", args: "status --url " + closed, code: 1,
-			want: "nothing listens at " + closed + ": start one with collector dev, or say where it is with --url"},
-		{name: "no TLS", args: "status --url " + secure, code: 1, want: secure + " listens without TLS: write --url with http://"},
-		{name: "no TLS for calls", args: "send track --event E --user-id u --url " + secure, code: 1, want: secure + " listens without TLS: write --url with http://"},
-		{name: "no URL", args: "status --url http://[::1", code: 2, want: `--url "http://[::1" is no URL: use one such as http://127.0.0.1:8765`},
+			want: "no collector at " + closed + ": start one with collector dev, or set --url"},
+		{name: "no TLS", args: "status --url " + secure, code: 1, want: secure + " does not use TLS: use http:// in --url"},
+		{name: "no TLS for calls", args: "send track --event E --user-id u --url " + secure, code: 1, want: secure + " does not use TLS: use http:// in --url"},
+		{name: "no URL", args: "status --url http://[::1", code: 2, want: `invalid --url "http://[::1": use a URL such as http://127.0.0.1:8765`},
 		{name: "no URL in the environment", args: "status", env: map[string]string{"COLLECTOR_URL": "here"}, code: 2,
-			want: `COLLECTOR_URL "here" is no URL: use one such as http://127.0.0.1:8765`},
+			want: `invalid COLLECTOR_URL "here": use a URL such as http://127.0.0.1:8765`},
 		{name: "unknown flag", args: "status --colour", code: 2, want: "unknown flag: --colour: see collector status --help"},
-		{name: "no token", args: "verify --url " + locked, code: 1, want: "the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN"},
+		{name: "no token", args: "verify --url " + locked, code: 1, want: "the collector requires its admin token: set --token-file or COLLECTOR_TOKEN"},
 		{name: "wrong token", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}, code: 1,
-			want: "the collector refuses this admin token: give that of admin.tokenFile in its configuration"},
+			want: "invalid admin token: use the token in the file set by admin.tokenFile"},
 		{name: "right token", args: "verify --url " + locked + " --token-file " + token, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}},
-		{name: "a file that is no token", args: "verify --url " + locked + " --token-file " + written(t, "listen: :8765\ndata: data\n"), code: 1, want: "--token-file has several lines: name a file with the admin token alone"},
-		{name: "an empty token", args: "verify --url " + locked + " --token-file " + written(t, "\n"), code: 1, want: "--token-file is empty: name a file with the admin token"},
+		{name: "a file that is no token", args: "verify --url " + locked + " --token-file " + written(t, "listen: :8765\ndata: data\n"), code: 1, want: "--token-file has more than one line: use a file that contains only the admin token"},
+		{name: "an empty token", args: "verify --url " + locked + " --token-file " + written(t, "\n"), code: 1, want: "--token-file is empty: use a file that contains the admin token"},
 		{name: "the tracking API alone", args: "status --url " + tracking, code: 1,
-			want: "the admin API is not there: give --url with the address of admin.listen in the configuration"},
+			want: "no admin API at this address: set --url to the address of admin.listen"},
 		{name: "wrong webhook", args: "dev --webhook ftp://a --header Host:b", code: 2, want: `--webhook "ftp://a" has the protocol "ftp": start it with https:// or http://
 --header "Host" is set by the collector: remove it`},
 		{name: "wrong header of two webhooks", args: "dev --webhook http://a --webhook http://b --header Host:b", code: 2, want: `--header "Host" is set by the collector: remove it`},
@@ -339,22 +339,22 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			want: `--webhook "http://10.0.0.1/hook" points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, add --allow 10.0.0.0/8`},
 		{name: "webhook at the metadata service", args: "dev --webhook http://169.254.169.254 --allow 169.254.0.0/16", code: 2,
 			want: `--webhook "http://169.254.169.254" points to 169.254.169.254, which is not allowed: cloud metadata service 169.254.169.254/32: no setting allows it; use a different address`},
-		{name: "secret without webhook", args: "dev --shared-secret x", code: 2, want: "--header and --shared-secret are for webhooks: add --webhook URL or --forward NAME=URL"},
-		{name: "forward without name", args: "dev --forward https://a.example/?b=c", code: 2, want: `--forward "https://a.example/?b=c" has no name: write it as NAME=URL`},
+		{name: "secret without webhook", args: "dev --shared-secret x", code: 2, want: "--header and --shared-secret require a webhook: add --webhook URL or --forward NAME=URL"},
+		{name: "forward without name", args: "dev --forward https://a.example/?b=c", code: 2, want: `--forward "https://a.example/?b=c" has no name: use NAME=URL`},
 		{name: "forward with an empty name", args: "dev --forward =http://a", code: 2, want: `--forward "=http://a": name: is empty: use 1 to 100 printable characters`},
-		{name: "forward without URL", args: "dev --forward a", code: 2, want: `--forward "a" has no name: write it as NAME=URL`},
-		{name: "forward beside webhook", args: "dev --webhook http://a --forward dev=http://b", code: 2, want: "--forward dev has the name of the destination of --webhook: choose another"},
+		{name: "forward without URL", args: "dev --forward a", code: 2, want: `--forward "a" has no name: use NAME=URL`},
+		{name: "forward beside webhook", args: "dev --webhook http://a --forward dev=http://b", code: 2, want: "--forward dev has the same name as the --webhook destination: choose another name"},
 		{name: "wrong forward", args: "dev --webhook http://a --forward a=ftp://b --forward a=http://c", code: 2, want: `--forward "a=ftp://b" has the protocol "ftp": start it with https:// or http://
 --forward "a=http://c" duplicates "a": give each destination a unique name`},
-		{name: "no configuration", args: "serve", code: 2, want: "--config is not set: name a file, or begin with collector serve --example > collector.yaml"},
+		{name: "no configuration", args: "serve", code: 2, want: "--config is not set: name a file, or start with collector serve --example > collector.yaml"},
 		{name: "configuration that is not there", args: "serve --config nowhere.yaml", code: 1, want: "--config: open " + nowhere + ": no such file or directory"},
-		{name: "address without port", args: "dev --listen localhost", code: 2, want: `--listen is "localhost": use an address such as 127.0.0.1:8765, or :8765 to be reached from other machines`},
-		{name: "JSON and quiet", args: "dev --json --quiet", code: 2, want: "--quiet and --json: leave one of them out"},
-		{name: "no network", args: "dev --allow 10.1.2", code: 2, want: `--allow is "10.1.2": use a network such as 172.16.0.0/12`},
+		{name: "address without port", args: "dev --listen localhost", code: 2, want: `invalid --listen "localhost": use an address such as 127.0.0.1:8765, or :8765 to accept connections from other machines`},
+		{name: "JSON and quiet", args: "dev --json --quiet", code: 2, want: "--quiet and --json cannot be used together"},
+		{name: "no network", args: "dev --allow 10.1.2", code: 2, want: `invalid --allow "10.1.2": use a network such as 172.16.0.0/12`},
 		{name: "address in use", args: "dev --data " + t.TempDir() + " --listen " + inUse, code: 1,
-			want: "--listen " + inUse + ": another program listens there: end it, or choose another address"},
+			want: "--listen " + inUse + ": the address is in use: stop the other program, or choose another address"},
 		{name: "unknown write key", args: "send track --event E --user-id u --write-key another-key --url " + running, code: 1,
-			want: "the call was refused: no source has the write key ano…dfc42b51: name the key of one with --write-key or COLLECTOR_WRITE_KEY"},
+			want: "the collector refused the call: no source has the write key ano…dfc42b51: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for name, value := range c.env {
@@ -367,15 +367,14 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// The certificate of a collector is often that of an authority of one's own.
-func TestCommandsReachACollectorWithTLS(t *testing.T) {
+func TestCommandsUseTLS(t *testing.T) {
 	srv := server(t)
 	secure := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		to, _ := url.Parse(srv.URL)
 		r.SetURL(to)
 	}})
 	t.Cleanup(secure.Close)
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshakes that fail
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // omits failed handshakes
 	dir := t.TempDir()
 	authority, text := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "text")
 	block := &pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}
@@ -387,10 +386,10 @@ func TestCommandsReachACollectorWithTLS(t *testing.T) {
 		args  []string
 		wrong string
 	}{
-		{"unknown authority", []string{"--url", secure.URL}, "certificate signed by unknown authority: name the authority's certificate with --ca-file\n"},
-		{"no TLS", []string{"--url", "http" + strings.TrimPrefix(secure.URL, "https")}, "the collector listens with TLS: write --url with https://\n"},
+		{"unknown authority", []string{"--url", secure.URL}, "certificate signed by unknown authority: set --ca-file to the certificate of its CA\n"},
+		{"no TLS", []string{"--url", "http" + strings.TrimPrefix(secure.URL, "https")}, "the collector uses TLS: use https:// in --url\n"},
 		{"no file", []string{"--url", secure.URL, "--ca-file", filepath.Join(dir, "none")}, "collector: --ca-file: open "},
-		{"no certificate", []string{"--url", secure.URL, "--ca-file", text}, "text holds no certificate: name a file in PEM form\n"},
+		{"no certificate", []string{"--url", secure.URL, "--ca-file", text}, "text contains no certificate: use a PEM file\n"},
 		{"right", []string{"--url", secure.URL, "--ca-file", authority}, ""},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -406,7 +405,7 @@ func TestCommandsReachACollectorWithTLS(t *testing.T) {
 	assert.Zero(t, code, errOut)
 }
 
-func TestExampleIsRight(t *testing.T) {
+func TestExampleIsValid(t *testing.T) {
 	dir := t.TempDir()
 	example, _, code := run(t, "serve", "--example")
 	require.Zero(t, code)
@@ -414,15 +413,15 @@ func TestExampleIsRight(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(example), 0o600))
 	_, errOut, code := run(t, "check", "--config", path)
 	assert.Equal(t, 1, code)
-	assert.Regexp(t, "^"+regexp.QuoteMeta(path)+`:[0-9]+:5: sources\[0\].writeKey is that of the example: use a text such as openssl rand -hex 32 makes\n$`, errOut, "nothing else is to be filled in")
+	assert.Regexp(t, "^"+regexp.QuoteMeta(path)+`:[0-9]+:5: sources\[0\].writeKey is the placeholder from the example: use a random string, such as the output of openssl rand -hex 32\n$`, errOut, "nothing else is to be filled in")
 	example = strings.Replace(example, "change-me-to-a-long-random-text", "3f1c9a", 1)
 	require.NoError(t, os.WriteFile(path, []byte(example), 0o600))
 	out, errOut, code := run(t, "check", "--config", path)
 	assert.Zero(t, code, errOut)
 	assert.Empty(t, errOut)
-	assert.Equal(t, path+" is right: 1 source, 1 destination, listening on 127.0.0.1:8765\n", out)
+	assert.Equal(t, "config OK: 1 source, 1 destination, listening on 127.0.0.1:8765\n", out)
 
-	// What is commented out is right too, but for the files that it names.
+	// The commented settings are also valid, except that their files do not exist.
 	var all []string
 	for line := range strings.Lines(example) {
 		uncommented := regexp.MustCompile(`^( *)# ( *(- )?[a-zA-Z]+:.*)`).ReplaceAllString(strings.TrimRight(line, "\n"), "$1$2")
@@ -431,7 +430,7 @@ func TestExampleIsRight(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(all, "\n")), 0o600))
 	_, err := config.Load(path)
 	for _, problem := range err.(config.Problems) { //nolint:errorlint // it is what Load returns
-		assert.Regexp(t, `cannot be|is set, and so is|needs the variable|has no token`, problem.Error())
+		assert.Regexp(t, `cannot be|is set together with|environment variable|has no token`, problem.Error())
 	}
 
 	require.NoError(t, os.WriteFile(path, []byte("data: d\nlisten: 7"), 0o600))
@@ -447,7 +446,7 @@ func TestExampleIsRight(t *testing.T) {
       "wrong": "is \"7\"",`)
 }
 
-func TestCompletionKnowsDestinations(t *testing.T) {
+func TestCompletionOfDestinations(t *testing.T) {
 	server(t)
 	out, _, _ := run(t, "__complete", "pause", "")
 	assert.True(t, strings.HasPrefix(out, "crm\ngone\n"), out)
@@ -455,8 +454,8 @@ func TestCompletionKnowsDestinations(t *testing.T) {
 	assert.True(t, strings.HasPrefix(out, "pending\ndelivered\n"), out)
 }
 
-// TestDevWorksAsItSays starts collector dev, and does what it prints.
-func TestDevWorksAsItSays(t *testing.T) {
+// TestDevWelcome starts collector dev and runs the command it prints.
+func TestDevWelcome(t *testing.T) {
 	arrived := make(chan string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -504,7 +503,7 @@ func TestDevWorksAsItSays(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, string(messages))
 	}
-	// That one destination took the call does not hide that the other did not.
+	// The success of one destination does not hide the failure of the other.
 	base := strings.TrimSuffix(line[1], "/v1/track")
 	require.Eventually(t, func() bool {
 		out, _, code := run(t, "status", "--url", base, "--json")
@@ -513,7 +512,7 @@ func TestDevWorksAsItSays(t *testing.T) {
 	golden(t, "dev", regexp.MustCompile(`/\S+/00\d`).ReplaceAllString(text, "DATA"))
 }
 
-// watchedBuffer tells when all of the welcome was written.
+// watchedBuffer signals when the welcome message is complete.
 type watchedBuffer struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
@@ -537,7 +536,7 @@ func (b *watchedBuffer) String() string {
 	return b.text.String()
 }
 
-func TestJSONIsPrintedAsItCame(t *testing.T) {
+func TestJSONIsPrintedUnchanged(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, new(output).print(&out, json.RawMessage(`{"b":"<&>\u00e9","a":12345678901234567890}`), ""))
 	assert.Equal(t, "{\n  \"b\": \"<&>\\u00e9\",\n  \"a\": 12345678901234567890\n}\n", out.String())
@@ -555,7 +554,7 @@ func TestAgesAreNeverNegative(t *testing.T) {
 	}
 }
 
-func TestStatusShowsServersAndDamage(t *testing.T) {
+func TestStatusShowsServersAndCorruption(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if strings.HasSuffix(r.URL.Path, "/destinations") {
@@ -573,15 +572,15 @@ func TestStatusShowsServersAndDamage(t *testing.T) {
 	out, errOut, code := run(t, "status", "--url", api.URL)
 	require.Zero(t, code, errOut)
 	for _, want := range []string{
-		"DAMAGED: server b: 3 messages\n",
+		"CORRUPTION: server b: 3 messages\n",
 		"REPLICA: S on c: JetStream is not running; see the server's log\n",
 		"REPLICA: S on b: 7 operations behind\n",
 		"REPLICA: T on b: no response; the server is down, disconnected or without JetStream\n",
 		"REPLICA: T has fewer replicas than configured\n",
 		"REPLICA: U does not respond: it may have no leader\n",
-		"server a, version 2.15.2: calls are on its disk before they are acknowledged\n",
-		"server b, version 2.15.2: calls are acknowledged BEFORE they are on its disk (sync_interval 2m0s)\n",
-		"server c, version not known: whether calls are on its disk before they are acknowledged is not known; set nats.monitor\n",
+		"server a, version 2.15.2: syncs calls to disk before acknowledging them\n",
+		"server b, version 2.15.2: acknowledges calls BEFORE they are on disk (sync_interval 2m0s)\n",
+		"server c, version unknown: unknown whether it syncs calls to disk before acknowledging them; set nats.monitor\n",
 	} {
 		assert.Contains(t, out, want)
 	}

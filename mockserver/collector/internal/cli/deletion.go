@@ -25,15 +25,15 @@ func newDeleteUser() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "delete-user [USER-ID ...]",
-		Short: "Ask every destination to delete users",
-		Long: `Make a deletion request: every enabled destination of every source, or of the one
-that --source names, gets a notification {type, userId, timestamp} for each user,
-signed and tried again as calls are. The users are also taken out of the lists of
-audiences and computed traits.
+		Short: "Request the deletion of users from all destinations",
+		Long: `Request the deletion of users. Every enabled destination of every source, or of the
+source set by --source, receives a notification {type, userId, timestamp} for each user,
+signed and retried like calls. The users are also removed from the lists of audiences
+and computed traits.
 
-The users are arguments, or lines of --file, up to 10,000. With an --id the same
-request can be made again and is taken once. With --wait, wait until every
-destination has decided; the exit code is 1 where one has failed.`,
+The user IDs are arguments or lines of --file, up to 10,000. A request with an --id can
+be repeated safely: it is processed once. With --wait, wait for all destinations; the
+exit code is 1 if a notification failed.`,
 		Example: `  collector delete-user u1 u2 --id gdpr-2026-117 --wait 1m
   collector delete-user --file users.txt --source web`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -53,22 +53,22 @@ destination has decided; the exit code is 1 where one has failed.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&file, "file", "f", "", "a `file` of users, one a line; - is standard input")
-	flags.StringVar(&request.Source, "source", "", "the source whose users they are (default: all sources)")
-	flags.StringVar(&request.ID, "id", "", "the ID of the request, so that it is taken once (default: a new one)")
-	flags.DurationVar(&wait, "wait", 0, "wait so long for the destinations")
+	flags.StringVarP(&file, "file", "f", "", "a `file` with one user ID per line; - is standard input")
+	flags.StringVar(&request.Source, "source", "", "the source of the users (default: all sources)")
+	flags.StringVar(&request.ID, "id", "", "the ID of the request, for safe repetition (default: a new one)")
+	flags.DurationVar(&wait, "wait", 0, "how long to wait for the destinations")
 	return c.addTo(cmd)
 }
 
-// readUsers returns the users of the arguments and of a file.
+// readUsers returns the user IDs in the arguments and in a file.
 func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 	if file == "" && len(users) == 0 {
-		return nil, usagef("no user was named: give their IDs, or a file of them with --file")
+		return nil, usagef("no user IDs: specify them as arguments, or in a file with --file")
 	}
 	if file == "" {
 		return users, nil
 	}
-	list, _, err := openList(in, file)
+	list, _, err := openFile(in, file)
 	if err != nil {
 		return nil, err
 	}
@@ -85,13 +85,13 @@ func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 	return users, nil
 }
 
-// awaitDeletion waits until a request is done, and prints how far it came.
+// awaitDeletion waits until a request is complete and prints its result.
 func (c *client) awaitDeletion(ctx context.Context, out io.Writer, id string, wait time.Duration) error {
 	var d answer[users.Deletion]
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	err := poll(waiting, func() (done bool, err error) {
-		// One more answer is read where the time is over meanwhile.
+		// If the timeout ends during a request, that request still completes.
 		d, err = get[users.Deletion](context.WithoutCancel(ctx), c, "/deletions/"+url.PathEscape(id))
 		return d.read.LostRecord || !d.read.CompletedAt.IsZero(), err
 	})
@@ -104,16 +104,15 @@ func (c *client) awaitDeletion(ctx context.Context, out io.Writer, id string, wa
 	sums := d.read.Sums()
 	switch {
 	case d.read.LostRecord:
-		return errors.New("the record of the request was lost: send the request again")
+		return errors.New("the request was lost to corruption: send it again")
 	case d.read.CompletedAt.IsZero():
-		return fmt.Errorf("after %v %s pending", wait, are(sums.Pending, "notification"))
+		return fmt.Errorf("%s still pending after %v", count(sums.Pending, "notification"), wait)
 	case sums.Failed > 0:
 		return fmt.Errorf("%s failed: see collector deletions %s --state failed", count(sums.Failed, "notification"), d.read.ID)
 	}
 	return nil
 }
 
-// deletionState says whether a request has come to its end.
 func deletionState(d users.Deletion) string {
 	switch {
 	case d.LostRecord:
@@ -129,19 +128,15 @@ func (c *client) printDeletion(out io.Writer, a answer[users.Deletion]) error {
 		return c.output.print(out, a.raw, "")
 	}
 	d := a.read
-	fmt.Fprintf(out, "deletion request %s of %s, requested %s, is %s\n", plain(d.ID), count(d.Users, "user"), d.RequestedAt.Local().Format(time.RFC3339), deletionState(d))
+	fmt.Fprintf(out, "deletion request %s: %s, requested %s, %s\n", plain(d.ID), count(d.Users, "user"), d.RequestedAt.Local().Format(time.RFC3339), deletionState(d))
 	if d.LostRecord {
-		fmt.Fprintln(out, "the record of this list was lost through corruption of the state: send the list again")
+		fmt.Fprintln(out, "the request was lost to corruption: send it again")
 		return nil
 	}
 	if d.LostUsers > 0 {
-		fmt.Fprintf(out, "%s lost through corruption of the state: send the whole list again under another ID\n", are(d.LostUsers, "user"))
+		fmt.Fprintf(out, "%s lost to corruption: send the whole list again with another ID\n", count(d.LostUsers, "user"))
 	}
-	if len(d.Targets) == 0 {
-		fmt.Fprintln(out, "no destination is enabled that would have to be notified")
-		return nil
-	}
-	return table(out, "SOURCE,DESTINATION,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
+	return table(out, "no enabled destination to notify", "SOURCE,DESTINATION,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
 		for _, t := range d.Targets {
 			row(t.Source, t.Destination, t.Pending, t.Delivered, t.Failed, t.Filtered)
 		}
@@ -154,9 +149,9 @@ func newDeletions() *cobra.Command {
 	q := url.Values{}
 	cmd := &cobra.Command{
 		Use:   "deletions [ID]",
-		Short: "List the deletion requests, or show one with what became of it",
+		Short: "List deletion requests, or show one with its results",
 		Long: `List the deletion requests of the last 30 days, newest first. With an ID, show that
-one, and for each user what became of the notification to each destination.`,
+request and the result of each notification.`,
 		Example: `  collector deletions
   collector deletions gdpr-2026-117 --state failed`,
 		Args: atMostOne,
@@ -168,29 +163,20 @@ one, and for each user what became of the notification to each destination.`,
 			return c.showDeletion(ctx, out, args[0], q)
 		}),
 	}
-	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "how many notifications to list, at most 500")
-	parameterFlag(cmd, q, "state", "only notifications that stand so: pending, delivered, failed or filtered", callStates...)
-	cmd.Flags().Var(parameter{query: q, name: "userId", repeated: true}, "user-id", "only notifications of this `user` (repeatable)")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "the number of notifications to list, at most 500")
+	parameterFlag(cmd, q, "state", "only notifications with this status: pending, delivered, failed or filtered", callStates...)
+	cmd.Flags().Var(parameter{query: q, name: "userId", repeated: true}, "user-id", "only notifications for this `user` (repeatable)")
 	return c.addTo(cmd)
 }
 
 func (c *client) listDeletions(ctx context.Context, out io.Writer) error {
-	list, err := get[struct{ Deletions []users.Deletion }](ctx, c, "/deletions")
-	if err != nil {
-		return err
-	}
-	if c.output.data() {
-		return c.output.print(out, list.raw, "deletions")
-	}
-	if len(list.read.Deletions) == 0 {
-		fmt.Fprintln(out, "no deletion requests")
-		return nil
-	}
-	return table(out, zoned("REQUESTED")+",ID,STATE,USERS,LOST,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
-		for _, d := range list.read.Deletions {
-			sums := d.Sums()
-			row(second(d.RequestedAt), d.ID, deletionState(d), d.Users, d.LostUsers, sums.Pending, sums.Delivered, sums.Failed, sums.Filtered)
-		}
+	return show(ctx, c, out, query{path: "/deletions", list: "deletions"}, func(list struct{ Deletions []users.Deletion }) error {
+		return table(out, "no deletion requests", zoned("REQUESTED")+",ID,STATE,USERS,LOST,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
+			for _, d := range list.Deletions {
+				sums := d.Sums()
+				row(second(d.RequestedAt), d.ID, deletionState(d), d.Users, d.LostUsers, sums.Pending, sums.Delivered, sums.Failed, sums.Filtered)
+			}
+		})
 	})
 }
 
@@ -214,13 +200,13 @@ func (c *client) showDeletion(ctx context.Context, out io.Writer, id string, q u
 		return err
 	}
 	fmt.Fprintln(out)
-	err = table(out, "USER,SOURCE,DESTINATION,STATE,ATTEMPTS,"+zoned("AT")+",REASON", func(row func(...any)) {
+	err = table(out, "", "USER,SOURCE,DESTINATION,STATE,ATTEMPTS,"+zoned("AT")+",REASON", func(row func(...any)) {
 		for _, o := range page.read.Outcomes {
 			row(o.UserID, o.Source, o.Destination, o.State, o.Attempt, second(o.At), o.Reason)
 		}
 	})
 	if page.read.More {
-		fmt.Fprintln(out, "and more: see --limit")
+		fmt.Fprintln(out, "more notifications exist: use --limit")
 	}
 	return err
 }

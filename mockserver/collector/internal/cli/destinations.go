@@ -21,47 +21,35 @@ import (
 )
 
 func newDestinations() *cobra.Command {
-	const short = "List, add, try and remove destinations"
-	cmd := &cobra.Command{
-		Use: "destinations", Aliases: []string{"destination"}, Short: short, Args: oneCommand,
-		Long: short + `. Those that the configuration of the collector names are
-changed there: they are listed and tried like the others.`,
+	const short = "List, add, test and remove destinations"
+	return group(&cobra.Command{
+		Use: "destinations", Aliases: []string{"destination"}, Short: short,
+		Long: short + `. Destinations in the
+configuration file can be listed and tested, but are changed in the file.`,
 		Example: "  collector destinations list\n  collector destinations test crm",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newDestinationList(), newDestinationAdd(), newDestinationTest(), newDestinationRemove())
-	return cmd
+	}, newDestinationList(), newDestinationAdd(), newDestinationTest(), newDestinationRemove())
 }
 
 func newDestinationList() *cobra.Command {
 	var c client
 	return c.addTo(&cobra.Command{
 		Use:     "list",
-		Short:   "List the destinations, where they deliver to, and how they are doing",
+		Short:   "List the destinations with their webhooks and status",
 		Example: "  collector destinations list\n  collector destinations list -o jsonl | jq -r .name",
 		Args:    noArgs,
 		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
-			list, err := get[struct{ Destinations []destination }](ctx, &c, "/destinations")
-			if err != nil {
-				return err
-			}
-			if c.output.data() {
-				return c.output.print(out, list.raw, "destinations")
-			}
-			if len(list.read.Destinations) == 0 {
-				fmt.Fprintln(out, "no destinations: add one with collector destinations add NAME URL")
-				return nil
-			}
-			return table(out, "NAME,STATE,PENDING,FAILED,SOURCES,WEBHOOKS", func(row func(...any)) {
-				for _, d := range list.read.Destinations {
-					row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.from(), strings.Join(d.urls(), ", "))
-				}
+			return show(ctx, &c, out, query{path: "/destinations", list: "destinations"}, func(list struct{ Destinations []destination }) error {
+				return table(out, "no destinations: add one with collector destinations add NAME URL", "NAME,STATE,PENDING,FAILED,SOURCES,WEBHOOKS", func(row func(...any)) {
+					for _, d := range list.Destinations {
+						row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.from(), strings.Join(d.urls(), ", "))
+					}
+				})
 			})
 		}),
 	})
 }
 
-// from says whose calls it gets.
+// from returns the names of the sources, or "all".
 func (d *destination) from() string {
 	if len(d.Sources) == 0 {
 		return "all"
@@ -76,7 +64,7 @@ func (d *destination) urls() (urls []string) {
 	return urls
 }
 
-// An addition is a destination as the admin API takes it.
+// An addition is the request body for a new destination.
 type addition struct {
 	Name         string     `json:"name"`
 	Sources      []string   `json:"sources,omitempty"`
@@ -98,17 +86,17 @@ func newDestinationAdd() *cobra.Command {
 	var secretFile string
 	cmd := &cobra.Command{
 		Use:   "add NAME URL...",
-		Short: "Add a destination that gets calls from now on",
-		Long: `Add a destination, which gets the calls that come from now on at a URL. Of several
-URLs, up to five, each gets every call; one that takes it is enough.
+		Short: "Add a destination",
+		Long: `Add a destination that receives new calls at a URL. With several URLs, up to five, each
+receives every call, and one 2xx response counts as delivered.
 
-It stays across restarts, and can be changed in the inspector. What else can be set is
-said there, and in the admin API, which has every setting.`,
+The destination is saved, and can be changed in the inspector. The inspector and the
+admin API offer further settings.`,
 		Example: `  collector destinations add crm https://crm.example.com/hook
   collector destinations add orders https://shop.example.com/hook --event 'Order *' --source web --shared-secret-file secret.txt`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usagef("give a name and a URL, as in %s", cmd.UseLine())
+				return usagef("specify a name and a URL: %s", cmd.UseLine())
 			}
 			return nil
 		},
@@ -128,23 +116,18 @@ said there, and in the admin API, which has every setting.`,
 			for _, u := range args[1:] {
 				a.Webhooks = append(a.Webhooks, endpoint{u, values})
 			}
-			made, err := ask[destination](ctx, &c, http.MethodPost, "/destinations", a)
-			if err != nil {
+			return show(ctx, &c, out, query{method: http.MethodPost, path: "/destinations", body: a}, func(made destination) error {
+				_, err := fmt.Fprintf(out, "Added %s. Test it with collector destinations test %s\n", plain(made.Name), copyas.Shell(plain(made.Name)))
 				return err
-			}
-			if c.output.data() {
-				return c.output.print(out, made.raw, "")
-			}
-			fmt.Fprintf(out, "%s is added: try it with collector destinations test %s\n", plain(made.read.Name), copyas.Shell(plain(made.read.Name)))
-			return nil
+			})
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&a.Sources, "source", nil, "only calls of this `source` (repeatable)")
+	flags.StringArrayVar(&a.Sources, "source", nil, "only calls from this `source` (repeatable)")
 	flags.StringArrayVar(&a.Types.Allow, "type", nil, "only calls of this `type` (repeatable)")
-	flags.StringArrayVar(&a.Events.Allow, "event", nil, "of track calls only this `event`; a * at its end stands for any (repeatable)")
-	flags.Float64Var(&a.MaxPerSecond, "max-per-second", 0, "how many calls it gets in a second at most (default: no limit)")
-	flags.StringArrayVar(&headers, "header", nil, "send this header, `'Name: value'`, with each request (repeatable)")
+	flags.StringArrayVar(&a.Events.Allow, "event", nil, "only track calls with this `event`; a trailing * matches any suffix (repeatable)")
+	flags.Float64Var(&a.MaxPerSecond, "max-per-second", 0, "the maximum number of calls per second (default: no limit)")
+	flags.StringArrayVar(&headers, "header", nil, "send the header `'Name: value'` with each request (repeatable)")
 	flags.StringVar(&secretFile, "shared-secret-file", "", "a `file` with the secret that signs each request")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.Types, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames)
@@ -159,10 +142,10 @@ func newDestinationTest() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "test DESTINATION",
-		Short: "Send a test call to each webhook of a destination, and show the answers",
-		Long: `Send a test call to each webhook of a destination at once, signed as a delivery is,
-and show what each answered. The exit code is 1 where none took it. The call is made
-up: it is no call of a sender's, counts nowhere and is not tried again.`,
+		Short: "Send a test call to each webhook of a destination",
+		Long: `Send a test call to each webhook of a destination, signed like a delivery, and print
+the responses. The exit code is 1 if no webhook accepted it. The call is synthetic: it
+is not counted and not retried.`,
 		Example:           "  collector destinations test crm\n  collector destinations test crm --type identify",
 		Args:              oneDestination,
 		ValidArgsFunction: c.destinationNames,
@@ -178,14 +161,14 @@ up: it is no call of a sender's, counts nowhere and is not tried again.`,
 			if c.output.data() {
 				err = c.output.print(out, list.raw, "attempts")
 			} else {
-				err = table(out, "WEBHOOK,STATUS,TOOK,VERDICT,ANSWER", func(row func(...any)) {
+				err = table(out, "", "WEBHOOK,STATUS,TOOK,VERDICT,RESPONSE", func(row func(...any)) {
 					for _, a := range list.read.Attempts {
 						row(a.URL, a.status(), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, a.said())
 					}
 				})
 			}
 			if err == nil && !taken {
-				err = errors.New("no webhook took the test call")
+				err = errors.New("no webhook accepted the test call")
 			}
 			return err
 		}),
@@ -195,7 +178,7 @@ up: it is no call of a sender's, counts nowhere and is not tried again.`,
 	return c.addTo(cmd)
 }
 
-// said is what the answer says, or why there was none.
+// said returns an excerpt of the response body, or the error if there was no response.
 func (a *attempt) said() string {
 	if a.Status == 0 {
 		return a.Error
@@ -208,10 +191,10 @@ func newDestinationRemove() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "remove DESTINATION",
-		Short: "Remove a destination, with what it has pending and what failed",
-		Long: `Remove a destination. What it has pending will not be delivered, and what it has
-given up cannot be replayed any more. On a terminal it says how much that is and asks;
-elsewhere it wants --yes.`,
+		Short: "Remove a destination with its pending and failed calls",
+		Long: `Remove a destination. Its pending calls are not delivered, and its failed calls can no
+longer be replayed. On a terminal it prints their number and asks for confirmation;
+otherwise it requires --yes.`,
 		Example:           "  collector destinations remove crm\n  collector destinations remove crm --yes",
 		Args:              oneDestination,
 		ValidArgsFunction: c.destinationNames,
@@ -230,24 +213,24 @@ elsewhere it wants --yes.`,
 			if c.output.data() {
 				return c.output.print(out, map[string]any{"removed": args[0]}, "")
 			}
-			fmt.Fprintf(out, "%s is removed\n", plain(args[0]))
+			fmt.Fprintf(out, "Removed %s\n", plain(args[0]))
 			return nil
 		})(cmd, args)
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "skip the confirmation")
 	return c.addTo(cmd)
 }
 
-// confirmRemoval asks whether a destination is really to be removed.
+// confirmRemoval asks the user to confirm the removal of a destination.
 func (c *client) confirmRemoval(ctx context.Context, cmd *cobra.Command, path string) error {
 	if !terminal.Is(cmd.InOrStdin()) {
-		return usagef("removing it forgets what it has pending and what failed: add --yes")
+		return usagef("removing the destination deletes its pending and failed calls: add --yes to confirm")
 	}
 	d, err := get[destination](ctx, c, path)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s has %s pending and %d that failed, which are forgotten with it. Remove it? [y/N] ",
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s has %s pending and %d failed, which will be deleted. Remove it? [y/N] ",
 		plain(d.read.Name), count(d.read.Ledger.Pending, "call"), d.read.Ledger.Failed)
 	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); err == nil && (answer == "y" || answer == "yes") {
@@ -262,8 +245,8 @@ func newOpen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "open [MESSAGE-ID]",
 		Short: "Open the inspector, or a call in it, in the browser",
-		Long: `Open the inspector in the browser, or with a messageId that call. Where there is no
-browser, or with --print, print the address.`,
+		Long: `Open the inspector in the browser, or the page of a call. Without a browser, or with
+--print, print the URL.`,
 		Example: "  collector open\n  collector open --print",
 		Args:    atMostOne,
 	}
@@ -281,7 +264,7 @@ browser, or with --print, print the address.`,
 				return err
 			}
 			if len(found) == 0 {
-				return fmt.Errorf("no call %q is remembered: the collector shows the newest ones only", args[0])
+				return fmt.Errorf("call %q not found: only recent calls can be shown", args[0])
 			}
 			page += "calls/" + found[0].Ref
 		}
@@ -299,17 +282,17 @@ browser, or with --print, print the address.`,
 		}
 		return nil
 	}
-	cmd.Flags().BoolVar(&printOnly, "print", false, "print the address, and open nothing")
+	cmd.Flags().BoolVar(&printOnly, "print", false, "print the URL instead of opening it")
 	return c.addTo(cmd)
 }
 
-// readHeaders reads headers as flags have them.
+// readHeaders parses the values of --header flags.
 func readHeaders(lines []string) (map[string]string, error) {
 	headers := map[string]string{}
 	for _, h := range lines {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			return nil, usagef("--header %q has no colon: write it as 'Name: value'", h)
+			return nil, usagef("--header %q has no colon: use 'Name: value'", h)
 		}
 		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}

@@ -27,10 +27,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// devFirst is how many activities dev begins with: those since its start.
+// devFirst is the maximum number of past activities that dev shows at its start.
 const devFirst = 500
 
-// devDestination is the name of the destination that --webhook makes.
+// devDestination is the name of the destination for --webhook.
 const devDestination = "dev"
 
 type devFlags struct {
@@ -43,29 +43,27 @@ func newDev() *cobra.Command {
 	var f devFlags
 	cmd := &cobra.Command{
 		Use:   "dev",
-		Short: "Run a collector for development: no configuration, any write key",
-		Long: `Run a collector for development. It needs no configuration, takes any write key
-and makes a source of each, keeps its calls in a directory, and opens nothing to
-the network: it listens on this machine alone. Webhooks may be on this machine,
-too.
+		Short: "Run a collector for development, without configuration",
+		Long: `Run a collector for development. It needs no configuration: it accepts any write key
+and creates a source for each, stores calls in a local directory, and listens only on
+this machine. Webhooks on this machine are allowed.
 
-All --webhook together are one destination, for which one URL that takes a call is
-enough: it hides that another one fails. Each --forward is a destination of its own,
-which gets every call, tries it again and is shown by itself.
+All --webhook URLs form one destination. One 2xx response counts as delivered, so the
+other URLs can fail unnoticed. Each --forward is a separate destination: it receives
+every call, and has its own retries and status.
 
-What happens is shown as it happens: a line for each call and each attempt, and
-what is rejected with the reason and what would be right. On a terminal it has keys, which
-? lists: to retry a call, open it in the inspector, copy it as curl, filter and pause.
-Elsewhere, and where TERM is dumb, these are plain lines; with --json, JSON of the form
-that GET /api/v1/activity has. NO_COLOR leaves colours out.
+The terminal shows each call and attempt as it happens, and explains rejected calls.
+Press ? for the keys, which retry a call, open it in the inspector, copy it as curl,
+filter and pause. Without a terminal, or if TERM is dumb, the output is plain lines;
+with --json it is JSON in the format of GET /api/v1/activity. NO_COLOR turns off colors.
 
-Point a client at the address that it prints, or use collector send. For tests in
-any language, GET /good, /bad and /all list what came, POST /reset begins anew, and
-POST /expect, or collector expect, waits until the calls are as expected.
+Point a client at the printed address, or use collector send. For tests in any
+language, GET /good, /bad and /all list the calls, POST /reset clears them, and
+POST /expect, or collector expect, waits for expected calls.
 
-With --listen :8765 other machines reach it, as is wanted of a container. The
-inspector, what tests ask and the commands then want an admin token: that of
-$COLLECTOR_TOKEN, or one that is made and printed.`,
+With --listen :8765, other machines can connect, as containers require. The inspector,
+the test endpoints and the commands then require an admin token: $COLLECTOR_TOKEN, or
+a generated token, which is printed at startup.`,
 		Example: `  collector dev
   collector dev --webhook http://localhost:3000/hook --shared-secret hush
   collector dev --webhook http://localhost:3000/a --webhook http://localhost:3000/b --header 'X-Team: growth'
@@ -77,18 +75,19 @@ $COLLECTOR_TOKEN, or one that is made and printed.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", config.DefaultListen, "the address to listen on")
 	flags.StringVar(&f.data, "data", defaultData(), "the directory of the queue")
-	flags.StringArrayVar(&f.webhooks, "webhook", nil, "forward each call to this `URL` (up to five times; each gets every call, and one that takes it is enough)")
-	flags.StringArrayVar(&f.forwards, "forward", nil, "forward each call to `NAME=URL`, which is a destination of its own (repeatable)")
-	flags.StringArrayVar(&f.headers, "header", nil, "send this header, `'Name: value'`, with each request to a webhook (repeatable)")
-	flags.StringVar(&f.secret, "shared-secret", "", "sign each request to a webhook with this secret (X-Signature)")
+	flags.StringArrayVar(&f.webhooks, "webhook", nil, "forward each call to this `URL` (up to five; each receives every call, and one 2xx response counts as delivered)")
+	flags.StringArrayVar(&f.forwards, "forward", nil, "forward each call to `NAME=URL`, a separate destination (repeatable)")
+	flags.StringArrayVar(&f.headers, "header", nil, "send the header `'Name: value'` with each webhook request (repeatable)")
+	flags.StringVar(&f.secret, "shared-secret", "", "sign each webhook request with this secret (X-Signature)")
 	flags.StringArrayVar(&f.allow, "allow", nil, "allow webhooks in this private `network`, such as 172.16.0.0/12 (repeatable)")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show what happens")
-	flags.BoolVar(&f.json, "json", false, "show what happens as JSON, an object on a line; the welcome goes to standard error")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log debug messages")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show activity")
+	flags.BoolVar(&f.json, "json", false, "show activity as JSON, one object per line; the welcome message goes to standard error")
 	return cmd
 }
 
-// defaultData is where the queue of dev is, or empty where the system names no place.
+// defaultData returns the default directory of the queue, or "" if the system has no
+// cache directory.
 func defaultData() string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -122,13 +121,13 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 	ran := make(chan error, 1)
 	go func() {
 		ran <- s.Run(ctx)
-		end() // a listener has failed, if it is not over already
+		end() // a listener failed, unless ctx has ended
 	}()
 	source := followed{client: &client{url: s.AdminURL(), secret: c.Admin.Token, requester: &http.Client{}}}
 	shown := f.show(ctx, cmd, source, log)
 	if !f.drawn(cmd) {
 		if shown != nil {
-			fmt.Fprintln(cmd.ErrOrStderr(), "collector: what happens is not shown any more:", shown)
+			fmt.Fprintln(cmd.ErrOrStderr(), "collector: activity is no longer shown:", shown)
 			shown = nil
 		}
 		<-ctx.Done()
@@ -137,12 +136,12 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 	return errors.Join(shown, <-ran)
 }
 
-// drawn reports whether what happens is a picture with keys.
+// drawn reports whether activity is shown in the terminal UI.
 func (f *devFlags) drawn(cmd *cobra.Command) bool {
 	return !f.quiet && !f.json && terminal.CanDraw(cmd.OutOrStdout()) && terminal.Is(cmd.InOrStdin())
 }
 
-// show shows what happens, in the form that is wanted.
+// show shows activity in the selected format until ctx ends.
 func (f *devFlags) show(ctx context.Context, cmd *cobra.Command, source followed, log *live.Log) error {
 	switch {
 	case f.quiet:
@@ -158,16 +157,16 @@ func (f *devFlags) show(ctx context.Context, cmd *cobra.Command, source followed
 	})
 }
 
-// config makes of the flags what a file would say.
+// config converts the flags to a configuration.
 func (f *devFlags) config() (*config.Config, error) {
 	if f.data == "" {
-		return nil, usagef("--data is not set: name a directory for the queue")
+		return nil, usagef("--data is not set: set it to the directory of the queue")
 	}
 	if f.quiet && f.json {
-		return nil, usagef("--quiet and --json: leave one of them out")
+		return nil, usagef("--quiet and --json cannot be used together")
 	}
 	if _, _, err := net.SplitHostPort(f.listen); err != nil {
-		return nil, usagef("--listen is %q: use an address such as %s, or :8765 to be reached from other machines", f.listen, config.DefaultListen)
+		return nil, usagef("invalid --listen %q: use an address such as %s, or :8765 to accept connections from other machines", f.listen, config.DefaultListen)
 	}
 	data, err := filepath.Abs(f.data)
 	if err != nil {
@@ -179,7 +178,7 @@ func (f *devFlags) config() (*config.Config, error) {
 		return nil, err
 	}
 	if len(f.webhooks)+len(f.forwards) == 0 && (len(f.headers) > 0 || f.secret != "") {
-		return nil, usagef("--header and --shared-secret are for webhooks: add --webhook URL or --forward NAME=URL")
+		return nil, usagef("--header and --shared-secret require a webhook: add --webhook URL or --forward NAME=URL")
 	}
 	if err := f.addDestinations(c, headers); err != nil {
 		return nil, err
@@ -187,7 +186,7 @@ func (f *devFlags) config() (*config.Config, error) {
 	for _, network := range f.allow {
 		prefix, err := netip.ParsePrefix(network)
 		if err != nil {
-			return nil, usagef("--allow is %q: use a network such as 172.16.0.0/12", network)
+			return nil, usagef("invalid --allow %q: use a network such as 172.16.0.0/12", network)
 		}
 		c.Egress.Allow = append(c.Egress.Allow, prefix)
 	}
@@ -200,7 +199,7 @@ func (f *devFlags) config() (*config.Config, error) {
 	return c, nil
 }
 
-// addDestinations adds those of --webhook and --forward, in this order.
+// addDestinations adds the destinations for --webhook and --forward, in this order.
 func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) error {
 	add := func(name string, urls ...string) {
 		d := config.Destination{Name: name, SharedSecret: f.secret}
@@ -215,10 +214,10 @@ func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) 
 	for _, forward := range f.forwards {
 		name, url, ok := strings.Cut(forward, "=")
 		if !ok || strings.Contains(name, "://") {
-			return usagef("--forward %q has no name: write it as NAME=URL", forward)
+			return usagef("--forward %q has no name: use NAME=URL", forward)
 		}
 		if name == devDestination && len(f.webhooks) > 0 {
-			return usagef("--forward %s has the name of the destination of --webhook: choose another", name)
+			return usagef("--forward %s has the same name as the --webhook destination: choose another name", name)
 		}
 		if err := settings.CheckName(name); err != nil {
 			return usagef("--forward %q: %v", forward, err)
@@ -228,7 +227,7 @@ func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) 
 	return nil
 }
 
-// check says what is wrong with the destinations, and which flag each is of.
+// check returns an error that lists the problems of the destinations by flag.
 func (f *devFlags) check(c *config.Config) error {
 	all := c.Settings()
 	policy := webhook.Policy{AllowLoopback: true, Allow: c.Egress.Allow}
@@ -243,7 +242,7 @@ func (f *devFlags) check(c *config.Config) error {
 	var problems []string
 	for _, p := range settings.FieldErrors(errors.Join(errs...)) {
 		problem := fmt.Sprintf("%s %s: %s", f.flagOf(p.Field), p.Problem, asFlag.Replace(p.Hint))
-		if !slices.Contains(problems, problem) { // each webhook has every header
+		if !slices.Contains(problems, problem) { // headers belong to every webhook
 			problems = append(problems, problem)
 		}
 	}
@@ -253,7 +252,7 @@ func (f *devFlags) check(c *config.Config) error {
 	return nil
 }
 
-// flagOf names the flag that a field of the settings comes from. No others can be wrong.
+// flagOf returns the flag that set a field of the settings.
 func (f *devFlags) flagOf(field string) string {
 	var d, w int
 	n, _ := fmt.Sscanf(field, "destinations[%d].webhooks[%d]", &d, &w)
@@ -263,7 +262,7 @@ func (f *devFlags) flagOf(field string) string {
 		return "--header " + strings.TrimSuffix(header, "]")
 	case len(f.webhooks) == 0:
 		d++
-	case d == 0 && n < 2: // how many there are
+	case d == 0 && n < 2: // the number of webhooks
 		return "--webhook"
 	case d == 0:
 		return fmt.Sprintf("--webhook %q", f.webhooks[w])
@@ -271,9 +270,9 @@ func (f *devFlags) flagOf(field string) string {
 	return fmt.Sprintf("--forward %q", f.forwards[d-1])
 }
 
-// welcome says where things are.
+// welcome prints the addresses and an example.
 func (f *devFlags) welcome(out io.Writer, url, token string) {
-	fmt.Fprintf(out, "The collector is listening, and keeps its calls in %s\n\n", f.data)
+	fmt.Fprintf(out, "The collector is listening and stores its calls in %s\n\n", f.data)
 	line := func(what, where string) { fmt.Fprintf(out, "  %-14s %s\n", what, where) }
 	line("Send calls to", url+"  (any write key)")
 	line("Inspector", url+"/")
@@ -284,23 +283,23 @@ func (f *devFlags) welcome(out io.Writer, url, token string) {
 		line("Forwarding to", w)
 	}
 	for _, forward := range f.forwards {
-		name, url, _ := strings.Cut(forward, "=") // they were checked
+		name, url, _ := strings.Cut(forward, "=") // checked by addDestinations
 		line("Forwarding to", url+"  ("+name+")")
 	}
 	if len(f.webhooks)+len(f.forwards) == 0 {
-		line("Forwarding to", "nothing yet: add --webhook URL, or a destination in the inspector")
+		line("Forwarding to", "nothing yet (add --webhook URL, or a destination in the inspector)")
 	}
 	fmt.Fprintf(out, `
 Try it:
 
   curl %s/v1/track -u my-write-key: -d '{"event":"Signed Up","userId":"u1"}'
 
-Ctrl-C ends it. Calls that are pending then stay in that directory.
+Press Ctrl-C to stop. Pending calls stay in that directory.
 `, url)
 }
 
-// startService starts a collector. Its errors say what to do about them; settings are
-// flags of the command where flags is "--".
+// startService starts a collector. Errors name settings with the prefix flags, which is
+// "--" if the settings come from flags.
 func startService(ctx context.Context, o service.Options, flags string) (*service.Service, error) {
 	o.Version, o.SaveMemory = version(), true
 	s, err := service.Start(ctx, o)
@@ -315,7 +314,7 @@ func newLogger(out io.Writer, format string, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, options))
 }
 
-// explainStart adds to the errors that people meet what to do about them.
+// explainStart replaces common errors of a listener with instructions.
 func explainStart(err error, flags string) error {
 	var listen *service.ListenError
 	if !errors.As(err, &listen) {
@@ -324,11 +323,11 @@ func explainStart(err error, flags string) error {
 	why := listen.Err.Error()
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		why = "another program listens there: end it, or choose another address"
+		why = "the address is in use: stop the other program, or choose another address"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		why = "this machine has no such address: choose one that it has, or leave it out, as in :8765, for all"
+		why = "this machine does not have that address: use one of its addresses, or :8765 for all of them"
 	case errors.Is(err, syscall.EACCES):
-		why = "this user may not listen there: choose a port above 1023"
+		why = "permission denied: choose a port above 1023"
 	}
 	return fmt.Errorf("%s%s %s: %s", flags, listen.Setting, listen.Address, why)
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
 )
 
-// expectPatience is how much longer than the calls may take to come the answer may.
+// expectPatience is the time allowed for the response in addition to the time for the calls.
 const expectPatience = 30 * time.Second
 
 func newExpect() *cobra.Command {
@@ -29,31 +28,31 @@ func newExpect() *cobra.Command {
 	var within time.Duration
 	cmd := &cobra.Command{
 		Use:   "expect --file FILE",
-		Short: "Wait until the calls that came are as a file expects",
-		Long: `Wait until the calls that collector dev got are as a file expects, and fail with what
-differs where they are not. Calls that came before count, since the collector began
-or POST /reset was asked last.
+		Short: "Wait for the calls that a file expects",
+		Long: `Wait until the calls that collector dev received match a file of expectations, and
+print the differences if they do not. Calls count from the start of the collector, or
+from the last POST /reset.
 
-The file is YAML or JSON. It has the members of POST /expect, of which the
-documentation of testing tells:
+The file is YAML or JSON with the fields of POST /expect; see the testing guide:
 
   collector expect --file expectations.yaml --within 10s
 
-The exit code is 0 if all hold; 1 if one does not; 2 if nothing could be judged: the
-command line or the file is wrong, or no collector answers.`,
+The exit code is 0 if all expectations are met; 1 if one is not; 2 if they could not be
+checked because the command line or the file is invalid, or the collector does not
+respond.`,
 		Example: `  collector expect --file expectations.yaml
   collector expect --file expectations.yaml --within 10s --json
   collector expect --file - --url http://127.0.0.1:8765 < expectations.yaml`,
 		Args: noArgs,
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the `file` with the expectations; - is standard input")
-	cmd.Flags().DurationVar(&within, "within", 0, "how long the calls may take to come (default what the file says, or 5s)")
+	cmd.Flags().DurationVar(&within, "within", 0, "how long to wait for the calls (default: the value in the file, or 5s)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := requireOne(cmd, "file"); err != nil {
 			return err
 		}
 		if within < 0 || within > expect.MaxWithin {
-			return usagef("--within is %v: use a duration of at most %v", within, expect.MaxWithin)
+			return usagef("invalid --within %v: use a duration of at most %v", within, expect.MaxWithin)
 		}
 		report, doc, err := c.expect(cmd, file, within)
 		if err != nil {
@@ -70,7 +69,7 @@ command line or the file is wrong, or no collector answers.`,
 	return c.addTo(cmd)
 }
 
-// expect asks a collector whether what a file expects holds.
+// expect reads a file of expectations and sends them to the collector.
 func (c *client) expect(cmd *cobra.Command, file string, within time.Duration) (report answer[expect.Report], doc *yamldoc.Document, err error) {
 	if doc, err = readExpectations(cmd.InOrStdin(), file); err != nil {
 		return report, nil, err
@@ -109,17 +108,14 @@ func (c *client) expect(cmd *cobra.Command, file string, within time.Duration) (
 	return report, doc, nil
 }
 
-// readExpectations reads a file; - is standard input.
+// readExpectations reads a file, or standard input for "-".
 func readExpectations(in io.Reader, file string) (*yamldoc.Document, error) {
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, fmt.Errorf("--file: %w", err)
-		}
-		defer f.Close()
-		in = f
+	f, _, err := openFile(in, file)
+	if err != nil {
+		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(in, yamldoc.MaxBytes+1))
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, yamldoc.MaxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("--file: %w", err)
 	}
@@ -131,7 +127,7 @@ func readExpectations(in io.Reader, file string) (*yamldoc.Document, error) {
 	return doc, err
 }
 
-// place names a line of a file.
+// place returns the prefix of a message about a line of a file.
 func place(file string, line int) string {
 	if file == "-" {
 		file = "standard input"
@@ -142,7 +138,7 @@ func place(file string, line int) string {
 	return fmt.Sprintf("%s:%d:", file, line)
 }
 
-// mistakes is the error of a file with problems, in the order of its lines.
+// mistakes returns an error that lists problems by line.
 func mistakes(file string, doc *yamldoc.Document, problems []expect.Problem) error {
 	slices.SortStableFunc(problems, func(a, b expect.Problem) int {
 		return cmp.Compare(doc.Line(a.Path), doc.Line(b.Path))

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 )
 
-// write writes a file of the name into a directory that is the working directory then, so
-// that outputs name it alike.
+// write writes a file to a new working directory, which keeps its path out of the output.
 func write(t *testing.T, name, text string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
@@ -64,8 +63,8 @@ func TestExpect(t *testing.T) {
 	require.Len(t, srv.Calls(), 3)
 }
 
-// TestExpectThatCannotJudge: the exit code is 2, and no answer is taken for a failure.
-func TestExpectThatCannotJudge(t *testing.T) {
+// The exit code is 2, and errors are not mistaken for failed expectations.
+func TestExpectErrors(t *testing.T) {
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
@@ -85,9 +84,9 @@ func TestExpectThatCannotJudge(t *testing.T) {
 		{"no file", "expect", "--file is not set: see collector expect --help"},
 		{"a file that is not there", "expect --file nowhere.yaml", "--file: open nowhere.yaml: no such file or directory"},
 		{"no tests there", "expect --file e.yaml --url " + production.URL, production.URL + " has no /expect: ask a collector that runs by collector dev"},
-		{"no collector", "expect --file e.yaml --url " + liar.URL, "the answer is 200 OK, and not a collector's: see that --url is right"},
-		{"no token", "expect --file e.yaml --url " + locked.URL, "the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN"},
-		{"an argument", "expect e.yaml", `"e.yaml" is one argument too many: see collector expect --help`},
+		{"no collector", "expect --file e.yaml --url " + liar.URL, "the response (200 OK) is not from a collector: check --url"},
+		{"no token", "expect --file e.yaml --url " + locked.URL, "the collector requires its admin token: set --token-file or COLLECTOR_TOKEN"},
+		{"an argument", "expect e.yaml", `unexpected argument "e.yaml": see collector expect --help`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, errOut, code := run(t, strings.Fields(c.args)...)

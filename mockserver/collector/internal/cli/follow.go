@@ -21,13 +21,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A followed collector is a live.Source.
+// followed is a live.Source for a running collector.
 type followed struct {
 	client *client
-	query  url.Values // picks what is followed
+	query  url.Values // filters activities
 }
 
-// followWait is how long a request waits for something to happen.
+// followWait is the maximum wait of a request for activity.
 const followWait = 20 * time.Second
 
 // Activity implements live.Source.
@@ -48,7 +48,7 @@ func (f followed) Activity(ctx context.Context, after string, limit int, newest 
 	return page.read, err
 }
 
-// pathOf is the path of the call of an activity.
+// pathOf returns the API path of an activity's call.
 func pathOf(a live.Activity) string {
 	return "/calls/" + url.PathEscape(a.Source) + "/" + url.PathEscape(a.MessageID)
 }
@@ -83,8 +83,8 @@ func (f followed) Replay(ctx context.Context, a live.Activity) (string, error) {
 	return strings.Join(replayed, ", "), errors.Join(failed...)
 }
 
-// Curl implements live.Source. What goes to the collector has the name of its source for
-// its write key: it takes any.
+// Curl implements live.Source. Requests to the collector use the name of the source as the
+// write key, because collector dev accepts any key.
 func (f followed) Curl(ctx context.Context, a live.Activity) (string, error) {
 	switch a.Kind {
 	case "refused", "rejected":
@@ -99,7 +99,7 @@ func (f followed) Curl(ctx context.Context, a live.Activity) (string, error) {
 				return curl("", one.URL, one.RequestHeader, one.RequestBody), nil
 			}
 		}
-		return "", errors.New("the collector does not remember the attempt any more")
+		return "", errors.New("this attempt has expired")
 	}
 	one, err := get[call](ctx, f.client, pathOf(a))
 	if err != nil {
@@ -108,7 +108,7 @@ func (f followed) Curl(ctx context.Context, a live.Activity) (string, error) {
 	return f.curlToCollector(a.Source, one.read.Type, one.read.Body)
 }
 
-// curlRejected sends what was not taken again, as it was.
+// curlRejected returns the command for a rejected call or request.
 func (f followed) curlRejected(ctx context.Context, a live.Activity) (string, error) {
 	list, err := get[struct {
 		Calls    []struct{ Ref, Type, Body string }
@@ -128,10 +128,10 @@ func (f followed) curlRejected(ctx context.Context, a live.Activity) (string, er
 			return curl("-X "+copyas.Shell(r.Method)+" -u "+copyas.Shell(cmp.Or(a.Source, "dev")+":"), base+r.Path, http.Header{"Content-Type": {"application/json"}}, r.Body), err
 		}
 	}
-	return "", errors.New("the collector does not remember it any more")
+	return "", errors.New("this entry has expired")
 }
 
-// curlToCollector sends a call like this one.
+// curlToCollector returns the command that sends a call to the collector.
 func (f followed) curlToCollector(source, kind string, body []byte) (string, error) {
 	base, err := f.client.base()
 	if err != nil {
@@ -139,12 +139,12 @@ func (f followed) curlToCollector(source, kind string, body []byte) (string, err
 	}
 	c := tracking.Call{Type: kind, Body: body}
 	if !copyas.CanSend(&c) {
-		return "", errors.New("no sender can send it: it is not whole, or the collector's own")
+		return "", errors.New("this call cannot be sent: it is truncated or synthetic")
 	}
 	return copyas.Curl(copyas.Collector{Endpoint: base, WriteKey: source}, &c), nil
 }
 
-// curl writes a request as copyas does. What is secret in its header is not known here.
+// curl formats a request like package copyas, but does not replace secrets in headers.
 func curl(options, url string, header http.Header, body string) string {
 	words := []string{strings.TrimSpace("curl -g " + options), copyas.Shell(url)}
 	command := strings.Join(words, " ")
@@ -156,7 +156,7 @@ func curl(options, url string, header http.Header, body string) string {
 	return command + " \\\n  --data-raw " + copyas.Shell(body)
 }
 
-// openPage opens a page in the reader's browser.
+// openPage opens a URL in the browser.
 func openPage(page string) error {
 	program, args := "xdg-open", []string{page}
 	switch runtime.GOOS {
@@ -166,12 +166,12 @@ func openPage(page string) error {
 		program, args = "rundll32", []string{"url.dll,FileProtocolHandler", page}
 	default:
 		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-			return errors.New("there is no display here to open a page on: open it elsewhere")
+			return errors.New("no display to open a browser on")
 		}
 	}
 	cmd := exec.Command(program, args...) //nolint:gosec // the page is the collector's
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("no program opens pages here (%w): open it by hand", err)
+		return fmt.Errorf("cannot open a browser: %w", err)
 	}
 	go func() { _ = cmd.Wait() }()
 	return nil

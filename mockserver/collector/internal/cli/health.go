@@ -23,13 +23,13 @@ func newHealth() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Tell by the exit code whether a collector is ready",
-		Long: `Ask a collector whether it takes calls and can store them. The exit code is 0 where
-it can; 1 where it cannot, is starting or ending, or does not answer in time, and the
-error says which. It needs no token, and is what a health check of a container runs.
+		Short: "Report by exit code whether a collector is ready",
+		Long: `Check whether a collector accepts calls and can store them. The exit code is 0 if it
+can; it is 1 if it cannot, is starting or stopping, or does not respond in time, and the
+error names the reason. The check requires no token and suits container health checks.
 
-With --config it asks the listener of that configuration on this machine. A
-certificate is not held against a name then: nothing secret is sent.`,
+With --config, check the listener of that configuration on this machine. The name in
+its certificate is then not verified, because nothing secret is sent.`,
 		Example: `  collector health
   collector health --config collector.yaml
   collector health --url https://collector.example.com:8765 --timeout 1s`,
@@ -37,9 +37,9 @@ certificate is not held against a name then: nothing secret is sent.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if path != "" {
 				if c.url != "" {
-					return usagef("--url and --config both say where the collector is: give one")
+					return usagef("--url and --config cannot be used together")
 				}
-				if err := c.askListenerOf(cmd, path); err != nil {
+				if err := c.useListenerOf(cmd, path); err != nil {
 					return err
 				}
 			}
@@ -50,15 +50,14 @@ certificate is not held against a name then: nothing secret is sent.`,
 	}
 	c.addAddressTo(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&path, "config", "", "ask the collector that runs by this configuration `file`")
-	flags.DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the answer")
+	flags.StringVar(&path, "config", "", "check the collector that uses this configuration `file`")
+	flags.DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the response")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }
 
-// askListenerOf makes the client ask the collector that runs on this machine by a
-// configuration.
-func (c *client) askListenerOf(cmd *cobra.Command, path string) error {
+// useListenerOf sets the URL of the client to the listener in a configuration file.
+func (c *client) useListenerOf(cmd *cobra.Command, path string) error {
 	settings, err := config.Load(path)
 	if err != nil {
 		return reportProblems(cmd, err)
@@ -68,20 +67,18 @@ func (c *client) askListenerOf(cmd *cobra.Command, path string) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	if address := net.ParseIP(host); host == "" || address != nil && address.IsUnspecified() {
-		host = "localhost" // by IPv6 or IPv4, whichever listens
+		host = "localhost" // resolves to the IP version that the collector uses
 	}
 	c.url = "http://" + net.JoinHostPort(host, port)
 	if settings.TLS.CertFile == "" {
 		return nil
 	}
 	c.url = "https://" + net.JoinHostPort(host, port)
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // no name of the certificate is known here, and nothing secret is sent
-	c.requester = &http.Client{Transport: transport}
+	c.requester = tlsClient(&tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate's name is unknown here, and the request contains no secret
 	return nil
 }
 
-// health prints that a collector is ready, or returns why it is not.
+// health prints "ready", or returns an error with the reason if the collector is not ready.
 func (c *client) health(ctx context.Context, out io.Writer) error {
 	base, err := c.base()
 	if err != nil {

@@ -39,7 +39,7 @@ func TestHealth(t *testing.T) {
 	release := make(chan struct{})
 	silent := serve(func(http.ResponseWriter, *http.Request) { <-release })
 	t.Cleanup(func() { close(release) })
-	const closed = "http://127.0.0.1:1" // no system gives that port to a program that asks for any
+	const closed = "http://127.0.0.1:1" // a port that is never assigned dynamically
 	t.Setenv("COLLECTOR_URL", running)
 	for _, c := range []struct {
 		name string
@@ -49,10 +49,10 @@ func TestHealth(t *testing.T) {
 	}{
 		{"of the environment", []string{"--timeout", "1m"}, 0, "ready\n"},
 		{"not ready", []string{"--timeout", "1m", "--url", unready}, 1, "collector: not ready: the disk is full\n"},
-		{"another program", []string{"--timeout", "1m", "--url", other}, 1, "collector: the answer is 200 OK, and not a collector's: see that --url is right\n"},
-		{"no answer", []string{"--url", silent, "--timeout", "50ms"}, 1, "collector: " + silent + " has not answered in time\n"},
-		{"nothing listens", []string{"--url", closed}, 1, "collector: nothing listens at " + closed + ": start one with collector dev, or say where it is with --url\n"},
-		{"both", []string{"--url", running, "--config", "x"}, 2, "collector: --url and --config both say where the collector is: give one\n"},
+		{"another program", []string{"--timeout", "1m", "--url", other}, 1, "collector: the response (200 OK) is not from a collector: check --url\n"},
+		{"no answer", []string{"--url", silent, "--timeout", "50ms"}, 1, "collector: " + silent + " did not respond in time\n"},
+		{"nothing listens", []string{"--url", closed}, 1, "collector: no collector at " + closed + ": start one with collector dev, or set --url\n"},
+		{"both", []string{"--url", running, "--config", "x"}, 2, "collector: --url and --config cannot be used together\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, errOut, code := run(t, append([]string{"health"}, c.args...)...)
@@ -62,8 +62,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// The listener of a configuration is asked wherever it listens, by TLS too.
-func TestHealthOfAConfiguration(t *testing.T) {
+// The command finds the listener of the configuration, also with TLS.
+func TestHealthWithConfig(t *testing.T) {
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
@@ -75,7 +75,7 @@ func TestHealthOfAConfiguration(t *testing.T) {
 		require.NoError(t, err)
 		return port
 	}
-	t.Setenv("COLLECTOR_URL", "http://127.0.0.1:1") // the configuration says where
+	t.Setenv("COLLECTOR_URL", "http://127.0.0.1:1") // --config takes precedence
 	dir := t.TempDir()
 	certificate, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	require.NoError(t, os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600))
@@ -106,8 +106,8 @@ func TestHealthOfAConfiguration(t *testing.T) {
 	assert.Contains(t, errOut, "--config: open ")
 }
 
-// A container says what its token is, and where its webhooks may be.
-func TestDevForAContainer(t *testing.T) {
+// Containers set the token and allow their networks.
+func TestDevInAContainer(t *testing.T) {
 	t.Setenv("COLLECTOR_TOKEN", "a-token-of-mine")
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &watchedBuffer{said: make(chan struct{})}

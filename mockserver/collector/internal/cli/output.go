@@ -14,19 +14,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 )
 
-// An output is the form in which a command prints: a table for people, or data for
-// scripts.
+// An output is an output format: a table, or data for scripts.
 type output string
 
-// outputs are the forms that there are.
 var outputs = []string{"table", "json", "jsonl", "yaml"}
 
-// addOutputTo gives a command the flags that choose the form.
+// addOutputTo adds the flags that select the format.
 func (o *output) addOutputTo(cmd *cobra.Command) {
 	*o = "table"
 	flags := cmd.Flags()
-	flags.VarP(o, "output", "o", "print a `form`: table, or for scripts json, jsonl (an object on a line) or yaml")
-	flags.BoolFunc("json", "the same as --output json", func(value string) error {
+	flags.VarP(o, "output", "o", "the output `format`: table, or for scripts json, jsonl (one object per line) or yaml")
+	flags.BoolFunc("json", "same as --output json", func(value string) error {
 		on, err := strconv.ParseBool(value)
 		if on {
 			*o = "json"
@@ -38,26 +36,22 @@ func (o *output) addOutputTo(cmd *cobra.Command) {
 
 // Set implements pflag.Value.
 func (o *output) Set(value string) error {
-	for _, known := range outputs {
-		if value == known {
-			*o = output(value)
-			return nil
-		}
-	}
-	return usagef("--output is %q: use %s", value, strings.Join(outputs, ", "))
+	known, err := oneOf("output", outputs)(value)
+	*o = output(known)
+	return err
 }
 
 // Type implements pflag.Value.
-func (*output) Type() string { return "form" }
+func (*output) Type() string { return "format" }
 
 // String implements pflag.Value.
 func (o *output) String() string { return string(*o) }
 
-// data reports whether the form is one for scripts.
+// data reports whether the format is data for scripts.
 func (o *output) data() bool { return *o != "table" && *o != "" }
 
-// print prints a value, or an answer as it came, as data. The lines of jsonl are the
-// elements of its member list; without one, the value is the line.
+// print prints a value, or a raw response, as data. In jsonl, each element of the field
+// list is a line; if list is empty, the value is one line.
 func (o *output) print(out io.Writer, v any, list string) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -84,7 +78,7 @@ func (o *output) print(out io.Writer, v any, list string) error {
 	return err
 }
 
-// printLines prints each element of a member of an object on a line.
+// printLines prints each element of a field of an object on its own line.
 func printLines(out io.Writer, data []byte, list string) error {
 	lines := []json.RawMessage{data}
 	var members map[string]json.RawMessage
@@ -106,20 +100,24 @@ func printLines(out io.Writer, data []byte, list string) error {
 	return nil
 }
 
-// table prints columns, whose names are divided by commas. On a terminal it is as wide as
-// that at most.
-func table(out io.Writer, columns string, print func(row func(cells ...any))) error {
+// table prints a table. The column names are separated by commas, and the width is limited
+// to the terminal. If there are no rows, it prints none instead, unless none is empty.
+func table(out io.Writer, none, columns string, print func(row func(cells ...any))) error {
 	var t terminal.Table
 	if columns != "" {
 		t.Header = strings.Split(columns, ",")
 	}
 	print(t.Row)
+	if t.Empty() && none != "" {
+		_, err := fmt.Fprintln(out, none)
+		return err
+	}
 	cut, err := t.Write(out, terminal.Columns(out))
 	if err == nil && cut {
-		_, err = fmt.Fprintln(out, terminal.Faint.Paint("cut to the width of the terminal: --output jsonl prints all"))
+		_, err = fmt.Fprintln(out, terminal.Faint.Paint("truncated to the width of the terminal: use --output jsonl for full values"))
 	}
 	return err
 }
 
-// plain makes text harmless that senders chose.
+// plain escapes control characters in text from senders and receivers.
 func plain(s string) string { return terminal.Plain(s) }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,23 +16,19 @@ import (
 )
 
 func newPlan() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "plan",
-		Short: "Make a tracking plan, hold calls against it, compare two, generate Go",
-		Long: `A tracking plan is a file, YAML or JSON, that says which calls a program makes and
-what each has. Exports of the service's Protocols, RudderStack's tracking plans and
-Typewriter's plan.json are read as they are. The documentation of the package plan
-describes it. A rule that constrains no field of a call is a warning.
+		Short: "Check calls against a tracking plan, infer plans, compare them, generate Go",
+		Long: `A tracking plan is a YAML or JSON file that defines the calls of a program and their
+fields. It can also be an export of the service's Protocols, a RudderStack tracking
+plan, or the plan.json of Typewriter. See the documentation of the package plan. Rules
+without any effect cause a warning.
 
-Begin with what is sent today, and look it through:
+Start with a plan inferred from current calls, and review it:
 
   collector plan infer --collector > plan.yaml
   collector plan check plan.yaml --collector`,
-		Args: oneCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newPlanCheck(), newPlanInfer(), newPlanDiff(), newPlanGen())
-	return cmd
+	}, newPlanCheck(), newPlanInfer(), newPlanDiff(), newPlanGen())
 }
 
 func newPlanCheck() *cobra.Command {
@@ -39,27 +36,26 @@ func newPlanCheck() *cobra.Command {
 	var github, unused bool
 	cmd := &cobra.Command{
 		Use:   "check PLAN [FILE...]",
-		Short: "Hold calls against a plan",
-		Long: `Hold calls against a plan, and list what is not as planned, with the line of the
-plan. Calls come from files, or from standard input: JSON, one call a line, as
-collector calls --output jsonl prints them, or one array of calls, as GET /messages of
-collector dev answers. With --collector they are those that a collector that runs
-remembers.
+		Short: "Check calls against a plan",
+		Long: `Check calls against a plan, and list violations with the line of the plan. Calls are
+read from files or standard input: JSON, one call per line, as printed by collector
+calls --output jsonl, or an array of calls, as returned by GET /messages of collector
+dev. With --collector they come from a running collector, which has the recent calls.
 
-The exit code is 1 if a call is not as planned, a file has what is no call, or there is
-no call at all; with --unused also if the plan has an event that no call was.`,
+The exit code is 1 if a call violates the plan, if the input is invalid, or if there are
+no calls; with --unused also if the plan has an event without calls.`,
 		Example: `  collector plan check plan.yaml < calls.jsonl
   collector plan check plan.yaml --github calls.jsonl
   collector plan check plan.yaml --collector --source web --since 1h`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("name the file of a plan, as in %s", cmd.UseLine())
+				return usagef("specify a plan file: %s", cmd.UseLine())
 			}
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&github, "github", false, "print lines that GitHub Actions shows beside the plan, ::error file=…")
-	cmd.Flags().BoolVar(&unused, "unused", false, "fail if the plan has an event that no call was")
+	cmd.Flags().BoolVar(&github, "github", false, "print annotations for GitHub Actions: ::error file=…")
+	cmd.Flags().BoolVar(&unused, "unused", false, "fail if the plan has an event without calls")
 	calls.addTo(cmd)
 	calls.client.output.addOutputTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -92,11 +88,11 @@ no call at all; with --unused also if the plan has an event that no call was.`,
 	return cmd
 }
 
-// checked is what came of holding calls against a plan.
+// checked is the result of checking calls against a plan.
 type checked struct {
 	plan   *plan.Plan
 	report *plan.Report
-	unused bool // events that no call was are wrong
+	unused bool // whether events without calls are an error
 }
 
 func (c *checked) ok() bool {
@@ -108,18 +104,18 @@ func (c *checked) print(out io.Writer) {
 		fmt.Fprintln(out, plain(strings.TrimRight(line, "\n")))
 	}
 	if passed := c.report.Passed(); passed > 0 {
-		fmt.Fprintf(out, "%s of types that the plan says nothing of\n", are(passed, "call"))
+		fmt.Fprintf(out, "%s of types that are not in the plan\n", count(passed, "call"))
 	}
 	if list := c.report.Unused(); len(list) > 0 {
-		fmt.Fprintf(out, "%s planned, and no call was one:\n", are(len(list), "event"))
+		fmt.Fprintf(out, "%s in the plan without calls:\n", count(len(list), "event"))
 		for _, e := range list {
 			fmt.Fprintf(out, "  %s (%s:%d)\n", plain(e.String()), e.File, e.Line)
 		}
 	}
 }
 
-// printGitHub prints workflow commands, as
-// https://docs.github.com/actions/reference/workflow-commands-for-github-actions has them.
+// printGitHub prints workflow commands; see
+// https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
 func (c *checked) printGitHub(out io.Writer) {
 	for _, w := range c.plan.Warnings() {
 		annotate(out, "warning", w.File, w.Line, "plan", w.Text())
@@ -139,7 +135,7 @@ func (c *checked) printGitHub(out io.Writer) {
 		level = "error"
 	}
 	for _, e := range c.report.Unused() {
-		annotate(out, level, e.File, e.Line, "unused event", e.String()+" is planned, and no call was one")
+		annotate(out, level, e.File, e.Line, "unused event", e.String()+" is in the plan, but has no calls")
 	}
 	summary, _, _ := strings.Cut(c.report.String(), "\n")
 	if len(c.report.Groups()) == 0 && !c.report.OK() {
@@ -149,14 +145,14 @@ func (c *checked) printGitHub(out io.Writer) {
 	fmt.Fprintln(out, plain(summary))
 }
 
-// annotate prints one workflow command, in which some characters are escaped.
+// annotate prints a workflow command with escaped values.
 func annotate(out io.Writer, level, file string, line int, title, text string) {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	fmt.Fprintf(out, "::%s file=%s,line=%d,title=%s::%s\n", level, property.Replace(file), max(1, line), property.Replace(title), data.Replace(text))
 }
 
-// An unusedEvent is one as scripts read it.
+// An unusedEvent is an event of the plan without calls.
 type unusedEvent struct {
 	Type string `json:"type"`
 	Name string `json:"name,omitempty"`
@@ -168,9 +164,9 @@ func (c *checked) printData(out io.Writer, form *output) error {
 	answer := struct {
 		OK         bool          `json:"ok"`
 		Plan       string        `json:"plan"`
-		Calls      int           `json:"calls"`  // that the plan judges
-		Bad        int           `json:"bad"`    // of them
-		Passed     int           `json:"passed"` // of types that it says nothing of
+		Calls      int           `json:"calls"`  // calls of types in the plan
+		Bad        int           `json:"bad"`    // calls that violate the plan
+		Passed     int           `json:"passed"` // calls of other types
 		Violations []plan.Group  `json:"violations"`
 		Unused     []unusedEvent `json:"unused"`
 	}{c.ok(), c.plan.File(), judged, bad, c.report.Passed(), c.report.Groups(), []unusedEvent{}}
@@ -191,18 +187,18 @@ func newPlanInfer() *cobra.Command {
 	var config infer.Config
 	cmd := &cobra.Command{
 		Use:   "infer [FILE...]",
-		Short: "Print the plan of calls that were seen",
-		Long: `Print the plan that all calls given are as: types, required where a property always
-came, enum where it had few values, formats. Comments say what is not sure. Calls
-come from where collector plan check takes them.
+		Short: "Print a plan inferred from calls",
+		Long: `Infer a plan that all given calls conform to: types, required properties, enums of
+properties with few values, and formats. Comments mark uncertain rules. The input is
+that of collector plan check.
 
-Memory is bounded however many calls there are. What is no call is listed and left
-out.`,
+Memory use does not grow with the number of calls. Invalid calls are listed and
+skipped.`,
 		Example: `  collector plan infer calls.jsonl > plan.yaml
   collector plan infer --collector --source web > plan.yaml`,
 	}
 	cmd.Flags().StringVar(&config.Name, "name", "inferred", "the name of the plan")
-	cmd.Flags().IntVar(&config.MaxEnum, "max-enum", 12, "how many values a property may have to become an enum; -1 for no enums")
+	cmd.Flags().IntVar(&config.MaxEnum, "max-enum", 12, "the maximum number of values of an enum; -1 for no enums")
 	calls.addTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		x := infer.New(config)
@@ -218,10 +214,10 @@ out.`,
 			return err
 		}
 		if bad > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s left out: no calls\n", are(bad, "line"))
+			fmt.Fprintf(cmd.ErrOrStderr(), "skipped %s without a call\n", count(bad, "line"))
 		}
 		if taken, _ := x.Calls(); taken == 0 {
-			return fmt.Errorf("there is no call to make a plan of: give files, or --collector")
+			return errors.New("no calls to infer a plan from: specify files, or --collector")
 		}
 		_, err = x.WriteTo(cmd.OutOrStdout())
 		return err
@@ -235,27 +231,23 @@ func newPlanDiff() *cobra.Command {
 	whoms := []string{"senders", "receivers", "any"}
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
-		Short: "Say which changes of a plan break senders, and which break receivers",
-		Long: `Compare two plans. A change breaks senders if calls that were as planned are not any
-more, and receivers if what they could rely on does not hold any more: a property
-may be missing, or have values that it could not have before. Receivers are taken to
-ignore what they do not know, and senders not to send what was not planned.
+		Short: "Compare two plans and report breaking changes",
+		Long: `Compare two plans. A change breaks senders if calls that conformed to the old plan
+violate the new one. It breaks receivers if a guarantee no longer holds: a property can
+be missing, or can have new values. Receivers are assumed to ignore unknown
+properties, and senders not to send unplanned ones.
 
-The exit code is 0, also if there are changes; with --fail-on 1 if some break those.`,
+The exit code is 0 even if there are changes; with --fail-on it is 1 if a change breaks
+the given side.`,
 		Example: `  collector plan diff main/plan.yaml plan.yaml --fail-on any`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return usagef("name two files, as in %s", cmd.UseLine())
-			}
-			return nil
-		},
+		Args:    exactly(2, "specify two plan files: %s"),
 	}
 	form.addOutputTo(cmd)
-	cmd.Flags().StringVar(&failOn, "fail-on", "", "fail if a change breaks `whom`: senders, receivers or any")
+	cmd.Flags().StringVar(&failOn, "fail-on", "", "fail if a change breaks this `side`: senders, receivers or any")
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions(whoms, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if failOn != "" && !slices.Contains(whoms, failOn) {
-			return usagef("--fail-on %q is not known: there are senders, receivers and any", failOn)
+			return usagef("invalid --fail-on %q: use senders, receivers or any", failOn)
 		}
 		before, err := plan.Load(args[0])
 		if err != nil {
@@ -297,24 +289,19 @@ func newPlanGen() *cobra.Command {
 	var packageName, output string
 	cmd := &cobra.Command{
 		Use:   "gen PLAN",
-		Short: "Write Go with a type for each event of a plan",
-		Long: `Write Go with a type for each event of a plan, and for traits. A property that is
-misspelled, or of a wrong type, does not compile then. The documentation of the
-package plan/generate says what the types are.
+		Short: "Generate Go types for the events of a plan",
+		Long: `Generate Go code with a type for each event of a plan, and for traits. A misspelled
+property or a wrong type is then a compile error. See the documentation of the package
+plan/generate.
 
-Without --output it is printed. The same plan gives the same bytes.`,
+Without --output the code is printed. The same plan always generates the same code.`,
 		Example: `  collector plan gen plan.yaml --package events --output events/events.go
 
-In a Go file, for go generate, without an installed collector, once
-go get -tool github.com/seed-45eadc4a/analytics-go/plan/gen has put it into go.mod:
+In a Go file, for go generate without an installed collector, after
+go get -tool github.com/seed-45eadc4a/analytics-go/plan/gen:
 
   //go:generate go run github.com/seed-45eadc4a/analytics-go/plan/gen -o events.go plan.yaml`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("name the file of a plan, as in %s", cmd.UseLine())
-			}
-			return nil
-		},
+		Args: onePlan,
 	}
 	cmd.Flags().StringVar(&packageName, "package", generate.Package, "the `name` of the package")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the `file` to write")

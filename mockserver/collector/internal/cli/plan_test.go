@@ -32,8 +32,8 @@ const (
 	misnamed  = `{"type":"track","event":"order_completed"}` + "\n"
 )
 
-// What collector calls prints can be held against a plan.
-func TestPlanOfWhatCallsPrints(t *testing.T) {
+// The output of collector calls is valid input for collector plan check.
+func TestPlanCheckReadsOutputOfCalls(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true})
 	t.Setenv("COLLECTOR_URL", srv.URL)
 	for _, properties := range []string{`{"orderId":"7","total":1}`, `{"orderId":7,"total":1}`} {
@@ -66,10 +66,10 @@ func TestPlanOfWhatCallsPrints(t *testing.T) {
 
 	_, errOut, code = runWith(t, `{"kind":"call","ref":"a","type":"track","title":"Order Completed"}`, "plan", "check", "plan.yaml")
 	assert.Equal(t, 1, code)
-	assert.Equal(t, "collector: standard input: line 1 says what happened, and has no properties: take what collector calls --output jsonl prints without --follow\n", errOut)
+	assert.Equal(t, "collector: standard input: line 1 is activity without properties: use the output of collector calls --output jsonl without --follow\n", errOut)
 }
 
-// inDirectory changes to a directory with files, so that outputs have their names.
+// inDirectory changes to a directory with the given files.
 func inDirectory(t *testing.T, files map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -78,7 +78,7 @@ func inDirectory(t *testing.T, files map[string]string) {
 	}
 }
 
-// runWith runs the command with a standard input.
+// runWith runs the command with standard input.
 func runWith(t *testing.T, in string, args ...string) (out, errOut string, code int) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -145,9 +145,9 @@ func TestPlanCommands(t *testing.T) {
 	}
 }
 
-func TestPlanOfACollectorThatRuns(t *testing.T) {
+func TestPlanCheckReadsFromCollector(t *testing.T) {
 	srv := mockserver.RunT(t)
-	const calls = 250 // of more than one page
+	const calls = 250 // more than one page
 	for i := range calls {
 		body := fmt.Sprintf(`{"type":"track","userId":"u","messageId":"m%d","event":"Order Completed","properties":{"orderId":"%d","total":%d}}`, i, i, i)
 		req, err := srv.Client().Post(srv.URL+"/v1/track", "application/json", strings.NewReader(body[:len(body)-1]+`,"writeKey":"k"}`))

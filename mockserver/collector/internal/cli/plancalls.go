@@ -15,27 +15,26 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// maxLine is how long a line with a call may be, in bytes.
+// maxLine is the maximum length of a line, in bytes.
 const maxLine = 16 << 20
 
-// A callSource is where the calls come from that are held against a plan.
+// A callSource reads calls from files, standard input or a collector.
 type callSource struct {
 	client    client
 	query     url.Values
 	collector bool
 }
 
-// addTo adds the flags.
 func (s *callSource) addTo(cmd *cobra.Command) {
 	s.query = s.client.filterFlags(cmd)
-	cmd.Flags().BoolVar(&s.collector, "collector", false, "take the calls that a collector remembers that runs at --url")
+	cmd.Flags().BoolVar(&s.collector, "collector", false, "read the recent calls of the collector at --url")
 	s.client.addAccessTo(cmd)
 }
 
-// filters are the flags that pick calls of a collector.
+// filters are the flags that require --collector.
 var filters = []string{"id", "source", "type", "event", "user-id", "text", "since", "until", "where", "url", "token-file", "ca-file"}
 
-// each calls f with each call, and the place where it is.
+// each calls f with each call and its location.
 func (s *callSource) each(cmd *cobra.Command, files []string, f func(place string, call []byte)) error {
 	shown := newProgress(cmd.ErrOrStderr())
 	defer shown.clear()
@@ -48,13 +47,13 @@ func (s *callSource) each(cmd *cobra.Command, files []string, f func(place strin
 	}
 	if s.collector {
 		if len(files) > 0 {
-			return usagef("give files or --collector, not both")
+			return usagef("specify files or --collector, not both")
 		}
 		return s.remembered(cmd.Context(), counted)
 	}
 	for _, name := range filters {
 		if cmd.Flags().Changed(name) {
-			return usagef("--%s is for calls of a collector: add --collector", name)
+			return usagef("--%s requires --collector", name)
 		}
 	}
 	if len(files) == 0 {
@@ -71,14 +70,14 @@ func (s *callSource) each(cmd *cobra.Command, files []string, f func(place strin
 	return nil
 }
 
-// readFile reads the calls of a file; - is standard input.
+// readFile reads the calls of a file, or of standard input for "-".
 func readFile(cmd *cobra.Command, name string, each func(place string, call []byte)) error {
 	in := cmd.InOrStdin()
 	if name == "-" {
 		name = "standard input"
 		if f, ok := in.(*os.File); ok {
 			if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "reading calls from standard input, one a line; Ctrl-D ends it")
+				fmt.Fprintln(cmd.ErrOrStderr(), "reading calls from standard input, one per line; press Ctrl-D to finish")
 			}
 		}
 	} else {
@@ -105,8 +104,7 @@ func readFile(cmd *cobra.Command, name string, each func(place string, call []by
 	return cmd.Context().Err()
 }
 
-// firstByte returns the first byte that is not white space, and leaves it and the lines
-// before it to be read.
+// firstByte returns the first byte that is not white space, without consuming anything.
 func firstByte(r *bufio.Reader) (byte, error) {
 	for n := 1; ; n++ {
 		text, err := r.Peek(n)
@@ -119,7 +117,7 @@ func firstByte(r *bufio.Reader) (byte, error) {
 	}
 }
 
-// readArray reads one JSON array of calls.
+// readArray reads a JSON array of calls.
 func readArray(r io.Reader, name string, each func(place string, call []byte)) error {
 	decoder := json.NewDecoder(r)
 	if _, err := decoder.Token(); err != nil {
@@ -134,12 +132,12 @@ func readArray(r io.Reader, name string, each func(place string, call []byte)) e
 	}
 	_, err := decoder.Token()
 	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // an array that is not closed
+		err = io.ErrUnexpectedEOF // the array is not closed
 	}
 	return err
 }
 
-// readLines reads a call from each line that is not empty.
+// readLines reads one call per line and skips empty lines.
 func readLines(r *bufio.Reader, name string, each func(place string, call []byte)) error {
 	for n := 1; ; n++ {
 		line, err := readLine(r)
@@ -156,25 +154,26 @@ func readLines(r *bufio.Reader, name string, each func(place string, call []byte
 	}
 }
 
-// callOf returns the call of a line: the line, or of what collector calls prints the body.
+// callOf returns the call in a line, which is the call itself or an entry of the output of
+// collector calls.
 func callOf(line []byte) ([]byte, error) {
 	if len(line) == 1 && line[0] == '{' {
-		return nil, errors.New("begins an object of several lines: write one call a line, as --output jsonl does")
+		return nil, errors.New("starts an object that spans lines: use one call per line, as in the output of collector calls --output jsonl")
 	}
 	var printed struct {
 		Ref, Kind string
 		Body      json.RawMessage
 	}
 	if bytes.Contains(line, []byte(`"ref"`)) {
-		_ = json.Unmarshal(line, &printed) // what is no JSON is no call, as the plan will say
+		_ = json.Unmarshal(line, &printed) // the caller reports invalid JSON
 	}
 	switch {
 	case printed.Ref == "" || printed.Kind == "" && printed.Body == nil:
 		return line, nil
 	case printed.Kind != "":
-		return nil, errors.New("says what happened, and has no properties: take what collector calls --output jsonl prints without --follow")
+		return nil, errors.New("is activity without properties: use the output of collector calls --output jsonl without --follow")
 	}
-	var rejected string // is as it came, perhaps no JSON
+	var rejected string // the body of a rejected call, possibly invalid JSON
 	if json.Unmarshal(printed.Body, &rejected) == nil {
 		return []byte(rejected), nil
 	}
@@ -188,7 +187,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		if len(line) > maxLine {
-			return nil, fmt.Errorf("a line is longer than %d MiB: write one call a line", maxLine>>20)
+			return nil, fmt.Errorf("a line is longer than %d MiB: use one call per line", maxLine>>20)
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, err
@@ -196,8 +195,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// remembered asks a collector that runs for the calls that it remembers, the newest
-// first.
+// remembered reads the calls that a collector retains, newest first.
 func (s *callSource) remembered(ctx context.Context, each func(place string, call []byte)) error {
 	s.query.Set("bodies", "true")
 	s.query.Set("limit", "100")

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 )
 
-// reportProblems prints each problem on a line of its own.
+// reportProblems prints one problem per line.
 func reportProblems(cmd *cobra.Command, err error) error {
 	var problems config.Problems
 	if !errors.As(err, &problems) {
@@ -22,20 +22,12 @@ func reportProblems(cmd *cobra.Command, err error) error {
 	return errReported
 }
 
-// count says how many there are of something.
+// count formats a number with a noun.
 func count[N int | int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// are says how many there are of something, and is or are.
-func are[N int | int64](n N, thing string) string {
-	if n == 1 {
-		return "1 " + thing + " is"
-	}
-	return count(n, thing) + " are"
 }
 
 func bytesText(n int64) string {
@@ -50,7 +42,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// second writes a time in whole seconds, in the zone of the reader.
+// second formats a time in seconds and local time.
 func second(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -58,7 +50,7 @@ func second(t time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
-// zoned is the name of a column of times, with the zone that they are in.
+// zoned returns the name of a column of local times, with the time zone.
 func zoned(column string) string {
 	zone, _ := time.Now().Zone()
 	return column + " " + zone
@@ -68,7 +60,7 @@ func age(since time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	return max(0, time.Since(since)).Round(time.Second).String() + " ago" // the clock may have stepped back
+	return max(0, time.Since(since)).Round(time.Second).String() + " ago" // the clock may have been set back
 }
 
 const (
@@ -76,16 +68,16 @@ const (
 	reportPause   = 10 * time.Second       // elsewhere
 )
 
-// progress shows how far something is: on a terminal on one line, elsewhere on a
-// line of its own every ten seconds.
+// progress shows progress: on a terminal by rewriting one line, elsewhere by printing a line
+// every ten seconds.
 type progress struct {
 	out      io.Writer
 	terminal bool
 	last     time.Time
-	width    int // of what stands on the line
+	width    int // of the current line
 
-	began time.Time // of what is under way
-	first int64     // how much of it was done then
+	began time.Time // when the operation started
+	first int64     // progress at that time
 }
 
 func newProgress(out io.Writer) *progress {
@@ -94,7 +86,7 @@ func newProgress(out io.Writer) *progress {
 	return p
 }
 
-// percent says which part of something is done, where it is known how much there is.
+// percent formats a percentage, or returns "" if the total is unknown.
 func percent(done, all int64) string {
 	if all <= 0 {
 		return ""
@@ -102,8 +94,8 @@ func percent(done, all int64) string {
 	return fmt.Sprintf(" (%d %%)", 100*done/all)
 }
 
-// remaining says about how long the rest takes, at the pace so far: nothing in the first
-// seconds, from which nothing follows.
+// remaining estimates the remaining time from the pace so far. It returns "" during the
+// first two seconds.
 func (p *progress) remaining(done, all int64) string {
 	if p.began.IsZero() || done < p.first {
 		p.began, p.first = time.Now(), done
@@ -133,7 +125,7 @@ func (p *progress) say(text string) {
 	p.width = len(text)
 }
 
-// clear leaves the line as it was.
+// clear erases the current line.
 func (p *progress) clear() {
 	if p.width > 0 {
 		fmt.Fprintf(p.out, "\r%*s\r", p.width, "")
@@ -141,7 +133,7 @@ func (p *progress) clear() {
 	}
 }
 
-// reading shows how much of a list was read, of a size that is -1 where nobody knows.
+// reading returns a reader that shows the progress of reading list. size is -1 if unknown.
 func (p *progress) reading(list io.Reader, size int64) io.Reader {
 	return &readProgress{list: list, size: size, shown: p}
 }
@@ -155,6 +147,6 @@ type readProgress struct {
 func (r *readProgress) Read(b []byte) (int, error) {
 	n, err := r.list.Read(b)
 	r.bytes += int64(n)
-	r.shown.say(bytesText(r.bytes) + " of the list sent" + percent(r.bytes, r.size) + r.shown.remaining(r.bytes, r.size))
+	r.shown.say(bytesText(r.bytes) + " of the list uploaded" + percent(r.bytes, r.size) + r.shown.remaining(r.bytes, r.size))
 	return n, err
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestProgressSaysWhatIsLeft(t *testing.T) {
+func TestProgressEstimatesRemainingTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProgress(io.Discard)
 		if got := p.remaining(100, 1000); got != "" {

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the command and returns its exit code: 0; 1 when it failed or what it was
-// asked about does not hold; 2 when the command line is wrong.
+// Main runs the command and returns its exit code: 0 for success, 1 for errors and failed
+// checks, 2 for an invalid command line.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	context.AfterFunc(ctx, stop) // a second signal terminates the program immediately
 	root := New()
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -36,41 +36,39 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	return 1
 }
 
-// New returns the command with all that it has. Documents are made of it.
+// New returns the command with its subcommands.
 func New() *cobra.Command {
-	root := &cobra.Command{
+	root := group(&cobra.Command{
 		Use:   "collector",
-		Short: "Take analytics calls, keep them, and forward them to webhooks",
-		Long: `Collector takes analytics calls over HTTP (identify, track, page, screen, group
-and alias), keeps each on disk before it answers, and forwards it to the webhooks
-that are to get it: signed, retried for four hours, and with an account in which
-no call is missing.
+		Short: "Collect analytics calls and forward them to webhooks",
+		Long: `Collector receives analytics calls over HTTP (identify, track, page, screen, group
+and alias), stores each on disk before it responds, and forwards it to webhooks:
+signed, retried for four hours, and recorded in a ledger that accounts for every
+call.
 
 Try it in two terminals:
 
   collector dev
   collector send track --event 'Signed Up' --user-id u1
 
-For production, write a configuration and run it:
+For production, write a configuration file and run it:
 
   collector serve --example > collector.yaml
   collector check --config collector.yaml
   collector serve --config collector.yaml
 
-The exit code is 0; 1 when a command failed, or what it was asked about does not
-hold; 2 when the command line is wrong.`,
+Exit codes: 0 for success; 1 if the command failed or a check did not pass; 2 if the
+command line is invalid.`,
 		Version:       version(),
-		Args:          oneCommand,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	})
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("collector {{.Version}}\n")
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run a collector:"},
-		&cobra.Group{ID: "use", Title: "Use one that runs:"},
-		&cobra.Group{ID: "plan", Title: "Plan what is tracked:"},
+		&cobra.Group{ID: "use", Title: "Use a running collector:"},
+		&cobra.Group{ID: "plan", Title: "Tracking plans:"},
 	)
 	for _, c := range []*cobra.Command{newDev(), newServe(), newCheck()} {
 		c.GroupID = "run"

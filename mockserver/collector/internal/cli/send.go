@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -20,25 +21,25 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// sendFlags are those of all kinds of calls, and the values of those of one.
+// sendFlags are the values of the flags of a send command.
 type sendFlags struct {
 	client
 	writeKey string
 	wait     time.Duration
-	texts    map[string]*string // by the call's member
+	texts    map[string]*string // by field of the call
 	objects  map[string]*string
 }
 
-// A kind is one kind of call that can be sent.
+// A kind is a type of call that can be sent.
 type kind struct {
 	name, short, example string
-	texts                []member // beside those of all kinds
+	texts                []member // in addition to everyText
 	objects              []member
 	required             []string // flags
-	oneOf                []string // flags of which one is required
+	oneOf                []string // flags, at least one of which is required
 }
 
-// A member is one member of a call, and its flag.
+// A member is a field of a call with its flag.
 type member struct{ name, flag, help string }
 
 var (
@@ -47,63 +48,61 @@ var (
 	properties = member{"properties", "properties", "the properties, as a JSON object"}
 	kinds      = []kind{
 		{
-			name: "identify", short: "Say who a user is", objects: []member{traits}, oneOf: userFlags,
+			name: "identify", short: "Identify a user", objects: []member{traits}, oneOf: userFlags,
 			example: `collector send identify --user-id u1 --traits '{"plan":"Pro"}'`,
 		},
 		{
-			name: "track", short: "Say what a user did", objects: []member{properties}, oneOf: userFlags, required: []string{"event"},
+			name: "track", short: "Record an event", objects: []member{properties}, oneOf: userFlags, required: []string{"event"},
 			texts:   []member{{"event", "event", "the name of the event"}},
 			example: `collector send track --event 'Signed Up' --user-id u1 --properties '{"plan":"Pro"}'`,
 		},
 		{
-			name: "page", short: "Say which page a user saw", objects: []member{properties}, oneOf: userFlags,
+			name: "page", short: "Record a page view", objects: []member{properties}, oneOf: userFlags,
 			texts:   []member{{"name", "name", "the name of the page"}, {"category", "category", "the category of the page"}},
 			example: `collector send page --name Pricing --user-id u1 --properties '{"path":"/pricing"}'`,
 		},
 		{
-			name: "screen", short: "Say which screen of an app a user saw", objects: []member{properties}, oneOf: userFlags,
+			name: "screen", short: "Record a screen view", objects: []member{properties}, oneOf: userFlags,
 			texts:   []member{{"name", "name", "the name of the screen"}, {"category", "category", "the category of the screen"}},
 			example: `collector send screen --name Home --anonymous-id a1`,
 		},
 		{
-			name: "group", short: "Say which group a user belongs to", objects: []member{traits}, oneOf: userFlags, required: []string{"group-id"},
+			name: "group", short: "Add a user to a group", objects: []member{traits}, oneOf: userFlags, required: []string{"group-id"},
 			texts:   []member{{"groupId", "group-id", "the ID of the group: a company, an account, a team"}},
 			example: `collector send group --group-id acme --user-id u1 --traits '{"employees":120}'`,
 		},
 		{
-			name: "alias", short: "Say that two IDs are of one user", required: []string{"user-id", "previous-id"},
-			texts:   []member{{"previousId", "previous-id", "the ID that the user had before"}},
+			name: "alias", short: "Link two IDs of a user", required: []string{"user-id", "previous-id"},
+			texts:   []member{{"previousId", "previous-id", "the previous ID of the user"}},
 			example: `collector send alias --user-id u1 --previous-id a1`,
 		},
 	}
 	everyText = []member{
 		{"userId", "user-id", "the ID of the user in your database"},
-		{"anonymousId", "anonymous-id", "an ID for a user who is not known"},
+		{"anonymousId", "anonymous-id", "an ID for an anonymous user"},
 		{"messageId", "message-id", "the ID of the call (default: a new one)"},
-		{"timestamp", "timestamp", "when it happened, in ISO 8601 (default: now)"},
+		{"timestamp", "timestamp", "the time of the event, in ISO 8601 (default: now)"},
 	}
 	everyObject = []member{
 		{"context", "context", "the context, as a JSON object"},
-		{"integrations", "integrations", `which destinations get it, as a JSON object: {"All":false,"Webhooks":true}`},
+		{"integrations", "integrations", `the destinations to include, as a JSON object: {"All":false,"Webhooks":true}`},
 	}
 )
 
 func newSend() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send",
-		Short: "Send a call, to try a collector and its destinations",
-		Long: `Send one call and print what the collector answers. With --wait, wait until every
-destination has decided about it, and say what each did; it is an error where it failed.
+		Short: "Send a call to test a collector and its destinations",
+		Long: `Send one call and print the response. With --wait, wait for all destinations and print
+each result; the command fails if a delivery failed.
 
-JSON objects can also come from a file: --properties @properties.json`,
+JSON objects can also be read from a file: --properties @properties.json`,
 		Example: "  " + kinds[1].example + "\n  " + kinds[1].example + " --wait 10s",
-		Args:    oneCommand,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, k := range kinds {
 		cmd.AddCommand(newSendKind(k))
 	}
-	return cmd
+	return group(cmd)
 }
 
 func newSendKind(k kind) *cobra.Command {
@@ -129,12 +128,12 @@ func newSendKind(k kind) *cobra.Command {
 	for _, m := range append(everyObject, k.objects...) {
 		f.objects[m.name] = flags.String(m.flag, "", m.help)
 	}
-	flags.StringVar(&f.writeKey, "write-key", "", "the write key of the source (default $COLLECTOR_WRITE_KEY, or \"dev\", which collector dev takes)")
-	flags.DurationVar(&f.wait, "wait", 0, "wait so long for the destinations, and say what they did")
+	flags.StringVar(&f.writeKey, "write-key", "", "the write key of the source (default $COLLECTOR_WRITE_KEY, or \"dev\", which works with collector dev)")
+	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for the destinations and their results")
 	return f.addTo(cmd)
 }
 
-// require wants the flags without which a call of this kind is wrong.
+// require checks that the required flags are set.
 func (k kind) require(cmd *cobra.Command) error {
 	for _, name := range k.required {
 		if err := requireOne(cmd, name); err != nil {
@@ -147,7 +146,7 @@ func (k kind) require(cmd *cobra.Command) error {
 	return requireOne(cmd, k.oneOf...)
 }
 
-// call makes the body of the request.
+// call returns the call.
 func (f *sendFlags) call(kind string) (map[string]any, error) {
 	c := map[string]any{"type": kind, "messageId": "cli-" + strings.ToLower(rand.Text()), "timestamp": time.Now().UTC()}
 	for name, value := range f.texts {
@@ -168,7 +167,7 @@ func (f *sendFlags) call(kind string) (map[string]any, error) {
 	return c, nil
 }
 
-// readObject reads a JSON object, or one from @file. Its numbers keep their digits.
+// readObject parses a JSON object, or reads one from @file, without changing its numbers.
 func readObject(s string) (json.RawMessage, error) {
 	text := []byte(s)
 	if path, ok := strings.CutPrefix(s, "@"); ok {
@@ -179,7 +178,7 @@ func readObject(s string) (json.RawMessage, error) {
 	}
 	text = bytes.TrimSpace(text)
 	if !json.Valid(text) || text[0] != '{' {
-		return nil, fmt.Errorf(`%.60q is no JSON object: write one such as '{"plan":"Pro"}'`, text)
+		return nil, fmt.Errorf(`%.60q is not a JSON object: use one such as '{"plan":"Pro"}'`, text)
 	}
 	return text, nil
 }
@@ -209,7 +208,7 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("the call was refused: %w", apiErrorOfTracking(status, data))
+		return fmt.Errorf("the collector refused the call: %w", apiErrorOfTracking(status, data))
 	}
 	id := c["messageId"].(string)
 	if f.wait > 0 {
@@ -218,11 +217,11 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 	if f.output.data() {
 		return f.output.print(out, map[string]any{"messageId": id}, "")
 	}
-	fmt.Fprintf(out, "%s was taken, messageId %s\n", kind, id)
+	fmt.Fprintf(out, "Accepted %s call, messageId %s\n", kind, id)
 	return nil
 }
 
-// trackingRequest returns the request that brings a batch.
+// trackingRequest returns a request that sends a batch.
 func trackingRequest(ctx context.Context, base, writeKey string, batch []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/batch", bytes.NewReader(batch))
 	if err != nil {
@@ -233,31 +232,30 @@ func trackingRequest(ctx context.Context, base, writeKey string, batch []byte) (
 	return req, nil
 }
 
-// A heldAnswer is an http.ResponseWriter that keeps the answer.
-type heldAnswer struct {
+// A bufferedResponse is an http.ResponseWriter that stores the response.
+type bufferedResponse struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-func (a *heldAnswer) Header() http.Header         { return a.header }
-func (a *heldAnswer) WriteHeader(status int)      { a.status = status }
-func (a *heldAnswer) Write(b []byte) (int, error) { return a.body.Write(b) }
+func (a *bufferedResponse) Header() http.Header         { return a.header }
+func (a *bufferedResponse) WriteHeader(status int)      { a.status = status }
+func (a *bufferedResponse) Write(b []byte) (int, error) { return a.body.Write(b) }
 
-// checkCall says what is wrong with the only call of a batch. A collector need not:
-// unless it is strict it answers 200, and sets a bad call aside. So a strict one
-// within this process looks at it first.
+// checkCall validates the call in a batch with a strict collector in this process. The
+// remote collector reports invalid calls only if it is strict.
 func checkCall(ctx context.Context, batch []byte) error {
 	strict, err := engine.New(engine.Config{Strict: true, AnyWriteKey: true})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = strict.Close() }() // it has stored nothing
+	defer func() { _ = strict.Close() }() // nothing is stored
 	req, err := trackingRequest(ctx, "", "any", batch)
 	if err != nil {
 		return err
 	}
-	res := heldAnswer{header: http.Header{}, status: http.StatusOK}
+	res := bufferedResponse{header: http.Header{}, status: http.StatusOK}
 	strict.ServeHTTP(&res, req)
 	if res.status == http.StatusOK {
 		return nil
@@ -268,23 +266,16 @@ func checkCall(ctx context.Context, batch []byte) error {
 		} `json:"calls"`
 	}
 	if json.Unmarshal(res.body.Bytes(), &answer) != nil || len(answer.Calls) == 0 {
-		return fmt.Errorf("the call is wrong: %w", apiErrorOfTracking(res.status, res.body.Bytes()))
+		return fmt.Errorf("invalid call: %w", apiErrorOfTracking(res.status, res.body.Bytes()))
 	}
-	return fmt.Errorf("the call is wrong: %s", answer.Calls[0].Message)
+	return fmt.Errorf("invalid call: %s", answer.Calls[0].Message)
 }
 
-// key returns the write key.
 func (f *sendFlags) key() string {
-	if f.writeKey != "" {
-		return f.writeKey
-	}
-	if key := os.Getenv("COLLECTOR_WRITE_KEY"); key != "" {
-		return key
-	}
-	return "dev"
+	return cmp.Or(f.writeKey, os.Getenv("COLLECTOR_WRITE_KEY"), "dev")
 }
 
-// apiErrorOfTracking is what the tracking API said was wrong.
+// apiErrorOfTracking returns the error in a response of the tracking API.
 func apiErrorOfTracking(status int, data []byte) error {
 	var answer struct {
 		Code    tracking.Code `json:"code"`
@@ -294,14 +285,14 @@ func apiErrorOfTracking(status int, data []byte) error {
 		return answered(status, data)
 	}
 	if answer.Code == tracking.CodeUnknownWriteKey {
-		return fmt.Errorf("%s: name the key of one with --write-key or COLLECTOR_WRITE_KEY", answer.Message)
+		return fmt.Errorf("%s: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source", answer.Message)
 	}
 	return errors.New(answer.Message)
 }
 
-// await waits until every destination has decided about a call.
+// await waits until no delivery of a call is pending and prints the results.
 func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
-	list, err := get[struct{ Destinations []receiver }](ctx, &f.client, "/destinations")
+	list, err := get[struct{ Destinations []destination }](ctx, &f.client, "/destinations")
 	if err != nil {
 		return err
 	}
@@ -323,36 +314,29 @@ func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
 		return err
 	}
 	if err != nil {
-		err = fmt.Errorf("after %v not every destination has decided about the call", f.wait)
+		err = fmt.Errorf("the call is still pending after %v", f.wait)
 	}
 	return errors.Join(sent.failed(), err)
 }
 
-// failed says at which destinations a call failed, and why, or returns nil.
+// failed returns an error for the failed deliveries of a call, or nil.
 func (c *call) failed() error {
 	var errs []error
 	for _, d := range c.Destinations {
 		if d.State == "failed" {
-			errs = append(errs, fmt.Errorf("the call failed at %s: %s", plain(d.Destination), plain(d.Reason)))
+			errs = append(errs, fmt.Errorf("delivery to %s failed: %s", plain(d.Destination), plain(d.Reason)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// A receiver is a destination, and whose calls it gets.
-type receiver struct {
-	Name    string
-	Sources []string // none: all
-}
-
-// decided reports whether every destination that gets calls of this source has
-// decided about the call for good.
-func (c *call) decided(all []receiver) bool {
+// decided reports whether the call has a final state at every destination of its source.
+func (c *call) decided(all []destination) bool {
 	decided := map[string]bool{}
 	for _, d := range c.Destinations {
 		decided[d.Destination] = d.State != "pending"
 	}
-	return !slices.ContainsFunc(all, func(d receiver) bool {
+	return !slices.ContainsFunc(all, func(d destination) bool {
 		return (len(d.Sources) == 0 || slices.Contains(d.Sources, c.Source)) && !decided[d.Name]
 	})
 }

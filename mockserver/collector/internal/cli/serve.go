@@ -25,30 +25,30 @@ func newServe() *cobra.Command {
 	var example, acceptLoss, acceptLazySync bool
 	cmd := &cobra.Command{
 		Use:   "serve --config FILE",
-		Short: "Run a collector by a configuration file",
-		Long: `Run a collector by a configuration file, which names the sources that may send
-and the destinations that get their calls. collector serve --example prints one
-with every setting explained.
+		Short: "Run a collector from a configuration file",
+		Long: `Run a collector from a configuration file, which defines the sources that send calls
+and the destinations that receive them. collector serve --example prints a
+configuration that explains every setting.
 
-SIGHUP, or a change of the file or of one with a secret or a certificate that it
-names, reloads it without losing a call: sources, destinations, alerts, the
-admin token and hosts, the certificate and the log level are taken on at once; the log
-names settings that need a restart. A file that is wrong is refused and what was stays. A
-destination that is taken out of the file is forgotten with the calls that it had
-pending, and the log says how many.
+SIGHUP, or a change to the configuration or to a secret, certificate or plan file it
+names, reloads the configuration without losing calls. Sources, destinations, alerts,
+the admin token and hosts, the certificate and the log level take effect immediately;
+the log names settings that require a restart. An invalid file is rejected and the
+current configuration stays in effect. A destination that is removed from the file is
+deleted with its pending calls; the log contains their number.
 
 Collectors that share a NATS cluster should have the same sources and destinations.
-Where one that runs has a destination taken out, what was pending is forgotten for
-all; one that still has it gets the calls that come from then on. What is gone from
-the files when they are started again is forgotten once no collector has had it for
-four hours: until then its calls wait, since the one that has it may be restarting.
+Removing a destination from a running collector deletes its pending calls for all of
+them; a collector that still has the destination delivers only later calls. A
+destination that is missing after a restart is deleted once no collector has had it
+for four hours. Until then its calls wait for a collector that has it.
 
-SIGTERM ends it gracefully: requests and deliveries under way end, for at most 15
-seconds, and what is pending stays in the queue. /ready answers 503 from then on.
+SIGTERM stops it gracefully: requests and deliveries in flight have 15 seconds to
+finish, and pending calls stay in the queue. /ready answers 503 from then on.
 
-Beside the tracking API it serves the inspector at /, metrics for Prometheus at
-/metrics, and the admin API under /api/v1, which /api/v1/openapi.yaml describes. For
-these an admin token is needed where other machines can reach the listener.`,
+Next to the tracking API it serves the inspector at /, Prometheus metrics at /metrics,
+and the admin API under /api/v1, documented by /api/v1/openapi.yaml. These require an
+admin token if other machines can reach the listener.`,
 		Example: `  collector serve --example > collector.yaml
   collector serve --config collector.yaml`,
 		Args: noArgs,
@@ -58,15 +58,15 @@ these an admin token is needed where other machines can reach the listener.`,
 				return err
 			}
 			if path == "" {
-				return usagef("--config is not set: name a file, or begin with collector serve --example > collector.yaml")
+				return usagef("--config is not set: name a file, or start with collector serve --example > collector.yaml")
 			}
 			return serve(cmd, path, service.Options{AcceptLoss: acceptLoss, AcceptLazySync: acceptLazySync})
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration `file`")
-	cmd.Flags().BoolVar(&example, "example", false, "print a configuration with every setting explained")
-	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "go on without what is damaged, once a start has said what that is; the account counts the calls in it as lost")
-	cmd.Flags().BoolVar(&acceptLazySync, "accept-lazy-sync", false, "go on with a cluster whose servers acknowledge calls before they are on a disk")
+	cmd.Flags().BoolVar(&example, "example", false, "print a configuration that explains every setting")
+	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "continue without corrupted data that a previous start reported; the ledger counts the affected calls as lost")
+	cmd.Flags().BoolVar(&acceptLazySync, "accept-lazy-sync", false, "use a cluster whose servers acknowledge calls before they are on disk")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }
@@ -94,7 +94,7 @@ func serve(cmd *cobra.Command, path string, o service.Options) error {
 	var following sync.WaitGroup
 	following.Go(func() {
 		if err := s.Follow(cmd.Context(), path, hangup); err != nil {
-			log.Warn("changes of the configuration are not noticed; SIGHUP is", "error", err)
+			log.Warn("cannot watch the configuration for changes; send SIGHUP to reload it", "error", err)
 		}
 	})
 	err = s.Run(cmd.Context())
@@ -109,14 +109,14 @@ func newCheck() *cobra.Command {
 	var form output
 	cmd := &cobra.Command{
 		Use:   "check --config FILE",
-		Short: "Say what is wrong with a configuration file, line by line",
-		Long: `Read a configuration file as collector serve would, with the files and variables
-that it refers to, and say all that is wrong with it: file:line:column, the field,
-and what would be right. Settings that are misspelled come first, and the rest once
-they are mended. The exit code is 1 then. Nothing is started. The names of webhooks are
-resolved, to find those that lead to addresses where egress allows no connection.
-Secrets that every user of the machine can read are warned of. As data it is {right,
-problems, warnings: [{file, line, column, field, wrong, mend}]}.`,
+		Short: "Check a configuration file",
+		Long: `Read a configuration file as collector serve does, with the files and variables it
+refers to, and list all problems: file:line:column, the field, the problem and the fix.
+Misspelled settings are reported first, and the other problems once those are fixed.
+The exit code is 1 if there are problems. Nothing is started. Webhook host names are
+resolved to find addresses that egress does not allow. Secrets that every user of the
+machine can read cause a warning. As data the output is {right, problems, warnings:
+[{file, line, column, field, wrong, mend}]}.`,
 		Example: `  collector check --config collector.yaml`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -133,8 +133,8 @@ problems, warnings: [{file, line, column, field, wrong, mend}]}.`,
 			for _, w := range c.Warnings() {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is right: %s, %s, listening on %s\n",
-				path, count(len(c.Sources), "source"), count(len(c.Destinations), "destination"), c.Listen)
+			fmt.Fprintf(cmd.OutOrStdout(), "config OK: %s, %s, listening on %s\n",
+				count(len(c.Sources), "source"), count(len(c.Destinations), "destination"), c.Listen)
 			return nil
 		},
 	}
@@ -144,7 +144,7 @@ problems, warnings: [{file, line, column, field, wrong, mend}]}.`,
 	return cmd
 }
 
-// printProblems prints what is wrong as data.
+// printProblems prints problems and warnings as data.
 func printProblems(cmd *cobra.Command, form output, c *config.Config, err error) error {
 	problems, warnings := config.Problems{}, config.Problems{}
 	if err == nil {

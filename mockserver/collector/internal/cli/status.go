@@ -19,22 +19,22 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A destination is one as the admin API tells of it.
+// A destination is a destination as reported by the admin API.
 type destination struct {
 	Name     string                   `json:"name"`
-	Sources  []string                 `json:"sources"` // none: all
+	Sources  []string                 `json:"sources"` // empty: all
 	Webhooks []endpoint               `json:"webhooks"`
 	Status   engine.DestinationStatus `json:"status"`
 	Ledger   tracking.Ledger          `json:"ledger"`
 }
 
-// An endpoint is one of its webhooks.
+// An endpoint is a webhook of a destination.
 type endpoint struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// state says how a destination is doing.
+// state describes the state of a destination.
 func (d *destination) state() string {
 	if d.Status.RecentFailures == 0 {
 		return string(d.Status.State)
@@ -42,7 +42,7 @@ func (d *destination) state() string {
 	return fmt.Sprintf("%s (%d of the last %d attempts failed)", d.Status.State, d.Status.RecentFailures, d.Status.RecentAttempts)
 }
 
-// health is how the collector is, as the admin API tells of it.
+// health is the health of the collector as reported by the admin API.
 type health struct {
 	Status  string         `json:"status"`
 	Message string         `json:"message"`
@@ -53,9 +53,9 @@ func newStatus() *cobra.Command {
 	var c client
 	return c.addTo(&cobra.Command{
 		Use:   "status",
-		Short: "Show how the queue and each destination are doing",
-		Long: `Show whether calls can be stored, how full the queue is, and for each destination
-whether it is up, how many calls it has before it, and since when the oldest waits.`,
+		Short: "Show the status of the queue and the destinations",
+		Long: `Show whether calls can be stored, the size of the queue, and for each destination its
+state, its number of pending calls and the age of the oldest.`,
 		Example: "  collector status\n  collector status --json | jq '.destinations[].ledger.pending'",
 		Args:    noArgs,
 		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
@@ -74,7 +74,7 @@ whether it is up, how many calls it has before it, and since when the oldest wai
 			if len(list.read.Destinations) == 0 {
 				return nil
 			}
-			return table(out, "DESTINATION,STATE,PENDING,FAILED,DELIVERED,LOST,OLDEST PENDING", func(row func(...any)) {
+			return table(out, "", "DESTINATION,STATE,PENDING,FAILED,DELIVERED,LOST,OLDEST PENDING", func(row func(...any)) {
 				for _, d := range list.read.Destinations {
 					row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.Ledger.Delivered, d.Ledger.Lost, age(d.Ledger.OldestPending))
 				}
@@ -88,40 +88,40 @@ func (h *health) print(out io.Writer) {
 	if h.Message != "" {
 		fmt.Fprintf(out, ": %s", plain(h.Message))
 	}
-	fmt.Fprintf(out, "; the queue holds %s", bytesText(h.Journal.Bytes))
+	fmt.Fprintf(out, "; the queue contains %s", bytesText(h.Journal.Bytes))
 	if h.Journal.LimitBytes > 0 {
 		fmt.Fprintf(out, " of %s", bytesText(h.Journal.LimitBytes))
 	}
 	fmt.Fprintln(out)
 	for _, d := range h.Journal.Scrub.Damage {
-		fmt.Fprintf(out, "DAMAGED: %s\n", plain(d))
+		fmt.Fprintf(out, "CORRUPTION: %s\n", plain(d))
 	}
 	for _, r := range h.Journal.Replicas {
 		fmt.Fprintf(out, "REPLICA: %s\n", plain(r.String()))
 	}
 	for _, s := range h.Journal.Servers {
-		fmt.Fprintf(out, "server %s, version %s: %s\n", plain(s.Name), plain(cmp.Or(s.Version, "not known")), plain(durability(s)))
+		fmt.Fprintf(out, "server %s, version %s: %s\n", plain(s.Name), plain(cmp.Or(s.Version, "unknown")), plain(durability(s)))
 	}
 }
 
-// durability says when a server of the cluster acknowledges calls.
+// durability describes when a server of the cluster acknowledges calls.
 func durability(s journal.Server) string {
 	switch s.Sync {
 	case journal.SyncAlways:
-		return "calls are on its disk before they are acknowledged"
+		return "syncs calls to disk before acknowledging them"
 	case journal.SyncLazy:
-		return fmt.Sprintf("calls are acknowledged BEFORE they are on its disk (sync_interval %s)", s.SyncInterval)
+		return fmt.Sprintf("acknowledges calls BEFORE they are on disk (sync_interval %s)", s.SyncInterval)
 	}
-	return "whether calls are on its disk before they are acknowledged is not known; set nats.monitor"
+	return "unknown whether it syncs calls to disk before acknowledging them; set nats.monitor"
 }
 
-// A proof is the account of a destination, counted anew.
+// A proof is the recomputed ledger of a destination.
 type proof struct {
 	journal.Verification
 	Holds bool `json:"holds"`
 }
 
-// proofs are those of all destinations.
+// proofs are the recomputed ledgers of all destinations.
 type proofs struct {
 	Holds        bool             `json:"holds"`
 	Destinations []proof          `json:"destinations"`
@@ -132,32 +132,29 @@ func newVerify() *cobra.Command {
 	var c client
 	return c.addTo(&cobra.Command{
 		Use:   "verify",
-		Short: "Prove that no call is missing: the ledger of every destination",
-		Long: `Count anew, from what is stored, the account of every destination. It holds where
+		Short: "Check that every call is accounted for",
+		Long: `Recompute the ledger of every destination from stored data. A ledger balances if
 
   accepted = delivered + failed + filtered + pending + lost
 
-that is, where every call that was answered 200 is one of these, none of which is
-negative, and where what is pending is stored and will be tried. Lost is what went
-with a damage that serve --accept-loss accepted; each loss is listed with its cause.
-Deletion requests, audiences and traits that lost users in this way are listed below,
-with the number of users.
-The exit code is 1 where an account does not hold. Calls may come and go meanwhile.
-Failed calls are kept: see collector replay.`,
+that is, if every call that was answered 200 has one of these states, none of the
+numbers is negative, and each pending call is stored and scheduled. Lost calls are
+those in corrupted data that serve --accept-loss discarded; each loss is listed with
+its cause. Deletion requests, audiences and traits that lost users in this way are
+listed below the ledgers.
+
+The exit code is 1 if a ledger does not balance. Calls can be accepted and delivered
+during the check. Failed calls are kept: see collector replay.`,
 		Example: "  collector verify\n  collector verify --json | jq .holds",
 		Args:    noArgs,
 		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
 			answer, err := get[proofs](ctx, &c, "/ledger?verify=true")
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case c.output.data():
-				err = c.output.print(out, answer.raw, "destinations")
-			default:
-				err = answer.read.print(out)
 			}
+			err = printAnswer(&c, out, answer, "destinations", func(p proofs) error { return p.print(out) })
 			if err == nil && !answer.read.Holds {
-				err = errors.New("the ledger does not hold")
+				err = errors.New("the ledger does not balance")
 			}
 			return err
 		}),
@@ -170,18 +167,14 @@ func (p *proofs) print(out io.Writer) error {
 			fmt.Fprintln(out, plain(l.String()))
 		}
 	}()
-	if len(p.Destinations) == 0 {
-		fmt.Fprintln(out, "there are no destinations")
-		return nil
-	}
-	err := table(out, "DESTINATION,ACCEPTED,DELIVERED,FAILED,FILTERED,PENDING,LOST,", func(row func(...any)) {
+	err := table(out, "no destinations", "DESTINATION,ACCEPTED,DELIVERED,FAILED,FILTERED,PENDING,LOST,", func(row func(...any)) {
 		for _, l := range p.Destinations {
 			row(l.Destination, l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost, l.verdict())
 		}
 	})
 	for _, l := range p.Destinations {
 		for _, loss := range l.Losses {
-			fmt.Fprintf(out, "%s: lost %s, accepted on %s: %s\n", plain(l.Destination), count(loss.Calls, "call"), loss.At.Local().Format(time.RFC3339), plain(loss.Cause))
+			fmt.Fprintf(out, "%s: lost %s, discarded on %s: %s\n", plain(l.Destination), count(loss.Calls, "call"), loss.At.Local().Format(time.RFC3339), plain(loss.Cause))
 		}
 		for _, problem := range l.Problems {
 			fmt.Fprintf(out, "%s: %s\n", plain(l.Destination), plain(problem))
@@ -194,21 +187,21 @@ func (p *proof) verdict() string {
 	missing := p.Accepted - p.Delivered - p.Failed - p.Filtered - p.Pending - p.Lost
 	switch {
 	case missing != 0:
-		return fmt.Sprintf("DOES NOT HOLD: off by %d", missing)
+		return fmt.Sprintf("DOES NOT BALANCE: off by %d", missing)
 	case !p.Holds:
-		return "DOES NOT HOLD"
+		return "DOES NOT BALANCE"
 	}
-	return "holds"
+	return "balances"
 }
 
 func newPause() *cobra.Command {
-	return newSwitch("pause", "Make no more attempts to a destination until it is resumed", `Make no more attempts to a destination until collector resume. Its calls wait in
-the queue, and their four hours go on: a call that is older when it is resumed is
-given up, and can be replayed. It stays paused across restarts.`, "paused")
+	return newSwitch("pause", "Pause deliveries to a destination", `Pause deliveries to a destination until collector resume. Its calls stay in the
+queue, but their four hours of retries continue to elapse: a call that is older when
+the destination is resumed fails, and can be replayed. Restarts do not resume it.`, "paused")
 }
 
 func newResume() *cobra.Command {
-	return newSwitch("resume", "Make attempts to a destination again", "Make attempts to a destination again that was paused.", "resumed")
+	return newSwitch("resume", "Resume deliveries to a destination", "Resume deliveries to a paused destination.", "resumed")
 }
 
 func newSwitch(verb, short, long, done string) *cobra.Command {
@@ -221,15 +214,11 @@ func newSwitch(verb, short, long, done string) *cobra.Command {
 		Args:              oneDestination,
 		ValidArgsFunction: c.destinationNames,
 		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
-			d, err := ask[destination](ctx, &c, http.MethodPost, "/destinations/"+url.PathEscape(args[0])+"/"+verb, nil)
-			if err != nil {
+			post := query{method: http.MethodPost, path: "/destinations/" + url.PathEscape(args[0]) + "/" + verb}
+			return show(ctx, &c, out, post, func(d destination) error {
+				_, err := fmt.Fprintf(out, "%s is %s, with %s pending\n", plain(d.Name), done, count(d.Ledger.Pending, "call"))
 				return err
-			}
-			if c.output.data() {
-				return c.output.print(out, d.raw, "")
-			}
-			fmt.Fprintf(out, "%s is %s, with %s pending\n", plain(d.read.Name), done, count(d.read.Ledger.Pending, "call"))
-			return nil
+			})
 		}),
 	})
 }

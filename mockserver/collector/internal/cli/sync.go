@@ -15,10 +15,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// lastSync says how the last sync of a computation is.
+// lastSync describes the latest sync of a computation.
 func lastSync(c users.Computation) string {
 	if c.LostRecord {
-		return "the record of this list was lost: send the list again"
+		return "the list was lost to corruption: send it again"
 	}
 	if len(c.Syncs) == 0 {
 		return "-"
@@ -32,15 +32,15 @@ func lastSync(c users.Computation) string {
 	if last.State == users.SyncDone || waiting == 0 {
 		return syncProgress(last)
 	}
-	return fmt.Sprintf("%s (%d before it)", syncProgress(last), waiting)
+	return fmt.Sprintf("%s (%d queued before it)", syncProgress(last), waiting)
 }
 
-// syncProgress says how far a sync is, on one line.
+// syncProgress describes the progress of a sync.
 func syncProgress(s users.Sync) string {
 	sent := fmt.Sprintf("%d of %d calls sent%s", s.Sent, s.Calls(), percent(s.Sent, s.Calls()))
 	switch {
 	case s.State == users.SyncQueued:
-		return "waits for its turn"
+		return "queued"
 	case s.Deletion != "":
 		return string(s.State) + ", users deleted"
 	case s.State == users.SyncDone:
@@ -51,29 +51,29 @@ func syncProgress(s users.Sync) string {
 	return sent
 }
 
-// A listKind is what there is to know about audiences, or about traits.
+// A listKind describes audiences or computed traits.
 type listKind struct {
 	kind        users.ComputationKind
 	plural      string
-	contentType string // of a list
+	contentType string // of an uploaded list
 	short       string
-	sync        cobra.Command // its help
+	sync        cobra.Command // help texts
 }
 
 func newAudience() *cobra.Command {
 	return listKind{
 		kind: users.KindAudience, plural: "audiences", contentType: "text/plain",
-		short: "Sync audiences: tell destinations who is a member",
+		short: "Sync audiences to destinations",
 		sync: cobra.Command{
-			Short: "Tell a destination who is a member of an audience",
-			Long: `Give the list of all members of an audience, user IDs one a line, in any order and
-any number. The first time, the destination gets an identify call for every member,
-with the trait true; after that, only for those who have entered (true) or left
-(false). The trait is the audience's name in snake_case: big_spenders.
+			Short: "Sync the members of an audience to a destination",
+			Long: `Upload the complete list of members of an audience: one user ID per line, in any order,
+of any size. The first sync sends the destination an identify call for every member,
+with the trait true. Later syncs send calls only for users who entered (true) or left
+(false). The trait is the name of the audience in snake_case: big_spenders.
 
-The list is stored before it is answered. What follows is shown until all calls are
-in the queue of the destination, and goes on without this command, too. Lists of
-one audience are worked off one after the other.`,
+The list is stored before the collector responds. The command shows the progress until
+all calls are queued; the sync continues if the command is interrupted. Lists of one
+audience are processed in order.`,
 			Example: `  collector audience sync 'Big Spenders' --file members.txt
   psql -Atc 'select id from users where spent > 1000' | collector audience sync 'Big Spenders' --destination crm
   collector audience sync 'Big Spenders' --file members.txt --dry-run`,
@@ -84,17 +84,17 @@ one audience are worked off one after the other.`,
 func newTrait() *cobra.Command {
 	return listKind{
 		kind: users.KindTrait, plural: "computed traits", contentType: "application/x-ndjson",
-		short: "Sync computed traits: tell destinations their values",
+		short: "Sync computed traits to destinations",
 		sync: cobra.Command{
-			Short: "Tell a destination the values of a computed trait",
-			Long: `Give the values of a computed trait for all users who have one, JSON one a line, in
-any order and any number:
+			Short: "Sync the values of a computed trait to a destination",
+			Long: `Upload the values of a computed trait for all users who have one: one JSON object per
+line, in any order, of any size:
 
   {"userId":"u1","value":42}
 
-The destination gets an identify call for each user whose value is another than
-before, and for each who has none any more, with null. The trait is the name in
-snake_case: lifetime_value. Otherwise it is as with collector audience sync.`,
+The destination receives an identify call for each user whose value changed, and one
+with null for each user who no longer has a value. The trait is the name in snake_case:
+lifetime_value. In all other respects this works like collector audience sync.`,
 			Example: `  collector trait sync 'Lifetime Value' --file values.jsonl
   collector trait sync 'Lifetime Value' --destination crm --dry-run < values.jsonl`,
 		},
@@ -102,19 +102,14 @@ snake_case: lifetime_value. Otherwise it is as with collector audience sync.`,
 }
 
 func (k listKind) command() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: string(k.kind), Short: k.short, Long: k.short + ".", Args: oneCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(k.newSync(), k.newList(), k.newForget())
-	return cmd
+	return group(&cobra.Command{Use: string(k.kind), Short: k.short, Long: k.short + "."}, k.newSync(), k.newList(), k.newForget())
 }
 
-// syncFlags say which list goes where, and how.
+// syncFlags are the flags of the sync command.
 type syncFlags struct {
 	client
 	file                             string
-	destination                      url.Values // source and destination
+	destination                      url.Values // query parameters source and destination
 	dryRun, full, allowEmpty, noWait bool
 }
 
@@ -125,17 +120,17 @@ func (k listKind) newSync() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.sync(cmd, k, args[0]) }
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "file", "f", "-", "the `file` with the list; - is standard input")
-	parameterFlag(cmd, f.destination, "source", "the source whose users they are (default: the only one)")
-	f.destinationFlag(cmd, f.destination, "the destination that gets the calls (default: the only one of the source)")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "only count")
-	flags.BoolVar(&f.full, "full", false, "also send what the destination should know, for one that has lost it")
-	flags.BoolVar(&f.allowEmpty, "allow-empty", false, "take an empty list, after which every user has left")
-	flags.BoolVar(&f.noWait, "no-wait", false, "end when the list is stored")
+	parameterFlag(cmd, f.destination, "source", "the source of the users (default: the only source)")
+	f.destinationFlag(cmd, f.destination, "the destination of the calls (default: the only destination of the source)")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "only count the changes")
+	flags.BoolVar(&f.full, "full", false, "also send unchanged users, for a destination that lost its data")
+	flags.BoolVar(&f.allowEmpty, "allow-empty", false, "accept an empty list, which removes all users")
+	flags.BoolVar(&f.noWait, "no-wait", false, "return once the list is stored")
 	return f.addTo(cmd)
 }
 
 func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
-	list, size, err := openList(cmd.InOrStdin(), f.file)
+	list, size, err := openFile(cmd.InOrStdin(), f.file)
 	if err != nil {
 		return err
 	}
@@ -149,16 +144,14 @@ func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 	if err != nil {
 		return err
 	}
-	if f.output.data() {
-		return f.output.print(cmd.OutOrStdout(), s.raw, "")
-	}
-	f.report(cmd.OutOrStdout(), k, name, s.read)
-	return nil
+	return printAnswer(&f.client, cmd.OutOrStdout(), s, "", func(s users.Sync) error {
+		f.report(cmd.OutOrStdout(), k, name, s)
+		return nil
+	})
 }
 
-// openList opens a file, or standard input for "-", and tells how long it is; -1
-// if nobody knows.
-func openList(in io.Reader, path string) (io.ReadCloser, int64, error) {
+// openFile opens a file, or standard input for "-". The size is -1 if it is unknown.
+func openFile(in io.Reader, path string) (io.ReadCloser, int64, error) {
 	if path == "-" {
 		return io.NopCloser(in), -1, nil
 	}
@@ -173,7 +166,7 @@ func openList(in io.Reader, path string) (io.ReadCloser, int64, error) {
 	return f, size, nil
 }
 
-// upload sends the list.
+// upload uploads the list.
 func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io.Reader, size int64) (s answer[users.Sync], err error) {
 	for parameter, set := range map[string]bool{"dryRun": f.dryRun, "full": f.full, "allowEmpty": f.allowEmpty} {
 		if set {
@@ -186,12 +179,12 @@ func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io
 	}
 	req.ContentLength = size
 	req.Header.Set("Content-Type", k.contentType)
-	req.Header.Set("Expect", "100-continue") // what is refused by its name is not sent
+	req.Header.Set("Expect", "100-continue") // a rejected request does not upload the list
 	err = f.do(req, &s)
 	return s, err
 }
 
-// await shows how far a sync is until it is done.
+// await shows the progress of a sync until it is complete.
 func (f *syncFlags) await(ctx context.Context, id string, shown *progress) (s answer[users.Sync], err error) {
 	defer shown.clear()
 	err = poll(ctx, func() (done bool, err error) {
@@ -202,7 +195,7 @@ func (f *syncFlags) await(ctx context.Context, id string, shown *progress) (s an
 		return false, nil
 	})
 	if ctx.Err() != nil {
-		err = fmt.Errorf("the list is stored, and sync %s goes on in the collector", id)
+		err = fmt.Errorf("stopped waiting; sync %s continues in the collector", id)
 	}
 	return s, err
 }
@@ -211,15 +204,15 @@ func (f *syncFlags) report(out io.Writer, k listKind, name string, s users.Sync)
 	fmt.Fprintf(out, "%s %q has %s: ", k.kind, plain(name), count(s.Users, "user"))
 	changes := fmt.Sprintf("%d entered, %d left", s.Entered, s.Left)
 	if k.kind == users.KindTrait {
-		changes = fmt.Sprintf("%d new or changed, %d gone", s.Entered, s.Left)
+		changes = fmt.Sprintf("%d new or changed, %d removed", s.Entered, s.Left)
 	}
 	switch {
 	case f.dryRun:
-		fmt.Fprintf(out, "%s; nothing was sent\n", changes)
+		fmt.Fprintf(out, "%s (dry run)\n", changes)
 	case f.noWait:
-		fmt.Fprintf(out, "the list is stored as sync %s\n", s.ID)
+		fmt.Fprintf(out, "stored as sync %s\n", s.ID)
 	default:
-		fmt.Fprintf(out, "%s; %s queued by sync %s\n", changes, are(s.Sent, "call"), s.ID)
+		fmt.Fprintf(out, "%s; sync %s queued %s\n", changes, s.ID, count(s.Sent, "call"))
 	}
 }
 
@@ -227,7 +220,7 @@ func (k listKind) newList() *cobra.Command {
 	var c client
 	return c.addTo(&cobra.Command{
 		Use:     "list",
-		Short:   "List the " + k.plural + " and how far their syncs are",
+		Short:   "List the " + k.plural + " and the progress of their syncs",
 		Example: "  collector " + string(k.kind) + " list",
 		Args:    noArgs,
 		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
@@ -238,11 +231,7 @@ func (k listKind) newList() *cobra.Command {
 			if c.output.data() {
 				return c.output.print(out, raw, "computations")
 			}
-			if len(found) == 0 {
-				fmt.Fprintln(out, "no "+k.plural)
-				return nil
-			}
-			return table(out, "NAME,TRAIT,SOURCE,DESTINATION,USERS,LOST,LAST SYNC", func(row func(...any)) {
+			return table(out, "no "+k.plural, "NAME,TRAIT,SOURCE,DESTINATION,USERS,LOST,LAST SYNC", func(row func(...any)) {
 				for _, one := range found {
 					row(one.Name, one.Key, one.Source, one.Destination, one.Users, one.LostUsers, lastSync(one))
 				}
@@ -251,7 +240,7 @@ func (k listKind) newList() *cobra.Command {
 	})
 }
 
-// all returns the computations of the kind, and the answer with those of all kinds.
+// all returns the computations of this kind, and the raw response with all computations.
 func (k listKind) all(ctx context.Context, c *client) (found []users.Computation, raw any, err error) {
 	list, err := get[struct{ Computations []users.Computation }](ctx, c, "/computations")
 	for _, one := range list.read.Computations {
@@ -267,9 +256,9 @@ func (k listKind) newForget() *cobra.Command {
 	q := url.Values{}
 	cmd := &cobra.Command{
 		Use:   "forget NAME",
-		Short: "Forget the list and what the destination was told of it",
-		Long: `Forget the list and what the destination was told of it, with the syncs that wait.
-Nothing is sent: the destination keeps what it knows. The next sync is a first one.`,
+		Short: "Delete the list and its sync state",
+		Long: `Delete the list, its sync state and its queued syncs. Nothing is sent: the destination
+keeps its data. The next sync sends calls for all users again.`,
 		Example: "  collector " + string(k.kind) + " forget 'Big Spenders' --destination crm",
 		Args:    oneName,
 		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
@@ -283,16 +272,16 @@ Nothing is sent: the destination keeps what it knows. The next sync is a first o
 			if c.output.data() {
 				return c.output.print(out, map[string]any{"forgotten": one.ID}, "")
 			}
-			fmt.Fprintf(out, "%s %q of source %s at destination %s is forgotten\n", k.kind, plain(one.Name), plain(one.Source), plain(one.Destination))
+			fmt.Fprintf(out, "Deleted %s %q (source %s, destination %s)\n", k.kind, plain(one.Name), plain(one.Source), plain(one.Destination))
 			return nil
 		}),
 	}
-	parameterFlag(cmd, q, "source", "the source, where there are several of that name")
-	c.destinationFlag(cmd, q, "the destination, where there are several of that name")
+	parameterFlag(cmd, q, "source", "the source, if the name is ambiguous")
+	c.destinationFlag(cmd, q, "the destination, if the name is ambiguous")
 	return c.addTo(cmd)
 }
 
-// find returns the one that is meant.
+// find returns the computation that matches name, source and destination.
 func (k listKind) find(ctx context.Context, c *client, name, source, destination string) (users.Computation, error) {
 	all, _, err := k.all(ctx, c)
 	if err != nil {
@@ -303,14 +292,14 @@ func (k listKind) find(ctx context.Context, c *client, name, source, destination
 	for _, one := range all {
 		if (one.Name == name || one.Key == name) && (source == "" || one.Source == source) && (destination == "" || one.Destination == destination) {
 			found = append(found, one)
-			places = append(places, fmt.Sprintf("of source %s at destination %s", one.Source, one.Destination))
+			places = append(places, fmt.Sprintf("source %s, destination %s", one.Source, one.Destination))
 		}
 	}
 	switch len(found) {
 	case 0:
-		return users.Computation{}, fmt.Errorf("there is no such %s: see collector %s list", k.kind, k.kind)
+		return users.Computation{}, fmt.Errorf("%s not found: see collector %s list", k.kind, k.kind)
 	case 1:
 		return found[0], nil
 	}
-	return users.Computation{}, errors.New("there are several: " + strings.Join(places, "; ") + ": say which with --source and --destination")
+	return users.Computation{}, errors.New("the name is ambiguous (" + strings.Join(places, "; ") + "): set --source and --destination")
 }

@@ -24,10 +24,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/screen"
 )
 
-// A sitting is somebody before a terminal on which a command runs.
+// A sitting is a command that runs in a terminal.
 type sitting struct {
 	t      *testing.T
-	keys   *os.File // what is typed
+	keys   *os.File // keyboard input
 	tty    *os.File
 	screen *screen.Screen
 	before *term.State
@@ -35,10 +35,10 @@ type sitting struct {
 	cancel context.CancelFunc
 }
 
-// raceDetector is set where the tests run under the race detector.
+// raceDetector is true if the race detector is enabled.
 var raceDetector bool
 
-// sit runs a command on a terminal.
+// sit runs a command in a terminal.
 func sit(t *testing.T, width, height int, args ...string) *sitting {
 	t.Helper()
 	if raceDetector {
@@ -73,13 +73,20 @@ func sit(t *testing.T, width, height int, args ...string) *sitting {
 	return s
 }
 
-// sees waits until the screen shows a text.
+// sees waits until the screen contains text.
 func (s *sitting) sees(text string) {
 	s.t.Helper()
 	s.await(text, func() bool { return strings.Contains(s.screen.String(), text) })
 }
 
-// waits is how long a test waits for a terminal: much longer than it takes.
+// shows waits until a line of the screen matches a pattern.
+func (s *sitting) shows(pattern string) {
+	s.t.Helper()
+	line := regexp.MustCompile(pattern)
+	s.await(pattern, func() bool { return line.MatchString(s.screen.String()) })
+}
+
+// waits is a timeout far above the usual duration.
 const waits = 2 * time.Minute
 
 func (s *sitting) await(what string, done func() bool) {
@@ -104,7 +111,7 @@ func (s *sitting) types(keys string) {
 	require.NoError(s.t, err)
 }
 
-// ends waits until the command has ended, and the terminal is as it was.
+// ends waits until the command has ended and restored the terminal.
 func (s *sitting) ends(code int) {
 	s.t.Helper()
 	select {
@@ -119,7 +126,7 @@ func (s *sitting) ends(code int) {
 	assert.Equal(s.t, s.before, now, "the terminal is as it was")
 }
 
-// address waits for the address that the welcome says.
+// address waits for the welcome message and returns its address.
 func (s *sitting) address() (url string) {
 	s.t.Helper()
 	said := regexp.MustCompile(`Send calls to +(http://[0-9.:]+)`)
@@ -132,7 +139,7 @@ func (s *sitting) address() (url string) {
 	return url
 }
 
-// couponReceiver refuses one event, and counts.
+// couponReceiver rejects one event and counts requests.
 func couponReceiver(t *testing.T) (url string, requests *atomic.Int64) {
 	requests = new(atomic.Int64)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -156,7 +163,7 @@ func post(t *testing.T, url, body string) {
 	require.NoError(t, res.Body.Close())
 }
 
-// devOnATerminal runs collector dev before a receiver.
+// devOnATerminal runs collector dev with a receiver.
 func devOnATerminal(t *testing.T, width, height int, more ...string) (s *sitting, url string, requests *atomic.Int64) {
 	t.Helper()
 	receiver, requests := couponReceiver(t)
@@ -170,24 +177,24 @@ func drawable(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 }
 
-func TestDevOnATerminalShowsWhatHappensAndObeysKeys(t *testing.T) {
+func TestDevTerminalUI(t *testing.T) {
 	drawable(t)
 	s, url, requests := devOnATerminal(t, 100, 24)
 	s.sees("waiting for calls at " + url)
 	s.sees("↑↓ select  r replay")
 	post(t, url+"/v1/track", `{"event":"Signed Up","userId":"ada"}`)
-	s.sees(`Signed Up ada → crm 400 "unknown field: couponCode"`)
-	s.sees("calls failed permanently") // it is said once that is stored
+	s.shows(`400 +track Signed Up +ada +→ crm "unknown field`)
+	s.sees("calls failed permanently") // logged once it is stored
 	post(t, url+"/v1/track", `{"event":"Nobody"}`)
-	s.sees("rejected track Nobody no_user_anon_id: a call needs a userId")
+	s.shows("rejected +track Nobody +no_user_anon_id: a call")
 	s.types("\x1b[A")
 	s.sees("▸ ")
-	s.sees("userId for a known user, or anonymousId") // the selected line is shown whole
-	s.sees("selected: Esc goes on")
+	s.sees("userId for a known user, or anonymousId") // the details show the full line
+	s.sees("Selected (Esc to resume)")
 	s.types("r")
 	s.sees("a rejected call cannot be replayed: correct it and send it again")
 	s.types("c")
-	s.sees("-u shop:") // the write key that it came with
+	s.sees("-u shop:") // the write key of the request
 	s.types("x")
 	s.await("the list", func() bool { return !strings.Contains(s.screen.String(), "-u shop:") })
 
@@ -209,15 +216,15 @@ func TestDevOnATerminalShowsWhatHappensAndObeysKeys(t *testing.T) {
 	s.sees("replayed within the last 10 seconds")
 	s.types("\x1b")
 	s.sees("live")
-	s.await("a second attempt", func() bool { return strings.Count(s.screen.String(), `→ crm 400 "unknown`) >= 2 })
+	s.await("a second attempt", func() bool { return strings.Count(s.screen.String(), `→ crm "unknown`) >= 2 })
 	assert.Greater(t, requests.Load(), before)
 
-	s.types("/crm 400\r\x1b[A") // which the log does not say
-	s.sees("only crm 400")
+	s.types("/400 track\r\x1b[A") // log lines do not match
+	s.sees("only 400 track")
 	s.types("c")
 	s.sees("--data-raw")
 	var copied [][]string
-	s.await("a second copy", func() bool { // it may be written after the panel
+	s.await("a second copy", func() bool { // it may arrive after the panel
 		copied = regexp.MustCompile("\x1b]52;c;([^\x07]+)\x07").FindAllStringSubmatch(s.screen.Written(), -1)
 		return len(copied) == 2
 	})
@@ -239,18 +246,18 @@ func TestDevOnATerminalShowsWhatHappensAndObeysKeys(t *testing.T) {
 	s.sees("newer")
 	assert.NotContains(t, s.screen.String(), "Later")
 	s.types("p")
-	s.sees("Later ada → crm 200")
+	s.shows("200 +track Later +ada +→ crm")
 
 	s.screen.Resize(60, 12)
 	require.NoError(t, pty.Setsize(s.keys, &pty.Winsize{Cols: 60, Rows: 12}))
 	s.signalResize()
-	s.sees("Later ada → crm 200")
+	s.shows("200 +track Later +ada +→ crm")
 	s.types("q")
 	s.ends(0)
 	assert.Contains(t, s.screen.String(), "Send calls to", "the welcome stays")
 }
 
-func TestDevOnATerminalEndsWithIt(t *testing.T) {
+func TestDevTerminalUIEnds(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		end  func(s *sitting)
@@ -268,30 +275,30 @@ func TestDevOnATerminalEndsWithIt(t *testing.T) {
 	}
 }
 
-func TestDevWithoutColours(t *testing.T) {
+func TestDevWithoutColors(t *testing.T) {
 	drawable(t)
 	t.Setenv("NO_COLOR", "1")
 	s, url, _ := devOnATerminal(t, 100, 24)
 	s.sees("waiting for calls at " + url)
 	post(t, url+"/v1/track", `{"event":"Signed Up","userId":"ada"}`)
-	s.sees("ada → crm 400")
+	s.shows("400 .*ada +→ crm")
 	s.types("q")
 	s.ends(0)
 	assert.NotRegexp(t, "\x1b\\[[0-9;]*3[0-7]m", s.screen.Written())
 }
 
-func TestDevOnADumbTerminalPrintsLines(t *testing.T) {
+func TestDevPrintsLinesOnADumbTerminal(t *testing.T) {
 	drawable(t)
 	t.Setenv("TERM", "dumb")
 	s, url, _ := devOnATerminal(t, 200, 24)
 	post(t, url+"/v1/track", `{"event":"Signed Up","userId":"ada"}`)
-	s.sees(`track    Signed Up ada → crm 400 "unknown field: couponCode"`)
+	s.shows(`400 +track Signed Up +ada +→ crm "unknown field: couponCode"`)
 	s.cancel()
 	s.ends(0)
 	assert.NotContains(t, s.screen.Written(), "\x1b")
 }
 
-func TestDevQuietShowsTheWelcomeAlone(t *testing.T) {
+func TestDevQuiet(t *testing.T) {
 	drawable(t)
 	s, url, requests := devOnATerminal(t, 100, 30, "--quiet")
 	post(t, url+"/v1/track", `{"event":"Other","userId":"ada"}`)
@@ -301,7 +308,7 @@ func TestDevQuietShowsTheWelcomeAlone(t *testing.T) {
 	assert.NotContains(t, s.screen.Written(), "ada")
 }
 
-func TestWhatSendersChooseDoesNotSteerTheTerminal(t *testing.T) {
+func TestControlCharactersOfSendersAreRemoved(t *testing.T) {
 	for _, kind := range []string{"xterm-256color", "dumb"} {
 		for _, form := range []string{"--quiet=false", "--json"} {
 			t.Run(kind+" "+form, func(t *testing.T) {
@@ -322,8 +329,8 @@ func TestWhatSendersChooseDoesNotSteerTheTerminal(t *testing.T) {
 	}
 }
 
-// signalResize tells the program that the size has changed, as the kernel tells the
-// foreground of a terminal: tests have no session of their own.
+// signalResize sends SIGWINCH to the program. Tests have no session of their own, for which
+// the kernel would do it.
 func (s *sitting) signalResize() {
 	s.t.Helper()
 	self, err := os.FindProcess(os.Getpid())

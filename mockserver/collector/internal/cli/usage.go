@@ -10,61 +10,68 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A usageError is a command line that cannot be understood. The exit code is 2 then.
+// A usageError is an error in the command line; the exit code is 2.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errReported ends a command with code 1 that has printed why already.
+// errReported makes a command that has already printed its errors exit with code 1.
 var errReported = errors.New("it was reported")
 
-// noArgs wants no arguments.
+// noArgs accepts no arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%q is one argument too many: see %s --help", args[0], cmd.CommandPath())
+		return usagef("unexpected argument %q: see %s --help", args[0], cmd.CommandPath())
 	}
 	return nil
 }
 
-// oneCommand wants no argument of a command that has commands of its own: cobra has
-// found none by that name.
+// oneCommand is the argument check of a group. An argument is an unknown command.
 func oneCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	mend := "see " + cmd.CommandPath() + " --help"
-	cmd.SuggestionsMinimumDistance = 2 // letters that may differ
+	fix := "see " + cmd.CommandPath() + " --help"
+	cmd.SuggestionsMinimumDistance = 2 // maximum edit distance
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		mend = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"
+		fix = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"
 	}
-	return usagef("%q is no command of %s: %s", args[0], cmd.CommandPath(), mend)
+	return usagef("unknown command %q: %s", args[0], fix)
 }
 
-// oneName wants one argument.
-func oneName(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usagef("give one name, in quotes if it has spaces, as in %s", cmd.UseLine())
+// exactly returns a check for n arguments. usage is the error format for the usage line.
+func exactly(n int, usage string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usagef(usage, cmd.UseLine())
+		}
+		return nil
 	}
-	return nil
 }
 
-// oneDestination wants the name of a destination.
-func oneDestination(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usagef("name one destination, as in %s; collector status lists them", cmd.UseLine())
-	}
-	return nil
+var (
+	oneName        = exactly(1, "specify one name, in quotes if it contains spaces: %s")
+	oneDestination = exactly(1, "specify one destination: %s; collector status lists them")
+	onePlan        = exactly(1, "specify a plan file: %s")
+)
+
+// group turns cmd into a group of commands that prints its help.
+func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args = oneCommand
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(commands...)
+	return cmd
 }
 
-// atMostOne wants no argument, or one.
+// atMostOne accepts zero arguments or one.
 func atMostOne(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usagef("%q is one argument too many: see %s --help", args[1], cmd.CommandPath())
+		return usagef("unexpected argument %q: see %s --help", args[1], cmd.CommandPath())
 	}
 	return nil
 }
 
-// requireOne wants at least one of the flags.
+// requireOne checks that at least one of the flags is set.
 func requireOne(cmd *cobra.Command, flags ...string) error {
 	if slices.ContainsFunc(flags, func(name string) bool { return cmd.Flags().Lookup(name).Value.String() != "" }) {
 		return nil
@@ -73,7 +80,7 @@ func requireOne(cmd *cobra.Command, flags ...string) error {
 	return usagef("--%s is not set: see %s --help", strings.Join(flags, or), cmd.CommandPath())
 }
 
-// flagError says what is wrong with a flag.
+// flagError converts errors of pflag to usage errors.
 func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
@@ -85,12 +92,12 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usagef("--%s needs a value: see %s --help", missing.GetFlag().Name, cmd.CommandPath())
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return usagef("--%s is %q: use %s", f.Name, invalid.GetValue(), valueOf(f))
+		return usagef("invalid --%s %q: use %s", f.Name, invalid.GetValue(), valueOf(f))
 	}
 	return usagef("%w: see %s --help", err, cmd.CommandPath())
 }
 
-// valueOf says what a flag takes.
+// valueOf describes the values of a flag.
 func valueOf(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "bool":

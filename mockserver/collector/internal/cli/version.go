@@ -14,7 +14,7 @@ import (
 //	-ldflags "-X github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/cli.release=v1.2.3"
 var release string
 
-// version is that of the release, or of the module as it was built.
+// version returns the release, or the version of the main module.
 func version() string {
 	if release != "" {
 		return release
@@ -26,18 +26,17 @@ func version() string {
 	return info.Main.Version
 }
 
-// A build is what this program is.
+// A build describes this binary.
 type build struct {
 	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"` // empty where it was not built in its repository
-	Modified bool   `json:"modified"`         // there were changes beside the commit
+	Commit   string `json:"commit,omitempty"` // empty if built outside the repository
+	Modified bool   `json:"modified"`         // the work tree had uncommitted changes
 	Time     string `json:"time,omitempty"`   // of the commit
 	Go       string `json:"go"`
 	OS       string `json:"os"`
 	Arch     string `json:"arch"`
 }
 
-// thisBuild returns what is known of this program.
 func thisBuild() build {
 	b := build{Version: version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -61,7 +60,7 @@ func newVersion() *cobra.Command {
 	var form output
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Say which collector this is: version, commit, Go and system",
+		Short:   "Print the version, commit, Go version and platform",
 		Example: "  collector version\n  collector version -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -82,7 +81,7 @@ func (b *build) print(out io.Writer) {
 	if b.Commit != "" {
 		changes := ""
 		if b.Modified {
-			changes = ", with changes"
+			changes = ", modified"
 		}
 		fmt.Fprintf(out, "commit %s of %s%s\n", b.Commit, b.Time, changes)
 	}

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// check looks for what is wrong with values that are well formed, and reads the
-// files that they name.
+// check reports invalid and contradictory values, and reads the files that settings name.
 func (c *Config) check(d *decoder, lookup settings.Resolver) {
 	wrong := func(field, wrong, hint string) { d.wrong(d.place(field), field, wrong, hint) }
 	c.checkListeners(wrong)
@@ -47,19 +46,19 @@ func (c *Config) checkListeners(wrong report) {
 	right := checkAddress(wrong, "listen", c.Listen)
 	if c.Admin.TokenFile != "" {
 		if c.Admin.Token != "" {
-			wrong("admin.token", "is set, and so is admin.tokenFile", "keep one of them")
+			wrong("admin.token", "is set together with admin.tokenFile", "remove one of them")
 		}
 		token, err := readSecret(c.Admin.TokenFile)
 		if err != nil {
-			wrong("admin.tokenFile", err.Error(), "name a file with the token")
+			wrong("admin.tokenFile", err.Error(), "use a file that contains the token")
 		} else if strings.TrimSpace(token) == "" {
-			wrong("admin.tokenFile", "is an empty file", "write a token into it, such as openssl rand -hex 32 makes")
+			wrong("admin.tokenFile", "is empty", "write a token to the file, for example with openssl rand -hex 32")
 		}
 		c.Admin.Token = token
 	}
-	// Blanks around it would never match: those around what a request bears do not count.
+	// Request headers are compared without surrounding spaces.
 	if token := strings.TrimSpace(c.Admin.Token); token == "" && c.Admin.Token != "" {
-		wrong("admin.token", "has only blanks", "use a text such as openssl rand -hex 32 makes")
+		wrong("admin.token", "is blank", "use a random string, such as the output of openssl rand -hex 32")
 	} else {
 		c.Admin.Token = token
 	}
@@ -68,23 +67,23 @@ func (c *Config) checkListeners(wrong report) {
 		field, address = "admin.listen", c.Admin.Listen
 		right = checkAddress(wrong, field, address)
 		if c.Admin.Listen == c.Listen {
-			wrong(field, "is the address of listen too", "use another port, or leave it out to have both on one")
+			wrong(field, "is the same address as listen", "use another port, or remove it to serve both on one port")
 		}
 	}
 	if right && c.Admin.Token == "" && !Loopback(address) {
-		wrong(field, fmt.Sprintf("is %s, which other machines can reach, and the admin API there has no token", address),
+		wrong(field, fmt.Sprintf("is %s, which other machines can reach, but the admin API has no token", address),
 			"set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766")
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		wrong("tls", "has one of certFile and keyFile", "set both or none")
+		wrong("tls", "sets only one of certFile and keyFile", "set both or neither")
 	} else if c.TLS.CertFile != "" {
 		if _, err := tls.LoadX509KeyPair(c.TLS.CertFile, c.TLS.KeyFile); err != nil {
-			wrong("tls", "cannot be used: "+err.Error(), "name a certificate and its key in PEM form")
+			wrong("tls", "cannot be used: "+err.Error(), "use PEM files with a certificate and its key")
 		}
 	}
 }
 
-// checkAddress checks the address of a listener, and reports whether it is right.
+// checkAddress checks the address of a listener and reports whether it is valid.
 func checkAddress(wrong report, field, address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
@@ -94,7 +93,7 @@ func checkAddress(wrong report, field, address string) bool {
 	return true
 }
 
-// Loopback reports whether only this machine can reach a listener.
+// Loopback reports whether a listener accepts connections only from this machine.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -107,20 +106,20 @@ func Loopback(address string) bool {
 func (c *Config) checkStore(wrong report) {
 	switch {
 	case c.NATS == nil && c.Data == "":
-		wrong("data", "is not set", "name the directory of the queue, or the cluster that keeps it in nats.url")
+		wrong("data", "is not set", "set it to the directory of the queue, or set nats.url to store the queue on a cluster")
 	case c.NATS == nil:
 	case c.Data != "":
-		wrong("data", "is set, and so is nats", "keep data for a queue on this machine, or nats for one on a cluster")
+		wrong("data", "is set together with nats", "use data for a queue on this machine, or nats for a queue on a cluster")
 	case c.NATS.URL == "":
-		wrong("nats.url", "is not set", mendServers)
+		wrong("nats.url", "is not set", serversHint)
 	case !areServers(c.NATS.URL):
-		wrong("nats.url", "has a server that is no URL", mendServers) // which may hold a password
+		wrong("nats.url", "contains an invalid server URL", serversHint) // the value may contain a password
 	case !areMonitors(c.NATS.Monitor):
-		wrong("nats.monitor", "has an address that is no URL", "give those at which the servers are monitored, such as http://a:8222,http://b:8222") // which may hold a password
+		wrong("nats.monitor", "contains an invalid URL", "use the monitoring URLs of the servers, such as http://a:8222,http://b:8222") // the value may contain a password
 	case c.Sync != 0:
-		wrong("sync", "is set, and so is nats", "leave it out: servers of the cluster have their own sync_interval")
+		wrong("sync", "is set together with nats", "remove it; the servers of the cluster have their own sync_interval")
 	case (c.NATS.CertFile == "") != (c.NATS.KeyFile == ""):
-		wrong("nats", "has one of certFile and keyFile", "set both or none")
+		wrong("nats", "sets only one of certFile and keyFile", "set both or neither")
 	default:
 		c.checkNATSFiles(wrong)
 	}
@@ -129,9 +128,9 @@ func (c *Config) checkStore(wrong report) {
 	}
 }
 
-const mendServers = "give one or more servers, such as nats://a:4222,nats://b:4222"
+const serversHint = "use one or more servers, such as nats://a:4222,nats://b:4222"
 
-// areServers reports whether each address can be connected to.
+// areServers reports whether each of the comma-separated URLs is a server URL.
 func areServers(urls string) bool {
 	for server := range strings.SplitSeq(urls, ",") {
 		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
@@ -144,7 +143,7 @@ func areServers(urls string) bool {
 	return true
 }
 
-// areMonitors reports whether each monitoring address can be asked.
+// areMonitors reports whether each of the comma-separated URLs is an HTTP URL.
 func areMonitors(urls string) bool {
 	for address := range strings.SplitSeq(urls, ",") {
 		if urls != "" && !isURL(strings.TrimSpace(address), "http", "https") {
@@ -154,26 +153,25 @@ func areMonitors(urls string) bool {
 	return true
 }
 
-// isURL reports whether a text names a host, and one of the protocols.
+// isURL reports whether text is a URL with a host and one of the protocols.
 func isURL(text string, protocols ...string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && slices.Contains(protocols, u.Scheme)
 }
 
 const (
-	// maxBody is how large a call may be that is stored, with the context of its
-	// batch.
+	// maxBody is the maximum size of a stored call with the context of its batch.
 	maxBody = 4 << 20
-	// minKeep is longer than calls are tried again.
+	// minKeep exceeds the four hours of retries.
 	minKeep = 5 * time.Hour
 )
 
 func (c *Config) checkLimits(wrong report) {
 	if c.Limits.BodyBytes > maxBody {
-		wrong("limits.bodyBytes", "is more than can be stored as one", "use at most 4MiB")
+		wrong("limits.bodyBytes", "is too large", "use at most 4MiB")
 	}
 	if keep := time.Duration(c.Limits.Keep); keep > 0 && keep < minKeep {
-		wrong("limits.keep", fmt.Sprintf("is %v, and calls are tried again for 4 hours", keep), "use 5h or more")
+		wrong("limits.keep", fmt.Sprintf("is %v, but calls are retried for 4 hours", keep), "use 5h or more")
 	}
 }
 
@@ -186,24 +184,23 @@ func (c *Config) checkNATSFiles(wrong report) {
 			continue
 		}
 		if _, err := os.Stat(path); err != nil {
-			wrong(field, "cannot be read: "+err.Error(), "name a file that is there")
+			wrong(field, "cannot be read: "+err.Error(), "use an existing file")
 		}
 	}
 }
 
 func (c *Config) checkEgress(wrong report) {
 	if p := c.Egress.Proxy; p != "" && p != ProxyEnvironment && !isURL(p, "http", "https", "socks5") {
-		wrong("egress.proxy", "is no URL of a proxy", "use one such as http://proxy.example.com:3128, or environment for that of HTTPS_PROXY")
+		wrong("egress.proxy", "is not a proxy URL", "use a URL such as http://proxy.example.com:3128, or environment to use HTTPS_PROXY")
 	}
 	if c.Egress.CAFile != "" {
 		if err := checkCertificates(c.Egress.CAFile); err != nil {
-			wrong("egress.caFile", err.Error(), "name a file with certificates in PEM form")
+			wrong("egress.caFile", err.Error(), "use a PEM file with certificates")
 		}
 	}
 }
 
-// ProxyEnvironment is the value of egress.proxy that stands for the proxy that
-// the environment names.
+// ProxyEnvironment is the value of egress.proxy that selects the proxy set by HTTPS_PROXY.
 const ProxyEnvironment = "environment"
 
 func checkCertificates(path string) error {
@@ -212,29 +209,39 @@ func checkCertificates(path string) error {
 		return fmt.Errorf("cannot be read: %w", err)
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-		return errors.New("holds no certificate")
+		return errors.New("contains no certificate")
 	}
 	return nil
 }
 
 func (c *Config) checkLog(wrong report) {
-	if levels := []string{"", "debug", "info", "warn", "error"}; !slices.Contains(levels, c.Log.Level) {
-		wrong("log.level", fmt.Sprintf("is %q", c.Log.Level), "use debug, info, warn or error")
+	wrong.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	wrong.oneOf("log.format", c.Log.Format, "text", "json")
+}
+
+// oneOf reports a value that is neither empty nor allowed.
+func (wrong report) oneOf(field, value string, allowed ...string) {
+	if value != "" && !slices.Contains(allowed, value) {
+		wrong(field, fmt.Sprintf("is %q", value), "use "+alternatives(allowed))
 	}
-	if formats := []string{"", "text", "json"}; !slices.Contains(formats, c.Log.Format) {
-		wrong("log.format", fmt.Sprintf("is %q", c.Log.Format), "use text or json")
+}
+
+// alternatives joins words with commas and "or".
+func alternatives(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
 	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 func (c *Config) checkAlerts(wrong report, lookup settings.Resolver) {
 	if c.Alerts == nil {
 		return
 	}
-	if formats := []string{"", AlertsJSON, AlertsSlack}; !slices.Contains(formats, c.Alerts.Format) {
-		wrong("alerts.format", fmt.Sprintf("is %q", c.Alerts.Format), "use json or slack")
-	}
+	wrong.oneOf("alerts.format", c.Alerts.Format, AlertsJSON, AlertsSlack)
 	if c.Alerts.Webhook == "" {
-		wrong("alerts.webhook", "is not set", "give the URL that is told when something is wrong, or leave out alerts")
+		wrong("alerts.webhook", "is not set", "set it to the URL that receives alerts, or remove alerts")
 		return
 	}
 	as := c.Alerts.Settings()
@@ -255,17 +262,15 @@ func (c *Config) checkOTLP(wrong report) {
 	if o == nil {
 		return
 	}
-	if protocols := []string{"", OTLPOverGRPC, OTLPOverHTTP}; !slices.Contains(protocols, o.Protocol) {
-		wrong("telemetry.otlp.protocol", fmt.Sprintf("is %q", o.Protocol), "use grpc or http")
-	}
+	wrong.oneOf("telemetry.otlp.protocol", o.Protocol, OTLPOverGRPC, OTLPOverHTTP)
 	if o.Endpoint != "" && !isOTLPEndpoint(o.Endpoint) {
-		wrong("telemetry.otlp.endpoint", "is neither a URL nor host:port", "give where the receiver listens, such as http://127.0.0.1:4318") // which may hold a password
+		wrong("telemetry.otlp.endpoint", "is neither a URL nor host:port", "use the address of the receiver, such as http://127.0.0.1:4318") // the value may contain a password
 	}
 	if o.Insecure && strings.HasPrefix(o.Endpoint, "https://") {
-		wrong("telemetry.otlp.insecure", "is true, and the endpoint begins with https://", "leave it out, or use http://")
+		wrong("telemetry.otlp.insecure", "is true, but the endpoint uses https://", "remove it, or use http://")
 	}
 	if r := o.Traces.Ratio; r != nil && !(*r >= 0 && *r <= 1) {
-		wrong("telemetry.otlp.traces.ratio", fmt.Sprintf("is %v", *r), "use a number from 0 to 1, such as 0.1 for one trace of ten")
+		wrong("telemetry.otlp.traces.ratio", fmt.Sprintf("is %v", *r), "use a number from 0 to 1, such as 0.1 for 10 % of the traces")
 	}
 	if i := time.Duration(o.Metrics.Interval); i != 0 && i < time.Second {
 		wrong("telemetry.otlp.metrics.interval", fmt.Sprintf("is %v", i), "use 1s or more")
@@ -273,15 +278,15 @@ func (c *Config) checkOTLP(wrong report) {
 	for name, value := range o.Headers {
 		field := fmt.Sprintf("telemetry.otlp.headers[%q]", name)
 		if !httpcheck.IsToken(name) {
-			wrong(field, "is no header name", "use letters, digits and hyphens")
+			wrong(field, "is not a valid header name", "use letters, digits and hyphens")
 		}
 		if strings.IndexFunc(value, httpcheck.IsControl) >= 0 {
-			wrong(field, "has a control character in its value", "keep the value on one line of printable characters")
+			wrong(field, "has a control character in its value", "use only printable characters")
 		}
 	}
 }
 
-// isOTLPEndpoint reports whether a text is a URL without credentials, or host:port.
+// isOTLPEndpoint reports whether text is a URL without credentials, or host:port.
 func isOTLPEndpoint(text string) bool {
 	if strings.Contains(text, "://") {
 		u, err := url.Parse(text)
@@ -292,22 +297,20 @@ func isOTLPEndpoint(text string) bool {
 	return err == nil && bad == nil && n > 0 && n <= 65535 && host != "" && !strings.ContainsAny(host, "/@? ")
 }
 
-// checkDestinations checks what only a file can get wrong about them.
+// checkDestinations checks the settings that exist only in configuration files.
 func (c *Config) checkDestinations(wrong report) {
 	for i, d := range c.Destinations {
 		at := fmt.Sprintf("destinations[%d]", i)
-		if d.Type != "" && d.Type != "webhooks" {
-			wrong(at+".type", fmt.Sprintf("is %q", d.Type), "use webhooks")
-		}
+		wrong.oneOf(at+".type", d.Type, "webhooks")
 		for n, name := range d.Sources {
 			if !slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Name == name }) {
-				wrong(fmt.Sprintf("%s.sources[%d]", at, n), fmt.Sprintf("is %q, which is no source", name), "name one of sources")
+				wrong(fmt.Sprintf("%s.sources[%d]", at, n), fmt.Sprintf("is %q, which is not a source", name), "use the name of a source")
 			}
 		}
 	}
 }
 
-// checkReachable looks for webhooks to which egress allows no connection.
+// checkReachable reports webhooks that egress does not allow.
 func (c *Config) checkReachable(wrong report, lookup settings.Resolver) {
 	for i, d := range c.Settings().Destinations {
 		for _, p := range settings.FieldErrors(settings.CheckReachable(c.policy(), d.Webhooks, lookup)) {

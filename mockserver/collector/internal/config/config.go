@@ -11,22 +11,21 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// A Config is what a configuration file says. Paths in it are absolute, and
-// secrets are in their place.
+// A Config is a configuration with absolute paths and resolved secrets.
 type Config struct {
-	Listen string `yaml:"listen"` // host:port. Defaults to DefaultListen
+	Listen string `yaml:"listen"` // host:port; defaults to DefaultListen
 	Data   string `yaml:"data"`   // the directory of the queue
-	NATS   *NATS  `yaml:"nats"`   // a cluster, in place of Data
+	NATS   *NATS  `yaml:"nats"`   // a cluster, instead of Data
 	Sync   Sync   `yaml:"sync"`
-	Strict bool   `yaml:"strict"` // answer 400 to a request with a bad call
+	Strict bool   `yaml:"strict"` // answer requests that contain an invalid call with 400
 	Limits Limits `yaml:"limits"`
-	// HTTPConfig is what the settings of each source say of retries.
+	// HTTPConfig contains the retry settings in the settings of each source.
 	HTTPConfig JSONObject `yaml:"httpConfig"`
 	Egress     Egress     `yaml:"egress"`
 	Admin      Admin      `yaml:"admin"`
 	TLS        TLS        `yaml:"tls"`
 	Log        Log        `yaml:"log"`
-	Alerts     *Alerts    `yaml:"alerts"` // nil: nobody is told
+	Alerts     *Alerts    `yaml:"alerts"` // nil: no alerts
 	Telemetry  Telemetry  `yaml:"telemetry"`
 
 	Sources      []Source      `yaml:"sources"`
@@ -34,33 +33,33 @@ type Config struct {
 
 	files    Files
 	warnings Problems
-	plans    map[string]*plan.Plan // by the path of their file
+	plans    map[string]*plan.Plan // by path
 }
 
-// Files returns those that the configuration was read from.
+// Files returns the files that the configuration was read from.
 func (c *Config) Files() Files { return c.files }
 
-// Warnings returns what is no error, but should be mended.
+// Warnings returns problems that do not make the configuration invalid.
 func (c *Config) Warnings() Problems { return c.warnings }
 
-// DefaultListen is where a collector listens.
+// DefaultListen is the default address of the collector.
 const DefaultListen = "127.0.0.1:8765"
 
-// NATS is a cluster that is there already.
+// NATS configures an existing NATS cluster.
 type NATS struct {
 	URL         string `yaml:"url"`
 	Credentials string `yaml:"credentials"` // a file
 	CAFile      string `yaml:"caFile"`
 	CertFile    string `yaml:"certFile"`
 	KeyFile     string `yaml:"keyFile"`
-	Replicas    int    `yaml:"replicas"` // Defaults to 3
-	Name        string `yaml:"name"`     // prefix of streams and subjects. Defaults to "analytics"
-	Monitor     string `yaml:"monitor"`  // monitoring addresses of its servers, divided by commas
-	// AcceptLazySync starts although servers acknowledge calls before they are on a disk.
+	Replicas    int    `yaml:"replicas"` // defaults to 3
+	Name        string `yaml:"name"`     // prefix of streams and subjects; defaults to "analytics"
+	Monitor     string `yaml:"monitor"`  // comma-separated monitoring URLs of the servers
+	// AcceptLazySync allows servers that acknowledge calls before they are on disk.
 	AcceptLazySync bool `yaml:"acceptLazySync"`
 }
 
-// Limits bound what is taken and what is kept. Zero means the default.
+// Limits limits requests, the queue and retained data. Zero selects the default.
 type Limits struct {
 	Queue          Size     `yaml:"queue"`
 	Keep           Duration `yaml:"keep"`
@@ -74,43 +73,43 @@ type Limits struct {
 	History        int      `yaml:"history"`
 }
 
-// A JSONObject is a JSON object as it is written.
+// A JSONObject is the text of a JSON object.
 type JSONObject []byte
 
-// Egress says where webhooks may be, and how they are reached.
+// Egress configures connections to webhooks.
 type Egress struct {
 	Allow  []netip.Prefix `yaml:"allow"`
 	Proxy  string         `yaml:"proxy"` // a URL, or "environment"
 	CAFile string         `yaml:"caFile"`
 }
 
-// Admin says who may use the admin API, and where.
+// Admin configures the admin API.
 type Admin struct {
-	Listen    string   `yaml:"listen"` // a listener of its own; empty: beside the tracking API
+	Listen    string   `yaml:"listen"` // the address of a separate listener; empty: shares the main one
 	TokenFile string   `yaml:"tokenFile"`
 	Token     string   `yaml:"token"`
 	Hosts     []string `yaml:"hosts"`
-	// Proxies are those before the listener whose X-Forwarded headers are believed.
+	// Proxies are trusted to set X-Forwarded headers.
 	Proxies []netip.Prefix `yaml:"proxies"`
 }
 
-// TLS is the certificate of the listeners; none where it is empty.
+// TLS names the certificate of the listeners. Without it they do not use TLS.
 type TLS struct {
 	CertFile string `yaml:"certFile"`
 	KeyFile  string `yaml:"keyFile"`
 }
 
-// Log says how the log looks.
+// Log configures the log.
 type Log struct {
-	Level  string `yaml:"level"`  // debug, info, warn or error. Defaults to info
-	Format string `yaml:"format"` // text or json. Defaults to text
+	Level  string `yaml:"level"`  // debug, info, warn or error; defaults to info
+	Format string `yaml:"format"` // text or json; defaults to text
 }
 
-// Alerts say who is told when something is wrong.
+// Alerts configures the webhook for alerts.
 type Alerts struct {
 	Webhook      string            `yaml:"webhook"`
-	After        Duration          `yaml:"after"`  // how long a destination must be down. Defaults to 5m
-	Format       string            `yaml:"format"` // AlertsJSON or AlertsSlack. Defaults to AlertsJSON
+	After        Duration          `yaml:"after"`  // downtime of a destination before an alert; defaults to 5m
+	Format       string            `yaml:"format"` // AlertsJSON or AlertsSlack; defaults to AlertsJSON
 	SharedSecret string            `yaml:"sharedSecret"`
 	Signature    string            `yaml:"signature"`
 	Headers      map[string]string `yaml:"headers"`
@@ -119,10 +118,10 @@ type Alerts struct {
 // Values of Alerts.Format.
 const (
 	AlertsJSON  = "json"
-	AlertsSlack = "slack" // what Slack's incoming webhooks take
+	AlertsSlack = "slack" // the format of Slack's incoming webhooks
 )
 
-// Settings returns the webhook as the collector takes those of destinations.
+// Settings returns the settings of the webhook.
 func (a *Alerts) Settings() webhook.Settings {
 	return webhook.Settings{
 		Webhooks:     []webhook.Endpoint{{URL: a.Webhook, Headers: a.Headers}},
@@ -130,18 +129,18 @@ func (a *Alerts) Settings() webhook.Settings {
 	}
 }
 
-// Telemetry says where traces and metrics of the collector go.
+// Telemetry configures the export of traces and metrics.
 type Telemetry struct {
-	OTLP *OTLP `yaml:"otlp"` // nil: nowhere
+	OTLP *OTLP `yaml:"otlp"` // nil: no export
 }
 
-// An OTLP is a receiver of OpenTelemetry's protocol. What is left out the environment may
-// say, by variables that begin with OTEL_.
+// An OTLP configures an OpenTelemetry receiver. Environment variables with the prefix OTEL_
+// set the omitted values.
 type OTLP struct {
 	Endpoint string            `yaml:"endpoint"`
 	Protocol string            `yaml:"protocol"` // OTLPOverGRPC or OTLPOverHTTP
 	Headers  map[string]string `yaml:"headers"`
-	Insecure bool              `yaml:"insecure"` // without TLS, where the endpoint is host:port
+	Insecure bool              `yaml:"insecure"` // no TLS if the endpoint is host:port
 	Traces   OTLPTraces        `yaml:"traces"`
 	Metrics  OTLPMetrics       `yaml:"metrics"`
 }
@@ -152,42 +151,42 @@ const (
 	OTLPOverHTTP = "http"
 )
 
-// OTLPTraces says which traces are sent.
+// OTLPTraces configures the export of traces.
 type OTLPTraces struct {
-	Enabled *bool    `yaml:"enabled"` // Defaults to true
-	Ratio   *float64 `yaml:"ratio"`   // of those that no sender has decided about. Defaults to 1
+	Enabled *bool    `yaml:"enabled"` // defaults to true
+	Ratio   *float64 `yaml:"ratio"`   // share of traces to export if the sender has not decided; defaults to 1
 }
 
-// OTLPMetrics says when metrics are sent.
+// OTLPMetrics configures the export of metrics.
 type OTLPMetrics struct {
-	Enabled  *bool    `yaml:"enabled"`  // Defaults to true
-	Interval Duration `yaml:"interval"` // Defaults to 1m
+	Enabled  *bool    `yaml:"enabled"`  // defaults to true
+	Interval Duration `yaml:"interval"` // defaults to 1m
 }
 
-// SlogLevel returns the level in the words of package slog.
+// SlogLevel returns the log level.
 func (l Log) SlogLevel() slog.Level {
 	var level slog.Level
 	if l.Level != "" {
-		_ = level.UnmarshalText([]byte(l.Level)) // it was checked
+		_ = level.UnmarshalText([]byte(l.Level)) // already checked
 	}
 	return level
 }
 
-// A Source is where calls come from.
+// A Source has a write key for its senders.
 type Source struct {
 	Name           string `yaml:"name"`
 	WriteKey       string `yaml:"writeKey"`
 	CallsPerSecond int    `yaml:"callsPerSecond"`
-	Plan           string `yaml:"plan"`         // the file of its tracking plan
-	OnViolation    string `yaml:"onViolation"`  // what becomes of calls that are not as planned. Defaults to Report
-	ViolationsTo   string `yaml:"violationsTo"` // the source that gets a call of each violation
+	Plan           string `yaml:"plan"`         // the path of a tracking plan
+	OnViolation    string `yaml:"onViolation"`  // how to treat calls that violate the plan; defaults to Report
+	ViolationsTo   string `yaml:"violationsTo"` // the source that receives a call for each violation
 }
 
 // Values of Source.OnViolation.
 const (
-	Report     = "report"     // they are delivered, with their violations beside them
-	Quarantine = "quarantine" // they are kept out of destinations, and can be replayed when the plan is mended
-	Reject     = "reject"     // they are not taken
+	Report     = "report"     // deliver them with their violations
+	Quarantine = "quarantine" // do not deliver them; they can be replayed after the plan is fixed
+	Reject     = "reject"     // reject them
 )
 
 // PlanOf returns the tracking plan of a source, or nil.
@@ -196,9 +195,9 @@ func (c *Config) PlanOf(s *Source) *plan.Plan { return c.plans[s.Plan] }
 // A Destination forwards calls to up to five webhooks.
 type Destination struct {
 	Name           string    `yaml:"name"`
-	Type           string    `yaml:"type"` // webhooks, which is also the default
+	Type           string    `yaml:"type"` // webhooks or empty
 	Sources        []string  `yaml:"sources"`
-	Enabled        *bool     `yaml:"enabled"` // Defaults to true
+	Enabled        *bool     `yaml:"enabled"` // defaults to true
 	SharedSecret   string    `yaml:"sharedSecret"`
 	PreviousSecret string    `yaml:"previousSecret"`
 	Signature      string    `yaml:"signature"`
@@ -209,24 +208,24 @@ type Destination struct {
 	OnFailure      string    `yaml:"onFailure"`
 	Types          Filter    `yaml:"types"`
 	Events         Filter    `yaml:"events"`
-	MaxPerSecond   float64   `yaml:"maxPerSecond"` // Defaults to no limit
-	Concurrency    int       `yaml:"concurrency"`  // Defaults to that of the limits
+	MaxPerSecond   float64   `yaml:"maxPerSecond"` // 0: no limit
+	Concurrency    int       `yaml:"concurrency"`  // defaults to Limits.Concurrency
 	Webhooks       []Webhook `yaml:"webhooks"`
 }
 
-// A Filter picks calls by a name that they have.
+// A Filter selects calls by type or event.
 type Filter struct {
-	Allow []string `yaml:"allow"` // Defaults to all
+	Allow []string `yaml:"allow"` // empty: all
 	Deny  []string `yaml:"deny"`
 }
 
-// A Webhook is one URL with the static headers of each request to it.
+// A Webhook is a URL with static request headers.
 type Webhook struct {
 	URL     string            `yaml:"url"`
 	Headers map[string]string `yaml:"headers"`
 }
 
-// Settings returns the sources and destinations as the collector takes them.
+// Settings returns the sources and destinations.
 func (c *Config) Settings() settings.Settings {
 	var s settings.Settings
 	for _, source := range c.Sources {
@@ -250,7 +249,7 @@ func (c *Config) Settings() settings.Settings {
 	return s
 }
 
-// CollectorLimits returns the limits of requests as the collector takes them.
+// CollectorLimits returns the limits of requests.
 func (c *Config) CollectorLimits() tracking.Limits {
 	return tracking.Limits{
 		BodyBytes: int(c.Limits.BodyBytes), CallBytes: int(c.Limits.CallBytes),
@@ -258,12 +257,11 @@ func (c *Config) CollectorLimits() tracking.Limits {
 	}
 }
 
-// A Sync is how often what was stored is brought to the disk: zero before each
-// answer, else so often.
+// A Sync is the interval between syncs to disk. Zero syncs before each response.
 type Sync time.Duration
 
-// A Duration is a time.Duration as people write it.
+// A Duration is parsed by time.ParseDuration and is positive.
 type Duration time.Duration
 
-// A Size is a number of bytes as people write it.
+// A Size is a number of bytes.
 type Size int64

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// testExpander knows two variables of the environment.
+// testExpander returns an expander with two environment variables.
 func testExpander(dir string) expander {
 	variables := map[string]string{"SECRET": "from the environment", "EMPTY": ""}
 	return expander{dir: dir, getenv: func(name string) (string, bool) { value, ok := variables[name]; return value, ok }}
@@ -108,65 +108,66 @@ destinations:
 	}, got.Settings().Destinations[1])
 }
 
-func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
+func TestProblems(t *testing.T) {
 	const store = "data: d\n"
 	for _, c := range []struct{ name, yaml, want string }{
 		{"a time without an order", store + "destinations:\n  - name: d\n    giveUpAfter: 10m\n    webhooks: [{url: 'https://h/'}]", `c.yaml:4:5: destinations[0].giveUpAfter requires an order: set order to "user", or omit it`},
-		{"nothing at all", "", `c.yaml: data is not set: name the directory of the queue, or the cluster that keeps it in nats.url`},
-		{"not YAML", store + "sources: [", `c.yaml:2:10: is not YAML: sequence end token ']' not found`},
-		{"a key twice", store + "data: e", `c.yaml:2:1: is not YAML: mapping key "data" already defined at [1:1]`},
-		{"two documents", store + "---\nlisten: :1", `c.yaml:3:7: a second document begins here: keep one document in the file`},
-		{"a list for a mapping", "- data", `c.yaml:1:1: is a list: make it a group of settings, each on a line of its own as name: value`},
-		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is no setting: did you mean listen? The settings here are admin, alerts, data, destinations, egress, httpConfig, limits, listen, log, nats, sources, strict, sync, telemetry, tls`},
-		{"a setting of another name", store + "sources: [{name: web, writeKey: k, rate: 3}]", `c.yaml:2:36: sources[0].rate is no setting: the settings here are callsPerSecond, name, onViolation, plan, violationsTo, writeKey`},
-		{"an unknown key", store + "sources:\n  - name: web\n    secret: x\n    writeKey: y", `c.yaml:4:5: sources[0].secret is no setting: the settings here are callsPerSecond, name, onViolation, plan, violationsTo, writeKey`},
-		{"a text for a list", store + "sources: web", `c.yaml:2:10: sources is one value: make it a list, each item after a hyphen`},
-		{"a list for a text", store + "listen: [1]", `c.yaml:2:9: listen is a list: use a text`},
-		{"a text for a mapping", store + "limits: small", `c.yaml:2:9: limits is one value: make it a group of settings, each on a line of its own as name: value`},
-		{"a mapping for a size", store + "limits:\n  queue: {a: b}", `c.yaml:3:10: limits.queue is a group of settings: use one value`},
+		{"nothing at all", "", `c.yaml: data is not set: set it to the directory of the queue, or set nats.url to store the queue on a cluster`},
+		{"not YAML", store + "sources: [", `c.yaml:2:10: invalid YAML: sequence end token ']' not found`},
+		{"a key twice", store + "data: e", `c.yaml:2:1: invalid YAML: mapping key "data" already defined at [1:1]`},
+		{"two documents", store + "---\nlisten: :1", `c.yaml:3:7: a second YAML document starts here: use one document per file`},
+		{"a list for a mapping", "- data", `c.yaml:1:1: must be a mapping, not a list: write each setting as name: value`},
+		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is not a setting: did you mean listen? Valid settings are admin, alerts, data, destinations, egress, httpConfig, limits, listen, log, nats, sources, strict, sync, telemetry, tls`},
+		{"a setting of another name", store + "sources: [{name: web, writeKey: k, rate: 3}]", `c.yaml:2:36: sources[0].rate is not a setting: valid settings are callsPerSecond, name, onViolation, plan, violationsTo, writeKey`},
+		{"an unknown key", store + "sources:\n  - name: web\n    secret: x\n    writeKey: y", `c.yaml:4:5: sources[0].secret is not a setting: valid settings are callsPerSecond, name, onViolation, plan, violationsTo, writeKey`},
+		{"a text for a list", store + "sources: web", `c.yaml:2:10: sources must be a list, not a single value: start each item with a hyphen`},
+		{"a list for a text", store + "listen: [1]", `c.yaml:2:9: listen must be a string, not a list`},
+		{"a text for a mapping", store + "limits: small", `c.yaml:2:9: limits must be a mapping, not a single value: write each setting as name: value`},
+		{"a mapping for a size", store + "limits:\n  queue: {a: b}", `c.yaml:3:10: limits.queue must be a single value, not a mapping`},
+		{"a mapping for a plan", store + "sources: [{name: web, writeKey: k, plan: {a: b}}]", `c.yaml:2:42: sources[0].plan must be a string (the path of a plan file), not a mapping`},
 		{"no JSON", store + "httpConfig: x", `c.yaml:2:13: httpConfig is "x": use a JSON object in quotes, such as '{"backoffConfig":{"maxRetryCount":3}}'`},
 		{"no JSON object", store + "httpConfig: '[]'", `c.yaml:2:13: httpConfig is "[]": use a JSON object in quotes, such as '{"backoffConfig":{"maxRetryCount":3}}'`},
 		{"a size", store + "limits: {queue: 10 potatoes}", `c.yaml:2:17: limits.queue is "10 potatoes": use a size such as 512KB, 8GB or 8GiB`},
 		{"a size below nothing", store + "limits: {queue: -1GB}", `c.yaml:2:17: limits.queue is "-1GB": use a size such as 512KB, 8GB or 8GiB`},
-		{"a size beyond what is stored", store + "limits: {bodyBytes: 5MiB}", `c.yaml:2:10: limits.bodyBytes is more than can be stored as one: use at most 4MiB`},
-		{"a time shorter than that of retries", store + "limits: {keep: 1h}", `c.yaml:2:10: limits.keep is 1h0m0s, and calls are tried again for 4 hours: use 5h or more`},
+		{"a size beyond what is stored", store + "limits: {bodyBytes: 5MiB}", `c.yaml:2:10: limits.bodyBytes is too large: use at most 4MiB`},
+		{"a time shorter than that of retries", store + "limits: {keep: 1h}", `c.yaml:2:10: limits.keep is 1h0m0s, but calls are retried for 4 hours: use 5h or more`},
 		{"a number", store + "limits: {batchCalls: many}", `c.yaml:2:22: limits.batchCalls is "many": use a whole number above 0`},
 		{"a duration", store + "limits: {dedupWindow: 1 day}", `c.yaml:2:23: limits.dedupWindow is "1 day": use a duration such as 90s, 15m or 24h`},
 		{"a boolean", store + "strict: maybe", `c.yaml:2:9: strict is "maybe": use true or false`},
-		{"sync", store + "sync: sometimes", `c.yaml:2:7: sync is "sometimes": use always, which loses nothing in a power cut, or how much may be lost, such as 1s`},
+		{"sync", store + "sync: sometimes", `c.yaml:2:7: sync is "sometimes": use always, or the interval between syncs, such as 1s`},
 		{"a network", store + "egress: {allow: [10.0.0.0]}", `c.yaml:2:18: egress.allow[0] is "10.0.0.0": use a network such as 10.1.0.0/16`},
-		{"a proxy", store + "egress: {proxy: proxy.example.com}", `c.yaml:2:10: egress.proxy is no URL of a proxy: use one such as http://proxy.example.com:3128, or environment for that of HTTPS_PROXY`},
-		{"a variable that is not set", store + "sources: [{name: web, writeKey: '${NONE}'}]", `c.yaml:2:33: sources[0].writeKey needs the variable NONE of the environment, which is not set: set it, or write $${ for a plain ${`},
-		{"a variable that is empty", store + "admin: {token: '${EMPTY}'}", `c.yaml:2:16: admin.token is empty, since what it refers to is: fill that in, or leave the setting out`},
-		{"an open brace", store + "sources: [{name: web, writeKey: 'a${NONE'}]", `c.yaml:2:33: sources[0].writeKey has ${ without a }: write ${NAME} for a variable of the environment, or $${ for a plain ${`},
-		{"no name of a variable", store + "sources: [{name: web, writeKey: '${}'}]", `c.yaml:2:33: sources[0].writeKey has ${}, which is no name: write ${NAME} for a variable of the environment, ${file:PATH} for a file, or $${ for a plain ${`},
+		{"a proxy", store + "egress: {proxy: proxy.example.com}", `c.yaml:2:10: egress.proxy is not a proxy URL: use a URL such as http://proxy.example.com:3128, or environment to use HTTPS_PROXY`},
+		{"a variable that is not set", store + "sources: [{name: web, writeKey: '${NONE}'}]", `c.yaml:2:33: sources[0].writeKey refers to the environment variable NONE, which is not set: set it, or use $${ for a literal ${`},
+		{"a variable that is empty", store + "admin: {token: '${EMPTY}'}", `c.yaml:2:16: admin.token is empty because the variable or file it refers to is empty: set a value, or remove the setting`},
+		{"an open brace", store + "sources: [{name: web, writeKey: 'a${NONE'}]", `c.yaml:2:33: sources[0].writeKey has ${ without a closing }: use ${NAME} for an environment variable, or $${ for a literal ${`},
+		{"no name of a variable", store + "sources: [{name: web, writeKey: '${}'}]", `c.yaml:2:33: sources[0].writeKey has the invalid reference ${}: use ${NAME} for an environment variable, ${file:PATH} for a file, or $${ for a literal ${`},
 		{"a secret's file", store + "sources: [{name: web, writeKey: '${file:none}'}]", `c.yaml:2:33: sources[0].writeKey cannot be read: open /c/none: no such file or directory`},
 		{"no address", store + "listen: localhost", `c.yaml:2:1: listen is "localhost": use host:port such as 127.0.0.1:8765, or :8765 for all addresses`},
-		{"no token", store + "listen: :8765", `c.yaml:2:1: listen is :8765, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
-		{"no token for a listener of its own", store + "admin: {listen: '10.0.0.1:80'}", `c.yaml:2:9: admin.listen is 10.0.0.1:80, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
-		{"a token that is soon guessed", store + "admin: {token: x}", `c.yaml:2:9: admin.token has fewer than 8 characters: use a text such as openssl rand -hex 32 makes`},
+		{"no token", store + "listen: :8765", `c.yaml:2:1: listen is :8765, which other machines can reach, but the admin API has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
+		{"no token for a listener of its own", store + "admin: {listen: '10.0.0.1:80'}", `c.yaml:2:9: admin.listen is 10.0.0.1:80, which other machines can reach, but the admin API has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
+		{"a token that is soon guessed", store + "admin: {token: x}", `c.yaml:2:9: admin.token has fewer than 8 characters: use a random string, such as the output of openssl rand -hex 32`},
 		{"a write key with a line break", store + "sources: [{name: web, writeKey: \"key\\n\"}]", `c.yaml:2:23: sources[0].writeKey begins or ends with white space: remove it; a key from a file may end with a line break`},
-		{"the example's write key", store + "sources: [{name: web, writeKey: change-me-to-a-long-random-text}]", `c.yaml:2:23: sources[0].writeKey is that of the example: use a text such as openssl rand -hex 32 makes`},
-		{"a token of blanks", store + "admin: {token: ' '}", `c.yaml:2:9: admin.token has only blanks: use a text such as openssl rand -hex 32 makes`},
-		{"a token's file", store + "admin: {tokenFile: none}", `c.yaml:2:9: admin.tokenFile cannot be read: open /c/none: no such file or directory: name a file with the token`},
-		{"one address twice", store + "admin: {listen: '127.0.0.1:8765'}", `c.yaml:2:9: admin.listen is the address of listen too: use another port, or leave it out to have both on one`},
-		{"half a certificate", store + "tls: {certFile: a}", `c.yaml:2:1: tls has one of certFile and keyFile: set both or none`},
-		{"two stores", store + "nats: {url: 'nats://a'}", `c.yaml:1:1: data is set, and so is nats: keep data for a queue on this machine, or nats for one on a cluster`},
-		{"a cluster without a place", "nats: {replicas: 3}", `c.yaml:1:1: nats.url is not set: give one or more servers, such as nats://a:4222,nats://b:4222`},
-		{"a server that is no URL", "nats: {url: 'nats://a, nats://user:pass%word@b'}", `c.yaml:1:8: nats.url has a server that is no URL: give one or more servers, such as nats://a:4222,nats://b:4222`},
+		{"the example's write key", store + "sources: [{name: web, writeKey: change-me-to-a-long-random-text}]", `c.yaml:2:23: sources[0].writeKey is the placeholder from the example: use a random string, such as the output of openssl rand -hex 32`},
+		{"a token of blanks", store + "admin: {token: ' '}", `c.yaml:2:9: admin.token is blank: use a random string, such as the output of openssl rand -hex 32`},
+		{"a token's file", store + "admin: {tokenFile: none}", `c.yaml:2:9: admin.tokenFile cannot be read: open /c/none: no such file or directory: use a file that contains the token`},
+		{"one address twice", store + "admin: {listen: '127.0.0.1:8765'}", `c.yaml:2:9: admin.listen is the same address as listen: use another port, or remove it to serve both on one port`},
+		{"half a certificate", store + "tls: {certFile: a}", `c.yaml:2:1: tls sets only one of certFile and keyFile: set both or neither`},
+		{"two stores", store + "nats: {url: 'nats://a'}", `c.yaml:1:1: data is set together with nats: use data for a queue on this machine, or nats for a queue on a cluster`},
+		{"a cluster without a place", "nats: {replicas: 3}", `c.yaml:1:1: nats.url is not set: use one or more servers, such as nats://a:4222,nats://b:4222`},
+		{"a server that is no URL", "nats: {url: 'nats://a, nats://user:pass%word@b'}", `c.yaml:1:8: nats.url contains an invalid server URL: use one or more servers, such as nats://a:4222,nats://b:4222`},
 		{"a number of replicas", "nats: {url: 'nats://a', replicas: 2}", `c.yaml:1:25: nats.replicas is 2: use 1, 3 or 5`},
-		{"a monitoring address that is no URL", "nats: {url: 'nats://a', monitor: 'http://a:8222, b:8222'}", `c.yaml:1:25: nats.monitor has an address that is no URL: give those at which the servers are monitored, such as http://a:8222,http://b:8222`},
-		{"sync of a cluster", "nats: {url: 'nats://a'}\nsync: 1s", `c.yaml:2:1: sync is set, and so is nats: leave it out: servers of the cluster have their own sync_interval`},
+		{"a monitoring address that is no URL", "nats: {url: 'nats://a', monitor: 'http://a:8222, b:8222'}", `c.yaml:1:25: nats.monitor contains an invalid URL: use the monitoring URLs of the servers, such as http://a:8222,http://b:8222`},
+		{"sync of a cluster", "nats: {url: 'nats://a'}\nsync: 1s", `c.yaml:2:1: sync is set together with nats: remove it; the servers of the cluster have their own sync_interval`},
 		{"a log level", store + "log: {level: loud}", `c.yaml:2:7: log.level is "loud": use debug, info, warn or error`},
 		{"how much of a trace", store + "destinations: [{name: crm, traceContext: full, webhooks: [{url: 'https://example.com/'}]}]", `c.yaml:2:28: destinations[0].traceContext is "full": use "parent", "all" or "none"`},
 		{"the protocol of telemetry", store + "telemetry:\n  otlp:\n    protocol: http/json", `c.yaml:4:5: telemetry.otlp.protocol is "http/json": use grpc or http`},
-		{"the endpoint of telemetry", store + "telemetry:\n  otlp:\n    endpoint: otel.example.com", `c.yaml:4:5: telemetry.otlp.endpoint is neither a URL nor host:port: give where the receiver listens, such as http://127.0.0.1:4318`},
-		{"an endpoint of telemetry with a password", store + "telemetry:\n  otlp:\n    endpoint: https://me:secret@otel.example.com", `c.yaml:4:5: telemetry.otlp.endpoint is neither a URL nor host:port: give where the receiver listens, such as http://127.0.0.1:4318`},
-		{"telemetry with and without TLS", store + "telemetry:\n  otlp:\n    endpoint: https://otel.example.com\n    insecure: true", `c.yaml:5:5: telemetry.otlp.insecure is true, and the endpoint begins with https://: leave it out, or use http://`},
-		{"the ratio of traces", store + "telemetry:\n  otlp:\n    traces: {ratio: 10}", `c.yaml:4:14: telemetry.otlp.traces.ratio is 10: use a number from 0 to 1, such as 0.1 for one trace of ten`},
+		{"the endpoint of telemetry", store + "telemetry:\n  otlp:\n    endpoint: otel.example.com", `c.yaml:4:5: telemetry.otlp.endpoint is neither a URL nor host:port: use the address of the receiver, such as http://127.0.0.1:4318`},
+		{"an endpoint of telemetry with a password", store + "telemetry:\n  otlp:\n    endpoint: https://me:secret@otel.example.com", `c.yaml:4:5: telemetry.otlp.endpoint is neither a URL nor host:port: use the address of the receiver, such as http://127.0.0.1:4318`},
+		{"telemetry with and without TLS", store + "telemetry:\n  otlp:\n    endpoint: https://otel.example.com\n    insecure: true", `c.yaml:5:5: telemetry.otlp.insecure is true, but the endpoint uses https://: remove it, or use http://`},
+		{"the ratio of traces", store + "telemetry:\n  otlp:\n    traces: {ratio: 10}", `c.yaml:4:14: telemetry.otlp.traces.ratio is 10: use a number from 0 to 1, such as 0.1 for 10 % of the traces`},
 		{"the interval of metrics", store + "telemetry:\n  otlp:\n    metrics: {interval: 10ms}", `c.yaml:4:15: telemetry.otlp.metrics.interval is 10ms: use 1s or more`},
-		{"a header of telemetry", store + "telemetry:\n  otlp:\n    headers: {a b: c}", `c.yaml:4:15: telemetry.otlp.headers["a b"] is no header name: use letters, digits and hyphens`},
-		{"alerts to nobody", store + "alerts: {after: 5m}", `c.yaml:2:1: alerts.webhook is not set: give the URL that is told when something is wrong, or leave out alerts`},
+		{"a header of telemetry", store + "telemetry:\n  otlp:\n    headers: {a b: c}", `c.yaml:4:15: telemetry.otlp.headers["a b"] is not a valid header name: use letters, digits and hyphens`},
+		{"alerts to nobody", store + "alerts: {after: 5m}", `c.yaml:2:1: alerts.webhook is not set: set it to the URL that receives alerts, or remove alerts`},
 		{"the webhook of alerts", store + "alerts:\n  webhook: hooks.example.com", `c.yaml:3:3: alerts.webhook has no protocol: start it with https:// or http://`},
 		{"a header of alerts", store + "alerts:\n  webhook: https://h/\n  headers:\n    Host: x", `c.yaml:5:5: alerts.headers["Host"] is set by the collector: remove it`},
 		{"the signature of alerts", store + "alerts:\n  webhook: https://h/\n  signature: sha512", `c.yaml:4:3: alerts.signature is "sha512": use "service", "standard" or "both"`},
@@ -176,14 +177,14 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"alerts to a private network", store + "alerts:\n  webhook: http://10.0.0.1/", `c.yaml:3:3: alerts.webhook points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
 		{"a long name", store + "sources: [{name: " + strings.Repeat("é", 101) + ", writeKey: k}]", `c.yaml:2:12: sources[0].name has more than 100 characters: use a shorter name`},
 		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use webhooks`},
-		{"an unknown source", store + "sources: [{name: web, writeKey: k}]\ndestinations: [{name: d, sources: [web, wep], webhooks: [{url: 'https://a'}]}]", `c.yaml:3:41: destinations[0].sources[1] is "wep", which is no source: name one of sources`},
+		{"an unknown source", store + "sources: [{name: web, writeKey: k}]\ndestinations: [{name: d, sources: [web, wep], webhooks: [{url: 'https://a'}]}]", `c.yaml:3:41: destinations[0].sources[1] is "wep", which is not a source: use the name of a source`},
 		{"a URL", store + "destinations:\n  - name: d\n    webhooks:\n      - url: example.com", `c.yaml:5:9: destinations[0].webhooks[0].url has no protocol: start it with https:// or http://`},
 		{"six URLs", store + "destinations:\n- name: d\n  webhooks: [{url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}]", `c.yaml:4:3: destinations[0].webhooks has 6 URLs: keep at most 5`},
 		{"a header", store + "destinations:\n- name: d\n  webhooks:\n  - url: https://a\n    headers:\n      Host: b", `c.yaml:7:7: destinations[0].webhooks[0].headers["Host"] is set by the collector: remove it`},
 		{"all at once", "listen: x\ndata: d\nsources: [{}]", `c.yaml:1:1: listen is "x": use host:port such as 127.0.0.1:8765, or :8765 for all addresses
 c.yaml:3:11: sources[0].name is empty: give the source a name
 c.yaml:3:11: sources[0].writeKey is empty: give source "" a write key`},
-		{"an alias of itself", store + "sources: &a [*a]", `c.yaml:2:13: sources[0] is a list: make it a group of settings, each on a line of its own as name: value`},
+		{"an alias of itself", store + "sources: &a [*a]", `c.yaml:2:13: sources[0] must be a mapping, not a list: write each setting as name: value`},
 		{"a merge of itself", store + "limits: &a {<<: *a, queue: 1GB}", ``},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -198,10 +199,10 @@ c.yaml:3:11: sources[0].writeKey is empty: give source "" a write key`},
 	}
 }
 
-// noNames is a resolver that knows no name.
+// noNames is a resolver that finds no addresses.
 func noNames(string) []netip.Addr { return nil }
 
-func TestWebhooksThatEgressAlwaysRefuses(t *testing.T) {
+func TestWebhooksNotAllowedByEgress(t *testing.T) {
 	names := func(host string) []netip.Addr {
 		return map[string][]netip.Addr{
 			"crm.internal": {netip.MustParseAddr("10.1.2.3")},
@@ -257,9 +258,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestSecretsThatOthersCanReadAreWarnedOf: those in files, in the configuration
-// itself, and keys; not those of the environment.
-func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
+// Secrets in readable files, including the configuration itself, cause warnings. Secrets in
+// environment variables do not.
+func TestReadableSecretsCauseWarnings(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"open": 0o644, "group": 0o640, "own": 0o600} {
 		write(t, dir, name, "a-long-secret")
@@ -269,7 +270,7 @@ func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
 	for _, c := range []struct {
 		yaml string
 		mode os.FileMode // of the configuration
-		want string      // the files that others can read
+		want string      // files that others can read
 	}{
 		{strings.ReplaceAll(destination, "%s", "${file:open}"), 0o644, "open"},
 		{strings.ReplaceAll(destination, "%s", "${file:group}"), 0o644, ""},
@@ -301,8 +302,8 @@ func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
 	}
 }
 
-// TestEverySecretOfAFileIsWarnedOf: who takes one out of the file should know of the others.
-func TestEverySecretOfAFileIsWarnedOf(t *testing.T) {
+// Each secret in a file causes its own warning.
+func TestEverySecretInAFileCausesAWarning(t *testing.T) {
 	dir := t.TempDir()
 	text := `data: d
 admin: {token: in-clear-text}
@@ -352,12 +353,12 @@ func TestPlansOfSources(t *testing.T) {
 	assert.Equal(t, filepath.Join(dir, "vague.json")+`:1: track "E": constrains no field of a call, so it accepts every call: describe the properties under properties.properties`, c.Warnings()[0].Error())
 
 	for _, c := range []struct{ source, want string }{
-		{"plan: nothing.yaml", "c.yaml:3:40: sources[0].plan cannot be read: stat " + filepath.Join(dir, "nothing.yaml") + ": no such file or directory: name the file of a tracking plan"},
+		{"plan: nothing.yaml", "c.yaml:3:40: sources[0].plan cannot be read: stat " + filepath.Join(dir, "nothing.yaml") + ": no such file or directory: set it to the path of a plan file"},
 		{"plan: wrong.yaml", filepath.Join(dir, "wrong.yaml") + `:5: track "E": unknown JSON Schema keyword "typo": did you mean "type"?`},
-		{"onViolation: report", "c.yaml:3:40: sources[0].onViolation is set, and the source has no plan: name the file of its tracking plan in plan"},
+		{"onViolation: report", "c.yaml:3:40: sources[0].onViolation is set, but the source has no plan: set plan to the path of a plan file"},
 		{"plan: plan.yaml, onViolation: drop", `c.yaml:3:57: sources[0].onViolation is "drop": use report, quarantine or reject`},
-		{"plan: plan.yaml, violationsTo: nobody", `c.yaml:3:57: sources[0].violationsTo is "nobody", which is no source: name one of sources`},
-		{"violationsTo: web", "c.yaml:3:40: sources[0].violationsTo is set, and the source has no plan: name the file of its tracking plan in plan"},
+		{"plan: plan.yaml, violationsTo: nobody", `c.yaml:3:57: sources[0].violationsTo is "nobody", which is not a source: use the name of a source`},
+		{"violationsTo: web", "c.yaml:3:40: sources[0].violationsTo is set, but the source has no plan: set plan to the path of a plan file"},
 	} {
 		_, err := parse("c.yaml", []byte(head+"  - {name: web, writeKey: a-write-key, "+c.source+"}\n"), testExpander(dir), func(string) []netip.Addr { return nil })
 		require.Error(t, err, c.source)

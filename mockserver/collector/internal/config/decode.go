@@ -18,14 +18,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A Problem is one thing that is wrong with a configuration, or with a plan that it names.
+// A Problem is a problem of a configuration, or of a plan that it names.
 type Problem struct {
 	File   string `json:"file"`
-	Line   int    `json:"line,omitempty"` // from 1; 0 where it has no place
+	Line   int    `json:"line,omitempty"` // from 1; 0 if unknown
 	Column int    `json:"column,omitempty"`
-	Field  string `json:"field,omitempty"` // as in destinations[0].webhooks[1].url
-	Wrong  string `json:"wrong"`           // what is wrong with it
-	Hint   string `json:"mend,omitempty"`  // what would be right
+	Field  string `json:"field,omitempty"` // such as destinations[0].webhooks[1].url
+	Wrong  string `json:"wrong"`           // the problem
+	Hint   string `json:"mend,omitempty"`  // how to fix it
 }
 
 func (p Problem) Error() string {
@@ -48,7 +48,7 @@ func (p Problem) Error() string {
 	return b.String()
 }
 
-// Problems are all that is wrong with a configuration, in the order of its lines.
+// Problems are all problems of a configuration, sorted by line.
 type Problems []Problem
 
 func (ps Problems) Error() string {
@@ -59,20 +59,20 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// decoder fills a struct from YAML, and gathers all that does not fit.
+// A decoder decodes YAML into a struct and collects problems.
 type decoder struct {
 	file     string
 	expand   func(string) (string, error)
-	path     string                  // of the file
-	dir      string                  // where relative paths begin
-	at       map[string]*token.Token // where each field is
-	raw      map[string]string       // what each field says, with what it refers to not yet in its place
+	path     string                  // absolute path of file
+	dir      string                  // base of relative paths
+	at       map[string]*token.Token // positions by field
+	raw      map[string]string       // values by field, before expansion
 	anchors  map[string]ast.Node
 	problems Problems
 	warnings Problems
 }
 
-// decode reads a YAML document into v, a pointer to a struct.
+// decode decodes a YAML document into v, a pointer to a struct.
 func (d *decoder) decode(data []byte, v any) {
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
@@ -88,7 +88,7 @@ func (d *decoder) decode(data []byte, v any) {
 		}
 		d.value(bodies[0], "", reflect.ValueOf(v).Elem())
 	default:
-		d.wrong(bodies[1].GetToken(), "", "a second document begins here", "keep one document in the file")
+		d.wrong(bodies[1].GetToken(), "", "a second YAML document starts here", "use one document per file")
 	}
 }
 
@@ -101,7 +101,7 @@ func documents(file *ast.File) (bodies []ast.Node) {
 	return bodies
 }
 
-// syntax reports what the parser says.
+// syntax reports an error of the parser.
 func (d *decoder) syntax(err error) {
 	var at *token.Token
 	message := err.Error()
@@ -109,19 +109,19 @@ func (d *decoder) syntax(err error) {
 	if errors.As(err, &syntax) {
 		at, message = syntax.GetToken(), syntax.GetMessage()
 	}
-	d.wrong(at, "", "is not YAML: "+message, "")
+	d.wrong(at, "", "invalid YAML: "+message, "")
 }
 
 func (d *decoder) wrong(at *token.Token, field, wrong, hint string) {
 	d.problems = append(d.problems, d.problem(at, field, wrong, hint))
 }
 
-// warn notes what is no error.
+// warn adds a warning.
 func (d *decoder) warn(field, wrong, hint string) {
 	d.warnings = append(d.warnings, d.problem(d.place(field), field, wrong, hint))
 }
 
-// A report notes a problem with a field that was decoded.
+// A report adds a problem of a field.
 type report func(field, wrong, hint string)
 
 func (d *decoder) problem(at *token.Token, field, wrong, hint string) Problem {
@@ -132,11 +132,11 @@ func (d *decoder) problem(at *token.Token, field, wrong, hint string) Problem {
 	return p
 }
 
-// value puts a node where it belongs.
+// value decodes a node into v.
 func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 	node = d.resolve(node)
 	if node == nil || node.Type() == ast.NullType {
-		return // a key without a value is as good as none
+		return // a key without a value counts as missing
 	}
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -156,7 +156,7 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 	case reflect.Map:
 		d.table(node, field, v)
 	case reflect.String:
-		if s, ok := d.scalar(node, field, "a text"); ok {
+		if s, ok := d.scalar(node, field, "a string"); ok {
 			v.SetString(s)
 		}
 	case reflect.Bool:
@@ -188,9 +188,9 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 	}
 }
 
-// resolve follows aliases and leaves out what only decorates a node.
+// resolve follows aliases and removes anchors and tags.
 func (d *decoder) resolve(node ast.Node) ast.Node {
-	for range 100 { // an alias can stand for another, or for itself
+	for range 100 { // aliases can be nested or recursive
 		switch n := node.(type) {
 		case *ast.AnchorNode:
 			node = n.Value
@@ -205,7 +205,7 @@ func (d *decoder) resolve(node ast.Node) ast.Node {
 	return nil
 }
 
-// scalar returns the text of a node that must be one, with what it refers to.
+// scalar returns the expanded text of a scalar node.
 func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
 	var s string
 	switch n := node.(type) {
@@ -216,7 +216,7 @@ func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
 	case ast.ScalarNode:
 		s = n.GetToken().Value
 	default:
-		d.wrong(node.GetToken(), field, "is "+kindOf(node), "use "+want)
+		d.wrong(node.GetToken(), field, "must be "+want+meaning(field)+", not "+kindOf(node), "")
 		return "", false
 	}
 	d.raw[field] = s
@@ -224,8 +224,8 @@ func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
 	switch {
 	case err != nil:
 		d.wrong(node.GetToken(), field, err.Error(), "")
-	case expanded == "" && s != "": // a secret must not be gone without a word
-		d.wrong(node.GetToken(), field, "is empty, since what it refers to is", "fill that in, or leave the setting out")
+	case expanded == "" && s != "": // an empty secret must not go unnoticed
+		d.wrong(node.GetToken(), field, "is empty because the variable or file it refers to is empty", "set a value, or remove the setting")
 	default:
 		return expanded, true
 	}
@@ -233,18 +233,17 @@ func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
 }
 
 func (d *decoder) text(node ast.Node, field string, v encoding.TextUnmarshaler) {
-	s, ok := d.scalar(node, field, "one value")
+	s, ok := d.scalar(node, field, "a single value")
 	if !ok {
 		return
 	}
 	if err := v.UnmarshalText([]byte(s)); err != nil {
-		d.wrong(node.GetToken(), field, fmt.Sprintf("is %q", s), mendOf(v, err))
+		d.wrong(node.GetToken(), field, fmt.Sprintf("is %q", s), hintOf(v, err))
 	}
 }
 
-// mendOf is what an UnmarshalText says; those of other packages say it for
-// programmers.
-func mendOf(v any, err error) string {
+// hintOf returns the hint in an error of UnmarshalText. Errors of other packages contain none.
+func hintOf(v any, err error) string {
 	if reflect.TypeOf(v).Elem().PkgPath() == "net/netip" {
 		return "use a network such as 10.1.0.0/16"
 	}
@@ -257,7 +256,7 @@ func (d *decoder) structure(node ast.Node, field string, v reflect.Value) {
 		target, ok := fields[key]
 		if !ok {
 			names := slices.Sorted(maps.Keys(fields))
-			d.wrong(at, join(field, key), "is no setting", suggest(key, names))
+			d.wrong(at, join(field, key), "is not a setting", suggest(key, names))
 			return
 		}
 		d.at[join(field, key)] = at
@@ -275,11 +274,10 @@ func fieldsOf(v reflect.Value) map[string]reflect.Value {
 	return fields
 }
 
-// maxMerges is how deep mappings may be merged into one another by <<, which can
-// also merge one into itself.
+// maxMerges limits nested merge keys (<<), which can be recursive.
 const maxMerges = 10
 
-// members calls see with each member of a mapping, those that << merges in first.
+// members calls see for each field of a mapping, merged fields first.
 func (d *decoder) members(node ast.Node, field string, merges int, see func(key string, at *token.Token, value ast.Node)) {
 	var values []*ast.MappingValueNode
 	switch n := node.(type) {
@@ -288,7 +286,7 @@ func (d *decoder) members(node ast.Node, field string, merges int, see func(key 
 	case *ast.MappingValueNode:
 		values = []*ast.MappingValueNode{n}
 	default:
-		d.wrong(node.GetToken(), field, "is "+kindOf(node), "make it a group of settings, each on a line of its own as name: value")
+		d.wrong(node.GetToken(), field, "must be a mapping, not "+kindOf(node), "write each setting as name: value")
 		return
 	}
 	for _, m := range values {
@@ -306,7 +304,7 @@ func (d *decoder) members(node ast.Node, field string, merges int, see func(key 
 func (d *decoder) list(node ast.Node, field string, v reflect.Value) {
 	n, ok := node.(*ast.SequenceNode)
 	if !ok {
-		d.wrong(node.GetToken(), field, "is "+kindOf(node), "make it a list, each item after a hyphen")
+		d.wrong(node.GetToken(), field, "must be a list, not "+kindOf(node), "start each item with a hyphen")
 		return
 	}
 	items := reflect.MakeSlice(v.Type(), len(n.Values), len(n.Values))
@@ -320,7 +318,7 @@ func (d *decoder) list(node ast.Node, field string, v reflect.Value) {
 	}
 }
 
-// table fills a map of texts.
+// table decodes a map.
 func (d *decoder) table(node ast.Node, field string, v reflect.Value) {
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
@@ -341,19 +339,33 @@ func join(field, key string) string {
 	return field + "." + key
 }
 
-// kindOf names a node for people.
+// meanings describe the values of settings by the last part of their names.
+var meanings = map[string]string{
+	"data": "the path of a directory", "plan": "the path of a plan file",
+	"tokenFile": "the path of a file", "caFile": "the path of a PEM file", "certFile": "the path of a PEM file",
+	"keyFile": "the path of a PEM file", "credentials": "the path of a file", "webhook": "a URL", "url": "a URL",
+}
+
+func meaning(field string) string {
+	if m := meanings[field[strings.LastIndex(field, ".")+1:]]; m != "" {
+		return " (" + m + ")"
+	}
+	return ""
+}
+
+// kindOf describes a node.
 func kindOf(node ast.Node) string {
 	switch node.Type() {
 	case ast.MappingType, ast.MappingValueType:
-		return "a group of settings"
+		return "a mapping"
 	case ast.SequenceType:
 		return "a list"
 	default:
-		return "one value"
+		return "a single value"
 	}
 }
 
-// place returns where a field is, or else the nearest that holds it.
+// place returns the position of a field, or of its nearest parent.
 func (d *decoder) place(field string) *token.Token {
 	for field != "" {
 		if at := d.at[field]; at != nil {
@@ -364,12 +376,12 @@ func (d *decoder) place(field string) *token.Token {
 	return nil
 }
 
-// suggest says which setting may have been meant, and which there are.
+// suggest returns a hint with the most similar setting and all settings.
 func suggest(key string, names []string) string {
-	best := text.Closest(key, names, min(len(key)/3, 3)) // more letters than that are another word
-	all := "the settings here are " + strings.Join(names, ", ")
+	best := text.Closest(key, names, min(len(key)/3, 3)) // maximum distance
+	all := strings.Join(names, ", ")
 	if best == "" {
-		return all
+		return "valid settings are " + all
 	}
-	return fmt.Sprintf("did you mean %s? %s", best, strings.ToUpper(all[:1])+all[1:])
+	return fmt.Sprintf("did you mean %s? Valid settings are %s", best, all)
 }

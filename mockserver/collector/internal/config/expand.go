@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// maxSecretFile bounds what ${file:…} reads, in bytes.
+// maxSecretFile is the maximum size of a file in ${file:…}, in bytes.
 const maxSecretFile = 64 << 10
 
-// expander replaces ${NAME} by a variable of the environment, ${file:PATH} by
-// what a file holds without the end of its last line, and $${ by a plain ${.
+// An expander replaces ${NAME} with an environment variable, ${file:PATH} with the contents
+// of a file without trailing line breaks, and $${ with ${.
 type expander struct {
-	dir    string // relative paths begin here
+	dir    string // base of relative paths
 	getenv func(string) (string, bool)
-	files  Files // gets those that are read; may be nil
+	files  Files // receives the files that are read; may be nil
 }
 
 func (e expander) expand(s string) (string, error) {
@@ -35,7 +35,7 @@ func (e expander) expand(s string) (string, error) {
 		b.WriteString(before)
 		name, after, closed := strings.Cut(rest, "}")
 		if !closed {
-			return "", fmt.Errorf("has ${ without a }: write ${NAME} for a variable of the environment, or $${ for a plain ${")
+			return "", fmt.Errorf("has ${ without a closing }: use ${NAME} for an environment variable, or $${ for a literal ${")
 		}
 		value, err := e.lookUp(name)
 		if err != nil {
@@ -55,14 +55,13 @@ func (e expander) lookUp(name string) (string, error) {
 	value, ok := e.getenv(name)
 	switch {
 	case name == "" || strings.ContainsAny(name, " $={"):
-		return "", fmt.Errorf("has ${%s}, which is no name: write ${NAME} for a variable of the environment, ${file:PATH} for a file, or $${ for a plain ${", name)
+		return "", fmt.Errorf("has the invalid reference ${%s}: use ${NAME} for an environment variable, ${file:PATH} for a file, or $${ for a literal ${", name)
 	case !ok:
-		return "", fmt.Errorf("needs the variable %s of the environment, which is not set: set it, or write $${ for a plain ${", name)
+		return "", fmt.Errorf("refers to the environment variable %s, which is not set: set it, or use $${ for a literal ${", name)
 	}
 	return value, nil
 }
 
-// readSecret reads a secret from a file.
 func readSecret(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -74,12 +73,12 @@ func readSecret(path string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("cannot be read: %w", err)
 	case len(data) > maxSecretFile:
-		return "", fmt.Errorf("cannot be read: %s has more than %d bytes", path, maxSecretFile)
+		return "", fmt.Errorf("cannot be read: %s is larger than %d bytes", path, maxSecretFile)
 	}
 	return strings.TrimRight(string(data), "\r\n"), nil
 }
 
-// absolute returns path, which is relative to dir unless it is absolute or empty.
+// absolute makes a relative path absolute. An empty path stays empty.
 func absolute(dir, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// Files are those that a configuration was read from, with what they held: its own,
-// and those with secrets and certificates that it names.
+// Files maps the paths of the configuration file and the files it names to their contents.
 type Files map[string]digest
 
-// A digest tells one content from another; a file that cannot be read has one too.
+// A digest identifies the contents of a file. Unreadable files have the digest of an empty
+// file.
 type digest [sha256.Size]byte
 
 func digestOf(path string) digest {
@@ -19,10 +19,10 @@ func digestOf(path string) digest {
 	return sha256.Sum256(data)
 }
 
-// Paths returns where they are.
+// Paths returns the sorted paths.
 func (f Files) Paths() []string { return slices.Sorted(maps.Keys(f)) }
 
-// Now returns the same files with what they hold now.
+// Now returns the same files with their current contents.
 func (f Files) Now() Files {
 	now := Files{}
 	for path := range f {
@@ -31,11 +31,11 @@ func (f Files) Now() Files {
 	return now
 }
 
-// Changed reports whether one holds something else by now.
+// Changed reports whether a file has changed.
 func (f Files) Changed() bool { return !maps.Equal(f, f.Now()) }
 
-// add remembers what a file holds, which must be before it is read: what changes
-// meanwhile is noticed then.
+// add records the contents of a file. Call it before reading the file, so that a change in
+// between is detected.
 func (f Files) add(path string) {
 	if path == "" || f == nil {
 		return

@@ -16,22 +16,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 )
 
-// Load reads a configuration file and all that it refers to. Its error is
-// Problems where the file could be read, and holds all of them.
+// Load reads a configuration file and the files it names. If the file is readable, the error
+// is of type Problems.
 func Load(name string) (*Config, error) {
 	c, _, err := LoadFiles(name)
 	return c, err
 }
 
-// LoadFiles does so too, and returns the files that it came to, also where there is
-// something wrong with one.
+// LoadFiles is Load that also returns the files it read, even on errors.
 func LoadFiles(name string) (*Config, Files, error) {
 	return load(name, func(string) []netip.Addr { return nil })
 }
 
-// Check does what Load does, and resolves the names of webhooks too, for at most three
-// seconds: it finds those that all lead where egress allows no connection. A name that
-// cannot be resolved here is not judged.
+// Check is Load that also resolves the host names of webhooks, for at most three seconds, and
+// reports names whose addresses egress does not allow. Unresolved names are ignored.
 func Check(ctx context.Context, name string) (*Config, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -60,7 +58,7 @@ func load(name string, lookup settings.Resolver) (*Config, Files, error) {
 	return c, files, err
 }
 
-// parse reads a configuration. file is its name in problems.
+// parse parses a configuration. file is its name in problems.
 func parse(file string, data []byte, e expander, lookup settings.Resolver) (*Config, error) {
 	d := &decoder{
 		file: file, path: absolute(e.dir, filepath.Base(file)), dir: e.dir, expand: e.expand,
@@ -88,7 +86,7 @@ func parse(file string, data []byte, e expander, lookup settings.Resolver) (*Con
 	return c, nil
 }
 
-// resolve makes paths absolute, and fills in what is not said.
+// resolve makes paths absolute and sets defaults.
 func (c *Config) resolve(dir string) {
 	if c.Listen == "" {
 		c.Listen = DefaultListen

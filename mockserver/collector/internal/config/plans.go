@@ -9,8 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// readPlans reads the tracking plans of the sources, each file once. What is wrong with a
-// file is said with its own lines.
+// readPlans reads the tracking plans of the sources, each file once.
 func (c *Config) readPlans(d *decoder, files Files) {
 	for i := range c.Sources {
 		path := c.Sources[i].Plan
@@ -30,16 +29,16 @@ func (c *Config) readPlans(d *decoder, files Files) {
 		case errors.As(err, &problems):
 			d.problems = append(d.problems, planProblems(problems)...)
 		case errors.As(err, &unread):
-			d.wrong(d.place(field), field, "cannot be read: "+unread.Error(), "name the file of a tracking plan")
+			d.wrong(d.place(field), field, "cannot be read: "+unread.Error(), "set it to the path of a plan file")
 		case err != nil:
-			d.wrong(d.place(field), field, "cannot be read: "+err.Error(), "name the file of a tracking plan")
+			d.wrong(d.place(field), field, "cannot be read: "+err.Error(), "set it to the path of a plan file")
 		default:
 			d.warnings = append(d.warnings, planProblems(p.Warnings())...)
 		}
 	}
 }
 
-// planProblems converts the problems of a plan's file.
+// planProblems converts the problems of a plan file.
 func planProblems(problems plan.Problems) Problems {
 	converted := make(Problems, len(problems))
 	for i, p := range problems {
@@ -52,21 +51,20 @@ func planProblems(problems plan.Problems) Problems {
 	return converted
 }
 
-// checkPlans checks what is said of plans beside their files.
+// checkPlans checks the settings of sources that concern plans.
 func (c *Config) checkPlans(wrong report) {
 	for i, s := range c.Sources {
 		at := fmt.Sprintf("sources[%d]", i)
-		if known := []string{"", Report, Quarantine, Reject}; !slices.Contains(known, s.OnViolation) {
-			wrong(at+".onViolation", fmt.Sprintf("is %q", s.OnViolation), "use report, quarantine or reject")
-		} else if s.OnViolation != "" && s.Plan == "" {
-			wrong(at+".onViolation", "is set, and the source has no plan", "name the file of its tracking plan in plan")
+		wrong.oneOf(at+".onViolation", s.OnViolation, Report, Quarantine, Reject)
+		if s.OnViolation != "" && s.Plan == "" {
+			wrong(at+".onViolation", "is set, but the source has no plan", "set plan to the path of a plan file")
 		}
 		switch {
 		case s.ViolationsTo == "":
 		case s.Plan == "":
-			wrong(at+".violationsTo", "is set, and the source has no plan", "name the file of its tracking plan in plan")
+			wrong(at+".violationsTo", "is set, but the source has no plan", "set plan to the path of a plan file")
 		case !slices.ContainsFunc(c.Sources, func(other Source) bool { return other.Name == s.ViolationsTo }):
-			wrong(at+".violationsTo", fmt.Sprintf("is %q, which is no source", s.ViolationsTo), "name one of sources")
+			wrong(at+".violationsTo", fmt.Sprintf("is %q, which is not a source", s.ViolationsTo), "use the name of a source")
 		}
 	}
 }

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// placeholder begins the secrets of the example, which everybody knows.
+	// placeholder is the prefix of the public secrets in the example.
 	placeholder = "change-me"
-	// minToken is how many characters a token has that is not soon guessed.
+	// minToken is the minimum length of an admin token.
 	minToken = 8
 )
 
-// A secret is a setting that only the collector and a partner should know.
+// A secret is the value of a setting that must stay secret.
 type secret struct {
 	field, value string
-	file         string // that it is read from, if it is not the configuration
+	file         string // the file that contains it, if it is not the configuration
 }
 
-// secrets returns those that are set.
+// secrets returns all secrets that are set.
 func (c *Config) secrets() []secret {
 	all := []secret{{"admin.token", c.Admin.Token, ""}}
 	if c.Admin.TokenFile != "" {
@@ -37,7 +37,7 @@ func (c *Config) secrets() []secret {
 	}
 	if a := c.Alerts; a != nil {
 		all = append(append(all, secret{"alerts.sharedSecret", a.SharedSecret, ""}), headerSecrets("alerts", a.Headers)...)
-		if a.Format == AlertsSlack { // who knows the URL may write
+		if a.Format == AlertsSlack { // Slack accepts messages from anyone who knows the URL
 			all = append(all, secret{"alerts.webhook", a.Webhook, ""})
 		}
 	}
@@ -47,7 +47,7 @@ func (c *Config) secrets() []secret {
 	return slices.DeleteFunc(all, func(s secret) bool { return strings.TrimSpace(s.value) == "" })
 }
 
-// headerSecrets returns those of the headers of a webhook.
+// headerSecrets returns the secrets in the headers of a webhook.
 func headerSecrets(at string, headers map[string]string) (all []secret) {
 	for name, value := range headers {
 		if strings.EqualFold(name, "Authorization") {
@@ -57,13 +57,13 @@ func headerSecrets(at string, headers map[string]string) (all []secret) {
 	return all
 }
 
-// checkSecrets refuses those that anybody can guess, and warns of those that other
-// users of the machine can read.
+// checkSecrets reports secrets that are easy to guess, and warns about secrets that all users
+// of the machine can read.
 func (c *Config) checkSecrets(d *decoder, wrong report) {
-	const mend = "use a text such as openssl rand -hex 32 makes"
+	const hint = "use a random string, such as the output of openssl rand -hex 32"
 	for i, s := range c.Sources {
 		if strings.HasPrefix(s.WriteKey, placeholder) {
-			wrong(fmt.Sprintf("sources[%d].writeKey", i), "is that of the example", mend)
+			wrong(fmt.Sprintf("sources[%d].writeKey", i), "is the placeholder from the example", hint)
 		}
 	}
 	warn := func(field, path string) {
@@ -74,9 +74,9 @@ func (c *Config) checkSecrets(d *decoder, wrong report) {
 	for _, s := range c.secrets() {
 		switch isToken := strings.HasPrefix(s.field, "admin."); {
 		case strings.HasPrefix(s.value, placeholder):
-			wrong(s.field, "is that of the example", mend)
+			wrong(s.field, "is the placeholder from the example", hint)
 		case isToken && len(s.value) < minToken:
-			wrong(s.field, fmt.Sprintf("has fewer than %d characters", minToken), mend)
+			wrong(s.field, fmt.Sprintf("has fewer than %d characters", minToken), hint)
 		}
 		for _, path := range d.filesOf(s) {
 			warn(s.field, path)
@@ -89,8 +89,7 @@ func (c *Config) checkSecrets(d *decoder, wrong report) {
 	}
 }
 
-// filesOf returns where a secret is read from: files that it names, or the
-// configuration itself.
+// filesOf returns the files that contain a secret.
 func (d *decoder) filesOf(s secret) (paths []string) {
 	if s.file != "" {
 		return []string{s.file}
@@ -106,10 +105,9 @@ func (d *decoder) filesOf(s secret) (paths []string) {
 	return paths
 }
 
-// othersCanRead reports whether a file can be read by users that are neither its
-// owner nor of its group.
+// othersCanRead reports whether users outside the file's group can read it.
 func othersCanRead(path string) bool {
-	if path == "" || runtime.GOOS == "windows" { // whose modes say nothing about others
+	if path == "" || runtime.GOOS == "windows" { // where modes do not express this
 		return false
 	}
 	info, err := os.Stat(path)

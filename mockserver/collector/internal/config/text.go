@@ -16,7 +16,7 @@ var sizeUnits = map[string]float64{
 	"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
 }
 
-// UnmarshalText reads a number with a unit, as in 8GB, 8 GiB or 8000000000.
+// UnmarshalText parses a number with an optional unit, such as 8GB, 8 GiB or 8000000000.
 func (s *Size) UnmarshalText(text []byte) error {
 	end := strings.LastIndexAny(string(text), "0123456789.") + 1
 	n, err := strconv.ParseFloat(string(text[:end]), 64)
@@ -28,7 +28,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return errors.New("use a size such as 512KB, 8GB or 8GiB")
 }
 
-// UnmarshalText reads a duration, as in 90s or 24h.
+// UnmarshalText parses a duration such as 90s or 24h.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil || v <= 0 {
@@ -38,7 +38,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalText reads "always", or a duration.
+// UnmarshalText parses "always" or a duration.
 func (s *Sync) UnmarshalText(text []byte) error {
 	if string(text) == "always" {
 		*s = 0
@@ -46,13 +46,13 @@ func (s *Sync) UnmarshalText(text []byte) error {
 	}
 	v, err := time.ParseDuration(string(text))
 	if err != nil || v < 100*time.Millisecond || v > 10*time.Minute {
-		return errors.New("use always, which loses nothing in a power cut, or how much may be lost, such as 1s")
+		return errors.New("use always, or the interval between syncs, such as 1s")
 	}
 	*s = Sync(v)
 	return nil
 }
 
-// UnmarshalText reads a JSON object.
+// UnmarshalText checks that text is a JSON object.
 func (o *JSONObject) UnmarshalText(text []byte) error {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil || object == nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An Activity is one thing that a collector did, as its admin API tells of it.
+// An Activity is an entry of the admin API's activity list.
 type Activity struct {
 	Kind         string    `json:"kind"`
 	At           time.Time `json:"at"`
@@ -46,22 +46,22 @@ func (a *Activity) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(a))
 }
 
-// A Page is what happened since a place.
+// A Page is a page of activities.
 type Page struct {
 	Activity []Activity `json:"activity"`
-	Next     string     `json:"next"`    // go on from here
-	Skipped  int64      `json:"skipped"` // how many more there were
+	Next     string     `json:"next"`    // the position after the page
+	Skipped  int64      `json:"skipped"` // number of omitted activities
 }
 
-// A Source is a collector that is followed.
+// A Source is a collector to follow.
 type Source interface {
-	// Activity waits until something has happened since a place, or for some seconds. Where
-	// newest is set and there is more than limit, the page has the newest of it.
+	// Activity waits a few seconds for activities after a position. With newest, a page that
+	// would exceed limit contains only the newest activities.
 	Activity(ctx context.Context, after string, limit int, newest bool) (Page, error)
 	// Replay replays the call of an activity to its destination, or to every destination
 	// where it is not pending, and returns the destinations that accepted the replay. Its
 	// error joins the errors of the others.
 	Replay(ctx context.Context, a Activity) (string, error)
-	// Curl returns the command that makes the request of an activity again.
+	// Curl returns a curl command that repeats the request of an activity.
 	Curl(ctx context.Context, a Activity) (string, error)
 }

@@ -6,33 +6,33 @@ import (
 	"sync"
 )
 
-// A Config says what Show shows.
+// A Config configures Show.
 type Config struct {
 	Source Source
-	After  string // the place of the source to begin at
-	Title  string // stands on top
-	URL    string // where the inspector is, without a slash at its end
+	After  string // the position to start at
+	Title  string // shown in the first row
+	URL    string // of the inspector, without a trailing slash
 	Open   func(url string) error
-	Log    *Log // shown between the lines; may be nil
+	Log    *Log // its entries are shown as lines; may be nil
 
 	In  io.Reader
 	Out io.Writer // a terminal
 }
 
-// A Log is where a program logs to while it also shows something: what is logged is shown,
-// too, rather than written over it.
+// A Log is a log writer. While Show runs, its entries are shown in the terminal UI instead of
+// being written over it.
 type Log struct {
-	out io.Writer  // where it goes to otherwise
+	out io.Writer  // destination outside Show
 	mu  sync.Mutex // guards to
 	to  func(entry string)
 }
 
-// NewLog returns a Log before a file.
+// NewLog returns a Log that writes to out.
 func NewLog(out io.Writer) *Log {
 	return &Log{out: out}
 }
 
-// divert has entries shown from now on, or written again where to is nil.
+// divert passes entries to a function; nil restores writing.
 func (l *Log) divert(to func(entry string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 )
 
-// press does what a key is for.
+// press handles a key.
 func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	name := k.String()
 	switch {
@@ -62,7 +62,7 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// typeFilter takes a key into the filter.
+// typeFilter handles a key while the filter is edited.
 func (m *model) typeFilter(name, typed string) {
 	switch name {
 	case "enter":
@@ -80,28 +80,28 @@ func (m *model) typeFilter(name, typed string) {
 	}
 }
 
-// move selects a line so many further down.
+// move moves the selection down by a number of lines.
 func (m *model) move(by int) {
 	picked := m.picked()
 	if len(picked) == 0 {
 		return
 	}
 	at := slices.Index(picked, m.selected)
-	if at < 0 { // the first step selects the newest
+	if at < 0 { // the first move selects the newest line
 		at = len(picked)
 		by = min(by, -1)
 	}
 	m.selected = picked[min(max(at+by, 0), len(picked)-1)]
 }
 
-// act does something with the selected line, or with the newest where none is selected.
+// act runs a command on the selected line, or on the newest one.
 func (m *model) act(name string) tea.Cmd {
 	if m.selected < 0 {
 		m.move(-1)
 	}
 	a := m.chosen()
 	if a == nil {
-		return m.say(messageLine("select a call first, with ↑", terminal.Yellow))
+		return m.say(messageLine("select a call first (↑)", terminal.Yellow))
 	}
 	ctx, c := m.ctx, m.config
 	failed := func(err error) tea.Msg { return noticeMsg(messageLine(err.Error(), terminal.Red)) }
@@ -128,7 +128,7 @@ func (m *model) act(name string) tea.Cmd {
 			return failed(err)
 		}
 		return tea.BatchMsg{tea.SetClipboard(command), func() tea.Msg {
-			return panelMsg{messageLine("given to the clipboard, where the terminal lets programs do so", terminal.Green), command}
+			return panelMsg{messageLine("copied to the clipboard, if the terminal supports it", terminal.Green), command}
 		}}
 	}
 }

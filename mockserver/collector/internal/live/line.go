@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,92 +10,90 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A span is a piece of a line in one style.
+// A span is text in one style.
 type span struct {
 	text  string
 	style terminal.Style
 }
 
-// A line is one activity, or a message, as it is shown.
+// A line is an activity or a message. The columns of an activity are its time, status, event,
+// user and result; a message has one column.
 type line struct {
-	spans    []span
+	columns  [][]span
 	activity *Activity // nil: a message
 }
 
-// clockForm is how a line writes when something happened, in the zone of the reader.
+// widths are the widths of all columns but the last.
+type widths [4]int
+
+// wide are the widths of columns in output that is not limited to the width of a terminal.
+var wide = widths{len(clockForm), len("violation"), 32, 20}
+
+// fitting returns the widths of columns for a terminal.
+func fitting(columns int) widths {
+	w := wide
+	rest := columns - w[0] - w[1]
+	w[2], w[3] = min(max(rest*3/10, 12), w[2]), min(max(rest*2/10, 8), w[3])
+	return w
+}
+
+// clockForm is the format of times, which are local.
 const clockForm = "15:04:05.000"
 
-// lineOf makes the line of an activity. ok is false for what another line tells of
-// already.
+// lineOf returns the line of an activity, or false if another line shows the same.
 func lineOf(a *Activity) (l line, ok bool) {
 	l.activity = a
-	l.add(a.At.Local().Format(clockForm), terminal.Faint)
+	status, style := statusOf(a)
+	l.next(a.At.Local().Format(clockForm), terminal.Faint)
+	l.next(status, style)
+	l.next(a.Type, terminal.Cyan)
+	l.add(a.Title, terminal.Bold)
+	if a.UserID != "" {
+		l.next(a.UserID, terminal.Normal)
+	} else {
+		l.next(a.AnonymousID, terminal.Faint)
+	}
+	l.next(a.NotAsPlanned, terminal.Normal)
 	switch a.Kind {
 	case "rejected":
-		l.add(fmt.Sprintf("%-8s", a.Kind), terminal.Red)
-		l.subject(a)
 		l.add(a.Code+":", terminal.Red)
 		l.add(sentences(a.Message, a.Hint), terminal.Normal)
 	case "refused":
-		l.add(fmt.Sprintf("%-8s", a.Kind), terminal.Red)
-		l.add(a.Title, terminal.Bold)
 		l.add(strconv.Itoa(a.Status), terminal.Red)
 		if a.Count > 1 {
 			l.add("×"+text.GroupDigits(a.Count), terminal.Faint)
 		}
 		l.add(sentences(a.Message, a.Hint), terminal.Normal)
 	case "attempt":
-		l.add(fmt.Sprintf("%-8s", a.Type), terminal.Cyan)
-		l.subject(a)
 		l.attempt(a)
 	case "outcome":
-		if a.Attempted || a.State == "delivered" {
-			return l, false
-		}
-		l.add(fmt.Sprintf("%-8s", a.Type), terminal.Cyan)
-		l.subject(a)
 		l.add("→ "+a.Destination, terminal.Normal)
-		l.add(a.State, stateStyle(a.State))
 		l.add(a.Reason, terminal.Normal)
-	default:
-		l.add(fmt.Sprintf("%-8s", a.Type), terminal.Cyan)
-		l.subject(a)
-		if a.NotAsPlanned != "" {
-			l.add("not as planned:", terminal.Yellow)
-			l.add(a.NotAsPlanned, terminal.Normal)
-		}
+		return l, !a.Attempted && a.State != "delivered"
 	}
 	return l, true
 }
 
-// subject adds what the call is about, and whom.
-func (l *line) subject(a *Activity) {
-	if a.Kind == "rejected" && a.Type != "" {
-		l.add(a.Type, terminal.Cyan)
+// statusOf returns the status of an activity.
+func statusOf(a *Activity) (string, terminal.Style) {
+	switch {
+	case a.Kind == "rejected" || a.Kind == "refused":
+		return a.Kind, terminal.Red
+	case a.Kind == "attempt" && a.Status == 0:
+		return "error", verdictStyle(a.Verdict)
+	case a.Kind == "attempt":
+		return strconv.Itoa(a.Status), verdictStyle(a.Verdict)
+	case a.Kind == "outcome":
+		return a.State, stateStyle(a.State)
+	case a.NotAsPlanned != "":
+		return "violation", terminal.Yellow
 	}
-	l.add(a.Title, terminal.Bold)
-	if a.UserID != "" {
-		l.add(a.UserID, terminal.Normal)
-	} else {
-		l.add(a.AnonymousID, terminal.Faint)
-	}
+	return "received", terminal.Faint
 }
 
-// attempt adds what a webhook answered.
+// attempt adds the result of an attempt.
 func (l *line) attempt(a *Activity) {
-	style := terminal.Green
-	switch a.Verdict {
-	case "temporary":
-		style = terminal.Yellow
-	case "permanent":
-		style = terminal.Red
-	}
 	l.add("→ "+a.Destination, terminal.Normal)
-	if a.Status != 0 {
-		l.add(strconv.Itoa(a.Status), style)
-	} else {
-		l.add("no answer", style)
-	}
 	switch {
 	case a.Verdict == "success":
 	case a.Answer != "":
@@ -108,6 +107,16 @@ func (l *line) attempt(a *Activity) {
 	l.add(fmt.Sprintf("%.0f ms", a.DurationMS), terminal.Faint)
 }
 
+func verdictStyle(verdict string) terminal.Style {
+	switch verdict {
+	case "temporary":
+		return terminal.Yellow
+	case "permanent":
+		return terminal.Red
+	}
+	return terminal.Green
+}
+
 func stateStyle(state string) terminal.Style {
 	switch state {
 	case "failed":
@@ -118,15 +127,14 @@ func stateStyle(state string) terminal.Style {
 	return terminal.Faint
 }
 
-// messageLine is a line that no activity stands behind.
+// messageLine returns a line with a message.
 func messageLine(s string, style terminal.Style) line {
 	var l line
 	l.add(s, style)
 	return l
 }
 
-// logLine is an entry of the log: when it was does not matter beside lines that come as it
-// does.
+// logLine returns the line of a log entry, without its time.
 func logLine(entry string) line {
 	level, message := "", entry
 	if _, rest, ok := strings.Cut(entry, " level="); ok && strings.HasPrefix(entry, "time=") {
@@ -139,33 +147,59 @@ func logLine(entry string) line {
 	return l
 }
 
-// moreLine says how many lines were left out.
+// moreLine returns the line for n omitted activities.
 func moreLine(n int64) line {
 	return messageLine("⋯ "+text.GroupDigits(n)+" more", terminal.Faint)
 }
 
-// add adds a piece, which is made harmless.
+// next adds a column that starts with a span.
+func (l *line) next(s string, style terminal.Style) {
+	l.columns = append(l.columns, nil)
+	l.add(s, style)
+}
+
+// add adds a span to the last column.
 func (l *line) add(s string, style terminal.Style) {
+	if len(l.columns) == 0 {
+		l.columns = make([][]span, 1)
+	}
 	if s != "" {
-		l.spans = append(l.spans, span{terminal.Plain(s), style})
+		last := &l.columns[len(l.columns)-1]
+		*last = append(*last, span{terminal.Plain(s), style})
 	}
 }
 
-// plain returns the line without colours.
-func (l *line) plain() string { return l.join(func(s span) string { return s.text }) }
+// plain returns the text of the line, with one space between its spans.
+func (l *line) plain() string { return join(slices.Concat(l.columns...), false) }
 
-// painted returns the line with them.
-func (l *line) painted() string { return l.join(func(s span) string { return s.style.Paint(s.text) }) }
-
-func (l *line) join(write func(span) string) string {
-	parts := make([]string, len(l.spans))
-	for i, s := range l.spans {
-		parts[i] = write(s)
+// row returns the line with aligned columns. Longer text is cut if cut is set.
+func (l *line) row(w widths, cut, paint bool) string {
+	var b strings.Builder
+	for i, column := range l.columns {
+		s := join(column, paint)
+		if i < len(l.columns)-1 {
+			if cut {
+				s = terminal.Fit(s, w[i])
+			}
+			s += strings.Repeat(" ", max(0, w[i]-terminal.Width(s))+2)
+		}
+		b.WriteString(s)
 	}
-	return strings.TrimRight(strings.Join(parts, " "), " ")
+	return strings.TrimRight(b.String(), " ")
 }
 
-// sentences writes what is wrong and what would be right.
+func join(spans []span, paint bool) string {
+	parts := make([]string, len(spans))
+	for i, s := range spans {
+		parts[i] = s.text
+		if paint {
+			parts[i] = s.style.Paint(s.text)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// sentences joins a message and a hint.
 func sentences(message, hint string) string {
 	if hint == "" {
 		return message

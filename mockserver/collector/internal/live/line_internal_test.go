@@ -28,16 +28,16 @@ func TestLines(t *testing.T) {
 	const at = `"at":"2026-01-31T12:00:00.5Z","ref":"x",`
 	clock := time.Date(2026, 1, 31, 12, 0, 0, 500_000_000, time.UTC).Local().Format(clockForm)
 	for _, c := range []struct{ name, activity, want string }{
-		{"call", `"kind":"call","type":"track","title":"Signed Up","userId":"ada"`, "track    Signed Up ada"},
-		{"call of nobody known", `"kind":"call","type":"page","title":"Pricing","anonymousId":"a1"`, "page     Pricing a1"},
-		{"call not as planned", `"kind":"call","type":"track","title":"E","userId":"u","notAsPlanned":"plan is missing"`, "track    E u not as planned: plan is missing"},
-		{"attempt that is taken", `"kind":"attempt","type":"track","title":"E","userId":"u","destination":"crm","attempt":1,"status":200,"verdict":"success","durationMs":12.4`, "track    E u → crm 200 12 ms"},
-		{"attempt that is refused", `"kind":"attempt","type":"track","title":"E","userId":"u","destination":"crm","attempt":1,"status":400,"verdict":"permanent","answer":"unknown \"field\"","durationMs":1`, `track    E u → crm 400 "unknown \"field\"" 1 ms`},
-		{"third attempt without an answer", `"kind":"attempt","type":"track","title":"E","userId":"u","destination":"crm","attempt":3,"verdict":"temporary","error":"connection refused","durationMs":0.2`, "track    E u → crm no answer connection refused attempt 3 0 ms"},
-		{"outcome without an attempt", `"kind":"outcome","type":"track","title":"E","userId":"u","destination":"crm","state":"filtered","reason":"integrations.All is false"`, "track    E u → crm filtered integrations.All is false"},
+		{"call", `"kind":"call","type":"track","title":"Signed Up","userId":"ada"`, "received track Signed Up ada"},
+		{"anonymous call", `"kind":"call","type":"page","title":"Pricing","anonymousId":"a1"`, "received page Pricing a1"},
+		{"call that violates the plan", `"kind":"call","type":"track","title":"E","userId":"u","notAsPlanned":"plan is missing"`, "violation track E u plan is missing"},
+		{"successful attempt", `"kind":"attempt","type":"track","title":"E","userId":"u","destination":"crm","attempt":1,"status":200,"verdict":"success","durationMs":12.4`, "200 track E u → crm 12 ms"},
+		{"failed attempt", `"kind":"attempt","type":"track","title":"E","userId":"u","destination":"crm","attempt":1,"status":400,"verdict":"permanent","answer":"unknown \"field\"","durationMs":1`, `400 track E u → crm "unknown \"field\"" 1 ms`},
+		{"third attempt without a response", `"kind":"attempt","type":"track","title":"E","userId":"u","destination":"crm","attempt":3,"verdict":"temporary","error":"connection refused","durationMs":0.2`, "error track E u → crm connection refused attempt 3 0 ms"},
+		{"outcome without an attempt", `"kind":"outcome","type":"track","title":"E","userId":"u","destination":"crm","state":"filtered","reason":"integrations.All is false"`, "filtered track E u → crm integrations.All is false"},
 		{"rejected call", `"kind":"rejected","type":"track","title":"E","code":"no_user_anon_id","message":"a call needs a userId.","hint":"Give one."`, "rejected track E no_user_anon_id: a call needs a userId. Give one."},
-		{"refused requests", `"kind":"refused","title":"POST /v1/batch","status":401,"code":"x","message":"no key","hint":"Give one.","count":1200`, "refused  POST /v1/batch 401 ×1,200 no key. Give one."},
-		{"hostile text", `"kind":"call","type":"track","title":"a\u001b[2Jb\n\u009bc","userId":"\u202eu"`, "track    a\uFFFD[2Jb\uFFFD\uFFFDc \uFFFDu"},
+		{"refused requests", `"kind":"refused","title":"POST /v1/batch","status":401,"code":"x","message":"no key","hint":"Give one.","count":1200`, "refused POST /v1/batch 401 ×1,200 no key. Give one."},
+		{"hostile text", `"kind":"call","type":"track","title":"a\u001b[2Jb\n\u009bc","userId":"\u202eu"`, "received track a\uFFFD[2Jb\uFFFD\uFFFDc \uFFFDu"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := activity(t, "{"+at+c.activity+"}")
@@ -48,7 +48,24 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestAnOutcomeThatAnAttemptTellsOfIsNoLine(t *testing.T) {
+func TestColumnsAlign(t *testing.T) {
+	short := activity(t, `{"kind":"call","type":"page","title":"Pricing","userId":"ada"}`)
+	long := activity(t, `{"kind":"attempt","type":"track","title":"An event with a long name","userId":"someone@example.com","destination":"crm","status":200,"verdict":"success","durationMs":3}`)
+	for _, width := range []int{60, 80, 120, 200} {
+		var starts []int
+		for _, a := range []Activity{short, long} {
+			a.NotAsPlanned = "RESULT"
+			l, _ := lineOf(&a)
+			before, _, found := strings.Cut(l.row(fitting(width), true, false), "RESULT")
+			require.True(t, found)
+			starts = append(starts, terminal.Width(before))
+		}
+		assert.Equal(t, starts[0], starts[1], "the result starts in the same column")
+		assert.Less(t, starts[0], width)
+	}
+}
+
+func TestOutcomesOfAttemptsAreNotLines(t *testing.T) {
 	for _, state := range []string{`"state":"delivered"`, `"state":"failed","attempted":true`} {
 		a := activity(t, `{"kind":"outcome",`+state+`}`)
 		_, ok := lineOf(&a)
@@ -75,7 +92,7 @@ func (p *pages) Replay(_ context.Context, a Activity) (string, error) {
 }
 func (*pages) Curl(context.Context, Activity) (string, error) { return "curl x", nil }
 
-func TestPrintGoesOnWhereTheCollectorComesBack(t *testing.T) {
+func TestPrintReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0
@@ -98,15 +115,15 @@ func TestPrintGoesOnWhereTheCollectorComesBack(t *testing.T) {
 		require.NoError(t, Print(ctx, source, 20, &out, Lines))
 		lines := strings.Split(out.String(), "\n")
 		require.Len(t, lines, 5)
-		assert.Contains(t, lines[0], "track    One")
-		assert.Equal(t, "⋯ nothing listens", lines[1], "it says so once")
+		assert.Contains(t, lines[0], "track One")
+		assert.Equal(t, "⋯ nothing listens", lines[1], "the error is printed once")
 		assert.Equal(t, "⋯ 412 more", lines[2])
-		assert.Contains(t, lines[3], "track    Two")
+		assert.Contains(t, lines[3], "track Two")
 		assert.Equal(t, []int{printLimit, printLimit}, source.limits[:2])
 	})
 }
 
-func TestPrintBeginsWithTheNewestLines(t *testing.T) {
+func TestPrintStartsWithTheNewestLines(t *testing.T) {
 	outcome := activity(t, `{"kind":"outcome","state":"delivered","attempted":true}`)
 	one, two := activity(t, `{"kind":"call","title":"One"}`), activity(t, `{"kind":"call","title":"Two"}`)
 	for form, want := range map[Form]int{Lines: printLimit, JSON: 1} {
@@ -119,17 +136,17 @@ func TestPrintBeginsWithTheNewestLines(t *testing.T) {
 		require.NoError(t, Print(ctx, source, 1, &out, form))
 		assert.Equal(t, []int{want}, source.limits)
 		if form == Lines {
-			assert.Regexp(t, `^\S+ +Two\n$`, out.String(), "an outcome that an attempt tells of is no line")
+			assert.Regexp(t, `^\S+ +received +Two\n$`, out.String(), "outcomes of attempts are not lines")
 		}
 	}
 }
 
-func TestPrintFailsWhereNoCollectorIs(t *testing.T) {
+func TestPrintFailsWithoutACollector(t *testing.T) {
 	source := &pages{next: func(string, int) (Page, error) { return Page{}, errors.New("nothing listens") }}
 	assert.EqualError(t, Print(t.Context(), source, 20, new(strings.Builder), Lines), "nothing listens")
 }
 
-func TestPrintsJSONAsItCame(t *testing.T) {
+func TestPrintKeepsJSON(t *testing.T) {
 	const came = `{"kind":"call","more":12345678901234567890,"title":"a\u001b"}`
 	page := Page{Skipped: 3, Activity: []Activity{activity(t, came), activity(t, "{\"title\":\"\u009b\U000E0001\"}")}}
 	assert.Equal(t, came+"\n"+`{"title":"\u009b\udb40\udc01"}`+"\n", string(printed(&page, JSON, true)))
@@ -189,7 +206,7 @@ func TestReplayNeedsConfirmation(t *testing.T) {
 	assert.Contains(t, m.draw(), "replay queued for crm; shop: replayed recently; ads: pending")
 }
 
-func TestPicturesFitAnySize(t *testing.T) {
+func TestScreenFitsAnySize(t *testing.T) {
 	for width := 1; width < 130; width += 7 {
 		for height := 1; height < 30; height += 3 {
 			for _, keys := range [][]string{nil, {"up"}, {"?"}, {"/", "5"}, {"p"}} {
@@ -206,13 +223,13 @@ func TestPicturesFitAnySize(t *testing.T) {
 	}
 }
 
-func TestAFrameThatLeavesLinesOutSaysHowMany(t *testing.T) {
+func TestFramesCountOmittedLines(t *testing.T) {
 	m := picture(t, 80, 24, 1)
 	m.Update(pageMsg{Page{Next: "y", Skipped: 412}})
 	assert.Contains(t, m.draw(), "⋯ 412 more")
 }
 
-func TestLinesMakeRoomButNotWhereSomebodyLooks(t *testing.T) {
+func TestOldLinesAreDropped(t *testing.T) {
 	m := picture(t, 80, 24, keptLines+10)
 	assert.LessOrEqual(t, len(m.lines), keptLines)
 	assert.Contains(t, m.draw(), fmt.Sprintf("Event %d", keptLines+9))
@@ -230,18 +247,18 @@ func TestLinesMakeRoomButNotWhereSomebodyLooks(t *testing.T) {
 	assert.Contains(t, m.draw(), " more")
 }
 
-func TestACollectorThatIsGoneIsSaidToBe(t *testing.T) {
+func TestUnreachableCollectorIsShown(t *testing.T) {
 	m := picture(t, 120, 24, 1)
 	_, again := m.Update(lostMsg{errors.New("nothing listens")})
-	assert.Contains(t, m.draw(), "not reached: nothing listens")
-	assert.NotNil(t, again, "it is asked again")
+	assert.Contains(t, m.draw(), "unreachable: nothing listens")
+	assert.NotNil(t, again, "the request is repeated")
 	m.Update(pageMsg{Page{}})
 	assert.Contains(t, m.draw(), "live")
 }
 
-func TestEntriesOfTheLogAreLines(t *testing.T) {
-	l := logLine(`time=2026-11-23T02:07:00.392Z level=WARN msg="calls were given up" destination=crm`)
-	assert.Equal(t, `log WARN "calls were given up" destination=crm`, l.plain())
+func TestLogEntriesAreLines(t *testing.T) {
+	l := logLine(`time=2026-11-23T02:07:00.392Z level=WARN msg="calls failed permanently" destination=crm`)
+	assert.Equal(t, `log WARN "calls failed permanently" destination=crm`, l.plain())
 	l = logLine("something \x1b[2J else")
 	assert.Equal(t, "log something \uFFFD[2J else", l.plain())
 }

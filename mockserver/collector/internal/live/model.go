@@ -9,36 +9,36 @@ import (
 )
 
 const (
-	// keptLines is how many lines can be scrolled back to.
+	// keptLines is the maximum number of lines.
 	keptLines = 2000
-	// frameLines is how many activities a frame brings. More cannot be read.
+	// frameLines is the maximum number of activities per frame.
 	frameLines = 40
-	// framePause is the least time between two frames. It is longer after one that left
-	// lines out, and after an error.
+	// framePause is the minimum time between frames. It is longer after a frame that omitted
+	// lines, and after an error.
 	framePause, crowdedPause, errorPause = 100 * time.Millisecond, 400 * time.Millisecond, time.Second
-	// noticeTime is how long the answer to a key is shown.
+	// noticeTime is how long a notice is shown.
 	noticeTime = 6 * time.Second
 )
 
-// A model is what the picture is made of.
+// A model is the state of the terminal UI.
 type model struct {
-	ctx    context.Context // of requests
+	ctx    context.Context // for requests
 	config Config
 
 	width, height int
-	place         string // of the source, that is followed
+	place         string // the position in the source
 	lines         []line
-	first         int64  // the number of the first of lines: they are counted from 0
-	missed        int64  // how many came while it was paused and there was no room
-	lost          string // why the collector cannot be asked
+	first         int64  // number of the first of lines, counted from 0
+	missed        int64  // lines dropped while it was paused and full
+	lost          string // the error while the collector is unreachable
 
 	paused   bool
-	stopped  int64 // the number after the newest line when it was paused
-	selected int64 // the number of the line, or -1
+	stopped  int64 // the number of the next line when it was paused
+	selected int64 // number of the selected line, or -1
 	filter   string
-	typing   bool // the filter is being typed
+	typing   bool // the filter is being edited
 	help     bool
-	panel    string // a text that takes the place of the lines until a key is pressed
+	panel    string // text shown instead of the lines until a key is pressed
 	notice   line
 	// confirming is the call whose replay the notice asks to confirm, or nil. It ends
 	// with the notice.
@@ -48,24 +48,24 @@ type model struct {
 
 // Messages to the model.
 type (
-	pageMsg   struct{ page Page } // what happened
-	lostMsg   struct{ err error } // the collector could not be asked
-	askMsg    struct{}            // ask for what happens next
-	logMsg    string              // a line of the log
-	noticeMsg line                // what came of a key
-	panelMsg  struct {            // as noticeMsg, with a text to be shown whole
+	pageMsg   struct{ page Page } // new activity
+	lostMsg   struct{ err error } // the request failed
+	askMsg    struct{}            // send the next request
+	logMsg    string              // a log entry
+	noticeMsg line                // the result of a key
+	panelMsg  struct {            // a notice with a text for the panel
 		notice line
 		text   string
 	}
-	quietMsg int // the notice of that number has been seen
+	quietMsg int // the notice with this number has expired
 )
 
 func newModel(ctx context.Context, c Config) *model {
 	return &model{ctx: ctx, config: c, place: c.After, selected: -1}
 }
 
-// append adds a line. The oldest makes room, but not under the eyes of somebody who looks
-// at what is there.
+// append adds a line. If there are too many, it drops the oldest, or the new line while the
+// view is paused.
 func (m *model) append(l line) {
 	if len(m.lines) == keptLines {
 		if m.held() {
@@ -78,10 +78,10 @@ func (m *model) append(l line) {
 	m.lines = append(m.lines, l)
 }
 
-// held reports whether the picture stands still.
+// held reports whether the view is paused or a line is selected.
 func (m *model) held() bool { return m.paused || m.selected >= 0 }
 
-// goOn follows what happens again.
+// goOn resumes following new lines.
 func (m *model) goOn() {
 	m.paused, m.selected = false, -1
 	if m.missed > 0 {
@@ -91,7 +91,7 @@ func (m *model) goOn() {
 	}
 }
 
-// say shows what came of a key, for a while.
+// say shows a notice.
 func (m *model) say(l line) tea.Cmd {
 	m.notice, m.confirming = l, nil
 	m.noticed++
@@ -99,7 +99,7 @@ func (m *model) say(l line) tea.Cmd {
 	return tea.Tick(noticeTime, func(time.Time) tea.Msg { return quietMsg(n) })
 }
 
-// picked returns the numbers of the lines that the filter picks, oldest first.
+// picked returns the numbers of the lines that match the filter, oldest first.
 func (m *model) picked() []int64 {
 	all := make([]int64, 0, len(m.lines))
 	wanted := strings.ToLower(m.filter)
@@ -111,10 +111,10 @@ func (m *model) picked() []int64 {
 	return all
 }
 
-// line returns the line of a number.
+// line returns the line with a number.
 func (m *model) line(n int64) *line { return &m.lines[n-m.first] }
 
-// chosen returns the activity of the selected line; nil where there is none.
+// chosen returns the activity of the selected line, or nil.
 func (m *model) chosen() *Activity {
 	if m.selected < m.first || m.selected >= m.first+int64(len(m.lines)) {
 		return nil

@@ -10,29 +10,29 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// A Form is how Print writes an activity.
+// A Form is an output format of Print.
 type Form int
 
-// Forms.
 const (
-	Lines Form = iota // a line for people, in colours where out is a terminal that has them
-	JSON              // a JSON object on a line
+	Lines Form = iota // a line of text, in color on terminals
+	JSON              // one JSON object per line
 )
 
 const (
-	// printPause is the least time between two requests for what is new.
+	// printPause is the minimum time between requests.
 	printPause = 100 * time.Millisecond
-	// printLimit is how many activities a request asks for.
+	// printLimit is the maximum number of activities per request.
 	printLimit = 500
 )
 
-// Print prints what happens, from the newest first activities on, or as lines the newest
-// first lines, until ctx ends or out takes no more. A collector that was reached and is gone is asked again until it is back.
+// Print prints activity until ctx ends or writing fails, starting with the first newest
+// activities or, as Lines, the first newest lines. It fails if the first request fails;
+// later it retries until the collector is available again.
 func Print(ctx context.Context, from Source, first int, out io.Writer, form Form) error {
-	paint := form == Lines && terminal.Colours(out)
+	paint := form == Lines && terminal.Colors(out)
 	after, limit, lost := "", first, ""
 	if form == Lines {
-		limit = printLimit // not every activity is a line
+		limit = printLimit // some activities are not lines
 	}
 	for ctx.Err() == nil {
 		page, err := from.Activity(ctx, after, limit, false)
@@ -67,15 +67,11 @@ func Print(ctx context.Context, from Source, first int, out io.Writer, form Form
 	return nil
 }
 
-// printed returns a page as lines.
+// printed formats a page.
 func printed(page *Page, form Form, paint bool) []byte {
 	var b bytes.Buffer
 	write := func(l line) {
-		if paint {
-			b.WriteString(l.painted() + "\n")
-		} else {
-			b.WriteString(l.plain() + "\n")
-		}
+		b.WriteString(l.row(wide, false, paint) + "\n")
 	}
 	if page.Skipped > 0 && form == Lines {
 		write(moreLine(page.Skipped))
@@ -92,8 +88,8 @@ func printed(page *Page, form Form, paint bool) []byte {
 	return b.Bytes()
 }
 
-// lastLines returns the last n lines of a text.
+// lastLines returns the last n lines of text.
 func lastLines(text []byte, n int) []byte {
-	lines := bytes.SplitAfter(text, []byte("\n")) // the last is empty
+	lines := bytes.SplitAfter(text, []byte("\n")) // the last one is empty
 	return bytes.Join(lines[max(0, len(lines)-1-n):], nil)
 }

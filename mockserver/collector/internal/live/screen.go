@@ -19,7 +19,7 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// draw draws the picture: a line that says what it is, the lines, and one for keys.
+// draw draws the screen: a title row, the lines and a row of keys.
 func (m *model) draw() string {
 	if m.width < 1 || m.height < 3 {
 		return ""
@@ -35,18 +35,18 @@ func (m *model) draw() string {
 	return strings.Join(rows, "\n")
 }
 
-// room is for how many lines there is room.
+// room returns the number of rows for lines.
 func (m *model) room() int { return max(1, m.height-2-len(m.details())) }
 
 func (m *model) top() string {
 	words := []string{terminal.Bold.Paint(m.config.Title), terminal.Plain(m.config.URL)}
 	switch {
 	case m.lost != "":
-		words = append(words, terminal.Red.Paint("not reached: "+terminal.Plain(m.lost)))
+		words = append(words, terminal.Red.Paint("unreachable: "+terminal.Plain(m.lost)))
 	case m.paused:
 		words = append(words, terminal.Yellow.Paint("paused"))
 	case m.selected >= 0:
-		words = append(words, terminal.Yellow.Paint("selected: Esc goes on"))
+		words = append(words, terminal.Yellow.Paint("Selected (Esc to resume)"))
 	default:
 		words = append(words, terminal.Green.Paint("live"))
 	}
@@ -61,7 +61,7 @@ func (m *model) top() string {
 	return strings.Join(words, "  ")
 }
 
-// middle returns what stands between the first line and the last.
+// middle returns the rows between the title and the keys.
 func (m *model) middle() []string {
 	switch {
 	case m.help:
@@ -86,7 +86,7 @@ func (m *model) middle() []string {
 	return append(rows, m.details()...)
 }
 
-// window returns the numbers of the lines that are shown.
+// window returns the numbers of the visible lines.
 func (m *model) window() []int64 {
 	picked := m.picked()
 	end := len(picked)
@@ -100,7 +100,7 @@ func (m *model) window() []int64 {
 	return picked[max(0, end-m.room()):end]
 }
 
-// below is how many lines came after those that are shown.
+// below returns the number of lines after the visible ones.
 func (m *model) below() int64 {
 	picked, shown := m.picked(), m.window()
 	if len(shown) == 0 {
@@ -110,20 +110,20 @@ func (m *model) below() int64 {
 	return int64(len(picked) - at - 1)
 }
 
-// row draws a line of the list.
+// row returns the row of a line.
 func (m *model) row(n int64) string {
 	l := m.line(n)
 	if n == m.selected {
-		s := terminal.Fit("▸ "+l.plain(), m.width)
+		s := terminal.Fit("▸ "+l.row(fitting(m.width), true, false), m.width)
 		return terminal.Reverse.Paint(s + strings.Repeat(" ", max(0, m.width-terminal.Width(s))))
 	}
-	return "  " + l.painted()
+	return "  " + l.row(fitting(m.width), true, true)
 }
 
-// mostDetails is how many rows the selected line may take below the list.
+// mostDetails is the maximum number of rows for details.
 const mostDetails = 6
 
-// details are the selected line as a whole, and what does not fit on a line.
+// details returns the selected line in full, with further fields.
 func (m *model) details() []string {
 	a := m.chosen()
 	if a == nil {
@@ -143,39 +143,38 @@ func (m *model) details() []string {
 	return rows[:min(len(rows), mostDetails, max(0, m.height-4))]
 }
 
-// bottom says what can be done, or what was done.
+// bottom returns the last row: keys, a notice or the filter.
 func (m *model) bottom() string {
 	switch {
 	case m.typing:
-		return "/" + m.filter + "▏" + terminal.Faint.Paint("  Enter keeps it, Esc shows all")
-	case len(m.notice.spans) > 0:
-		return m.notice.painted()
+		return "/" + m.filter + "▏" + terminal.Faint.Paint("  Enter: apply  Esc: clear")
+	case len(m.notice.columns) > 0:
+		return m.notice.row(wide, false, true)
 	case m.help || m.panel != "":
-		return terminal.Faint.Paint("any key goes back")
+		return terminal.Faint.Paint("press any key to return")
 	}
 	var words []string
 	for _, k := range []struct{ name, does string }{
-		{"↑↓", "select"}, {"r", "replay"}, {"o", "open"}, {"c", "curl"}, {"/", "filter"}, {"p", "pause"}, {"?", "help"}, {"q", "end"},
+		{"↑↓", "select"}, {"r", "replay"}, {"o", "open"}, {"c", "curl"}, {"/", "filter"}, {"p", "pause"}, {"?", "help"}, {"q", "quit"},
 	} {
 		words = append(words, terminal.Bold.Paint(k.name)+" "+terminal.Faint.Paint(k.does))
 	}
 	return strings.Join(words, "  ")
 }
 
-// A key is what a key does, as the help tells it.
+// A key is an entry of the help.
 type key struct{ name, help string }
 
-// keys are those that the help lists.
 var keys = []key{
 	{"↑ ↓", "select a line; PgUp, PgDn, Home and End go further"},
 	{"r", "replay the call to this destination or to all its destinations (asks first)"},
 	{"o", "open it in the inspector"},
 	{"c", "copy it as a curl command, and show the command"},
-	{"/", "show only lines with a text; Esc shows all again"},
-	{"p space", "pause, and go on"},
-	{"Esc", "go on, after a line was selected"},
+	{"/", "filter lines; Esc clears the filter"},
+	{"p space", "pause or resume"},
+	{"Esc", "resume after selecting a line"},
 	{"?", "this help"},
-	{"q Ctrl-C", "end"},
+	{"q Ctrl-C", "quit"},
 }
 
 func (m *model) helpText() []string {
@@ -183,6 +182,6 @@ func (m *model) helpText() []string {
 	for _, k := range keys {
 		rows = append(rows, "  "+terminal.Bold.Paint(fmt.Sprintf("%-9s", k.name))+" "+k.help)
 	}
-	rows = append(rows, "", "  What comes faster than it can be read is counted: ⋯ 412 more.")
+	rows = append(rows, "", "  Activity that is too fast to read is counted: ⋯ 412 more.")
 	return rows[:min(len(rows), m.height-2)]
 }

@@ -17,17 +17,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/screen"
 )
 
-// raceDetector is set where the tests run under the race detector.
+// raceDetector is true if the race detector is enabled.
 var raceDetector bool
 
-// panics is a Source with a mistake.
+// panics is a Source that panics.
 type panics struct{}
 
 func (panics) Activity(context.Context, string, int, bool) (live.Page, error) { panic("a mistake") }
 func (panics) Replay(context.Context, live.Activity) (string, error)          { return "", errors.New("no") }
 func (panics) Curl(context.Context, live.Activity) (string, error)            { return "", errors.New("no") }
 
-func TestAPanicLeavesTheTerminalAsItWas(t *testing.T) {
+func TestPanicRestoresTheTerminal(t *testing.T) {
 	if raceDetector {
 		t.Skip("after a panic, Bubble Tea closes its input while that is being read: a race")
 	}

@@ -11,7 +11,7 @@ import (
 // Init implements tea.Model.
 func (m *model) Init() tea.Cmd { return m.ask() }
 
-// ask asks for what happened since.
+// ask returns a command that requests new activity.
 func (m *model) ask() tea.Cmd {
 	ctx, source, place := m.ctx, m.config.Source, m.place
 	return func() tea.Msg {
@@ -23,7 +23,7 @@ func (m *model) ask() tea.Cmd {
 	}
 }
 
-// askAfter asks after a pause.
+// askAfter sends askMsg after a delay.
 func askAfter(d time.Duration) tea.Cmd {
 	return tea.Tick(d, func(time.Time) tea.Msg { return askMsg{} })
 }
@@ -61,7 +61,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// take adds what happened.
+// take adds a page.
 func (m *model) take(page *Page) tea.Cmd {
 	m.place, m.lost = page.Next, ""
 	pause := framePause

@@ -1,4 +1,4 @@
-// Package metrics tells Prometheus what a collector does.
+// Package metrics exposes the collector's metrics to Prometheus.
 package metrics
 
 import (
@@ -18,16 +18,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// scrapeTimeout bounds what a scrape asks of the queue.
+// scrapeTimeout limits the requests to the queue during a scrape.
 const scrapeTimeout = 5 * time.Second
 
-// Metrics counts what a collector does. It is an event.Observer; what it is
-// not told, it asks the collector at each scrape.
+// Metrics counts events as an event.Observer, and reads the other values from the collector
+// at each scrape.
 type Metrics struct {
 	registry *prometheus.Registry
 	watched  atomic.Pointer[watched] // nil until Watch
 
-	mu              sync.Mutex // guards what follows
+	mu              sync.Mutex // guards the fields below
 	sources, events map[string]bool
 
 	accepted, repeated         *prometheus.CounterVec
@@ -40,27 +40,21 @@ type Metrics struct {
 	attemptSeconds, lagSeconds *prometheus.HistogramVec
 }
 
-// watched is what is asked at each scrape.
+// watched is the source of values that are read at each scrape.
 type watched struct {
 	*engine.Collector
 	dropped func() uint64
 }
 
-// maxSources is how many sources are told apart: where any write key is taken,
-// anyone can make sources. Those beyond it are otherSource.
+// maxLabels limits the values of the labels source and event; further values are reported
+// as otherLabel. Senders can create sources if any write key is accepted, and reloaded plans
+// can contain new events.
 const (
-	maxSources  = 1000
-	otherSource = "(other)"
+	maxLabels  = 1000
+	otherLabel = "(other)"
 )
 
-// maxEvents is how many entries of plans are told apart. Those beyond it, and calls that
-// a plan does not have, are otherEvent.
-const (
-	maxEvents  = 1000
-	otherEvent = "(other)"
-)
-
-// New returns metrics of a program of this version.
+// New returns metrics for a collector of this version.
 func New(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), sources: map[string]bool{}, events: map[string]bool{}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -73,20 +67,20 @@ func New(version string) *Metrics {
 		m.registry.MustRegister(h)
 		return h
 	}
-	m.accepted = counter("collector_calls_accepted_total", "Calls that were stored.", "source")
-	m.repeated = counter("collector_calls_repeated_total", "Calls that were stored before, and not again.", "source")
-	m.retried = counter("collector_calls_retried_total", "Calls, of those stored and repeated, in a request that says by X-Retry-Count that it is not the first with them.", "source")
-	m.rejected = counter("collector_calls_rejected_total", "Calls that were not taken though their request was, by what was wrong.", "code")
-	m.refused = counter("collector_requests_refused_total", "Requests that were refused as a whole, by what was wrong.", "code")
-	m.violations = counter("collector_plan_violations_total", "Ways in which calls were not as the tracking plan of their source says, by the entry of the plan and the kind; the event is (other) where the plan has none.", "source", "event", "kind")
+	m.accepted = counter("collector_calls_accepted_total", "Calls stored.", "source")
+	m.repeated = counter("collector_calls_repeated_total", "Duplicate calls, which are not stored again.", "source")
+	m.retried = counter("collector_calls_retried_total", "Stored and duplicate calls in requests with an X-Retry-Count above 0.", "source")
+	m.rejected = counter("collector_calls_rejected_total", "Rejected calls of accepted requests, by error code.", "code")
+	m.refused = counter("collector_requests_refused_total", "Rejected requests, by error code.", "code")
+	m.violations = counter("collector_plan_violations_total", "Violations of tracking plans, by event of the plan and kind. The event is (other) if it is not in the plan.", "source", "event", "kind")
 	m.attempts = counter("collector_attempts_total", "Requests to webhooks.", "destination", "verdict", "reason")
-	m.deliveries = counter("collector_deliveries_total", "Calls whose attempt ended, by how: delivered, failed, filtered, or pending, which is to be tried again.", "destination", "result")
-	m.filtered = counter("collector_calls_filtered_total", "Calls that a destination does not get, by what decided so.", "destination", "reason")
-	m.alerts = counter("collector_alerts_total", "Alerts by how they went: sent, failed, which is tried again, or dropped.", "kind", "result")
-	m.telemetry = counter("collector_telemetry_total", "Spans, and exports of metrics, to OpenTelemetry by how they went: sent, failed, or dropped for lack of room.", "signal", "result")
-	m.attemptSeconds = histogram("collector_attempt_duration_seconds", "How long requests to webhooks took.",
+	m.deliveries = counter("collector_deliveries_total", "Calls after an attempt, by result: delivered, failed, filtered, or pending, which means a retry.", "destination", "result")
+	m.filtered = counter("collector_calls_filtered_total", "Calls that a destination does not receive, by reason.", "destination", "reason")
+	m.alerts = counter("collector_alerts_total", "Alerts by result: sent, failed (and retried), or dropped.", "kind", "result")
+	m.telemetry = counter("collector_telemetry_total", "OpenTelemetry spans and metric exports by result: sent, failed, or dropped because the queue was full.", "signal", "result")
+	m.attemptSeconds = histogram("collector_attempt_duration_seconds", "Duration of requests to webhooks.",
 		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
-	m.lagSeconds = histogram("collector_delivery_latency_seconds", "How long after they were accepted calls were delivered.",
+	m.lagSeconds = histogram("collector_delivery_latency_seconds", "Time from the acceptance of a call to its delivery.",
 		[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 5, 15, 60, 300, 1800, 7200, 14400})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "collector_build_info", Help: "Always 1.", ConstLabels: prometheus.Labels{"version": version},
@@ -97,38 +91,29 @@ func New(version string) *Metrics {
 	return m
 }
 
-// Watch names the collector that is asked at each scrape, and what tells how many
-// records of attempts were dropped.
+// Watch sets the collector to read at each scrape, and a function that returns the number of
+// dropped attempt records.
 func (m *Metrics) Watch(c *engine.Collector, dropped func() uint64) {
 	m.watched.Store(&watched{c, dropped})
 }
 
-// source returns the label of a source.
-func (m *Metrics) source(name string) string {
+// source returns the label value for a source.
+func (m *Metrics) source(name string) string { return m.label(m.sources, name) }
+
+// event returns the label value for an event of a plan. An empty name is otherLabel.
+func (m *Metrics) event(name string) string { return m.label(m.events, name) }
+
+// label returns name if it is one of the first maxLabels names, and otherLabel otherwise.
+func (m *Metrics) label(seen map[string]bool, name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.sources[name] {
-		if len(m.sources) == maxSources {
-			return otherSource
-		}
-		m.sources[name] = true
+	if name == "" || !seen[name] && len(seen) == maxLabels {
+		return otherLabel
 	}
+	seen[name] = true
 	return name
 }
 
-// event returns the label of an entry of a plan. Plans that are reloaded may have others
-// each time.
-func (m *Metrics) event(name string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if name == "" || !m.events[name] && len(m.events) == maxEvents {
-		return otherEvent
-	}
-	m.events[name] = true
-	return name
-}
-
-// Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
@@ -158,10 +143,10 @@ func (m *Metrics) Observe(e event.Event) {
 	}
 }
 
-// CountAlert counts an alert, or a try of one.
+// CountAlert counts an attempt to send an alert.
 func (m *Metrics) CountAlert(kind, result string) { m.alerts.WithLabelValues(kind, result).Inc() }
 
-// CountTelemetry counts n spans, or exports of metrics.
+// CountTelemetry counts n spans or exports of metrics.
 func (m *Metrics) CountTelemetry(signal, result string, n int) {
 	m.telemetry.WithLabelValues(signal, result).Add(float64(n))
 }
@@ -183,22 +168,22 @@ func (m *Metrics) countViolations(source string, violations []tracking.Violation
 
 func (m *Metrics) ended(e tracking.Ended) {
 	if e.Attempt == 0 {
-		return // it was replayed: nothing was tried yet
+		return // a replay scheduled it; there was no attempt
 	}
 	m.deliveries.WithLabelValues(e.Destination, e.State.String()).Inc()
 	switch e.State {
 	case tracking.StateFiltered:
 		m.filtered.WithLabelValues(e.Destination, e.Reason).Inc()
 	case tracking.StateDelivered:
-		m.lagSeconds.WithLabelValues(e.Destination).Observe(max(0, e.At.Sub(e.ReceivedAt).Seconds())) // the clock may have stepped back
+		m.lagSeconds.WithLabelValues(e.Destination).Observe(max(0, e.At.Sub(e.ReceivedAt).Seconds())) // the clock may have been set back
 	}
 }
 
-// state is what a scrape asks the collector for.
+// state collects the values that are read at each scrape.
 type state Metrics
 
-// Describe implements prometheus.Collector. It describes nothing, by which a registry
-// knows that all is to be learned from Collect.
+// Describe implements prometheus.Collector. It sends nothing, which makes the collector
+// unchecked: its metrics vary between scrapes.
 func (*state) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -218,40 +203,40 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	counter := func(name, help string, v float64) { send(prometheus.CounterValue, name, help, v, nil) }
 
 	gauge("collector_ready", "Whether calls can be stored: 1 or 0.", one(c.Ready(ctx) == nil), nil)
-	counter("collector_attempt_records_dropped_total", "Requests to webhooks that could not be kept for the inspector and the admin API.", float64(c.dropped()))
+	counter("collector_attempt_records_dropped_total", "Attempts that could not be stored for the inspector and the admin API.", float64(c.dropped()))
 	health, _ := c.Health(ctx)
-	gauge("collector_queue_bytes", "How much the queue holds.", float64(health.Bytes), nil)
-	gauge("collector_queue_limit_bytes", "Where the queue refuses more; 0 for no limit.", float64(health.LimitBytes), nil)
-	counter("collector_scrub_bytes_total", "How much of what is stored was read to look for damage.", float64(health.Scrub.Bytes))
-	counter("collector_scrub_rounds_total", "How often all that is stored was read to look for damage.", float64(health.Scrub.Rounds))
-	gauge("collector_scrub_damage", "How many places were damaged when all that is stored was last read.", float64(len(health.Scrub.Damage)), nil)
-	gauge("collector_cluster_replicas_unhealthy", "How many replicas of streams on the cluster are missing or behind.", float64(len(health.Replicas)), nil)
+	gauge("collector_queue_bytes", "Size of the queue.", float64(health.Bytes), nil)
+	gauge("collector_queue_limit_bytes", "Limit of the queue; 0 for none.", float64(health.LimitBytes), nil)
+	counter("collector_scrub_bytes_total", "Stored data read by checks for corruption.", float64(health.Scrub.Bytes))
+	counter("collector_scrub_rounds_total", "Completed checks of all stored data for corruption.", float64(health.Scrub.Rounds))
+	gauge("collector_scrub_damage", "Corruptions found by the last complete check.", float64(len(health.Scrub.Damage)), nil)
+	gauge("collector_cluster_replicas_unhealthy", "Replicas of streams in the cluster that are missing or behind.", float64(len(health.Replicas)), nil)
 	for _, s := range health.Servers {
-		gauge("collector_cluster_server", "A server of the cluster that keeps the queue, and whether it brings calls to its disk before it acknowledges them: sync is always, lazy or unknown. Always 1.",
+		gauge("collector_cluster_server", "A server of the cluster that stores the queue. The label sync reports whether it syncs calls to disk before it acknowledges them: always, lazy or unknown. Always 1.",
 			1, prometheus.Labels{"server": s.Name, "version": s.Version, "sync": s.Sync})
 	}
 	for _, d := range c.Status() {
 		label := prometheus.Labels{"destination": d.Destination}
-		gauge("collector_destination_down", "Whether so many calls failed in a row that fewer are tried: 1 or 0.", one(d.Down), label)
-		gauge("collector_destination_paused", "Whether an operator paused it: 1 or 0.", one(d.Paused), label)
-		gauge("collector_destination_held", "Whether its receiver asked by Retry-After to be left alone: 1 or 0.", one(!d.HeldUntil.IsZero()), label)
-		gauge("collector_destination_gone", "Whether it has stopped because its webhooks answered 410: 1 or 0.", one(!d.GoneSince.IsZero()), label)
-		gauge("collector_destination_failures", "How many calls failed in a row.", float64(d.Failures), label)
+		gauge("collector_destination_down", "Whether attempts are reduced after consecutive failures: 1 or 0.", one(d.Down), label)
+		gauge("collector_destination_paused", "Whether an operator paused the destination: 1 or 0.", one(d.Paused), label)
+		gauge("collector_destination_held", "Whether a Retry-After header of the receiver delays attempts: 1 or 0.", one(!d.HeldUntil.IsZero()), label)
+		gauge("collector_destination_gone", "Whether deliveries stopped because the webhooks answered 410: 1 or 0.", one(!d.GoneSince.IsZero()), label)
+		gauge("collector_destination_failures", "Consecutive failed calls.", float64(d.Failures), label)
 	}
 	ledgers, err := c.Ledger(ctx)
 	if err != nil {
-		return // the queue is closing, or cannot answer: collector_ready tells
+		return // collector_ready reports the problem
 	}
 	for _, l := range ledgers {
 		for state, n := range map[string]int64{"accepted": l.Accepted, "delivered": l.Delivered, "failed": l.Failed, "filtered": l.Filtered, "pending": l.Pending, "lost": l.Lost} {
-			gauge("collector_ledger_calls", "The account of each destination: accepted = delivered + failed + filtered + pending + lost.",
+			gauge("collector_ledger_calls", "The ledger of each destination: accepted = delivered + failed + filtered + pending + lost.",
 				float64(n), prometheus.Labels{"destination": l.Destination, "state": state})
 		}
 		age := 0.0
 		if !l.OldestPending.IsZero() {
 			age = max(0, time.Since(l.OldestPending).Seconds())
 		}
-		gauge("collector_oldest_pending_seconds", "How long ago the oldest pending call was accepted; 0 where none is.", age, prometheus.Labels{"destination": l.Destination})
+		gauge("collector_oldest_pending_seconds", "Time since the oldest pending call was accepted; 0 if none is pending.", age, prometheus.Labels{"destination": l.Destination})
 	}
 }
 

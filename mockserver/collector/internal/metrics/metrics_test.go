@@ -14,12 +14,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// With any write key taken, each of which is a source, the series stay bounded and
-// no call is left out.
-func TestSourcesAreBounded(t *testing.T) {
+// The number of series is limited even if any write key creates a source, and all calls are
+// counted.
+func TestSourceLabelsAreLimited(t *testing.T) {
 	m := New("test")
 	for range 2 {
-		for i := range maxSources + 50 {
+		for i := range maxLabels + 50 {
 			m.Observe(event.Accepted{Batch: event.Batch{Source: fmt.Sprint("s", i), Calls: make([]tracking.Call, 2)}})
 		}
 	}
@@ -33,18 +33,18 @@ func TestSourcesAreBounded(t *testing.T) {
 			}
 		}
 	}
-	assert.Len(t, accepted, maxSources+1)
+	assert.Len(t, accepted, maxLabels+1)
 	assert.EqualValues(t, 4, accepted["s0"])
-	assert.EqualValues(t, 200, accepted[otherSource])
+	assert.EqualValues(t, 200, accepted[otherLabel])
 }
 
-// Plans that are reloaded may have other events each time, and the series stay bounded.
-func TestEventsOfPlansAreBounded(t *testing.T) {
+// The number of series is limited even if reloaded plans have other events each time.
+func TestEventLabelsAreLimited(t *testing.T) {
 	m := New("test")
 	violating := func(event string) tracking.Call {
 		return tracking.Call{Violations: []tracking.Violation{{Kind: "wrong type", Event: event}, {Kind: "missing property", Event: event}}}
 	}
-	for i := range maxEvents + 50 {
+	for i := range maxLabels + 50 {
 		m.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{violating(fmt.Sprint("e", i)), {}}}})
 	}
 	m.Observe(tracking.Rejection{Source: "s", Code: tracking.CodeNotAsPlanned, Violations: []tracking.Violation{{Kind: "unplanned event"}}})
@@ -58,13 +58,13 @@ func TestEventsOfPlansAreBounded(t *testing.T) {
 			}
 		}
 	}
-	assert.Len(t, counted, 2*maxEvents+3)
+	assert.Len(t, counted, 2*maxLabels+3)
 	assert.EqualValues(t, 1, counted["e0, wrong type"])
-	assert.EqualValues(t, 50, counted[otherEvent+", wrong type"])
-	assert.EqualValues(t, 1, counted[otherEvent+", unplanned event"])
+	assert.EqualValues(t, 50, counted[otherLabel+", wrong type"])
+	assert.EqualValues(t, 1, counted[otherLabel+", unplanned event"])
 }
 
-// The metrics that operators are told to watch are there.
+// The metrics in the documentation exist.
 func TestDocumentedMetricsExist(t *testing.T) {
 	document, err := os.ReadFile(filepath.FromSlash("../../../../docs/operating.md"))
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package natsnode runs a server of a NATS cluster in the process that asks for it, for
-// tests and measurements: none needs to be installed, and one can be killed.
+// Package natsnode runs a NATS server of a cluster in the current process, for tests and
+// benchmarks. It needs no installed server, and tests can kill its process.
 package natsnode
 
 import (
@@ -14,21 +14,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// A Node is one server of a cluster. It syncs what it stores before it answers, and
-// answers every client that asks how it is set up.
+// A Node is a server of a cluster. It syncs every write, and exposes its settings to clients.
 type Node struct {
 	Name   string
-	Dir    string   // is its own
-	Client string   // the address that clients connect to
-	Routes string   // the address that the other servers connect to
-	Peers  []string // the routes of all, as URLs
-	// NoJetStream starts it without JetStream, as a server starts that cannot read its
-	// account of the cluster.
+	Dir    string   // used by this node only
+	Client string   // listen address for clients
+	Routes string   // listen address for other servers
+	Peers  []string // route URLs of all nodes
+	// NoJetStream disables JetStream. Servers do this themselves if they cannot read their
+	// cluster state.
 	NoJetStream bool
 }
 
-// New returns the nodes of a cluster, in directories below dir, on addresses of the
-// loopback interface that are free.
+// New returns the nodes of a cluster, with directories below dir and free loopback addresses.
 func New(dir string, servers int) ([]*Node, error) {
 	nodes := make([]*Node, servers)
 	var peers []string
@@ -51,7 +49,7 @@ func New(dir string, servers int) ([]*Node, error) {
 	return nodes, nil
 }
 
-// URLs returns where clients of the cluster connect to.
+// URLs returns the comma-separated URLs for clients.
 func URLs(nodes []*Node) string {
 	var all []string
 	for _, n := range nodes {
@@ -60,12 +58,12 @@ func URLs(nodes []*Node) string {
 	return strings.Join(all, ",")
 }
 
-// Args returns what FromArgs reads.
+// Args returns the node as command-line arguments for FromArgs.
 func (n *Node) Args() []string {
 	return []string{n.Name, n.Dir, n.Client, n.Routes, strings.Join(n.Peers, ",")}
 }
 
-// FromArgs returns the node whose Args these are.
+// FromArgs returns the node for the arguments that Args returned.
 func FromArgs(args []string) (*Node, error) {
 	if len(args) != 5 {
 		return nil, fmt.Errorf("natsnode: %d arguments instead of 5", len(args))
@@ -73,7 +71,7 @@ func FromArgs(args []string) (*Node, error) {
 	return &Node{Name: args[0], Dir: args[1], Client: args[2], Routes: args[3], Peers: strings.Split(args[4], ",")}, nil
 }
 
-// Serve runs the server until ctx ends. It makes the directory where there is none.
+// Serve runs the server until ctx ends. It creates the directory if necessary.
 func (n *Node) Serve(ctx context.Context) error {
 	jetstream := fmt.Sprintf("jetstream { store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 1TB }", n.Dir)
 	if n.NoJetStream {

@@ -1,5 +1,5 @@
-// Package screen is a terminal without a window, for tests and for the pictures in the
-// documentation. The emulation is that of github.com/charmbracelet/x/vt.
+// Package screen emulates a terminal for tests and screenshots, with
+// github.com/charmbracelet/x/vt.
 package screen
 
 import (
@@ -46,7 +46,6 @@ func New(width, height int) *Screen {
 // closes the pipe of the responses: Emulator.Close has a race with Read.
 func (s *Screen) Close() error { return s.terminal.InputPipe().(io.Closer).Close() }
 
-// Resize changes the size.
 func (s *Screen) Resize(width, height int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

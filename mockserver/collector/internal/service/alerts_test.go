@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// newAlertReceiver returns the URL of a webhook that verifies what it gets, and what it gets.
+// newAlertReceiver returns a webhook that verifies alerts, and the alerts it received.
 func newAlertReceiver(t *testing.T, verify func(r *http.Request, body []byte) error) (url string, got <-chan map[string]any) {
 	t.Helper()
 	alerts := make(chan map[string]any, 100)
@@ -68,7 +68,7 @@ func TestAlerts(t *testing.T) {
 	for len(kinds) < 3 {
 		a := next(t, got)
 		assert.Equal(t, "alert", a["type"])
-		if a["kind"] == "destination" { // that calls were given up is over soon
+		if a["kind"] == "destination" { // the given_up alert recovers quickly
 			assert.Equal(t, "raised", a["state"])
 		}
 		kinds[a["kind"].(string)+" "+a["destination"].(string)] = true
@@ -83,7 +83,7 @@ func TestAlerts(t *testing.T) {
 		return strings.Contains(metrics, `collector_alerts_total{kind="given_up",result="sent"}`)
 	})
 
-	// Another webhook learns what is wrong when the configuration is reloaded.
+	// After a reload, a new webhook receives all current alerts.
 	slack, told := newAlertReceiver(t, func(r *http.Request, _ []byte) error {
 		assert.Empty(t, r.Header.Get(webhook.SignatureHeader))
 		return nil
@@ -95,14 +95,14 @@ func TestAlerts(t *testing.T) {
 	assert.Empty(t, restart)
 	for a := next(t, told); ; a = next(t, told) {
 		assert.Len(t, a, 1)
-		if strings.Contains(a["text"].(string), "The destination unreachable has taken no calls") {
+		if strings.Contains(a["text"].(string), "The destination unreachable has accepted few or no calls") {
 			break
 		}
 	}
 }
 
-// The policy of egress holds for alerts as for calls.
-func TestAlertsGoWhereEgressAllows(t *testing.T) {
+// Egress rules apply to alerts.
+func TestEgressAppliesToAlerts(t *testing.T) {
 	url, got := newAlertReceiver(t, func(*http.Request, []byte) error { return nil })
 	c := config.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(),

@@ -14,28 +14,26 @@ import (
 )
 
 const (
-	// attemptsBytes bounds what is kept of attempts. More would be read at each
-	// start than the history remembers.
+	// attemptsBytes limits stored attempts, because the process reads them at its start.
 	attemptsBytes = 64 << 20
-	// restoredBytes bounds what is read back into the history.
+	// restoredBytes limits the records that are read into the history.
 	restoredBytes = 16 << 20
 )
 
-// An attemptLog stores what became of calls, so that the history of an earlier
-// process, and of others that share the queue, can be shown. It is an
-// event.Observer.
+// An attemptLog stores attempts and outcomes as an event.Observer. With it, the history
+// includes previous runs and other collectors that share the queue.
 type attemptLog struct {
 	log     *attempts.Log
 	history *history.History
-	writer  string // names this process
+	writer  string // identifies this process
 	logger  *slog.Logger
 
-	cancel   context.CancelFunc // ends reading
-	reading  sync.WaitGroup     // of what read has begun
-	restored chan struct{}      // closed when what was stored before is read
+	cancel   context.CancelFunc // stops reading
+	reading  sync.WaitGroup     // the goroutine of read
+	restored chan struct{}      // closed when existing records have been read
 }
 
-// newAttemptLog returns a log of which nothing is read yet.
+// newAttemptLog returns a log. Call read to read existing records.
 func newAttemptLog(log *attempts.Log, history *history.History, plans *plans, logger *slog.Logger) *attemptLog {
 	history.RecordUnknown(plans.mark)
 	return &attemptLog{
@@ -44,9 +42,9 @@ func newAttemptLog(log *attempts.Log, history *history.History, plans *plans, lo
 	}
 }
 
-// read begins to read what is stored into the history, without waiting for it. Where
-// hear is not nil it goes on with what others store, and tells hear. It is for when calls are taken: to read
-// takes time and memory that the start needs, and nobody waits for it.
+// read starts reading existing records into the history. If hear is not nil, it then passes
+// new records of other processes to hear. Reading takes time and memory, so call it after
+// the start is complete.
 func (l *attemptLog) read(hear func(event.Event)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
@@ -57,18 +55,18 @@ func (l *attemptLog) read(hear func(event.Event)) {
 			err = l.log.Follow(ctx, next, func(record []byte) { l.apply(record, hear) })
 		}
 		if err != nil && ctx.Err() == nil {
-			l.logger.Warn("attempts of other processes cannot be shown", "error", err)
+			l.logger.Warn("cannot read attempts of other processes", "error", err)
 		}
 	})
 }
 
-// close ends the reading.
+// close stops reading.
 func (l *attemptLog) close() {
 	l.cancel()
 	l.reading.Wait()
 }
 
-// restore reads the newest records, and returns where to go on.
+// restore reads the newest records and returns the sequence number of the next one.
 func (l *attemptLog) restore(ctx context.Context) (next uint64, err error) {
 	newest, next, err := l.log.Newest(ctx, restoredBytes)
 	for _, record := range newest {
@@ -77,9 +75,9 @@ func (l *attemptLog) restore(ctx context.Context) (next uint64, err error) {
 	return next, err
 }
 
-// Observe implements event.Observer. It stores attempts, and outcomes but for
-// deliveries, which follow from their attempts. The queue has what is accepted, and
-// the rest is for those who look at this process.
+// Observe implements event.Observer. It stores attempts, and outcomes other than deliveries,
+// which follow from attempts. The queue stores accepted calls; other events concern only
+// this process.
 func (l *attemptLog) Observe(e event.Event) {
 	buffer := recordBuffers.Get().(*[]byte)
 	defer recordBuffers.Put(buffer)
@@ -97,10 +95,10 @@ func (l *attemptLog) Observe(e event.Event) {
 	l.log.Record(*buffer)
 }
 
-// recordBuffers hold records until the log has copied them.
+// recordBuffers contains buffers for encoding. The log copies records.
 var recordBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// deliveredBy is what followed from an attempt that succeeded.
+// deliveredBy returns the outcome of a successful attempt.
 func deliveredBy(a *tracking.Attempt) tracking.Ended {
 	e := tracking.Ended{
 		CallID: a.CallID, Source: a.Source, Destination: a.Destination, At: a.Time.Add(a.Duration), Attempt: a.Number,
@@ -112,13 +110,13 @@ func deliveredBy(a *tracking.Attempt) tracking.Ended {
 	return e
 }
 
-// apply tells of a record of another process.
+// apply decodes a record and passes its events to tell.
 func (l *attemptLog) apply(data []byte, tell func(event.Event)) {
 	r, err := readLogged(data)
 	switch {
 	case err != nil:
-		l.logger.Warn("a record of an attempt cannot be read; it is not shown", "error", err)
-	case r.writer == l.writer: // the history heard of it when it happened
+		l.logger.Warn("skipped an unreadable attempt record", "error", err)
+	case r.writer == l.writer: // the history already has it
 	case r.attempt != nil:
 		tell(*r.attempt)
 		if r.attempt.Verdict == webhook.Success {

@@ -12,14 +12,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// The kinds of records. A record is its kind and then its fields in their order:
-// numbers as varints, texts with their length before them.
+// Kinds of records. A record consists of its kind and its fields: numbers as varints, strings
+// with a length prefix.
 const (
 	recordAttempt = 1
 	recordEnded   = 2
 )
 
-var errRecord = errors.New("a record of an attempt is not what was written")
+var errRecord = errors.New("corrupted attempt record")
 
 func appendAttempt(b []byte, writer string, a *tracking.Attempt) []byte {
 	b = append(b, recordAttempt)
@@ -38,7 +38,7 @@ func appendAttempt(b []byte, writer string, a *tracking.Attempt) []byte {
 	return b
 }
 
-// appendEnded writes the call's body too where no attempt may have stored it.
+// appendEnded includes the body if there may be no attempt with it.
 func appendEnded(b []byte, writer string, e *tracking.Ended) []byte {
 	b = append(b, recordEnded)
 	for _, s := range []string{writer, e.Source, e.CallID, e.Destination, e.Reason} {
@@ -85,7 +85,7 @@ func appendHeader(b []byte, h http.Header) []byte {
 	return b
 }
 
-// A logged is a record that was read: one of both is set.
+// A logged is a decoded record: an attempt or an outcome.
 type logged struct {
 	writer  string
 	attempt *tracking.Attempt
@@ -118,13 +118,13 @@ func readLogged(data []byte) (logged, error) {
 	}
 	c, err := fields.ReadCall(*source, body)
 	if err != nil {
-		return r, fmt.Errorf("a record of an attempt: %w", err)
+		return r, fmt.Errorf("attempt record: %w", err)
 	}
 	*call = &c
 	return r, nil
 }
 
-// A recordReader reads fields until one is not there.
+// A recordReader decodes fields until the first error.
 type recordReader struct {
 	data []byte
 	err  error

@@ -18,10 +18,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 )
 
-// plannedEvents is how many events the plan of the benchmark has.
+// plannedEvents is the number of events in the plan.
 const plannedEvents = 50
 
-// benchPlan writes a plan.
 func benchPlan(b *testing.B) string {
 	b.Helper()
 	var text strings.Builder
@@ -47,9 +46,9 @@ func benchPlan(b *testing.B) string {
 	return path
 }
 
-// BenchmarkIngestWithPlan takes batches of 100 calls at a source without a plan and at one
-// with a plan of 50 events, in turns, and reports the CPU of a call at each, with all that
-// the process does for it, and their ratio.
+// BenchmarkIngestWithPlan alternates batches of 100 calls to a source without a plan and to
+// one with a plan of 50 events. It reports the CPU time per call of the whole process for
+// both, and their ratio.
 func BenchmarkIngestWithPlan(b *testing.B) {
 	const calls = 100
 	path := filepath.Join(b.TempDir(), "collector.yaml")
@@ -97,7 +96,7 @@ func BenchmarkIngestWithPlan(b *testing.B) {
 	for b.Loop() {
 		var now [2]time.Duration
 		for i := range 2 {
-			at := (i + len(ratios)) % 2 // the other one begins
+			at := (i + len(ratios)) % 2 // alternate which source is first
 			key := []string{"a-bench-key", "b-bench-key"}[at]
 			var bodies [turn]string
 			for j := range bodies {
@@ -121,7 +120,7 @@ func BenchmarkIngestWithPlan(b *testing.B) {
 	b.ReportMetric(ratios[len(ratios)/2], "median-ratio")
 }
 
-// cpuTime is what the process has used.
+// cpuTime returns the CPU time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

@@ -17,11 +17,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A cuttableLink is between a collector and a server. While it is cut nothing comes
-// through and nobody is told, as where a cable is pulled.
+// A cuttableLink forwards connections to a server. While it is cut, data is delayed without
+// any error, as if a cable were unplugged.
 type cuttableLink struct {
 	url string
-	mu  sync.RWMutex // held while it is cut; held to read while something goes through
+	mu  sync.RWMutex // locked while the link is cut; read-locked during transfers
 }
 
 func newCuttableLink(t *testing.T, server string) *cuttableLink {
@@ -61,9 +61,9 @@ func (l *cuttableLink) carry(to, from net.Conn) {
 	}
 }
 
-// A collector that is cut off from its cluster tells senders so within two seconds, and
-// what they send again is stored once.
-func TestACollectorThatIsCutOffAnswersSoon(t *testing.T) {
+// A collector without a connection to its cluster rejects calls within two seconds, and
+// retried calls are stored once.
+func TestDisconnectedCollectorRespondsSoon(t *testing.T) {
 	receiver, got := countingReceiver(t)
 	link := newCuttableLink(t, startNATS(t))
 	s := start(t, Options{Config: &config.Config{
@@ -85,7 +85,7 @@ func TestACollectorThatIsCutOffAnswersSoon(t *testing.T) {
 	link.mu.Lock()
 	longest := time.Duration(0)
 	for i := range 4 {
-		for range 2 { // a sender tries again
+		for range 2 { // a retry
 			began := time.Now()
 			assert.Equal(t, http.StatusServiceUnavailable, post(i+1))
 			longest = max(longest, time.Since(began))
@@ -95,7 +95,7 @@ func TestACollectorThatIsCutOffAnswersSoon(t *testing.T) {
 	require.Error(t, s.collector.Ready(t.Context()))
 	longest = max(longest, time.Since(began))
 	link.mu.Unlock()
-	t.Logf("the longest answer took %v", longest) // less than two seconds on a machine that has nothing else to do
+	t.Logf("the longest answer took %v", longest) // below two seconds on an idle machine
 
 	for i := range 4 {
 		waitFor(t, func() bool { return post(i+1) == http.StatusOK })

@@ -8,8 +8,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
 )
 
-// everything serves what operators use, to those who may, the inspector's pages,
-// and the tracking API to all. endpoint is where calls are sent to, where that is another listener.
+// everything returns the handler for the admin API, the inspector and the tracking API. Only
+// operators have access to the admin API. endpoint is the URL of the tracking API if it has
+// a separate listener.
 func (s *Service) everything(endpoint string) http.Handler {
 	operators := http.NewServeMux()
 	api := admin.New(s.collector, s.options.Version)

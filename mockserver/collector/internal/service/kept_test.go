@@ -16,9 +16,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 )
 
-// TestShapesOfEventsAreKeptOverARestart begins a collector on the same directory again, and
-// asks for what it knows.
-func TestShapesOfEventsAreKeptOverARestart(t *testing.T) {
+// Learned event shapes survive a restart.
+func TestEventShapesSurviveRestart(t *testing.T) {
 	c := &config.Config{Listen: "127.0.0.1:0", Data: t.TempDir(), Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}}
 	post := func(s *Service, id, properties string) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+"/v1/track", strings.NewReader(
@@ -50,7 +49,7 @@ func TestShapesOfEventsAreKeptOverARestart(t *testing.T) {
 	require.NoError(t, first.shutdown())
 
 	second := start(t, Options{Config: c})
-	waitFor(t, func() bool { return known(second).Calls == 10 }) // it is read beside the start
+	waitFor(t, func() bool { return known(second).Calls == 10 }) // shapes load in the background
 	after := known(second)
 	assert.Equal(t, before.Sampled, after.Sampled)
 	assert.Equal(t, "total is usually a number, but a string in 10 % (1 of 10 values)", after.Anomalies[0].Text)
@@ -59,8 +58,8 @@ func TestShapesOfEventsAreKeptOverARestart(t *testing.T) {
 	waitFor(t, func() bool { return known(second).Calls == 11 })
 }
 
-// TestMeasuresAndProblemsAreKeptOverARestart has a destination refuse a call.
-func TestMeasuresAndProblemsAreKeptOverARestart(t *testing.T) {
+// Delivery statistics and failures survive a restart.
+func TestStatisticsSurviveRestart(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no user Ada", http.StatusBadRequest)
 	}))
@@ -114,7 +113,7 @@ func TestMeasuresAndProblemsAreKeptOverARestart(t *testing.T) {
 	require.NoError(t, first.shutdown())
 
 	second := start(t, Options{Config: c})
-	waitFor(t, func() bool { d, p := known(second); return d.Attempts.Total == 1 && p.Attempts.Total == 1 }) // it is read beside the start
+	waitFor(t, func() bool { d, p := known(second); return d.Attempts.Total == 1 && p.Attempts.Total == 1 }) // statistics load in the background
 	d, p := known(second)
 	assert.True(t, d.Since.Equal(destination.Since), "%v, want %v", d.Since, destination.Since)
 	assert.True(t, p.Since.Equal(problem.Since), "%v, want %v", p.Since, problem.Since)

@@ -35,25 +35,25 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A listSample is a data directory with a list that was sent, and a list and a deletion
-// request that were not.
+// A listSample is a data directory with a sent list, an unsent list and an unsent deletion
+// request.
 type listSample struct {
 	dir                    string
-	first, second, deleted []string // users
-	sync                   string   // of the second list
+	first, second, deleted []string // user IDs
+	sync                   string   // ID of the sync of the second list
 	records                []stateRecord
 }
 
-// A stateRecord is a record of a block of the state bucket.
+// A stateRecord is a record in a block of the state bucket.
 type stateRecord struct {
 	file     string
 	from, to int
 	key      string
 	value    []byte
-	live     bool // it is the last of its key
+	live     bool // the latest record of its key
 }
 
-// shutJournal takes no calls while it is shut. Close leaves it open.
+// A shutJournal rejects calls while it is shut. Close does not close the journal.
 type shutJournal struct {
 	*jetstream.Journal
 	shut atomic.Bool
@@ -68,7 +68,7 @@ func (j *shutJournal) Append(ctx context.Context, b event.Batch) error {
 
 func (j *shutJournal) Close() error { return nil }
 
-// A listReceiver is a webhook that counts notices.
+// A listReceiver is a webhook that counts notifications.
 type listReceiver struct {
 	mu      sync.Mutex // guards notices
 	notices map[string]int
@@ -92,7 +92,7 @@ func (r *listReceiver) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// take returns the notices since the last take, sorted, each once.
+// take returns the distinct notifications since the last take, sorted.
 func (r *listReceiver) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,7 +140,7 @@ func settled(t *testing.T, ctx context.Context, c *engine.Collector) {
 	}
 }
 
-// newListSample makes lists of n users.
+// newListSample creates lists of n users.
 func newListSample(t *testing.T, n int) *listSample {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -177,7 +177,7 @@ func newListSample(t *testing.T, n int) *listSample {
 	_, err = c.Users().DeleteUsers(ctx, users.DeletionRequest{ID: "gdpr", UserIDs: s.deleted})
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
-	require.NoError(t, os.CopyFS(s.dir, os.DirFS(dir))) // as after a kill
+	require.NoError(t, os.CopyFS(s.dir, os.DirFS(dir))) // simulates a kill
 	require.NoError(t, j.Close())
 	s.readRecords(t)
 	return s
@@ -215,7 +215,7 @@ func (s *listSample) readRecords(t *testing.T) {
 	}
 }
 
-// usersOf returns the users of a segment or a chunk.
+// usersOf returns the user IDs in a segment or chunk.
 func (r stateRecord) usersOf(t *testing.T) (ids []string) {
 	t.Helper()
 	switch kind, _, _ := strings.Cut(r.key, "."); kind {
@@ -240,7 +240,7 @@ func without(ids, gone []string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return lost[id] })
 }
 
-// want returns the notices that come if a record is lost.
+// want returns the notifications to expect after the loss of a record.
 func (s *listSample) want(t *testing.T, hit stateRecord) (notices []string, list string, lost int) {
 	t.Helper()
 	gone := hit.usersOf(t)
@@ -259,7 +259,7 @@ func (s *listSample) want(t *testing.T, hit stateRecord) (notices []string, list
 		rest := without(s.second, gone)
 		slices.Sort(rest)
 		at, _ := slices.BinarySearch(rest, gone[0])
-		left = slices.DeleteFunc(left, func(id string) bool { // not known to have left
+		left = slices.DeleteFunc(left, func(id string) bool { // unknown whether they left
 			return (at == 0 || id > rest[at-1]) && (at == len(rest) || id < rest[at])
 		})
 	}
@@ -276,7 +276,7 @@ func (s *listSample) want(t *testing.T, hit stateRecord) (notices []string, list
 	return notices, list, len(gone)
 }
 
-// isFirst reports whether a segment is one of the first list: uploads sort by their time.
+// isFirst reports whether a segment belongs to the first list. Uploads are sorted by time.
 func (s *listSample) isFirst(hit stateRecord) bool {
 	upload := func(r stateRecord) string { return strings.Split(r.key, ".")[2] }
 	for _, r := range s.records {
@@ -287,9 +287,9 @@ func (s *listSample) isFirst(hit stateRecord) bool {
 	return true
 }
 
-// TestLostListRecords flips bits of the state bucket. With the loss accepted, exactly the
-// users of the damaged record are lost, and named. LIST_FLIPS is the number of bits, with
-// 9,000 users in each list, and JOURNAL_SEED chooses them.
+// TestLostListRecords flips bits in the state bucket. If the loss is accepted, exactly the
+// users in the corrupted record are lost, and they are reported. LIST_FLIPS sets the number
+// of bits and selects lists of 9,000 users; JOURNAL_SEED sets the seed.
 func TestLostListRecords(t *testing.T) {
 	t.Parallel()
 	flips, _ := strconv.Atoi(os.Getenv("LIST_FLIPS"))
@@ -322,7 +322,7 @@ func TestLostListRecords(t *testing.T) {
 	t.Logf("JOURNAL_SEED=%d: %v", seed, kinds)
 }
 
-// try flips a bit and has all that is left be sent.
+// try flips a bit and sends all remaining notifications.
 func (s *listSample) try(t *testing.T, hit stateRecord, at, bit int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -376,7 +376,7 @@ func (s *listSample) try(t *testing.T, hit stateRecord, at, bit int) {
 			t.Fatalf("%d notices came, not %d: missing %.3q, not wanted %.3q", len(got), len(want), without(want, got), without(got, want))
 		}
 	}
-	if d.LostRecord { // it can be made again
+	if d.LostRecord { // the request can be repeated
 		d, err = c.Users().DeleteUsers(ctx, users.DeletionRequest{ID: "gdpr", UserIDs: s.deleted})
 		require.NoError(t, err)
 		d, err = c.Users().WaitDeletion(ctx, d.ID)

@@ -22,9 +22,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// defaultHistory is how many calls are remembered for the admin API, and
-// historyBytes about how much memory they take at most, with what was sent and
-// answered.
+// defaultHistory is the default number of calls in the history. historyBytes limits its
+// memory, including attempts.
 const (
 	defaultHistory = 10_000
 	historyBytes   = 32 << 20
@@ -34,7 +33,7 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 	c := o.Config
 	queue, err := jetstream.Open(ctx, journalOptions(o))
 	if err != nil {
-		return nil, fmt.Errorf("the queue cannot be opened: %w", err)
+		return nil, fmt.Errorf("cannot open the queue: %w", err)
 	}
 	s := &store{queue: queue, history: history.New(cmp.Or(c.Limits.History, defaultHistory)), plans: newPlans(c)}
 	s.history.LimitBytes(historyBytes)
@@ -49,21 +48,21 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 }
 
 const (
-	// clusterTimeout is how long a cluster may take to answer when the collector
-	// starts, and clusterPause how long it is left alone between.
+	// clusterTimeout limits the wait for a cluster at the start; clusterPause is the interval
+	// between attempts.
 	clusterTimeout = 2 * time.Minute
 	clusterPause   = time.Second
 )
 
-// open opens the queue and starts a collector on it. A cluster that is just
-// starting, or choosing its leaders, is waited for.
+// open opens the queue and starts a collector. It waits for a cluster that is starting or
+// electing leaders.
 func open(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ...event.Observer) (*store, *engine.Collector, error) {
 	for deadline := time.Now().Add(clusterTimeout); ; {
 		s, c, err := tryOpen(ctx, o, tel, observers...)
 		if err == nil || o.Config.NATS == nil || !jetstream.Transient(err) || time.Now().After(deadline) {
 			return s, c, err
 		}
-		o.Log.Warn("the cluster is not ready; trying again", "error", err)
+		o.Log.Warn("the cluster is not ready; retrying", "error", err)
 		select {
 		case <-time.After(clusterPause):
 		case <-ctx.Done():
@@ -81,39 +80,37 @@ func tryOpen(ctx context.Context, o Options, tel *telemetry.Telemetry, observers
 	if err != nil {
 		return nil, nil, errors.Join(err, s.close())
 	}
-	if err := forgetRemoved(ctx, o, s.queue, c); err != nil {
+	if err := deleteRemoved(ctx, o, s.queue, c); err != nil {
 		s.attempts.close()
 		return nil, nil, errors.Join(err, c.Close())
 	}
 	return s, c, nil
 }
 
-// forgetRemoved forgets the destinations that were taken out of the configuration
-// while no collector ran: they would go on to get calls, and nobody would work at
-// them. On a cluster another collector may do so, and the queue looks after those that
-// none has any more.
-func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *engine.Collector) error {
+// deleteRemoved deletes the destinations that were removed from the configuration while no
+// collector ran. They would otherwise receive calls that no one delivers. On a cluster,
+// another collector may have the destination; the queue deletes it once none has.
+func deleteRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *engine.Collector) error {
 	ledgers, err := queue.Ledger(ctx)
 	if err != nil {
-		return fmt.Errorf("the queue cannot be read: %w", err)
+		return fmt.Errorf("cannot read the queue: %w", err)
 	}
 	for _, l := range ledgers {
 		log := o.Log.With("destination", l.Destination, "pending", l.Pending, "failed", l.Failed)
 		switch {
 		case slices.ContainsFunc(c.Settings().Destinations, func(d tracking.Destination) bool { return d.Name == l.Destination }):
 		case o.Config.NATS != nil:
-			log.Warn("the cluster has a destination that this collector does not; its calls wait for one that has it, until there has been none for four hours")
+			log.Warn("the cluster has a destination that is not configured here; its calls are kept until no collector has had it for four hours")
 		default:
 			if err := queue.Detach(ctx, l.Destination); err != nil {
 				return err
 			}
-			log.Warn("a destination that is no longer configured is forgotten, with its calls")
+			log.Warn("deleted a destination that is no longer configured, with its calls")
 		}
 	}
 	return nil
 }
 
-// openCollector starts a collector on a store.
 func openCollector(o Options, s *store, tel *telemetry.Telemetry, observers ...event.Observer) (*engine.Collector, error) {
 	c := o.Config
 	sender, err := senderConfig(c.Egress, o.Dev)
@@ -128,14 +125,14 @@ func openCollector(o Options, s *store, tel *telemetry.Telemetry, observers ...e
 		Sender: sender, WrapTransport: tel.Transport, Journal: tel.Journal(s.queue), Shared: c.NATS != nil, Store: s.settings, State: s.state, History: s.history, Restored: s.attempts.restored,
 		Plans: s.plans, Observers: append(slices.Clone(observers), s.attempts), IsHTTPS: o.isHTTPS, ClientOf: o.clientOf, Logger: o.Log,
 	}
-	if c.NATS == nil { // alone on its directory, also when it comes back
+	if c.NATS == nil { // no other process uses the directory
 		options.Instance, options.TempDir = "embedded", c.Data
 	} else {
 		options.OnStored = s.queue.OnStored
 	}
 	collector, err := engine.New(options)
 	if err != nil {
-		return nil, fmt.Errorf("the collector cannot start: %w", err)
+		return nil, fmt.Errorf("cannot start the collector: %w", err)
 	}
 	return collector, nil
 }

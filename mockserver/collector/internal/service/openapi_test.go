@@ -19,10 +19,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestAdminAPIKeepsToItsDocument makes every request that the document describes,
-// in such an order that there is something to answer, and holds requests and
-// answers against it.
-func TestAdminAPIKeepsToItsDocument(t *testing.T) {
+// TestAdminAPIMatchesDocument sends every documented request, and validates requests and
+// responses against the OpenAPI document.
+func TestAdminAPIMatchesDocument(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/gone" {
 			w.WriteHeader(http.StatusNotFound)
@@ -54,9 +53,9 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 		return len(ledgers) == 2 && ledgers[0].Pending == 0 && ledgers[1].Pending == 0
 	})
 
-	// That of the audience below, which is made of its source, destination and key.
+	// The ID of the audience below, derived from its source, destination and key.
 	const computation = "is7fsrtkbnk6xggw"
-	// That of the track calls above, which is made of their source, type and event.
+	// The ID of the event above, derived from its source, type and name.
 	const event = "22dabzer5qqitjtj"
 	for _, c := range []struct {
 		method, path, body string
@@ -158,9 +157,8 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 	contract.allChecked()
 }
 
-// TestTooManyWrongTokensAreDocumented: any operation can be answered so, as a real
-// answer is.
-func TestTooManyWrongTokensAreDocumented(t *testing.T) {
+// Every operation can return this response.
+func TestRateLimitOfTokensIsDocumented(t *testing.T) {
 	open := start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: t.TempDir()}})
 	contract := newContract(t, open.AdminURL())
 	for path, item := range contract.doc.Paths.Map() {
@@ -179,7 +177,7 @@ func TestTooManyWrongTokensAreDocumented(t *testing.T) {
 	contract.check("GET", "/health", "", http.StatusTooManyRequests)
 }
 
-// A contract is the document that a server gives of itself.
+// A contract is the OpenAPI document of a server.
 type contract struct {
 	t       *testing.T
 	url     string
@@ -220,7 +218,7 @@ func (c *contract) check(method, path, body string, status int) {
 	default:
 		req.Header.Set("Content-Type", "application/json")
 	}
-	// The router does not know escaped slashes; the server does.
+	// The router does not support escaped slashes; the server does.
 	routed := req.Clone(c.t.Context())
 	routed.URL.Path, routed.URL.RawPath = strings.ReplaceAll(req.URL.EscapedPath(), "%2F", "-"), ""
 	routed.Body = io.NopCloser(strings.NewReader(body))
@@ -247,7 +245,7 @@ func (c *contract) check(method, path, body string, status int) {
 	}
 }
 
-// allChecked reports the operations that were never answered with success.
+// allChecked reports operations without a successful response.
 func (c *contract) allChecked() {
 	for path, item := range c.doc.Paths.Map() {
 		for method, operation := range item.Operations() {
@@ -256,7 +254,7 @@ func (c *contract) allChecked() {
 	}
 }
 
-// start starts a service and ends it with the test.
+// start starts a service and stops it when the test ends.
 func start(t *testing.T, o Options) *Service {
 	t.Helper()
 	o.Log, o.Version = discard(), "test"
@@ -273,6 +271,6 @@ func waitFor(t *testing.T, holds func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatal("waited in vain")
 		}
-		time.Sleep(5 * time.Millisecond) // what another process does is no event here
+		time.Sleep(5 * time.Millisecond) // the other process sends no event
 	}
 }

@@ -16,23 +16,22 @@ import (
 )
 
 const (
-	// keptViolations is how many violations of a call are kept.
+	// keptViolations is the maximum number of stored violations per call.
 	keptViolations = 20
-	// keptMessage is how many characters of a violation's text are kept.
+	// keptMessage is the maximum length of a violation's message, in characters.
 	keptMessage = 300
 )
 
-// plans are the tracking plans of the sources, as the configuration has them now. It is an
-// engine.Plans.
+// plans implements engine.Plans with the current tracking plans of the sources.
 type plans struct{ inUse atomic.Pointer[plansInUse] }
 
-// plansInUse do not change.
+// plansInUse is immutable.
 type plansInUse struct {
-	bySource map[string]*sourcePlan
-	told     map[string]bool // the sources that get calls of violations
+	bySource  map[string]*sourcePlan
+	receivers map[string]bool // sources that receive calls about violations
 }
 
-// A sourcePlan is the plan of a source, and what becomes of calls that are not as it says.
+// A sourcePlan is the plan of a source with the settings for violations.
 type sourcePlan struct {
 	*plan.Plan
 	name string
@@ -45,14 +44,14 @@ func newPlans(c *config.Config) *plans {
 	return p
 }
 
-// change takes the plans of a configuration in place of those before, where apply succeeds,
-// which brings its sources into use. Calls may come while it does: what comes of a new source
-// is held against its plan, and what still comes of one that goes against that which it had.
+// change switches to the plans of a new configuration if apply succeeds. While apply runs,
+// plans of both configurations are active, so that calls of added and removed sources are
+// checked.
 func (p *plans) change(c *config.Config, apply func() error) error {
 	before, after := p.inUse.Load(), plansOf(c)
-	both := plansInUse{maps.Clone(after.bySource), maps.Clone(after.told)}
+	both := plansInUse{maps.Clone(after.bySource), maps.Clone(after.receivers)}
 	maps.Copy(both.bySource, before.bySource)
-	maps.Copy(both.told, before.told)
+	maps.Copy(both.receivers, before.receivers)
 	p.inUse.Store(&both)
 	err := apply()
 	if err != nil {
@@ -69,7 +68,7 @@ func plansOf(c *config.Config) *plansInUse {
 		s := &c.Sources[i]
 		if of := c.PlanOf(s); of != nil {
 			all.bySource[s.Name] = &sourcePlan{of, cmp.Or(of.Name(), filepath.Base(of.File())), *s}
-			all.told[s.ViolationsTo] = true
+			all.receivers[s.ViolationsTo] = true
 		}
 	}
 	return all
@@ -88,12 +87,12 @@ func (p *plans) Judge(c *tracking.Call, member []byte) ingest.Verdict {
 	return ingest.Verdict{Violations: violations, Reject: s.OnViolation == config.Reject, ReportTo: s.ViolationsTo}
 }
 
-// of returns the plan that a call is held against, or nil. Calls that tell of violations
-// are held against none: they would raise others without end.
+// of returns the plan that applies to a call, or nil. Calls about violations are not checked,
+// because they would cause further violations.
 func (p *plans) of(c *tracking.Call) *sourcePlan {
 	now := p.inUse.Load()
 	s := now.bySource[c.Source]
-	if s != nil && c.Event == ingest.ViolationEvent && c.Type == "track" && now.told[c.Source] {
+	if s != nil && c.Event == ingest.ViolationEvent && c.Type == "track" && now.receivers[c.Source] {
 		return nil
 	}
 	return s
@@ -111,11 +110,10 @@ func (p *plans) Quarantine(c *tracking.Call) (reason string) {
 	return ""
 }
 
-// mark marks a call that an earlier process has taken, or another one of the cluster, with
-// its violations as the plans are now.
+// mark sets the violations of a call that another process accepted, using the current plans.
 func (p *plans) mark(c *tracking.Call) { c.Violations = p.violationsOf(c) }
 
-// violationsOf judges a call that is stored. The collector's own calls are as they are.
+// violationsOf checks a stored call. Synthetic calls have no violations.
 func (p *plans) violationsOf(c *tracking.Call) []tracking.Violation {
 	s := p.of(c)
 	if s == nil || history.IsSynthetic(c) {
@@ -124,7 +122,7 @@ func (p *plans) violationsOf(c *tracking.Call) []tracking.Violation {
 	return s.judge(c, fields.Find(c.Body, fields.Describing(c.Type)))
 }
 
-// judge returns how a call is not as planned.
+// judge returns the violations of a call.
 func (s *sourcePlan) judge(c *tracking.Call, member []byte) []tracking.Violation {
 	title := c.Name
 	if c.Type == "track" {
@@ -151,7 +149,7 @@ func (s *sourcePlan) judge(c *tracking.Call, member []byte) []tracking.Violation
 	return violations
 }
 
-// entryName names the entry of a plan, for whoever counts: a plan has so many at most.
+// entryName returns the name of an event of the plan for metrics, or "".
 func entryName(e *plan.Event) string {
 	if e == nil {
 		return ""

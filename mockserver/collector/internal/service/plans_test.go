@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// planned returns a configuration with one source, whose plan rejects a call without a total.
+// planned returns a configuration with one source, whose plan rejects calls without a total.
 func planned(t *testing.T, source string) *config.Config {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,9 +31,8 @@ func planned(t *testing.T, source string) *config.Config {
 	return c
 }
 
-// Calls may come while other settings come into use, of a source that is new or of one that
-// goes.
-func TestCallsAreJudgedWhileTheSettingsChange(t *testing.T) {
+// Calls of added and removed sources are checked while the configuration changes.
+func TestPlansApplyDuringReload(t *testing.T) {
 	p := newPlans(planned(t, "before"))
 	rejects := func(source string) bool {
 		call := tracking.Call{Source: source, Type: "track", Event: "Paid", Body: []byte(`{"type":"track","event":"Paid","properties":{}}`)}

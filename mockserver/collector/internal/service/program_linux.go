@@ -8,10 +8,9 @@ import (
 	"syscall"
 )
 
-// unmapProgram unmaps the pages of the program's file, as far as the system lets it. The
-// kernel maps many pages around each that is used: four fifths of the file at a start, of
-// which an idle collector uses a fifth. A page that is used again is mapped again, from
-// the page cache.
+// unmapProgram unmaps clean pages of the executable. The kernel maps many pages around each
+// page that is used: four fifths of the file at the start, of which an idle collector needs
+// one fifth. Pages are mapped again from the page cache when they are used.
 func unmapProgram() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -22,7 +21,7 @@ func unmapProgram() {
 		return
 	}
 	defer func() { _ = maps.Close() }()
-	var start, end uintptr // of a mapping of the file that is not written to
+	var start, end uintptr // a read-only mapping of the executable
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
 		line := lines.Text()
 		var from, to uintptr
@@ -33,7 +32,7 @@ func unmapProgram() {
 			}
 			continue
 		}
-		// Pages that differ from the file, such as those with breakpoints, are anonymous.
+		// Modified pages, such as those with breakpoints, are anonymous.
 		if value, ok := strings.CutPrefix(line, "Anonymous:"); ok && strings.TrimSpace(value) == "0 kB" && start < end {
 			_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, start, end-start, syscall.MADV_DONTNEED)
 		}

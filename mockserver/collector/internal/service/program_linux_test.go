@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mappedProgram returns how many kB of the file of the program are mapped.
+// mappedProgram returns the mapped size of the executable in kB.
 func mappedProgram(t *testing.T) (kb int) {
 	t.Helper()
 	program, err := os.Executable()

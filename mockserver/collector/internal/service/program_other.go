@@ -2,5 +2,5 @@
 
 package service
 
-// unmapProgram does nothing: only on Linux can a program do so.
+// unmapProgram is implemented only on Linux.
 func unmapProgram() {}

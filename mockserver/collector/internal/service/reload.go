@@ -15,17 +15,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 )
 
-// settle is how long a file must be left alone before it is read: editors write
-// in several steps.
+// settle is how long a file must be unchanged before it is read. Editors write in steps.
 const settle = 100 * time.Millisecond
 
-// unsettled is how long it is waited for that at most: other files of the directory
-// may never be left alone.
+// unsettled limits that wait, because other files in the directory may change continuously.
 const unsettled = time.Second
 
 // Reload applies a changed configuration: sources and their plans, destinations, alerts,
-// telemetry, the admin token, hosts and proxies, the certificate and the log level. It returns the
-// settings that changed too but are read at the start alone. On an error what was stays.
+// telemetry, the admin token, hosts and proxies, the certificate and the log level. It
+// returns the names of other changed settings, which require a restart. On errors the
+// current configuration stays in effect.
 func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []string, err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -33,7 +32,7 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	if err != nil {
 		return nil, err
 	}
-	// The listeners are those of the start; so is whether a token is needed.
+	// Listeners do not change, and therefore neither does the need for a token.
 	guard := guardConfig(s.options.Config)
 	guard.Token, guard.Hosts, guard.Proxies = c.Admin.Token, c.Admin.Hosts, c.Admin.Proxies
 	if _, err := access.NewGuard(guard); err != nil {
@@ -44,7 +43,7 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	}
 	s.alerter.Configure(alertsConfig(c))
 	s.configureTelemetry(ctx, c)
-	_ = s.guard.Configure(guard) // it was checked
+	_ = s.guard.Configure(guard) // checked above
 	if s.certificate.Load() != nil && certificate != nil {
 		s.certificate.Store(certificate)
 	}
@@ -54,7 +53,7 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	return needRestart(s.options.Config, c), nil
 }
 
-// needRestart names the settings that differ and are read at the start alone.
+// needRestart returns the changed settings that require a restart.
 func needRestart(before, after *config.Config) (names []string) {
 	for _, setting := range []struct {
 		name string
@@ -79,21 +78,20 @@ func needRestart(before, after *config.Config) (names []string) {
 	return names
 }
 
-// Follow reloads the configuration whenever its file changes, or one with a secret
-// or a certificate that it names, and whenever again gets a value, until ctx ends.
-// It says in the log what it did.
+// Follow reloads the configuration when one of its files changes, or when again receives a
+// value, until ctx ends. It logs the results.
 func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signal) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return fmt.Errorf("%s cannot be watched: %w", path, err)
+		return fmt.Errorf("cannot watch %s: %w", path, err)
 	}
 	defer watcher.Close()
 	read := s.options.Config.Files()
 	if err := watch(watcher, read); err != nil {
 		return err
 	}
-	settled := time.After(0) // it may have changed since it was read
-	stirred := time.Now()    // when, of those that have not settled, the first change was
+	settled := time.After(0) // the files may have changed since the start
+	stirred := time.Now()    // time of the first unsettled change
 	for {
 		select {
 		case <-ctx.Done():
@@ -106,7 +104,7 @@ func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signa
 			}
 			settled = time.After(min(settle, max(0, time.Until(stirred.Add(unsettled)))))
 		case err := <-watcher.Errors:
-			s.log.Warn("watching the configuration", "error", err)
+			s.log.Warn("error while watching the configuration", "error", err)
 		case <-settled:
 			settled = nil
 			if read.Changed() {
@@ -116,32 +114,32 @@ func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signa
 	}
 }
 
-// watch watches the directories of files, since a file that is replaced is another
-// file, and those that links to them lead to.
+// watch watches the directories of files and of the targets of links, because files can be
+// replaced.
 func watch(watcher *fsnotify.Watcher, files config.Files) error {
 	for _, path := range files.Paths() {
 		if err := watcher.Add(filepath.Dir(path)); err != nil {
-			return fmt.Errorf("%s cannot be watched: %w", path, err)
+			return fmt.Errorf("cannot watch %s: %w", path, err)
 		}
 		if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
-			_ = watcher.Add(filepath.Dir(target)) // what the link itself does is seen
+			_ = watcher.Add(filepath.Dir(target)) // changes of the link itself are detected
 		}
 	}
 	return nil
 }
 
-// reloadFile reloads the configuration. It returns the files that it is read from
-// now; where something is wrong these are also those from before.
+// reloadFile reloads the configuration and returns the files to watch. On errors these
+// include the previous files.
 func (s *Service) reloadFile(ctx context.Context, path string, before config.Files, watcher *fsnotify.Watcher) config.Files {
 	before = before.Now()
 	c, files, err := config.LoadFiles(path)
 	if err != nil {
-		s.log.Error("the changed configuration is wrong; what was stays", "error", err)
+		s.log.Error("the changed configuration is invalid; keeping the current one", "error", err)
 		maps.Copy(before, files)
 		files = before
 	}
 	if err := watch(watcher, files); err != nil {
-		s.log.Warn("not every change of the configuration is noticed; SIGHUP is", "error", err)
+		s.log.Warn("cannot watch all configuration files; send SIGHUP to reload", "error", err)
 	}
 	if c == nil {
 		return files
@@ -152,11 +150,11 @@ func (s *Service) reloadFile(ctx context.Context, path string, before config.Fil
 	restart, err := s.Reload(ctx, c)
 	switch {
 	case err != nil:
-		s.log.Error("the changed configuration cannot be applied; what was stays", "error", err)
+		s.log.Error("cannot apply the changed configuration; keeping the current one", "error", err)
 	case len(restart) > 0:
-		s.log.Warn("the configuration was reloaded, but these settings need a restart", "settings", restart)
+		s.log.Warn("reloaded the configuration; some settings require a restart", "settings", restart)
 	default:
-		s.log.Info("the configuration was reloaded", "sources", len(c.Sources), "destinations", len(c.Destinations))
+		s.log.Info("reloaded the configuration", "sources", len(c.Sources), "destinations", len(c.Destinations))
 	}
 	return files
 }

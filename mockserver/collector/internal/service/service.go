@@ -24,29 +24,27 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// Options say what to run.
+// Options configure a Service.
 type Options struct {
 	Config *config.Config
-	// Dev takes any write key, and allows webhooks on this machine.
+	// Dev accepts any write key, and allows webhooks on this machine.
 	Dev bool
-	// AcceptLoss goes on with what is left of a queue that is damaged.
+	// AcceptLoss discards the corrupted parts of a queue.
 	AcceptLoss bool
-	// AcceptLazySync goes on with a cluster whose servers acknowledge calls before they
-	// are on a disk.
+	// AcceptLazySync allows a cluster whose servers acknowledge calls before they are on disk.
 	AcceptLazySync bool
-	// SaveMemory lets the process collect its garbage earlier than Go's default has it,
-	// unless the environment says when, by GOGC.
+	// SaveMemory lowers GOGC unless the environment sets it, and returns unused memory.
 	SaveMemory bool
 	Version    string
 	Log        *slog.Logger
-	// Level, if it is not nil, follows log.level when the configuration changes.
+	// Level is updated when log.level changes. It may be nil.
 	Level *slog.LevelVar
 
-	clientOf func(*http.Request) netip.Addr // of requests to the tracking API; nil: the collector's own
-	isHTTPS  func(*http.Request) bool       // of requests to the tracking API; nil: the collector's own
+	clientOf func(*http.Request) netip.Addr // for the tracking API; may be nil
+	isHTTPS  func(*http.Request) bool       // for the tracking API; may be nil
 }
 
-// A Service is a collector that listens.
+// A Service is a collector with its listeners.
 type Service struct {
 	options   Options
 	log       *slog.Logger
@@ -58,12 +56,12 @@ type Service struct {
 	guard     *access.Guard
 	inspector *inspector.Inspector
 	main      *listener
-	admin     *listener  // nil where the admin API is on main
-	failed    chan error // gets what a listener ends with; never closed
+	admin     *listener  // nil if main serves the admin API
+	failed    chan error // receives the error of a listener; never closed
 
 	certificate atomic.Pointer[tls.Certificate] // nil without TLS
 
-	reloading sync.Mutex // lets one Reload run at a time
+	reloading sync.Mutex // serializes Reload
 }
 
 // A listener serves one address.
@@ -74,7 +72,7 @@ type listener struct {
 	gate    *startupGate
 }
 
-// A ListenError says that an address cannot be listened on.
+// A ListenError reports an address that cannot be listened on.
 type ListenError struct {
 	Setting string // listen or admin.listen
 	Address string
@@ -85,7 +83,7 @@ func (e *ListenError) Error() string { return e.Setting + " " + e.Address + ": "
 
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// A store is the queue, and what is kept beside it.
+// A store is the queue with related data.
 type store struct {
 	queue    *jetstream.Journal
 	settings state.Store
@@ -95,13 +93,13 @@ type store struct {
 	plans    *plans
 }
 
-// close is for a store that no collector has taken over.
+// close closes a store that has no collector.
 func (s *store) close() error {
 	s.attempts.close()
 	return s.queue.Close()
 }
 
-// loadCertificate returns nil where there is none.
+// loadCertificate returns nil if no certificate is configured.
 func loadCertificate(c *config.Config) (*tls.Certificate, error) {
 	if c.TLS.CertFile == "" {
 		return nil, nil
@@ -113,7 +111,7 @@ func loadCertificate(c *config.Config) (*tls.Certificate, error) {
 	return &certificate, nil
 }
 
-// alertsConfig says whom to tell when something is wrong; nobody where it is nil.
+// alertsConfig returns nil if alerts are off.
 func alertsConfig(c *config.Config) *alerts.Config {
 	if c.Alerts == nil {
 		return nil
@@ -121,7 +119,7 @@ func alertsConfig(c *config.Config) *alerts.Config {
 	return &alerts.Config{Settings: c.Alerts.Settings(), After: time.Duration(c.Alerts.After), Slack: c.Alerts.Format == config.AlertsSlack}
 }
 
-// telemetryConfig says where traces and metrics go; nowhere where it is nil.
+// telemetryConfig returns nil if exports are off.
 func telemetryConfig(c *config.Config) *telemetry.Config {
 	o := c.Telemetry.OTLP
 	if o == nil {
@@ -135,11 +133,11 @@ func telemetryConfig(c *config.Config) *telemetry.Config {
 	}
 }
 
-// configureTelemetry sends traces and metrics as a configuration says. What the environment
-// has wrong keeps no calls from being taken.
+// configureTelemetry configures the export of traces and metrics. Errors, for example in
+// environment variables, do not prevent a start.
 func (s *Service) configureTelemetry(ctx context.Context, c *config.Config) {
 	if err := s.telemetry.Configure(ctx, telemetryConfig(c)); err != nil {
-		s.log.Error("traces and metrics are sent as before, or not at all", "error", err)
+		s.log.Error("cannot apply the telemetry settings; the previous ones stay in effect", "error", err)
 	}
 }
 
@@ -151,10 +149,10 @@ func guardConfig(c *config.Config) access.GuardConfig {
 	return access.GuardConfig{Token: c.Admin.Token, Loopback: config.Loopback(address), Hosts: c.Admin.Hosts, Proxies: c.Admin.Proxies}
 }
 
-// URL is where calls are sent to, without a slash at its end.
+// URL returns the URL of the tracking API without a trailing slash.
 func (s *Service) URL() string { return s.main.url() }
 
-// AdminURL is where the admin API is, without a slash at its end.
+// AdminURL returns the URL of the admin API without a trailing slash.
 func (s *Service) AdminURL() string {
 	if s.admin != nil {
 		return s.admin.url()
@@ -162,7 +160,7 @@ func (s *Service) AdminURL() string {
 	return s.main.url()
 }
 
-// url is where programs on this machine reach the listener.
+// url returns the URL of the listener for programs on this machine.
 func (l *listener) url() string {
 	address := l.address.String()
 	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {

@@ -43,7 +43,7 @@ import (
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// get returns the status and the body of what a client gets.
+// get returns the status and body of a response.
 func get(t *testing.T, client *http.Client, url, token string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -59,10 +59,10 @@ func get(t *testing.T, client *http.Client, url, token string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// send sends a batch of n calls, and reports whether they were taken.
+// send sends a batch of n calls and reports whether it was accepted.
 func send(url, key, prefix string, n int) bool { return sendAgain(url, key, prefix, n, 0) }
 
-// sendAgain sends calls in a request that says how many came before it.
+// sendAgain sends a batch with a retry count.
 func sendAgain(url, key, prefix string, n, retries int) bool {
 	var calls []string
 	for i := range n {
@@ -83,7 +83,7 @@ func sendAgain(url, key, prefix string, n, retries int) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// ledgersOf returns the accounts of all destinations.
+// ledgersOf returns the ledgers of all destinations.
 func ledgersOf(t *testing.T, s *Service) []tracking.Ledger {
 	t.Helper()
 	ledgers, err := s.collector.Ledger(t.Context())
@@ -100,7 +100,7 @@ func loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 }
 
-func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
+func TestAdminListenerRequiresToken(t *testing.T) {
 	one := start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: t.TempDir()}})
 	two := start(t, Options{Config: &config.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(),
@@ -135,7 +135,7 @@ func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
 		status, _ := get(t, http.DefaultClient, c.url+c.path, c.token)
 		assert.Equal(t, c.status, status, "%s with the token %q", c.path, c.token)
 	}
-	// What tests ask is there for development alone.
+	// The test endpoints exist only in development mode.
 	for path, status := range map[string]int{"/messages": 200, "/good": 200, "/bad": 200, "/all": 200, "/reset": 405, "/expect": 405} {
 		assert.Contains(t, admin.TestPaths, path)
 		for url, want := range map[string]int{one.URL(): status, three.URL(): status, two.URL(): 404, two.AdminURL(): 404} {
@@ -148,7 +148,7 @@ func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
 	assert.Len(t, admin.TestPaths, 6)
 }
 
-func TestURLsCanBeReached(t *testing.T) {
+func TestURLs(t *testing.T) {
 	for address, want := range map[string]string{
 		"127.0.0.1:80": "http://127.0.0.1:80", "[::]:80": "http://localhost:80", "0.0.0.0:80": "http://localhost:80", "[::1]:80": "http://[::1]:80",
 	} {
@@ -158,7 +158,7 @@ func TestURLsCanBeReached(t *testing.T) {
 	}
 }
 
-func TestLibrariesLearnHTTPSFromProxies(t *testing.T) {
+func TestHTTPSBehindProxies(t *testing.T) {
 	elsewhere, here := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	for name, test := range map[string]struct {
 		admin config.Admin
@@ -188,7 +188,7 @@ func TestLibrariesLearnHTTPSFromProxies(t *testing.T) {
 	}
 }
 
-func TestMetricsTellWhatHappened(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	var refuse atomic.Bool
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if refuse.Load() {
@@ -222,7 +222,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	require.NoError(t, s.collector.Pause(t.Context(), "hook"))
 	require.True(t, send(s.URL(), "web-key", "d", 1))
 
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // an end is counted a moment after the account has it
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // the metric follows the ledger
 		_, text := get(t, http.DefaultClient, s.AdminURL()+"/metrics", "")
 		for _, want := range []string{
 			`collector_calls_accepted_total{source="web"} 7`,
@@ -255,9 +255,8 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	}, 3*time.Minute, 5*time.Millisecond)
 }
 
-// TestAFullQueueIsAnsweredAlikeOnDiskAndInMemory: what a test sees is what production
-// answers.
-func TestAFullQueueIsAnsweredAlikeOnDiskAndInMemory(t *testing.T) {
+// Tests with the in-memory queue see the same response as production.
+func TestFullQueueResponseIsTheSameInMemory(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	t.Cleanup(receiver.Close)
 	durable := start(t, Options{Config: &config.Config{
@@ -332,7 +331,7 @@ func TestReloadLosesNoCall(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, []byte("sources: nonsense"), 0o600))
 	again <- syscall.SIGHUP
-	again <- syscall.SIGHUP // the first was taken on by now
+	again <- syscall.SIGHUP // the first has been applied
 	assert.Len(t, s.collector.Settings().Sources, 2, "what was stays")
 	stop()
 
@@ -353,8 +352,8 @@ func TestReloadLosesNoCall(t *testing.T) {
 	assert.Len(t, ledgers, 2)
 }
 
-// writeGeneration replaces a configuration, as editors and Kubernetes do it, by one
-// in which a source, a destination and a header are new.
+// writeGeneration replaces a configuration atomically, as editors and Kubernetes do, with a
+// new source, destination and header.
 func writeGeneration(t *testing.T, path, receiver string, generation int) {
 	text := fmt.Sprintf(`
 listen: 127.0.0.1:0
@@ -369,7 +368,7 @@ destinations:
 	require.NoError(t, os.Rename(path+".new", path))
 }
 
-// sendOn makes two senders send until stop is called, and counts what was accepted.
+// sendOn starts two senders, which count accepted calls until stop is called.
 func sendOn(url string, accepted *atomic.Int64) (stop func()) {
 	var senders sync.WaitGroup
 	done := make(chan struct{})
@@ -393,10 +392,9 @@ func sendOn(url string, accepted *atomic.Int64) (stop func()) {
 	}
 }
 
-// The configuration is behind a link, its secrets are in a directory as Kubernetes
-// makes it, where all is replaced at once, and beside them is a file that is never
-// left alone.
-func TestFilesThatTheConfigurationNamesAreFollowed(t *testing.T) {
+// The configuration is a link, its secrets are in a directory that is replaced as a whole, as
+// in Kubernetes, and a file next to them changes continuously.
+func TestReloadOfReferencedFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -462,12 +460,12 @@ sources: [{name: %s, writeKey: "${file:secrets/key}"}]`, source)
 
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "later"), 0o700))
 	write("elsewhere/collector.yaml", strings.Replace(yaml("web"), "secrets/key", "later/key", 1))
-	log.await(t, "the changed configuration is wrong")
+	log.await(t, "the changed configuration is invalid")
 	write("later/key", "latest-key")
 	waitFor(t, func() bool { return s.collector.Settings().Sources[0].WriteKey == "latest-key" })
 }
 
-func TestReloadWarnsOfSecretsThatEveryUserCanRead(t *testing.T) {
+func TestReloadWarnsAboutReadableSecrets(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -496,13 +494,13 @@ destinations: [{name: crm, sharedSecret: "${file:secret}", webhooks: [{url: "htt
 
 	require.NoError(t, os.Chmod(secret, 0o644)) //nolint:gosec // the reload warns of it
 	again <- syscall.SIGHUP
-	log.await(t, "level=INFO msg=\"the configuration was reloaded\"")
+	log.await(t, "level=INFO msg=\"reloaded the configuration\"")
 	log.mu.Lock()
 	defer log.mu.Unlock()
 	assert.Regexp(t, "level=WARN msg=.*destinations\\[0\\].sharedSecret.*chmod o-r "+regexp.QuoteMeta(secret), log.text.String())
 }
 
-// A watchedLog tells when something is said.
+// A watchedLog signals new log entries.
 type watchedLog struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
@@ -523,7 +521,7 @@ func (l *watchedLog) await(t *testing.T, text string) {
 	})
 }
 
-func TestReloadNamesWhatNeedsARestart(t *testing.T) {
+func TestReloadReportsSettingsThatRequireARestart(t *testing.T) {
 	before := &config.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(), Log: config.Log{Level: "info"},
 		Admin: config.Admin{Token: "old"},
@@ -569,7 +567,7 @@ func TestTLSCertificateIsReloaded(t *testing.T) {
 	assert.Equal(t, 200, status)
 }
 
-// serial returns the serial number of the certificate that a service shows.
+// serial returns the serial number of the certificate of a service.
 func serial(t *testing.T, s *Service) int64 {
 	t.Helper()
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL(), "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate itself is looked at
@@ -596,7 +594,7 @@ func writeCertificate(t *testing.T, dir string, serial int64) {
 	}
 }
 
-func TestADestinationTakenOutOfTheConfigurationIsForgotten(t *testing.T) {
+func TestRemovedDestinationIsDeleted(t *testing.T) {
 	dir := t.TempDir()
 	run := func(log io.Writer, names ...string) *Service {
 		c := &config.Config{Listen: "127.0.0.1:0", Data: dir, Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}}
@@ -630,8 +628,8 @@ func TestADestinationTakenOutOfTheConfigurationIsForgotten(t *testing.T) {
 	assert.Contains(t, log.String(), `destination="goes while it runs" pending=3 failed=0`)
 }
 
-// Where the cluster does not answer yet, the process lives and is not ready.
-func TestWhatIsStartingSaysSo(t *testing.T) {
+// While the cluster does not respond, the process is live but not ready.
+func TestProbesDuringStart(t *testing.T) {
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -672,7 +670,7 @@ func TestRequestsWaitUntilTheQueueIsOpen(t *testing.T) {
 		refused := <-answers
 		assert.Equal(t, 503, refused.Code)
 		assert.Equal(t, "5", refused.Header().Get("Retry-After"))
-		assert.JSONEq(t, `{"success":false,"code":"unavailable","message":"the collector is starting; send again later","error":"the collector is starting; send again later"}`, refused.Body.String())
+		assert.JSONEq(t, `{"success":false,"code":"unavailable","message":"the collector is starting; retry later","error":"the collector is starting; retry later"}`, refused.Body.String())
 		go ask()
 		synctest.Wait()
 		d.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
@@ -680,7 +678,7 @@ func TestRequestsWaitUntilTheQueueIsOpen(t *testing.T) {
 	})
 }
 
-func TestADirectoryIsOneCollectorsAlone(t *testing.T) {
+func TestDirectoryIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: dir}})
 	_, err := Start(t.Context(), Options{Dev: true, Log: discard(), Config: &config.Config{Listen: "127.0.0.1:0", Data: dir}})
@@ -688,7 +686,7 @@ func TestADirectoryIsOneCollectorsAlone(t *testing.T) {
 	assert.Contains(t, err.Error(), "is locked by process")
 }
 
-func TestRunEndsGracefully(t *testing.T) {
+func TestGracefulShutdown(t *testing.T) {
 	arrived, answer := make(chan struct{}), make(chan struct{})
 	var answered atomic.Int64
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -708,14 +706,14 @@ func TestRunEndsGracefully(t *testing.T) {
 	require.True(t, send(s.URL(), "key", "m", 5))
 	<-arrived
 	<-arrived
-	page, err := http.Get(s.URL() + "/stream") // must not hold it up
+	page, err := http.Get(s.URL() + "/stream") // must not delay the shutdown
 	require.NoError(t, err)
 	t.Cleanup(func() { page.Body.Close() })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
 	cancel()
-	waitFor(t, func() bool { // it stops to listen when no other call is tried any more
+	waitFor(t, func() bool { // it stops listening once no other call is attempted
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
 		if err == nil {
 			_ = conn.Close()
@@ -726,10 +724,10 @@ func TestRunEndsGracefully(t *testing.T) {
 	close(answer)
 	require.NoError(t, <-ended)
 	assert.EqualValues(t, 2, answered.Load())
-	assert.Contains(t, log.String(), "msg=ended")
+	assert.Contains(t, log.String(), "msg=stopped")
 
 	go func() {
-		for range arrived { // the rest comes after the restart
+		for range arrived { // the rest arrives after the restart
 		}
 	}()
 	again := start(t, Options{Dev: true, Config: c})
@@ -737,8 +735,8 @@ func TestRunEndsGracefully(t *testing.T) {
 	assert.EqualValues(t, 5, answered.Load())
 }
 
-// TestTheEndIsBounded: what does not end is left behind before the process is killed.
-func TestTheEndIsBounded(t *testing.T) {
+// The shutdown ends before the process is killed, even if a step blocks.
+func TestShutdownTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), endTimeout)
 		defer cancel()

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// startNATS runs a server that collectors can share, and returns where it is. How much it may
-// store does not depend on the disk of this machine: what collectors ask for, it promises.
+// startNATS starts a server for several collectors and returns its URL. Its storage limit
+// does not depend on the disk, because collectors reserve space.
 func startNATS(t *testing.T) (url string) {
 	t.Helper()
 	nats, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: t.TempDir()})
@@ -30,7 +30,7 @@ func startNATS(t *testing.T) (url string) {
 	return nats.ClientURL()
 }
 
-// countingReceiver takes and counts calls.
+// countingReceiver accepts and counts calls.
 func countingReceiver(t *testing.T) (url string, got *atomic.Int64) {
 	t.Helper()
 	got = new(atomic.Int64)
@@ -39,7 +39,7 @@ func countingReceiver(t *testing.T) (url string, got *atomic.Int64) {
 	return receiver.URL, got
 }
 
-// What is made on one of two collectors that share a cluster holds on the other.
+// Changes on one collector of a cluster apply to the others.
 func TestReplicasShareTheirSettings(t *testing.T) {
 	url := startNATS(t)
 	receiver, got := countingReceiver(t)
@@ -83,9 +83,8 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 	}
 }
 
-// A destination that is gone for one of two collectors is so for the other, until either
-// has it go on.
-func TestReplicasShareThatADestinationIsGone(t *testing.T) {
+// A destination that answered 410 is stopped on all collectors until one resumes it.
+func TestReplicasShareGoneDestinations(t *testing.T) {
 	url := startNATS(t)
 	var gone atomic.Bool
 	gone.Store(true)
@@ -115,8 +114,8 @@ func TestReplicasShareThatADestinationIsGone(t *testing.T) {
 	waitLedgers(t, two, func(ledgers []tracking.Ledger) bool { return ledgers[0].Delivered == 2 })
 }
 
-// A collector goes on with a destination that another one no longer has.
-func TestADestinationOfOneCollectorOutlivesAnothersRemoval(t *testing.T) {
+// A collector keeps a destination that another one removed.
+func TestDestinationSurvivesRemovalOnAnotherCollector(t *testing.T) {
 	url := startNATS(t)
 	receiver, got := countingReceiver(t)
 	both := func() *config.Config {
@@ -135,7 +134,7 @@ func TestADestinationOfOneCollectorOutlivesAnothersRemoval(t *testing.T) {
 	_, err := one.Reload(t.Context(), without)
 	require.NoError(t, err)
 	waitLedgers(t, one, func(ledgers []tracking.Ledger) bool {
-		return len(ledgers) == 1 && ledgers[0].Accepted == 0 // two has attached it again
+		return len(ledgers) == 1 && ledgers[0].Accepted == 0 // the second collector attached it again
 	})
 	require.True(t, send(one.URL(), "web-key", "after", 3))
 	waitFor(t, func() bool { return got.Load() == 6 })

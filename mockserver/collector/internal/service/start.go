@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// drainTimeout is how long requests and deliveries under way may go on once the
-	// program is told to end. Deliveries take up to five seconds each.
+	// drainTimeout limits requests and deliveries in flight during a shutdown. A delivery takes
+	// up to five seconds.
 	drainTimeout = 15 * time.Second
-	// endTimeout bounds all of the end: what runs the program kills it after 30 s.
+	// endTimeout limits the whole shutdown. Supervisors kill the process after 30 s.
 	endTimeout = 25 * time.Second
 )
 
-// Start opens the queue, listens and begins to forward. Run must follow.
+// Start listens, opens the queue and starts forwarding. The caller must call Run.
 func Start(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Log,
@@ -47,8 +47,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	if s.guard, err = access.NewGuard(guardConfig(o.Config)); err != nil {
 		return nil, err
 	}
-	// Listening comes before the queue is opened, so that a port that is taken is
-	// said at once, and that the process lives can be seen.
+	// Listening first reports a port in use immediately, and lets probes see a live process.
 	sockets, err := listen(o.Config)
 	if err != nil {
 		return nil, err
@@ -57,10 +56,10 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	if sockets.admin != nil {
 		s.admin = s.answer(sockets.admin)
 	}
-	if s.admin == nil { // else the proxies that the guard knows are before the other listener
+	if s.admin == nil { // otherwise the trusted proxies are those of the other listener
 		o.isHTTPS, o.clientOf = s.guard.IsHTTPS, s.guard.ClientOf
 	}
-	s.configureTelemetry(ctx, o.Config) // what is pending is delivered as soon as the queue is open
+	s.configureTelemetry(ctx, o.Config) // before the first delivery
 	if s.store, s.collector, err = open(ctx, o, s.telemetry, s.metrics, s.alerter); err != nil {
 		s.telemetry.Close(ctx)
 		_ = s.main.server.Close()
@@ -72,7 +71,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped)
 	s.alerter.Start(s.collector)
 	s.letRequestsIn()
-	var hear func(event.Event) // of others
+	var hear func(event.Event) // receives events of other collectors
 	if o.Config.NATS != nil {
 		hear = s.collector.ObserveRemote
 	}
@@ -80,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	return s, nil
 }
 
-// hostname returns what alerts call this collector.
+// hostname returns the name of this collector in alerts.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -89,7 +88,7 @@ func hostname() string {
 	return name
 }
 
-// sockets are the listeners that a configuration names.
+// sockets are the listening sockets.
 type sockets struct {
 	main, admin net.Listener // admin may be nil
 }
@@ -120,11 +119,11 @@ func listenOn(setting, address string) (net.Listener, error) {
 	return nil, &ListenError{Setting: setting, Address: address, Err: err}
 }
 
-// letRequestsIn lets requests in on the listeners.
+// letRequestsIn opens the gates of the listeners.
 func (s *Service) letRequestsIn() {
 	if s.admin == nil {
 		everything := s.everything("")
-		s.main.server.RegisterOnShutdown(s.inspector.Close) // its streams would not end
+		s.main.server.RegisterOnShutdown(s.inspector.Close) // streams would delay the shutdown
 		s.main.gate.open(everything)
 		return
 	}
@@ -132,7 +131,7 @@ func (s *Service) letRequestsIn() {
 	s.main.gate.open(s.telemetry.Handler(s.collector))
 }
 
-// answer answers on a listener, at first by its gate.
+// answer serves requests on a listener, through a closed gate.
 func (s *Service) answer(on net.Listener) *listener {
 	gate := newStartupGate()
 	l := &listener{server: access.NewHTTPServer(gate), address: on.Addr(), scheme: "http", gate: gate}
@@ -158,9 +157,9 @@ func (s *Service) answer(on net.Listener) *listener {
 	return l
 }
 
-// Run serves until ctx ends or a listener fails, and then ends gracefully: it
-// takes no more requests, lets those and the deliveries under way end, and closes
-// the queue. What is pending stays there.
+// Run serves until ctx ends or a listener fails, and then shuts down: it stops accepting
+// requests, waits for requests and deliveries in flight, and closes the queue. Pending calls
+// stay in the queue.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -176,13 +175,13 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 func (s *Service) shutdown() error {
-	s.log.Info("draining", "for at most", drainTimeout)
+	s.log.Info("draining", "timeout", drainTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	draining, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	s.alerter.Close()
-	s.collector.Drain() // readiness says so from now on
+	s.collector.Drain() // makes the collector not ready
 	stopped := s.main.server.Shutdown(draining)
 	if stopped != nil {
 		stopped = errors.Join(stopped, s.main.server.Close())
@@ -190,17 +189,17 @@ func (s *Service) shutdown() error {
 	s.store.attempts.close()
 	drained := within(ctx, func() error { return s.collector.Shutdown(draining) })
 	s.telemetry.Close(ctx)
-	if s.admin != nil { // it shows how it goes, to the end
+	if s.admin != nil { // serves the admin API until the end
 		_ = s.admin.server.Close()
 	}
 	if err := errors.Join(stopped, drained); err != nil {
-		return fmt.Errorf("what was under way was broken off; calls that were not delivered stay in the queue: %w", err)
+		return fmt.Errorf("shutdown was incomplete; undelivered calls stay in the queue: %w", err)
 	}
-	s.log.Info("ended")
+	s.log.Info("stopped")
 	return nil
 }
 
-// within waits until do has returned, or ctx ends: what is not done then ends with the process.
+// within returns the result of do, or an error if ctx ends first. do then keeps running.
 func within(ctx context.Context, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()

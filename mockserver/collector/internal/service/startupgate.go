@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// startupTimeout is how long a request waits for a collector that is starting. It
-// must be shorter than a server waits for the body of a request.
+// startupTimeout limits the wait of a request. It must be shorter than the server's timeout
+// for request bodies.
 const startupTimeout = 5 * time.Second
 
-// A startupGate holds requests. Until it is opened it answers that the collector
-// lives and is not ready: to open a large queue takes a moment, and a cluster that is
-// just starting may take minutes.
+// A startupGate delays requests until it is opened, and answers probes: the process is live
+// but not ready. Opening a large queue takes seconds, and a cluster can take minutes to
+// start.
 type startupGate struct {
 	opened  chan struct{} // closed by open
 	handler http.Handler  // set before opened is closed
@@ -20,7 +20,7 @@ type startupGate struct {
 
 func newStartupGate() *startupGate { return &startupGate{opened: make(chan struct{})} }
 
-// open lets requests in.
+// open lets requests pass.
 func (g *startupGate) open(h http.Handler) {
 	g.handler = h
 	close(g.opened)
@@ -36,7 +36,7 @@ func (g *startupGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *startupGate) wait(w http.ResponseWriter, r *http.Request) {
-	const message = "the collector is starting; send again later"
+	const message = "the collector is starting; retry later"
 	switch r.URL.Path {
 	case "/health":
 		answerStarting(w, http.StatusOK, `{"status":"ok"}`)

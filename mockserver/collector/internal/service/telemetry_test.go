@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// sendTraced sends a call of a trace.
+// sendTraced sends a call with a traceparent header.
 func sendTraced(t *testing.T, url, id, traceparent string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/track", strings.NewReader(`{"event":"E","userId":"u","messageId":"`+id+`"}`))
@@ -30,9 +30,9 @@ func sendTraced(t *testing.T, url, id, traceparent string) {
 	require.Equal(t, 200, res.StatusCode)
 }
 
-// A call that one process accepts and another delivers is in one trace, and a reload
-// changes where the spans go.
-func TestTracesGoOnInTheNextProcess(t *testing.T) {
+// A call that one process accepts and another one delivers has one trace. A reload changes
+// the receiver of spans.
+func TestTracesContinueAfterRestart(t *testing.T) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	const traceparent = "00-" + trace + "-00f067aa0ba902b7-01"
 	var up atomic.Bool
@@ -75,7 +75,7 @@ func TestTracesGoOnInTheNextProcess(t *testing.T) {
 	waitFor(t, func() bool {
 		r, _ := after.collector.History().Find("web", "m-1")
 		last, _ := r.State("crm")
-		return last.State == tracking.StateDelivered // and so the span has ended
+		return last.State == tracking.StateDelivered // so the span has ended
 	})
 	reloaded := configured(&config.OTLP{Endpoint: third.URL})
 	reloaded.Data, reloaded.Listen = c.Data, next.Listen

@@ -35,7 +35,7 @@ const (
 	sampled = "00-" + traceID + "-" + spanID + "-01"
 )
 
-// counts are what became of spans and metrics.
+// counts are the results of spans and metrics.
 type counts struct {
 	mu sync.Mutex // guards of
 	of map[string]int
@@ -56,7 +56,7 @@ func (c *counts) get(what string) int {
 	return c.of[what]
 }
 
-// A lockedBuffer is a log.
+// A lockedBuffer is a concurrent log buffer.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -74,20 +74,20 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-// A rig is a collector with telemetry around it, before a webhook.
+// A rig is a collector with telemetry and a webhook.
 type rig struct {
 	*telemetry.Telemetry
 	http.Handler
 	collector *engine.Collector
 	counts    counts
 	log       lockedBuffer
-	parents   chan string   // the traceparent of each request to the webhook
-	status    chan int      // that the webhook answers next; 200 where there is none
-	hold      chan struct{} // the webhook answers when it is closed; nil: at once
+	parents   chan string   // traceparent headers of requests to the webhook
+	status    chan int      // status codes of the next responses; defaults to 200
+	hold      chan struct{} // delays responses until it is closed; may be nil
 }
 
 func newRig(t *testing.T, registry prometheus.Gatherer) *rig {
-	for _, variable := range os.Environ() { // as where the tests themselves are traced
+	for _, variable := range os.Environ() { // the tests may be traced themselves
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "OTEL_") {
 			t.Setenv(name, "")
 		}
@@ -126,7 +126,7 @@ func (r *rig) configure(t *testing.T, c *telemetry.Config) {
 	require.NoError(t, r.Configure(t.Context(), c))
 }
 
-// send sends a call, and returns what was answered.
+// send sends a call and returns the status.
 func (r *rig) send(id, traceparent string) int {
 	req := httptest.NewRequest("POST", "/v1/track", strings.NewReader(`{"event":"e","userId":"u","messageId":"`+id+`"}`))
 	req.SetBasicAuth("web", "")
@@ -165,7 +165,7 @@ func TestSpansOfACall(t *testing.T) {
 			r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Protocol: protocol, Headers: map[string]string{"Authorization": "Bearer x"}, NoMetrics: true})
 			r.status <- http.StatusServiceUnavailable
 			require.Equal(t, 200, r.send("m-1", sampled))
-			got := []string{<-r.parents, <-r.parents} // the second after up to a second: Jitter is 0
+			got := []string{<-r.parents, <-r.parents} // the second arrives within a second, because Jitter is 0
 			require.NoError(t, r.collector.Shutdown(t.Context()))
 			r.Close(t.Context())
 
@@ -218,14 +218,14 @@ func TestSpansOfACall(t *testing.T) {
 	}
 }
 
-func TestSenderDecidesWhatIsRecorded(t *testing.T) {
+func TestSenderDecidesSampling(t *testing.T) {
 	none, all := 0.0, 1.0
 	notSampled := sampled[:len(sampled)-2] + "00"
 	for name, c := range map[string]struct {
 		ratio  *float64
 		parent string
 		spans  int
-		same   bool // the webhook gets what the sender sent
+		same   bool // the webhook receives the sender's context
 	}{
 		"recorded by the sender":     {&none, sampled, 3, false},
 		"not recorded by the sender": {&all, notSampled, 0, true},
@@ -295,7 +295,7 @@ func TestConfigureTakesEffectAtOnce(t *testing.T) {
 	assert.Equal(t, sampled, <-r.parents)
 }
 
-func TestADeadReceiverHarmsNothing(t *testing.T) {
+func TestUnreachableReceiver(t *testing.T) {
 	r := newRig(t, prometheus.NewRegistry())
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
@@ -306,14 +306,14 @@ func TestADeadReceiverHarmsNothing(t *testing.T) {
 		<-r.parents
 	}
 	require.NoError(t, r.collector.Shutdown(t.Context()))
-	r.Close(t.Context()) // gives up after some seconds
+	r.Close(t.Context()) // times out
 	assert.Equal(t, 0, r.counts.get("traces sent"))
 	assert.GreaterOrEqual(t, r.counts.get("traces dropped"), 1)
 	assert.Equal(t, 30, r.counts.get("traces dropped")+r.counts.get("traces failed"))
 	assert.Equal(t, 1, strings.Count(r.log.String(), "OTLP export incomplete"), r.log.String())
 }
 
-func TestMetricsAreThoseOfPrometheus(t *testing.T) {
+func TestMetricsMatchPrometheus(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	accepted := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "collector_calls_accepted_total", Help: "Calls."}, []string{"source"})
 	latency := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "collector_delivery_latency_seconds", Buckets: []float64{1, 5}})
@@ -329,7 +329,7 @@ func TestMetricsAreThoseOfPrometheus(t *testing.T) {
 			receiver := newReceiver(t)
 			r := newRig(t, registry)
 			r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Protocol: protocol, NoTraces: true, Interval: time.Hour})
-			r.Close(t.Context()) // sends them a last time
+			r.Close(t.Context()) // exports them a last time
 			some := func(*metricspb.Metric) bool { return true }
 			sum := receiver.Metric(t, "collector.calls.accepted", some)
 			assert.True(t, sum.GetSum().GetIsMonotonic())

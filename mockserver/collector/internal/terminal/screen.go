@@ -13,17 +13,16 @@ func Is(file any) bool {
 	return ok && term.IsTerminal(f.Fd())
 }
 
-// CanDraw reports whether a terminal can be drawn on: it can move its cursor.
+// CanDraw reports whether out is a terminal with a movable cursor.
 func CanDraw(out io.Writer) bool {
 	kind := os.Getenv("TERM")
-	return Is(out) && kind != "dumb" && (kind != "" || os.PathSeparator == '\\') // Windows sets none
+	return Is(out) && kind != "dumb" && (kind != "" || os.PathSeparator == '\\') // Windows does not set TERM
 }
 
-// Colours reports whether to write in colours. People say with NO_COLOR that they want
-// none.
-func Colours(out io.Writer) bool { return CanDraw(out) && os.Getenv("NO_COLOR") == "" }
+// Colors reports whether to use colors. NO_COLOR turns them off.
+func Colors(out io.Writer) bool { return CanDraw(out) && os.Getenv("NO_COLOR") == "" }
 
-// Columns returns how wide the terminal is that out is; 0 where it is none.
+// Columns returns the width of a terminal, or 0 if out is not a terminal.
 func Columns(out io.Writer) int {
 	f, ok := out.(*os.File)
 	if !ok {

@@ -1,10 +1,9 @@
 package terminal
 
-// A Style is how a text looks. The colours are the sixteen that the reader's terminal
-// defines, so that they can be read on a light background and on a dark one.
+// A Style is an ANSI style. Its color is one of the 16 colors of the terminal's theme, and so
+// is readable on light and dark backgrounds.
 type Style string
 
-// Styles.
 const (
 	Normal  Style = ""
 	Bold    Style = "1"
@@ -18,7 +17,7 @@ const (
 	Cyan    Style = "36"
 )
 
-// Paint returns the text in the style.
+// Paint returns text with the escape sequences of the style.
 func (s Style) Paint(text string) string {
 	if s == Normal || text == "" {
 		return text

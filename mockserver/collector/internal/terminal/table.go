@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A Table is lines of cells. Text is made harmless, columns without any value are left out.
+// A Table has rows of cells. Write escapes control characters and omits empty columns.
 type Table struct {
-	Header []string // names of the columns; may be nil
+	Header []string // may be nil
 	rows   [][]string
-	exact  []bool // columns with numbers, which are not cut
+	exact  []bool // columns of numbers, which are not truncated
 }
 
-// Row adds a line.
+// Row adds a row.
 func (t *Table) Row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
@@ -31,11 +31,14 @@ func (t *Table) Row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// narrowest is how many columns of the screen a column keeps at least.
+// Empty reports whether the table has no rows.
+func (t *Table) Empty() bool { return len(t.rows) == 0 }
+
+// narrowest is the minimum width of a truncated column.
 const narrowest = 6
 
-// Write writes the table, in as many columns of the screen as it needs, or at most so many
-// if most is above 0. It reports whether something was cut.
+// Write writes the table. If most is positive, it truncates cells to fit that many columns of
+// the screen, and reports whether it truncated any.
 func (t *Table) Write(out io.Writer, most int) (cut bool, err error) {
 	kept := t.kept()
 	lines := make([][]string, 0, 1+len(t.rows))
@@ -68,7 +71,7 @@ func (t *Table) Write(out io.Writer, most int) (cut bool, err error) {
 	return cut, err
 }
 
-// kept returns the columns that have a value.
+// kept returns the columns that are not empty.
 func (t *Table) kept() (kept []int) {
 	for i := range max(len(t.Header), len(t.exact)) {
 		if slices.ContainsFunc(t.rows, func(row []string) bool { return at(row, i) != "" }) {
@@ -78,7 +81,7 @@ func (t *Table) kept() (kept []int) {
 	return kept
 }
 
-// shrink takes from the widest columns until all fit.
+// shrink repeatedly reduces the widest column until the table fits.
 func (t *Table) shrink(widths, kept []int, most int) (cut bool) {
 	total := 2 * (len(widths) - 1)
 	for _, w := range widths {

@@ -17,7 +17,7 @@ func sample() *terminal.Table {
 	return t
 }
 
-func TestTablesLeaveOutWhatIsEmptyAndLineUpWideCharacters(t *testing.T) {
+func TestTablesOmitEmptyColumnsAndAlignWideCharacters(t *testing.T) {
 	var out strings.Builder
 	cut, err := sample().Write(&out, 0)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestTablesFitTheTerminalAndKeepNumbers(t *testing.T) {
 	}
 }
 
-func TestTablesSayThatTheyAreCut(t *testing.T) {
+func TestWriteReportsTruncation(t *testing.T) {
 	var out strings.Builder
 	cut, err := sample().Write(&out, 40)
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestTablesSayThatTheyAreCut(t *testing.T) {
 	assert.Contains(t, out.String(), "…")
 }
 
-func FuzzPlainSteersNothing(f *testing.F) {
+func FuzzPlain(f *testing.F) {
 	for _, s := range []string{"a", "\x1b[2J", "\u009b", "\u202e", "\xff", "e\u0301", "👩\u200d💻", "\r\n\t"} {
 		f.Add(s)
 	}

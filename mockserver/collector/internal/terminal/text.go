@@ -10,12 +10,12 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Plain makes text harmless that senders chose: a terminal obeys control characters, and
-// characters that cannot be seen may turn the order of others round.
+// Plain replaces control and invisible characters, which could manipulate the terminal or
+// reorder text.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\u200C' || r == '\u200D': // joiners: scripts and emoji need them
+		case r == '\u200C' || r == '\u200D': // joiners, which scripts and emoji need
 			return r
 		case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Cf, r), r == '\u2028', r == '\u2029':
 			return '\uFFFD'
@@ -24,18 +24,19 @@ func Plain(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Width returns how many columns a text takes, without its colours.
+// Width returns the width of text in columns, ignoring escape sequences.
 func Width(s string) int { return ansi.StringWidth(s) }
 
-// Fit cuts a text to a number of columns, and shows that it did. Colours are kept.
+// Fit truncates text to a number of columns and marks it with an ellipsis. Escape sequences
+// are kept.
 func Fit(s string, columns int) string { return ansi.Truncate(s, max(0, columns), "…") }
 
-// Wrap breaks a text into lines of a number of columns at most.
+// Wrap breaks text into lines of at most the given number of columns.
 func Wrap(s string, columns int) []string {
 	return strings.Split(ansi.Wrap(s, max(1, columns), ""), "\n")
 }
 
-// PlainJSON writes JSON so that it cannot steer a terminal either: it means the same.
+// PlainJSON escapes control and invisible characters in JSON.
 func PlainJSON(data []byte) []byte {
 	harmless := func(r rune) bool {
 		return r < 0x7f || r == '\u200C' || r == '\u200D' || !unicode.In(r, unicode.Cc, unicode.Cf)
@@ -44,7 +45,7 @@ func PlainJSON(data []byte) []byte {
 		return data
 	}
 	var b bytes.Buffer
-	for _, r := range string(data) { // JSON is UTF-8
+	for _, r := range string(data) { // JSON is valid UTF-8
 		switch high, low := utf16.EncodeRune(r); {
 		case harmless(r):
 			b.WriteRune(r)

@@ -1,5 +1,4 @@
-// Package yamldoc reads a document, YAML or JSON, as encoding/json would decode it, and
-// says on which line each of its values is.
+// Package yamldoc decodes YAML and JSON documents with the line numbers of their values.
 package yamldoc
 
 import (
@@ -14,28 +13,28 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// MaxBytes bounds a document.
+// MaxBytes is the maximum size of a document.
 const MaxBytes = 1 << 20
 
-// A Document is a value with the lines of its parts.
+// A Document is a decoded document with line numbers.
 type Document struct {
-	Value any // as encoding/json decodes it; numbers are json.Number
+	Value any // the types of encoding/json, with json.Number for numbers
 	root  ast.Node
 }
 
-// A SyntaxError says why a text is no document.
+// A SyntaxError is a syntax error in a document.
 type SyntaxError struct {
-	Line    int // from 1; 0 where it has no place
+	Line    int // from 1; 0 if unknown
 	Problem string
 }
 
 // Error implements error.
 func (e *SyntaxError) Error() string { return e.Problem }
 
-// Read reads a document.
+// Read decodes a document. Syntax errors have the type *SyntaxError.
 func Read(text []byte) (*Document, error) {
 	if len(text) > MaxBytes {
-		return nil, &SyntaxError{Problem: fmt.Sprintf("has more than %d bytes", MaxBytes)}
+		return nil, &SyntaxError{Problem: fmt.Sprintf("larger than %d bytes", MaxBytes)}
 	}
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -47,17 +46,17 @@ func Read(text []byte) (*Document, error) {
 			continue
 		}
 		if d.root != nil {
-			return nil, &SyntaxError{lineOf(part.Body.GetToken()), "has a second document; keep one in a file"}
+			return nil, &SyntaxError{lineOf(part.Body.GetToken()), "a second YAML document starts here; use one document per file"}
 		}
 		d.root = part.Body
 	}
 	if d.root == nil {
-		return nil, &SyntaxError{Problem: "is empty"}
+		return nil, &SyntaxError{Problem: "the document is empty"}
 	}
 	if n := len(ast.Filter(ast.AliasType, d.root)); n > 0 {
-		return nil, &SyntaxError{lineOf(ast.Filter(ast.AliasType, d.root)[0].GetToken()), "has an alias; write out what it stands for"}
+		return nil, &SyntaxError{lineOf(ast.Filter(ast.AliasType, d.root)[0].GetToken()), "aliases are not supported; write out the value"}
 	}
-	if json.Valid(text) { // whose numbers YAML reads otherwise
+	if json.Valid(text) { // YAML parses some numbers differently
 		return d, d.decode(text)
 	}
 	var value any
@@ -66,7 +65,7 @@ func Read(text []byte) (*Document, error) {
 	}
 	asJSON, err := json.Marshal(value)
 	if err != nil {
-		return nil, &SyntaxError{Problem: "has what JSON has no form for: " + err.Error()}
+		return nil, &SyntaxError{Problem: "cannot be converted to JSON: " + err.Error()}
 	}
 	return d, d.decode(asJSON)
 }
@@ -80,9 +79,9 @@ func (d *Document) decode(text []byte) error {
 func syntaxError(err error) error {
 	var syntax yaml.Error
 	if errors.As(err, &syntax) {
-		return &SyntaxError{lineOf(syntax.GetToken()), "is not YAML: " + syntax.GetMessage()}
+		return &SyntaxError{lineOf(syntax.GetToken()), "invalid YAML: " + syntax.GetMessage()}
 	}
-	return &SyntaxError{Problem: "is not YAML: " + err.Error()}
+	return &SyntaxError{Problem: "invalid YAML: " + err.Error()}
 }
 
 func lineOf(t *token.Token) int {
@@ -92,8 +91,8 @@ func lineOf(t *token.Token) int {
 	return t.Position.Line
 }
 
-// Line returns the line of what a path leads to, of names of members and indexes of
-// elements, or of the nearest above it.
+// Line returns the line of the value at a path of field names and indexes. If the value does
+// not exist, it returns the line of its nearest parent.
 func (d *Document) Line(path []any) int {
 	node, line := d.root, lineOf(d.root.GetToken())
 	if values := membersOf(node); len(values) > 0 {
@@ -109,7 +108,7 @@ func (d *Document) Line(path []any) int {
 	return line
 }
 
-// child returns what a step leads to, and its line, or nil.
+// child returns a field or element of a node with its line, or nil.
 func child(node ast.Node, step any) (ast.Node, int) {
 	if anchor, ok := node.(*ast.AnchorNode); ok {
 		node = anchor.Value

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/yamldoc"
 )
 
-func TestValuesAreAsJSONDecodesThem(t *testing.T) {
+func TestValuesMatchJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: 1":                        `{"a":1}`,
 		"a: 1.50\nb: -3":              `{"a":1.5,"b":-3}`,
@@ -56,19 +56,19 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDocument(t *testing.T) {
+func TestSyntaxErrors(t *testing.T) {
 	for text, want := range map[string]struct {
 		line    int
 		problem string
 	}{
-		"":                               {0, "is empty"},
-		"# nothing":                      {0, "is empty"},
-		"a: 1\n---\nb: 2":                {3, "has a second document; keep one in a file"},
-		"a: 1\nb: [1":                    {2, "is not YAML: sequence end token ']' not found"},
-		"a: &x 1\nb: *x":                 {2, "has an alias; write out what it stands for"},
-		"a: 1\nb: 2\na: 3":               {3, `is not YAML: mapping key "a" already defined at [1:1]`},
-		"a: .nan":                        {0, "has what JSON has no form for: json: unsupported value: NaN"},
-		strings.Repeat("a", 1<<20) + ":": {0, "has more than 1048576 bytes"},
+		"":                               {0, "the document is empty"},
+		"# nothing":                      {0, "the document is empty"},
+		"a: 1\n---\nb: 2":                {3, "a second YAML document starts here; use one document per file"},
+		"a: 1\nb: [1":                    {2, "invalid YAML: sequence end token ']' not found"},
+		"a: &x 1\nb: *x":                 {2, "aliases are not supported; write out the value"},
+		"a: 1\nb: 2\na: 3":               {3, `invalid YAML: mapping key "a" already defined at [1:1]`},
+		"a: .nan":                        {0, "cannot be converted to JSON: json: unsupported value: NaN"},
+		strings.Repeat("a", 1<<20) + ":": {0, "larger than 1048576 bytes"},
 	} {
 		_, err := yamldoc.Read([]byte(text))
 		var syntax *yamldoc.SyntaxError
@@ -78,13 +78,13 @@ func TestWhatIsNoDocument(t *testing.T) {
 	}
 }
 
-// FuzzRead: no text ends the program, and what is read has lines.
+// Read does not panic, and every value has a line.
 func FuzzRead(f *testing.F) {
 	f.Add("a: 1\nb:\n  - c: &x 1\n")
 	f.Add(`{"a":[1,{"b":null}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Count(text, "[")+strings.Count(text, "{")+strings.Count(text, "- ") > 100 {
-			return // the parser descends as deep as a text says
+			return // the parser recurses as deeply as the input
 		}
 		d, err := yamldoc.Read([]byte(text))
 		if err != nil {

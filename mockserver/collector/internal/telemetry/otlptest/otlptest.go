@@ -1,4 +1,4 @@
-// Package otlptest has a receiver of OpenTelemetry's protocol for tests, over gRPC and HTTP.
+// Package otlptest provides an OpenTelemetry receiver for tests, over gRPC and HTTP.
 package otlptest
 
 import (
@@ -21,23 +21,23 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// patience is how long what must come may take.
+// patience is the timeout for expected data.
 const patience = time.Minute
 
-// A Receiver keeps the spans and metrics that it is sent.
+// A Receiver records the spans and metrics it receives.
 type Receiver struct {
 	collectortraces.UnimplementedTraceServiceServer
-	URL string // where it is
+	URL string // the endpoint
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	spans    []*traces.Span
-	metrics  map[string]*metrics.Metric // the newest of each name
-	resource map[string]string          // whose spans they are
-	tokens   []string                   // the Authorization of each export
-	changed  chan struct{}              // closed when something comes, and another made
+	metrics  map[string]*metrics.Metric // the latest of each name
+	resource map[string]string          // the resource of the spans
+	tokens   []string                   // the Authorization header of each export
+	changed  chan struct{}              // closed and replaced at each change
 }
 
-// metricsServer is the half of a Receiver whose method has the name of another.
+// metricsServer implements the metrics service, whose method has the same name.
 type metricsServer struct {
 	collectormetrics.UnimplementedMetricsServiceServer
 	*Receiver
@@ -100,7 +100,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	text, _ := proto.Marshal(answer) // of an empty message: it cannot fail
+	text, _ := proto.Marshal(answer) // cannot fail for an empty message
 	w.Header().Set("Content-Type", "application/x-protobuf")
 	_, _ = w.Write(text)
 }
@@ -117,13 +117,13 @@ func readAll(req *http.Request) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-// Export implements the server of traces.
+// Export implements the trace service.
 func (r *Receiver) Export(ctx context.Context, in *collectortraces.ExportTraceServiceRequest) (*collectortraces.ExportTraceServiceResponse, error) {
 	r.takeSpans(in, tokenOf(ctx))
 	return &collectortraces.ExportTraceServiceResponse{}, nil
 }
 
-// Export implements the server of metrics.
+// Export implements the metrics service.
 func (m metricsServer) Export(ctx context.Context, in *collectormetrics.ExportMetricsServiceRequest) (*collectormetrics.ExportMetricsServiceResponse, error) {
 	m.takeMetrics(in, tokenOf(ctx))
 	return &collectormetrics.ExportMetricsServiceResponse{}, nil
@@ -166,13 +166,13 @@ func (r *Receiver) takeMetrics(in *collectormetrics.ExportMetricsServiceRequest,
 	r.wake()
 }
 
-// wake lets those look who wait. The lock is held.
+// wake wakes waiting goroutines. The caller holds the lock.
 func (r *Receiver) wake() {
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
-// wait waits until a condition, which is asked with the lock held, is true.
+// wait waits until a condition is true. The condition is called with the lock held.
 func (r *Receiver) wait(t testing.TB, what string, met func() bool) {
 	t.Helper()
 	limit := time.After(patience)
@@ -191,7 +191,7 @@ func (r *Receiver) wait(t testing.TB, what string, met func() bool) {
 	}
 }
 
-// Spans waits for n spans and returns all that came, by their names.
+// Spans waits for n spans and returns all received spans by name.
 func (r *Receiver) Spans(t testing.TB, n int) map[string][]*traces.Span {
 	t.Helper()
 	r.wait(t, "spans", func() bool { return len(r.spans) >= n })
@@ -204,7 +204,7 @@ func (r *Receiver) Spans(t testing.TB, n int) map[string][]*traces.Span {
 	return all
 }
 
-// Metric waits for a metric that is as wanted, and returns it.
+// Metric waits for a metric that matches and returns it.
 func (r *Receiver) Metric(t testing.TB, name string, as func(*metrics.Metric) bool) (m *metrics.Metric) {
 	t.Helper()
 	r.wait(t, "the metric "+name, func() bool {
@@ -214,7 +214,7 @@ func (r *Receiver) Metric(t testing.TB, name string, as func(*metrics.Metric) bo
 	return m
 }
 
-// Names returns those of the metrics that came.
+// Names returns the names of the received metrics.
 func (r *Receiver) Names() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,14 +224,14 @@ func (r *Receiver) Names() (names []string) {
 	return names
 }
 
-// Resource returns an attribute of the resource whose spans they are.
+// Resource returns an attribute of the resource of the spans.
 func (r *Receiver) Resource(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.resource[key]
 }
 
-// Tokens returns the Authorization of each export.
+// Tokens returns the Authorization headers of all exports.
 func (r *Receiver) Tokens() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
