@@ -154,7 +154,7 @@ func (b *bench) sendAll(collectors []*harness.Collector) (sent int64, err error)
 	}
 	sending.Wait()
 	if sent == 0 {
-		err = errors.Join(err, errors.New("no call was accepted"))
+		err = errors.Join(err, errors.New("no calls were accepted"))
 	}
 	return sent, err
 }

@@ -82,14 +82,14 @@ func measure(j job, disturb func(*receiver) error) (s sample, err error) {
 		return s, err
 	}
 	if s.Made == 0 {
-		return s, fmt.Errorf("%s made no call", j.Client)
+		return s, fmt.Errorf("%s made no calls", j.Client)
 	}
 	s.tally = r.tally()
 	if slices.Contains(referenceNames, j.Client) {
 		s.Calls = s.Made
 	}
 	if s.Lost >= 0 && s.lost() > s.Lost { // more calls than made are possible: a request that failed is repeated
-		return s, fmt.Errorf("%s reports %d lost calls; the receiver lacks %d", j.Client, s.Lost, s.lost())
+		return s, fmt.Errorf("%s reports %d lost calls, but %d did not reach the receiver", j.Client, s.Lost, s.lost())
 	}
 	return s, nil
 }

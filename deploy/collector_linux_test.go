@@ -157,12 +157,12 @@ func send(t *testing.T, url, writeKey, id string) bool {
 type webhook struct {
 	url string
 
-	mu    sync.Mutex      // guards the rest
-	taken map[string]bool // messageIds
+	mu       sync.Mutex      // guards the rest
+	received map[string]bool // messageIds
 }
 
 func newWebhook(t *testing.T) *webhook {
-	w := &webhook{taken: map[string]bool{}}
+	w := &webhook{received: map[string]bool{}}
 	srv := httptest.NewServer(w)
 	t.Cleanup(srv.Close)
 	w.url = srv.URL
@@ -172,7 +172,7 @@ func newWebhook(t *testing.T) *webhook {
 func (h *webhook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.taken[r.Header.Get("X-Message-Id")] = true
+	h.received[r.Header.Get("X-Message-Id")] = true
 }
 
 // Has reports whether h has received all calls.
@@ -180,7 +180,7 @@ func (h *webhook) Has(ids []string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, id := range ids {
-		if !h.taken[id] {
+		if !h.received[id] {
 			return false
 		}
 	}

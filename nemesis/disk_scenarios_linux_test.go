@@ -120,7 +120,7 @@ const atWork = 4 * 128
 // progress when the fault occurred.
 func (r *rig) fewRepeats() {
 	r.Helper()
-	assert.Less(r, r.receiver.repeats(), r.receiver.total()/100+atWork, "repeats of calls")
+	assert.Less(r, r.receiver.repeats(), r.receiver.total()/100+atWork, "too many repeated deliveries")
 }
 
 // readOnlyDisk makes the file system read-only until the machine restarts, as file systems do
