@@ -196,7 +196,7 @@ func (b *bench) deliver() error {
 	}
 	b.table(fmt.Sprintf("Deliveries, %d concurrent requests, %v", concurrency, d), all, rateColumn, cpuColumn)
 	share := fmt.Sprintf("%.0f %%", 100*median(all[1].samples, callsPerSecond)/median(all[0].samples, callsPerSecond))
-	fmt.Printf("\ncollector: %s of the loop\n", share)
+	fmt.Printf("\ncollector: %s of the rate of the loop\n", share)
 	b.measured["load/deliver-share"] = share
 	return nil
 }
@@ -527,7 +527,7 @@ func (b *bench) rest(c *harness.Collector) (s sample, err error) {
 
 // prove verifies the ledger.
 func (b *bench) prove(c *harness.Collector, st state, s *sample) error {
-	if err := c.ForgetPeak(); err != nil {
+	if err := c.ResetPeakRSS(); err != nil {
 		return err
 	}
 	begin := time.Now()
@@ -565,7 +565,7 @@ func (b *bench) churn() error {
 		_, err := b.sendFor(calls, d)
 		ended <- err
 	}()
-	fmt.Printf("\nMemory and disk at %d calls/s, a queue of 64 MB\n\n| after | delivered | RSS | heap | data |\n|--:|--:|--:|--:|--:|\n", calls.Rate)
+	fmt.Printf("\nMemory and disk at %d calls/s, queue of 64 MB\n\n| after | delivered | RSS | heap | data |\n|--:|--:|--:|--:|--:|\n", calls.Rate)
 	begin := time.Now()
 	ticker := time.NewTicker(d / 30)
 	defer ticker.Stop()

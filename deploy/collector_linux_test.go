@@ -76,7 +76,7 @@ func needs(t *testing.T, program, variable string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
 		if os.Getenv(variable) != "" {
-			t.Fatalf("%s is set, and %s is not installed", variable, program)
+			t.Fatalf("%s is set, but %s is not installed", variable, program)
 		}
 		t.Skipf("%s is not installed", program)
 	}
@@ -86,11 +86,11 @@ func needs(t *testing.T, program, variable string) {
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("the test needs root")
+		t.Skip("the test requires root")
 	}
 }
 
-// needsMounts skips a test if root cannot mount, as in most containers.
+// needsMounts skips a test if root cannot mount file systems, as in most containers.
 func needsMounts(t *testing.T) {
 	t.Helper()
 	needsRoot(t)
@@ -120,7 +120,7 @@ func await(t *testing.T, what string, done func() bool) {
 	for !done() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not after five minutes", what)
+			t.Fatalf("timed out waiting until %s", what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

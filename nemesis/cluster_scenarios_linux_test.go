@@ -348,8 +348,8 @@ func (c *cluster) damage(m *machine, truncate bool) {
 
 // minorityDamaged damages a file of a stopped server. Then it pauses the other two servers in turn,
 // so that every majority includes the damaged server, and cuts the power of all. Every call must be
-// delivered before the damaged server is replaced. If verify fails before that, it must name the
-// damage.
+// delivered before the damaged server is replaced. If verify fails before that, it must report
+// the damage.
 func minorityDamaged(truncate bool) func(r *rig) {
 	return func(r *rig) {
 		c := newClusterWith(&cluster{rig: r, onDisks: true}, 2)

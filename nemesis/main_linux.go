@@ -16,7 +16,9 @@ import (
 
 const usage = `usage:
   nemesis disk serve [-fs ext4|xfs] [-size MB] [-seed N] DIR
-  nemesis disk tell DIR COMMAND, which is one of
+  nemesis disk tell DIR COMMAND
+
+commands:
 ` + disk.Usage
 
 func main() {

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/nemesis/disk"
 )
 
-// scenario is one kind of fault.
+// scenario is a kind of fault and its test.
 type scenario struct {
 	name   string
 	what   string // the description in the report
@@ -74,7 +74,7 @@ func TestScenarios(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			if os.Getenv("NEMESIS_ROUNDS") == "" && (s.full || s.notYet != "") {
-				t.Skip("not without NEMESIS_ROUNDS ", s.notYet)
+				t.Skip("runs only with NEMESIS_ROUNDS: ", s.notYet)
 			}
 			for i := range rounds {
 				t.Run(fmt.Sprint("seed=", seed+i), func(t *testing.T) {

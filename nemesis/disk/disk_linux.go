@@ -36,7 +36,7 @@ type Disk struct {
 	guard  *guard
 }
 
-// Supported returns the reason why disks cannot be created here, or nil.
+// Supported returns the reason why this machine cannot create disks, or nil.
 func Supported() error {
 	if os.Geteuid() != 0 {
 		return errors.New("faulty disks require root")

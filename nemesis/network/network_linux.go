@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported returns the reason why networks cannot be created here, or nil.
+// Supported returns the reason why this machine cannot create networks, or nil.
 func Supported() error {
 	if os.Geteuid() != 0 {
 		return errors.New("virtual networks require root")

@@ -285,7 +285,7 @@ func retriesWithNewCalls(t *testing.T, o Options) {
 	require.Equal(t, []string{"new-0", "old-0"}, got)
 }
 
-// fairSources checks that a source is not blocked by 300 entries of another one and their retries.
+// fairSources checks that 300 entries of one source and their retries do not block another source.
 func fairSources(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	for i := range 300 {
