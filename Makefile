@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help tools test race lint api fmt quickstart fuzz account bench figures chart model spool durable damage simulate formats nemesis load e2e pictures terminal cross modules ci
 
-help: ## list the targets
+help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## run the tests
@@ -123,11 +123,16 @@ PICTURES ?= $(CURDIR)/mockserver/internal/inspector/e2e/screenshots
 pictures: ## take screenshots of each page of the inspector, in the directory PICTURES
 	SCREENSHOTS=$(PICTURES) REQUIRE_CHROMIUM=1 go test -count=1 -run Pictures $(E2E)
 
+<<<<<<< HEAD
 terminal: ## draw collector dev in a terminal, for docs/inspector.md
 	PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestScreenshots$$' $(COLLECTOR)/internal/cli
+=======
+terminal: ## record a picture of collector dev for docs/inspector.md
+	PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestPictures$$' $(COLLECTOR)/internal/cli
+>>>>>>> w/nem
 
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
-cross: ## build each module for each platform; slow the first time
+cross: ## build each module for each platform; the first run is slow
 	@for platform in $(PLATFORMS); do \
 		echo $$platform; \
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build $(addsuffix /...,$(MODULES)) || exit 1; \

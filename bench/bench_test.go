@@ -104,7 +104,7 @@ func TestQuietMeasuresTheCollector(t *testing.T) {
 	b := &bench{ctx: t.Context(), dir: t.TempDir(), calls: callShape{8, 100, 800, false}, measured: map[string]string{}}
 	for _, run := range []quietRun{
 		{rate: 100, senders: 1, batch: 1, relay: true},
-		{rate: 100, senders: 1, batch: 1, beside: true, backlog: 1000},
+		{rate: 100, senders: 1, batch: 1, failing: true, backlog: 1000},
 	} {
 		s, err := b.runQuiet(run, 200*time.Millisecond)
 		if err != nil {

@@ -25,7 +25,7 @@ type bars struct {
 	labels []string  // the cells of the table
 }
 
-var errNoTable = errors.New("no table of costs: its first cell must be empty, and its rows must contain a time in µs and ratios with ×")
+var errNoTable = errors.New("no cost table: its first cell must be empty, and its rows must contain a time in µs and ratios with ×")
 
 // readChart finds the table in a Markdown text. The cells of the first client are times in
 // µs, and the others are ratios with ×. A range is drawn to its middle. Other rows are ignored.

@@ -82,7 +82,7 @@ func TestBarsAreToScale(t *testing.T) {
 		t.Error("drawn again it differs")
 	}
 	if !strings.Contains(string(picture), "theirs &lt;v3&gt; 10 ×") {
-		t.Errorf("it does not say what it shows: %s", picture)
+		t.Errorf("the picture has no description: %s", picture)
 	}
 }
 

@@ -24,7 +24,7 @@ type client struct {
 	lost func() int64
 }
 
-// clients are the libraries by their names in the tables. Each has the settings that its
+// clients contains the libraries by their names in the tables. They use the settings that their
 // documentation recommends.
 var clients = map[string]func(job) (*client, error){
 	"ours":    newOurs,
@@ -174,4 +174,4 @@ func newPosthog(j job) (*client, error) {
 	}, nil
 }
 
-var errUnknownClient = errors.New("no such client")
+var errUnknownClient = errors.New("unknown client")

@@ -110,7 +110,7 @@ func (b *bench) compareCluster(nodes []*node, collectors []*harness.Collector) e
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n%s calls of %d bytes, %d in a request: %.0f calls/s; %v until all were stored or delivered\n\n| each call | CPU, µs | bytes read | written | to disk |\n|---|--:|--:|--:|--:|\n",
+	fmt.Printf("\n%s calls of %d bytes, %d per request: %.0f calls/s; all stored or delivered after %v\n\n| per call | CPU, µs | bytes read | written | to disk |\n|---|--:|--:|--:|--:|\n",
 		grouped(sent), b.calls.size, b.calls.batch, float64(sent)/took.Seconds(), time.Since(begin).Round(time.Millisecond))
 	for i, name := range []string{"NATS servers", "collectors"} {
 		if len(groups[i]) == 0 {
@@ -154,7 +154,7 @@ func (b *bench) sendAll(collectors []*harness.Collector) (sent int64, err error)
 	}
 	sending.Wait()
 	if sent == 0 {
-		err = errors.Join(err, errors.New("no call was accepted"))
+		err = errors.Join(err, errors.New("no calls were accepted"))
 	}
 	return sent, err
 }

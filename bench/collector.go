@@ -89,7 +89,7 @@ func (b *bench) observe(p *harness.Process, url string, d time.Duration, do func
 	s.Made, s.CPU, s.PeakRSS, s.RSS = s.Calls, after.CPU-before.CPU, after.PeakRSS, after.RSS
 	s.Writes, s.Written = after.Writes-before.Writes, after.Written-before.Written
 	if s.Calls == 0 {
-		err = errors.Join(err, errors.New("no call was counted"))
+		err = errors.Join(err, errors.New("no calls were counted"))
 	}
 	return s, err
 }
@@ -196,7 +196,7 @@ func (b *bench) deliver() error {
 	}
 	b.table(fmt.Sprintf("Deliveries, %d concurrent requests, %v", concurrency, d), all, rateColumn, cpuColumn)
 	share := fmt.Sprintf("%.0f %%", 100*median(all[1].samples, callsPerSecond)/median(all[0].samples, callsPerSecond))
-	fmt.Printf("\ncollector: %s of the loop\n", share)
+	fmt.Printf("\ncollector: %s of the rate of the loop\n", share)
 	b.measured["load/deliver-share"] = share
 	return nil
 }
@@ -237,7 +237,7 @@ func (b *bench) deliverBacklog(d time.Duration, concurrency int) (s sample, err 
 		}
 		after, err := b.readLedger(c, "")
 		if err == nil && after.Pending == 0 {
-			err = fmt.Errorf("the queue was empty before %v had passed", d)
+			err = fmt.Errorf("the queue was empty before the end of the measurement (%v)", d)
 		}
 		return after.Delivered - before.Delivered, err
 	})
@@ -246,19 +246,19 @@ func (b *bench) deliverBacklog(d time.Duration, concurrency int) (s sample, err 
 // A quietRun sends calls at a rate far below the limit.
 type quietRun struct {
 	rate, senders, batch int
-	relay                bool   // a bare relay instead of a collector
-	beside               bool   // a second destination, which fails
-	status               int    // its responses; 0: it never responds
-	backlog              int    // its pending calls
-	other                string // its URL
+	relay                bool   // measure a minimal relay, not a collector
+	failing              bool   // add a second destination that fails
+	status               int    // its response status; 0: it never responds
+	backlog              int    // pending calls of the second destination
+	other                string // URL of the second destination
 }
 
 func (b *bench) dead() error {
 	d, backlog := b.length(8*time.Second), b.many(b.backlog)
 	run := quietRun{rate: b.rates(300)[0], senders: 2, batch: 5}
-	failing := run
-	failing.beside, failing.status, failing.backlog = true, b.failing, backlog
-	all, err := inTurns(b.times(2), b.contestant("alone", run, d), b.contestant("next to a failing one", failing, d))
+	other := run
+	other.failing, other.status, other.backlog = true, b.failing, backlog
+	all, err := inTurns(b.times(2), b.contestant("alone", run, d), b.contestant("while another destination fails", other, d))
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func (b *bench) quiet() error {
 		all, err := inTurns(b.times(3),
 			b.contestant("bare relay", quietRun{rate: rate, senders: 4, batch: 1, relay: true}, d),
 			b.contestant("collector", quietRun{rate: rate, senders: 4, batch: 1}, d),
-			b.contestant("… next to a destination that hangs", quietRun{rate: rate, senders: 4, batch: 1, beside: true}, d))
+			b.contestant("… while another destination hangs", quietRun{rate: rate, senders: 4, batch: 1, failing: true}, d))
 		if err != nil {
 			return err
 		}
@@ -301,13 +301,13 @@ func (b *bench) contestant(name string, run quietRun, d time.Duration) contestan
 func (b *bench) runQuiet(run quietRun, d time.Duration) (s sample, err error) {
 	r := harness.NewReceiver()
 	defer r.Close()
-	if run.beside {
+	if run.failing {
 		failing := harness.NewReceiver()
 		defer failing.Close()
 		failing.Answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(run.status) })
 		run.other = failing.URL
 	}
-	if run.beside && run.status == 0 {
+	if run.failing && run.status == 0 {
 		address, closePort, err := harness.DeadPort()
 		if err != nil {
 			return s, err
@@ -527,7 +527,7 @@ func (b *bench) rest(c *harness.Collector) (s sample, err error) {
 
 // prove verifies the ledger.
 func (b *bench) prove(c *harness.Collector, st state, s *sample) error {
-	if err := c.ForgetPeak(); err != nil {
+	if err := c.ResetPeakRSS(); err != nil {
 		return err
 	}
 	begin := time.Now()
@@ -565,7 +565,7 @@ func (b *bench) churn() error {
 		_, err := b.sendFor(calls, d)
 		ended <- err
 	}()
-	fmt.Printf("\nMemory and disk at %d calls/s, a queue of 64 MB\n\n| after | delivered | RSS | heap | data |\n|--:|--:|--:|--:|--:|\n", calls.Rate)
+	fmt.Printf("\nMemory and disk at %d calls/s, queue of 64 MB\n\n| after | delivered | RSS | heap | data |\n|--:|--:|--:|--:|--:|\n", calls.Rate)
 	begin := time.Now()
 	ticker := time.NewTicker(d / 30)
 	defer ticker.Stop()

@@ -128,7 +128,7 @@ func (c *receiver) respond(conn net.Conn) {
 	}
 }
 
-var errRequest = errors.New("a request without Content-Length")
+var errRequest = errors.New("request without Content-Length")
 
 // read reads one request and returns the number of its calls.
 func (c *receiver) read(in *bufio.Reader) (calls int64, err error) {

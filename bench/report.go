@@ -86,8 +86,8 @@ func spreadColumns(prefix string, get func(sample) spread) []column {
 	}
 }
 
-// relativeCPU returns the CPU time of the first row, and of other rows the range of their
-// multiples of it, round by round.
+// relativeCPU returns the CPU time of the first row. For other rows it returns the range of the
+// ratios to the first row in the same round.
 func relativeCPU(samples, first []sample) string {
 	if &samples[0] == &first[0] {
 		return fixed(2)(median(samples, cpuPerCall)) + " µs"

@@ -60,7 +60,7 @@ func drive(j job) (r result, err error) {
 	return r, json.Unmarshal([]byte(printed[strings.LastIndexByte(printed, '\n')+1:]), &r)
 }
 
-// measure runs a driver, and disturb at the same time.
+// measure runs a driver and, at the same time, disturb.
 func measure(j job, disturb func(*receiver) error) (s sample, err error) {
 	r, err := newReceiver()
 	if err != nil {
@@ -82,14 +82,14 @@ func measure(j job, disturb func(*receiver) error) (s sample, err error) {
 		return s, err
 	}
 	if s.Made == 0 {
-		return s, fmt.Errorf("%s made no call", j.Client)
+		return s, fmt.Errorf("%s made no calls", j.Client)
 	}
 	s.tally = r.tally()
 	if slices.Contains(referenceNames, j.Client) {
 		s.Calls = s.Made
 	}
-	if s.Lost >= 0 && s.lost() > s.Lost { // more calls than made are possible: a request that failed is repeated
-		return s, fmt.Errorf("%s reports %d lost calls; the receiver lacks %d", j.Client, s.Lost, s.lost())
+	if s.Lost >= 0 && s.lost() > s.Lost { // retries can deliver calls twice, so lost can be negative
+		return s, fmt.Errorf("%s reports %d lost calls, but %d did not reach the receiver", j.Client, s.Lost, s.lost())
 	}
 	return s, nil
 }
@@ -106,7 +106,7 @@ type runs struct {
 	samples []sample
 }
 
-// inTurns runs each contestant once per round. Each round begins with another one.
+// inTurns runs each contestant once per round. Each round begins with the next contestant.
 func inTurns(rounds int, all ...contestant) ([]runs, error) {
 	series := make([]runs, len(all))
 	for round := range rounds {

@@ -9,5 +9,5 @@ import (
 
 // usage is not supported here.
 func usage() (cpu time.Duration, peak int64, err error) {
-	return 0, 0, errors.New("measuring CPU time and memory needs getrusage: run the benchmark on a Unix system")
+	return 0, 0, errors.New("measuring CPU time and memory requires getrusage: run bench on a Unix system")
 }

@@ -17,7 +17,7 @@ func usage() (cpu time.Duration, peak int64, err error) {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0, 0, err
 	}
-	if own, err := harness.UsageOf(os.Getpid()); err == nil { // Linux adds the peak of the parent to Maxrss
+	if own, err := harness.UsageOf(os.Getpid()); err == nil { // on Linux, Maxrss includes the peak of the parent
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano()), own.PeakRSS, nil
 	}
 	unit := int64(1 << 10)

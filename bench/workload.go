@@ -35,8 +35,7 @@ var workloads = []workload{
 // variety is the number of messages of a producer. They are built before the measurement.
 const variety = 16
 
-// A message of the small workload has about 210 bytes on the wire, and one of the large
-// workload about 640.
+// A small message has about 210 bytes on the wire, and a large message about 640.
 
 func smallProperties(i int) map[string]interface{} {
 	return map[string]interface{}{"plan": "team", "seats": 3 + i, "trial": false}
@@ -123,8 +122,8 @@ func compatTrack(large bool, i int) compat.Track {
 	}
 }
 
-// posthogCapture returns the same call. Its context and integrations are properties, because
-// this library has no other fields for them.
+// posthogCapture returns the same call. The library has no fields for context and
+// integrations, so they are properties.
 func posthogCapture(large bool, i int) posthog.Capture {
 	c := posthog.Capture{DistinctId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
 	if large {

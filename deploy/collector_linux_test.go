@@ -76,7 +76,7 @@ func needs(t *testing.T, program, variable string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
 		if os.Getenv(variable) != "" {
-			t.Fatalf("%s is set, and %s is not installed", variable, program)
+			t.Fatalf("%s is set, but %s is not installed", variable, program)
 		}
 		t.Skipf("%s is not installed", program)
 	}
@@ -86,11 +86,11 @@ func needs(t *testing.T, program, variable string) {
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("the test needs root")
+		t.Skip("the test requires root")
 	}
 }
 
-// needsMounts skips a test if root cannot mount, as in most containers.
+// needsMounts skips a test if root cannot mount file systems, as in most containers.
 func needsMounts(t *testing.T) {
 	t.Helper()
 	needsRoot(t)
@@ -120,7 +120,7 @@ func await(t *testing.T, what string, done func() bool) {
 	for !done() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not after five minutes", what)
+			t.Fatalf("timed out waiting until %s", what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -157,12 +157,12 @@ func send(t *testing.T, url, writeKey, id string) bool {
 type webhook struct {
 	url string
 
-	mu    sync.Mutex      // guards the rest
-	taken map[string]bool // messageIds
+	mu       sync.Mutex      // guards the rest
+	received map[string]bool // messageIds
 }
 
 func newWebhook(t *testing.T) *webhook {
-	w := &webhook{taken: map[string]bool{}}
+	w := &webhook{received: map[string]bool{}}
 	srv := httptest.NewServer(w)
 	t.Cleanup(srv.Close)
 	w.url = srv.URL
@@ -172,7 +172,7 @@ func newWebhook(t *testing.T) *webhook {
 func (h *webhook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.taken[r.Header.Get("X-Message-Id")] = true
+	h.received[r.Header.Get("X-Message-Id")] = true
 }
 
 // Has reports whether h has received all calls.
@@ -180,7 +180,7 @@ func (h *webhook) Has(ids []string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, id := range ids {
-		if !h.taken[id] {
+		if !h.received[id] {
 			return false
 		}
 	}

@@ -6,8 +6,8 @@
 //     builds the packages and archives.
 //
 // Tests are skipped if a program that they need (buildah, dpkg, systemd-analyze, node, or a
-// program of ../examples) is missing. They fail instead if the variable REQUIRE_BUILDAH,
-// REQUIRE_DPKG, REQUIRE_SYSTEMD, REQUIRE_NODE, or that of another program, is set. Image tests
+// program of ../examples) is missing. They fail instead if the program's variable is set, such
+// as REQUIRE_BUILDAH, REQUIRE_DPKG, REQUIRE_SYSTEMD or REQUIRE_NODE. Image tests
 // need root with permission to mount. A deb package is installed only if REQUIRE_DPKG is set.
 // The tests run only on Linux.
 package deploy

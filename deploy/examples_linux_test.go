@@ -25,7 +25,7 @@ func TestNodeExample(t *testing.T) {
 	t.Parallel()
 	needs(t, "node", "REQUIRE_NODE")
 	if err := exec.CommandContext(t.Context(), "node", "--eval", "require('node:test'), fetch").Run(); err != nil {
-		t.Skip("node is older than 18, without node:test and fetch")
+		t.Skip("node is older than 18: node:test and fetch are missing")
 	}
 	dir := example("node")
 	out := test(t, dir, workflowEnv(t, dir), "node", "--test")

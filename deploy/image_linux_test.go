@@ -70,7 +70,7 @@ type dockerImage struct {
 	} `json:"config"`
 }
 
-func (b *builder) inspect(image string) (said dockerImage) {
+func (b *builder) inspect(image string) dockerImage {
 	b.t.Helper()
 	var about struct{ Docker dockerImage }
 	require.NoError(b.t, json.Unmarshal([]byte(b.do("inspect", "--type", "image", image)), &about))
@@ -79,11 +79,11 @@ func (b *builder) inspect(image string) (said dockerImage) {
 
 // container runs an image like Docker, with a directory as its volume.
 type container struct {
-	b      *builder
-	name   string
-	volume string
-	said   dockerImage
-	env    []string
+	b        *builder
+	name     string
+	volume   string
+	metadata dockerImage
+	env      []string
 }
 
 func (b *builder) from(image, volume string, env ...string) *container {
@@ -106,7 +106,7 @@ func (c *container) command(args ...string) []string {
 // start runs the image's entrypoint with arguments.
 func (c *container) start(args ...string) *harness.Process {
 	c.b.t.Helper()
-	p, err := harness.Start("buildah", c.command(slices.Concat(c.said.Config.Entrypoint, args)...), nil)
+	p, err := harness.Start("buildah", c.command(slices.Concat(c.metadata.Config.Entrypoint, args)...), nil)
 	require.NoError(c.b.t, err)
 	c.b.t.Cleanup(func() {
 		if pid := programOf(p.Pid()); pid != 0 {
@@ -159,7 +159,7 @@ func TestImageKeepsCallsAfterKill(t *testing.T) {
 	require.NoError(t, os.Chown(volume, 65532, 65532))
 	hook := newWebhook(t)
 	c := b.from(image, volume, "COLLECTOR_URL="+url)
-	args := append(slices.Clone(c.said.Config.Cmd), "--webhook", hook.url)
+	args := append(slices.Clone(c.metadata.Config.Cmd), "--webhook", hook.url)
 	args[slices.Index(args, ":8765")] = address
 
 	first := c.start(args...)
@@ -181,7 +181,7 @@ func TestImageKeepsCallsAfterKill(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	_ = first.Wait()
 
-	check := slices.Clone(c.said.Config.Healthcheck.Test)
+	check := slices.Clone(c.metadata.Config.Healthcheck.Test)
 	require.Equal(t, "CMD", check[0])
 	health := func() (string, error) {
 		out, err := exec.CommandContext(t.Context(), "buildah", c.command(check[1:]...)...).CombinedOutput()
@@ -195,7 +195,7 @@ func TestImageKeepsCallsAfterKill(t *testing.T) {
 	await(t, "the second collector is ready", func() bool { return second.Ended() || isReady(t, url) })
 	require.False(t, second.Ended(), second.Log())
 	// Docker also retries if the command times out.
-	await(t, "it is healthy", func() bool {
+	await(t, "the container is healthy", func() bool {
 		out, err = health()
 		return err == nil
 	})
@@ -226,12 +226,12 @@ func TestImageMetadata(t *testing.T) {
 	t.Parallel()
 	b := newBuilder(t)
 	image := b.image()
-	said := b.inspect(image).Config
-	assert.Equal(t, "65532:65532", said.User)
-	assert.Contains(t, said.Volumes, "/data")
-	assert.Equal(t, version, said.Labels["org.opencontainers.image.version"])
-	assert.Equal(t, "abc", said.Labels["org.opencontainers.image.revision"])
-	assert.Equal(t, "https://github.com/seed-45eadc4a/analytics-go", said.Labels["org.opencontainers.image.source"])
+	config := b.inspect(image).Config
+	assert.Equal(t, "65532:65532", config.User)
+	assert.Contains(t, config.Volumes, "/data")
+	assert.Equal(t, version, config.Labels["org.opencontainers.image.version"])
+	assert.Equal(t, "abc", config.Labels["org.opencontainers.image.revision"])
+	assert.Equal(t, "https://github.com/seed-45eadc4a/analytics-go", config.Labels["org.opencontainers.image.source"])
 
 	root := filepath.Join(t.TempDir(), "image")
 	b.do("push", "--quiet", image, "dir:"+root)

@@ -144,7 +144,7 @@ func TestPackageContents(t *testing.T) {
 func TestUnitIsValid(t *testing.T) {
 	needs(t, "systemd-analyze", "REQUIRE_SYSTEMD")
 	if help := do(t, "systemd-analyze", "--help"); !strings.Contains(help, "--offline") {
-		t.Skip("systemd is older than 250, and cannot verify units offline")
+		t.Skip("systemd is older than 250: it cannot verify units offline")
 	}
 	// systemd-analyze requires an existing program.
 	text, err := os.ReadFile(filepath.Join("packages", "collector.service"))

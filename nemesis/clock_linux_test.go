@@ -70,7 +70,7 @@ func (p *programs) withClock(t *testing.T) string {
 	source := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
 	text, err := os.ReadFile(filepath.Join(source, "time.go"))
 	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(string(text), now), "package time of this version of Go reads the clock in another way")
+	require.Equal(t, 1, strings.Count(string(text), now), "package time of this Go version reads the clock differently")
 	text = []byte(strings.Replace(string(text), now, steppedNow, 1))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "time.go"), text, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "step.go"), []byte(stepSource), 0o600))

@@ -71,7 +71,7 @@ func newClusterOf(r *rig, collectors int, lazy ...string) *cluster {
 func newClusterWith(c *cluster, collectors int) *cluster {
 	r := c.rig
 	r.Helper()
-	require.NoError(r, network.Possible())
+	require.NoError(r, network.Supported())
 	r.mayStoreTwice = true // a collector cannot know what another one has just stored
 	names := []string{"n1", "n2", "n3"}
 	for i := range collectors {
@@ -82,7 +82,7 @@ func newClusterWith(c *cluster, collectors int) *cluster {
 	c.net = n
 	r.Cleanup(func() {
 		if r.Failed() {
-			r.Logf("%d calls taken, %d requests refused; %v", r.load.Sent.Load(), r.load.Refused.Load(), r.result.notes)
+			r.Logf("%d calls accepted, %d requests refused; %v", r.load.Sent.Load(), r.load.Refused.Load(), r.result.notes)
 		}
 		r.stopLoad(0)
 		for _, m := range append(c.nodes, c.collectors...) {
@@ -90,7 +90,7 @@ func newClusterWith(c *cluster, collectors int) *cluster {
 				m.process.Kill()
 			}
 			if r.Failed() && m.process != nil {
-				r.Logf("%s said:\n%s", m.Name, tail(m.process.Log(), 2500))
+				r.Logf("output of %s:\n%s", m.Name, tail(m.process.Log(), 2500))
 			}
 		}
 		assert.NoError(r, n.Close())
@@ -191,7 +191,7 @@ func loadedCluster(r *rig, collectors int) *cluster {
 }
 
 // leader returns the server that leads a stream, or the cluster if stream is empty. It returns nil
-// if there is no leader.
+// without a leader.
 func (c *cluster) leader(stream string) *machine {
 	for _, n := range c.nodes {
 		var answer struct {
@@ -242,8 +242,8 @@ func getJSON(url string, answer any) error {
 	return json.NewDecoder(res.Body).Decode(answer)
 }
 
-// handed returns the number of calls that a collector has delivered itself; 0 if it is unknown.
-func (c *cluster) handed(m *machine) float64 {
+// deliveredBy returns the number of calls that a collector has delivered itself; 0 if it is unknown.
+func (c *cluster) deliveredBy(m *machine) float64 {
 	metrics, _ := m.collector().Metrics(c.Context())
 	return metrics[`collector_deliveries_total{destination="hook",result="delivered"}`]
 }
@@ -253,8 +253,8 @@ func (c *cluster) shared() {
 	c.Helper()
 	begin := time.Now()
 	for _, m := range c.collectors {
-		before := c.handed(m)
-		c.await(m.Name+" does its share", func() bool { return c.handed(m) > before })
+		before := c.deliveredBy(m)
+		c.await(m.Name+" delivers calls", func() bool { return c.deliveredBy(m) > before })
 	}
 	c.result.note("the work was shared after %v", time.Since(begin).Round(100*time.Millisecond))
 }
@@ -348,8 +348,8 @@ func (c *cluster) damage(m *machine, truncate bool) {
 
 // minorityDamaged damages a file of a stopped server. Then it pauses the other two servers in turn,
 // so that every majority includes the damaged server, and cuts the power of all. Every call must be
-// delivered before the damaged server is replaced. If verify fails before that, it must name the
-// damage.
+// delivered before the damaged server is replaced. If verify fails before that, it must report
+// the damage.
 func minorityDamaged(truncate bool) func(r *rig) {
 	return func(r *rig) {
 		c := newClusterWith(&cluster{rig: r, onDisks: true}, 2)
@@ -440,7 +440,7 @@ func nodeCutOff(r *rig) {
 		}
 	}
 	c.sleep(2*time.Second, 6*time.Second)
-	c.net.Mend()
+	c.net.Heal()
 	c.progress(300)
 	c.shared()
 	c.end()
@@ -450,20 +450,20 @@ func nodeCutOff(r *rig) {
 // must take over.
 func collectorCutOff(r *rig) {
 	c := loadedCluster(r, 2)
-	lonely := c.collectors[c.random.IntN(2)]
-	c.net.Isolate(lonely.Host)
+	isolated := c.collectors[c.random.IntN(2)]
+	c.net.Isolate(isolated.Host)
 	begin := time.Now()
 	client := &http.Client{Timeout: patience}
 	c.await("the isolated collector responds with 503", func() bool {
-		return harness.Post(c.Context(), client, lonely.collector().URL+"/v1/track", "load", []byte(`{"event":"probe","userId":"u","messageId":"probe"}`)) == http.StatusServiceUnavailable
+		return harness.Post(c.Context(), client, isolated.collector().URL+"/v1/track", "load", []byte(`{"event":"probe","userId":"u","messageId":"probe"}`)) == http.StatusServiceUnavailable
 	})
 	assert.Less(c, time.Since(begin), 5*time.Second)
 	c.own++ // the refused call can be stored
 	c.result.note("status 503 after %v", time.Since(begin).Round(100*time.Millisecond))
 	c.sleep(time.Second, 4*time.Second)
 	c.progress(300)
-	c.net.Mend()
-	c.awaitReady(lonely)
+	c.net.Heal()
+	c.awaitReady(isolated)
 	c.shared()
 	c.end()
 }

@@ -130,7 +130,7 @@ func (r *rig) goOnWithDamage(file string) {
 	r.finish()
 	for _, l := range r.settle(0) {
 		if damaged == nil {
-			assert.Zero(r, l.Lost, "a collector that does not refuse has lost nothing")
+			assert.Zero(r, l.Lost, "the collector started without --accept-loss, but lost calls")
 		}
 		assert.LessOrEqual(r, l.Lost, r.load.Senders*r.load.Batch, "one record was damaged: %+v", l)
 	}
@@ -160,7 +160,7 @@ func vanished(r *rig) {
 		require.NoError(r, os.Truncate(file, 0))
 	}
 	r.result.note("%s", filepath.Base(filepath.Dir(filepath.Dir(file))))
-	if !assert.Error(r, r.tryStart(), "it does not start over %s that vanished", file) {
+	if !assert.Error(r, r.tryStart(), "the collector started without %s", file) {
 		return
 	}
 	require.NoError(r, os.RemoveAll(r.data()))
@@ -215,7 +215,7 @@ func oldDamage(r *rig) {
 		return b
 	})
 	r.result.note("bit at %d", at)
-	if !assert.Error(r, r.tryStart(), "it does not start over an old damage") {
+	if !assert.Error(r, r.tryStart(), "the collector started with old corruption") {
 		return
 	}
 	require.NoError(r, os.WriteFile(file, text, 0o600))
@@ -266,8 +266,8 @@ func replays(r *rig) {
 	}
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/replay", map[string]any{}, nil))
 	all := r.settle(0)
-	assert.Zero(r, all[0].Failed, "all were replayed: %+v", all[0])
-	assert.Equal(r, r.load.Sent.Load(), int64(all[0].Delivered), "each is counted once")
+	assert.Zero(r, all[0].Failed, "not all failed calls were replayed: %+v", all[0])
+	assert.Equal(r, r.load.Sent.Load(), int64(all[0].Delivered), "a call was not counted exactly once")
 	r.finish()
 }
 

@@ -116,11 +116,11 @@ func fullDisk(r *rig) {
 // destination, at most four entries of 128 calls are in progress.
 const atWork = 4 * 128
 
-// fewRepeats asserts that less than 1 % of the calls were repeated, in addition to those in
-// progress when the fault occurred.
+// fewRepeats asserts that less than 1 % of the deliveries were repeated, in addition to the
+// calls in progress at the time of the fault.
 func (r *rig) fewRepeats() {
 	r.Helper()
-	assert.Less(r, r.receiver.repeats(), r.receiver.total()/100+atWork, "repeats of calls")
+	assert.Less(r, r.receiver.repeats(), r.receiver.total()/100+atWork, "too many repeated deliveries")
 }
 
 // readOnlyDisk makes the file system read-only until the machine restarts, as file systems do

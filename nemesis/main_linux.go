@@ -16,7 +16,9 @@ import (
 
 const usage = `usage:
   nemesis disk serve [-fs ext4|xfs] [-size MB] [-seed N] DIR
-  nemesis disk tell DIR COMMAND, which is one of
+  nemesis disk tell DIR COMMAND
+
+commands:
 ` + disk.Usage
 
 func main() {
@@ -31,9 +33,9 @@ func command(args []string) error {
 	case len(args) > 2 && args[0] == "disk" && args[1] == "serve":
 		return serveDisk(args[2:])
 	case len(args) > 3 && args[0] == "disk" && args[1] == "tell":
-		said, err := disk.Tell(filepath.Join(args[2], "socket"), strings.Join(args[3:], " "))
-		if said != "" && err == nil {
-			fmt.Println(said)
+		output, err := disk.Send(filepath.Join(args[2], "socket"), strings.Join(args[3:], " "))
+		if output != "" && err == nil {
+			fmt.Println(output)
 		}
 		return err
 	}
@@ -43,15 +45,15 @@ func command(args []string) error {
 // serveDisk creates a disk and executes commands for it until one closes it.
 func serveDisk(args []string) error {
 	flags := flag.NewFlagSet("disk serve", flag.ExitOnError)
-	fs := flags.String("fs", "ext4", "ext4 or xfs")
-	size := flags.Int64("size", 512, "in megabytes")
-	seed := flags.Uint64("seed", 1, "decides what power cuts and torn writes leave")
+	fs := flags.String("fs", "ext4", "file system: ext4 or xfs")
+	size := flags.Int64("size", 512, "size in megabytes")
+	seed := flags.Uint64("seed", 1, "decides which data power cuts and torn writes preserve")
 	_ = flags.Parse(args)
 	if flags.NArg() != 1 {
 		return errors.New(usage)
 	}
 	dir := flags.Arg(0)
-	if err := disk.Possible(); err != nil {
+	if err := disk.Supported(); err != nil {
 		return err
 	}
 	d, err := disk.New(disk.Options{Dir: dir, Size: *size << 20, FS: *fs, Seed: *seed})

@@ -52,7 +52,7 @@ func drains(r *rig) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	r.result.note("%d calls waited, delivered in %v", waiting-delivered, time.Since(began).Round(100*time.Millisecond))
-	assert.GreaterOrEqual(r, r.receiver.distinct("hook"), waiting, "all calls that waited are delivered within %v", most)
+	assert.GreaterOrEqual(r, r.receiver.distinct("hook"), waiting, "waiting calls were not delivered within %v", most)
 	assert.Empty(r, first(r.receiver.disorder(), 5))
 }
 
@@ -87,7 +87,7 @@ func clusterOrderedOutage(r *rig) {
 			c.result.note("cut off")
 			c.net.Isolate(m.Host)
 			c.sleep(time.Second, 20*time.Second)
-			c.net.Mend()
+			c.net.Heal()
 		} else {
 			c.result.note("killed")
 			m.process.Kill()

@@ -26,7 +26,7 @@ type receiver struct {
 	url    string
 	answer atomic.Int64 // the status of each response; 0: 200
 	delay  atomic.Int64 // of each response, a time.Duration
-	pause  atomic.Int64 // respond with 429 and Retry-After of this number of seconds; 0: do not
+	pause  atomic.Int64 // Retry-After of 429 responses in seconds; 0: respond normally
 	bad    atomic.Int64 // the percentage of requests that fail with 503
 	failed atomic.Int64 // requests that failed because of bad or answer
 	order  bool         // check the order of calls, which come from a Load with ManyUsers

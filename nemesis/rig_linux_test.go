@@ -64,7 +64,7 @@ func newRig(t *testing.T, seed uint64) *rig {
 	t.Cleanup(func() {
 		r.kill()
 		if t.Failed() && r.collector != nil {
-			t.Logf("the last collector said:\n%s", tail(withoutRefusals(r.collector.Log()), 6000))
+			t.Logf("output of the last collector:\n%s", tail(withoutRefusals(r.collector.Log()), 6000))
 		}
 	})
 	return r
@@ -199,7 +199,7 @@ func (r *rig) await(what string, holds func() bool) {
 	r.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			r.Fatalf("waited in vain until %s", what)
+			r.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }
@@ -216,8 +216,8 @@ func (r *rig) rises(what string, count func() int, until int) {
 // progress waits until a number of further calls are accepted.
 func (r *rig) progress(calls int) {
 	r.Helper()
-	taken := func() int { return int(r.load.Sent.Load()) }
-	r.rises("more calls are taken", taken, taken()+calls)
+	accepted := func() int { return int(r.load.Sent.Load()) }
+	r.rises("more calls are accepted", accepted, accepted()+calls)
 }
 
 // delivers waits until a number of further calls are delivered.
@@ -256,7 +256,7 @@ func (r *rig) verify() {
 		all, err := r.ledgers()
 		require.NoError(r, err)
 		for _, l := range all {
-			assert.True(r, min(l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost) >= 0, "verify holds over a negative: %+v", l)
+			assert.True(r, min(l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost) >= 0, "verify accepted a negative count: %+v", l)
 		}
 	}
 }
@@ -315,13 +315,13 @@ func (r *rig) judge(l ledger) {
 			continue
 		}
 		acked++
-		mayGo := at.After(r.mayLose) && at.Before(r.mayLoseUntil)
-		if mayGo {
+		lossAllowed := at.After(r.mayLose) && at.Before(r.mayLoseUntil)
+		if lossAllowed {
 			fresh++
 		}
 		switch {
 		case r.receiver.times(l.Destination, id) > 0:
-		case mayGo:
+		case lossAllowed:
 			expected++
 		default:
 			missing = append(missing, id)
@@ -333,7 +333,7 @@ func (r *rig) judge(l ledger) {
 	missing = r.notFailed(l.Destination, missing)
 	unknown := len(sent) - acked + expected
 	r.result.lost += len(missing) + expected
-	r.result.named += l.Lost
+	r.result.reported += l.Lost
 	assert.LessOrEqual(r, len(missing), l.Lost, "%s: accepted calls are missing and not reported as lost, among them %v: %+v", l.Destination, first(missing, 5), l)
 	assert.LessOrEqual(r, l.Lost, len(missing)+unknown, "%s: delivered calls are reported as lost: %+v", l.Destination, l)
 	assert.GreaterOrEqual(r, l.Accepted, acked-fresh, "%s", l.Destination)

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/nemesis/disk"
 )
 
-// scenario is one kind of fault.
+// scenario is a kind of fault and its test.
 type scenario struct {
 	name   string
 	what   string // the description in the report
@@ -74,7 +74,7 @@ func TestScenarios(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			if os.Getenv("NEMESIS_ROUNDS") == "" && (s.full || s.notYet != "") {
-				t.Skip("not without NEMESIS_ROUNDS ", s.notYet)
+				t.Skip("runs only with NEMESIS_ROUNDS: ", s.notYet)
 			}
 			for i := range rounds {
 				t.Run(fmt.Sprint("seed=", seed+i), func(t *testing.T) {
@@ -102,16 +102,16 @@ func number(t *testing.T, variable string, otherwise int) int {
 
 func possible() error {
 	if testing.Short() {
-		return errors.New("attacks take minutes")
+		return errors.New("scenarios take minutes")
 	}
-	return disk.Possible()
+	return disk.Supported()
 }
 
 // result is the result of a round, or of all rounds of a scenario.
 type result struct {
 	acked     int // calls answered with 200
 	lost      int // acked calls that are neither delivered nor listed as failed, for each destination
-	named     int // calls that the collector reports as lost
+	reported  int // calls that the collector reports as lost
 	delivered int
 	repeated  int // deliveries of calls that had arrived before
 	notes     []string
@@ -123,7 +123,7 @@ func (r *result) note(format string, args ...any) {
 
 func (r result) String() string {
 	return fmt.Sprintf("%d accepted calls; %d deliveries, %d of them duplicates; %d lost, %d reported as lost; %s",
-		r.acked, r.delivered, r.repeated, r.lost, r.named, strings.Join(r.notes, "; "))
+		r.acked, r.delivered, r.repeated, r.lost, r.reported, strings.Join(r.notes, "; "))
 }
 
 // report contains the results of all scenarios.
@@ -159,7 +159,7 @@ func (r *reports) add(name string, failed bool, result result, took time.Duratio
 	row.took += took
 	row.total.acked += result.acked
 	row.total.lost += result.lost
-	row.total.named += result.named
+	row.total.reported += result.reported
 	row.total.delivered += result.delivered
 	row.total.repeated += result.repeated
 }
@@ -171,7 +171,7 @@ func (r *reports) String() string {
 	slices.SortFunc(r.rows, func(a, b *row) int { return a.place - b.place })
 	for _, row := range r.rows {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d | %.1f |\n", row.name, row.rounds, row.failed,
-			row.total.acked, row.total.lost, row.total.named, row.total.delivered, row.total.repeated, row.took.Seconds()/float64(row.rounds))
+			row.total.acked, row.total.lost, row.total.reported, row.total.delivered, row.total.repeated, row.took.Seconds()/float64(row.rounds))
 	}
 	return b.String()
 }

@@ -51,7 +51,7 @@ func describe(p *types.Package) []string {
 		}
 		switch o := p.Scope().Lookup(name).(type) {
 		case *types.TypeName:
-			if o.IsAlias() { // the members are listed for the original type
+			if o.IsAlias() { // its fields and methods are listed with the original type
 				add("type %s = %s", o.Name(), types.TypeString(types.Unalias(o.Type()), qualify))
 				continue
 			}

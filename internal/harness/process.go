@@ -87,7 +87,7 @@ type Process struct {
 func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = (*processLog)(p), (*processLog)(p)
-	p.cmd.SysProcAttr = endsWithUs()
+	p.cmd.SysProcAttr = killWithParent()
 	if prepare != nil {
 		prepare(p.cmd)
 	}

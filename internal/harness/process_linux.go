@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// endsWithUs makes the kernel kill a process when this process exits.
-func endsWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+// killWithParent makes the kernel kill a process when this process exits.
+func killWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
 // UsageOf reads the usage of a process from /proc.
 func UsageOf(pid int) (Usage, error) {
@@ -63,7 +63,7 @@ func readIO(pid int, u *Usage) error {
 	return nil
 }
 
-// ForgetPeak resets PeakRSS.
-func (p *Process) ForgetPeak() error {
+// ResetPeakRSS resets PeakRSS.
+func (p *Process) ResetPeakRSS() error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.Pid()), []byte("5"), 0)
 }

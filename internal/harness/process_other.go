@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-func endsWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
+func killWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
 // UsageOf is not supported. Only measurements use it.
 func UsageOf(pid int) (Usage, error) {
 	return Usage{}, fmt.Errorf("reading the usage of process %d requires Linux: %w", pid, errors.ErrUnsupported)
 }
 
-// ForgetPeak is not supported.
-func (p *Process) ForgetPeak() error { return errors.ErrUnsupported }
+// ResetPeakRSS is not supported.
+func (p *Process) ResetPeakRSS() error { return errors.ErrUnsupported }

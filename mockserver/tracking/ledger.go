@@ -14,8 +14,8 @@ type Ledger struct {
 	Failed      int64  `json:"failed"`
 	Filtered    int64  `json:"filtered"`
 	Pending     int64  `json:"pending"`
-	// Lost is the number of pending calls that were lost through corruption of the store
-	// that an operator accepted.
+	// Lost is the number of pending calls lost to store corruption, after an operator
+	// accepted the loss.
 	Lost int64 `json:"lost"`
 	// OldestPending is when the oldest pending call was accepted. It is zero if no call is
 	// pending.

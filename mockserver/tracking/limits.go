@@ -7,7 +7,7 @@ type Limits struct {
 	BatchCalls     int // in one request; default 2,500
 	MessageIDChars int // of a messageId; default 100
 
-	// CallsPerSecond is the average rate of each source without a limit of its own. Defaults
+	// CallsPerSecond is the average rate of each source that does not set its own limit. Defaults
 	// to no limit.
 	CallsPerSecond int
 }

@@ -30,7 +30,7 @@ const (
 	OrderUser Order = "user" // each user's calls are delivered one after another, as accepted
 )
 
-// An OnFailure decides what happens to a user's later calls after a temporary failure.
+// OnFailure decides whether a temporary failure blocks the user's later calls.
 type OnFailure string
 
 // Values of Ordering.OnFailure.

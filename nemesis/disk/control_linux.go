@@ -13,22 +13,24 @@ import (
 
 // Usage describes the commands of Do.
 const Usage = `  fail write|read|sync [data|log|FILE] [skip=N] [count=N] [tear]
-              fail with EIO: everywhere, in the contents of files, in the file
-              system's log, or in what is on the disk of one file; N operations,
-              or all until heal; tear: some sectors of a write arrive
-  heal        end all faults
-  unplug      have everything fail until cut
+              make operations fail with EIO: everywhere, or only in file
+              contents (data), in the file system's log (log), or in one file;
+              N operations, or all until heal. tear: a failed write stores some
+              of its sectors
+  heal        remove all faults
+  unplug      make all operations fail until cut
   cut [all|some|none]
-              cut the power and mount what is left. Of the writes that reached the
-              disk and were not flushed, it loses all, some or none; without a
-              word the seed decides
-  drop-cache  forget what the kernel's cache has of files and what is on the disk
-  remount     unmount in good order and mount again
-  fill [but=BYTES], empty
-              take all room on the file system, give it back
-  read-only   take no more writes (EROFS), until cut or remount; xfs: nothing (EIO)
-  stats       print counts
-  close       unmount and remove it`
+              cut the power and mount the remaining data. The disk loses all,
+              some or none of its unflushed writes; by default the seed decides
+  drop-cache  drop clean pages from the kernel's cache
+  remount     unmount cleanly and mount again
+  fill [but=BYTES]
+              use all free space of the file system, except for BYTES
+  empty       free the space used by fill
+  read-only   reject writes with EROFS until cut or remount; xfs then also
+              rejects reads, with EIO
+  stats       print the counts of operations
+  close       unmount and remove the disk`
 
 // errClosed reports that a command closed the disk.
 var errClosed = errors.New("closed")
@@ -59,7 +61,7 @@ func (d *Disk) Do(line string) (string, error) {
 	case "cut":
 		loss := slices.Index([]string{"", "all", "some", "none"}, option)
 		if loss < 0 {
-			return "", fmt.Errorf("%s is not all, some or none", option)
+			return "", fmt.Errorf("invalid loss %q: use all, some or none", option)
 		}
 		return "", d.PowerCut(Loss(loss))
 	case "drop-cache":
@@ -80,17 +82,17 @@ func (d *Disk) Do(line string) (string, error) {
 	case "close":
 		return "", errClosed
 	}
-	return "", fmt.Errorf("%s is none of the commands:\n%s", words[0], Usage)
+	return "", fmt.Errorf("unknown command %q. Commands:\n%s", words[0], Usage)
 }
 
 // parseFault parses the words after fail.
 func (d *Disk) parseFault(words []string) (f Fault, err error) {
 	if len(words) == 0 {
-		return f, errors.New("fail what: write, read or sync?")
+		return f, errors.New("missing operation: use fail write, fail read or fail sync")
 	}
 	op := slices.Index([]string{"write", "sync", "read"}, words[0])
 	if op < 0 {
-		return f, fmt.Errorf("%s is not write, read or sync", words[0])
+		return f, fmt.Errorf("invalid operation %q: use write, read or sync", words[0])
 	}
 	f.Op = Op(op)
 	for _, w := range words[1:] {
@@ -137,14 +139,14 @@ func (d *Disk) Listen(l net.Listener) error {
 func (d *Disk) serve(conn net.Conn) bool {
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
-		said, err := d.Do(lines.Text())
-		answer := "ok " + said
+		output, err := d.Do(lines.Text())
+		response := "ok " + output
 		if errors.Is(err, errClosed) {
-			answer += err.Error()
+			response += err.Error()
 		} else if err != nil {
-			answer = "error: " + strings.ReplaceAll(err.Error(), "\n", "\n  ")
+			response = "error: " + strings.ReplaceAll(err.Error(), "\n", "\n  ")
 		}
-		fmt.Fprintln(conn, strings.TrimSpace(answer))
+		fmt.Fprintln(conn, strings.TrimSpace(response))
 		if errors.Is(err, errClosed) {
 			return true
 		}
@@ -152,8 +154,8 @@ func (d *Disk) serve(conn net.Conn) bool {
 	return false
 }
 
-// Tell sends a command to the disk that listens on a socket, and returns its response.
-func Tell(socket, command string) (string, error) {
+// Send sends a command to the disk that listens on a socket, and returns its response.
+func Send(socket, command string) (string, error) {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
 		return "", err
@@ -163,10 +165,10 @@ func Tell(socket, command string) (string, error) {
 	if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
 		return "", err
 	}
-	answer, err := io.ReadAll(conn)
-	said, ok := strings.CutPrefix(strings.TrimSpace(string(answer)), "ok")
+	response, err := io.ReadAll(conn)
+	output, ok := strings.CutPrefix(strings.TrimSpace(string(response)), "ok")
 	if err == nil && !ok {
-		err = errors.New(strings.TrimPrefix(said, "error: "))
+		err = errors.New(strings.TrimPrefix(output, "error: "))
 	}
-	return strings.TrimSpace(said), err
+	return strings.TrimSpace(output), err
 }

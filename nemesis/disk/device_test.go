@@ -68,7 +68,7 @@ func sectorsAfterCut(t *testing.T, seed uint64) (kept []bool) {
 	b := get(t, d, 0, 64*8192)
 	for at := 0; at < len(b); at += 512 {
 		whole := bytes.Equal(b[at:at+512], bytes.Repeat(b[at:at+1], 512))
-		require.True(t, whole, "a sector is torn")
+		require.True(t, whole, "a sector was written in part")
 		kept = append(kept, b[at] == 'a')
 	}
 	return kept

@@ -22,7 +22,7 @@ type Options struct {
 }
 
 // Disk is a mounted file system on a Device that can be made to fail. Its methods are not safe
-// for concurrent use, but those of its Device are.
+// for concurrent use.
 type Disk struct {
 	*Device
 	fs     string
@@ -36,19 +36,19 @@ type Disk struct {
 	guard  *guard
 }
 
-// Possible returns the reason why disks cannot be created here, or nil.
-func Possible() error {
+// Supported returns the reason why this machine cannot create disks, or nil.
+func Supported() error {
 	if os.Geteuid() != 0 {
-		return errors.New("disks that fail need root")
+		return errors.New("faulty disks require root")
 	}
 	for _, path := range []string{"/dev/fuse", "/dev/loop-control"} {
 		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("disks that fail need %w", err)
+			return fmt.Errorf("faulty disks require %w", err)
 		}
 	}
 	for _, program := range []string{"mkfs.ext4", "dumpe2fs", "debugfs", "filefrag", "mkfs.xfs", "xfs_db", "umount"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return fmt.Errorf("disks that fail need %w", err)
+			return fmt.Errorf("faulty disks require %w", err)
 		}
 	}
 	return nil
@@ -299,7 +299,7 @@ func attach(path string) (*os.File, error) {
 		}
 		_ = loop.Close()
 		if !errors.Is(err, unix.EBUSY) { // EBUSY: another process was faster
-			return nil, fmt.Errorf("disk: making a loop device: %w", err)
+			return nil, fmt.Errorf("disk: creating a loop device: %w", err)
 		}
 	}
 }

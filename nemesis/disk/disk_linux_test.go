@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // onEach runs a test on each file system.
 func onEach(t *testing.T, test func(t *testing.T, d *disk.Disk)) {
 	t.Helper()
-	if err := disk.Possible(); err != nil {
+	if err := disk.Supported(); err != nil {
 		t.Skip(err)
 	}
 	for _, fs := range []string{"ext4", "xfs"} {
@@ -99,7 +99,7 @@ func TestFailedWriteFailsSync(t *testing.T) {
 		require.NoError(t, err)
 		assert.ErrorIs(t, f.Sync(), syscall.EIO)
 		_, err = f.Write(make([]byte, 100))
-		require.NoError(t, err, "the file system goes on")
+		require.NoError(t, err, "the file system still works")
 		assert.NoError(t, f.Sync())
 	})
 }
@@ -163,7 +163,7 @@ func TestReadOnlyDisk(t *testing.T) {
 
 // TestDiskIsRemovedWithItsProcess kills a process that has a disk.
 func TestDiskIsRemovedWithItsProcess(t *testing.T) {
-	if err := disk.Possible(); err != nil {
+	if err := disk.Supported(); err != nil {
 		t.Skip(err)
 	}
 	dir := t.TempDir()
@@ -172,14 +172,14 @@ func TestDiskIsRemovedWithItsProcess(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	said, err := bufio.NewReader(out).ReadString('\n')
+	output, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "made <nil>\n", said)
+	require.Equal(t, "made <nil>\n", output)
 	require.Contains(t, mounts(t), dir+"/mnt")
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	for deadline := time.Now().Add(time.Minute); strings.Contains(mounts(t), dir); time.Sleep(10 * time.Millisecond) {
-		require.False(t, time.Now().After(deadline), "it is still mounted:\n%s", mounts(t))
+		require.False(t, time.Now().After(deadline), "the disk is still mounted:\n%s", mounts(t))
 	}
 }
 
@@ -192,9 +192,9 @@ func TestCommands(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- d.Listen(l) }()
 		tell := func(command string) string {
-			said, err := disk.Tell(socket, command)
+			output, err := disk.Send(socket, command)
 			require.NoError(t, err, command)
-			return said
+			return output
 		}
 		f := create(t, d, "file")
 		_, err = f.Write([]byte("text"))
@@ -223,8 +223,8 @@ func TestCommands(t *testing.T) {
 		tell("read-only")
 		tell("remount")
 		assert.Contains(t, tell("stats"), "Syncs:")
-		for command, problem := range map[string]string{"": "no command", "mend": "none of the commands", "fail write log count=x": "count=x", "fail read /nowhere": "nowhere", "cut twice": "twice"} {
-			_, err := disk.Tell(socket, command)
+		for command, problem := range map[string]string{"": "no command", "repair": `unknown command "repair"`, "fail write log count=x": "count=x", "fail read /nowhere": "nowhere", "cut twice": "twice"} {
+			_, err := disk.Send(socket, command)
 			assert.ErrorContains(t, err, problem)
 		}
 		assert.Equal(t, "closed", tell("close"))

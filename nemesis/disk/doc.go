@@ -11,7 +11,7 @@
 //     chosen by a seed.
 //
 // A power cut also drops the kernel's page cache. The loop device and FUSE use direct I/O, so
-// there is no other cache between the file system and the Device. A flush of the file system
+// they do not cache data between the file system and the Device. A flush of the file system
 // (fsync, or a commit of its journal) becomes a flush of the loop device, and an fsync of its
 // backing file.
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// drive is the file through which the kernel uses a Device. After a power cut the device gets a
+// drive is the file that gives the kernel access to a Device. After a power cut the device gets a
 // new drive: the old one rejects everything, including writes that remain in the kernel's cache.
 type drive struct {
 	fs.Inode

@@ -38,7 +38,7 @@ func ext4Layout(medium string, size int64) (log, data []Range, err error) {
 		log = append(log, Range{from * block, (to + 1) * block})
 	}
 	if len(log) == 0 {
-		return nil, nil, fmt.Errorf("disk: debugfs names no blocks of the journal:\n%s", text)
+		return nil, nil, fmt.Errorf("disk: debugfs reports no journal blocks:\n%s", text)
 	}
 	return log, []Range{{free * block, size}}, nil
 }
@@ -62,14 +62,14 @@ func xfsLayout(medium string, size int64) (log, data []Range, err error) {
 func number(text, pattern string) (int64, error) {
 	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
 	if found == nil {
-		return 0, fmt.Errorf("disk: no %s in:\n%s", pattern, text)
+		return 0, fmt.Errorf("disk: output without %s:\n%s", pattern, text)
 	}
 	return strconv.ParseInt(found[1], 10, 64)
 }
 
 var extent = regexp.MustCompile(`(?m)^ +\d+: +\d+\.\. *\d+: +(\d+)\.\. *(\d+):`)
 
-// Extents returns the ranges of a file on its disk. Unwritten data has no range.
+// Extents returns the ranges of a file on its disk, without its unwritten data.
 func Extents(path string) (all []Range, err error) {
 	text, err := output("filefrag", "-ve", "-b1", path)
 	if err != nil {
@@ -81,7 +81,7 @@ func Extents(path string) (all []Range, err error) {
 		all = append(all, Range{from, to + 1})
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("disk: nothing of %s was written yet", path)
+		return nil, fmt.Errorf("disk: %s has no data on the disk yet", path)
 	}
 	return all, nil
 }

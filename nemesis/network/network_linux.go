@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Possible returns the reason why networks cannot be created here, or nil.
-func Possible() error {
+// Supported returns the reason why this machine cannot create networks, or nil.
+func Supported() error {
 	if os.Geteuid() != 0 {
-		return errors.New("networks of one's own need root")
+		return errors.New("virtual networks require root")
 	}
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
-		return fmt.Errorf("networks of one's own need %w", err)
+		return fmt.Errorf("virtual networks require %w", err)
 	}
 	if _, err := exec.LookPath("ip"); err != nil {
-		return fmt.Errorf("networks of one's own need %w", err)
+		return fmt.Errorf("virtual networks require %w", err)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (h *Host) plugIn() error {
 		h.tap, err = openTap(h.device)
 		return err
 	}); err != nil {
-		return fmt.Errorf("network: making an interface: %w", err)
+		return fmt.Errorf("network: creating an interface: %w", err)
 	}
 	for _, command := range [][]string{
 		{"link", "set", "lo", "up"},
@@ -233,8 +233,8 @@ func (n *Network) Isolate(h *Host) {
 	}
 }
 
-// Mend ends all cuts.
-func (n *Network) Mend() {
+// Heal ends all cuts.
+func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.cut)

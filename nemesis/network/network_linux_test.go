@@ -16,7 +16,7 @@ import (
 
 func newNetwork(t *testing.T) (n *network.Network, a, b *network.Host) {
 	t.Helper()
-	if err := network.Possible(); err != nil {
+	if err := network.Supported(); err != nil {
 		t.Skip(err)
 	}
 	n, err := network.New("a", "b")
@@ -65,7 +65,7 @@ func TestHostsReachEachOther(t *testing.T) {
 	conn, err = net.DialTimeout("tcp", b.Address+":7", time.Minute)
 	require.NoError(t, err, "this process still reaches hosts")
 	_ = conn.Close()
-	n.Mend()
+	n.Heal()
 	assert.True(t, reaches(t, a, b.Address, 60), "repaired")
 	n.Cut(b, a)
 	assert.False(t, reaches(t, a, b.Address, 3), "responses do not arrive")

@@ -46,27 +46,27 @@ type Options struct {
 // Run runs the suite.
 func Run(t *testing.T, o Options) {
 	for name, test := range map[string]func(*testing.T, Options){
-		"EveryDestinationGetsEveryCall":      everyDestination,
-		"SourcesAreFiltered":                 sources,
-		"RetriesComeAtTheirTime":             retries,
-		"RetriesComeBesideFreshCalls":        retriesBeside,
-		"SourcesTakeTurns":                   turns,
-		"WhatIsNotWantedWaits":               wants,
-		"EntriesComeInOrder":                 inOrder,
-		"ADestinationIsHeld":                 held,
-		"ParkedEntriesWaitUntilResumed":      parked,
-		"NotesComeBackWithTheirCalls":        notes,
-		"ReturnedEntriesComeAgain":           returned,
-		"NextEndsWithItsContextAndItsReader": nextEnds,
+		"EveryDestinationReceivesEveryCall":  everyDestination,
+		"FilterBySource":                     sources,
+		"RetriesAreScheduled":                retries,
+		"RetriesMixWithNewCalls":             retriesWithNewCalls,
+		"SourcesShareFairly":                 fairSources,
+		"WantSelectsEntries":                 wantFields,
+		"InOrder":                            inOrder,
+		"Hold":                               hold,
+		"ParkedEntriesWaitForResume":         parked,
+		"NotesReturnWithCalls":               notes,
+		"ReturnedEntriesAreLeasedAgain":      returned,
+		"NextEndsWithContextOrReader":        nextEnds,
 		"FailedCallsAreKeptAndReplayed":      failed,
-		"AListOfFailedCallsEnds":             failedMeanwhile,
+		"ListOfFailedCallsEnds":              failedWhileListing,
 		"FilteredCallsAreKeptAndReplayed":    filtered,
 		"AnyCallCanBeReplayed":               replayDelivered,
-		"TracesComeWithTheirCalls":           traces,
-		"DetachForgets":                      detach,
-		"AttachAgainGoesOn":                  attachAgain,
-		"AFullJournalRefusesAndRecovers":     full,
-		"AppendTellsWhatItLeavesBehind":      leftBehind,
+		"TracesReturnWithCalls":              traces,
+		"DetachDeletes":                      detach,
+		"AttachAgainContinues":               attachAgain,
+		"FullJournalRefusesAndRecovers":      full,
+		"AppendReportsStoredCalls":           storedByAppend,
 		"OutcomesMustMatchCalls":             mismatch,
 		"LedgerHoldsUnderLoadConcurrentSafe": load,
 	} {
@@ -79,8 +79,8 @@ func Run(t *testing.T, o Options) {
 		})
 	}
 	if o.Reopen != nil {
-		t.Run("ReopenKeepsEverything", func(t *testing.T) { reopen(t, o) })
-		t.Run("ReopenKeepsTraces", func(t *testing.T) { reopenTraces(t, o) })
+		t.Run("ReopenPreservesData", func(t *testing.T) { reopen(t, o) })
+		t.Run("ReopenPreservesTraces", func(t *testing.T) { reopenTraces(t, o) })
 	}
 }
 
@@ -240,7 +240,7 @@ func retries(t *testing.T, o Options) {
 	finish(t, l, at, tracking.StatePending, tracking.StateDelivered, tracking.StatePending)
 	wantLedger(t, j, "d", 3, 1, 0, 0, 2)
 	l = next(t, r)
-	require.False(t, time.Now().Before(at), "the retry came early")
+	require.False(t, time.Now().Before(at), "the retry was early")
 	require.Equal(t, []string{"m-0", "m-2"}, ids(l))
 	require.Equal(t, 2, l.Entry().Attempt)
 	require.WithinDuration(t, since, l.Entry().Since, time.Millisecond)
@@ -275,7 +275,7 @@ func notes(t *testing.T, o Options) {
 	wantLedger(t, j, "d", 4, 4, 0, 0, 0)
 }
 
-func retriesBeside(t *testing.T, o Options) {
+func retriesWithNewCalls(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	require.NoError(t, j.Append(within(t), batch("web", "old", 1)))
 	finish(t, next(t, r), time.Now(), tracking.StatePending)
@@ -285,8 +285,8 @@ func retriesBeside(t *testing.T, o Options) {
 	require.Equal(t, []string{"new-0", "old-0"}, got)
 }
 
-// turns checks that a source is not blocked by 300 entries of another one and their retries.
-func turns(t *testing.T, o Options) {
+// fairSources checks that 300 entries of one source and their retries do not block another source.
+func fairSources(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	for i := range 300 {
 		require.NoError(t, j.Append(within(t), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
@@ -319,8 +319,8 @@ func turns(t *testing.T, o Options) {
 	wantLedger(t, j, "d", 306, 6, 0, 0, 300)
 }
 
-// wants tests the fields of Want.
-func wants(t *testing.T, o Options) {
+// wantFields tests the fields of Want.
+func wantFields(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	require.NoError(t, j.Append(within(t), batch("bad", "again", 1)))
 	finish(t, next(t, r), time.Now(), tracking.StatePending)
@@ -353,7 +353,7 @@ func wants(t *testing.T, o Options) {
 	}
 	require.NoError(t, j.Append(within(t), batch("another", "another", 1)))
 	l := <-waits
-	require.NotNil(t, l, "no wanted entry was leased")
+	require.NotNil(t, l, "no selected entry was leased")
 	require.Equal(t, []string{"another-0"}, ids(l))
 }
 
@@ -420,8 +420,8 @@ func inOrder(t *testing.T, o Options) {
 	require.Equal(t, positions, waiting)
 }
 
-// held tests Hold, with a Finish while it is held.
-func held(t *testing.T, o Options) {
+// hold tests Hold, with a Finish during the hold.
+func hold(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	for i := range 2 {
 		held, release, err := r.Hold(within(t))
@@ -573,8 +573,8 @@ func failed(t *testing.T, o Options) {
 	require.ErrorIs(t, j.Failed(within(t), "nobody", func(journal.FailedCall) bool { return true }), journal.ErrNotAttached)
 }
 
-// failedMeanwhile replays a call that fails again while calls are listed.
-func failedMeanwhile(t *testing.T, o Options) {
+// failedWhileListing replays a call that fails again while calls are listed.
+func failedWhileListing(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	const entries = 70 // more than one page
 	for i := range entries {
@@ -794,9 +794,9 @@ func full(t *testing.T, o Options) {
 	require.NoError(t, j.Append(within(t), batch("web", "again", 1)))
 }
 
-// leftBehind appends with contexts that end before or during Append. Calls that are stored anyway
+// storedByAppend appends with contexts that end before or during Append. Calls that are stored anyway
 // must be reported.
-func leftBehind(t *testing.T, o Options) {
+func storedByAppend(t *testing.T, o Options) {
 	j := open(t, o)
 	attach(t, j, "d")
 	var stored atomic.Int64

@@ -18,16 +18,16 @@ import (
 // returns a new store with the same data; it is nil unless the store is durable.
 func RunState(t *testing.T, open func(t *testing.T) state.Store, reopen func(t *testing.T) state.Store) {
 	for name, test := range map[string]func(*testing.T, state.Store){
-		"ValuesAreKept":                  stateValues,
-		"UpdateNeedsTheRevision":         stateRevisions,
-		"DeleteTakesWhatIsBeneath":       stateDelete,
+		"StoreValues":                    stateValues,
+		"UpdateRequiresRevision":         stateRevisions,
+		"DeleteRemovesChildren":          stateDelete,
 		"UpdatesAreAtomicConcurrentSafe": stateConcurrent,
-		"ChangesAreWatched":              stateWatch,
+		"WatchChanges":                   stateWatch,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
 	if reopen != nil {
-		t.Run("ReopenKeepsEverything", func(t *testing.T) { stateReopen(t, open(t), reopen) })
+		t.Run("ReopenPreservesData", func(t *testing.T) { stateReopen(t, open(t), reopen) })
 	}
 }
 
