@@ -238,8 +238,8 @@ func (w *attrWriter) resolve(v slog.Value) (resolved slog.Value, err error) {
 	return v, nil
 }
 
-// simple reports whether the keys of attrs are unique and not empty. An empty key may be that
-// of a group that is merged into the object.
+// simple reports whether the keys of attrs are unique and not empty. A group with an empty key
+// may have to be merged into the object.
 func simple(attrs []slog.Attr) bool {
 	var seen [4]uint64 // a set of hashes of the previous keys
 	for i := range attrs {

@@ -138,8 +138,8 @@ type Reader interface {
 	// reader's entries may be leased.
 	Waiting(ctx context.Context, yield func(e Entry, due time.Time) bool) error
 
-	// Resume makes the entry due that waits for it (see Result.Parked) and contains the call at
-	// a position. Otherwise it does nothing. It does not block.
+	// Resume schedules the parked entry (see Result.Parked) that contains the call at a position
+	// to run now. If there is no such entry, it does nothing. It does not block.
 	Resume(position uint64)
 
 	// Keeps reports whether the call at a position, which was leased before, is still pending.

@@ -70,7 +70,7 @@ type Waiting struct {
 	Which    CallSet
 }
 
-// A CallSet is a set of calls of a part, as bits. The empty set of a replay means all.
+// A CallSet is a bit set of the calls of a part. For a replay, the empty set means all calls.
 type CallSet [record.PartCalls / 64]uint64
 
 // setOf returns the set of the calls at the given places of a message.

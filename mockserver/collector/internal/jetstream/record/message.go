@@ -27,7 +27,7 @@ const (
 
 // A Control is the part of a CALLS message that is not about its calls.
 type Control struct {
-	// Of an attached or detached destination.
+	// Fields of an attached or detached destination.
 	Name    string   `json:"name,omitempty"`
 	Sources []string `json:"sources,omitempty"`
 	Detach  bool     `json:"detach,omitempty"`
