@@ -16,41 +16,40 @@ import (
 	"time"
 )
 
-// A Load sends batches of calls, each again until it is answered 200, as clients
-// do.
+// A Load sends batches of calls. Like a client, it sends each batch again until the response
+// is 200.
 type Load struct {
-	URLs     []string // one or more collectors; a sender changes to the next on an error
+	URLs     []string // URLs     []string // addresses of the collectors; after an error, a sender switches to the next one
 	WriteKey string
-	Run      byte // tells the calls of one load from those of another
+	Run      byte // Run      byte // distinguishes the calls of one load from those of others
 	Senders  int
-	Batch    int  // calls in a batch
-	Singly   bool // every fifth request is a single call
-	CallSize int  // bytes of a call, about. Defaults to 800
-	Noise    bool // calls that do not compress
-	// ManyUsers gives each place in each sender's batches a user of its own, so that the
-	// n-th request of a sender has the n-th call of each of its users. Otherwise all calls
-	// are of one user.
+	Batch    int  // Batch    int  // calls per batch
+	Singly   bool // Singly   bool // send every fifth request with a single call
+	CallSize int  // CallSize int  // approximate size of a call in bytes. Defaults to 800
+	Noise    bool // Noise    bool // make calls incompressible
+	// ManyUsers gives each place in a sender's batches its own user: the n-th request of a
+	// sender contains the n-th call of each of its users. Otherwise all calls have the same
+	// user.
 	ManyUsers bool
-	// Rate bounds the calls a second of all senders; 0 is no bound.
+	// Rate limits the calls per second of all senders together; 0 means no limit.
 	Rate int
-	// Timeout is how long a sender waits for an answer. Defaults to 15 s.
+	// Timeout is the time limit for a response. Defaults to 15 s.
 	Timeout time.Duration
-	// Calls ends the load after about so many; 0 is no bound.
+	// Calls ends the load after about this number of calls; 0 means no limit.
 	Calls int64
 
-	Sent    atomic.Int64 // calls that were answered 200
-	Errors  atomic.Int64 // attempts that were not
-	Refused atomic.Int64 // of these, answers other than 200
+	Sent    atomic.Int64 // Sent    atomic.Int64 // calls with a 200 response
+	Errors  atomic.Int64 // Errors  atomic.Int64 // failed attempts
+	Refused atomic.Int64 // Refused atomic.Int64 // failed attempts with a response
 
-	requests [][]request // by sender, each of which writes its own
+	requests [][]request // requests [][]request // by sender; each sender writes only its own
 }
 
-// A request is one that was begun.
-type request struct{ begun, answered time.Time } // answered is zero until it was, with 200
+// A request records when a request began and when it succeeded.
+type request struct{ begun, answered time.Time } // type request struct{ begun, answered time.Time } // answered is zero until a 200 response
 
-// Start sends until stop is called. Every request that was begun is then made until it
-// is answered 200, but no longer than grace. stop returns at its end; it may be called
-// more than once.
+// Start sends until stop is called. stop then waits until each request that has begun gets a
+// 200 response, but at most for the grace period. It may be called more than once.
 func (l *Load) Start() (stop func(grace time.Duration)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	hard, abort := context.WithCancel(context.Background())
@@ -68,7 +67,7 @@ func (l *Load) Start() (stop func(grace time.Duration)) {
 	}
 }
 
-// Do sends until ctx ends or enough were sent, and then as stop of Start does.
+// Do sends until ctx ends or the load is complete, and then stops with the grace period.
 func (l *Load) Do(ctx context.Context, grace time.Duration) {
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -77,7 +76,7 @@ func (l *Load) Do(ctx context.Context, grace time.Duration) {
 	l.send(ctx, hard)
 }
 
-// send begins requests until ctx ends, and makes those until hard ends.
+// send begins requests until ctx ends, and retries them until hard ends.
 func (l *Load) send(ctx, hard context.Context) {
 	l.requests = make([][]request, l.Senders)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.Senders, MaxIdleConns: 4 * l.Senders}, Timeout: cmp.Or(l.Timeout, 15*time.Second)}
@@ -86,7 +85,7 @@ func (l *Load) send(ctx, hard context.Context) {
 	for s := range l.Senders {
 		senders.Go(func() {
 			batch, single := l.body(s, l.Batch), l.body(s, 1)
-			next := l.await(ctx, time.Now().Add(l.interval()*time.Duration(s)/time.Duration(l.Senders))) // not all at once
+			next := l.await(ctx, time.Now().Add(l.interval()*time.Duration(s)/time.Duration(l.Senders))) // next := l.await(ctx, time.Now().Add(l.interval()*time.Duration(s)/time.Duration(l.Senders))) // spreads the senders evenly
 			for n := 0; ctx.Err() == nil && (l.Calls == 0 || l.Sent.Load() < l.Calls); n++ {
 				body := batch
 				if l.size(n) == 1 {
@@ -105,7 +104,7 @@ func (l *Load) send(ctx, hard context.Context) {
 	senders.Wait()
 }
 
-// size is how many calls the n-th request of a sender has.
+// size returns the number of calls in the n-th request of a sender.
 func (l *Load) size(n int) int {
 	if l.Singly && n%5 == 4 {
 		return 1
@@ -113,7 +112,7 @@ func (l *Load) size(n int) int {
 	return l.Batch
 }
 
-// interval is how long after one request of a sender the rate allows the next.
+// interval returns the time between two requests of a sender.
 func (l *Load) interval() time.Duration {
 	if l.Rate == 0 {
 		return 0
@@ -121,8 +120,8 @@ func (l *Load) interval() time.Duration {
 	return time.Duration(l.Senders*l.Batch) * time.Second / time.Duration(l.Rate)
 }
 
-// pace waits until the rate allows another request of the sender. What was late is not
-// made up for.
+// pace waits until the rate allows the sender's next request. If the sender is late, it does
+// not catch up.
 func (l *Load) pace(ctx context.Context, last time.Time) (next time.Time) {
 	if l.Rate == 0 {
 		return last
@@ -134,7 +133,7 @@ func (l *Load) pace(ctx context.Context, last time.Time) (next time.Time) {
 	return l.await(ctx, next)
 }
 
-// await waits until a time, which it returns, or until ctx ends.
+// await waits until a time or until ctx ends, and returns the time.
 func (l *Load) await(ctx context.Context, at time.Time) time.Time {
 	if left := time.Until(at); left > 0 {
 		select {
@@ -145,7 +144,7 @@ func (l *Load) await(ctx context.Context, at time.Time) time.Time {
 	return at
 }
 
-// deliver makes a request until it is answered 200.
+// deliver sends a request until the response is 200.
 func (l *Load) deliver(ctx context.Context, client *http.Client, sender int, path string, body []byte) bool {
 	for try := sender; ; try++ {
 		status := Post(ctx, client, l.URLs[try%len(l.URLs)]+path, l.WriteKey, body)
@@ -164,7 +163,7 @@ func (l *Load) deliver(ctx context.Context, client *http.Client, sender int, pat
 	}
 }
 
-// Post sends calls, and returns the status of the answer, or 0 where none came.
+// Post sends calls. It returns the status of the response, or 0 without a response.
 func Post(ctx context.Context, client *http.Client, url, writeKey string, body []byte) int {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -183,14 +182,14 @@ func Post(ctx context.Context, client *http.Client, url, writeKey string, body [
 	return res.StatusCode
 }
 
-// A Call is one that was sent at least once.
+// A Call is a call that was sent at least once.
 type Call struct {
 	ID       [12]byte
 	Begun    time.Time
-	Answered time.Time // when it was answered 200; zero if it was not
+	Answered time.Time // Answered time.Time // when the 200 response arrived, or zero
 }
 
-// All yields the calls that were sent. It is to be called once the load has ended.
+// All yields the calls that were sent. Call it only after the load has ended.
 func (l *Load) All(yield func(Call) bool) {
 	for s, requests := range l.requests {
 		for n, r := range requests {
@@ -203,8 +202,8 @@ func (l *Load) All(yield func(Call) bool) {
 	}
 }
 
-// Latencies returns how long after its request was begun each call that was answered
-// 200 came first to a receiver. It is to be called once the load has ended.
+// Latencies returns, for each call with a 200 response, the time from the start of its request
+// to the call's first arrival at a receiver. Call it only after the load has ended.
 func (l *Load) Latencies(r *Receiver) (all []time.Duration) {
 	for c := range l.All {
 		if at := r.At(c.ID); !at.IsZero() && !c.Answered.IsZero() {
@@ -214,7 +213,7 @@ func (l *Load) Latencies(r *Receiver) (all []time.Duration) {
 	return all
 }
 
-// callID is the messageId of a call: of one run, sender, request and place.
+// callID returns the messageId of the call with this run, sender, request and place.
 func callID(run byte, sender, request, place int) [12]byte {
 	var id [12]byte
 	id[0], id[1] = run, byte(sender)
@@ -223,17 +222,17 @@ func callID(run byte, sender, request, place int) [12]byte {
 	return id
 }
 
-// idDigits is how long a messageId is.
+// idDigits is the length of a messageId.
 const idDigits = 24
 
-// A body is that of a request, into which messageIds are written.
+// A body is a request body with room for messageIds.
 type body struct {
 	path   string
 	text   []byte
-	places []int // of the messageIds
+	places []int // places []int // offsets of the messageIds
 }
 
-// body returns the body of a sender's requests of some calls.
+// body returns a template for a sender's requests with this number of calls.
 func (l *Load) body(sender, calls int) *body {
 	b := &body{path: "/v1/batch", text: []byte(`{"batch":[`)}
 	end := `],"sentAt":"2026-01-02T03:04:06.000Z"}`
@@ -273,5 +272,5 @@ func (b *body) with(run byte, sender, request int) []byte {
 		id := callID(run, sender, request, i)
 		hex.Encode(b.text[at:at+idDigits], id[:])
 	}
-	return bytes.Clone(b.text) // a request that was given up may still read the one before
+	return bytes.Clone(b.text) // return bytes.Clone(b.text) // a canceled request may still be reading the previous body
 }

@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// readyPatience is how long a collector may take to become ready.
+// readyPatience is the time limit for a collector to become ready.
 const readyPatience = 60 * time.Second
 
 // Build builds the command into a directory and returns its path.
@@ -36,21 +36,20 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// ports are those that FreeAddress has returned. Tests run in several processes at once:
-// each begins somewhere else, and holds the UDP port of the same number for as long as it
-// lives, so that no other process takes the address while no program listens on it.
+// ports contains the ports that FreeAddress has returned. Tests run in several processes. Each
+// process starts its search at a different port, and binds the UDP port with the same number
+// until it exits. No other process then takes the address while no program listens on it.
 var ports struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // mu   sync.Mutex // guards the fields below
 	last uint32
 	held []net.PacketConn
 }
 
 func init() { ports.last = rand.Uint32() }
 
-// FreeAddress returns an address of the loopback interface on which nothing listens, and
-// which it returns to nobody else while this process lives. Its port lies below those that
-// systems give to outgoing connections, so that it stays free until a program listens on
-// it, and while that program is started again.
+// FreeAddress returns a loopback address without a listener. It never returns the same address
+// twice in one process. The port is below the range for outgoing connections, so it remains free
+// until a program listens on it, and between restarts of that program.
 func FreeAddress() (string, error) {
 	const first, count = 12_000, 20_000
 	ports.mu.Lock()
@@ -73,18 +72,18 @@ func FreeAddress() (string, error) {
 	return "", err
 }
 
-// A Process is a program that was started, and that can be killed.
+// A Process is a started program.
 type Process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
-	err  error         // how it ended; to be read once done is closed
+	done chan struct{} // done chan struct{} // closed when the process has exited
+	err  error         // err  error         // exit error; read it only after done is closed
 
 	mu  sync.Mutex // guards log
 	log bytes.Buffer
 }
 
-// Start starts a program, which ends with this one where the system can see to that.
-// prepare may change the command before.
+// Start starts a program. On systems that support it, the program is killed when this process
+// exits. prepare may change the command before it starts.
 func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = (*processLog)(p), (*processLog)(p)
@@ -94,7 +93,7 @@ func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error
 	}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // Linux takes the end of the thread that started it for ours
+		runtime.LockOSThread() // runtime.LockOSThread() // Linux also kills the program when the thread that started it exits
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
 		started <- err
@@ -109,7 +108,7 @@ func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error
 	return p, nil
 }
 
-// processLog keeps what a process prints.
+// processLog stores the output of a process.
 type processLog Process
 
 func (l *processLog) Write(b []byte) (int, error) {
@@ -118,38 +117,38 @@ func (l *processLog) Write(b []byte) (int, error) {
 	return l.log.Write(b)
 }
 
-// Log returns what the process has printed.
+// Log returns the output of the process so far.
 func (p *Process) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
 }
 
-// Pid is the process's number.
+// Pid returns the process ID.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Kill ends the process at once, as kill -9 does.
+// Kill kills the process immediately, like kill -9.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Stop asks the process to end and returns how it did.
+// Stop asks the process to exit, and returns its exit error.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !p.Ended() {
-		p.Kill() // a system that cannot ask, such as Windows
+		p.Kill() // p.Kill() // some systems, such as Windows, cannot ask
 	}
 	<-p.done
 	return p.err
 }
 
-// Wait waits until the process has ended, and returns how.
+// Wait waits until the process has exited, and returns its exit error.
 func (p *Process) Wait() error {
 	<-p.done
 	return p.err
 }
 
-// Ended reports whether the process has ended.
+// Ended reports whether the process has exited.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -159,16 +158,16 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Usage is the use of resources by a process until now.
+// Usage is the resource usage of a process since its start.
 type Usage struct {
 	RSS, PeakRSS int64         // bytes
-	CPU          time.Duration // user and system
-	Writes       int64         // system calls that wrote, to files and connections
-	Written      int64         // bytes that went to a disk
-	In, Out      int64         // bytes of all reads and writes, of files and connections
+	CPU          time.Duration // CPU          time.Duration // user and system time
+	Writes       int64         // Writes       int64         // write system calls, for files and connections
+	Written      int64         // Written      int64         // bytes written to a disk
+	In, Out      int64         // In, Out      int64         // bytes read and written, for files and connections
 }
 
-// Usage returns the usage of a process that has not ended.
+// Usage returns the resource usage of a running process.
 func (p *Process) Usage() (Usage, error) { return UsageOf(p.Pid()) }
 
 // A Collector is a running command.
@@ -177,11 +176,11 @@ type Collector struct {
 	URL        string
 	Token      string        // for the admin API, or empty
 	Startup    time.Duration // from the start of the process to readiness
-	StartupCPU time.Duration // what that cost, where the system tells it
+	StartupCPU time.Duration // StartupCPU time.Duration // CPU time until readiness, if the system reports it
 }
 
-// Serve starts collector serve on a configuration file and waits until it is
-// ready. address is where that says it listens.
+// Serve runs collector serve with a configuration file, and waits until the collector is ready.
+// address is the listen address in that file.
 func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, error) {
 	begin := time.Now()
 	p, err := Start(path, []string{"serve", "--config", config}, prepare)
@@ -202,8 +201,8 @@ func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, e
 	return c, nil
 }
 
-// Ask asks the admin API: it sends a body as JSON unless that is nil, and reads what
-// is answered into a pointer unless that is nil.
+// Ask sends a request to the admin API. It encodes body as JSON, and decodes the response into the
+// pointer answer; either may be nil.
 func (c *Collector) Ask(ctx context.Context, method, path string, body, answer any) error {
 	var text bytes.Buffer
 	if body != nil {
@@ -226,7 +225,7 @@ func (c *Collector) Ask(ctx context.Context, method, path string, body, answer a
 	return json.NewDecoder(res.Body).Decode(answer)
 }
 
-// Metrics returns what Prometheus would scrape: values by name and labels.
+// Metrics returns the Prometheus metrics: values by name and labels.
 func (c *Collector) Metrics(ctx context.Context) (map[string]float64, error) {
 	res, err := c.request(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
@@ -256,7 +255,7 @@ func (c *Collector) request(ctx context.Context, method, path string, body io.Re
 	return http.DefaultClient.Do(req)
 }
 
-// Ready reports whether /ready answers 200.
+// Ready reports whether /ready responds with 200.
 func (c *Collector) Ready() bool {
 	res, err := http.Get(c.URL + "/ready")
 	if err != nil {

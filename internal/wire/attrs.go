@@ -20,7 +20,7 @@ var errExpanded = fmt.Errorf("more than %d calls of LogValue, perhaps an infinit
 // AppendAttrs appends m, with sorted keys, and attrs as one JSON object. The last of several
 // equal keys wins. The rules of slog's handlers apply: LogValuers are resolved, groups are
 // nested, a group without a key is merged into its parent, and groups without attributes are
-// omitted. The errors are those of AppendMap.
+// omitted. It returns the same errors as AppendMap.
 func AppendAttrs(dst []byte, m map[string]interface{}, attrs []slog.Attr, path string, at PathHash) ([]byte, error) {
 	w := attrWriter{}
 	var out []byte
