@@ -36,17 +36,17 @@ func TestValidateOrder(t *testing.T) {
 		ordering tracking.Ordering
 		want     string
 	}{
-		"none":                       {tracking.Ordering{}, ""},
-		"none by its name":           {tracking.Ordering{Order: "none"}, ""},
-		"of users":                   {tracking.Ordering{Order: "user", GiveUpAfter: 10 * time.Minute, OnFailure: "hold"}, ""},
-		"with overtaking":            {tracking.Ordering{Order: "user", OnFailure: "overtake"}, ""},
-		"of something else":          {tracking.Ordering{Order: "source"}, `order: is "source": use "user" or "none"`},
-		"another failure":            {tracking.Ordering{Order: "user", OnFailure: "skip"}, `onFailure: is "skip": use "hold" or "overtake"`},
-		"longer than retries":        {tracking.Ordering{Order: "user", GiveUpAfter: 5 * time.Hour}, `giveUpAfter: is 5h0m0s: use 1s to 4h0m0s, or omit it`},
-		"too short":                  {tracking.Ordering{Order: "user", GiveUpAfter: time.Millisecond}, `giveUpAfter: is 1ms: use 1s to 4h0m0s, or omit it`},
-		"a time without an order":    {tracking.Ordering{GiveUpAfter: time.Minute}, `giveUpAfter: requires an order: set order to "user", or omit it`},
-		"a failure without an order": {tracking.Ordering{OnFailure: "hold"}, `onFailure: requires an order: set order to "user", or omit it`},
-		"a time that counts nowhere": {tracking.Ordering{Order: "user", OnFailure: "overtake", GiveUpAfter: time.Minute}, `giveUpAfter: has no effect with onFailure "overtake": set onFailure to "hold", or omit it`},
+		"none":                           {tracking.Ordering{}, ""},
+		"the name none":                  {tracking.Ordering{Order: "none"}, ""},
+		"of users":                       {tracking.Ordering{Order: "user", GiveUpAfter: 10 * time.Minute, OnFailure: "hold"}, ""},
+		"with overtaking":                {tracking.Ordering{Order: "user", OnFailure: "overtake"}, ""},
+		"another order":                  {tracking.Ordering{Order: "source"}, `order: is "source": use "user" or "none"`},
+		"another failure":                {tracking.Ordering{Order: "user", OnFailure: "skip"}, `onFailure: is "skip": use "hold" or "overtake"`},
+		"longer than the retry period":   {tracking.Ordering{Order: "user", GiveUpAfter: 5 * time.Hour}, `giveUpAfter: is 5h0m0s: use 1s to 4h0m0s, or omit it`},
+		"too short":                      {tracking.Ordering{Order: "user", GiveUpAfter: time.Millisecond}, `giveUpAfter: is 1ms: use 1s to 4h0m0s, or omit it`},
+		"a time without order":           {tracking.Ordering{GiveUpAfter: time.Minute}, `giveUpAfter: requires an order: set order to "user", or omit it`},
+		"a failure policy without order": {tracking.Ordering{OnFailure: "hold"}, `onFailure: requires an order: set order to "user", or omit it`},
+		"a time without effect":          {tracking.Ordering{Order: "user", OnFailure: "overtake", GiveUpAfter: time.Minute}, `giveUpAfter: has no effect with onFailure "overtake": set onFailure to "hold", or omit it`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := tracking.Destination{Name: "d", Ordering: test.ordering, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}
