@@ -43,7 +43,7 @@ func TestEveryCallIsCounted(t *testing.T) {
 	}
 }
 
-func TestNothingIsLostInAnOutage(t *testing.T) {
+func TestOutageLosesNoCalls(t *testing.T) {
 	for name, begin := range map[string]func(*receiver){"refuse": (*receiver).refuse, "hang": (*receiver).hang} {
 		t.Run(name, func(t *testing.T) {
 			j := job{Client: "ours", Large: true, Batch: 20, Gzip: true, Rate: 8000, Duration: 300 * time.Millisecond}

@@ -21,7 +21,7 @@ type chart struct {
 // bars are the bars of one workload, in the order of the clients.
 type bars struct {
 	name   string
-	cpu    []float64 // in microseconds a call
+	cpu    []float64 // microseconds per call
 	labels []string  // the cells of the table
 }
 

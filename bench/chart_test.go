@@ -30,7 +30,7 @@ text
 | not read | 1 µs | 2 × |
 `
 
-func TestTheTableIsRead(t *testing.T) {
+func TestReadChart(t *testing.T) {
 	c, err := readChart(table)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestBarsAreToScale(t *testing.T) {
 }
 
 // The pictures in docs/performance.md and README.md show the table in docs/performance.md.
-func TestPicturesAreOfTheTable(t *testing.T) {
+func TestPicturesMatchTable(t *testing.T) {
 	text, err := os.ReadFile("../docs/performance.md")
 	if err != nil {
 		t.Fatal(err)

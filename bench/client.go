@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// contestants returns the clients of these names, all with the same job.
+// contestants returns the named clients, all with the same job.
 func (b *bench) contestants(names []string, j job, disturb func(*receiver) error) (all []contestant) {
 	for _, name := range names {
 		j := j
@@ -40,9 +40,9 @@ func (b *bench) cost() error {
 			return err
 		}
 		key := "/" + w.key()
-		b.table("As many calls as possible, 8 producers, "+w.Name, all, cpuColumn,
-			column{"of the first", relativeCPU, "cpu" + key}, rateColumn,
-			column{"allocations a call", of(allocations, ratio), "allocs" + key},
+		b.table("Maximum rate, 8 producers, "+w.Name, all, cpuColumn,
+			column{"relative to the first", relativeCPU, "cpu" + key}, rateColumn,
+			column{"allocations per call", of(allocations, ratio), "allocs" + key},
 			column{"bytes allocated", of(func(s sample) float64 { return s.each(float64(s.AllocBytes)) }, fixed(0)), ""},
 			column{"bytes on the wire", of(func(s sample) float64 { return s.each(float64(s.Bytes)) }, fixed(0)), ""},
 			column{"connections", of(func(s sample) int64 { return s.Conns }, grouped), "connections" + key},
@@ -65,7 +65,7 @@ func (b *bench) memory() error {
 		for _, r := range all {
 			peaks[r.name] = append(peaks[r.name], median(r.samples, peakRSS))
 		}
-		b.table("As many calls as possible, 8 producers, the default memory budget, "+w.Name, all, rateColumn, cpuColumn, memoryColumn, lostColumn)
+		b.table("Maximum rate, 8 producers, default memory budget, "+w.Name, all, rateColumn, cpuColumn, memoryColumn, lostColumn)
 	}
 	for name, values := range peaks {
 		b.measured["memory/"+name] = span(strings.TrimSuffix(megabytes(slices.Min(values)), " MB"), megabytes(slices.Max(values)))
@@ -80,7 +80,7 @@ func (b *bench) forms() error {
 		return err
 	}
 	b.table("A Track of 8 properties, built for each call, in batches of 640", all, cpuColumn,
-		column{"of the first", relativeCPU, ""}, column{"allocations a call", of(allocations, fixed(2)), ""})
+		column{"relative to the first", relativeCPU, ""}, column{"allocations per call", of(allocations, fixed(2)), ""})
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (b *bench) outages() error {
 		begin     func(*receiver)
 	}{
 		{"connections refused", "refuse", (*receiver).refuse},
-		{"accepted, never answered", "hang", (*receiver).hang},
+		{"connections accepted, no responses", "hang", (*receiver).hang},
 	} {
 		all, err := inTurns(1, b.contestants(b.clients, job{
 			Large: true, Batch: 100, Gzip: true, Rate: outageRate, Duration: 2 * away,

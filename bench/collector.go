@@ -178,7 +178,7 @@ func (b *bench) ingest() error {
 	if err != nil {
 		return err
 	}
-	b.table(fmt.Sprintf("Accepted calls: %d senders, %d calls of %d bytes in a request, %v", b.calls.senders, b.calls.batch, b.calls.size, d), all, rateColumn, cpuColumn, memoryColumn)
+	b.table(fmt.Sprintf("Accepted calls: %d senders, %d calls of %d bytes per request, %v", b.calls.senders, b.calls.batch, b.calls.size, d), all, rateColumn, cpuColumn, memoryColumn)
 	b.measured["load/ingest-bare"], b.measured["load/ingest"] = rateColumn.cell(all[0].samples, nil), rateColumn.cell(all[1].samples, nil)
 	return nil
 }
@@ -249,7 +249,7 @@ type quietRun struct {
 	relay                bool   // a bare relay instead of a collector
 	beside               bool   // a second destination, which fails
 	status               int    // its responses; 0: it never responds
-	backlog              int    // calls that wait for it
+	backlog              int    // its pending calls
 	other                string // its URL
 }
 
@@ -262,7 +262,7 @@ func (b *bench) dead() error {
 	if err != nil {
 		return err
 	}
-	b.table(fmt.Sprintf("A destination next to a failing one with %s waiting calls, %d calls/s", grouped(int64(backlog)), run.rate), all,
+	b.table(fmt.Sprintf("Delivery while another destination fails with %s pending calls, %d calls/s", grouped(int64(backlog)), run.rate), all,
 		append(spreadColumns("request to webhook, ", func(s sample) spread { return s.Delivery }), memoryColumn)...)
 	p50 := func(s sample) time.Duration { return s.Delivery.P50 }
 	b.measured["load/dead-delay"] = fixed(2)(float64(median(all[1].samples, p50)) / float64(median(all[0].samples, p50)))
@@ -282,7 +282,7 @@ func (b *bench) quiet() error {
 		}
 		get := func(s sample) spread { return s.Response }
 		b.table(fmt.Sprintf("Single calls at %d/s", rate), all, append(append([]column{cpuColumn,
-			{"writes a call", of(func(s sample) float64 { return s.each(float64(s.Writes)) }, fixed(1)), ""},
+			{"writes per call", of(func(s sample) float64 { return s.each(float64(s.Writes)) }, fixed(1)), ""},
 			{"kB to disk", of(func(s sample) float64 { return s.each(float64(s.Written)) / 1e3 }, fixed(1)), ""},
 		}, spreadColumns("response, ", get)[:2]...), spreadColumns("then delivery, ", func(s sample) spread { return s.Arrival })[:2]...)...)
 		if rate == 30 {
@@ -441,10 +441,10 @@ func (b *bench) start() error {
 		}
 		all = append(all, r)
 	}
-	ready := column{"ready after", of(func(s sample) time.Duration { return s.Wall }, short), ""}
+	ready := column{"time to ready", of(func(s sample) time.Duration { return s.Wall }, short), ""}
 	cpu := column{"CPU", of(func(s sample) time.Duration { return s.CPU }, short), ""}
 	idle := column{"idle RSS", of(func(s sample) int64 { return s.RSS }, megabytes), ""}
-	b.table("Start of a collector, after kill -9", all, ready, cpu, idle, memoryColumn)
+	b.table("Collector startup after kill -9", all, ready, cpu, idle, memoryColumn)
 	b.measured["load/start-empty"], b.measured["load/start-million"] = ready.cell(all[0].samples, nil), ready.cell(all[1].samples, nil)
 	b.measured["idle-memory"], b.measured["compare/memory/collector"] = idle.cell(all[0].samples, nil), idle.cell(all[0].samples, nil)
 	b.measured["load/kept-cpu"], b.measured["load/kept-memory"] = cpu.cell(all[2].samples, nil), idle.cell(all[2].samples, nil)

@@ -16,12 +16,12 @@ import (
 type takeAll struct{}
 
 func (takeAll) RoundTrip(r *http.Request) (*http.Response, error) {
-	httptrace.ContextClientTrace(r.Context()).WroteRequest(httptrace.WroteRequestInfo{}) // the body is no longer read
+	httptrace.ContextClientTrace(r.Context()).WroteRequest(httptrace.WroteRequestInfo{}) // reading of the body has ended
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}, nil
 }
 
-// BenchmarkForms makes calls in each form in turns, without a network, and reports the CPU
-// time of one. The ratios are those of one run.
+// BenchmarkForms makes calls in each form in turns, without a network, and reports the CPU time
+// per call.
 func BenchmarkForms(b *testing.B) {
 	all := orders()
 	cpu := map[string]time.Duration{}

@@ -30,7 +30,7 @@ type bench struct {
 	profile  string
 
 	clients  []string
-	workload string // a part of the names of the chosen workloads
+	workload string // measure only workloads whose names contain this
 
 	dir, binary string
 	calls       callShape
@@ -48,20 +48,20 @@ var measurements = []struct {
 	name, group, about string
 	run                func(*bench) error
 }{
-	{"cost", "client", "CPU and allocations of a call, next to other libraries", (*bench).cost},
-	{"forms", "client", "CPU of a call with a map, attributes or a generated type", (*bench).forms},
+	{"cost", "client", "CPU and allocations per call, compared with other libraries", (*bench).cost},
+	{"forms", "client", "CPU per call with a map, attributes or a generated type", (*bench).forms},
 	{"memory", "client", "peak memory with the default budget", (*bench).memory},
 	{"latency", "client", "duration of a call", (*bench).latency},
 	{"outage", "client", "lost calls and memory while the collector is unavailable", (*bench).outages},
-	{"ingest", "collector", "stored calls per second, next to a handler that discards them", (*bench).ingest},
-	{"deliver", "collector", "deliveries per second, next to a loop of http.Client", (*bench).deliver},
-	{"dead", "collector", "time to delivery next to a failing destination with a backlog", (*bench).dead},
+	{"ingest", "collector", "stored calls per second, compared with a handler that discards them", (*bench).ingest},
+	{"deliver", "collector", "deliveries per second, compared with a loop of http.Client", (*bench).deliver},
+	{"dead", "collector", "time to delivery while another destination fails and has a backlog", (*bench).dead},
 	{"start", "collector", "startup and idle memory, with pending or delivered calls", (*bench).start},
 	{"verify", "collector", "duration and memory of verifying the ledger", (*bench).verify},
-	{"quiet", "", "cost and time of single calls at 30, 100 and 500 per second, next to a bare relay", (*bench).quiet},
+	{"quiet", "", "cost and delivery time of single calls at 30, 100 and 500 per second, compared with a minimal relay", (*bench).quiet},
 	{"single", "", "single calls stored and delivered per second", (*bench).single},
 	{"churn", "", "memory and disk while calls are delivered for 30 minutes", (*bench).churn},
-	{"cluster", "", "cost of a call on NATS servers", (*bench).onCluster},
+	{"cluster", "", "cost per call on NATS servers", (*bench).onCluster},
 }
 
 func main() {
@@ -71,31 +71,31 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	b := bench{ctx: ctx, measured: map[string]string{}}
-	flag.BoolVar(&b.quick, "quick", false, "one round, and a tenth of the time and calls")
+	flag.BoolVar(&b.quick, "quick", false, "run one round with a tenth of the time and calls")
 	flag.IntVar(&b.rounds, "rounds", 0, "runs of each program (default: 5 for clients, 3 for collectors)")
 	flag.DurationVar(&b.duration, "time", 0, "duration of one run (default: depends on the measurement)")
-	flag.Func("rate", "calls per second of latency, dead, quiet, churn and cluster, separated by commas", b.parseRate)
-	flag.StringVar(&b.profile, "profile", "", "a directory for profiles of the measured programs")
-	names := flag.String("clients", strings.Join(clientNames, ","), "the clients; the others are compared with the first")
-	flag.StringVar(&b.workload, "workload", "", "measure only workloads whose names contain this")
-	flag.StringVar(&b.dir, "dir", "", "the directory for data of collectors (default: the temporary directory)")
-	flag.StringVar(&b.binary, "binary", "", "the command collector, for example of another version (default: build it)")
+	flag.Func("rate", "calls per second for latency, dead, quiet, churn and cluster, separated by commas", b.parseRate)
+	flag.StringVar(&b.profile, "profile", "", "write profiles of the measured programs to this directory")
+	names := flag.String("clients", strings.Join(clientNames, ","), "clients to measure, separated by commas; the others are compared with the first")
+	flag.StringVar(&b.workload, "workload", "", "measure only workloads whose names contain this string")
+	flag.StringVar(&b.dir, "dir", "", "parent directory for collector data (default: the temporary directory)")
+	flag.StringVar(&b.binary, "binary", "", "path of the command collector, for example of another version (default: build it)")
 	flag.IntVar(&b.calls.senders, "senders", 8, "concurrent senders to a collector (single: 32)")
-	flag.IntVar(&b.calls.batch, "batch", 100, "calls in a request to a collector")
-	flag.IntVar(&b.calls.size, "size", 800, "bytes of a call to a collector")
-	flag.BoolVar(&b.calls.noise, "noise", false, "cluster: calls that do not compress")
+	flag.IntVar(&b.calls.batch, "batch", 100, "calls per request to a collector")
+	flag.IntVar(&b.calls.size, "size", 800, "bytes per call to a collector")
+	flag.BoolVar(&b.calls.noise, "noise", false, "cluster: send calls that do not compress")
 	flag.IntVar(&b.pending, "pending", 1_000_000, "start, verify: pending calls")
 	flag.IntVar(&b.delivered, "delivered", 700_000, "start, verify: delivered calls")
-	flag.IntVar(&b.backlog, "backlog", 100_000, "dead: calls that wait for the failing destination")
+	flag.IntVar(&b.backlog, "backlog", 100_000, "dead: pending calls of the failing destination")
 	flag.IntVar(&b.failing, "failing", 0, "dead: status of the failing destination (default: it never responds)")
-	flag.IntVar(&b.cluster.servers, "servers", 3, "cluster: NATS servers; 0: each collector has its own data directory")
-	flag.IntVar(&b.cluster.collectors, "collectors", 1, "cluster: collectors")
-	flag.IntVar(&b.cluster.names, "names", 1, "cluster: values of nats.name, each with its own streams")
-	flag.IntVar(&b.cluster.sources, "sources", 1, "cluster: sources that send to each collector")
+	flag.IntVar(&b.cluster.servers, "servers", 3, "cluster: number of NATS servers; 0: each collector has its own data directory")
+	flag.IntVar(&b.cluster.collectors, "collectors", 1, "cluster: number of collectors")
+	flag.IntVar(&b.cluster.names, "names", 1, "cluster: number of nats.name values, each with its own streams")
+	flag.IntVar(&b.cluster.sources, "sources", 1, "cluster: number of sources per collector")
 	flag.BoolVar(&b.cluster.deliver, "deliver", false, "cluster: deliver the calls")
-	record := flag.String("record", "", "write the results to this file of figures")
-	render := flag.String("render", "", "do not measure; write the figures of bench/figures.json into the documents of this directory")
-	markdown := flag.String("draw", "", "do not measure; draw the table of costs in this Markdown file, into its directory")
+	record := flag.String("record", "", "update this file of figures with the results")
+	render := flag.String("render", "", "do not measure; write the figures of bench/figures.json into the documents in this directory")
+	markdown := flag.String("draw", "", "do not measure; draw the cost table of this Markdown file as pictures in its directory")
 	flag.Usage = usageText
 	flag.Parse()
 	b.clients = strings.Split(*names, ",")
@@ -105,7 +105,7 @@ func main() {
 	case *render != "":
 		exit(renderAll(*render))
 	case *record != "" && (b.quick || b.workload != ""):
-		exit(errors.New("-record needs full measurements: omit -quick and -workload"))
+		exit(errors.New("-record requires full measurements: omit -quick and -workload"))
 	}
 	exit(b.run(flag.Args(), *record))
 }
@@ -169,7 +169,7 @@ func (b *bench) run(names []string, file string) (err error) {
 	return f.write(file)
 }
 
-// times returns the number of rounds.
+// times returns the number of rounds: usual, unless flags change it.
 func (b *bench) times(usual int) int {
 	switch {
 	case b.rounds > 0:
@@ -180,7 +180,7 @@ func (b *bench) times(usual int) int {
 	return usual
 }
 
-// length returns the duration of a run.
+// length returns the duration of a run: usual, unless flags change it.
 func (b *bench) length(usual time.Duration) time.Duration {
 	switch {
 	case b.duration > 0:
@@ -191,7 +191,7 @@ func (b *bench) length(usual time.Duration) time.Duration {
 	return usual
 }
 
-// many returns a number of calls.
+// many returns the number of calls: usual, or a tenth of it with -quick.
 func (b *bench) many(usual int) int {
 	if b.quick {
 		return usual / 10
@@ -199,7 +199,7 @@ func (b *bench) many(usual int) int {
 	return usual
 }
 
-// rates returns the calls per second.
+// rates returns the rates of the flag -rate, or usual.
 func (b *bench) rates(usual ...int) []int {
 	if len(b.rate) > 0 {
 		return b.rate

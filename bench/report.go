@@ -71,7 +71,7 @@ func of[T cmp.Ordered](value func(sample) T, format func(T) string) func(samples
 }
 
 var (
-	cpuColumn    = column{"CPU a call, µs", of(cpuPerCall, fixed(2)), ""}
+	cpuColumn    = column{"CPU per call, µs", of(cpuPerCall, fixed(2)), ""}
 	rateColumn   = column{"calls/s", of(callsPerSecond, func(x float64) string { return grouped(int64(x)) }), ""}
 	memoryColumn = column{"peak RSS", of(peakRSS, megabytes), ""}
 	lostColumn   = column{"lost", of(sample.lost, grouped), ""}

@@ -49,7 +49,7 @@ const version = "v0.0.1"
 
 // program returns the path of the statically linked command collector. Only linking differs
 // from other builds, so its packages come from the build cache. Building without cgo, as for a
-// release, would take a minute here; program does this only if there is no static C library.
+// release, would take a minute. program does so only if the static C library is missing.
 func program(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() {

@@ -146,32 +146,32 @@ func TestAdminErrors(t *testing.T) {
 		status             int
 		code, message      string
 	}{
-		{"GET", "/nothing", "", 404, "not_found", "there is no /api/v1/nothing here; /api/v1/openapi.yaml describes what there is"},
-		{"PUT", "/sources", "", 405, "method_not_allowed", "/api/v1/sources takes GET, POST, not PUT"},
+		{"GET", "/nothing", "", 404, "not_found", "no resource /api/v1/nothing; see /api/v1/openapi.yaml"},
+		{"PUT", "/sources", "", 405, "method_not_allowed", "/api/v1/sources supports GET, POST, not PUT"},
 		{"GET", "/sources/none", "", 404, "not_found", `unknown name: there is no source "none"`},
 		{"POST", "/sources", `{"name":"site"}`, 409, "exists", `the name is taken: there is a source "site"`},
 		{"POST", "/sources", `{"name":" x"}`, 422, "invalid", "name: contains an invisible character: use 1 to 100 printable characters"},
-		{"POST", "/sources", `{"name":"x","key":"y"}`, 400, "invalid_json", `there is no member "key"; the members are name, writeKey, callsPerSecond`},
+		{"POST", "/sources", `{"name":"x","key":"y"}`, 400, "invalid_json", `unknown field "key"; the fields are name, writeKey, callsPerSecond`},
 		{"POST", "/sources", `{"name":7}`, 400, "invalid_json", "name is a number; it must be a string"},
-		{"POST", "/sources", `{"name":`, 400, "invalid_json", "the body is not the JSON object that it should be: unexpected EOF"},
-		{"POST", "/sources", `{"name":"x"} {}`, 400, "invalid_json", "the body goes on after its object; send one object"},
+		{"POST", "/sources", `{"name":`, 400, "invalid_json", "invalid JSON: unexpected EOF"},
+		{"POST", "/sources", `{"name":"x"} {}`, 400, "invalid_json", "unexpected data after the object; send one object"},
 		{"POST", "/destinations", `{"name":"x","type":"mail"}`, 422, "invalid", `type: is "mail": use "webhooks"`},
 		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"ftp://a"}]}`, 422, "invalid", `webhooks[0].url: has the protocol "ftp": start it with https:// or http://`},
 		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://localhost"},{"url":"http://10.0.0.1"}]}`, 422, "invalid", `webhooks[1].url: points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
 		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://metadata.google.internal"}]}`, 422, "invalid", `webhooks[0].url: points to 169.254.169.254, which is not allowed: cloud metadata service 169.254.169.254/32: no setting allows it; use a different address`},
-		{"GET", "/calls?limit=0", "", 400, "invalid_parameter", `the parameter limit is "0"; use a number from 1 to 500`},
-		{"GET", "/calls?since=noon", "", 400, "invalid_parameter", `the parameter since is "noon"; use a time such as 2026-01-31T12:00:00Z`},
-		{"GET", "/calls?state=lost", "", 400, "invalid_parameter", `the parameter state is "lost"; use pending, delivered, failed or filtered`},
-		{"GET", "/calls?type=trak", "", 400, "invalid_parameter", `the parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
-		{"GET", "/calls?type=track&type=trak", "", 400, "invalid_parameter", `the parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
-		{"GET", "/destinations/hook/failed?type=trak", "", 400, "invalid_parameter", `the parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
-		{"GET", "/events?type=alias", "", 400, "invalid_parameter", `the parameter type is "alias"; use track, page, screen, identify or group`},
+		{"GET", "/calls?limit=0", "", 400, "invalid_parameter", `parameter limit is "0"; use a number from 1 to 500`},
+		{"GET", "/calls?since=noon", "", 400, "invalid_parameter", `parameter since is "noon"; use a time such as 2026-01-31T12:00:00Z`},
+		{"GET", "/calls?state=lost", "", 400, "invalid_parameter", `parameter state is "lost"; use pending, delivered, failed or filtered`},
+		{"GET", "/calls?type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
+		{"GET", "/calls?type=track&type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
+		{"GET", "/destinations/hook/failed?type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
+		{"GET", "/events?type=alias", "", 400, "invalid_parameter", `parameter type is "alias"; use track, page, screen, identify or group`},
 		{"POST", "/destinations/hook/replay", `{"types":["track","trak"]}`, 422, "invalid", `types[1]: is "trak": use track, identify, page, screen, group, alias, delete`},
-		{"GET", "/rejections?limits=5", "", 400, "invalid_parameter", `there is no parameter "limits"; the parameters are limit, messageId, source, type, event, userId, text, since, until, where`},
+		{"GET", "/rejections?limits=5", "", 400, "invalid_parameter", `unknown parameter "limits"; the parameters are limit, messageId, source, type, event, userId, text, since, until, where`},
 		{"GET", "/calls/site/none", "", 404, "not_found", `unknown name: no call "none" of source "site" is retained`},
 		{"POST", "/destinations/none/pause", "", 404, "not_found", `unknown name: there is no destination "none"`},
 		{"POST", "/destinations/hook/replay", `{"state":"pending"}`, 422, "invalid", `state: is "pending": use "failed", "delivered" or "filtered"`},
-		{"POST", "/calls/site/m/replay", `{}`, 422, "invalid", "destination: is empty: name one of /api/v1/destinations"},
+		{"POST", "/calls/site/m/replay", `{}`, 422, "invalid", "destination: is empty: use a name from /api/v1/destinations"},
 		{"PATCH", "/destinations/hook", `{"enabled":false}`, 409, "read_only", `the configuration defines it: change destination "hook" there`},
 	} {
 		status, answer := askAdmin(t, srv, c.method, c.path, c.body)
@@ -304,6 +304,9 @@ func TestAdminReplays(t *testing.T) {
 	_, one := replay("/calls/site/m-9/replay", `{"destination":"hook"}`)
 	assert.Equal(t, object{"destination": "hook", "calls": 1.0, "dryRun": false}, one)
 	delivered(t, srv, "hook", 1)
+	status, second := replay("/calls/site/m-9/replay", `{"destination":"hook"}`)
+	assert.Equal(t, http.StatusConflict, status)
+	assert.Equal(t, "replayed_recently", second["code"])
 	_, rest := replay("/destinations/hook/replay", "")
 	assert.Equal(t, 249.0, rest["calls"])
 	delivered(t, srv, "hook", 250)
@@ -383,7 +386,7 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 	_, page := get(t, srv.URL+"/destinations")
 	assert.Contains(t, page, "0 %<small>of 120 attempts")
 	assert.NotContains(t, page, "Delivering")
-	assert.Contains(t, page, "Nothing yet")
+	assert.Contains(t, page, "Idle")
 
 	answers.Store(http.StatusOK)
 	post(t, srv.URL+"/v1/batch", "key", track("n", 40))
@@ -439,7 +442,7 @@ func TestOutcomeBeforeRestartIsUnknown(t *testing.T) {
 	_, page = get(t, srv.URL+"/?status=unknown")
 	ref := find(t, page, `data-ref="([0-9a-f]+)"`)
 	_, page = get(t, srv.URL+"/calls/"+ref, "X-Fragment", "1")
-	assert.Contains(t, page, "not known")
+	assert.Contains(t, page, "unknown")
 	_, page = get(t, srv.URL+"/replay")
 	assert.NotContains(t, page, "waits")
 	status, answer := askAdmin(t, srv, "POST", "/calls/web/m/replay", `{"destination":"other"}`)

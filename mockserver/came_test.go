@@ -124,16 +124,16 @@ func TestReceivedCallsAreFiltered(t *testing.T) {
 		assert.Equal(t, want, list(t, srv, "/all?"+query).titles(), query)
 	}
 	for query, want := range map[string]string{
-		"evnt=A":             `there is no parameter \"evnt\"`,
+		"evnt=A":             `unknown parameter \"evnt\"`,
 		"limit=0":            "use a number from 1 to 500",
 		"limit=501":          "use a number from 1 to 500",
 		"since=yesterday":    "use a time such as",
-		"after=1":            "use the next of a page of the collector that runs now",
-		"after=aaaaaaaa.1.1": "use the next of a page of the collector that runs now",
-		"properties=x":       `there is no parameter \"properties\"`,
-		"integrations.All=x": `there is no parameter \"integrations.All\"`,
-		"limit=1&limit=2":    "give it once",
-		"%zz":                "the query cannot be read",
+		"after=1":            "use the next value of a page from this collector process",
+		"after=aaaaaaaa.1.1": "use the next value of a page from this collector process",
+		"properties=x":       `unknown parameter \"properties\"`,
+		"integrations.All=x": `unknown parameter \"integrations.All\"`,
+		"limit=1&limit=2":    "use it once",
+		"%zz":                "invalid query",
 		"properties." + strings.Repeat("a.", 30) + "a=1": "use a path of at most 20 names",
 	} {
 		res, text := ask(t, http.MethodGet, srv.URL+"/all?"+query, "")
@@ -266,21 +266,21 @@ func TestExpectWaitsForCalls(t *testing.T) {
 		waited   time.Duration
 		message  string
 	}{ // calls arrive after 1 s, 2 s and 3 s
-		"one that comes":                 {`{"expect":[{"event":"E2"}]}`, true, 2 * time.Second, "1 expectation holds after 2s"},
-		"one that came":                  {`{"expect":[{"event":"E0"}]}`, true, 0, "1 expectation holds after 0s"},
-		"one that does not come":         {`{"within":"10s","expect":[{"event":"E4"}]}`, false, 10 * time.Second, "none came, want at least 1"},
-		"one that comes too late":        {`{"within":"2999ms","expect":[{"event":"E3"}]}`, false, 2999 * time.Millisecond, "none came"},
-		"several":                        {`{"expect":[{"event":"E3"},{"event":"E1"}]}`, true, 3 * time.Second, "2 expectations hold"},
-		"an exact number settles":        {`{"settle":"500ms","expect":[{"event":{"$regexp":"E[12]"},"count":2}]}`, true, 2500 * time.Millisecond, "holds"},
-		"one too many while it settles":  {`{"settle":"1500ms","expect":[{"event":{"$regexp":"E[123]"},"count":2}]}`, false, 3 * time.Second, "3 came, want exactly 2"},
-		"none is watched for to the end": {`{"within":"8s","expect":[{"event":"E4","count":0}]}`, true, 8 * time.Second, "holds"},
-		"none, and it comes":             {`{"within":"8s","expect":[{"event":"E3","count":0}]}`, false, 3 * time.Second, "1 came, want none"},
-		"none beside one that comes":     {`{"within":"8s","expect":[{"event":"E2"},{"event":"E4","count":0}]}`, true, 2250 * time.Millisecond, "hold"},
-		"order":                          {`{"ordered":true,"expect":[{"event":"E1"},{"event":"E3"}]}`, true, 3 * time.Second, "hold"},
-		"another order":                  {`{"ordered":true,"expect":[{"event":"E3"},{"event":"E1"}]}`, false, 5 * time.Second, "1 came, and none after"},
-		"of a source":                    {`{"source":"other","expect":[{"event":"E2"}]}`, false, 5 * time.Second, `nothing came from source "other": `},
-		"of a write key":                 {`{"writeKey":"key","expect":[{"event":"E2"}]}`, true, 2 * time.Second, "holds"},
-		"one that is not taken":          {`{"expect":[{"bad":true,"code":"event_not_defined"}]}`, true, 4 * time.Second, "holds"},
+		"one that comes":                 {`{"expect":[{"event":"E2"}]}`, true, 2 * time.Second, "1 expectation met after 2s"},
+		"one that came":                  {`{"expect":[{"event":"E0"}]}`, true, 0, "1 expectation met after 0s"},
+		"one that does not come":         {`{"within":"10s","expect":[{"event":"E4"}]}`, false, 10 * time.Second, "got none, want at least 1"},
+		"one that comes too late":        {`{"within":"2999ms","expect":[{"event":"E3"}]}`, false, 2999 * time.Millisecond, "got none"},
+		"several":                        {`{"expect":[{"event":"E3"},{"event":"E1"}]}`, true, 3 * time.Second, "2 expectations met"},
+		"an exact number settles":        {`{"settle":"500ms","expect":[{"event":{"$regexp":"E[12]"},"count":2}]}`, true, 2500 * time.Millisecond, "met"},
+		"one too many while it settles":  {`{"settle":"1500ms","expect":[{"event":{"$regexp":"E[123]"},"count":2}]}`, false, 3 * time.Second, "got 3, want exactly 2"},
+		"none is watched for to the end": {`{"within":"8s","expect":[{"event":"E4","count":0}]}`, true, 8 * time.Second, "met"},
+		"none, and it comes":             {`{"within":"8s","expect":[{"event":"E3","count":0}]}`, false, 3 * time.Second, "got 1, want none"},
+		"none beside one that comes":     {`{"within":"8s","expect":[{"event":"E2"},{"event":"E4","count":0}]}`, true, 2250 * time.Millisecond, "met"},
+		"order":                          {`{"ordered":true,"expect":[{"event":"E1"},{"event":"E3"}]}`, true, 3 * time.Second, "met"},
+		"another order":                  {`{"ordered":true,"expect":[{"event":"E3"},{"event":"E1"}]}`, false, 5 * time.Second, "got 1, but only none after"},
+		"of a source":                    {`{"source":"other","expect":[{"event":"E2"}]}`, false, 5 * time.Second, `no calls from source "other": `},
+		"of a write key":                 {`{"writeKey":"key","expect":[{"event":"E2"}]}`, true, 2 * time.Second, "met"},
+		"one that is not taken":          {`{"expect":[{"bad":true,"code":"event_not_defined"}]}`, true, 4 * time.Second, "met"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -323,11 +323,11 @@ func TestInvalidExpectations(t *testing.T) {
 	for body, want := range map[string]string{
 		``:                            "the body is empty",
 		`{`:                           "the body is not JSON: unexpected EOF",
-		`{"expect":[{"evnt":"A"}]}`:   "expect[0].evnt: is no member: did you mean event?",
-		`{"expect":[{}]} {}`:          "text after the value",
-		"{\"expect\":[{\"\xff\":1}]}": "is no member",
+		`{"expect":[{"evnt":"A"}]}`:   "expect[0].evnt: is not a known field: did you mean event?",
+		`{"expect":[{}]} {}`:          "unexpected data after the value",
+		"{\"expect\":[{\"\xff\":1}]}": "is not a known field",
 		strings.Repeat("[", 20_000):   "exceeded max depth",
-		`{"expect":[{"properties":` + strings.Repeat(`{"a":`, 5000) + `1` + strings.Repeat(`}`, 5000) + `}],"x":1}`: "x: is no member",
+		`{"expect":[{"properties":` + strings.Repeat(`{"a":`, 5000) + `1` + strings.Repeat(`}`, 5000) + `}],"x":1}`: "x: is not a known field",
 	} {
 		res, text := ask(t, http.MethodPost, srv.URL+"/expect", body, "Content-Type: application/json")
 		assert.Equal(t, http.StatusBadRequest, res.StatusCode, "%.60q", body)
@@ -339,7 +339,7 @@ func TestInvalidExpectations(t *testing.T) {
 	assert.Equal(t, http.StatusUnsupportedMediaType, res.StatusCode, "which a page of another site could send")
 	res, text := ask(t, http.MethodPost, srv.URL+"/expect?within=1s", `{}`, "Content-Type: application/json")
 	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
-	assert.Contains(t, text, "there is no parameter")
+	assert.Contains(t, text, "unknown parameter")
 }
 
 // Of 1,000 concurrent requests 100 wait for the call. The others are refused

@@ -85,17 +85,17 @@ func TestPreviewOfFilters(t *testing.T) {
 	srv := mockserver.RunT(t)
 	form := url.Values{"new": {"true"}, "url0": {""}, "typesDeny": {"page"}, "eventsAllow": {"Order *"}}
 	_, page := submit(t, srv.URL+"/destinations/preview", form)
-	assert.Contains(t, page, "No call is remembered yet.")
+	assert.Contains(t, page, "No calls yet.")
 	post(t, srv.URL+"/v1/batch", "key", shop)
 	_, page = submit(t, srv.URL+"/destinations/preview", form)
 	for _, want := range []string{
-		"Of the last 5 calls <b>3</b> would go.", "1 would not: <bdi>events.allow does not name its event</bdi>.", "1 would not: <bdi>types.deny names its type</bdi>.",
+		"<b>3</b> of the last 5 calls would be delivered.", "1 would be filtered: <bdi>events.allow does not name its event</bdi>.", "1 would be filtered: <bdi>types.deny names its type</bdi>.",
 	} {
 		assert.Contains(t, page, want)
 	}
 	form["eventsAllow"] = []string{"Or*der"}
 	_, page = submit(t, srv.URL+"/destinations/preview", form)
-	assert.Contains(t, page, `Events it gets is &#34;Or*der&#34;, with a * that is not at its end`)
+	assert.Contains(t, page, `Include events is &#34;Or*der&#34;, with a * that is not at its end`)
 	assert.NotContains(t, page, "would go.")
 
 	status, answer := askAdmin(t, srv, "POST", "/destinations/preview", `{"sources":["key"],"types":{"allow":["page"]}}`)

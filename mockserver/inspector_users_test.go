@@ -45,19 +45,19 @@ func submitList(t *testing.T, url, file string, fields ...string) (*http.Respons
 func TestInspectorAcceptsLists(t *testing.T) {
 	srv := run(t, "crm", "ads")
 	_, page := get(t, srv.URL+"/audiences")
-	assert.Contains(t, page, "No audience yet")
+	assert.Contains(t, page, "No audiences yet")
 
 	const hostile = `Big <script>alert("1")</script> Spenders`
 	fields := []string{"kind", "audience", "name", hostile, "source", "", "destination", "crm", "list", "u1\r\nu2\r\n"}
 	res, page := submitList(t, srv.URL+"/audiences/sync?dryRun=true", "u3\nu1\n", fields...)
 	assert.Equal(t, http.StatusOK, res.StatusCode)
-	assert.Contains(t, page, "A list of 3 users: 3 calls would say who entered or has a new value, 0 who left.")
+	assert.Contains(t, page, "3 users: 3 calls for new members or values, 0 for members who left.")
 	assert.Contains(t, page, "u1\r\nu2", "what was typed stays")
 	assert.NotContains(t, page, "<script>alert")
 
 	res, page = submitList(t, srv.URL+"/audiences/sync", "u3\nu1\n", fields...)
 	assert.Equal(t, "/audiences", res.Request.URL.Path)
-	assert.Contains(t, page, "The list is stored. Its calls follow.")
+	assert.Contains(t, page, "List accepted. Calls are being sent.")
 	_, err := srv.Wait(within(t), 3, mockserver.DeliveredTo("crm"))
 	require.NoError(t, err)
 	_, page = get(t, srv.URL+"/audiences", "X-Fragment", "1")
@@ -95,13 +95,30 @@ func TestInspectorAcceptsALongList(t *testing.T) {
 	long := strings.Repeat("user-0000000001\n", 1<<17)
 	res, page := submitList(t, srv.URL+"/audiences/sync?dryRun=true", long, "kind", "audience", "name", "x")
 	assert.Equal(t, http.StatusOK, res.StatusCode)
-	assert.Contains(t, page, "A list of 1 user: 1 call would")
+	assert.Contains(t, page, "1 user: 1 call for")
 	res, page = submitList(t, srv.URL+"/audiences/sync", long, "kind", "audience", "name", "x", "destination", "none")
 	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode, "the answer is seen though most of the file was still to come")
 	assert.Contains(t, page, "there is no destination")
 	res, page = submitList(t, srv.URL+"/audiences/sync", "u1", "name", "x", "list", long)
 	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
-	assert.Contains(t, page, "give a long list as a file")
+	assert.Contains(t, page, "upload a long list as a file")
+}
+
+func TestDeletionFormSubmittedTwiceIsOneRequest(t *testing.T) {
+	srv := run(t, "crm")
+	form := func() url.Values {
+		_, page := get(t, srv.URL+"/deletions")
+		return url.Values{"newID": {find(t, page, `name="newID" value="([^"]+)"`)}, "users": {"ada"}}
+	}
+	first := form()
+	for range 2 {
+		res, _ := submit(t, srv.URL+"/deletions", first)
+		assert.Equal(t, http.StatusOK, res.StatusCode)
+	}
+	_, _ = submit(t, srv.URL+"/deletions", form())
+	all, err := srv.Engine().Users().Deletions(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, all, 2, "each form is one request")
 }
 
 func TestInspectorCreatesDeletionRequests(t *testing.T) {
@@ -115,7 +132,7 @@ func TestInspectorCreatesDeletionRequests(t *testing.T) {
 		}))},
 	})
 	_, page := get(t, srv.URL+"/deletions")
-	assert.Contains(t, page, "No deletion request yet")
+	assert.Contains(t, page, "No deletion requests yet")
 	res, page := submit(t, srv.URL+"/deletions", url.Values{"users": {""}})
 	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
 	assert.Contains(t, page, "UserIds: is empty")
@@ -124,7 +141,7 @@ func TestInspectorCreatesDeletionRequests(t *testing.T) {
 	res, page = submit(t, srv.URL+"/deletions", url.Values{"id": {hostile}, "source": {"web"}, "users": {"u1\r\nu2<i>\r\n\r\n"}})
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 	assert.Equal(t, hostile, res.Request.URL.Query().Get("id"))
-	assert.Contains(t, page, "The request is stored.")
+	assert.Contains(t, page, "Request accepted.")
 	_, err := srv.Engine().Users().WaitDeletion(within(t), hostile)
 	require.NoError(t, err)
 	at := srv.URL + "/deletion?id=" + url.QueryEscape(hostile)
@@ -135,10 +152,10 @@ func TestInspectorCreatesDeletionRequests(t *testing.T) {
 	assert.NotContains(t, page, hostile)
 	_, page = get(t, at+"&state=failed&offset=1", "X-Fragment", "1")
 	assert.Equal(t, 1, strings.Count(page, "answered 404 (Not Found)"))
-	assert.Contains(t, page, "earlier")
+	assert.Contains(t, page, "Previous")
 	assert.NotContains(t, page, "<html")
 	_, page = get(t, at+"&state=pending")
-	assert.Contains(t, page, "There are none that are pending.")
+	assert.Contains(t, page, "No pending notifications.")
 	_, page = get(t, srv.URL+"/deletions")
 	assert.Contains(t, page, "Done, with failures")
 

@@ -79,7 +79,7 @@ func TestInvalidOrderIsRefused(t *testing.T) {
 	for change, want := range map[string]string{
 		`{"order":"source"}`:                  `order: is "source"`,
 		`{"onFailure":"skip"}`:                `onFailure: is "skip"`,
-		`{"giveUpAfter":"soon"}`:              `giveUpAfter: is "soon": give a time such as 10m`,
+		`{"giveUpAfter":"soon"}`:              `giveUpAfter: is "soon": use a duration such as 10m`,
 		`{"giveUpAfter":"5m"}`:                `giveUpAfter: has no effect with onFailure "overtake"`,
 		`{"order":"none","giveUpAfter":"5m"}`: "giveUpAfter: requires an order",
 	} {
@@ -91,5 +91,5 @@ func TestInvalidOrderIsRefused(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status, "what goes with an order goes with it")
 	res, page := submit(t, srv.URL+"/destinations/save", url.Values{"name": {"crm"}, "new": {"false"}, "url0": {"https://a.example"}, "order": {"user"}, "giveUpAfter": {"soon"}})
 	assert.NotEqual(t, http.StatusSeeOther, res.StatusCode)
-	assert.Contains(t, page, "give a time such as 10m")
+	assert.Contains(t, page, "use a duration such as 10m")
 }

@@ -328,8 +328,8 @@ func TestRatesByAPIAndForm(t *testing.T) {
 	form := url.Values{"name": {"crm"}, "new": {"false"}, "enabled": {"true"}, "url0": {receiver.URL}, "maxPerSecond": {"x"}, "concurrency": {"1.5"}}
 	res, page := submit(t, srv.URL+"/destinations/save", form)
 	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
-	assert.Contains(t, page, "Calls a second is no number")
-	assert.Contains(t, page, "Calls at once is no whole number")
+	assert.Contains(t, page, "Maximum calls per second must be a number")
+	assert.Contains(t, page, "Maximum concurrent calls must be a whole number")
 	form["maxPerSecond"], form["concurrency"] = []string{"250"}, []string{""}
 	res, _ = submit(t, srv.URL+"/destinations/save", form)
 	require.Equal(t, http.StatusOK, res.StatusCode)
@@ -339,7 +339,7 @@ func TestRatesByAPIAndForm(t *testing.T) {
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
 	require.Eventually(t, func() bool { return srv.Engine().Status()[0].State == engine.DestinationGone }, time.Minute, 5*time.Millisecond)
 	_, page = get(t, srv.URL+"/destination?name=crm")
-	assert.Contains(t, page, "Its webhooks answered 410 (Gone)")
+	assert.Contains(t, page, "Its webhooks responded with 410 (Gone)")
 	assert.Contains(t, page, `action="/destinations/resume"`)
 	status, shown = askAdmin(t, srv, "POST", "/destinations/crm/resume", "")
 	require.Equal(t, http.StatusOK, status)

@@ -99,10 +99,10 @@ func TestInvalidRotationIsRefused(t *testing.T) {
 		assert.Equal(t, http.StatusUnprocessableEntity, status)
 		assert.Contains(t, answer["message"], want)
 	}
-	refused(`{"rotate":true,"sharedSecret":"a"}`, "rotate: has no shared secret to replace")
+	refused(`{"rotate":true,"sharedSecret":"a"}`, "rotate: needs an existing shared secret")
 	refused(`{"signature":"standard"}`, "sharedSecret: is empty")
 	status, _ = askAdmin(t, srv, "PATCH", "/destinations/crm", `{"sharedSecret":"a"}`)
 	require.Equal(t, http.StatusOK, status)
-	refused(`{"rotate":true}`, "rotate: needs a new shared secret")
+	refused(`{"rotate":true}`, "rotate: needs a new sharedSecret")
 	refused(`{"rotate":true,"sharedSecret":"b"}`, "previousSecret: cannot be used with X-Signature")
 }

@@ -454,12 +454,12 @@ func collectorCutOff(r *rig) {
 	c.net.Isolate(lonely.Host)
 	begin := time.Now()
 	client := &http.Client{Timeout: patience}
-	c.await("the collector that is cut off says so", func() bool {
+	c.await("the isolated collector responds with 503", func() bool {
 		return harness.Post(c.Context(), client, lonely.collector().URL+"/v1/track", "load", []byte(`{"event":"probe","userId":"u","messageId":"probe"}`)) == http.StatusServiceUnavailable
 	})
 	assert.Less(c, time.Since(begin), 5*time.Second)
 	c.own++ // the refused call can be stored
-	c.result.note("answered 503 after %v", time.Since(begin).Round(100*time.Millisecond))
+	c.result.note("status 503 after %v", time.Since(begin).Round(100*time.Millisecond))
 	c.sleep(time.Second, 4*time.Second)
 	c.progress(300)
 	c.net.Mend()
@@ -481,7 +481,7 @@ func lazyRefused(r *rig) {
 	lazy := []string{"n1", "n2", "n3"}[r.random.IntN(3)]
 	c := newClusterOf(r, 1, lazy)
 	for _, n := range c.nodes {
-		c.await(n.Name+" says how it is set up", func() bool { return getJSON("http://"+n.Address+":8222/varz", &struct{}{}) == nil })
+		c.await(n.Name+" reports its configuration", func() bool { return getJSON("http://"+n.Address+":8222/varz", &struct{}{}) == nil })
 	}
 	m := c.collectors[0]
 	require.NoError(c, m.start())

@@ -88,8 +88,8 @@ var storeFiles = []string{
 }
 
 // bitFlip changes one bit of one file, of each kind in turn. The collector either starts without
-// a loss, or does not start. With --accept-loss it starts, and has lost exactly what it reports:
-// at most the calls of one record.
+// a loss, or does not start. With --accept-loss it starts, and reports exactly the lost calls: at
+// most the calls of one record.
 func bitFlip(r *rig) {
 	r.fillStore(0)
 	var files []string
@@ -285,7 +285,7 @@ func queueLimit(r *rig) {
 		r.await("calls are refused", func() bool { return r.load.Refused.Load() > refused+100 })
 		r.kill()
 		r.launch() // with a full queue it does not become ready
-		r.await("it answers", func() bool { return r.ask(http.MethodGet, "/ledger", nil, nil) == nil })
+		r.await("the admin API responds", func() bool { return r.ask(http.MethodGet, "/ledger", nil, nil) == nil })
 		time.Sleep(2 * time.Second)
 	}
 	refused := r.load.Refused.Load()

@@ -31,7 +31,7 @@ func ordered(r *rig) {
 // function that restores it.
 func receiverDown(r *rig) (up func()) {
 	if r.random.IntN(2) == 0 {
-		r.result.note("answered 503")
+		r.result.note("status 503")
 		r.receiver.answer.Store(http.StatusServiceUnavailable)
 		return func() { r.receiver.answer.Store(0) }
 	}

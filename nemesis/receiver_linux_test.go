@@ -81,10 +81,10 @@ func (r *receiver) begin(id string) (end func(delivered bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.busy[user] {
-		r.wrong = append(r.wrong, fmt.Sprintf("call %d of user %s came while another was not answered", n, user))
+		r.wrong = append(r.wrong, fmt.Sprintf("call %d of user %s arrived during another request", n, user))
 	}
 	if n > r.last[user]+1 {
-		r.wrong = append(r.wrong, fmt.Sprintf("call %d of user %s came after call %d", n, user, r.last[user]))
+		r.wrong = append(r.wrong, fmt.Sprintf("call %d of user %s arrived after call %d", n, user, r.last[user]))
 	}
 	r.busy[user] = true
 	return func(delivered bool) {

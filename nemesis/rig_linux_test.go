@@ -307,7 +307,7 @@ func (r *rig) judge(l ledger) {
 	r.Helper()
 	var missing []string
 	sent := map[string]bool{}
-	acked, fresh, expected := 0, 0, 0 // answered calls; those that can be lost; those that are lost
+	acked, fresh, expected := 0, 0, 0 // accepted calls; how many may be lost; how many are lost
 	for c := range r.load.All {
 		id, at := hex.EncodeToString(c.ID[:]), c.Answered
 		sent[id] = true
@@ -328,17 +328,17 @@ func (r *rig) judge(l ledger) {
 		}
 	}
 	if expected > 0 {
-		r.result.note("%d calls of the last moments lost", expected)
+		r.result.note("%d calls of the permitted period lost", expected)
 	}
 	missing = r.notFailed(l.Destination, missing)
 	unknown := len(sent) - acked + expected
 	r.result.lost += len(missing) + expected
 	r.result.named += l.Lost
-	assert.LessOrEqual(r, len(missing), l.Lost, "%s: calls that were answered 200 are gone without being named, among them %v: %+v", l.Destination, first(missing, 5), l)
-	assert.LessOrEqual(r, l.Lost, len(missing)+unknown, "%s: calls are named as lost that came: %+v", l.Destination, l)
+	assert.LessOrEqual(r, len(missing), l.Lost, "%s: accepted calls are missing and not reported as lost, among them %v: %+v", l.Destination, first(missing, 5), l)
+	assert.LessOrEqual(r, l.Lost, len(missing)+unknown, "%s: delivered calls are reported as lost: %+v", l.Destination, l)
 	assert.GreaterOrEqual(r, l.Accepted, acked-fresh, "%s", l.Destination)
 	if !r.mayStoreTwice {
-		assert.LessOrEqual(r, l.Accepted, len(sent)+r.own, "%s: a call is stored once, however often it is sent", l.Destination)
+		assert.LessOrEqual(r, l.Accepted, len(sent)+r.own, "%s: a call was stored more than once", l.Destination)
 	}
 	var foreign []string
 	for id := range r.receiver.all(l.Destination) {
@@ -346,7 +346,7 @@ func (r *rig) judge(l ledger) {
 			foreign = append(foreign, id)
 		}
 	}
-	assert.LessOrEqual(r, len(foreign), r.own, "%s got calls that nobody sent: %v", l.Destination, foreign)
+	assert.LessOrEqual(r, len(foreign), r.own, "%s received calls that were not sent: %v", l.Destination, foreign)
 }
 
 // notFailed returns the calls that the destination does not list as failed.

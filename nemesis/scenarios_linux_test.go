@@ -25,7 +25,7 @@ type scenario struct {
 	what   string // the description in the report
 	attack func(r *rig)
 	full   bool // slow, or slow to build: not run by CI
-	// notYet is the reason for which the scenario is not run by CI: it fails.
+	// notYet explains why the scenario fails. CI does not run it.
 	notYet string
 }
 
@@ -122,7 +122,7 @@ func (r *result) note(format string, args ...any) {
 }
 
 func (r result) String() string {
-	return fmt.Sprintf("%d calls answered 200; %d deliveries, %d of them repeats; %d lost, %d named as lost; %s",
+	return fmt.Sprintf("%d accepted calls; %d deliveries, %d of them duplicates; %d lost, %d reported as lost; %s",
 		r.acked, r.delivered, r.repeated, r.lost, r.named, strings.Join(r.notes, "; "))
 }
 

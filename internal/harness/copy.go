@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Copy copies the files of a directory that a program writes to, as a kill leaves them. It
-// begins again, in the next directory that next makes, where a file was renamed or removed
-// meanwhile, and returns the last one. Files of the names except are left out.
+// Copy copies the files of a directory that a program is writing to, in the state a kill
+// would leave. If a file is renamed or removed during the copy, Copy starts again in a new
+// directory from next. It returns the last directory. Files named in except are skipped.
 func Copy(dir string, next func() string, except ...string) (copied string, err error) {
 	if _, err := os.Stat(dir); err != nil {
 		return "", err
@@ -22,7 +22,7 @@ func Copy(dir string, next func() string, except ...string) (copied string, err 
 	}
 }
 
-// without is a file system without files of some names.
+// without is a file system that hides files with certain names.
 type without struct {
 	fs.FS
 	names []string

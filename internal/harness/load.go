@@ -16,40 +16,39 @@ import (
 	"time"
 )
 
-// A Load sends batches of calls. Like a client, it sends each batch again until the response
-// is 200.
+// A Load sends batches of calls. Like a client, it retries each request until the
+// response is 200.
 type Load struct {
-	URLs     []string // URLs     []string // addresses of the collectors; after an error, a sender switches to the next one
+	URLs     []string // one or more collectors; a sender changes to the next on an error
 	WriteKey string
-	Run      byte // Run      byte // distinguishes the calls of one load from those of others
+	Run      byte // distinguishes the messageIds of different loads
 	Senders  int
-	Batch    int  // Batch    int  // calls per batch
-	Singly   bool // Singly   bool // send every fifth request with a single call
-	CallSize int  // CallSize int  // approximate size of a call in bytes. Defaults to 800
-	Noise    bool // Noise    bool // make calls incompressible
-	// ManyUsers gives each place in a sender's batches its own user: the n-th request of a
-	// sender contains the n-th call of each of its users. Otherwise all calls have the same
-	// user.
+	Batch    int  // calls per batch
+	Singly   bool // every fifth request is a single call
+	CallSize int  // approximate bytes per call; 800 by default
+	Noise    bool // generate calls that do not compress
+	// ManyUsers gives each position in each sender's batches its own user: a sender's n-th
+	// request contains the n-th call of each of its users. Otherwise all calls belong to
+	// one user.
 	ManyUsers bool
-	// Rate limits the calls per second of all senders together; 0 means no limit.
+	// Rate limits the calls per second of all senders; 0 is unlimited.
 	Rate int
-	// Timeout is the time limit for a response. Defaults to 15 s.
+	// Timeout limits the duration of a request. The default is 15 s.
 	Timeout time.Duration
-	// Calls ends the load after about this number of calls; 0 means no limit.
+	// Calls is the approximate number of calls after which the load ends; 0 is unlimited.
 	Calls int64
 
-	Sent    atomic.Int64 // Sent    atomic.Int64 // calls with a 200 response
-	Errors  atomic.Int64 // Errors  atomic.Int64 // failed attempts
-	Refused atomic.Int64 // Refused atomic.Int64 // failed attempts with a response
+	Sent    atomic.Int64 // calls with response 200
+	Errors  atomic.Int64 // failed attempts
+	Refused atomic.Int64 // failed attempts with a response
 
-	requests [][]request // requests [][]request // by sender; each sender writes only its own
+	requests [][]request // by sender; each sender writes only its own element
 }
 
-// A request records when a request began and when it succeeded.
-type request struct{ begun, answered time.Time } // type request struct{ begun, answered time.Time } // answered is zero until a 200 response
+type request struct{ begun, answered time.Time } // answered is the time of response 200, or zero
 
-// Start sends until stop is called. stop then waits until each request that has begun gets a
-// 200 response, but at most for the grace period. It may be called more than once.
+// Start sends calls until stop is called. stop waits until all requests in progress have
+// received response 200, or until grace has passed. It can be called more than once.
 func (l *Load) Start() (stop func(grace time.Duration)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	hard, abort := context.WithCancel(context.Background())
@@ -67,7 +66,8 @@ func (l *Load) Start() (stop func(grace time.Duration)) {
 	}
 }
 
-// Do sends until ctx ends or the load is complete, and then stops with the grace period.
+// Do sends calls until ctx ends or the limit Calls is reached. After ctx ends, requests in
+// progress can be retried for the duration grace.
 func (l *Load) Do(ctx context.Context, grace time.Duration) {
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -76,7 +76,7 @@ func (l *Load) Do(ctx context.Context, grace time.Duration) {
 	l.send(ctx, hard)
 }
 
-// send begins requests until ctx ends, and retries them until hard ends.
+// send starts requests until ctx ends, and retries them until hard ends.
 func (l *Load) send(ctx, hard context.Context) {
 	l.requests = make([][]request, l.Senders)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.Senders, MaxIdleConns: 4 * l.Senders}, Timeout: cmp.Or(l.Timeout, 15*time.Second)}
@@ -85,7 +85,7 @@ func (l *Load) send(ctx, hard context.Context) {
 	for s := range l.Senders {
 		senders.Go(func() {
 			batch, single := l.body(s, l.Batch), l.body(s, 1)
-			next := l.await(ctx, time.Now().Add(l.interval()*time.Duration(s)/time.Duration(l.Senders))) // next := l.await(ctx, time.Now().Add(l.interval()*time.Duration(s)/time.Duration(l.Senders))) // spreads the senders evenly
+			next := l.await(ctx, time.Now().Add(l.interval()*time.Duration(s)/time.Duration(l.Senders))) // spread the senders' first requests
 			for n := 0; ctx.Err() == nil && (l.Calls == 0 || l.Sent.Load() < l.Calls); n++ {
 				body := batch
 				if l.size(n) == 1 {
@@ -104,7 +104,7 @@ func (l *Load) send(ctx, hard context.Context) {
 	senders.Wait()
 }
 
-// size returns the number of calls in the n-th request of a sender.
+// size returns the number of calls in a sender's n-th request.
 func (l *Load) size(n int) int {
 	if l.Singly && n%5 == 4 {
 		return 1
@@ -120,8 +120,8 @@ func (l *Load) interval() time.Duration {
 	return time.Duration(l.Senders*l.Batch) * time.Second / time.Duration(l.Rate)
 }
 
-// pace waits until the rate allows the sender's next request. If the sender is late, it does
-// not catch up.
+// pace waits until the rate allows the sender's next request. It does not catch up after
+// a delay.
 func (l *Load) pace(ctx context.Context, last time.Time) (next time.Time) {
 	if l.Rate == 0 {
 		return last
@@ -133,7 +133,7 @@ func (l *Load) pace(ctx context.Context, last time.Time) (next time.Time) {
 	return l.await(ctx, next)
 }
 
-// await waits until a time or until ctx ends, and returns the time.
+// await waits until at or until ctx ends, and returns at.
 func (l *Load) await(ctx context.Context, at time.Time) time.Time {
 	if left := time.Until(at); left > 0 {
 		select {
@@ -144,7 +144,7 @@ func (l *Load) await(ctx context.Context, at time.Time) time.Time {
 	return at
 }
 
-// deliver sends a request until the response is 200.
+// deliver sends a request until the response is 200. It returns false if ctx ends first.
 func (l *Load) deliver(ctx context.Context, client *http.Client, sender int, path string, body []byte) bool {
 	for try := sender; ; try++ {
 		status := Post(ctx, client, l.URLs[try%len(l.URLs)]+path, l.WriteKey, body)
@@ -163,7 +163,7 @@ func (l *Load) deliver(ctx context.Context, client *http.Client, sender int, pat
 	}
 }
 
-// Post sends calls. It returns the status of the response, or 0 without a response.
+// Post sends calls once and returns the status of the response, or 0 without a response.
 func Post(ctx context.Context, client *http.Client, url, writeKey string, body []byte) int {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -182,14 +182,14 @@ func Post(ctx context.Context, client *http.Client, url, writeKey string, body [
 	return res.StatusCode
 }
 
-// A Call is a call that was sent at least once.
+// A Call is a call that a Load has sent at least once.
 type Call struct {
 	ID       [12]byte
 	Begun    time.Time
-	Answered time.Time // Answered time.Time // when the 200 response arrived, or zero
+	Answered time.Time // time of response 200, or zero
 }
 
-// All yields the calls that were sent. Call it only after the load has ended.
+// All iterates over the calls that were sent. Call it only after the load has ended.
 func (l *Load) All(yield func(Call) bool) {
 	for s, requests := range l.requests {
 		for n, r := range requests {
@@ -202,8 +202,8 @@ func (l *Load) All(yield func(Call) bool) {
 	}
 }
 
-// Latencies returns, for each call with a 200 response, the time from the start of its request
-// to the call's first arrival at a receiver. Call it only after the load has ended.
+// Latencies returns, for each call with response 200, the time from the start of its
+// request to its first arrival at r. Call it only after the load has ended.
 func (l *Load) Latencies(r *Receiver) (all []time.Duration) {
 	for c := range l.All {
 		if at := r.At(c.ID); !at.IsZero() && !c.Answered.IsZero() {
@@ -213,7 +213,7 @@ func (l *Load) Latencies(r *Receiver) (all []time.Duration) {
 	return all
 }
 
-// callID returns the messageId of the call with this run, sender, request and place.
+// callID returns the messageId of the call at a position in a sender's request.
 func callID(run byte, sender, request, place int) [12]byte {
 	var id [12]byte
 	id[0], id[1] = run, byte(sender)
@@ -225,14 +225,14 @@ func callID(run byte, sender, request, place int) [12]byte {
 // idDigits is the length of a messageId.
 const idDigits = 24
 
-// A body is a request body with room for messageIds.
+// A body is a template of a request body. The messageIds are filled in for each request.
 type body struct {
 	path   string
 	text   []byte
-	places []int // places []int // offsets of the messageIds
+	places []int // offsets of the messageIds in text
 }
 
-// body returns a template for a sender's requests with this number of calls.
+// body returns the template for a sender's requests with the given number of calls.
 func (l *Load) body(sender, calls int) *body {
 	b := &body{path: "/v1/batch", text: []byte(`{"batch":[`)}
 	end := `],"sentAt":"2026-01-02T03:04:06.000Z"}`
@@ -272,5 +272,5 @@ func (b *body) with(run byte, sender, request int) []byte {
 		id := callID(run, sender, request, i)
 		hex.Encode(b.text[at:at+idDigits], id[:])
 	}
-	return bytes.Clone(b.text) // return bytes.Clone(b.text) // a canceled request may still be reading the previous body
+	return bytes.Clone(b.text) // an aborted request may still be reading the previous body
 }

@@ -1,5 +1,5 @@
-// Package harness runs the command collector against real receivers, for the tests and
-// the measurements of the nested modules.
+// Package harness runs the command collector against real receivers. The tests and
+// measurements of the nested modules use it.
 package harness
 
 import (
@@ -26,7 +26,7 @@ import (
 // readyPatience is the time limit for a collector to become ready.
 const readyPatience = 60 * time.Second
 
-// Build builds the command into a directory and returns its path.
+// Build builds the command collector in dir and returns its path.
 func Build(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, "collector")
 	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/seed-45eadc4a/analytics-go/mockserver/collector")
@@ -36,20 +36,20 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// ports contains the ports that FreeAddress has returned. Tests run in several processes. Each
-// process starts its search at a different port, and binds the UDP port with the same number
-// until it exits. No other process then takes the address while no program listens on it.
+// ports contains the ports that FreeAddress has returned. Tests run in several processes at
+// the same time. To reserve a port among them, each process starts its search at a different
+// port and keeps the UDP port of the same number open until it exits.
 var ports struct {
-	mu   sync.Mutex // mu   sync.Mutex // guards the fields below
+	mu   sync.Mutex // guards the fields below
 	last uint32
 	held []net.PacketConn
 }
 
 func init() { ports.last = rand.Uint32() }
 
-// FreeAddress returns a loopback address without a listener. It never returns the same address
-// twice in one process. The port is below the range for outgoing connections, so it remains free
-// until a program listens on it, and between restarts of that program.
+// FreeAddress returns an unused address of the loopback interface. It does not return the
+// same address twice. The port is below the range of outgoing connections, so it stays free
+// until a program listens on it, and while that program restarts.
 func FreeAddress() (string, error) {
 	const first, count = 12_000, 20_000
 	ports.mu.Lock()
@@ -72,18 +72,18 @@ func FreeAddress() (string, error) {
 	return "", err
 }
 
-// A Process is a started program.
+// A Process is a running program.
 type Process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // done chan struct{} // closed when the process has exited
-	err  error         // err  error         // exit error; read it only after done is closed
+	done chan struct{} // closed when the process has exited
+	err  error         // the error of Wait; read it only after done is closed
 
 	mu  sync.Mutex // guards log
 	log bytes.Buffer
 }
 
-// Start starts a program. On systems that support it, the program is killed when this process
-// exits. prepare may change the command before it starts.
+// Start starts a program. On Linux, the kernel kills it when this process exits. prepare
+// can change the command before the start.
 func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = (*processLog)(p), (*processLog)(p)
@@ -93,7 +93,7 @@ func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error
 	}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // runtime.LockOSThread() // Linux also kills the program when the thread that started it exits
+		runtime.LockOSThread() // Linux also kills the program when the thread that started it exits
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
 		started <- err
@@ -108,7 +108,7 @@ func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error
 	return p, nil
 }
 
-// processLog stores the output of a process.
+// processLog is the writer that stores a process's output.
 type processLog Process
 
 func (l *processLog) Write(b []byte) (int, error) {
@@ -117,26 +117,26 @@ func (l *processLog) Write(b []byte) (int, error) {
 	return l.log.Write(b)
 }
 
-// Log returns the output of the process so far.
+// Log returns the output of the process.
 func (p *Process) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
 }
 
-// Pid returns the process ID.
+// Pid returns the ID of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Kill kills the process immediately, like kill -9.
+// Kill ends the process immediately, like kill -9.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Stop asks the process to exit, and returns its exit error.
+// Stop sends SIGTERM to the process, waits for its exit, and returns the exit error.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !p.Ended() {
-		p.Kill() // p.Kill() // some systems, such as Windows, cannot ask
+		p.Kill() // some systems, such as Windows, have no SIGTERM
 	}
 	<-p.done
 	return p.err
@@ -161,26 +161,26 @@ func (p *Process) Ended() bool {
 // Usage is the resource usage of a process since its start.
 type Usage struct {
 	RSS, PeakRSS int64         // bytes
-	CPU          time.Duration // CPU          time.Duration // user and system time
-	Writes       int64         // Writes       int64         // write system calls, for files and connections
-	Written      int64         // Written      int64         // bytes written to a disk
-	In, Out      int64         // In, Out      int64         // bytes read and written, for files and connections
+	CPU          time.Duration // user and system
+	Writes       int64         // system calls that write to files and connections
+	Written      int64         // bytes written to disks
+	In, Out      int64         // bytes read and written, including connections
 }
 
-// Usage returns the resource usage of a running process.
+// Usage returns the usage of a running process.
 func (p *Process) Usage() (Usage, error) { return UsageOf(p.Pid()) }
 
-// A Collector is a running command.
+// A Collector is a running command collector.
 type Collector struct {
 	*Process
 	URL        string
-	Token      string        // for the admin API, or empty
+	Token      string        // admin token, or empty
 	Startup    time.Duration // from the start of the process to readiness
-	StartupCPU time.Duration // StartupCPU time.Duration // CPU time until readiness, if the system reports it
+	StartupCPU time.Duration // CPU time of the startup, where supported
 }
 
-// Serve runs collector serve with a configuration file, and waits until the collector is ready.
-// address is the listen address in that file.
+// Serve runs collector serve with a configuration file and waits until it is ready.
+// address is the address that the configuration listens on.
 func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, error) {
 	begin := time.Now()
 	p, err := Start(path, []string{"serve", "--config", config}, prepare)
@@ -201,8 +201,8 @@ func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, e
 	return c, nil
 }
 
-// Ask sends a request to the admin API. It encodes body as JSON, and decodes the response into the
-// pointer answer; either may be nil.
+// Ask sends a request to the admin API. A body other than nil is sent as JSON. The response
+// is decoded into answer unless that is nil.
 func (c *Collector) Ask(ctx context.Context, method, path string, body, answer any) error {
 	var text bytes.Buffer
 	if body != nil {
@@ -225,7 +225,7 @@ func (c *Collector) Ask(ctx context.Context, method, path string, body, answer a
 	return json.NewDecoder(res.Body).Decode(answer)
 }
 
-// Metrics returns the Prometheus metrics: values by name and labels.
+// Metrics returns the values of the Prometheus metrics by name and labels.
 func (c *Collector) Metrics(ctx context.Context) (map[string]float64, error) {
 	res, err := c.request(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
@@ -255,7 +255,7 @@ func (c *Collector) request(ctx context.Context, method, path string, body io.Re
 	return http.DefaultClient.Do(req)
 }
 
-// Ready reports whether /ready responds with 200.
+// Ready reports whether /ready responds 200.
 func (c *Collector) Ready() bool {
 	res, err := http.Get(c.URL + "/ready")
 	if err != nil {
@@ -269,7 +269,7 @@ func (c *Collector) Ready() bool {
 func (c *Collector) AwaitReady(patience time.Duration) error {
 	for deadline := time.Now().Add(patience); !c.Ready(); time.Sleep(time.Millisecond) {
 		if c.Ended() {
-			return fmt.Errorf("the collector ended before it was ready: %w", c.err)
+			return fmt.Errorf("the collector exited before it was ready: %w", c.err)
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the collector was not ready after %v", patience)

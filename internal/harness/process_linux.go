@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// endsWithUs makes the kernel end a process when this one is gone.
+// endsWithUs makes the kernel kill a process when this process exits.
 func endsWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// UsageOf reads the usage of a process in /proc.
+// UsageOf reads the usage of a process from /proc.
 func UsageOf(pid int) (Usage, error) {
 	var u Usage
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -34,12 +34,12 @@ func UsageOf(pid int) (Usage, error) {
 	if err != nil {
 		return u, err
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // the name before may have spaces
+	_, rest, _ := strings.Cut(string(stat), ") ") // the name before it can contain spaces
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
-		return u, errors.New("/proc/…/stat has another form than expected")
+		return u, errors.New("/proc/…/stat has an unexpected format")
 	}
-	const ticks = 100 // a second, on every Linux that Go runs on
+	const ticks = 100 // per second, on every Linux that Go supports
 	for _, f := range fields[11:13] {
 		n, _ := strconv.ParseInt(f, 10, 64)
 		u.CPU += time.Duration(n) * time.Second / ticks

@@ -10,9 +10,9 @@ import (
 
 func endsWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
-// UsageOf is not supported. Only measurements need it.
+// UsageOf is not supported. Only measurements use it.
 func UsageOf(pid int) (Usage, error) {
-	return Usage{}, fmt.Errorf("reading the usage of process %d needs /proc of Linux: %w", pid, errors.ErrUnsupported)
+	return Usage{}, fmt.Errorf("reading the usage of process %d requires Linux: %w", pid, errors.ErrUnsupported)
 }
 
 // ForgetPeak is not supported.

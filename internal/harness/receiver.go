@@ -15,10 +15,10 @@ import (
 // A Receiver is a webhook that records the calls it receives.
 type Receiver struct {
 	*httptest.Server
-	Got   atomic.Int64 // Got   atomic.Int64 // requests with a 200 response
-	Again atomic.Int64 // Again atomic.Int64 // requests with a repeated call
+	Got   atomic.Int64 // calls with response 200
+	Again atomic.Int64 // duplicates among them
 
-	answer atomic.Pointer[http.HandlerFunc] // answer atomic.Pointer[http.HandlerFunc] // replaces the default handler unless nil
+	answer atomic.Pointer[http.HandlerFunc] // replaces the default handler; nil for the default
 
 	shards [64]receiverShard
 }
@@ -28,7 +28,7 @@ type receiverShard struct {
 	seen map[[12]byte]time.Time
 }
 
-// NewReceiver starts a receiver. It records the first arrival of each call.
+// NewReceiver starts a receiver.
 func NewReceiver() *Receiver {
 	r := &Receiver{}
 	for i := range r.shards {
@@ -40,7 +40,7 @@ func NewReceiver() *Receiver {
 	return r
 }
 
-// Answer replaces the receiver's handler; nil restores the default.
+// Answer replaces the receiver's handler. nil restores the default, which accepts calls.
 func (r *Receiver) Answer(h http.HandlerFunc) {
 	if h == nil {
 		r.answer.Store(nil)
@@ -76,7 +76,7 @@ func (r *Receiver) shard(id [12]byte) *receiverShard {
 	return &r.shards[(id[9]^id[11]^id[1])%byte(len(r.shards))]
 }
 
-// At returns when a call first arrived, or the zero time.
+// At returns the time of a call's first arrival, or zero if it has not arrived.
 func (r *Receiver) At(id [12]byte) time.Time {
 	s := r.shard(id)
 	s.mu.Lock()
@@ -84,7 +84,7 @@ func (r *Receiver) At(id [12]byte) time.Time {
 	return s.seen[id]
 }
 
-// Distinct returns the number of different calls that arrived.
+// Distinct returns the number of different calls that have arrived.
 func (r *Receiver) Distinct() int64 {
 	n := int64(0)
 	for i := range r.shards {
@@ -95,7 +95,7 @@ func (r *Receiver) Distinct() int64 {
 	return n
 }
 
-// Missing returns the number of calls of a load that got a 200 response but never arrived.
+// Missing returns the number of calls of a load with response 200 that have not arrived.
 func (r *Receiver) Missing(l *Load) (missing int64) {
 	for c := range l.All {
 		if !c.Answered.IsZero() && r.At(c.ID).IsZero() {
@@ -105,8 +105,8 @@ func (r *Receiver) Missing(l *Load) (missing int64) {
 	return missing
 }
 
-// ClosedPort returns an address that refuses connections until closeIt is called. The address is
-// the local end of an open connection, so no other program can listen there.
+// ClosedPort returns an address that refuses connections until closeIt is called. The port
+// is the local end of a connection, so no other program can listen on it.
 func ClosedPort() (address string, closeIt func() error, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -119,11 +119,11 @@ func ClosedPort() (address string, closeIt func() error, err error) {
 	return conn.LocalAddr().String(), func() error { return errors.Join(conn.Close(), l.Close()) }, nil
 }
 
-// DeadPort returns an address that accepts connections and never responds, like a hanging server.
+// DeadPort returns an address that accepts connections and never responds, like a hung server.
 func DeadPort() (address string, closeIt func() error, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
-	return l.Addr().String(), l.Close, nil // return l.Addr().String(), l.Close, nil // the kernel accepts the connections
+	return l.Addr().String(), l.Close, nil // the kernel accepts the connections
 }

@@ -24,7 +24,7 @@ const (
 	CodeBadMessageID     Code = "bad_message_id"
 	CodeCallTooLarge     Code = "call_too_large"
 	CodeUnknownWriteKey  Code = "unknown_write_key"
-	CodeNotAsPlanned     Code = "not_as_planned" // rejected by the tracking plan of its source
+	CodeNotAsPlanned     Code = "not_as_planned" // violates the tracking plan of its source
 )
 
 // Codes of rejected requests.

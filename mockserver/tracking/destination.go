@@ -44,7 +44,7 @@ type Destination struct {
 	Paused bool `json:"paused,omitempty"`
 	// Ordering sets the delivery order.
 	Ordering
-	// GoneSince is when all webhooks had answered 410 (Gone). Calls fail without a request
+	// GoneSince is when all webhooks had responded with 410 (Gone). Calls fail without a request
 	// from then on. It is set by the collector.
 	GoneSince time.Time `json:"goneSince,omitzero"`
 	// Settings contains the webhooks, their headers and the shared secret.

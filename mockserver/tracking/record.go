@@ -2,7 +2,7 @@ package tracking
 
 // A Record is a call with its attempts and results.
 type Record struct {
-	// Seq numbers the calls from 1 in the order in which they were accepted.
+	// Seq is the number of the call in the order of acceptance, from 1.
 	Seq     int64
 	Call    Call
 	Repeats int // number of duplicates received

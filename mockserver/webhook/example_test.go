@@ -86,7 +86,7 @@ func ExampleSettings_Validate() {
 	fmt.Println(s.Validate())
 	// Output:
 	// webhooks[1].url: has no protocol: start it with https:// or http://
-	// webhooks[1].headers["Host"]: is set by the forwarder: remove it
+	// webhooks[1].headers["Host"]: is set by the collector: remove it
 }
 
 func ExamplePolicy() {

@@ -101,24 +101,24 @@ func TestValidateHeaders(t *testing.T) {
 		t.Error(err)
 	}
 	for _, tt := range []struct{ name, value, problem string }{
-		{"Host", "a", "is set by the forwarder"},
-		{"host", "a", "is set by the forwarder"},
-		{"Content-Length", "1", "is set by the forwarder"},
-		{"CONTENT-TYPE", "text/plain", "is set by the forwarder"},
-		{"User-Agent", "x", "is set by the forwarder"},
-		{"x-signature", "x", "is set by the forwarder"},
-		{"X-Message-Id", "x", "is set by the forwarder"},
-		{"X-Attempt", "x", "is set by the forwarder"},
-		{"Connection", "close", "belongs to one connection"},
-		{"Keep-Alive", "1", "belongs to one connection"},
-		{"Proxy-Connection", "x", "belongs to one connection"},
-		{"Proxy-Authenticate", "x", "belongs to one connection"},
-		{"proxy-authorization", "x", "belongs to one connection"},
-		{"TE", "trailers", "belongs to one connection"},
-		{"Trailer", "X", "belongs to one connection"},
-		{"transfer-encoding", "chunked", "belongs to one connection"},
-		{"Upgrade", "h2c", "belongs to one connection"},
-		{"Expect", "100-continue", "belongs to one connection"},
+		{"Host", "a", "is set by the collector"},
+		{"host", "a", "is set by the collector"},
+		{"Content-Length", "1", "is set by the collector"},
+		{"CONTENT-TYPE", "text/plain", "is set by the collector"},
+		{"User-Agent", "x", "is set by the collector"},
+		{"x-signature", "x", "is set by the collector"},
+		{"X-Message-Id", "x", "is set by the collector"},
+		{"X-Attempt", "x", "is set by the collector"},
+		{"Connection", "close", "applies to one connection"},
+		{"Keep-Alive", "1", "applies to one connection"},
+		{"Proxy-Connection", "x", "applies to one connection"},
+		{"Proxy-Authenticate", "x", "applies to one connection"},
+		{"proxy-authorization", "x", "applies to one connection"},
+		{"TE", "trailers", "applies to one connection"},
+		{"Trailer", "X", "applies to one connection"},
+		{"transfer-encoding", "chunked", "applies to one connection"},
+		{"Upgrade", "h2c", "applies to one connection"},
+		{"Expect", "100-continue", "applies to one connection"},
 		{"", "x", "is not a valid header name"},
 		{"X Key", "x", "is not a valid header name"},
 		{"X-Key:", "x", "is not a valid header name"},
@@ -164,7 +164,7 @@ webhooks[4].url: has the protocol "ftp": start it with https:// or http://
 webhooks[5].url: has no host: use a URL such as https://example.com/hook
 webhooks[5].url: has the port 99999: use one from 1 to 65535
 webhooks[5].url: contains credentials: use a static header such as Authorization instead
-webhooks[5].headers["Host"]: is set by the forwarder: remove it
+webhooks[5].headers["Host"]: is set by the collector: remove it
 webhooks[5].headers["Host"]: has the control character '\n' in its value: use printable characters only
 webhooks[5].headers["x-key"]: is the same header as "X-Key": keep one of them
 aliasFields: is "snake_case": use "spaced" or "camelCase"`

@@ -36,7 +36,7 @@ func get(t *testing.T, d *disk.Device, at int64, n int) []byte {
 	return b
 }
 
-func TestDeviceReadsWhatWasWrittenLast(t *testing.T) {
+func TestDeviceReadsLatestWrite(t *testing.T) {
 	d := newDevice(t, 1)
 	put(t, d, 1000, 'a', 9000)
 	require.NoError(t, d.Sync())
@@ -45,7 +45,7 @@ func TestDeviceReadsWhatWasWrittenLast(t *testing.T) {
 	assert.Equal(t, disk.Stats{Reads: 1, Writes: 2, Syncs: 1, Unflushed: 1}, d.Stats())
 }
 
-func TestDeviceCutKeepsWhatWasFlushed(t *testing.T) {
+func TestDeviceCutKeepsFlushedData(t *testing.T) {
 	d := newDevice(t, 1)
 	put(t, d, 0, 'a', 4096)
 	require.NoError(t, d.Sync())

@@ -60,7 +60,7 @@ func syncDir(t *testing.T, dir string) {
 	require.NoError(t, f.Close())
 }
 
-func TestPowerCutKeepsWhatWasSynced(t *testing.T) {
+func TestPowerCutKeepsSyncedData(t *testing.T) {
 	onEach(t, func(t *testing.T, d *disk.Disk) {
 		f := create(t, d, "file")
 		syncDir(t, d.Path())
@@ -76,8 +76,8 @@ func TestPowerCutKeepsWhatWasSynced(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, synced, got)
 		_, err = f.Write([]byte("x"))
-		assert.NoError(t, err, "it goes to the old cache")
-		assert.Error(t, f.Sync(), "which reaches no disk any more")
+		assert.NoError(t, err, "the write goes to the old cache")
+		assert.Error(t, f.Sync(), "the old cache is no longer connected to a disk")
 
 		f = create(t, d, "second")
 		_, err = f.Write(later)
@@ -161,8 +161,8 @@ func TestReadOnlyDisk(t *testing.T) {
 	})
 }
 
-// TestDiskIsGoneWithItsProcess kills a process that has a disk.
-func TestDiskIsGoneWithItsProcess(t *testing.T) {
+// TestDiskIsRemovedWithItsProcess kills a process that has a disk.
+func TestDiskIsRemovedWithItsProcess(t *testing.T) {
 	if err := disk.Possible(); err != nil {
 		t.Skip(err)
 	}

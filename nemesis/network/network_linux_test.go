@@ -63,10 +63,10 @@ func TestHostsReachEachOther(t *testing.T) {
 	n.Isolate(a)
 	assert.False(t, reaches(t, a, b.Address, 3), "cut off")
 	conn, err = net.DialTimeout("tcp", b.Address+":7", time.Minute)
-	require.NoError(t, err, "this process reaches hosts all the same")
+	require.NoError(t, err, "this process still reaches hosts")
 	_ = conn.Close()
 	n.Mend()
-	assert.True(t, reaches(t, a, b.Address, 60), "mended")
+	assert.True(t, reaches(t, a, b.Address, 60), "repaired")
 	n.Cut(b, a)
-	assert.False(t, reaches(t, a, b.Address, 3), "answers do not come back")
+	assert.False(t, reaches(t, a, b.Address, 3), "responses do not arrive")
 }

@@ -14,47 +14,46 @@ import (
 	"time"
 )
 
-// A GuardConfig says who may use the handlers behind a [Guard].
+// A GuardConfig configures a [Guard].
 type GuardConfig struct {
-	// Token is what requests must bear: Authorization: Bearer <token>. Defaults to
-	// none, which Loopback must allow.
+	// Token is the bearer token of requests. Defaults to none, which requires Loopback.
 	Token string
-	// Loopback says that only this machine can reach the listener, so that no
-	// token is needed. Defaults to false.
+	// Loopback means that only this machine can reach the listener, so a token is
+	// optional. Defaults to false.
 	Loopback bool
-	// Hosts are the names by which the listener is reached, beside localhost and
-	// plain addresses. Defaults to none.
+	// Hosts are the host names of the listener, in addition to localhost and IP
+	// addresses. Defaults to none.
 	Hosts []string
-	// Proxies are the addresses of proxies before the listener, whose X-Forwarded-For
-	// and X-Forwarded-Proto are believed. Defaults to none, whereby X-Forwarded-Proto is
-	// believed of anyone: it decides nothing but what its sender is told.
+	// Proxies are the addresses of trusted proxies, whose X-Forwarded-For and
+	// X-Forwarded-Proto are used. Defaults to none. Without proxies, X-Forwarded-Proto
+	// is accepted from any client, because it only affects the response to that client.
 	Proxies []netip.Prefix
 }
 
-// A Guard keeps strangers from what operators use: by a token, and by the Host and the
-// Origin of each request, since a browser on this machine may show a stranger's page.
+// A Guard authorizes requests by token, host and origin. Host and origin protect against
+// pages of other sites in a browser on this machine.
 type Guard struct {
 	rules    atomic.Pointer[guardRules]
 	throttle throttle
 }
 
 type guardRules struct {
-	open    bool              // no token is needed
-	token   [sha256.Size]byte // hashes have one length, so that comparing takes one time
+	open    bool              // no token is required
+	token   [sha256.Size]byte // hashes have equal lengths, which allows a constant-time comparison
 	hosts   []string
 	proxies []netip.Prefix
 }
 
-// ErrNoToken says that a listener that other machines can reach has no token.
-var ErrNoToken = errors.New("mockserver: the admin API needs a token where its listener is not loopback")
+// ErrNoToken means that a listener that other machines can reach has no token.
+var ErrNoToken = errors.New("mockserver: the admin API needs a token because its listener is not on loopback")
 
-// NewGuard returns a Guard, or ErrNoToken.
 func NewGuard(config GuardConfig) (*Guard, error) {
 	g := &Guard{}
 	return g, g.Configure(config)
 }
 
-// Configure replaces the rules, or returns ErrNoToken and leaves them as they were.
+// Configure replaces the configuration. It returns ErrNoToken for an invalid configuration
+// and keeps the current one.
 func (g *Guard) Configure(config GuardConfig) error {
 	if config.Token == "" && !config.Loopback {
 		return ErrNoToken
@@ -68,7 +67,7 @@ func (g *Guard) Configure(config GuardConfig) error {
 	return nil
 }
 
-// Wrap passes only those requests to next that may use it.
+// Wrap returns a handler that passes authorized requests to next.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := g.Check(r); refused != nil {
@@ -85,24 +84,24 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// IsHTTPS reports whether a request came by HTTPS, or came so to a proxy that says so
-// in X-Forwarded-Proto: one of GuardConfig.Proxies, or any where none is named.
+// IsHTTPS reports whether the client used HTTPS, directly or according to X-Forwarded-Proto;
+// see GuardConfig.Proxies.
 func (g *Guard) IsHTTPS(r *http.Request) bool { return g.rules.Load().isHTTPS(r) }
 
-// ClientOf returns the address that a request comes from, as far as trusted proxies tell;
-// the zero value where that is no address.
+// ClientOf returns the client address, using X-Forwarded-For of trusted proxies. It is zero
+// if the address is invalid.
 func (g *Guard) ClientOf(r *http.Request) netip.Addr { return g.rules.Load().client(r) }
 
-// IsOpen reports whether no token is needed.
+// IsOpen reports whether no token is required.
 func (g *Guard) IsOpen() bool { return g.rules.Load().open }
 
-// Check returns how a request is refused, or nil.
+// Check returns why a request is not authorized, or nil.
 func (g *Guard) Check(r *http.Request) *Error {
 	rules := g.rules.Load()
 	if !rules.knowsHost(r.Host) {
-		// DNS rebinding: a page's own name that resolves to this machine.
+		// Prevents DNS rebinding: a name of another site that resolves to this machine.
 		return Errorf(http.StatusMisdirectedRequest, "host_unknown",
-			"the host %.100q is not one of this server's names; use localhost or its address, or add the name to admin.hosts", r.Host)
+			"unknown host %.100q; use localhost or the server's address, or add the name to admin.hosts", r.Host)
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions {
 		if refused := checkOrigin(r); refused != nil {
@@ -112,22 +111,22 @@ func (g *Guard) Check(r *http.Request) *Error {
 	return g.CheckToken(r, r.Header.Get("Authorization"))
 }
 
-// CheckToken refuses a request without the token. Whoever has sent too many wrong
-// ones is not told whether another is right.
+// CheckToken returns an error without a valid token. An address with too many invalid tokens
+// receives an error for valid tokens as well.
 func (g *Guard) CheckToken(r *http.Request, authorization string) *Error {
 	rules := g.rules.Load()
 	if rules.open {
 		return nil
 	}
 	missing := &Error{Status: http.StatusUnauthorized, Code: "token_missing_or_wrong",
-		Message: "send the admin token as the header Authorization: Bearer <token>"}
+		Message: "missing or invalid admin token; send Authorization: Bearer <token>"}
 	if authorization == "" {
 		return missing
 	}
 	client := networkOf(rules.client(r))
 	if g.throttle.blocks(client) {
 		return &Error{Status: http.StatusTooManyRequests, Code: "too_many_wrong_tokens",
-			Message: "too many wrong tokens came from this address; try again in a minute"}
+			Message: "too many invalid tokens from this address; try again in a minute"}
 	}
 	if !rules.admits(authorization) {
 		g.throttle.wrong(client)
@@ -136,18 +135,18 @@ func (g *Guard) CheckToken(r *http.Request, authorization string) *Error {
 	return nil
 }
 
-// checkOrigin refuses what a page of another site asks for, by any method.
+// checkOrigin returns an error for a cross-origin request with any method.
 func checkOrigin(r *http.Request) *Error {
 	asked := *r
-	asked.Method = http.MethodPost // others are taken to change nothing
+	asked.Method = http.MethodPost // safe methods would be allowed
 	if http.NewCrossOriginProtection().Check(&asked) == nil {
 		return nil
 	}
 	return &Error{Status: http.StatusForbidden, Code: "cross_origin",
-		Message: "the request comes from a page of another site; only this server's own pages and programs may ask this"}
+		Message: "cross-origin request; only pages of this server and programs may send it"}
 }
 
-// SameOrigin passes only those requests to next that no page of another site makes.
+// SameOrigin returns a handler that rejects cross-origin requests.
 func SameOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := checkOrigin(r); refused != nil {
@@ -164,8 +163,8 @@ func (r *guardRules) admits(authorization string) bool {
 	return subtle.ConstantTimeCompare(sum[:], r.token[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
-// knowsHost reports whether a Host header may name this server. A plain
-// address cannot be rebound.
+// knowsHost reports whether a Host header is valid for this server. IP addresses are always
+// valid, because they cannot be rebound.
 func (r *guardRules) knowsHost(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -179,7 +178,6 @@ func (r *guardRules) knowsHost(hostport string) bool {
 		slices.ContainsFunc(r.hosts, func(known string) bool { return strings.EqualFold(known, host) })
 }
 
-// client is Guard.ClientOf.
 func (r *guardRules) client(req *http.Request) netip.Addr {
 	address := remoteAddr(req)
 	forwarded := strings.Split(strings.Join(req.Header.Values("X-Forwarded-For"), ","), ",")
@@ -193,7 +191,7 @@ func (r *guardRules) client(req *http.Request) netip.Addr {
 	return address
 }
 
-// networkOf returns of an address of IPv6 the network, since one client has all of it.
+// networkOf returns the /64 network of an IPv6 address, because a client controls all of it.
 func networkOf(address netip.Addr) netip.Addr {
 	if !address.Is6() {
 		return address
@@ -202,7 +200,7 @@ func networkOf(address netip.Addr) netip.Addr {
 	return network.Addr()
 }
 
-// remoteAddr returns the other end of the connection.
+// remoteAddr returns the peer address of the connection.
 func remoteAddr(r *http.Request) netip.Addr {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	address, _ := netip.ParseAddr(host)
@@ -213,7 +211,6 @@ func (r *guardRules) isProxy(address netip.Addr) bool {
 	return slices.ContainsFunc(r.proxies, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// IsHTTPS is Guard.IsHTTPS.
 func (r *guardRules) isHTTPS(req *http.Request) bool {
 	trusted := len(r.proxies) == 0 || r.isProxy(remoteAddr(req))
 	return req.TLS != nil || trusted && strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "https")

@@ -27,7 +27,7 @@ func newGuard(t *testing.T, config access.GuardConfig) *access.Guard {
 	return guard
 }
 
-func TestGuardKeepsStrangersOut(t *testing.T) {
+func TestGuardRejectsUnauthorizedRequests(t *testing.T) {
 	open := access.GuardConfig{Loopback: true, Hosts: []string{"collector.example.com"}}
 	locked := access.GuardConfig{Token: "right-token"}
 	const bearer = "Bearer right-token"
@@ -90,9 +90,9 @@ func TestGuardKeepsStrangersOut(t *testing.T) {
 	assert.ErrorIs(t, err, access.ErrNoToken)
 }
 
-// TestTokensAreGuessedSlowly: ten wrong ones a minute from an address, at the login and
-// at the API together; after them not even the right one is taken.
-func TestTokensAreGuessedSlowly(t *testing.T) {
+// TestInvalidTokensAreThrottled sends ten invalid tokens per minute to the login and the API.
+// Then valid tokens are rejected, too.
+func TestInvalidTokensAreThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, access.GuardConfig{Token: "the-admin-token", Proxies: proxies})
 		try := func(want int, token, from, forwarded string) {
@@ -101,7 +101,7 @@ func TestTokensAreGuessedSlowly(t *testing.T) {
 			req.RemoteAddr = from
 			req.Header.Set("X-Forwarded-For", forwarded)
 			status := http.StatusOK
-			if refused := guard.CheckToken(req, "Bearer "+token); refused != nil { // at the login
+			if refused := guard.CheckToken(req, "Bearer "+token); refused != nil { // like the login
 				status = refused.Status
 			}
 			assert.Equal(t, want, status)
@@ -122,7 +122,7 @@ func TestTokensAreGuessedSlowly(t *testing.T) {
 		time.Sleep(time.Minute)
 		try(200, "the-admin-token", "192.0.2.1:1234", "")
 
-		for i := range 5 { // through a proxy that is trusted; what its client says beyond itself is not
+		for i := range 5 { // a trusted proxy; addresses from the client are ignored
 			try(401, fmt.Sprint("guess-", i), "10.0.0.1:1234", fmt.Sprintf("198.51.100.%d, 203.0.113.9, 10.0.0.2", i))
 		}
 		try(429, "the-admin-token", "10.0.0.1:1234", "203.0.113.9")
@@ -133,14 +133,14 @@ func TestTokensAreGuessedSlowly(t *testing.T) {
 		}
 		try(429, "the-admin-token", "[2001:db8::99]:1234", "")
 		try(200, "the-admin-token", "[2001:db8:0:1::1]:1234", "")
-		for range 20 { // to send no token is no guess
+		for range 20 { // a missing token is not a guess
 			guard.CheckToken(httptest.NewRequest(http.MethodGet, "http://localhost/", nil), "")
 		}
 		try(200, "the-admin-token", "192.0.2.1:1234", "")
 	})
 }
 
-func TestWhoIsBelievedToHaveAskedByHTTPS(t *testing.T) {
+func TestIsHTTPSTrustsProxies(t *testing.T) {
 	for _, test := range []struct {
 		name       string
 		proxies    []netip.Prefix

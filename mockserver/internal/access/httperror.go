@@ -13,34 +13,32 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// An Error is an error as operators are told of it: by the admin API as this JSON
-// object, by the pages in a sentence.
+// An Error is a response to an operator: a JSON object in the admin API, a sentence on pages.
 type Error struct {
 	Status  int            `json:"-"`
 	Code    string         `json:"code"`
-	Message string         `json:"message"` // what was wrong and what would be right
+	Message string         `json:"message"` // the problem and how to fix it
 	Fields  []fieldMistake `json:"fields,omitempty"`
 }
 
-// A fieldMistake is a member of the request's body that cannot be used.
+// A fieldMistake is an invalid field of a request body.
 type fieldMistake struct {
-	Field   string `json:"field"` // as in webhooks[0].url
+	Field   string `json:"field"` // such as webhooks[0].url
 	Problem string `json:"problem"`
-	Hint    string `json:"mend"` // what would be right
+	Hint    string `json:"mend"` // how to fix it
 }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Message }
 
-// Write answers a request with the error.
+// Write writes the error as a response.
 func (e *Error) Write(w http.ResponseWriter) { WriteJSON(w, e.Status, e) }
 
-// Errorf returns an error with a formatted message.
 func Errorf(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// ErrorOf returns err as it is answered. Errors that nobody expected become a 500.
+// ErrorOf converts an error to a response. Unknown errors have status 500.
 func ErrorOf(err error) *Error {
 	var own *Error
 	if errors.As(err, &own) {
@@ -61,6 +59,10 @@ func ErrorOf(err error) *Error {
 		return fail(http.StatusNotFound, "not_found")
 	case errors.Is(err, state.ErrExists):
 		return fail(http.StatusConflict, "exists")
+	case errors.Is(err, state.ErrNotReplayable):
+		return fail(http.StatusConflict, "pending")
+	case errors.Is(err, state.ErrReplayedRecently):
+		return fail(http.StatusConflict, "replayed_recently")
 	case errors.Is(err, state.ErrReadOnly):
 		return fail(http.StatusConflict, "read_only")
 	case errors.Is(err, state.ErrSettingsChanged):
@@ -77,7 +79,7 @@ func ErrorOf(err error) *Error {
 	return fail(http.StatusInternalServerError, "internal")
 }
 
-// WriteJSON answers a request with JSON that nobody may keep.
+// WriteJSON writes a JSON response that must not be cached.
 func WriteJSON(w http.ResponseWriter, status int, body any) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-// TestErrorOfStore has the store be unavailable for reasons that pass.
 func TestErrorOfStore(t *testing.T) {
 	for _, c := range []struct {
 		err  error

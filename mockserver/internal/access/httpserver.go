@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// Time-outs of the HTTP server, so that a slow sender cannot hold a connection.
+// Timeouts of the HTTP server.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 20 * time.Second
 	idleTimeout       = 2 * time.Minute
-	answerTimeout     = 20 * time.Second // of each write
+	answerTimeout     = 20 * time.Second // per write
 	maxHeaderBytes    = 64 << 10
 )
 
-// NewHTTPServer returns an http.Server for a handler, with the time-outs and
-// limits that a collector needs against slow and hostile senders. Whoever does not
-// read what the handler writes for 20 seconds is cut off; how long the handler takes
-// is not limited.
+// NewHTTPServer returns an http.Server with timeouts and limits against slow and hostile
+// clients. A client that does not read a response for 20 seconds is disconnected. The
+// duration of the handler is not limited.
 func NewHTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           guardedConnection{h},
@@ -28,23 +27,23 @@ func NewHTTPServer(h http.Handler) *http.Server {
 	}
 }
 
-// A guardedConnection keeps those who send a request from holding its connection.
+// A guardedConnection applies the write timeout and prevents request smuggling.
 type guardedConnection struct{ next http.Handler }
 
 // ServeHTTP implements http.Handler.
 func (g guardedConnection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		// It may have had a Content-Length too, which net/http removes. A proxy that
-		// goes by that one takes the end of this body for another request.
+		// The request may have had a Content-Length as well, which net/http removes. A proxy
+		// that uses it would treat the end of this body as another request.
 		w.Header().Set("Connection", "close")
 	}
 	timed := &timedResponse{w, http.NewResponseController(w)}
 	g.next.ServeHTTP(timed, r)
-	timed.extend() // for what is flushed now
+	timed.extend() // for buffered data
 }
 
-// A timedResponse gives each write a time-out. http.Server.WriteTimeout would be one
-// for the whole answer, streams too.
+// A timedResponse sets a deadline for each write. http.Server.WriteTimeout limits the whole
+// response, including streams.
 type timedResponse struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -58,5 +57,5 @@ func (t *timedResponse) Write(b []byte) (int, error) {
 	return t.ResponseWriter.Write(b)
 }
 
-// Unwrap lets an http.ResponseController find what this one lacks.
+// Unwrap returns the wrapped writer for http.ResponseController.
 func (t *timedResponse) Unwrap() http.ResponseWriter { return t.ResponseWriter }

@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// maxUnread is how much of a list that was refused is still read, in bytes.
+// maxUnread limits the rest of a rejected list that is read, in bytes.
 const maxUnread = 256 << 20
 
-// A LongBody is the body of a request that lasts as long as its body keeps coming: to
-// send a long list takes longer than the server waits for other requests.
+// A LongBody is a request body without total read timeout. Its deadline is extended with
+// each read, because long lists take longer than other requests.
 type LongBody struct {
 	io.ReadCloser
 	connection *http.ResponseController
 }
 
-// NewLongBody returns the body of a request, for r.Body.
+// NewLongBody wraps r.Body.
 func NewLongBody(w http.ResponseWriter, r *http.Request) LongBody {
 	return LongBody{r.Body, http.NewResponseController(w)}
 }
 
 // Read implements io.Reader.
 func (b LongBody) Read(p []byte) (int, error) {
-	// Where there is no connection, there is no deadline either.
+	// Without a connection, there is no deadline.
 	_ = b.connection.SetReadDeadline(time.Now().Add(readTimeout))
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		err = Errorf(http.StatusBadRequest, "invalid_body", "the body cannot be read: %v", err)
+		err = Errorf(http.StatusBadRequest, "invalid_body", "cannot read the body: %v", err)
 	}
 	return n, err
 }
 
-// ReadRest reads what is left of the body of a request that is refused: a client that
-// is still sending does not see the answer.
+// ReadRest reads the rest of a rejected body, because a client that is still sending does not
+// see the response.
 func ReadRest(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, maxUnread) }

@@ -18,19 +18,18 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// sessionTime is for how long a login lasts.
+// sessionTime is the duration of a session.
 const sessionTime = 12 * time.Hour
 
-// endedSession begins the keys of the sessions that were ended.
+// endedSession is the key prefix of ended sessions.
 const endedSession = "logout"
 
-// Sessions are the logins of people, who give the token once. A session is not stored
-// while it lasts: its cookie says until when, signed with the token. So it holds at
-// every replica, and ends when the token changes. What is stored is that somebody has
-// logged out, until the session would have expired.
+// Sessions manages logins in browsers. An active session is not stored: its cookie contains
+// the expiry time, signed with the token. It is therefore valid at every replica, and invalid
+// after the token changes. Only ended sessions are stored, until they expire.
 type Sessions struct {
 	Guard *Guard
-	State state.Store // remembers the sessions that were ended
+	State state.Store // stores ended sessions
 }
 
 // Start returns the cookie of a new session.
@@ -39,7 +38,7 @@ func (s Sessions) Start(r *http.Request) *http.Cookie {
 	return rules.sessionCookie(r, rules.sessionValue(time.Now().Add(sessionTime).Unix(), rand.Text()), int(sessionTime/time.Second))
 }
 
-// Has reports whether a request bears the cookie of a session that lasts.
+// Has reports whether a request has a valid session.
 func (s Sessions) Has(r *http.Request) bool {
 	rules := s.Guard.rules.Load()
 	cookie, err := r.Cookie(rules.cookieName())
@@ -56,11 +55,10 @@ func (s Sessions) Has(r *http.Request) bool {
 		return false
 	}
 	_, _, err = s.State.Get(r.Context(), endedKey(cookie.Value))
-	return err != nil // also where the store does not answer: then above all the pages are needed
+	return err != nil // also valid if the store fails, because operators need the pages then
 }
 
-// End ends the session of a request for good, and returns the cookie that replaces its
-// own in the browser.
+// End ends the session of a request and returns a cookie that deletes its cookie.
 func (s Sessions) End(r *http.Request) (*http.Cookie, error) {
 	rules := s.Guard.rules.Load()
 	if cookie, err := r.Cookie(rules.cookieName()); err == nil {
@@ -71,7 +69,7 @@ func (s Sessions) End(r *http.Request) (*http.Cookie, error) {
 	return rules.sessionCookie(r, "", -1), nil
 }
 
-// forget stores that a session was ended, and drops those that have expired since.
+// forget stores an ended session and deletes expired ones.
 func (s Sessions) forget(ctx context.Context, session string) error {
 	keys, err := s.State.Keys(ctx, endedSession)
 	if err != nil {
@@ -104,8 +102,8 @@ func (r *guardRules) sessionValue(until int64, id string) string {
 	return session + "." + r.mac("session until "+session)
 }
 
-// cookieName keeps apart the collectors on the ports of one machine, which share
-// their cookies.
+// cookieName returns a name that depends on the token, because collectors on different ports
+// of a machine share cookies.
 func (r *guardRules) cookieName() string { return "collector_" + r.mac("name")[:8] }
 
 func (r *guardRules) mac(text string) string {

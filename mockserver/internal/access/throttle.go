@@ -7,27 +7,26 @@ import (
 )
 
 const (
-	// maxGuesses is how many wrong tokens an address may send in a guessWindow.
+	// maxGuesses limits the invalid tokens per address and guessWindow.
 	maxGuesses  = 10
 	guessWindow = time.Minute
-	// maxGuessers is how many addresses are remembered.
+	// maxGuessers limits the tracked addresses.
 	maxGuessers = 4096
 )
 
-// A throttle bounds how often a token can be guessed. Its methods may be called
-// from many goroutines at once.
+// A throttle limits invalid tokens per address. Its methods are safe for concurrent use.
 type throttle struct {
 	mu       sync.Mutex // guards guessers
 	guessers map[netip.Addr]guesser
 }
 
-// A guesser is an address that has sent wrong tokens.
+// A guesser is an address that has sent invalid tokens.
 type guesser struct {
 	since time.Time
 	wrong int
 }
 
-// blocks reports whether an address has sent too many wrong tokens.
+// blocks reports whether an address has sent too many invalid tokens.
 func (t *throttle) blocks(address netip.Addr) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,7 +34,7 @@ func (t *throttle) blocks(address netip.Addr) bool {
 	return g.wrong >= maxGuesses && time.Since(g.since) < guessWindow
 }
 
-// wrong counts a wrong token.
+// wrong counts an invalid token.
 func (t *throttle) wrong(address netip.Addr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +51,8 @@ func (t *throttle) wrong(address netip.Addr) {
 	t.guessers[address] = g
 }
 
-// forget makes room: first it removes addresses that guess no longer. The lock is held.
+// forget removes expired addresses, or all addresses if none has expired. The caller holds
+// the lock.
 func (t *throttle) forget() {
 	for address, g := range t.guessers {
 		if time.Since(g.since) >= guessWindow {

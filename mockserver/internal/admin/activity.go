@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
@@ -16,33 +15,32 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Kinds of activities.
+// Kinds of activity.
 const (
-	kindCall     = "call"     // a call was taken
-	kindAttempt  = "attempt"  // a webhook was asked
-	kindOutcome  = "outcome"  // a destination decided
-	kindRejected = "rejected" // a call was not taken
-	kindRefused  = "refused"  // a request was not taken
+	kindCall     = "call"     // accepted call
+	kindAttempt  = "attempt"  // webhook request
+	kindOutcome  = "outcome"  // delivery outcome
+	kindRejected = "rejected" // rejected call
+	kindRefused  = "refused"  // refused request
 )
 
-// activityKinds are all of them.
 var activityKinds = []string{kindCall, kindAttempt, kindOutcome, kindRejected, kindRefused}
 
 const (
-	// maxWait is how many seconds a request may wait for something to happen.
+	// maxWait limits the parameter wait, in seconds.
 	maxWait = 60
-	// gatherTime is for how long what happens is put together: a call can be delivered
-	// before the history is told that it was taken.
+	// gatherTime is the delay after a change: the history can receive a delivery before the
+	// call itself.
 	gatherTime = 25 * time.Millisecond
-	// shownAnswer is how many characters an activity has of an answer or a field.
+	// shownAnswer limits strings in an activity, in characters.
 	shownAnswer = 200
 )
 
-// An activityView is one thing that happened, as the API shows it.
+// An activityView is an activity in the API.
 type activityView struct {
 	Kind        string    `json:"kind"`
 	At          time.Time `json:"at"`
-	Ref         string    `json:"ref"` // of the page of the call: /calls/{ref}
+	Ref         string    `json:"ref"` // of the call page, /calls/{ref}
 	Source      string    `json:"source,omitempty"`
 	MessageID   string    `json:"messageId,omitempty"`
 	Type        string    `json:"type,omitempty"`
@@ -50,10 +48,10 @@ type activityView struct {
 	UserID      string    `json:"userId,omitempty"`
 	AnonymousID string    `json:"anonymousId,omitempty"`
 
-	// Of a call.
+	// Only for calls.
 	NotAsPlanned string `json:"notAsPlanned,omitempty"`
 
-	// Of an attempt or an outcome.
+	// Only for attempts and outcomes.
 	Destination string           `json:"destination,omitempty"`
 	Attempt     int              `json:"attempt,omitempty"`
 	URL         string           `json:"url,omitempty"`
@@ -61,22 +59,21 @@ type activityView struct {
 	DurationMS  float64          `json:"durationMs,omitempty"`
 	Verdict     *webhook.Verdict `json:"verdict,omitempty"`
 	Error       string           `json:"error,omitempty"`
-	Answer      string           `json:"answer,omitempty"` // the first line of the response
+	Answer      string           `json:"answer,omitempty"` // first line of the response
 	State       *tracking.State  `json:"state,omitempty"`
 	Reason      string           `json:"reason,omitempty"`
 	RetryAt     time.Time        `json:"retryAt,omitzero"`
-	Attempted   bool             `json:"attempted,omitempty"` // an attempt tells of the outcome too
+	Attempted   bool             `json:"attempted,omitempty"` // an attempt reports the same outcome
 
-	// Of what was not taken.
+	// Only for rejections and refusals.
 	Code    tracking.Code `json:"code,omitempty"`
 	Message string        `json:"message,omitempty"`
 	Hint    string        `json:"hint,omitempty"`
 	Field   string        `json:"field,omitempty"`
-	Count   int           `json:"count,omitempty"` // of requests that were put together
+	Count   int           `json:"count,omitempty"` // number of grouped requests
 }
 
-// listActivity answers with what happened since a place, and waits for it where it is asked
-// to.
+// listActivity lists the activity after a position. With wait, it waits for new activity.
 func (a *admin) listActivity(r *http.Request) (any, error) {
 	q := newQuery(r)
 	limit, wait, newest := defaultPage, 0, false
@@ -87,11 +84,7 @@ func (a *admin) listActivity(r *http.Request) (any, error) {
 	q.int("wait", &wait, 0, maxWait)
 	q.bool("newest", &newest)
 	kinds := q.take("kind")
-	for _, kind := range kinds {
-		if !slices.Contains(activityKinds, kind) {
-			q.fail("kind", kind, "use some of "+strings.Join(activityKinds, ", "))
-		}
-	}
+	q.oneOf("kind", kinds, activityKinds)
 	q.text("destination", &destination)
 	q.filter(&filter)
 	if err := q.done(); err != nil {
@@ -112,8 +105,7 @@ func (a *admin) listActivity(r *http.Request) (any, error) {
 	return map[string]any{"activity": views, "next": found.Next, "skipped": found.Skipped}, err
 }
 
-// awaitActivity looks until there is something, or the wait is over. A collector that
-// drains ends it.
+// awaitActivity calls look until it finds activity, the time is over or the collector drains.
 func (a *admin) awaitActivity(ctx context.Context, wait time.Duration, after string, look func(after string) history.Activities) (history.Activities, error) {
 	changed := a.c.History().Changed()
 	found := look(after)

@@ -13,7 +13,7 @@ import (
 //go:embed openapi.yaml
 var openAPI []byte
 
-// An adminRoute answers one method of one path.
+// An adminRoute is the handler of a method and path.
 type adminRoute struct {
 	method, path string
 	handle       func(*admin, *http.Request) (any, error)
@@ -66,11 +66,11 @@ var adminRoutes = []adminRoute{
 	{"GET", "/api/v1/syncs/{sync}", (*admin).getSync},
 }
 
-// TestPaths are what New serves for tests, outside /api/v1, where the engine has
+// TestPaths are the paths outside /api/v1 that New serves for tests if the engine has
 // Config.Messages.
 var TestPaths = []string{"/messages", "/good", "/bad", "/all", "/reset", "/expect"}
 
-// testRoutes answer those paths, but for /messages.
+// testRoutes are the handlers of TestPaths, except /messages.
 var testRoutes = []adminRoute{
 	{"GET", "/good", func(a *admin, r *http.Request) (any, error) { return a.listCame(r, true, false) }},
 	{"GET", "/bad", func(a *admin, r *http.Request) (any, error) { return a.listCame(r, false, true) }},
@@ -79,10 +79,9 @@ var testRoutes = []adminRoute{
 	{"POST", "/expect", (*admin).expect},
 }
 
-// New returns a handler that serves a collector's admin API under /api/v1,
-// with its description at /api/v1/openapi.yaml, and with Config.Messages also what
-// tests ask, see [TestPaths]. It trusts every request: put it behind a [access.Guard]. version is that of the
-// program, for the health resource.
+// New returns a handler for the admin API of a collector under /api/v1, and for [TestPaths].
+// It does not authorize requests: wrap it in an [access.Guard]. version is reported by the
+// health resource.
 func New(c *engine.Collector, version string) http.Handler {
 	a := &admin{c: c, version: version, mux: http.NewServeMux(), waiting: make(chan struct{}, maxWaiting)}
 	for _, route := range adminRoutes {
@@ -103,7 +102,6 @@ func New(c *engine.Collector, version string) http.Handler {
 	return a
 }
 
-// handler answers a route.
 func (a *admin) handler(route adminRoute) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = access.NewLongBody(w, r)
@@ -128,8 +126,8 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(allowed) > 0 {
 		methods := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", methods)
-		a.answer(w, nil, access.Errorf(http.StatusMethodNotAllowed, "method_not_allowed", "%s takes %s, not %s", text.CutBytes(text.MaxRepeated, r.URL.Path), methods, r.Method))
+		a.answer(w, nil, access.Errorf(http.StatusMethodNotAllowed, "method_not_allowed", "%s supports %s, not %s", text.CutBytes(text.MaxRepeated, r.URL.Path), methods, r.Method))
 		return
 	}
-	a.answer(w, nil, access.Errorf(http.StatusNotFound, "not_found", "there is no %s here; /api/v1/openapi.yaml describes what there is", text.CutBytes(text.MaxRepeated, r.URL.Path)))
+	a.answer(w, nil, access.Errorf(http.StatusNotFound, "not_found", "no resource %s; see /api/v1/openapi.yaml", text.CutBytes(text.MaxRepeated, r.URL.Path)))
 }

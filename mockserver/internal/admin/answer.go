@@ -22,50 +22,46 @@ type admin struct {
 	version    string
 	mux        *http.ServeMux
 	resets     resets
-	waiting    chan struct{} // holds an element for each request that waits for something to happen
-	explaining sync.Mutex    // lets one report be made at a time
+	waiting    chan struct{} // one element per waiting request
+	explaining sync.Mutex    // limits concurrent reports to one
 }
 
-// withStatus is an answer with another status than 200.
+// withStatus is a response with a status other than 200.
 type withStatus struct {
 	status int
 	body   any
 }
 
-// maxWaiting is how many requests may wait for something to happen at once: each looks at
-// every call that comes.
+// created returns a response with status 201.
+func created(body any) withStatus { return withStatus{http.StatusCreated, body} }
+
+// maxWaiting limits the waiting requests, because each examines every new call.
 const maxWaiting = 100
 
-// beginWait lets a request wait, until end is called, unless too many do.
+// beginWait reserves a place for a waiting request until end is called. It fails if there
+// are too many.
 func (a *admin) beginWait() (end func(), err error) {
 	select {
 	case a.waiting <- struct{}{}:
 		return func() { <-a.waiting }, nil
 	default:
-		return nil, access.Errorf(http.StatusTooManyRequests, "too_many_waiting", "%d requests wait already; ask again when some have been answered", maxWaiting)
+		return nil, access.Errorf(http.StatusTooManyRequests, "too_many_waiting", "%d requests are already waiting; try again later", maxWaiting)
 	}
 }
 
-// created is the answer to a request that made something.
-type created struct{ body any }
-
-// answer writes what a handler returned: nothing, something, or what was wrong.
+// answer writes the result of a handler: nothing, a value or an error.
 func (a *admin) answer(w http.ResponseWriter, body any, err error) {
 	if err != nil {
 		refused := access.ErrorOf(err)
 		if refused.Status >= 500 {
-			a.c.Logger().Error("an admin request failed", "error", err)
+			a.c.Logger().Error("admin request failed", "error", err)
 		}
 		refused.Write(w)
 		return
 	}
-	if body == nil {
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
 	switch b := body.(type) {
-	case created:
-		access.WriteJSON(w, http.StatusCreated, b.body)
+	case nil:
+		w.WriteHeader(http.StatusNoContent)
 	case withStatus:
 		access.WriteJSON(w, b.status, b.body)
 	default:
@@ -73,14 +69,14 @@ func (a *admin) answer(w http.ResponseWriter, body any, err error) {
 	}
 }
 
-// maxAdminBody bounds the body of a request to the admin API, in bytes.
+// maxAdminBody limits a request body, in bytes.
 const maxAdminBody = 1 << 20
 
-// readJSON reads the body of a request into v, a pointer to a struct, strictly.
-// An empty body leaves v as it is.
+// readJSON decodes a request body into v, a pointer to a struct, and rejects unknown fields.
+// An empty body leaves v unchanged.
 func readJSON(r *http.Request, v any) error { return readJSONUpTo(r, v, maxAdminBody) }
 
-// readBody reads a body of so many bytes at most, which is to be JSON unless it is empty.
+// readBody reads a JSON body of at most most bytes. The body may be empty.
 func readBody(r *http.Request, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {
@@ -92,12 +88,12 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 		return nil, nil
 	}
 	if typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); typ != "application/json" {
-		return nil, access.Errorf(http.StatusUnsupportedMediaType, "not_json", "the Content-Type is %.40q; it must be application/json", typ)
+		return nil, access.Errorf(http.StatusUnsupportedMediaType, "not_json", "Content-Type is %.40q; it must be application/json", typ)
 	}
 	return data, nil
 }
 
-// readJSONUpTo reads a body of so many bytes at most.
+// readJSONUpTo is readJSON for a body of at most most bytes.
 func readJSONUpTo(r *http.Request, v any, most int64) error {
 	data, err := readBody(r, most)
 	if err != nil || len(data) == 0 {
@@ -109,24 +105,24 @@ func readJSONUpTo(r *http.Request, v any, most int64) error {
 		return badJSON(err, v)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "the body goes on after its object; send one object")
+		return access.Errorf(http.StatusBadRequest, "invalid_json", "unexpected data after the object; send one object")
 	}
 	return nil
 }
 
-// badJSON says what is wrong with a body, and what v could take.
+// badJSON returns an error for a body that v cannot store.
 func badJSON(err error, v any) error {
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) && wrongType.Field != "" {
 		return access.Errorf(http.StatusBadRequest, "invalid_json", "%s is a %s; it must be a %s", text.CutBytes(text.MaxRepeated, wrongType.Field), wrongType.Value, jsonType(wrongType.Type))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "there is no member %s; the members are %s", text.CutBytes(text.MaxRepeated, name), strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
+		return access.Errorf(http.StatusBadRequest, "invalid_json", "unknown field %s; the fields are %s", text.CutBytes(text.MaxRepeated, name), strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
 	}
-	return access.Errorf(http.StatusBadRequest, "invalid_json", "the body is not the JSON object that it should be: %s", strings.TrimPrefix(err.Error(), "json: "))
+	return access.Errorf(http.StatusBadRequest, "invalid_json", "invalid JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// jsonType names a Go type in the words of JSON.
+// jsonType returns the JSON name of a Go type.
 func jsonType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:

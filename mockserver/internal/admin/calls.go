@@ -40,7 +40,7 @@ func (a *admin) getHealth(r *http.Request) (any, error) {
 	return view, nil
 }
 
-// getLedger returns the accounts; with verify, recounted.
+// getLedger returns the ledgers. With verify, it recounts the stored calls.
 func (a *admin) getLedger(r *http.Request) (any, error) {
 	q, verify := newQuery(r), false
 	q.bool("verify", &verify)
@@ -81,17 +81,17 @@ func (a *admin) accounts(ctx context.Context, verify bool) ([]journal.Verificati
 	return all, err
 }
 
-// A callView is a call as the API shows it.
+// A callView is a call in the API.
 type callView struct {
 	Seq int64  `json:"seq"`
-	Ref string `json:"ref"` // of its page: /calls/{ref}
+	Ref string `json:"ref"` // of the call page, /calls/{ref}
 	tracking.Call
 	Repeats      int             `json:"repeats"`
 	RetryCount   int             `json:"retryCount"`
 	Attempts     int             `json:"attempts"`
 	Destinations []callState     `json:"destinations"`
-	Synthetic    bool            `json:"synthetic"`      // the collector made it itself
-	Body         json.RawMessage `json:"body,omitempty"` // only of a call asked for by itself, and with bodies
+	Synthetic    bool            `json:"synthetic"`      // sent by the collector
+	Body         json.RawMessage `json:"body,omitempty"` // only for a single call or with bodies
 }
 
 // A callState is the state of a call at a destination.
@@ -138,7 +138,7 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 	})
 	answer := struct {
 		Calls     []callView `json:"calls"`
-		Next      int64      `json:"next,omitempty"` // the parameter before of the next page
+		Next      int64      `json:"next,omitempty"` // the before parameter of the next page
 		Forgotten int64      `json:"forgotten"`
 	}{Calls: []callView{}, Forgotten: a.c.History().Expired()}
 	for i := range page {
@@ -154,8 +154,8 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 	return answer, nil
 }
 
-// isInState reports whether a destination has decided about the call, and that the call
-// is in the wanted state. An empty destination stands for any, an empty state too.
+// isInState reports whether the call has the wanted state at the destination. Empty strings
+// match any destination and state.
 func isInState(r *tracking.Record, destination, state string, wanted tracking.State) bool {
 	return slices.ContainsFunc(r.Ends, func(e tracking.Ended) bool {
 		if destination != "" && e.Destination != destination {
@@ -185,15 +185,14 @@ func (a *admin) getCall(r *http.Request) (any, error) {
 	return view, nil
 }
 
-// An attemptView is an attempt as the API shows it. Bodies are text: what is not
-// UTF-8 is replaced.
+// An attemptView is an attempt in the API. Invalid UTF-8 in bodies is replaced.
 type attemptView struct {
 	Destination    string          `json:"destination"`
 	Number         int             `json:"number"`
 	Time           time.Time       `json:"time"`
 	DurationMS     float64         `json:"durationMs"`
 	URL            string          `json:"url"`
-	Status         int             `json:"status,omitempty"` // 0: no answer
+	Status         int             `json:"status,omitempty"` // 0 without a response
 	Verdict        webhook.Verdict `json:"verdict"`
 	Reason         webhook.Reason  `json:"reason,omitempty"`
 	Error          string          `json:"error,omitempty"`
@@ -234,8 +233,7 @@ func viewAttempts(attempts []tracking.Attempt) []attemptView {
 	return views
 }
 
-// listFailed lists what a destination has given up, or what is kept out of it, oldest
-// first.
+// listFailed lists failed or quarantined calls of a destination, oldest first.
 func (a *admin) listFailed(r *http.Request) (any, error) {
 	type failedView struct {
 		callView
@@ -273,26 +271,26 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 	return map[string]any{"calls": views, "more": more}, err
 }
 
-// A rejectionView is a call that was not taken, as the API shows it.
+// A rejectionView is a rejected call in the API.
 type rejectionView struct {
 	tracking.Rejection
-	// What could be read of it.
+	// The readable fields of the call.
 	MessageID   string `json:"messageId,omitempty"`
 	Title       string `json:"title,omitempty"`
 	UserID      string `json:"userId,omitempty"`
 	AnonymousID string `json:"anonymousId,omitempty"`
 
 	Hint string `json:"hint,omitempty"`
-	Ref  string `json:"ref"` // of its page: /calls/{ref}
+	Ref  string `json:"ref"` // of the call page, /calls/{ref}
 	Body string `json:"body,omitempty"`
 }
 
-// listRejections lists calls and requests that were not taken, newest first. A request is
-// picked by its source and time alone.
+// listRejections lists rejected calls and refused requests, newest first. Requests are
+// filtered by source and time only.
 func (a *admin) listRejections(r *http.Request) (any, error) {
 	type refusalView struct {
 		event.Refusal
-		Ref  string `json:"ref"` // of its page: /calls/{ref}
+		Ref  string `json:"ref"` // of the call page, /calls/{ref}
 		Hint string `json:"hint,omitempty"`
 		Body string `json:"body,omitempty"`
 	}
@@ -322,5 +320,4 @@ func (a *admin) listRejections(r *http.Request) (any, error) {
 	return map[string]any{"calls": calls, "requests": requests}, nil
 }
 
-// getProblems returns what goes wrong, by cause.
 func (a *admin) getProblems(*http.Request) (any, error) { return a.c.Problems(), nil }

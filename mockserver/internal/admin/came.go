@@ -16,41 +16,41 @@ import (
 )
 
 const (
-	defaultCame = 100 // items of a page
-	// scanChunk is how many items are copied under the History's lock at a time.
+	defaultCame = 100 // items per page
+	// scanChunk limits the items that are copied while the history is locked.
 	scanChunk = 250
-	// maxMemberPath bounds the path of a parameter such as properties.plan, in names.
+	// maxMemberPath limits the path of a parameter such as properties.plan, in names.
 	maxMemberPath = 20
 )
 
-// shows reports whether tests are shown an item: this process took it, and it came after
-// the last reset. A call of an earlier process is in the history since it was attempted.
+// shows reports whether tests can see an item: this process received it after the last reset.
+// The history also contains calls of earlier processes that were attempted again.
 func (a *admin) shows(i *history.Item) bool {
 	return i.Order > a.resets.of(i.Call().Source) && !i.At().Before(a.c.Started())
 }
 
-// A cameView is a call that came, or a request that was refused as a whole.
+// A cameView is a call or a refused request.
 type cameView struct {
 	Good       bool                 `json:"good"`
 	Source     string               `json:"source,omitempty"`
 	ReceivedAt time.Time            `json:"receivedAt"`
-	Code       tracking.Code        `json:"code,omitempty"` // why it was not taken
+	Code       tracking.Code        `json:"code,omitempty"` // why it was rejected
 	Field      string               `json:"field,omitempty"`
 	Reason     string               `json:"reason,omitempty"`
 	Hint       string               `json:"hint,omitempty"`
 	Violations []tracking.Violation `json:"violations,omitempty"`
-	Sender     tracking.Sender      `json:"sender,omitzero"`   // of what was not taken
-	Request    *requestView         `json:"request,omitempty"` // that was refused as a whole
+	Sender     tracking.Sender      `json:"sender,omitzero"`   // only for rejections and refusals
+	Request    *requestView         `json:"request,omitempty"` // only for refused requests
 	Call       json.RawMessage      `json:"call,omitempty"`
-	Body       string               `json:"body,omitempty"` // in place of Call: of a request, and of what is no JSON object
+	Body       string               `json:"body,omitempty"` // instead of Call, if the body is not a JSON object
 }
 
-// A requestView is a request that was refused, or several alike.
+// A requestView is a refused request or a group of similar requests.
 type requestView struct {
 	Method string `json:"method"`
 	Path   string `json:"path"`
 	Status int    `json:"status"`
-	Count  int    `json:"count"` // how many it stands for: those without a known write key are put together
+	Count  int    `json:"count"` // requests without a known write key are grouped
 }
 
 func viewCame(i *history.Item) cameView {
@@ -81,7 +81,7 @@ func isObject(v any) bool {
 	return ok
 }
 
-// listCame lists what came, oldest first. It drains nothing.
+// listCame lists accepted and rejected calls, oldest first.
 func (a *admin) listCame(r *http.Request, good, bad bool) (any, error) {
 	q := newQuery(r)
 	filter, limit, after := history.CallFilter{}, defaultCame, history.Cursor{}
@@ -97,7 +97,7 @@ func (a *admin) listCame(r *http.Request, good, bad bool) (any, error) {
 	answer := struct {
 		Calls []cameView `json:"calls"`
 		More  bool       `json:"more"`
-		Next  string     `json:"next"` // the parameter after of the next page, or of what comes later
+		Next  string     `json:"next"` // the after parameter of the next page
 	}{Calls: []cameView{}}
 	for item := range a.itemsAfter(after.Order) {
 		isGood := item.Record != nil
@@ -116,7 +116,7 @@ func (a *admin) listCame(r *http.Request, good, bad bool) (any, error) {
 	return answer, nil
 }
 
-// picks reports whether a filter picks an item, and it has all of the members.
+// picks reports whether an item matches the filter and has all members.
 func picks(f *history.CallFilter, members []member, i *history.Item) bool {
 	call := *i.Call()
 	call.ReceivedAt = i.At()
@@ -126,17 +126,17 @@ func picks(f *history.CallFilter, members []member, i *history.Item) bool {
 	if len(members) == 0 {
 		return true
 	}
-	body, _ := jsondiff.Decode(call.Body) // what is no JSON has no members
+	body, _ := jsondiff.Decode(call.Body) // invalid JSON has no members
 	return !slices.ContainsFunc(members, func(m member) bool { return !m.isIn(body) })
 }
 
-// A member is one that a call is to have, with the text of its value.
+// A member is a required field of a call and its value as a string.
 type member struct {
 	path []string
 	text string
 }
 
-// isIn reports whether a value has the member. A name in it may have dots of its own.
+// isIn reports whether a value has the member. Names may contain dots.
 func (m *member) isIn(v any) bool { return hasText(v, m.path, m.text) }
 
 func hasText(v any, path []string, text string) bool {
@@ -158,7 +158,7 @@ func hasText(v any, path []string, text string) bool {
 	return false
 }
 
-// itemsAfter yields the items that came after one, oldest first.
+// itemsAfter yields the items after an order, oldest first.
 func (a *admin) itemsAfter(order int64) func(yield func(history.Item) bool) {
 	return func(yield func(history.Item) bool) {
 		for {
@@ -176,16 +176,16 @@ func (a *admin) itemsAfter(order int64) func(yield func(history.Item) bool) {
 	}
 }
 
-// A resetView says what a reset hides.
+// A resetView reports the result of a reset.
 type resetView struct {
 	Good    int    `json:"good"`
 	Bad     int    `json:"bad"`
-	Pending int64  `json:"pending"` // deliveries, which go on
+	Pending int64  `json:"pending"` // pending deliveries, which continue
 	Message string `json:"message"`
 }
 
-// reset hides from tests what came so far, of a source or of all. Deliveries and what
-// the inspector shows stay as they are.
+// reset hides earlier calls of a source, or of all sources, from tests. It does not affect
+// deliveries or the inspector.
 func (a *admin) reset(r *http.Request) (any, error) {
 	q := newQuery(r)
 	var sources []string
@@ -202,7 +202,7 @@ func (a *admin) reset(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := resetView{Message: "What came so far is not shown to tests any more. Deliveries that are pending go on."}
+	view := resetView{Message: "Earlier calls are hidden from tests. Pending deliveries continue."}
 	for _, l := range ledgers {
 		view.Pending += l.Pending
 	}
@@ -218,12 +218,12 @@ func (a *admin) reset(r *http.Request) (any, error) {
 		}
 	}
 	if !a.resets.set(source, end.Order) {
-		return nil, access.Errorf(http.StatusTooManyRequests, "too_many_resets", "%d sources were reset by themselves; reset all of them, by POST /reset without a source", maxResets)
+		return nil, access.Errorf(http.StatusTooManyRequests, "too_many_resets", "%d sources were reset individually; reset all sources with POST /reset without a source", maxResets)
 	}
 	return view, nil
 }
 
-// writeKey reads a write key, which stands for the source whose it is.
+// writeKey reads a write key and adds its source.
 func (q *query) writeKey(c sourcesByKey, sources *[]string) {
 	var key string
 	if q.text("writeKey", &key); key == "" {
@@ -236,7 +236,7 @@ func (q *query) writeKey(c sourcesByKey, sources *[]string) {
 	*sources = append(*sources, name)
 }
 
-// sourcesByKey knows the sources of write keys.
+// sourcesByKey maps write keys to sources.
 type sourcesByKey interface {
 	SourceOf(writeKey string) (name string, known bool)
 }
@@ -258,7 +258,8 @@ func (q *query) members() (members []member) {
 	return members
 }
 
-// after reads the next of a page. Its numbers are of one process: end is of this one.
+// after reads the position of a page. end is the current position: positions of other
+// processes are invalid.
 func (q *query) after(end history.Cursor, after *history.Cursor) {
 	*after = end
 	after.Order = 0
@@ -269,6 +270,6 @@ func (q *query) after(end history.Cursor, after *history.Cursor) {
 	given := history.ParseCursor(s)
 	after.Order = given.Order
 	if given.Change = end.Change; given.Order < 0 || given != *after {
-		q.fail("after", s, "use the next of a page of the collector that runs now, or leave it out to begin anew")
+		q.fail("after", s, "use the next value of a page from this collector process, or omit it to start over")
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 )
 
-// An eventView is an event in a list: how many properties it has, and what is odd.
+// An eventView is an event in a list.
 type eventView struct {
 	shapes.Event
 	Properties int       `json:"properties"`
-	Violations *struct{} `json:"violations,omitempty"` // only of an event asked for by itself
+	Violations *struct{} `json:"violations,omitempty"` // hides the list of the embedded event
 }
 
 func (a *admin) listEvents(r *http.Request) (any, error) {
@@ -39,32 +39,32 @@ func (a *admin) listEvents(r *http.Request) (any, error) {
 	return answer, nil
 }
 
-func (a *admin) getEvent(r *http.Request) (any, error) {
+func (a *admin) getEvent(r *http.Request) (any, error) { return a.event(r) }
+
+func (a *admin) event(r *http.Request) (shapes.Event, error) {
 	e, ok := a.c.Shapes().Event(r.PathValue("event"))
 	if !ok {
-		return nil, unknownEvent(r)
+		return e, unknownEvent(r)
 	}
 	return e, nil
 }
 
 func unknownEvent(r *http.Request) error {
-	return access.Errorf(http.StatusNotFound, "not_found", "there is no event %.40q; /api/v1/events has their ids", r.PathValue("event"))
+	return access.Errorf(http.StatusNotFound, "not_found", "no event %.40q; list IDs with /api/v1/events", r.PathValue("event"))
 }
 
-// getEventSchema answers with an event as a JSON Schema.
 func (a *admin) getEventSchema(r *http.Request) (any, error) {
-	e, ok := a.c.Shapes().Event(r.PathValue("event"))
-	if !ok {
-		return nil, unknownEvent(r)
+	e, err := a.event(r)
+	if err != nil {
+		return nil, err
 	}
 	return e.Schema(), nil
 }
 
-// getEventLike answers with Go that expects such a call.
 func (a *admin) getEventLike(r *http.Request) (any, error) {
-	e, ok := a.c.Shapes().Event(r.PathValue("event"))
-	if !ok {
-		return nil, unknownEvent(r)
+	e, err := a.event(r)
+	if err != nil {
+		return nil, err
 	}
 	return map[string]string{"go": e.Like()}, nil
 }

@@ -16,15 +16,14 @@ import (
 )
 
 const (
-	// lookInterval is the least time between two looks at what came: calls that come
-	// faster are looked at together.
+	// lookInterval is the minimum time between two checks of new calls.
 	lookInterval = 5 * time.Millisecond
-	// maxExplained is how many of the newest calls are compared with what did not hold.
+	// maxExplained limits the recent calls that are compared with unmet expectations.
 	maxExplained = 1000
 )
 
-// expect waits until the calls that came are as expected, or cannot be any more. It
-// answers 422 with a report where they are not.
+// expect waits until the expectations hold or are broken. It responds with 422 and a report
+// if they do not hold.
 func (a *admin) expect(r *http.Request) (any, error) {
 	request, err := readExpectations(r)
 	if err != nil {
@@ -33,7 +32,7 @@ func (a *admin) expect(r *http.Request) (any, error) {
 	if request.WriteKey != "" {
 		var known bool
 		if request.Source, known = a.c.SourceOf(request.WriteKey); !known {
-			return nil, access.Errorf(http.StatusBadRequest, "invalid", "writeKey is that of no source: use the write key of one")
+			return nil, access.Errorf(http.StatusBadRequest, "invalid", "unknown writeKey; use the write key of a source")
 		}
 	}
 	end, err := a.beginWait()
@@ -46,7 +45,7 @@ func (a *admin) expect(r *http.Request) (any, error) {
 	if err := w.wait(r.Context()); err != nil {
 		return nil, err
 	}
-	a.explaining.Lock() // it takes memory, and those who wait are often late together
+	a.explaining.Lock() // a report needs memory, and waits often end at the same time
 	defer a.explaining.Unlock()
 	report := w.checker.Report(w.newest(), time.Since(began))
 	if !report.OK {
@@ -65,7 +64,7 @@ func readExpectations(r *http.Request) (*expect.Request, error) {
 		return nil, err
 	}
 	if len(body) == 0 {
-		return nil, access.Errorf(http.StatusBadRequest, "invalid_json", `the body is empty: send expectations, such as {"within":"10s","expect":[{"event":"Signed Up"}]}`)
+		return nil, access.Errorf(http.StatusBadRequest, "invalid_json", `the body is empty; send expectations such as {"within":"10s","expect":[{"event":"Signed Up"}]}`)
 	}
 	document, err := jsondiff.Decode(body)
 	if err != nil {
@@ -78,30 +77,30 @@ func readExpectations(r *http.Request) (*expect.Request, error) {
 	return request, nil
 }
 
-// badExpectations is how a document is refused.
+// badExpectations returns the error for an invalid document.
 func badExpectations(problems []expect.Problem) *access.Error {
 	errs := make([]error, len(problems))
 	for i, p := range problems {
 		errs[i] = &webhook.FieldError{Field: p.Field(), Problem: p.Wrong, Hint: p.Hint}
 	}
 	refused := access.ErrorOf(errors.Join(errs...))
-	refused.Status = http.StatusBadRequest // 422 says that expectations do not hold
+	refused.Status = http.StatusBadRequest // 422 means that expectations do not hold
 	return refused
 }
 
-// A waiter shows the calls that come to a checker.
+// A waiter passes new calls to a checker.
 type waiter struct {
 	a       *admin
 	request *expect.Request
 	checker *expect.Checker
-	seen    int64 // the Order of the last item that was looked at
+	seen    int64 // order of the last examined item
 }
 
-// wait returns nil when the checker's status is the last one: the expectations hold or are
-// broken for good, or the time is over.
+// wait returns nil when the status is final: the expectations hold, are broken, or the time
+// is over.
 func (w *waiter) wait(ctx context.Context) error {
 	end := time.After(w.request.Within)
-	var settled <-chan time.Time // nil until all have come that are to come
+	var settled <-chan time.Time // nil until all expected calls have arrived
 	for {
 		changed, looked := w.a.c.History().Changed(), time.Now()
 		w.look()
@@ -125,12 +124,12 @@ func (w *waiter) wait(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-w.a.c.Drained():
-			return access.Errorf(http.StatusServiceUnavailable, "unavailable", "the collector is ending")
+			return access.Errorf(http.StatusServiceUnavailable, "unavailable", "the collector is stopping")
 		}
 	}
 }
 
-// look shows what is new to the checker.
+// look passes new calls to the checker.
 func (w *waiter) look() {
 	for item := range w.a.itemsAfter(w.seen) {
 		w.seen = item.Order
@@ -144,7 +143,7 @@ func (w *waiter) shows(i *history.Item) bool {
 	return w.a.shows(i) && (w.request.Source == "" || i.Call().Source == w.request.Source)
 }
 
-// newest returns the newest of the calls that the checker was shown, oldest first.
+// newest returns the newest calls of the checker, oldest first.
 func (w *waiter) newest() (calls []*expect.Call) {
 	w.a.c.History().Scan(w.seen+1, func(i *history.Item) bool {
 		if w.shows(i) {
@@ -157,7 +156,7 @@ func (w *waiter) newest() (calls []*expect.Call) {
 	return calls
 }
 
-// callOf returns a call or a refused request as expectations look at it.
+// callOf converts an item for the checker.
 func callOf(i *history.Item) *expect.Call {
 	c := &expect.Call{Call: *i.Call()}
 	switch {

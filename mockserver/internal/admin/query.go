@@ -18,14 +18,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Bounds of a page.
+// Page sizes.
 const (
 	defaultPage = 50
 	maxPage     = 500
 )
 
-// A query reads the parameters of a request, each once, and keeps the first
-// problem.
+// A query reads the parameters of a request and stores the first error.
 type query struct {
 	values url.Values
 	known  []string
@@ -35,7 +34,7 @@ type query struct {
 func newQuery(r *http.Request) *query {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "the query cannot be read: %v", err)
+		err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "invalid query: %v", err)
 	}
 	return &query{values: values, err: err}
 }
@@ -47,7 +46,7 @@ func (q *query) take(name string) []string {
 
 func (q *query) fail(name, value, mend string) {
 	if q.err == nil {
-		q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "the parameter %s is %.100q; %s", name, value, mend)
+		q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "parameter %s is %.100q; %s", name, value, mend)
 	}
 }
 
@@ -57,7 +56,7 @@ func (q *query) text(name string, v *string) {
 	case 1:
 		*v = values[0]
 	default:
-		q.fail(name, strings.Join(values, ", "), "give it once")
+		q.fail(name, strings.Join(values, ", "), "use it once")
 	}
 }
 
@@ -104,7 +103,7 @@ func (q *query) page(limit *int, before *int64) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 {
-		q.fail("before", s, "use the next of a page")
+		q.fail("before", s, "use the next value of a page")
 	}
 	*before = n
 }
@@ -118,13 +117,13 @@ func (q *query) state(s *string) tracking.State {
 	return state
 }
 
-// acceptedTypes are the types of accepted calls, and eventTypes those of events.
+// acceptedTypes are the types of accepted calls; eventTypes are the types with events.
 var (
 	acceptedTypes = append(slices.Clone(fields.Types), "delete")
 	eventTypes    = []string{"track", "page", "screen", "identify", "group"}
 )
 
-// oneOf checks that each value of a parameter is known.
+// oneOf requires that each value is known.
 func (q *query) oneOf(name string, values, known []string) {
 	for _, value := range values {
 		if !slices.Contains(known, value) {
@@ -133,13 +132,13 @@ func (q *query) oneOf(name string, values, known []string) {
 	}
 }
 
-// acceptedFilter reads a filter for a list of accepted calls, whose types are known.
+// acceptedFilter reads a filter for accepted calls, which have known types.
 func (q *query) acceptedFilter(f *history.CallFilter) {
 	q.filter(f)
 	q.oneOf("type", f.Types, acceptedTypes)
 }
 
-// filter reads a filter of calls. Any type is valid: a rejected call can have an unknown one.
+// filter reads a filter for calls of any type: a rejected call can have an unknown type.
 func (q *query) filter(f *history.CallFilter) {
 	f.IDs, f.Sources, f.Types = q.take("messageId"), q.take("source"), q.take("type")
 	q.text("event", &f.Event)
@@ -154,7 +153,7 @@ func (q *query) filter(f *history.CallFilter) {
 	}
 }
 
-// readWhere reads conditions on members of the body.
+// readWhere parses conditions on fields of the body.
 func readWhere(conditions []string) (search.Query, error) {
 	query, err := search.Parse(strings.Join(conditions, " "))
 	if err != nil {
@@ -168,11 +167,11 @@ func readWhere(conditions []string) (search.Query, error) {
 	return query, nil
 }
 
-// done returns the first problem, of which an unknown parameter is one.
+// done returns the first error. Unknown parameters are errors.
 func (q *query) done() error {
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if !slices.Contains(q.known, name) && q.err == nil {
-			q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "there is no parameter %.100q; the parameters are %s", name, strings.Join(q.known, ", "))
+			q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "unknown parameter %.100q; the parameters are %s", name, strings.Join(q.known, ", "))
 		}
 	}
 	return q.err

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A replayInput selects calls of a destination; the empty one all that failed.
+// A replayInput selects calls of a destination. The zero value selects all failed calls.
 type replayInput struct {
 	State      string    `json:"state"`
 	MessageIDs []string  `json:"messageIds"`
@@ -37,14 +37,13 @@ type replayInput struct {
 	DryRun bool `json:"dryRun"`
 }
 
-// A replayView says how many calls were replayed, or would be.
+// A replayView reports the number of replayed or matching calls.
 type replayView struct {
 	Destination string `json:"destination"`
 	Calls       int    `json:"calls"`
 	DryRun      bool   `json:"dryRun"`
 }
 
-// readSelection reads which calls are to be replayed.
 func readSelection(r *http.Request) (sel engine.Selection, err error) {
 	var in replayInput
 	if err := readJSON(r, &in); err != nil {
@@ -70,7 +69,7 @@ func readSelection(r *http.Request) (sel engine.Selection, err error) {
 	return sel, nil
 }
 
-// replayDestination replays calls, and answers when they are due again.
+// replayDestination replays calls and responds when they are queued.
 func (a *admin) replayDestination(r *http.Request) (any, error) {
 	sel, err := readSelection(r)
 	if err != nil {
@@ -81,7 +80,7 @@ func (a *admin) replayDestination(r *http.Request) (any, error) {
 	return replayView{name, n, sel.DryRun}, err
 }
 
-// startReplay begins a replay that goes on by itself.
+// startReplay starts a replay in the background.
 func (a *admin) startReplay(r *http.Request) (any, error) {
 	sel, err := readSelection(r)
 	if err != nil {
@@ -89,7 +88,7 @@ func (a *admin) startReplay(r *http.Request) (any, error) {
 	}
 	name := r.PathValue("destination")
 	if sel.DryRun {
-		return nil, &webhook.FieldError{Field: "dryRun", Problem: "is true", Hint: "to count only, ask /api/v1/destinations/{destination}/replay"}
+		return nil, &webhook.FieldError{Field: "dryRun", Problem: "is true", Hint: "use /api/v1/destinations/{destination}/replay to count calls"}
 	}
 	sel.DryRun = true
 	expected, err := a.c.Replay(r.Context(), name, sel)
@@ -98,16 +97,15 @@ func (a *admin) startReplay(r *http.Request) (any, error) {
 	}
 	id, err := a.c.StartReplay(name, sel, expected)
 	if errors.Is(err, engine.ErrReplaying) {
-		return nil, access.Errorf(http.StatusConflict, "replaying", "calls are being replayed to destination %s; wait until all of them are due again", text.Quote(text.MaxRepeated, name))
+		return nil, access.Errorf(http.StatusConflict, "replaying", "a replay to destination %s is in progress; wait until it has queued its calls", text.Quote(text.MaxRepeated, name))
 	}
 	if err != nil {
 		return nil, err
 	}
 	run, err := a.c.ReplayRun(id)
-	return created{run}, err
+	return created(run), err
 }
 
-// listReplays lists the newest replays that go on by themselves.
 func (a *admin) listReplays(r *http.Request) (any, error) {
 	if err := newQuery(r).done(); err != nil {
 		return nil, err
@@ -120,7 +118,7 @@ func (a *admin) getReplay(r *http.Request) (any, error) { return a.c.ReplayRun(r
 // maxName is the maximum length in bytes of each of three names that an error repeats.
 const maxName = text.MaxRepeated / 3
 
-// replayCall replays one call, whatever its state.
+// replayCall replays one call in any state except pending.
 func (a *admin) replayCall(r *http.Request) (any, error) {
 	var in struct {
 		Destination string `json:"destination"`
@@ -130,22 +128,12 @@ func (a *admin) replayCall(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if in.Destination == "" {
-		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Hint: "name one of /api/v1/destinations"}
+		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Hint: "use a name from /api/v1/destinations"}
 	}
 	source, id := r.PathValue("source"), r.PathValue("messageId")
-	sel := engine.Selection{DryRun: in.DryRun, CallFilter: history.CallFilter{IDs: []string{id}, Sources: []string{source}}}
-	if record, ok := a.c.History().Find(source, id); ok {
-		outcome, decided := record.State(in.Destination)
-		switch {
-		case decided && outcome.State != tracking.StatePending:
-			sel.State = outcome.State
-		case decided || !record.Partial:
-			return nil, access.Errorf(http.StatusConflict, "pending", "call %s is pending at destination %s, or was never meant for it", text.Quote(maxName, id), text.Quote(maxName, in.Destination))
-		}
-	}
-	n, err := a.c.Replay(r.Context(), in.Destination, sel)
+	n, err := a.c.ReplayCall(r.Context(), in.Destination, source, id, in.DryRun)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: destination %s has no call %s of source %s that could be replayed", state.ErrUnknown, text.Quote(maxName, in.Destination), text.Quote(maxName, id), text.Quote(maxName, source))
+		err = fmt.Errorf("%w: no call %s of source %s to replay to destination %s", state.ErrUnknown, text.Quote(maxName, id), text.Quote(maxName, source), text.Quote(maxName, in.Destination))
 	}
 	return replayView{in.Destination, n, in.DryRun}, err
 }

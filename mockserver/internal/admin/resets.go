@@ -2,26 +2,25 @@ package admin
 
 import "sync"
 
-// maxResets is how many sources may have been reset by themselves.
+// maxResets limits the sources that are reset individually.
 const maxResets = 10_000
 
-// resets remember up to where tests are shown nothing any more. Items are counted by their
-// Order.
+// resets stores the order of the last hidden item, in total and per source.
 type resets struct {
-	mu      sync.Mutex       // guards what follows
-	all     int64            // of any source
-	sources map[string]int64 // of a source
+	mu      sync.Mutex       // guards the fields below
+	all     int64            // for every source
+	sources map[string]int64 // by source
 }
 
-// of returns the last item of a source that is not shown.
+// of returns the order of the last hidden item of a source.
 func (rs *resets) of(source string) int64 {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return max(rs.all, rs.sources[source])
 }
 
-// set hides what came up to an item, of a source or, where it is empty, of all. It reports
-// whether there was room to remember that.
+// set hides the items of a source up to an order. An empty source means all sources. It
+// returns false if there are too many sources.
 func (rs *resets) set(source string, order int64) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -21,15 +20,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A sourceView is a source as the API shows it.
+// A sourceView is a source in the API.
 type sourceView struct {
 	Name           string `json:"name"`
-	WriteKey       string `json:"writeKey"` // redacted, but in the answer that makes it
+	WriteKey       string `json:"writeKey"` // redacted, except in the response that creates it
 	CallsPerSecond int    `json:"callsPerSecond,omitempty"`
-	ReadOnly       bool   `json:"readOnly"` // the configuration defines it
+	ReadOnly       bool   `json:"readOnly"` // defined in the configuration file
 }
 
-// A sourceInput is a source as the API takes it. What is absent stays as it is.
+// A sourceInput contains the settings to change. Nil fields are unchanged.
 type sourceInput struct {
 	Name           *string `json:"name"`
 	WriteKey       *string `json:"writeKey"`
@@ -68,7 +67,7 @@ func (a *admin) source(name string) (tracking.Source, error) {
 	return all[i], nil
 }
 
-// addSource makes a source. Only its answer shows the write key.
+// addSource creates a source. Only its response contains the write key.
 func (a *admin) addSource(r *http.Request) (any, error) {
 	var in sourceInput
 	if err := readJSON(r, &in); err != nil {
@@ -83,7 +82,7 @@ func (a *admin) addSource(r *http.Request) (any, error) {
 	}
 	view := a.viewSource(s)
 	view.WriteKey = s.WriteKey
-	return created{view}, nil
+	return created(view), nil
 }
 
 func (a *admin) changeSource(r *http.Request) (any, error) {
@@ -93,7 +92,7 @@ func (a *admin) changeSource(r *http.Request) (any, error) {
 	}
 	name := r.PathValue("source")
 	if in.Name != nil && *in.Name != name {
-		return nil, access.Errorf(http.StatusUnprocessableEntity, "invalid", "the name of a source cannot be changed; make another one")
+		return nil, access.Errorf(http.StatusUnprocessableEntity, "invalid", "the name of a source cannot be changed; create another source")
 	}
 	var changed tracking.Source
 	err := a.c.ChangeSource(r.Context(), name, func(s *tracking.Source) error {
@@ -108,21 +107,17 @@ func (a *admin) changeSource(r *http.Request) (any, error) {
 }
 
 func (in *sourceInput) apply(s *tracking.Source) error {
-	if in.Name != nil {
-		s.Name = *in.Name
-	}
+	set(&s.Name, in.Name)
 	if in.WriteKey != nil {
 		if err := settings.CheckKey("writeKey", *in.WriteKey); err != nil {
 			return err
 		}
 		s.WriteKey = *in.WriteKey
 	}
-	if in.CallsPerSecond != nil {
-		s.CallsPerSecond = *in.CallsPerSecond
-	}
+	set(&s.CallsPerSecond, in.CallsPerSecond)
 	switch {
 	case s.WriteKey == "":
-		return &webhook.FieldError{Field: "writeKey", Problem: "is empty", Hint: "give a write key, or leave it out to have one made"}
+		return &webhook.FieldError{Field: "writeKey", Problem: "is empty", Hint: "set a write key, or omit it to generate one"}
 	case s.CallsPerSecond < 0:
 		return &webhook.FieldError{Field: "callsPerSecond", Problem: fmt.Sprintf("is %d", s.CallsPerSecond), Hint: "use a number above 0, or 0 for the default"}
 	}
@@ -133,14 +128,14 @@ func (a *admin) removeSource(r *http.Request) (any, error) {
 	return nil, a.c.RemoveSource(r.Context(), r.PathValue("source"))
 }
 
-// A destinationView is a destination as the API shows it.
+// A destinationView is a destination in the API.
 type destinationView struct {
 	Name         string                   `json:"name"`
 	Type         string                   `json:"type"`
-	Sources      []string                 `json:"sources"` // empty: all
+	Sources      []string                 `json:"sources"` // empty means all
 	Enabled      bool                     `json:"enabled"`
-	Signed       bool                     `json:"signed"`   // there is a shared secret, which is not shown
-	Rotating     bool                     `json:"rotating"` // and a previous one
+	Signed       bool                     `json:"signed"`   // there is a shared secret
+	Rotating     bool                     `json:"rotating"` // there is a previous secret
 	Signature    webhook.Signature        `json:"signature"`
 	AliasFields  webhook.AliasFields      `json:"aliasFields"`
 	TraceContext webhook.TraceContext     `json:"traceContext"`
@@ -152,13 +147,12 @@ type destinationView struct {
 	MaxPerSecond float64                  `json:"maxPerSecond,omitempty"`
 	Concurrency  int                      `json:"concurrency,omitempty"`
 	Webhooks     []webhook.Endpoint       `json:"webhooks"`
-	ReadOnly     bool                     `json:"readOnly"` // the configuration defines it
+	ReadOnly     bool                     `json:"readOnly"` // defined in the configuration file
 	Status       engine.DestinationStatus `json:"status"`
 	Ledger       *tracking.Ledger         `json:"ledger,omitempty"`
 }
 
-// A destinationInput is a destination as the API takes it. What is absent stays
-// as it is.
+// A destinationInput contains the settings to change. Nil fields are unchanged.
 type destinationInput struct {
 	Name           *string               `json:"name"`
 	Type           *string               `json:"type"`
@@ -166,7 +160,7 @@ type destinationInput struct {
 	Enabled        *bool                 `json:"enabled"`
 	SharedSecret   *string               `json:"sharedSecret"`
 	PreviousSecret *string               `json:"previousSecret"`
-	Rotate         bool                  `json:"rotate"` // the secret that was is the previous one
+	Rotate         bool                  `json:"rotate"` // the current secret becomes the previous secret
 	Signature      *webhook.Signature    `json:"signature"`
 	AliasFields    *webhook.AliasFields  `json:"aliasFields"`
 	TraceContext   *webhook.TraceContext `json:"traceContext"`
@@ -235,16 +229,16 @@ func (a *admin) addDestination(r *http.Request) (any, error) {
 		return nil, err
 	}
 	view, err := a.viewDestination(r.Context(), d.Name)
-	return created{view}, err
+	return created(view), err
 }
 
-// previewDestination says which of the newest calls a destination would get.
+// previewDestination returns how many recent calls match a destination.
 func (a *admin) previewDestination(r *http.Request) (any, error) {
 	var in destinationInput
 	if err := readJSON(r, &in); err != nil {
 		return nil, err
 	}
-	d := tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}}} // it need not have one yet
+	d := tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}}} // a preview needs no URL
 	if err := in.apply(&d); err != nil {
 		return nil, err
 	}
@@ -261,7 +255,7 @@ func (a *admin) changeDestination(r *http.Request) (any, error) {
 	}
 	name := r.PathValue("destination")
 	if in.Name != nil && *in.Name != name {
-		return nil, access.Errorf(http.StatusUnprocessableEntity, "invalid", "the name of a destination cannot be changed; make another one")
+		return nil, access.Errorf(http.StatusUnprocessableEntity, "invalid", "the name of a destination cannot be changed; create another destination")
 	}
 	err := a.c.ChangeDestination(r.Context(), name, func(d *tracking.Destination) error {
 		old := *d
@@ -276,46 +270,35 @@ func (a *admin) changeDestination(r *http.Request) (any, error) {
 	return a.viewDestination(r.Context(), name)
 }
 
+// set sets a field to *value unless value is nil.
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
 func (in *destinationInput) apply(d *tracking.Destination) error {
 	if in.Type != nil && *in.Type != "webhooks" {
 		return &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %q", *in.Type), Hint: `use "webhooks"`}
 	}
-	if in.Name != nil {
-		d.Name = *in.Name
-	}
-	if in.Sources != nil {
-		d.Sources = *in.Sources
-	}
+	set(&d.Name, in.Name)
+	set(&d.Sources, in.Sources)
 	if in.Enabled != nil {
 		d.Disabled = !*in.Enabled
 	}
 	if err := in.applySecrets(d); err != nil {
 		return err
 	}
-	if in.Signature != nil {
-		d.Signature = *in.Signature
-	}
-	if in.AliasFields != nil {
-		d.AliasFields = *in.AliasFields
-	}
-	if in.TraceContext != nil {
-		d.TraceContext = *in.TraceContext
-	}
+	set(&d.Signature, in.Signature)
+	set(&d.AliasFields, in.AliasFields)
+	set(&d.TraceContext, in.TraceContext)
 	if err := in.applyOrder(d); err != nil {
 		return err
 	}
-	if in.Types != nil {
-		d.Types = *in.Types
-	}
-	if in.Events != nil {
-		d.Events = *in.Events
-	}
-	if in.MaxPerSecond != nil {
-		d.MaxPerSecond = *in.MaxPerSecond
-	}
-	if in.Concurrency != nil {
-		d.Concurrency = *in.Concurrency
-	}
+	set(&d.Types, in.Types)
+	set(&d.Events, in.Events)
+	set(&d.MaxPerSecond, in.MaxPerSecond)
+	set(&d.Concurrency, in.Concurrency)
 	if in.Webhooks != nil {
 		d.Webhooks = engine.RestoreHeaders(*in.Webhooks, d.Webhooks)
 		return engine.StillHidden(d.Webhooks)
@@ -323,17 +306,14 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	return nil
 }
 
-// applyOrder changes in which order calls are delivered. Without one, what goes with it is
-// left out.
+// applyOrder changes the delivery order. Without ordered delivery it clears the options.
 func (in *destinationInput) applyOrder(d *tracking.Destination) error {
 	if in.Order != nil {
 		if d.Order = *in.Order; !d.IsOrdered() {
 			d.GiveUpAfter, d.OnFailure = 0, ""
 		}
 	}
-	if in.OnFailure != nil {
-		d.OnFailure = *in.OnFailure
-	}
+	set(&d.OnFailure, in.OnFailure)
 	if in.GiveUpAfter == nil {
 		return nil
 	}
@@ -342,20 +322,19 @@ func (in *destinationInput) applyOrder(d *tracking.Destination) error {
 		d.GiveUpAfter, err = time.ParseDuration(*in.GiveUpAfter)
 	}
 	if err != nil {
-		return &webhook.FieldError{Field: "giveUpAfter", Problem: fmt.Sprintf("is %.40q", *in.GiveUpAfter), Hint: "give a time such as 10m"}
+		return &webhook.FieldError{Field: "giveUpAfter", Problem: fmt.Sprintf("is %.40q", *in.GiveUpAfter), Hint: "use a duration such as 10m"}
 	}
 	return nil
 }
 
-// applySecrets replaces secrets. Where there is no shared secret any more there is no
-// previous one.
+// applySecrets changes the secrets. Without a shared secret there is no previous secret.
 func (in *destinationInput) applySecrets(d *tracking.Destination) error {
 	if in.Rotate {
 		switch {
 		case d.SharedSecret == "":
-			return &webhook.FieldError{Field: "rotate", Problem: "has no shared secret to replace", Hint: "leave it out"}
+			return &webhook.FieldError{Field: "rotate", Problem: "needs an existing shared secret", Hint: "omit rotate"}
 		case in.SharedSecret == nil || *in.SharedSecret == "" || *in.SharedSecret == d.SharedSecret || in.PreviousSecret != nil:
-			return &webhook.FieldError{Field: "rotate", Problem: "needs a new shared secret, and no previousSecret", Hint: "send the new one as sharedSecret"}
+			return &webhook.FieldError{Field: "rotate", Problem: "needs a new sharedSecret and no previousSecret", Hint: "send the new secret as sharedSecret"}
 		}
 		d.PreviousSecret = d.SharedSecret
 	}
@@ -364,13 +343,10 @@ func (in *destinationInput) applySecrets(d *tracking.Destination) error {
 			d.PreviousSecret = ""
 		}
 	}
-	if in.PreviousSecret != nil {
-		d.PreviousSecret = *in.PreviousSecret
-	}
+	set(&d.PreviousSecret, in.PreviousSecret)
 	return nil
 }
 
-// testDestination sends a test call to the webhooks of a destination.
 func (a *admin) testDestination(r *http.Request) (any, error) {
 	var in struct {
 		Type string `json:"type"`
@@ -379,8 +355,8 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 		return nil, err
 	}
 	in.Type = cmp.Or(in.Type, "track")
-	if !slices.Contains(testTypes, in.Type) {
-		return nil, &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %.40q", in.Type), Hint: "use one of " + strings.Join(testTypes, ", ")}
+	if !slices.Contains(acceptedTypes, in.Type) {
+		return nil, &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %.40q", in.Type), Hint: "use one of " + strings.Join(acceptedTypes, ", ")}
 	}
 	name := r.PathValue("destination")
 	all := a.c.Settings().Destinations
@@ -392,11 +368,7 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 	return map[string]any{"attempts": viewAttempts(attempts)}, err
 }
 
-// testTypes are the types that a test call can have.
-var testTypes = append(slices.Clip(fields.Types), "delete")
-
-// removeDestination forgets a destination. What it has pending is only thrown
-// away where the request says so.
+// removeDestination deletes a destination. It discards pending calls only on request.
 func (a *admin) removeDestination(r *http.Request) (any, error) {
 	name, discard := r.PathValue("destination"), false
 	q := newQuery(r)
@@ -419,7 +391,7 @@ func (a *admin) pauseDestination(r *http.Request) (any, error) { return a.act(r,
 
 func (a *admin) resumeDestination(r *http.Request) (any, error) { return a.act(r, a.c.Resume) }
 
-// act does something with a destination, and answers how it is then.
+// act performs an action on a destination and returns the destination.
 func (a *admin) act(r *http.Request, do func(ctx context.Context, name string) error) (any, error) {
 	name := r.PathValue("destination")
 	if err := do(r.Context(), name); err != nil {

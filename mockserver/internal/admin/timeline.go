@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A timelineView is a window of a user's calls as the API shows it.
+// A timelineView is a page of a user's calls in the API.
 type timelineView struct {
 	IDs           []timeline.ID   `json:"ids"`
 	MoreIDs       bool            `json:"moreIds"`
@@ -23,7 +23,7 @@ type timelineView struct {
 	Forgotten     int64           `json:"forgotten"`
 }
 
-// A timelineEntry is a call of it: one that was accepted, or one that was rejected.
+// A timelineEntry is an accepted or rejected call.
 type timelineEntry struct {
 	At        time.Time           `json:"at"`
 	Call      *callView           `json:"call,omitempty"`
@@ -32,7 +32,7 @@ type timelineEntry struct {
 	Further   int                 `json:"furtherChanges,omitempty"`
 }
 
-// A traitChange is what an identify call did to one trait, or to a part of one.
+// A traitChange is a change of one trait or a part of it.
 type traitChange struct {
 	Path   string `json:"path"`
 	Kind   string `json:"kind"`
@@ -40,7 +40,7 @@ type traitChange struct {
 	After  string `json:"after,omitempty"`
 }
 
-// getTimeline answers with a window of the calls of a user, oldest first.
+// getTimeline returns a page of a user's calls, oldest first.
 func (a *admin) getTimeline(r *http.Request) (any, error) {
 	q, limit, offset := newQuery(r), defaultPage, -1
 	q.int("limit", &limit, 1, maxPage)

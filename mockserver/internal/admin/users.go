@@ -9,7 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// maxDeletionBody bounds the body of a deletion request, in bytes.
+// maxDeletionBody limits the body of a deletion request, in bytes.
 const maxDeletionBody = 16 << 20
 
 func (a *admin) addDeletion(r *http.Request) (any, error) {
@@ -18,7 +18,7 @@ func (a *admin) addDeletion(r *http.Request) (any, error) {
 		return nil, err
 	}
 	d, err := a.c.Users().DeleteUsers(r.Context(), in)
-	return created{d}, err
+	return created(d), err
 }
 
 func (a *admin) listDeletions(r *http.Request) (any, error) {
@@ -30,7 +30,6 @@ func (a *admin) getDeletion(r *http.Request) (any, error) {
 	return a.c.Users().Deletion(r.Context(), r.PathValue("deletion"))
 }
 
-// listOutcomes answers a page of the outcomes that match.
 func (a *admin) listOutcomes(r *http.Request) (any, error) {
 	q := newQuery(r)
 	limit, offset := defaultPage, 0
@@ -65,19 +64,18 @@ func (a *admin) getSync(r *http.Request) (any, error) {
 	return a.c.Users().Sync(r.Context(), r.PathValue("sync"))
 }
 
-// syncAudience takes the members of an audience, one a line.
+// syncAudience handles a list of members, one per line.
 func (a *admin) syncAudience(r *http.Request) (any, error) {
 	return a.startSync(r, "text/plain", users.SyncRequest{Kind: users.KindAudience, Name: r.PathValue("audience")})
 }
 
-// syncTrait takes the values of a computed trait, one a line.
+// syncTrait handles a list of values, one per line.
 func (a *admin) syncTrait(r *http.Request) (any, error) {
 	return a.startSync(r, "application/x-ndjson", users.SyncRequest{Kind: users.KindTrait, Name: r.PathValue("trait")})
 }
 
-// startSync takes a list, which must have the Content-Type want. A dry run is answered with
-// its numbers, and a sync as something new. Where the list is refused, it reads what is
-// left of it.
+// startSync handles a list with the Content-Type want. It reads the rest of a rejected list,
+// because a client that is still sending does not see the response.
 func (a *admin) startSync(r *http.Request, want string, s users.SyncRequest) (any, error) {
 	q := newQuery(r)
 	q.text("source", &s.Source)
@@ -86,7 +84,7 @@ func (a *admin) startSync(r *http.Request, want string, s users.SyncRequest) (an
 	q.bool("full", &s.Full)
 	q.bool("allowEmpty", &s.AllowEmpty)
 	if typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); typ != want {
-		return nil, access.Errorf(http.StatusUnsupportedMediaType, "wrong_type", "the Content-Type is %.40q; the list must be %s, one user a line", typ, want)
+		return nil, access.Errorf(http.StatusUnsupportedMediaType, "wrong_type", "Content-Type is %.40q; it must be %s, one user per line", typ, want)
 	}
 	if err := q.done(); err != nil {
 		return nil, err
@@ -100,5 +98,5 @@ func (a *admin) startSync(r *http.Request, want string, s users.SyncRequest) (an
 	case s.DryRun:
 		return sync, nil
 	}
-	return created{sync}, nil
+	return created(sync), nil
 }

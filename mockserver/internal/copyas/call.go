@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
@@ -11,30 +12,29 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Collector is where code sends its call.
+// A Collector is the target of generated code.
 type Collector struct {
 	Endpoint string // such as https://calls.example.com
-	// WriteKey is that of the call's source. Where it is empty, code reads it from the
+	// WriteKey is the write key of the source. If it is empty, the code reads the
 	// environment variable WRITE_KEY.
 	WriteKey string
 }
 
-// types are the types of calls that a sender can make, and the methods of clients for them.
+// types maps the types that clients can send to their methods.
 var types = map[string]string{"track": "Track", "identify": "Identify", "page": "Page", "screen": "Screen", "group": "Group", "alias": "Alias"}
 
-// CanSend reports whether a sender can make the call: it is whole, and not one that the
-// collector made.
+// CanSend reports whether a client can send the call: it is complete and not synthetic.
 func CanSend(c *tracking.Call) bool {
 	return c.Type != "delete" && jsonscan.New(c.Body).Kind() == '{' && json.Valid(c.Body)
 }
 
-// IsTyped reports whether clients have a method for the call.
+// IsTyped reports whether client libraries have a method for the call.
 func IsTyped(c *tracking.Call) bool { return types[c.Type] != "" && CanSend(c) }
 
-// way are the members that a call gets on its way, and so are not sent again.
+// way are the fields that are added on the way to the collector and not copied.
 var way = []fields.Field{fields.MessageID, fields.ReceivedAt, fields.SentAt, fields.OriginalTimestamp, fields.WriteKey}
 
-// sent returns the call as one line of JSON, without the members of some fields.
+// sent returns the call as compact JSON without some fields.
 func sent(c *tracking.Call, without ...fields.Field) []byte {
 	var out bytes.Buffer
 	out.WriteByte('{')
@@ -47,13 +47,12 @@ func sent(c *tracking.Call, without ...fields.Field) []byte {
 		}
 		out.Write(m.Key)
 		out.WriteByte(':')
-		_ = json.Compact(&out, m.Value) // it is valid, see CanSend
+		_ = json.Compact(&out, m.Value) // valid, see CanSend
 	}
 	out.WriteByte('}')
 	return out.Bytes()
 }
 
-// member returns the value of a field of a call, or nil.
 func member(c *tracking.Call, field fields.Field) []byte {
 	value := fields.Find(c.Body, field)
 	if string(value) == "null" {
@@ -62,7 +61,7 @@ func member(c *tracking.Call, field fields.Field) []byte {
 	return value
 }
 
-// otherMembers returns the names of members that are no fields of a call.
+// otherMembers returns the names of unknown fields, at most 10.
 func otherMembers(c *tracking.Call) []string {
 	var names []string
 	for m := range jsonscan.Members(c.Body) {
@@ -74,13 +73,26 @@ func otherMembers(c *tracking.Call) []string {
 	return names
 }
 
-// commentOn says in one line of a comment that members are left out.
+// namedValues returns the IDs and names of a call, by their field name in the Go client.
+func namedValues(c *tracking.Call) (values [][2]string) {
+	for _, v := range [][2]string{
+		{"UserId", c.UserID}, {"AnonymousId", c.AnonymousID}, {"PreviousId", c.PreviousID}, {"GroupId", c.GroupID},
+		{"Event", c.Event}, {"Category", c.Category}, {"Name", c.Name},
+	} {
+		if v[1] != "" && hasField(types[c.Type], v[0]) {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+// commentOn returns a comment line about omitted fields, or "".
 func commentOn(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
 	for i, name := range names {
-		names[i] = quoteASCII(name)
+		names[i] = strconv.QuoteToASCII(name)
 	}
-	return "// Left out, as the client has no field for it: " + strings.Join(names, ", ") + "\n"
+	return "// Omitted, because the client has no field for it: " + strings.Join(names, ", ") + "\n"
 }

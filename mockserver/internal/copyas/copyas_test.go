@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// examples are calls as the collector stores them.
+// examples are stored calls.
 var examples = map[string]string{
 	"track": `{"type":"track","messageId":"m1","userId":"ada","event":"Order Completed","receivedAt":"2026-01-31T12:00:01.000Z","sentAt":"2026-01-31T12:00:00.900Z",
 		"originalTimestamp":"2026-01-31T11:58:00.000Z","timestamp":"2026-01-31T11:58:00.100Z","context":{"library":{"name":"go"}},
@@ -47,7 +47,7 @@ func example(t *testing.T, name string) *tracking.Call {
 	return &c
 }
 
-// same is what is left of a call that does not differ each time it is sent.
+// same returns the parts of a call that do not differ between sends.
 func same(t *testing.T, body []byte) map[string]any {
 	t.Helper()
 	var call map[string]any
@@ -94,7 +94,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSent(t *testing.T) {
+func TestUnsendableCalls(t *testing.T) {
 	for name, body := range map[string]string{"a deletion": `{"type":"delete","userId":"ada"}`, "cut JSON": `{"type":"track","event":"x`, "no object": `[1]`} {
 		if c := (&tracking.Call{Type: "track", Body: []byte(body)}); name == "a deletion" {
 			c.Type = "delete"
@@ -114,7 +114,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 	}
 }
 
-// run runs a program that is made of a call.
+// run runs a generated program.
 func run(t *testing.T, program string, args []string, input string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -125,7 +125,7 @@ func run(t *testing.T, program string, args []string, input string) {
 	}
 }
 
-func TestCurlGivesTheSameCall(t *testing.T) {
+func TestCurlSendsSameCall(t *testing.T) {
 	needs(t, "curl")
 	for name := range examples {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestSignedCurlIsVerified(t *testing.T) {
 	}
 }
 
-func TestGoGivesTheSameCall(t *testing.T) {
+func TestGoSendsSameCall(t *testing.T) {
 	for name := range examples {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -187,7 +187,7 @@ func TestGoGivesTheSameCall(t *testing.T) {
 			have["timestamp"] = got.Call.OriginalTimestamp.Format("2006-01-02T15:04:05.000Z") // the clock of the program is compared
 			for member := range have {
 				if _, given := want[member]; !given && (member == "context" || member == "integrations" || member == "properties" || member == "traits") {
-					delete(have, member) // the client adds its library, and empty objects
+					delete(have, member) // the client adds its library and empty objects
 				}
 			}
 			if context, ok := want["context"].(map[string]any); ok {
@@ -200,26 +200,26 @@ func TestGoGivesTheSameCall(t *testing.T) {
 	}
 }
 
-func TestGoTestHoldsForTheCall(t *testing.T) {
+func TestGoTestMatchesCall(t *testing.T) {
 	for name := range examples {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := example(t, name)
 			if name == "hostile" || name == "identify" {
-				// The one has a member that the client cannot send, the other an ID that is a number: the test compiles, and says so.
+				// One has a field that the client cannot send, the other a numeric ID.
 				goTool(t, "vet", "copied_test.go", copyas.GoTest(c))
 				return
 			}
 			call := copyas.Go(copyas.Collector{Endpoint: "x"}, c)
 			call = call[strings.Index(call, "if err :="):strings.Index(call, "if err := client.Close()")]
-			test := strings.Replace(copyas.GoTest(c), "// Here goes what makes the call, by client.", call, 1)
+			test := strings.Replace(copyas.GoTest(c), "// Replace this comment with the code that makes the call with client.", call, 1)
 			test = strings.Replace(strings.ReplaceAll(test, "log.Fatal", "t.Fatal"), `"testing"`, "\"testing\"\n\"encoding/json\"", 1)
 			goTool(t, "test", "copied_test.go", test+"\nvar _ json.Number\n")
 		})
 	}
 }
 
-// goTool writes a file of the root module's and has the go command work on it.
+// goTool writes a file in the root module and runs the go command on it.
 func goTool(t *testing.T, command, file, code string) {
 	t.Helper()
 	folder, err := os.MkdirTemp("testdata", "copied-")
@@ -234,7 +234,7 @@ func goTool(t *testing.T, command, file, code string) {
 	run(t, "go", []string{command, "./" + path}, "")
 }
 
-func TestNodeIsAModule(t *testing.T) {
+func TestNodeSendsSameCall(t *testing.T) {
 	needs(t, "node")
 	const library = "export class Analytics { constructor(c) { this.c = c }\n" +
 		"closeAndFlush() { }\n" +
@@ -252,7 +252,7 @@ func TestNodeIsAModule(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %s\n%s", err, out, code)
 			}
-			var got, want map[string]any // whose numbers are those of JavaScript
+			var got, want map[string]any // numbers as in JavaScript
 			if err := json.Unmarshal(out, &got); err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package copyas
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Curl returns the command that sends the call to the collector once more. A call of no
-// known type goes in a batch, as it came.
+// Curl returns a command that sends the call to the collector again. A call of an unknown
+// type is sent in a batch.
 func Curl(to Collector, c *tracking.Call) string {
 	path, body := "/v1/"+c.Type, sent(c, way...)
 	if types[c.Type] == "" {
@@ -26,10 +27,9 @@ func Curl(to Collector, c *tracking.Call) string {
 	return fmt.Sprintf("curl -g -u %s %s \\\n  -H 'Content-Type: application/json' \\\n  --data-raw %s", key, Shell(to.Endpoint+path), Shell(string(body)))
 }
 
-// SignedCurl returns the command that sends the call to a webhook of a destination as the
-// collector does at a time, with a signature. Static headers that hidden tells the names
-// of are read from environment variables. The error says why the destination gets no such
-// request.
+// SignedCurl returns a command that sends the call to a webhook with a signature. Static
+// headers for which hidden returns true are read from environment variables. The error
+// explains why the destination does not receive the call.
 func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracking.Call, now time.Time, hidden func(header string) bool) (string, error) {
 	body, err := webhook.Payload(c.Body, settings.AliasFields)
 	if err != nil {
@@ -49,20 +49,20 @@ func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracki
 		static[http.CanonicalHeaderKey(name)] = true
 	}
 	if r.Signature != "" || r.Standard != "" {
-		out.WriteString("# This holds a live signature: keep it to yourself.\n")
+		out.WriteString("# Contains a valid signature. Keep it secret.\n")
 	}
 	if r.Standard != "" {
-		out.WriteString("# Receivers refuse its Webhook-Signature after five minutes.\n")
+		out.WriteString("# Receivers reject its Webhook-Signature after five minutes.\n")
 	}
 	fmt.Fprintf(&out, "curl -g %s \\\n", Shell(endpoint.URL))
-	for _, name := range headerNames(header) {
+	for _, name := range slices.Sorted(maps.Keys(header)) {
 		value := header.Get(name)
 		word := Shell(name + ": " + value)
 		switch {
 		case static[name] && hidden(name):
 			word = fmt.Sprintf(`%s"$%s"`, Shell(name+": "), variable(name))
 		case value == "":
-			word = Shell(name + ";") // how curl writes one that is empty
+			word = Shell(name + ";") // curl syntax for an empty header
 		}
 		fmt.Fprintf(&out, "  -H %s \\\n", word)
 	}
@@ -70,7 +70,7 @@ func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracki
 	return out.String(), nil
 }
 
-// variable returns the variable of a shell that a header is read from.
+// variable returns the environment variable for a header.
 func variable(header string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -79,16 +79,7 @@ func variable(header string) string {
 		return '_'
 	}, strings.ToUpper(header))
 	if name[0] <= '9' {
-		return "_" + name // $1 is an argument
+		return "_" + name // $1 would be an argument
 	}
 	return name
-}
-
-func headerNames(h http.Header) []string {
-	names := make([]string, 0, len(h))
-	for name := range h {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// module is where the client is.
+// module is the import path of the client.
 const module = "github.com/seed-45eadc4a/analytics-go"
 
-// Go returns a program that makes the call by the client of this module, or "" where the
-// client has no method for it.
+// Go returns a program that sends the call with the Go client, or "" if the client has no
+// method for it.
 func Go(to Collector, c *tracking.Call) string {
 	if !IsTyped(c) {
 		return ""
@@ -44,16 +44,15 @@ client.Endpoint = %q
 %sif err := client.%s; err != nil {
 log.Fatal(err)
 }
-if err := client.Close(); err != nil { // sends what is queued
+if err := client.Close(); err != nil { // sends queued calls
 log.Fatal(err)
 }
 }
 `, imports, module, key, to.Endpoint, commentOn(otherMembers(c)), call))
 }
 
-// GoTest returns a test that expects the call of what it tests, or "" where the client has
-// no method for it. The properties and traits are what it must have; what differs from call
-// to call is left out.
+// GoTest returns a test that expects the call, or "" if the client has no method for it. It
+// expects the properties or traits and omits values that differ between calls.
 func GoTest(c *tracking.Call) string {
 	if !IsTyped(c) {
 		return ""
@@ -77,9 +76,9 @@ srv := mockserver.RunT(t)
 client := analytics.New("any-key")
 client.Endpoint = srv.URL
 
-// Here goes what makes the call, by client.
+// Replace this comment with the code that makes the call with client.
 
-if err := client.Close(); err != nil { // sends what is queued
+if err := client.Close(); err != nil { // sends queued calls
 t.Fatal(err)
 }
 srv.Expect(t, mockserver.Like(%s))
@@ -87,7 +86,7 @@ srv.Expect(t, mockserver.Like(%s))
 `, module, module, testName(c), literal))
 }
 
-// gofmt lays code out. Code that is not Go comes back as it is.
+// gofmt formats code. It returns invalid code unchanged.
 func gofmt(code string) string {
 	if out, err := format.Source([]byte(code)); err == nil {
 		code = string(out)
@@ -95,7 +94,7 @@ func gofmt(code string) string {
 	return strings.TrimSpace(code)
 }
 
-// testName makes a name of the event, or of what stands for it.
+// testName converts the event to an identifier.
 func testName(c *tracking.Call) string {
 	title := c.Event
 	if title == "" {
@@ -124,18 +123,13 @@ func testName(c *tracking.Call) string {
 	return out.String()
 }
 
-// goCall writes the call of the client's method.
+// goCall returns the method call of the client.
 func goCall(c *tracking.Call) string {
 	var out bytes.Buffer
 	method := types[c.Type]
 	fmt.Fprintf(&out, "%s(&analytics.%s{\n", method, method)
-	for _, f := range []struct{ name, value string }{
-		{"UserId", c.UserID}, {"AnonymousId", c.AnonymousID}, {"PreviousId", c.PreviousID}, {"GroupId", c.GroupID},
-		{"Event", c.Event}, {"Category", c.Category}, {"Name", c.Name},
-	} {
-		if f.value != "" && hasField(method, f.name) {
-			fmt.Fprintf(&out, "%s: %q,\n", f.name, f.value)
-		}
+	for _, v := range namedValues(c) {
+		fmt.Fprintf(&out, "%s: %q,\n", v[0], v[1])
 	}
 	for _, f := range []struct {
 		name  string
@@ -154,7 +148,7 @@ func goCall(c *tracking.Call) string {
 	return out.String()
 }
 
-// hasField reports whether the client's message has a field for an ID or a name.
+// hasField reports whether the message of a method has a field.
 func hasField(method, name string) bool {
 	switch name {
 	case "Event":
@@ -169,7 +163,7 @@ func hasField(method, name string) bool {
 	return true
 }
 
-// propertiesField is what a message calls its properties or traits.
+// propertiesField returns the name of the field for properties or traits, or "".
 func propertiesField(method string) string {
 	switch method {
 	case "Track", "Screen":
@@ -180,7 +174,7 @@ func propertiesField(method string) string {
 	return "Traits"
 }
 
-// propertiesMember is the member that they are in a call.
+// propertiesMember returns the JSON field for properties or traits.
 func propertiesMember(method string) fields.Field {
 	if method == "Identify" || method == "Group" {
 		return fields.Traits

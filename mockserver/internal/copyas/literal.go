@@ -11,10 +11,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// plainWord matches what a shell leaves alone.
+// plainWord matches words that need no quotes in a shell.
 var plainWord = regexp.MustCompile(`^[\w./:@%+=,-]+$`)
 
-// Shell writes a text as one word of a shell's command line.
+// Shell quotes a string as one word of a shell command.
 func Shell(s string) string {
 	if plainWord.MatchString(s) {
 		return s
@@ -22,7 +22,7 @@ func Shell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Quoted writes a text as a literal of Go, JavaScript and Python alike.
+// Quoted returns a string literal for Go, JavaScript and Python.
 func Quoted(s string) string {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
@@ -31,10 +31,7 @@ func Quoted(s string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// quoteASCII writes a text with nothing in it that ends a line or cannot be seen.
-func quoteASCII(s string) string { return strconv.QuoteToASCII(s) }
-
-// goValue writes a JSON value as an expression of Go. Numbers keep their digits.
+// goValue writes a JSON value as a Go expression. Numbers are unchanged.
 func goValue(out *bytes.Buffer, value []byte) {
 	s := jsonscan.New(value)
 	first := true
@@ -46,7 +43,7 @@ func goValue(out *bytes.Buffer, value []byte) {
 	}
 	switch s.Kind() {
 	case '{':
-		last := map[string]int{} // where a key comes more than once, the last one counts
+		last := map[string]int{} // the last value of a duplicate key applies
 		members := slices.Collect(jsonscan.Members(value))
 		for i, m := range members {
 			last[string(jsonscan.Unquote(m.Key))] = i
@@ -88,10 +85,10 @@ func goValue(out *bytes.Buffer, value []byte) {
 	}
 }
 
-// wholeNumber matches numbers that an int of Go holds as they are.
+// wholeNumber matches numbers that fit into an int.
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,17})$`)
 
-// goNumber writes a number as Go writes it, where the client then sends the same digits.
+// goNumber returns a Go expression that the client encodes with the same digits.
 func goNumber(digits string) string {
 	if wholeNumber.MatchString(digits) {
 		return digits
@@ -103,19 +100,18 @@ func goNumber(digits string) string {
 	return "json.Number(" + strconv.Quote(digits) + ")"
 }
 
-// jsValue writes a JSON value as an expression of JavaScript, whose lines are indented.
+// jsValue returns a JSON value as an indented JavaScript expression.
 func jsValue(value []byte, indent string) string {
 	var out bytes.Buffer
-	_ = json.Indent(&out, value, indent, "  ") // it is valid, see CanSend
-	// In JavaScript this key is the prototype, unless it is computed.
+	_ = json.Indent(&out, value, indent, "  ") // valid, see CanSend
+	// In JavaScript this key sets the prototype unless it is computed.
 	return protoKey.ReplaceAllString(out.String(), `$1["__proto__"]:`)
 }
 
-// protoKey matches the key at the beginning of a line of an object: no text has a line of
-// its own. Its letters may be escaped.
+// protoKey matches the key __proto__, possibly escaped, at the beginning of a line.
 var protoKey = regexp.MustCompile(`(?m)^(\s*)"` + escapable("__proto__") + `":`)
 
-// escapable matches a name whose letters may be written as \uXXXX.
+// escapable returns a pattern for a name whose letters may be escaped as \uXXXX.
 func escapable(name string) string {
 	var out strings.Builder
 	for _, r := range name {
@@ -124,7 +120,7 @@ func escapable(name string) string {
 	return out.String()
 }
 
-// losesDigits reports whether JSON has a number that JavaScript does not hold as it is.
+// losesDigits reports whether a number loses digits in JavaScript.
 func losesDigits(doc []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(doc))
 	decoder.UseNumber()

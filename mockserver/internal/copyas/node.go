@@ -8,8 +8,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Node returns a module that makes the call by the service's library for Node, or "" where
-// that has no method for it.
+// Node returns a module that sends the call with the Node library of the service, or "" if
+// the library has no method for it.
 func Node(to Collector, c *tracking.Call) string {
 	if !IsTyped(c) {
 		return ""
@@ -22,20 +22,12 @@ func Node(to Collector, c *tracking.Call) string {
 	fmt.Fprintf(&out, "import { Analytics } from '@segment/analytics-node'\n\nconst analytics = new Analytics({\n  writeKey: %s,\n  host: %s,\n})\n\n", key, Quoted(to.Endpoint))
 	out.WriteString(commentOn(otherMembers(c)))
 	if losesDigits(c.Body) {
-		out.WriteString("// JavaScript does not hold all digits of a number here.\n")
+		out.WriteString("// A number here has more digits than JavaScript can store.\n")
 	}
 	fmt.Fprintf(&out, "analytics.%s({\n", c.Type)
 	method := types[c.Type]
-	for _, f := range []struct {
-		name  string
-		value string
-	}{
-		{"UserId", c.UserID}, {"AnonymousId", c.AnonymousID}, {"PreviousId", c.PreviousID}, {"GroupId", c.GroupID},
-		{"Event", c.Event}, {"Category", c.Category}, {"Name", c.Name},
-	} {
-		if f.value != "" && hasField(method, f.name) {
-			fmt.Fprintf(&out, "  %s: %s,\n", strings.ToLower(f.name[:1])+f.name[1:], Quoted(f.value))
-		}
+	for _, v := range namedValues(c) {
+		fmt.Fprintf(&out, "  %s: %s,\n", strings.ToLower(v[0][:1])+v[0][1:], Quoted(v[1]))
 	}
 	for _, field := range []fields.Field{propertiesMember(method), fields.Context, fields.Integrations} {
 		if value := member(c, field); value != nil && value[0] == '{' && (method != "Alias" || field != fields.Properties) {
@@ -45,6 +37,6 @@ func Node(to Collector, c *tracking.Call) string {
 	if value := member(c, fields.Timestamp); value != nil {
 		fmt.Fprintf(&out, "  timestamp: new Date(%s),\n", Quoted(fields.Text(value)))
 	}
-	out.WriteString("})\n\nawait analytics.closeAndFlush() // sends what is queued")
+	out.WriteString("})\n\nawait analytics.closeAndFlush() // sends queued calls")
 	return out.String()
 }

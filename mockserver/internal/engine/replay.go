@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
@@ -12,6 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -20,6 +23,12 @@ import (
 const (
 	replayCalls = 100
 	replayBytes = 256 << 10
+)
+
+// Reasons of the outcomes that a replay records.
+const (
+	reasonReplayed    = "replayed"
+	reasonNotReplayed = "it could not be replayed"
 )
 
 // A Selection selects calls of a destination for a replay.
@@ -35,6 +44,9 @@ type Selection struct {
 	Cause       string
 	FailedSince time.Time
 	FailedUntil time.Time
+	// EndedBefore excludes calls that reached State then or later; zero excludes none. A repeated
+	// request with the same EndedBefore does not replay a call twice.
+	EndedBefore time.Time
 	// DryRun counts the calls without replaying them.
 	DryRun bool
 }
@@ -48,6 +60,7 @@ func (s *Selection) byFailure() bool {
 func (s *Selection) matchesFailure(f *journal.FailedCall) bool {
 	return (s.FailedSince.IsZero() || !f.FailedAt.Before(s.FailedSince)) &&
 		(s.FailedUntil.IsZero() || f.FailedAt.Before(s.FailedUntil)) &&
+		(s.EndedBefore.IsZero() || f.FailedAt.Before(s.EndedBefore)) &&
 		(s.Cause == "" || causes.Of(f.Reason) == s.Cause)
 }
 
@@ -59,18 +72,81 @@ func (c *Collector) Replay(ctx context.Context, destination string, sel Selectio
 	return c.replay(ctx, destination, sel, nil)
 }
 
+// replayPause is the minimum time between two replays of one call to one destination.
+const replayPause = 10 * time.Second
+
+// ReplayCall replays one call to a destination, in any state except pending, and returns
+// the number of replayed calls. It refuses a second replay within 10 seconds, so that a
+// repeated request or key press delivers the call once. Its errors are state.ErrNotReplayable,
+// state.ErrReplayedRecently, state.ErrUnknown, or an error of the journal.
+func (c *Collector) ReplayCall(ctx context.Context, destination, source, id string, dryRun bool) (int, error) {
+	unlock, err := c.lockReplays(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	sel := Selection{DryRun: dryRun, CallFilter: history.CallFilter{IDs: []string{id}, Sources: []string{source}}}
+	if record, ok := c.config.History.Find(source, id); ok {
+		if wait := replayPause - time.Since(lastReplay(&record, destination)); wait > 0 && !dryRun {
+			return 0, fmt.Errorf("%w: call %s, destination %s; retry in %d s",
+				state.ErrReplayedRecently, text.Quote(text.MaxRepeated/2, id), text.Quote(text.MaxRepeated/2, destination), int(math.Ceil(wait.Seconds())))
+		}
+		outcome, decided := record.State(destination)
+		switch {
+		case decided && outcome.State != tracking.StatePending:
+			sel.State = outcome.State
+		case decided || !record.Partial:
+			return 0, fmt.Errorf("%w: call %s, destination %s", state.ErrNotReplayable, text.Quote(text.MaxRepeated/2, id), text.Quote(text.MaxRepeated/2, destination))
+		}
+	}
+	return c.replayLocked(ctx, destination, sel, nil)
+}
+
+// lastReplay returns the time of the call's last successful replay to a destination, or
+// the zero time.
+func lastReplay(r *tracking.Record, destination string) time.Time {
+	failed := false // the replay that the loop reaches next
+	for _, e := range slices.Backward(r.Ends) {
+		switch {
+		case e.Destination != destination:
+		case e.Reason == reasonNotReplayed:
+			failed = true
+		case e.State == tracking.StatePending && e.Reason == reasonReplayed:
+			if !failed {
+				return e.At
+			}
+			failed = false
+		}
+	}
+	return time.Time{}
+}
+
+// lockReplays waits until no other replay runs: two replays at the same time could pick
+// the same call.
+func (c *Collector) lockReplays(ctx context.Context) (unlock func(), err error) {
+	select {
+	case c.replaying <- struct{}{}:
+		return func() { <-c.replaying }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // replay is Replay. run tracks the calls and may be nil.
 func (c *Collector) replay(ctx context.Context, destination string, sel Selection, run *replayRun) (int, error) {
+	unlock, err := c.lockReplays(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	return c.replayLocked(ctx, destination, sel, run)
+}
+
+// replayLocked is replay for a caller that holds the lock of lockReplays.
+func (c *Collector) replayLocked(ctx context.Context, destination string, sel Selection, run *replayRun) (int, error) {
 	w := c.workers.of(destination)
 	if w == nil {
 		return 0, state.Unknown("destination", destination)
-	}
-	// Two replays at the same time could select the same call.
-	select {
-	case c.replaying <- struct{}{}:
-		defer func() { <-c.replaying }()
-	case <-ctx.Done():
-		return 0, ctx.Err()
 	}
 	r := &replay{collector: c, worker: w, destination: destination, from: sel.State, dryRun: sel.DryRun, run: run}
 	var sequences []iter.Seq2[tracedCall, error]
@@ -191,7 +267,10 @@ func (r *replay) recorded(ctx context.Context, sel *Selection) iter.Seq2[tracedC
 		since := r.worker.AttachedSince()
 		for record := range r.collector.config.History.Backward(0) {
 			s, decided := record.Last(r.destination)
-			if decided && s.State == sel.State && !s.At.Before(since) && !isQuarantine(s.Reason) && !yield(tracedCall{record.Call, traceOf(&record)}, nil) {
+			switch {
+			case !decided, s.State != sel.State, s.At.Before(since), isQuarantine(s.Reason):
+			case !sel.EndedBefore.IsZero() && !s.At.Before(sel.EndedBefore):
+			case !yield(tracedCall{record.Call, traceOf(&record)}, nil):
 				return
 			}
 		}
@@ -240,13 +319,13 @@ func (r *replay) flush(ctx context.Context) error {
 	}
 	// Record it first: a call may be delivered before Replay returns, and its result must
 	// come after "replayed".
-	r.record(r.calls, tracking.Outcome{State: tracking.StatePending, Reason: "replayed"})
+	r.record(r.calls, tracking.Outcome{State: tracking.StatePending, Reason: reasonReplayed})
 	if err := r.collector.config.Journal.Replay(ctx, r.destination, r.calls, r.traces, r.from); err != nil {
 		left := r.calls
 		if partial := (*journal.PartialReplayError)(nil); errors.As(err, &partial) {
 			left = r.calls[partial.Replayed:]
 		}
-		r.record(left, tracking.Outcome{State: r.from, Reason: "it could not be replayed"})
+		r.record(left, tracking.Outcome{State: r.from, Reason: reasonNotReplayed})
 		r.collector.runs.fails(r.run, left)
 		r.done += len(r.calls) - len(left)
 		return fmt.Errorf("mockserver: could not replay calls: %w", err)

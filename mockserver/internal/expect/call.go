@@ -10,16 +10,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Call is one that came, be it taken or not.
+// A Call is an accepted or rejected call.
 type Call struct {
-	tracking.Call               // of one that was not taken, what could be read of it
-	Code          tracking.Code // why it was not taken; empty where it was
-	Message       string        // the same in words
+	tracking.Call               // the readable fields of a rejected call
+	Code          tracking.Code // why it was rejected; empty for an accepted call
+	Message       string        // the error message
 
-	decoded map[string]any // by value
+	decoded map[string]any // cached result of value
 }
 
-// sourceMember and codeMember are what a call has beside the members of its body.
+// Fields of a call in addition to its body.
 const (
 	sourceMember = "source"
 	codeMember   = "code"
@@ -27,13 +27,12 @@ const (
 
 func (c *Call) isBad() bool { return c.Code != "" }
 
-// value returns the call's members. Of one that is no JSON they are those that could be
-// read.
+// value returns the fields of the call. For invalid JSON it returns the readable fields.
 func (c *Call) value() map[string]any {
 	if c.decoded != nil {
 		return c.decoded
 	}
-	body, _ := jsondiff.Decode(c.Body) // what is no JSON has no members
+	body, _ := jsondiff.Decode(c.Body) // invalid JSON has no fields
 	members, _ := body.(map[string]any)
 	if members == nil {
 		members = map[string]any{}
@@ -51,13 +50,12 @@ func (c *Call) value() map[string]any {
 	return members
 }
 
-// title names the call in a line.
 func (c *Call) title() string { return Title(&c.Call) }
 
-// Title names a call in a line.
+// Title describes a call in one line.
 func Title(c *tracking.Call) string {
 	var b strings.Builder
-	b.WriteString(strings.Trim(strconv.Quote(c.Type), `"`)) // that of a bad call can be anything
+	b.WriteString(strings.Trim(strconv.Quote(c.Type), `"`)) // the type of a rejected call can be any string
 	for _, part := range []struct{ name, value string }{
 		{"", c.Event}, {"", c.Name}, {"userId", c.UserID}, {"anonymousId", c.AnonymousID}, {"groupId", c.GroupID},
 		{"previousId", c.PreviousID}, {"messageId", c.ID},

@@ -1,10 +1,12 @@
 package expect
 
-// A Status says how expectations stand.
+import "slices"
+
+// A Status is the status of expectations.
 type Status int
 
-// Expectations are Waiting until all calls have come that are to come, and Holding then.
-// They are Broken, and stay so, when too many have come.
+// Expectations are Waiting until all expected calls have arrived, and then Holding. They are
+// Broken permanently after too many calls.
 const (
 	Waiting Status = iota
 	Holding
@@ -15,28 +17,28 @@ const (
 type Checker struct {
 	request   *Request
 	tallies   []tally
-	turn      int // where calls are ordered: the expectation whose calls are due
-	good, bad int // calls that were seen
+	turn      int // for ordered expectations: the next one to fulfill
+	good, bad int // accepted and rejected calls
 }
 
-// maxTitles is how many calls are listed.
+// maxTitles limits the listed calls.
 const maxTitles = 10
 
-// A tally is how many calls an expectation has.
+// A tally counts the calls of an expectation.
 type tally struct {
 	got   int
-	due   int      // that came in their turn
-	first []string // the titles of the first
+	due   int      // calls in order
+	first []string // titles of the first calls
 }
 
-// NewChecker returns a Checker that has seen no calls.
+// NewChecker returns a Checker without calls.
 func NewChecker(r *Request) *Checker {
 	c := &Checker{request: r, tallies: make([]tally, len(r.Expect))}
 	c.skip()
 	return c
 }
 
-// Add counts a call. Calls are added in the order in which they came.
+// Add counts a call. Calls must be added in order of arrival.
 func (c *Checker) Add(call *Call) {
 	if call.isBad() {
 		c.bad++
@@ -57,17 +59,17 @@ func (c *Checker) Add(call *Call) {
 			c.skip()
 		}
 	}
-	call.decoded = nil // which is larger than the call
+	call.decoded = nil // larger than the call
 }
 
-// skip goes on to the next expectation that still waits for calls.
+// skip advances to the next expectation that needs calls.
 func (c *Checker) skip() {
 	for c.turn < len(c.tallies) && c.tallies[c.turn].due >= c.request.Expect[c.turn].least {
 		c.turn++
 	}
 }
 
-// Status says how the expectations stand after the calls that were added.
+// Status returns the status after the added calls.
 func (c *Checker) Status() Status {
 	status := Holding
 	for i, e := range c.request.Expect {
@@ -84,22 +86,12 @@ func (c *Checker) Status() Status {
 	return status
 }
 
-// IsBounded reports whether an expectation of the request can break.
+// IsBounded reports whether an expectation can break.
 func (r *Request) IsBounded() bool {
-	for _, e := range r.Expect {
-		if e.isBounded() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Expect, (*Expectation).isBounded)
 }
 
-// WaitsForNone reports whether no call is to come.
+// WaitsForNone reports whether no expectation requires a call.
 func (r *Request) WaitsForNone() bool {
-	for _, e := range r.Expect {
-		if e.least > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Expect, func(e *Expectation) bool { return e.least > 0 })
 }

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// parse reads a document that is right.
+// parse parses a valid document.
 func parse(t *testing.T, document string) *expect.Request {
 	t.Helper()
 	v, err := jsondiff.Decode([]byte(document))
@@ -29,7 +29,7 @@ func parse(t *testing.T, document string) *expect.Request {
 	return r
 }
 
-// call returns a call whose fields were read of its body, as the collector does.
+// call returns an accepted call.
 func call(t *testing.T, body string) *expect.Call {
 	t.Helper()
 	v, err := jsondiff.Decode([]byte(body))
@@ -44,7 +44,7 @@ func call(t *testing.T, body string) *expect.Call {
 	}}
 }
 
-// bad returns a call that was not taken.
+// bad returns a rejected call.
 func bad(code, body string) *expect.Call {
 	return &expect.Call{Call: tracking.Call{Source: "web", Type: "track", Body: []byte(body)}, Code: tracking.Code(code), Message: "why " + code}
 }
@@ -105,7 +105,7 @@ func TestOneExpectation(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	for document, statuses := range map[string]string{ // after 0, 1, 2, 3 calls
+	for document, statuses := range map[string]string{ // after 0, 1, 2 and 3 calls
 		`{"expect":[{"type":"page"}]}`:                                "WHHH",
 		`{"expect":[{"type":"page","count":2}]}`:                      "WWHB",
 		`{"expect":[{"type":"page","count":0}]}`:                      "HBBB",
@@ -144,8 +144,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func TestCallsThatWereNotTaken(t *testing.T) {
-	parse(t, `{"expect":[{"bad":true,"type":"trakc"}]}`) // of a call that was not taken it can be anything
+func TestRejectedCalls(t *testing.T) {
+	parse(t, `{"expect":[{"bad":true,"type":"trakc"}]}`) // rejected calls can have any type
 	c := expect.NewChecker(parse(t, `{"expect":[{"bad":true,"code":"event_not_defined","userId":"u"},{"type":"track","count":0}]}`))
 	c.Add(bad("event_not_defined", `{"type":"track","userId":"u"}`))
 	assert.Equal(t, expect.Waiting, c.Status(), "userId was not read of it")
@@ -160,7 +160,6 @@ func TestCallsThatWereNotTaken(t *testing.T) {
 	assert.Equal(t, expect.Holding, d.Status(), "what could be read of it counts")
 }
 
-// TestReports are the texts that people read, in testdata.
 func TestReports(t *testing.T) {
 	calls := func(bodies ...string) (all []*expect.Call) {
 		for _, b := range bodies {
@@ -207,42 +206,42 @@ func TestReports(t *testing.T) {
 	}
 }
 
-func TestMistakesOfDocuments(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for document, want := range map[string]string{
-		`[]`:                             `the document is an empty list: make it an object such as {"within":"10s","expect":[{"event":"Signed Up"}]}`,
-		`{}`:                             `the document has no expect: add a list of expectations, such as "expect":[{"event":"Signed Up"}]`,
+		`[]`:                             `document is an empty list: make it an object such as {"within":"10s","expect":[{"event":"Signed Up"}]}`,
+		`{}`:                             `document has no expect: add a list of expectations, such as "expect":[{"event":"Signed Up"}]`,
 		`{"expect":[]}`:                  `expect is an empty list: make it a list of 1 to 100 expectations`,
 		`{"expect":{}}`:                  `expect is an object: make it a list of 1 to 100 expectations`,
 		`{"expect":[3]}`:                 `expect[0] is 3: make it an object such as {"event":"Signed Up"}`,
-		`{"expects":[{}],"expect":[{}]}`: `expects is no member: did you mean expect?`,
-		`{"zzz":1,"expect":[{}]}`:        `zzz is no member: there are within, settle, source, writeKey, ordered, expect`,
+		`{"expects":[{}],"expect":[{}]}`: `expects is not a known field: did you mean expect?`,
+		`{"zzz":1,"expect":[{}]}`:        `zzz is not a known field: use within, settle, source, writeKey, ordered, expect`,
 		`{"within":3,"expect":[{}]}`:     `within is 3: use a duration such as 500ms or 10s, of at most 5m`,
 		`{"within":"1h","expect":[{}]}`:  `within is "1h": use a duration such as 500ms or 10s, of at most 5m`,
 		`{"settle":"-1s","expect":[{}]}`: `settle is "-1s": use a duration such as 500ms or 10s, of at most 5m`,
 		`{"ordered":1,"expect":[{}]}`:    `ordered is 1: use true or false`,
 		`{"source":"","expect":[{}]}`:    `source is "": use a name`,
-		`{"source":"a","writeKey":"b","expect":[{}]}`:           `writeKey stands beside source: name the source by one of them`,
-		`{"expect":[{"evnt":"A"}]}`:                             `expect[0].evnt is no member: did you mean event?`,
-		`{"expect":[{"userID":"A"}]}`:                           `expect[0].userID is no member: did you mean userId?`,
-		`{"expect":[{"type":"trakc"}]}`:                         `expect[0].type is "trakc", which is no type of calls: did you mean track?`,
-		`{"expect":[{"type":"delete"}]}`:                        `expect[0].type is "delete", which is no type of calls: there are track, identify, page, screen, group, alias`,
+		`{"source":"a","writeKey":"b","expect":[{}]}`:           `writeKey conflicts with source: use one of them`,
+		`{"expect":[{"evnt":"A"}]}`:                             `expect[0].evnt is not a known field: did you mean event?`,
+		`{"expect":[{"userID":"A"}]}`:                           `expect[0].userID is not a known field: did you mean userId?`,
+		`{"expect":[{"type":"trakc"}]}`:                         `expect[0].type is "trakc", an unknown type: did you mean track?`,
+		`{"expect":[{"type":"delete"}]}`:                        `expect[0].type is "delete", an unknown type: use track, identify, page, screen, group, alias`,
 		`{"expect":[{"event":3}]}`:                              `expect[0].event is 3: make it a string, null, or a matcher such as {"$regexp": "^a"}`,
-		`{"expect":[{"properties":3}]}`:                         `expect[0].properties is 3: make it an object, of what is to be in it`,
+		`{"expect":[{"properties":3}]}`:                         `expect[0].properties is 3: make it an object with the expected fields`,
 		`{"expect":[{"count":-1}]}`:                             `expect[0].count is -1: use a whole number from 0`,
 		`{"expect":[{"count":1.5}]}`:                            `expect[0].count is 1.5: use a whole number from 0`,
 		`{"expect":[{"count":"1"}]}`:                            `expect[0].count is "1": use a whole number from 0`,
-		`{"expect":[{"count":1,"atMost":2}]}`:                   `expect[0].atMost stands beside count: leave one of them out`,
-		`{"expect":[{"atLeast":3,"atMost":2}]}`:                 `expect[0].atMost is 2: use 3, which is atLeast, or more`,
+		`{"expect":[{"count":1,"atMost":2}]}`:                   `expect[0].atMost conflicts with count: use one of them`,
+		`{"expect":[{"atLeast":3,"atMost":2}]}`:                 `expect[0].atMost is 2: use at least 3, the value of atLeast`,
 		`{"expect":[{"bad":"yes"}]}`:                            `expect[0].bad is "yes": use true or false`,
-		`{"expect":[{"code":"x"}]}`:                             `expect[0].code stands without bad: only calls that were not taken have one: add "bad":true`,
-		`{"expect":[{"bad":true,"code":"event_not_defind"}]}`:   `expect[0].code is "event_not_defind", which is no code: did you mean event_not_defined?`,
-		`{"expect":[{"properties":{"a b":{"$regexp":"("}}}]}`:   `expect[0].properties["a b"].$regexp is "(": mend it: missing closing ): ` + "`(`" + `; the syntax is that of RE2`,
+		`{"expect":[{"code":"x"}]}`:                             `expect[0].code needs bad: only rejected calls have a code; add "bad":true`,
+		`{"expect":[{"bad":true,"code":"event_not_defind"}]}`:   `expect[0].code is "event_not_defind", an unknown code: did you mean event_not_defined?`,
+		`{"expect":[{"properties":{"a b":{"$regexp":"("}}}]}`:   `expect[0].properties["a b"].$regexp is "(": correct it: missing closing ): ` + "`(`" + `; the syntax is RE2`,
 		`{"expect":[{"properties":{"a":[1,{"$type":"int"}]}}]}`: `expect[0].properties.a[1].$type is "int": use array, boolean, integer, null, number, object, string`,
 		`{"expect":[{"properties":{"a":{"$min":"1"}}}]}`:        `expect[0].properties.a.$min is "1": use a number`,
 		`{"expect":[{"properties":{"a":{"$min":2,"$max":1}}}]}`: `expect[0].properties.a.$max is 1: use at least 2, which is $min`,
 		`{"expect":[{"properties":{"a":{"$any":1}}}]}`:          `expect[0].properties.a.$any is 1: use true`,
-		`{"expect":[{"properties":{"a":{"$any":true,"b":1}}}]}`: `expect[0].properties.a has $any, b: a matcher stands alone, but for $min with $max; an object that has such members is written {$equals: {…}}`,
-		`{"expect":[{"properties":{"a":{"$regex":"x"}}}]}`:      `expect[0].properties.a.$regex is no matcher: did you mean $regexp? A member of that name is written {$equals: {…}}`,
+		`{"expect":[{"properties":{"a":{"$any":true,"b":1}}}]}`: `expect[0].properties.a has $any, b: use one matcher, or $min with $max; to match an object with these fields, write {$equals: {…}}`,
+		`{"expect":[{"properties":{"a":{"$regex":"x"}}}]}`:      `expect[0].properties.a.$regex is not a matcher: did you mean $regexp? To match a field of that name, write {$equals: {…}}`,
 	} {
 		t.Run(document, func(t *testing.T) {
 			v, err := jsondiff.Decode([]byte(document))
@@ -255,7 +254,7 @@ func TestMistakesOfDocuments(t *testing.T) {
 	}
 }
 
-func TestManyExpectationsAreTooMany(t *testing.T) {
+func TestTooManyExpectations(t *testing.T) {
 	v, err := jsondiff.Decode([]byte(`{"expect":[{}` + strings.Repeat(`,{}`, 100) + `]}`))
 	require.NoError(t, err)
 	_, problems := expect.Parse(v)
@@ -263,8 +262,8 @@ func TestManyExpectationsAreTooMany(t *testing.T) {
 	assert.Equal(t, "expect is a list of 101: make it a list of 1 to 100 expectations", problems[0].String())
 }
 
-// FuzzExpectations: any document is refused with a place and a mend, or counts any call;
-// and what a call is expected to be, that call is.
+// FuzzExpectations checks that any document is either rejected with a path and hint or counts
+// any call, and that a call matches an expectation of itself.
 func FuzzExpectations(f *testing.F) {
 	f.Add(`{"expect":[{"event":"A","properties":{"a":{"$min":1}}}]}`, order)
 	f.Add(`{"within":"1s","ordered":true,"expect":[{"bad":true,"count":0},{"context":{"a":[{"$any":true}]}}]}`, `{"type":"\u0000"}`)

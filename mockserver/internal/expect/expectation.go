@@ -10,38 +10,38 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// unbounded is the most of an expectation that any number of calls may fulfil.
+// unbounded is the maximum of an expectation without maximum.
 const unbounded = -1
 
-// members are those of a call that can be expected, in the order in which they are told.
+// members are the fields that can be expected, in display order.
 var members = append(slices.DeleteFunc(slices.Clone(fields.Names[:]), func(name string) bool {
 	return name == "" || name == fields.Names[fields.WriteKey]
 }), sourceMember, codeMember)
 
-// An Expectation says of some calls how many there are to be.
+// An Expectation is an expected number of calls with given fields.
 type Expectation struct {
-	bad         bool           // of calls that were not taken
-	want        map[string]any // what those calls hold
-	literals    []literal      // of want, to tell most calls apart without decoding them
+	bad         bool           // expects rejected calls
+	want        map[string]any // the expected fields
+	literals    []literal      // strings in want, for a check without decoding
 	least, most int
 }
 
-// A literal is a text that a member of a call must be.
+// A literal is an expected string.
 type literal struct {
 	field fields.Field
 	text  string
 }
 
-// isBounded reports whether there can be too many calls.
+// isBounded reports whether there is a maximum.
 func (e *Expectation) isBounded() bool { return e.most != unbounded }
 
-// takes reports whether a call is one of those that are expected.
+// takes reports whether a call matches.
 func (e *Expectation) takes(c *Call) bool {
 	return e.misses(c) == 0 && len(e.differences(c).Lines) == 0
 }
 
-// misses returns how many of its literals a call does not have, without decoding it. That
-// it was taken, or not, is one of them.
+// misses returns the number of literals that a call does not match, without decoding it. The
+// rejection status counts as a literal.
 func (e *Expectation) misses(c *Call) (n int) {
 	if e.bad != c.isBad() {
 		n++
@@ -54,30 +54,30 @@ func (e *Expectation) misses(c *Call) (n int) {
 	return n
 }
 
-// differences says how a call is not as expected, a line for each place.
+// differences describes how a call differs, one line per difference.
 func (e *Expectation) differences(c *Call) *jsondiff.Diff {
 	d := jsondiff.Compare(c.value(), e.want, true)
 	switch {
 	case e.bad && !c.isBad():
-		d.Lines = append([]string{"it was taken, want one that was not"}, d.Lines...)
+		d.Lines = append([]string{"the call was accepted, want a rejected call"}, d.Lines...)
 	case !e.bad && c.isBad():
-		d.Lines = append([]string{fmt.Sprintf("it was not taken: %s: %s", c.Code, text.CutBytes(200, c.Message))}, d.Lines...)
+		d.Lines = append([]string{fmt.Sprintf("the call was rejected: %s: %s", c.Code, text.CutBytes(200, c.Message))}, d.Lines...)
 	}
 	return d
 }
 
-// title names what is expected in a line.
+// title describes the expectation in one line.
 func (e *Expectation) title() string {
 	var b strings.Builder
 	if e.bad {
-		b.WriteString("not taken: ")
+		b.WriteString("rejected: ")
 	}
 	typ, ok := e.want["type"].(string)
 	if !ok {
 		typ = "call"
 	}
 	b.WriteString(typ)
-	for _, name := range []string{"event", "name"} { // as a call is named
+	for _, name := range []string{"event", "name"} { // as in Title
 		if s, ok := e.want[name].(string); ok {
 			fmt.Fprintf(&b, " %.60q", s)
 		}
@@ -94,7 +94,7 @@ func (e *Expectation) title() string {
 	return b.String()
 }
 
-// count says how many calls there are to be.
+// count describes the expected number of calls.
 func (e *Expectation) count() string {
 	switch {
 	case e.most == 0:

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// Names of members that make a matcher of an object.
+// Field names that define a matcher.
 const (
 	anyMatcher    = "$any"
 	typeMatcher   = "$type"
@@ -26,10 +26,10 @@ const (
 
 var matcherNames = []string{anyMatcher, typeMatcher, regexpMatcher, absentMatcher, minMatcher, maxMatcher, equalsMatcher}
 
-// A matcher is a jsondiff.Matcher as a document writes it.
+// A matcher is a jsondiff.Matcher from a document.
 type matcher struct {
 	written map[string]any
-	words   string // what it takes
+	words   string // description of matching values
 	match   func(got any, present bool) bool
 }
 
@@ -42,8 +42,7 @@ func (m *matcher) String() string { return m.words }
 // MarshalJSON implements json.Marshaler.
 func (m *matcher) MarshalJSON() ([]byte, error) { return json.Marshal(m.written) }
 
-// wantOf returns what a document writes for a value, with matchers in the place of the
-// objects that are written for them.
+// wantOf converts an expected value and replaces matcher objects.
 func (ps *problems) wantOf(path []any, v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -60,7 +59,7 @@ func (ps *problems) wantOf(path []any, v any) any {
 		object := make(map[string]any, len(v))
 		for _, name := range names {
 			if like := matcherLike(name); like != "" {
-				ps.add(append(path, name), "is no matcher", fmt.Sprintf("did you mean %s? A member of that name is written {%s: {…}}", like, equalsMatcher))
+				ps.add(append(path, name), "is not a matcher", fmt.Sprintf("did you mean %s? To match a field of that name, write {%s: {…}}", like, equalsMatcher))
 			}
 			object[name] = ps.wantOf(append(path, name), v[name])
 		}
@@ -71,26 +70,21 @@ func (ps *problems) wantOf(path []any, v any) any {
 
 func isMatcher(name string) bool { return slices.Contains(matcherNames, name) }
 
-// matcherLike returns the matcher that a name is perhaps meant to be, or "". Properties
-// begin with a dollar too, so it is one letter that may differ.
+// matcherLike returns the matcher that a misspelled name may refer to, or "". It allows one
+// different letter, because property names can begin with a dollar sign.
 func matcherLike(name string) string {
 	if !strings.HasPrefix(name, "$") || len(name) > len(equalsMatcher)+1 {
 		return ""
 	}
-	for _, known := range matcherNames {
-		if editdistance.Of(known, strings.ToLower(name)) <= 1 {
-			return known
-		}
-	}
-	return ""
+	return text.Closest(name, matcherNames, 1)
 }
 
-// matcherOf reads a matcher, whose names are sorted.
+// matcherOf parses a matcher. names must be sorted.
 func (ps *problems) matcherOf(path []any, names []string, written map[string]any) *matcher {
 	m := &matcher{written: written, match: func(any, bool) bool { return false }}
 	isRange := !slices.ContainsFunc(names, func(name string) bool { return name != minMatcher && name != maxMatcher })
 	if len(names) > 1 && !isRange {
-		ps.add(path, "has "+strings.Join(names, ", "), fmt.Sprintf("a matcher stands alone, but for %s with %s; an object that has such members is written {%s: {…}}", minMatcher, maxMatcher, equalsMatcher))
+		ps.add(path, "has "+strings.Join(names, ", "), fmt.Sprintf("use one matcher, or %s with %s; to match an object with these fields, write {%s: {…}}", minMatcher, maxMatcher, equalsMatcher))
 		return m
 	}
 	path, value := append(path, names[0]), written[names[0]]
@@ -100,7 +94,7 @@ func (ps *problems) matcherOf(path []any, names []string, written map[string]any
 			ps.add(path, "is "+jsondiff.Text(value, 40), "use true")
 		}
 		wanted := names[0] == anyMatcher
-		m.words = map[bool]string{true: "any value", false: "none"}[wanted]
+		m.words = map[bool]string{true: "any value", false: "no value"}[wanted]
 		m.match = func(_ any, present bool) bool { return present == wanted }
 	case typeMatcher:
 		ps.typeMatcher(m, path, value)
@@ -117,7 +111,7 @@ func (ps *problems) matcherOf(path []any, names []string, written map[string]any
 	return m
 }
 
-// jsonTypes are the types of values, and how they are spoken of.
+// jsonTypes maps types to their descriptions.
 var jsonTypes = map[string]string{
 	"string": "a string", "number": "a number", "integer": "a whole number", "boolean": "true or false",
 	"object": "an object", "array": "an array", "null": "null",
@@ -153,7 +147,7 @@ func isOfType(v any, name string) bool {
 	return false
 }
 
-// maxRegexp bounds a regular expression, in bytes.
+// maxRegexp limits a regular expression, in bytes.
 const maxRegexp = 1000
 
 func (ps *problems) regexpMatcher(m *matcher, path []any, value any) {
@@ -164,7 +158,7 @@ func (ps *problems) regexpMatcher(m *matcher, path []any, value any) {
 	}
 	expression, err := regexp.Compile(text)
 	if err != nil {
-		ps.add(path, fmt.Sprintf("is %q", text), "mend it: "+strings.TrimPrefix(err.Error(), "error parsing regexp: ")+"; the syntax is that of RE2")
+		ps.add(path, fmt.Sprintf("is %q", text), "correct it: "+strings.TrimPrefix(err.Error(), "error parsing regexp: ")+"; the syntax is RE2")
 		return
 	}
 	m.words = fmt.Sprintf("a string that matches %q", text)

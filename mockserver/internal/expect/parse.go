@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 )
 
-// Limits of a document, and what holds where it does not say.
+// Limits and defaults of a document.
 const (
 	MaxExpectations = 100
 	MaxWithin       = 5 * time.Minute
@@ -21,29 +21,26 @@ const (
 	DefaultSettle   = 250 * time.Millisecond
 )
 
-// A Request is what a document asks.
+// A Request is a parsed document.
 type Request struct {
-	// Within is how long the calls may take to come.
+	// Within is the time in which the calls must arrive.
 	Within time.Duration
-	// Settle is how much longer to look for one call too many where all have come that
-	// were to come.
+	// Settle is the additional time in which excess calls are detected.
 	Settle time.Duration
-	// Source is the name of a source, and WriteKey a write key of one: only its calls are
-	// looked at. Empty for all.
+	// Source and WriteKey restrict the calls to one source. At most one of them is set.
 	Source, WriteKey string
-	// Ordered says that calls must come in the order of Expect.
+	// Ordered requires that calls arrive in the order of Expect.
 	Ordered bool
 	Expect  []*Expectation
 }
 
-// Names of members of a document that are no members of a call.
+// Field names of a document.
 var (
 	requestMembers     = []string{"within", "settle", "source", "writeKey", "ordered", "expect"}
 	expectationMembers = append(slices.Clone(members), "bad", "count", "atLeast", "atMost")
 )
 
-// Parse reads a document that was decoded as jsondiff.Decode does. It returns all that is
-// wrong with it.
+// Parse parses a document that was decoded like jsondiff.Decode. It returns all mistakes.
 func Parse(document any) (*Request, []Problem) {
 	var ps problems
 	r := &Request{Within: DefaultWithin, Settle: DefaultSettle}
@@ -75,7 +72,7 @@ func Parse(document any) (*Request, []Problem) {
 		ps.add(nil, "has no expect", `add a list of expectations, such as "expect":[{"event":"Signed Up"}]`)
 	}
 	if r.Source != "" && r.WriteKey != "" {
-		ps.add([]any{"writeKey"}, "stands beside source", "name the source by one of them")
+		ps.add([]any{"writeKey"}, "conflicts with source", "use one of them")
 	}
 	if len(ps) > 0 {
 		return nil, ps
@@ -120,12 +117,12 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 	}
 	ps.bounds(e, path, object)
 	if code, ok := e.want[codeMember]; ok && !e.bad {
-		ps.add(append(path, codeMember), "stands without bad", `only calls that were not taken have one: add "bad":true`)
+		ps.add(append(path, codeMember), "needs bad", `only rejected calls have a code; add "bad":true`)
 	} else if code, ok := code.(string); ok && !slices.Contains(hints.Codes(), code) {
-		ps.add(append(path, codeMember), "is "+jsondiff.Text(code, 40)+", which is no code", hintOf(code, hints.Codes()))
+		ps.add(append(path, codeMember), "is "+jsondiff.Text(code, 40)+", an unknown code", hintOf(code, hints.Codes()))
 	}
-	if typ, ok := e.want["type"].(string); ok && !e.bad && !slices.Contains(fields.Types, typ) { // one that was not taken may have any
-		ps.add(append(path, "type"), "is "+jsondiff.Text(typ, 40)+", which is no type of calls", hintOf(typ, fields.Types))
+	if typ, ok := e.want["type"].(string); ok && !e.bad && !slices.Contains(fields.Types, typ) { // a rejected call can have any type
+		ps.add(append(path, "type"), "is "+jsondiff.Text(typ, 40)+", an unknown type", hintOf(typ, fields.Types))
 	}
 	for name, value := range e.want {
 		if s, ok := value.(string); ok {
@@ -137,7 +134,7 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 	return e
 }
 
-// bounds reads atLeast and atMost.
+// bounds parses atLeast and atMost.
 func (ps *problems) bounds(e *Expectation, path []any, object map[string]any) {
 	_, exactly := object["count"]
 	for _, name := range []string{"atLeast", "atMost"} {
@@ -145,7 +142,7 @@ func (ps *problems) bounds(e *Expectation, path []any, object map[string]any) {
 		switch {
 		case !ok:
 		case exactly:
-			ps.add(append(path, name), "stands beside count", "leave one of them out")
+			ps.add(append(path, name), "conflicts with count", "use one of them")
 		case name == "atLeast":
 			ps.count(append(path, name), value, &e.least)
 		default:
@@ -154,19 +151,19 @@ func (ps *problems) bounds(e *Expectation, path []any, object map[string]any) {
 			}
 			ps.count(append(path, name), value, &e.most)
 			if e.most < e.least {
-				ps.add(append(path, name), fmt.Sprintf("is %d", e.most), fmt.Sprintf("use %d, which is atLeast, or more", e.least))
+				ps.add(append(path, name), fmt.Sprintf("is %d", e.most), fmt.Sprintf("use at least %d, the value of atLeast", e.least))
 			}
 		}
 	}
 }
 
-// isText reports whether a member is a text that a call was read for.
+// isText reports whether a field is a string field of a call.
 func isText(f fields.Field) bool {
 	var c Call
 	return fields.TextOf(&c.Call, f) != nil
 }
 
-// member reads what a member of a call is to be.
+// member parses the expected value of a field.
 func (ps *problems) member(path []any, name string, value any) any {
 	want := ps.wantOf(path, value)
 	if _, ok := want.(*matcher); ok {
@@ -175,7 +172,7 @@ func (ps *problems) member(path []any, name string, value any) any {
 	switch fields.ByName[name] {
 	case fields.Properties, fields.Traits, fields.Context, fields.Integrations:
 		if _, ok := want.(map[string]any); !ok {
-			ps.add(path, "is "+kindOf(value), "make it an object, of what is to be in it")
+			ps.add(path, "is "+kindOf(value), "make it an object with the expected fields")
 		}
 	default:
 		if _, ok := want.(string); !ok && want != nil {
@@ -219,7 +216,7 @@ func (ps *problems) count(path []any, value any, n *int) {
 	*n = count
 }
 
-// kindOf says what a value is that should be another.
+// kindOf describes the type of a value.
 func kindOf(v any) string {
 	switch v := v.(type) {
 	case map[string]any:

@@ -5,17 +5,17 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A Problem is one thing that is wrong with a document.
+// A Problem is a mistake in a document.
 type Problem struct {
-	Path  []any // to what is wrong: the names of members, and the indexes of elements
+	Path  []any // field names and indexes
 	Wrong string
-	Hint  string // what would be right
+	Hint  string // how to fix it
 }
 
-// Field writes the path as in expect[0].properties.
+// Field returns the path as in expect[0].properties.
 func (p Problem) Field() string {
 	var b strings.Builder
 	for _, step := range p.Path {
@@ -34,32 +34,29 @@ func (p Problem) Field() string {
 		}
 	}
 	if b.Len() == 0 {
-		return "the document"
+		return "document"
 	}
 	return b.String()
 }
 
 func (p Problem) String() string { return p.Field() + " " + p.Wrong + ": " + p.Hint }
 
-// problems gathers what is wrong.
+// problems collects mistakes.
 type problems []Problem
 
 func (ps *problems) add(path []any, wrong, hint string) {
 	*ps = append(*ps, Problem{append([]any{}, path...), wrong, hint})
 }
 
-// unknown notes a member that is none of those that there are.
+// unknown adds an unknown field.
 func (ps *problems) unknown(path []any, name string, known []string) {
-	ps.add(append(path[:len(path):len(path)], name), "is no member", hintOf(name, known))
+	ps.add(append(path[:len(path):len(path)], name), "is not a known field", hintOf(name, known))
 }
 
-// hintOf says which of the known names one was perhaps meant to be.
+// hintOf returns the closest known name or all known names.
 func hintOf(name string, known []string) string {
-	hint, least := "there are "+strings.Join(known, ", "), 3
-	for _, k := range known {
-		if d := editdistance.Of(strings.ToLower(k), strings.ToLower(name[:min(len(name), 40)])); d < least {
-			hint, least = "did you mean "+k+"?", d
-		}
+	if best := text.Closest(name, known, 2); best != "" {
+		return "did you mean " + best + "?"
 	}
-	return hint
+	return "use " + strings.Join(known, ", ")
 }

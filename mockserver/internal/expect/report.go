@@ -11,48 +11,48 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// maxNear is how many calls an expectation is compared with: those that have the most literals.
+// maxNear limits the calls that are compared with an expectation.
 const maxNear = 100
 
-// A Report says whether expectations hold, and why not.
+// A Report contains the result of each expectation.
 type Report struct {
 	OK           bool     `json:"ok"`
-	Code         string   `json:"code,omitempty"` // expectations_not_met, unless OK
-	Message      string   `json:"message"`        // the whole in words
+	Code         string   `json:"code,omitempty"` // CodeNotMet unless OK
+	Message      string   `json:"message"`        // the report as text
 	WaitedMS     int64    `json:"waitedMs"`
-	Source       string   `json:"source,omitempty"` // whose calls were looked at; empty: of any
-	Good         int      `json:"good"`             // calls that were looked at
+	Source       string   `json:"source,omitempty"` // the source of the calls; empty for all sources
+	Good         int      `json:"good"`             // number of accepted calls
 	Bad          int      `json:"bad"`
 	Expectations []Result `json:"expectations"`
-	Came         []string `json:"came"`     // the newest calls that were taken, in a line each
-	NotTaken     []string `json:"notTaken"` // the newest that were not
+	Came         []string `json:"came"`     // titles of the newest accepted calls
+	NotTaken     []string `json:"notTaken"` // titles of the newest rejected calls
 }
 
-// CodeNotMet is the Code of a Report that is not OK.
+// CodeNotMet is the code of a Report that is not OK.
 const CodeNotMet = "expectations_not_met"
 
-// A Result is what came of one expectation.
+// A Result is the result of one expectation.
 type Result struct {
 	OK       bool     `json:"ok"`
-	Expected string   `json:"expected"` // in a line
-	Want     string   `json:"want"`     // as in at least 1
+	Expected string   `json:"expected"` // description in one line
+	Want     string   `json:"want"`     // such as "at least 1"
 	Got      int      `json:"got"`
 	Problem  string   `json:"problem,omitempty"`
-	Calls    []string `json:"calls,omitempty"` // the first of those that are too many, in a line each
+	Calls    []string `json:"calls,omitempty"` // titles of the first matching calls
 	Nearest  *Near    `json:"nearest,omitempty"`
 }
 
-// A Near is the call that came nearest to what was expected.
+// A Near is the call nearest to an expectation.
 type Near struct {
-	Call        string   `json:"call"` // in a line
+	Call        string   `json:"call"` // description in one line
 	Source      string   `json:"source"`
 	MessageID   string   `json:"messageId,omitempty"`
 	Bad         bool     `json:"bad"`
 	Differences []string `json:"differences"`
 }
 
-// Report explains how the expectations stand. newest are the newest of the calls that were
-// added, oldest first: the nearest is one of them.
+// Report explains the status. newest are the newest added calls, oldest first, among which it
+// finds the nearest calls.
 func (c *Checker) Report(newest []*Call, waited time.Duration) *Report {
 	r := &Report{OK: c.Status() == Holding, WaitedMS: waited.Milliseconds(), Source: c.request.Source, Good: c.good, Bad: c.bad, Came: []string{}, NotTaken: []string{}}
 	for i := range c.request.Expect {
@@ -73,7 +73,7 @@ func (c *Checker) Report(newest []*Call, waited time.Duration) *Report {
 	return r
 }
 
-// last returns the last of some titles.
+// last returns the last maxTitles titles.
 func last(all []string) []string { return all[max(0, len(all)-maxTitles):] }
 
 func (c *Checker) result(i int, newest []*Call) Result {
@@ -81,16 +81,16 @@ func (c *Checker) result(i int, newest []*Call) Result {
 	r := Result{Expected: e.title(), Want: e.count(), Got: t.got}
 	switch {
 	case t.got < e.least:
-		r.Problem = fmt.Sprintf("%s came, want %s", countOf(t.got), r.Want)
+		r.Problem = fmt.Sprintf("got %s, want %s", countOf(t.got), r.Want)
 		r.Nearest = e.nearest(newest)
 	case e.isBounded() && t.got > e.most:
-		r.Problem = fmt.Sprintf("%s came, want %s", countOf(t.got), r.Want)
+		r.Problem = fmt.Sprintf("got %s, want %s", countOf(t.got), r.Want)
 		r.Calls = t.first
 	case c.request.Ordered && c.turn == i:
-		r.Problem = fmt.Sprintf("%s came, and %s after those that are to come before; calls count in the order in which they came", countOf(t.got), countOf(t.due))
+		r.Problem = fmt.Sprintf("got %s, but only %s after the preceding expectations; order is by arrival", countOf(t.got), countOf(t.due))
 		r.Calls = t.first
 	case c.request.Ordered && c.turn < i && e.least > 0:
-		r.Problem = "its turn has not come: one before it waits"
+		r.Problem = "waiting for a preceding expectation"
 	}
 	r.OK = r.Problem == ""
 	return r
@@ -103,20 +103,19 @@ func countOf(n int) string {
 	return text.GroupDigits(n)
 }
 
-// nearest returns the call that an expectation nearly takes: of those that have the most
-// of its literals that with the fewest differences, of those the one whose values are most
-// alike, and of those the newest. It returns nil where there is none.
+// nearest returns the call with the most matching literals, then the fewest differences, then
+// the smallest edit distance, then the newest. It returns nil if there is none.
 func (e *Expectation) nearest(newest []*Call) *Near {
 	candidates := slices.Clone(newest)
 	slices.Reverse(candidates)
 	slices.SortStableFunc(candidates, func(a, b *Call) int { return cmp.Compare(e.misses(a), e.misses(b)) })
 	var near *Near
 	var least *jsondiff.Diff
-	fewest := 0 // misses, of the one with the least differences
+	fewest := 0 // misses of the nearest call
 	for _, c := range candidates[:min(len(candidates), maxNear)] {
 		d := e.differences(c)
 		if len(d.Lines) == 0 {
-			continue // it is taken
+			continue // the call matches
 		}
 		if least != nil && e.misses(c) > fewest {
 			break
@@ -129,7 +128,7 @@ func (e *Expectation) nearest(newest []*Call) *Near {
 	return near
 }
 
-// Text says the whole in lines. place names where an expectation stands.
+// Text formats the report. place returns the location of an expectation.
 func (r *Report) Text(place func(i int) string) string {
 	var b strings.Builder
 	failed := 0
@@ -141,9 +140,9 @@ func (r *Report) Text(place func(i int) string) string {
 	waited := time.Duration(r.WaitedMS) * time.Millisecond
 	all := text.Plural(len(r.Expectations), "expectation", "expectations")
 	if r.OK {
-		return fmt.Sprintf("%s after %v", text.Plural(len(r.Expectations), "expectation holds", "expectations hold"), waited)
+		return fmt.Sprintf("%s met after %v", all, waited)
 	}
-	fmt.Fprintf(&b, "%s of %s not hold after %v", text.GroupDigits(failed), all+map[bool]string{true: " does", false: " do"}[failed == 1], waited)
+	fmt.Fprintf(&b, "%s of %s not met after %v", text.GroupDigits(failed), all, waited)
 	for i, e := range r.Expectations {
 		if e.OK {
 			continue
@@ -158,19 +157,19 @@ func (r *Report) Text(place func(i int) string) string {
 	}
 	switch {
 	case r.Good+r.Bad == 0 && r.Source != "":
-		fmt.Fprintf(&b, "\nnothing came from source %q: does the program send with its write key, and did it flush?", r.Source)
+		fmt.Fprintf(&b, "\nno calls from source %q: does the program use its write key, and does it flush?", r.Source)
 	case r.Good+r.Bad == 0:
-		b.WriteString("\nnothing came at all: does the program send to this collector, and did it flush?")
+		b.WriteString("\nno calls: does the program send to this collector, and does it flush?")
 	case r.Bad == 0:
-		fmt.Fprintf(&b, "\n%s came", text.Plural(r.Good, "call", "calls"))
+		fmt.Fprintf(&b, "\naccepted %s", text.Plural(r.Good, "call", "calls"))
 	default:
-		fmt.Fprintf(&b, "\n%s came, and %s not taken", text.Plural(r.Good, "call", "calls"), text.Plural(r.Bad, "was", "were"))
+		fmt.Fprintf(&b, "\naccepted %s, rejected %s", text.Plural(r.Good, "call", "calls"), text.GroupDigits(r.Bad))
 	}
 	for _, call := range r.Came {
-		fmt.Fprintf(&b, "\n  came: %s", call)
+		fmt.Fprintf(&b, "\n  accepted: %s", call)
 	}
 	for _, call := range r.NotTaken {
-		fmt.Fprintf(&b, "\n  not taken: %s", call)
+		fmt.Fprintf(&b, "\n  rejected: %s", call)
 	}
 	return b.String()
 }

@@ -1,5 +1,4 @@
-// Package hints says what to do about a call or a request that was not taken, for pages,
-// terminals and the admin API alike.
+// Package hints explains how to fix rejected calls and requests.
 package hints
 
 import (
@@ -8,11 +7,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Of returns what would be right where something was wrong; it is empty where there is
-// nothing to say.
+// Of returns how to fix the problem of a code, or "".
 func Of(c tracking.Code) string { return byCode[c] }
 
-// Codes returns all codes, in the order of the alphabet.
+// Codes returns all codes, sorted.
 func Codes() []string {
 	var codes []string
 	for code := range byCode {
@@ -23,33 +21,33 @@ func Codes() []string {
 }
 
 var byCode = map[tracking.Code]string{
-	tracking.CodeNotObject:        `Send an object for each call, such as {"type":"track","userId":"u1","event":"Signed Up"}.`,
-	tracking.CodeUnknownType:      "Set type to identify, track, page, screen, group or alias; it is case sensitive.",
-	tracking.CodeNoUser:           "Give the userId of someone you know, or an anonymousId of your own making for someone you do not.",
-	tracking.CodeNoEvent:          "Name what happened in event, such as Order Completed.",
-	tracking.CodeNoGroup:          "Give the ID of the company, account or team in groupId.",
-	tracking.CodeNoPrevious:       "Give the ID that the user had before in previousId, and the new one in userId.",
-	tracking.CodeBadProperties:    "Make properties an object, or leave it out.",
-	tracking.CodeBadTraits:        "Make traits an object, or leave it out.",
-	tracking.CodeBadContext:       "Make context an object, or leave it out.",
-	tracking.CodeBadIntegrations:  `Make integrations an object of names to true, false or an object, such as {"All":false,"Webhooks":true}.`,
-	tracking.CodeBadTimestamp:     "Write timestamp as ISO 8601 in UTC, such as 2026-01-31T12:00:00.000Z, or leave it out.",
+	tracking.CodeNotObject:        `Send each call as an object, such as {"type":"track","userId":"u1","event":"Signed Up"}.`,
+	tracking.CodeUnknownType:      "Set type to identify, track, page, screen, group or alias. It is case-sensitive.",
+	tracking.CodeNoUser:           "Set userId for a known user, or anonymousId for an unknown one.",
+	tracking.CodeNoEvent:          "Set event to the name of the event, such as Order Completed.",
+	tracking.CodeNoGroup:          "Set groupId to the ID of the company, account or team.",
+	tracking.CodeNoPrevious:       "Set previousId to the old ID of the user and userId to the new one.",
+	tracking.CodeBadProperties:    "Make properties an object or omit it.",
+	tracking.CodeBadTraits:        "Make traits an object or omit it.",
+	tracking.CodeBadContext:       "Make context an object or omit it.",
+	tracking.CodeBadIntegrations:  `Make integrations an object that maps names to true, false or an object, such as {"All":false,"Webhooks":true}.`,
+	tracking.CodeBadTimestamp:     "Use ISO 8601 in UTC for timestamp, such as 2026-01-31T12:00:00.000Z, or omit it.",
 	tracking.CodeBadField:         "Make it a string.",
-	tracking.CodeMessageIDTooLong: "Use a UUID, or leave messageId to the client library.",
-	tracking.CodeBadMessageID:     "Use a UUID, or leave messageId to the client library.",
-	tracking.CodeCallTooLarge:     "Send less with one call: move what is long out of properties, traits and context.",
-	tracking.CodeNotAsPlanned:     "Send what the tracking plan of the source says, or mend the plan: it is read again when its file changes.",
-	tracking.CodeUnknownWriteKey:  "Use the write key of one of the sources. It goes as the user of Basic auth, with an empty password.",
-	tracking.CodeInvalidJSON:      "Check what the program sends: the body must be one JSON object, in UTF-8.",
-	tracking.CodeInvalidBatch:     `Send {"batch":[…]} to /v1/batch, or one call to its own path, such as /v1/track.`,
+	tracking.CodeMessageIDTooLong: "Use a UUID, or let the client library set messageId.",
+	tracking.CodeBadMessageID:     "Use a UUID, or let the client library set messageId.",
+	tracking.CodeCallTooLarge:     "Send less data per call: move long values out of properties, traits and context.",
+	tracking.CodeNotAsPlanned:     "Follow the tracking plan of the source, or correct the plan. The collector reloads it when its file changes.",
+	tracking.CodeUnknownWriteKey:  "Use the write key of a source as the Basic auth user, with an empty password.",
+	tracking.CodeInvalidJSON:      "The body must be one JSON object in UTF-8.",
+	tracking.CodeInvalidBatch:     `Send {"batch":[…]} to /v1/batch, or one call to its path, such as /v1/track.`,
 	tracking.CodeTooManyCalls:     "Send smaller batches.",
 	tracking.CodeBodyTooLarge:     "Send smaller batches.",
-	tracking.CodeTimeout:          "Client libraries send again by themselves. The network, or a proxy on the way, is too slow for batches of this size.",
-	tracking.CodeBadEncoding:      "Send the body as it is, or with Content-Encoding: gzip.",
-	tracking.CodeQueueFull:        "Client libraries send again by themselves. See which destination holds the queue up.",
-	tracking.CodeRateLimited:      "Client libraries send again by themselves, later. Send less, or raise the source's rate.",
-	tracking.CodeUnavailable:      "Client libraries send again by themselves. The collector's log says why it cannot store.",
-	tracking.CodeInvalidCalls:     "Mend the calls that are listed beside this one. In strict mode none of a batch is stored where one is wrong.",
-	tracking.CodeNotFound:         "Batches go to /v1/batch, single calls to /v1/track and its siblings.",
-	tracking.CodeWrongMethod:      "Send with POST.",
+	tracking.CodeTimeout:          "Client libraries retry automatically. The network or a proxy is too slow for batches of this size.",
+	tracking.CodeBadEncoding:      "Send the body uncompressed or with Content-Encoding: gzip.",
+	tracking.CodeQueueFull:        "Client libraries retry automatically. Check which destination is blocking the queue.",
+	tracking.CodeRateLimited:      "Client libraries retry automatically. Send fewer calls or raise the rate limit of the source.",
+	tracking.CodeUnavailable:      "Client libraries retry automatically. See the collector's log for the cause.",
+	tracking.CodeInvalidCalls:     "Correct the calls listed next to this one. In strict mode, one invalid call rejects the whole batch.",
+	tracking.CodeNotFound:         "Send batches to /v1/batch and single calls to /v1/track, /v1/identify and so on.",
+	tracking.CodeWrongMethod:      "Use POST.",
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A code that is added has a hint as well.
-func TestEachCodeHasAHint(t *testing.T) {
+func TestEveryCodeHasHint(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../../tracking/codes.go", nil, parser.SkipObjectResolution)
 	require.NoError(t, err)
 	codes := 0

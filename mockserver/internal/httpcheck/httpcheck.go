@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	ours     = "is set by the forwarder"
-	hopByHop = "belongs to one connection, not to the request"
+	ours     = "is set by the collector"
+	hopByHop = "applies to one connection, not to the request"
 )
 
-// reserved are the headers that no setting can set, and why, by canonical name.
+// reserved maps headers that cannot be set to the reason, by canonical name.
 var reserved = map[string]string{
 	"Host":                ours,
 	"Content-Length":      ours,
@@ -37,14 +37,13 @@ var reserved = map[string]string{
 	"Expect":              hopByHop,
 }
 
-// Reserved returns why no setting can set the header with the canonical name, or ""
-// if one can.
+// Reserved returns why a header cannot be set, or "". The name must be canonical.
 func Reserved(canonical string) string { return reserved[canonical] }
 
-// IsControl reports whether r is a control character that no header value can hold.
+// IsControl reports whether r is a control character that header values cannot contain.
 func IsControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F }
 
-// IsToken reports whether name can be a header's name (RFC 9110, 5.6.2).
+// IsToken reports whether name is a valid header name (RFC 9110, 5.6.2).
 func IsToken(name string) bool {
 	for _, r := range name {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
@@ -55,8 +54,7 @@ func IsToken(name string) bool {
 	return name != ""
 }
 
-// BareURLError takes the URL itself out of the error of its parsing: it can hold
-// a password.
+// BareURLError removes the URL from a parse error, because it can contain a password.
 func BareURLError(err error) error {
 	if parse := (*url.Error)(nil); errors.As(err, &parse) {
 		return parse.Err

@@ -14,11 +14,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// maxTyped bounds a field of the form of a sync, in bytes. A file has no bound.
+// maxTyped limits the size of a form field, in bytes. A file has no limit.
 const maxTyped = 1 << 20
 
-// An audiencesPage is the audiences and computed traits, and the form that gives
-// a list.
+// An audiencesPage lists audiences and computed traits and has the upload form.
 type audiencesPage struct {
 	Lines        []computationLine
 	Form         syncForm
@@ -26,21 +25,21 @@ type audiencesPage struct {
 	Destinations []string
 }
 
-// A computationLine is an audience or a computed trait, and how its syncs are.
+// A computationLine is an audience or a computed trait with its sync status.
 type computationLine struct {
 	users.Computation
-	Queued int         // syncs that wait behind the one that is shown
-	Last   *users.Sync // the one that is under way, else the last that is done
+	Queued int         // syncs behind Last
+	Last   *users.Sync // the running sync, or the last completed one
 }
 
-// A syncForm is what was typed to give a list.
+// A syncForm contains the values of the upload form.
 type syncForm struct {
 	Kind                      users.ComputationKind
 	Name, Source, Destination string
 	List                      string
 	Full, AllowEmpty          bool
 	Problem                   string
-	Counted                   *users.Sync // by a dry run
+	Counted                   *users.Sync // the result of a dry run
 }
 
 func (in *Inspector) showAudiences(r *http.Request) (page.Answer, error) {
@@ -61,7 +60,7 @@ func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, e
 	var lines []computationLine
 	for _, c := range all {
 		line := computationLine{Computation: c}
-		// Those that are done come first.
+		// Completed syncs come first.
 		at := slices.IndexFunc(c.Syncs, func(s users.Sync) bool { return s.State != users.SyncDone })
 		if at < 0 {
 			at = len(c.Syncs) - 1
@@ -74,7 +73,7 @@ func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, e
 	return lines, err
 }
 
-// serveSync takes a list: what was typed, and a file behind it.
+// serveSync handles the upload form: the typed list followed by a file.
 func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
 	r.Body = access.NewLongBody(w, r)
 	in.pages.Serve(in.takeList)(w, r)
@@ -99,11 +98,11 @@ func (in *Inspector) takeList(r *http.Request) (page.Answer, error) {
 		form.Counted = &s
 		return in.showSyncForm(r, http.StatusOK, form)
 	}
-	return page.SendTo("/audiences", "The list is stored. Its calls follow.")
+	return page.SendTo("/audiences", "List accepted. Calls are being sent.")
 }
 
-// readSyncForm reads a form up to its file, which comes last and is read as it
-// comes.
+// readSyncForm reads the fields before the file. It returns the file unread, because a list
+// can exceed memory.
 func readSyncForm(r *http.Request) (f syncForm, list io.Reader, err error) {
 	f.Kind = users.KindAudience
 	parts, err := r.MultipartReader()
@@ -127,14 +126,13 @@ func readSyncForm(r *http.Request) (f syncForm, list io.Reader, err error) {
 	}
 }
 
-// set takes one field.
 func (f *syncForm) set(part *multipart.Part) error {
 	data, err := io.ReadAll(io.LimitReader(part, maxTyped+1))
 	if err != nil {
 		return err
 	}
 	if len(data) > maxTyped {
-		return access.Errorf(http.StatusRequestEntityTooLarge, "too_large", "the field %.40s has more than %d bytes; give a long list as a file", part.FormName(), maxTyped)
+		return access.Errorf(http.StatusRequestEntityTooLarge, "too_large", "the field %.40s has more than %d bytes; upload a long list as a file", part.FormName(), maxTyped)
 	}
 	value := string(data)
 	switch part.FormName() {
@@ -162,5 +160,5 @@ func (in *Inspector) forgetComputation(r *http.Request) (page.Answer, error) {
 	if err := in.c.Users().ForgetComputation(r.Context(), r.PostForm.Get("id")); err != nil {
 		return page.Answer{}, err
 	}
-	return page.SendTo("/audiences", "It is forgotten: the next list is a first one.")
+	return page.SendTo("/audiences", "List deleted.")
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -25,29 +26,29 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A callPanel is all that is known of one item of the feed.
+// A callPanel is the view of one item of the feed.
 type callPanel struct {
 	rows.Row
-	Back         string // the list without this call
+	Back         string // the list without the panel
 	Change       int64
-	Message      string // of a rejection or a refusal: what is wrong
-	Hint         string // what would be right
-	Status       int    // of a refusal
-	Place        int    // of a rejected call in its request, from 1
+	Message      string // the error of a rejection or refusal
+	Hint         string // how to fix it
+	Status       int    // the response status of a refusal
+	Place        int    // the position of a rejected call in its request, from 1
 	Facts        []fact
 	Corrections  []correction
-	Violations   []tracking.Violation // of the tracking plan of its source
+	Violations   []tracking.Violation // of the tracking plan of the source
 	Destinations []callDestination
 	Body         []page.Line
 	Bytes        int
-	Event        string // the page of its event, else the list of the calls of the same name
-	Listed       bool   // Event is the list
-	Forms        bool   // it can be copied as code
-	Typed        bool   // also as that of clients
-	Notice       string
+	Event        string // the event page, or the list of calls with the same name
+	Listed       bool   // whether Event is the list
+	Forms        bool   // whether the call can be copied as code
+	Typed        bool   // whether client libraries have a method for the call
+	Notice       string // the result of the last action
+	Problem      string // why the last action failed
 }
 
-// CopyForms are the forms in which the call is copied.
 func (p *callPanel) CopyForms() []copyForm {
 	if !p.Typed {
 		return copyForms[:1]
@@ -55,32 +56,32 @@ func (p *callPanel) CopyForms() []copyForm {
 	return copyForms
 }
 
-// A fact is a name and a value, and where more is found about it.
+// A fact is a name, a value and an optional link.
 type fact struct{ Name, Value, Href string }
 
-// A correction is what the collector did to a call, and why.
+// A correction is a change that the collector made to a call, and the reason.
 type correction struct{ What, Why string }
 
-// A callDestination is what became of a call at one destination, or why it does
-// not go there.
+// A callDestination is the delivery status of a call at one destination, or the reason why
+// the destination does not receive it.
 type callDestination struct {
 	Name     string
-	Look     string // see deliveryState.look; "apart" where the call does not come to it
-	Word     string // the same for people
+	Look     string // see rows.DeliveryState.Look; "apart" if the destination does not receive the call
+	Word     string // Look for people
 	Reason   string
 	RetryAt  time.Time
 	Tries    int
-	Held     string        // why a call that waits is not being tried
-	Replay   bool          // it can be replayed
-	Signed   []int         // the webhooks that the call can be copied for with a signature
-	Attempts []attemptLine // the newest first
-	Older    int           // how many more there were
+	Held     string        // why a pending call is not being attempted
+	Replay   bool          // whether the call can be replayed
+	Signed   []int         // indexes of the webhooks for which a signed copy is available
+	Attempts []attemptLine // newest first
+	Older    int           // number of attempts that are not shown
 }
 
-// shownAttempts is how many attempts a panel shows for each destination.
+// shownAttempts limits the attempts per destination in a panel.
 const shownAttempts = 20
 
-// An attemptLine is one request to a webhook.
+// An attemptLine is a request to a webhook.
 type attemptLine struct {
 	tracking.Attempt
 	OK       bool
@@ -88,10 +89,10 @@ type attemptLine struct {
 	Sent     string
 	Response []fact
 	Received string
-	Cut      bool // more came than is kept
+	Cut      bool // the response body is truncated
 }
 
-// panel makes the panel of what a ref names.
+// panel returns the panel of a ref, and false if the ref is unknown.
 func (in *Inspector) panel(ref string, filter rows.Filter) (*callPanel, bool) {
 	i, ok := in.c.History().Item(ref)
 	if !ok {
@@ -140,12 +141,12 @@ func (p *callPanel) readRecord(r *tracking.Record, destinations []engine.Attache
 	slices.SortStableFunc(p.Destinations, func(a, b callDestination) int { return cmp.Compare(urgency(a.Look), urgency(b.Look)) })
 }
 
-// urgency orders destinations: what went wrong comes first.
+// urgency returns the sort position of a look: problems first.
 func urgency(look string) int {
 	return slices.Index([]string{"failed", "retrying", "pending", "unknown", "delivered", "filtered", "apart"}, look)
 }
 
-// addSigned says for which webhooks the call can be copied with a signature.
+// addSigned sets the webhooks for which a signed copy is available.
 func (p *callPanel) addSigned(destinations []engine.AttachedDestination) {
 	for i := range p.Destinations {
 		d := &p.Destinations[i]
@@ -159,7 +160,7 @@ func (p *callPanel) addSigned(destinations []engine.AttachedDestination) {
 	}
 }
 
-// addAttempts adds those that were made for the destination.
+// addAttempts adds the attempts of the destination.
 func (d *callDestination) addAttempts(all []tracking.Attempt) {
 	var ours []tracking.Attempt
 	for _, a := range all {
@@ -175,7 +176,7 @@ func (d *callDestination) addAttempts(all []tracking.Attempt) {
 	}
 }
 
-// addHolds says why destinations hold the call back.
+// addHolds sets the reasons why destinations do not attempt the call.
 func (p *callPanel) addHolds(states []engine.DestinationStatus) {
 	for i := range p.Destinations {
 		d := &p.Destinations[i]
@@ -186,19 +187,19 @@ func (p *callPanel) addHolds(states []engine.DestinationStatus) {
 			switch {
 			case s.Destination != d.Name:
 			case !s.GoneSince.IsZero():
-				d.Held = "The destination has stopped: its webhooks answered 410."
+				d.Held = "The destination has stopped: its webhooks responded with 410."
 			case s.Paused:
 				d.Held = "The destination is paused."
 			case !s.HeldUntil.IsZero():
-				d.Held = "The receiver asked by Retry-After to be left alone."
+				d.Held = "The receiver sent Retry-After. Delivery is on hold until then."
 			case s.Down:
-				d.Held = "The destination is down: fewer calls are tried, until one succeeds."
+				d.Held = "The destination is down. Calls are retried at a lower rate until one succeeds."
 			}
 		}
 	}
 }
 
-// addSkipped adds the destinations that do not get the call, and why.
+// addSkipped adds the destinations that do not receive the call, with the reasons.
 func (p *callPanel) addSkipped(c *tracking.Call, destinations []engine.AttachedDestination) {
 	for _, d := range destinations {
 		if slices.ContainsFunc(p.Destinations, func(known callDestination) bool { return known.Name == d.Name }) {
@@ -206,7 +207,7 @@ func (p *callPanel) addSkipped(c *tracking.Call, destinations []engine.AttachedD
 		}
 		deliver, reason := d.Routes(c)
 		if deliver {
-			reason = "the destination was made after the call came"
+			reason = "the destination was added after the call arrived"
 		}
 		p.Destinations = append(p.Destinations, callDestination{Name: d.Name, Look: "apart", Word: rows.LookWord("apart"), Reason: reason})
 	}
@@ -250,46 +251,46 @@ func factsOf(c *tracking.Call) []fact {
 	return facts
 }
 
-// correctionsOf returns what the collector changed in a call, and why.
+// correctionsOf returns the changes that the collector made to a call.
 func correctionsOf(r *tracking.Record) []correction {
 	c := &r.Call
 	var all []correction
 	add := func(what, why string, args ...any) { all = append(all, correction{what, fmt.Sprintf(why, args...)}) }
 	switch off := rows.ClockCorrection(c); {
 	case c.OriginalTimestamp.IsZero():
-		add("timestamp is when the call came", "the sender gave none")
+		add("timestamp set to arrival time", "the sender sent none")
 	case c.SentAt.IsZero():
-		add("timestamp is the sender's", "without a sentAt its clock cannot be checked")
+		add("timestamp not checked", "without sentAt the sender's clock is unknown")
 	case off.Abs() >= time.Second:
-		add("timestamp moved by "+rows.Signed(off), "the sender's clock said %s when it sent, and it was %s here", clockTime(c.SentAt), clockTime(c.ReceivedAt))
+		add("timestamp corrected by "+rows.Signed(off), "the sender's clock showed %s at %s", clockTime(c.SentAt), clockTime(c.ReceivedAt))
 	}
 	if strings.HasPrefix(c.ID, madeIDPrefix) {
-		add("messageId was made here", "the sender gave none, so that a repeat cannot be recognised")
+		add("messageId generated", "the sender sent none, so duplicates cannot be detected")
 	}
 	for _, m := range oddMembers(c.Body) {
 		switch {
 		case m.meant != "":
-			add(m.name+" is not read", "names are case sensitive: it would be %s", m.meant)
+			add(m.name+" ignored", "field names are case-sensitive: use %s", m.meant)
 		default:
-			add(m.name+" is read as text", "it came as a number")
+			add(m.name+" converted to a string", "the sender sent a number")
 		}
 	}
 	if r.Repeats > 0 {
-		add(text.Plural(r.Repeats, "repeat", "repeats")+" dropped", "the same messageId came again from this source; the call is stored and delivered once")
+		add(text.Plural(r.Repeats, "duplicate", "duplicates")+" dropped", "the source sent this messageId more than once; the call is stored and delivered once")
 	}
 	return all
 }
 
-// An oddMember is a member of a call whose name is nearly that of a field, or
-// whose value is a number where a text belongs.
+// An oddMember is a field whose name resembles a known field, or whose value is a number
+// instead of a string. meant is the known name; empty for a number.
 type oddMember struct{ name, meant string }
 
-// maxOddMembers is how many of them are shown at most.
+// maxOddMembers limits the odd members of a call.
 const maxOddMembers = 20
 
 func oddMembers(body []byte) (odd []oddMember) {
 	s := jsonscan.New(body)
-	_ = s.Object(func(key []byte) error { // what comes before an error is good to know
+	_ = s.Object(func(key []byte) error { // an error ends the loop; the fields before it are still useful
 		name := string(jsonscan.Unquote(key))
 		value, err := s.Value()
 		if err != nil || len(odd) == maxOddMembers {
@@ -309,12 +310,12 @@ func oddMembers(body []byte) (odd []oddMember) {
 	return odd
 }
 
-// foldName reduces a name to its letters, in lower case.
+// foldName converts a name to lower case without separators.
 func foldName(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
 }
 
-// fieldsByFold finds a field by its folded name.
+// fieldsByFold maps folded names to fields.
 var fieldsByFold = func() map[string]fields.Field {
 	byFold := map[string]fields.Field{}
 	for name, f := range fields.ByName {
@@ -323,22 +324,22 @@ var fieldsByFold = func() map[string]fields.Field {
 	return byFold
 }()
 
-// madeIDPrefix is the prefix of messageIds that the collector makes.
+// madeIDPrefix begins messageIds that the collector generates.
 const madeIDPrefix = "collector-"
 
 func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") }
 
-// markCorrected marks the members that the collector writes.
+// markCorrected returns the mark and note of a field that the collector writes.
 func markCorrected(key string) (mark, note string) {
 	switch key {
 	case "receivedAt":
-		return "ours", "when the call came"
+		return "ours", "arrival time"
 	case "timestamp":
-		return "ours", "when it happened, corrected"
+		return "ours", "event time, corrected"
 	case "originalTimestamp":
-		return "ours", "the timestamp as it came"
+		return "ours", "timestamp as received"
 	case "sentAt":
-		return "ours", "when it was sent, in UTC"
+		return "ours", "send time, in UTC"
 	}
 	return "", ""
 }
@@ -358,12 +359,11 @@ func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
 	}
 	for _, m := range oddMembers(r.Body) {
 		if m.meant != "" {
-			p.Hint += fmt.Sprintf(" Its member %q may be meant for %s: names are case sensitive.", m.name, m.meant)
+			p.Hint += fmt.Sprintf(" Did you mean %[2]s instead of %[1]q? Field names are case-sensitive.", m.name, m.meant)
 		}
 	}
 }
 
-// readRefusal reads a request that was refused.
 func (p *callPanel) readRefusal(r *event.Refusal) {
 	p.Message, p.Hint, p.Status = r.Message, hints.Of(r.Code), r.Status
 	p.Facts = append([]fact{{Name: "request", Value: r.Method + " " + r.Path}}, senderFacts(r.Sender)...)
@@ -372,10 +372,9 @@ func (p *callPanel) readRefusal(r *event.Refusal) {
 	}
 }
 
-// senderFacts returns what is known of who sent a request.
 func senderFacts(s tracking.Sender) []fact {
 	var facts []fact
-	for _, f := range []fact{{Name: "sent from", Value: s.Address}, {Name: "user agent", Value: s.UserAgent}, {Name: "library", Value: s.Library}} {
+	for _, f := range []fact{{Name: "IP address", Value: s.Address}, {Name: "User agent", Value: s.UserAgent}, {Name: "Library", Value: s.Library}} {
 		if f.Value != "" {
 			facts = append(facts, f)
 		}
@@ -383,28 +382,30 @@ func senderFacts(s tracking.Sender) []fact {
 	return facts
 }
 
-// showCall answers with a call: to a script with the panel, else with the page
-// that has it beside the list.
+// showCall returns the panel for a script, and otherwise redirects to the list with the panel.
 func (in *Inspector) showCall(r *http.Request) (page.Answer, error) {
 	ref, filter := r.PathValue("ref"), rows.ReadFilter(r.URL.Query())
 	if !page.IsFragment(r) {
 		return page.Answer{To: filter.Link("/", "call", ref)}, nil
 	}
-	return in.showPanel(ref, filter, ""), nil
+	return in.showPanel(ref, filter, "", nil), nil
 }
 
-// showPanel answers a script with the panel of a call, and what was just done with it.
-func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string) page.Answer {
+// showPanel returns the panel of a call for a script, with a notice or the error of an action.
+func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string, refused *access.Error) page.Answer {
 	p, ok := in.panel(ref, filter)
 	if !ok {
 		return page.Answer{Template: "calls", Part: "missing", Status: http.StatusNotFound}
 	}
+	a := page.Answer{Template: "calls", Part: "panel", Page: page.Page{Body: p}}
 	p.Notice = notice
-	return page.Answer{Template: "calls", Part: "panel", Page: page.Page{Body: p}}
+	if refused != nil {
+		p.Problem, a.Status = page.Sentence(refused.Message), refused.Status
+	}
+	return a
 }
 
-// serveCallBody answers with a call as it is stored, byte for byte, or with what is kept
-// of a request that was refused.
+// serveCallBody serves the stored bytes of a call or of a refused request.
 func (in *Inspector) serveCallBody(w http.ResponseWriter, r *http.Request) {
 	i, ok := in.c.History().Item(r.PathValue("ref"))
 	body, contentType := i.Call().Body, "application/json"
@@ -420,7 +421,7 @@ func (in *Inspector) serveCallBody(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// addMissing adds a line for a member that an object should have, before its end.
+// addMissing inserts a line for a missing field before the end of an object.
 func addMissing(lines []page.Line, key, note string) []page.Line {
 	missing := page.Line{Mark: "missing", Note: note, Parts: []page.LinePart{{Text: "  "}, {Kind: "key", Text: `"` + key + `"`}, {Text: ": …"}}}
 	if len(lines) < 2 {
@@ -429,7 +430,7 @@ func addMissing(lines []page.Line, key, note string) []page.Line {
 	return append(lines[:len(lines)-1:len(lines)-1], missing, lines[len(lines)-1])
 }
 
-// hasMember reports whether an object has a member.
+// hasMember reports whether an object has a field.
 func hasMember(object []byte, name string) (has bool) {
 	s := jsonscan.New(object)
 	_ = s.Object(func(key []byte) error {

@@ -10,23 +10,23 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 )
 
-// callsPage is the page of calls.
+// callsPage is the Calls page.
 type callsPage struct {
 	list
-	First   *firstRun      // set while no call has come
-	Panel   *callPanel     // the call beside the list
-	Missing bool           // a call was asked for that is not remembered
-	Tally   string         // the chart's seconds, as JSON
-	Fields  []search.Field // that the search has
+	First   *firstRun      // only before the first call
+	Panel   *callPanel     // the open call, or nil
+	Missing bool           // whether the requested call has expired
+	Tally   string         // the data of the charts as JSON
+	Fields  []search.Field // the fields for the help
 }
 
 func (in *Inspector) showCalls(r *http.Request) (page.Answer, error) {
 	q := r.URL.Query()
-	before, _ := strconv.ParseInt(q.Get("before"), 10, 64) // nonsense is the live page
+	before, _ := strconv.ParseInt(q.Get("before"), 10, 64) // an invalid number selects the live page
 	filter := rows.ReadFilter(q)
 	status := http.StatusOK
 	if filter.Problem != nil {
-		if page.IsFragment(r) { // of what is still being written
+		if page.IsFragment(r) { // the user is still typing
 			return page.Answer{Template: "calls", Part: "problem", Page: page.Page{Body: filter}}, nil
 		}
 		status = http.StatusUnprocessableEntity
@@ -46,7 +46,7 @@ func (in *Inspector) showCalls(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "calls", Status: status, Page: page.Page{Title: "Calls", Nav: "calls", Body: p}}, nil
 }
 
-// sourceNames returns the sources of the settings, and those that calls came from.
+// sourceNames returns the sources in the settings and the history, at most 200.
 func (in *Inspector) sourceNames() []string {
 	var names []string
 	for _, s := range in.c.Settings().Sources {

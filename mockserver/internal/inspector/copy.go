@@ -17,14 +17,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// copyForms are the forms in which a call is copied, and their names for people.
+// copyForms are the formats of a copied call and their labels.
 var copyForms = []copyForm{
 	{"curl", "curl"}, {"go", "Go"}, {"node", "Node"}, {"go-test", "Go test"},
 }
 
 type copyForm struct{ Name, Label string }
 
-// serveCopy answers with a call as code.
+// serveCopy serves a call as code.
 func (in *Inspector) serveCopy(w http.ResponseWriter, r *http.Request) {
 	i, ok := in.c.History().Item(r.PathValue("ref"))
 	if !ok || i.Refusal != nil {
@@ -42,11 +42,11 @@ func (in *Inspector) serveCopy(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(code + "\n"))
 }
 
-// copyOf writes a call in the form that a request asks for.
+// copyOf returns a call in the requested format.
 func (in *Inspector) copyOf(r *http.Request, i *history.Item) (string, error) {
 	c := sendable(i)
 	if !copyas.CanSend(&c) {
-		return "", access.Errorf(http.StatusConflict, "not_whole", "the call cannot be sent: the collector made it, or has not kept all of it")
+		return "", access.Errorf(http.StatusConflict, "not_whole", "the call cannot be copied: it is synthetic or incomplete")
 	}
 	to := copyas.Collector{Endpoint: in.endpointFor(r), WriteKey: in.writeKeyOf(c.Source)}
 	code := ""
@@ -62,15 +62,15 @@ func (in *Inspector) copyOf(r *http.Request, i *history.Item) (string, error) {
 	case "signed":
 		return in.signedCopy(r, &c)
 	default:
-		return "", access.Errorf(http.StatusNotFound, "not_found", "there is no form %.40q; use curl, go, node, go-test or signed", form)
+		return "", access.Errorf(http.StatusNotFound, "not_found", "unknown format %.40q; use curl, go, node, go-test or signed", form)
 	}
 	if code == "" {
-		return "", access.Errorf(http.StatusConflict, "no_type", "clients have no call of the type %.40q; copy it as curl", c.Type)
+		return "", access.Errorf(http.StatusConflict, "no_type", "client libraries have no method for type %.40q; copy it as curl", c.Type)
 	}
 	return code, nil
 }
 
-// sendable returns the call of an item, with all that was kept of it.
+// sendable returns the call of an item with its received body.
 func sendable(i *history.Item) tracking.Call {
 	c := *i.Call()
 	if i.Rejection != nil {
@@ -79,7 +79,7 @@ func sendable(i *history.Item) tracking.Call {
 	return c
 }
 
-// signedCopy writes the request by which a destination gets a call.
+// signedCopy returns the signed request of a destination as a curl command.
 func (in *Inspector) signedCopy(r *http.Request, c *tracking.Call) (string, error) {
 	name := r.URL.Query().Get("destination")
 	all := in.c.Settings().Destinations
@@ -87,11 +87,11 @@ func (in *Inspector) signedCopy(r *http.Request, c *tracking.Call) (string, erro
 	webhook, err := strconv.Atoi(r.URL.Query().Get("webhook"))
 	switch {
 	case at < 0:
-		return "", access.Errorf(http.StatusNotFound, "not_found", "there is no destination %q", text.Cut(80, name))
+		return "", access.Errorf(http.StatusNotFound, "not_found", "no destination %q", text.Cut(80, name))
 	case err != nil || webhook < 0 || webhook >= len(all[at].Webhooks):
-		return "", access.Errorf(http.StatusNotFound, "not_found", "the destination has %s; webhook counts them from 0", text.Plural(len(all[at].Webhooks), "webhook", "webhooks"))
+		return "", access.Errorf(http.StatusNotFound, "not_found", "the destination has %s; webhook is an index from 0", text.Plural(len(all[at].Webhooks), "webhook", "webhooks"))
 	case all[at].SharedSecret == "":
-		return "", access.Errorf(http.StatusConflict, "no_secret", "the destination has no shared secret to sign with")
+		return "", access.Errorf(http.StatusConflict, "no_secret", "the destination has no shared secret")
 	}
 	code, err := copyas.SignedCurl(&all[at].Settings, all[at].Webhooks[webhook], c, time.Now(), engine.SecretHeader)
 	if err != nil {
@@ -100,7 +100,7 @@ func (in *Inspector) signedCopy(r *http.Request, c *tracking.Call) (string, erro
 	return code, nil
 }
 
-// writeKeyOf returns the write key of a source, or "" where it is not known.
+// writeKeyOf returns the write key of a source, or "" if the source is unknown.
 func (in *Inspector) writeKeyOf(source string) string {
 	for _, s := range in.c.Settings().Sources {
 		if s.Name == source {

@@ -1,6 +1,8 @@
 package inspector
 
 import (
+	"cmp"
+	"crypto/rand"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -13,24 +15,25 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// outcomesShown is how many notifications the page of a deletion request shows.
+// outcomesShown is the number of notifications per page.
 const outcomesShown = 100
 
-// A deletionsPage is the deletion requests, and the form that makes one.
+// A deletionsPage lists deletion requests and has the request form.
 type deletionsPage struct {
 	Requests []users.Deletion
 	Sources  []string
 	Form     deletionForm
 }
 
-// A deletionForm is what was typed to make a request.
+// A deletionForm contains the values of the request form.
 type deletionForm struct {
 	ID, Source, Users string
+	NewID             string // the ID if the user enters none; makes a repeated submit idempotent
 	Problem           string
 }
 
 func (in *Inspector) showDeletions(r *http.Request) (page.Answer, error) {
-	return in.showDeletionForm(r, http.StatusOK, deletionForm{})
+	return in.showDeletionForm(r, http.StatusOK, deletionForm{NewID: strings.ToLower(rand.Text())})
 }
 
 func (in *Inspector) showDeletionForm(r *http.Request, status int, form deletionForm) (page.Answer, error) {
@@ -39,10 +42,10 @@ func (in *Inspector) showDeletionForm(r *http.Request, status int, form deletion
 	return page.Answer{Template: "deletions", Status: status, Page: page.Page{Title: "Deletions", Nav: "deletions", Body: p}}.OrPart(r, "lines"), err
 }
 
-// makeDeletion takes the users that were typed, one a line.
+// makeDeletion handles the request form, with one user ID per line.
 func (in *Inspector) makeDeletion(r *http.Request) (page.Answer, error) {
-	form := deletionForm{ID: strings.TrimSpace(r.PostForm.Get("id")), Source: r.PostForm.Get("source"), Users: r.PostForm.Get("users")}
-	request := users.DeletionRequest{ID: form.ID, Source: form.Source}
+	form := deletionForm{ID: strings.TrimSpace(r.PostForm.Get("id")), Source: r.PostForm.Get("source"), Users: r.PostForm.Get("users"), NewID: r.PostForm.Get("newID")}
+	request := users.DeletionRequest{ID: cmp.Or(form.ID, form.NewID), Source: form.Source}
 	for line := range strings.Lines(form.Users) {
 		if id := strings.TrimRight(line, "\r\n"); id != "" {
 			request.UserIDs = append(request.UserIDs, id)
@@ -53,20 +56,20 @@ func (in *Inspector) makeDeletion(r *http.Request) (page.Answer, error) {
 		form.Problem = page.Sentence(access.ErrorOf(err).Message)
 		return in.showDeletionForm(r, http.StatusUnprocessableEntity, form)
 	}
-	return page.SendTo(rows.Filter{}.Link("/deletion", "id", d.ID), "The request is stored. The notifications follow.")
+	return page.SendTo(rows.Filter{}.Link("/deletion", "id", d.ID), "Request accepted. Notifications are being sent.")
 }
 
-// A deletionPage is one request, and some of its notifications.
+// A deletionPage shows a deletion request and a page of its notifications.
 type deletionPage struct {
 	users.Deletion
-	State    string // of the notifications that are shown; empty: any
+	State    string // filters the notifications; empty for all
 	States   []string
 	Outcomes []users.DeletionOutcome
-	Offset   int // of the first that is shown
+	Offset   int // of the first notification on the page
 	More     bool
 }
 
-// Link returns the address of the page with other notifications.
+// Link returns the URL of another page or filter.
 func (p deletionPage) Link(state string, offset int) string {
 	q := url.Values{"id": {p.ID}}
 	if state != "" {
@@ -78,10 +81,10 @@ func (p deletionPage) Link(state string, offset int) string {
 	return "/deletion?" + q.Encode()
 }
 
-// Earlier and Later are the offsets of the pages beside this one.
+// Earlier returns the offset of the previous page.
 func (p deletionPage) Earlier() int { return max(0, p.Offset-outcomesShown) }
 
-// Later is the offset of the next page.
+// Later returns the offset of the next page.
 func (p deletionPage) Later() int { return p.Offset + len(p.Outcomes) }
 
 func (in *Inspector) showDeletion(r *http.Request) (page.Answer, error) {
@@ -98,7 +101,7 @@ func (in *Inspector) showDeletion(r *http.Request) (page.Answer, error) {
 	} else {
 		p.State = ""
 	}
-	p.Offset, _ = strconv.Atoi(q.Get("offset")) // what is no number is the first page
+	p.Offset, _ = strconv.Atoi(q.Get("offset")) // an invalid number selects the first page
 	p.Outcomes, p.More, err = in.c.Users().DeletionOutcomes(r.Context(), d.ID, filter, p.Offset, outcomesShown)
 	if err != nil {
 		return page.Answer{}, err

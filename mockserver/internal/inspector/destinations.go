@@ -19,26 +19,26 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// failedShown is how many failed calls the page of a destination shows.
+// failedShown limits the failed calls on a destination page.
 const failedShown = 6
 
-// A destinationLine is a destination, without its secrets, and how it is doing.
+// A destinationLine is a destination with its status, without secrets.
 type destinationLine struct {
 	Name     string
 	Webhooks []webhook.Endpoint
 	Enabled  bool
-	ReadOnly bool // the configuration defines it
+	ReadOnly bool // defined in the configuration file
 	Status   engine.DestinationStatus
 	Ledger   *tracking.Ledger
 }
 
-// Resumable reports whether calls wait or fail until somebody resumes it.
+// Resumable reports whether delivery stays stopped until a user resumes it.
 func (l *destinationLine) Resumable() bool { return l.Status.Paused || !l.Status.GoneSince.IsZero() }
 
-// Label is the state for people.
+// Label returns the state for people.
 func (l *destinationLine) Label() string {
 	if l.Status.State == engine.DestinationIdle {
-		return "Nothing yet"
+		return "Idle"
 	}
 	return page.Capitalize(string(l.Status.State))
 }
@@ -55,7 +55,7 @@ func (in *Inspector) destinationLines(ctx context.Context, pick func(tracking.De
 	return lines, err
 }
 
-// A destinationsPage lists the destinations, and the problems of the store.
+// A destinationsPage lists destinations and storage problems.
 type destinationsPage struct {
 	Lines    []destinationLine
 	Problems []string
@@ -67,14 +67,14 @@ func (in *Inspector) showDestinations(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "destinations", Page: page.Page{Title: "Destinations", Nav: "destinations", Body: p}}.OrPart(r, "lines"), err
 }
 
-// storeProblems describes the problems of the store that an operator must repair.
+// storeProblems describes storage problems that need an operator.
 func (in *Inspector) storeProblems(ctx context.Context) (all []string) {
 	health, err := in.c.Health(ctx)
 	if err != nil {
-		all = append(all, "Calls cannot be stored: "+err.Error())
+		all = append(all, "Cannot store calls: "+err.Error())
 	}
 	for _, d := range health.Scrub.Damage {
-		all = append(all, "Damaged: "+d)
+		all = append(all, "Corrupted: "+d)
 	}
 	for _, r := range health.Replicas {
 		all = append(all, "Replica: "+r.String())
@@ -82,29 +82,29 @@ func (in *Inspector) storeProblems(ctx context.Context) (all []string) {
 	return all
 }
 
-// A destinationPage is one destination: how it is doing, what it has given up,
-// and its settings. For a new one there is only the form.
+// A destinationPage shows the status, the failed calls and the settings of a destination. A
+// new destination has only the form.
 type destinationPage struct {
-	Line   *destinationLine // nil for a new one
+	Line   *destinationLine // nil for a new destination
 	Failed []failedLine
 	Form   destinationForm
 }
 
-// HasMoreFailed reports whether calls have failed that the page does not show.
+// HasMoreFailed reports whether there are failed calls that the page does not show.
 func (p destinationPage) HasMoreFailed() bool { return p.Line.Ledger.Failed > int64(len(p.Failed)) }
 
-// CallLink links a call.
+// CallLink returns the URL of a call.
 func (p destinationPage) CallLink(source, id string) string {
 	return rows.Filter{}.Link("/", "call", history.RefOfCall(source, id))
 }
 
-// A failedLine is a call that a destination has given up.
+// A failedLine is a failed call of a destination.
 type failedLine struct {
 	rows.Row
 	Reason   string
 	FailedAt time.Time
 	Tries    int
-	Here     bool // the History remembers it
+	Here     bool // whether the history still contains the call
 }
 
 func (in *Inspector) showNewDestination(r *http.Request) (page.Answer, error) {
@@ -117,13 +117,12 @@ func (in *Inspector) showDestination(r *http.Request) (page.Answer, error) {
 	name := r.URL.Query().Get("name")
 	i := slices.IndexFunc(in.c.Settings().Destinations, settings.DestinationNamed(name))
 	if i < 0 {
-		return page.Problem(http.StatusNotFound, "There is no such destination", "It may have been removed meanwhile."), nil
+		return page.Problem(http.StatusNotFound, "Destination not found", "It may have been deleted."), nil
 	}
 	return in.showForm(r, http.StatusOK, in.newForm(in.c.Settings().Destinations[i]))
 }
 
-// showForm answers with the page of a destination that exists, or of a form for a new
-// one.
+// showForm shows a destination page with the given form.
 func (in *Inspector) showForm(r *http.Request, status int, form destinationForm) (page.Answer, error) {
 	title, p := "New destination", destinationPage{Form: form}
 	if !form.New {
@@ -140,8 +139,7 @@ func (in *Inspector) showForm(r *http.Request, status int, form destinationForm)
 	return page.Answer{Template: "destination", Status: status, Page: page.Page{Title: title, Nav: "destinations", Body: p}}.OrPart(r, "status-block"), nil
 }
 
-// failedLines returns the failed calls of a destination that are the oldest: they
-// are the next to be forgotten.
+// failedLines returns the oldest failed calls of a destination, which expire next.
 func (in *Inspector) failedLines(ctx context.Context, destination string) ([]failedLine, error) {
 	var lines []failedLine
 	err := in.c.Failed(ctx, destination, func(f journal.FailedCall) bool {
@@ -154,8 +152,7 @@ func (in *Inspector) failedLines(ctx context.Context, destination string) ([]fai
 	return lines, err
 }
 
-// saveDestination makes a destination or changes one, or shows what is wrong beside
-// each field.
+// saveDestination creates or updates a destination. It shows errors next to the fields.
 func (in *Inspector) saveDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	var err error
@@ -170,7 +167,7 @@ func (in *Inspector) saveDestination(r *http.Request) (page.Answer, error) {
 		})
 	}
 	if errors.Is(err, state.ErrExists) {
-		form.fail("name", "is taken: give each destination a name of its own")
+		form.fail("name", "is already in use: choose another name")
 	}
 	switch {
 	case len(form.Errors) > 0:
@@ -178,15 +175,15 @@ func (in *Inspector) saveDestination(r *http.Request) (page.Answer, error) {
 	case err != nil:
 		return page.Answer{}, err
 	}
-	return page.SendTo(rows.Filter{}.Link("/destination", "name", form.Name), "The destination is saved.")
+	return page.SendTo(rows.Filter{}.Link("/destination", "name", form.Name), "Destination saved.")
 }
 
-// testDestination sends a test call to the URLs of a form, as it stands and without
-// saving it, and shows what each receiver answered.
+// testDestination sends a test call to the URLs in the form and shows the responses. It saves
+// nothing.
 func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	typed := form.Name
-	form.Name = cmp.Or(typed, "test") // it need not have one yet
+	form.Name = cmp.Or(typed, "test") // the name is optional here
 	form.clear("name")
 	if len(form.Errors) == 0 {
 		form.Test = in.sendTest(r.Context(), form.destination, form.TestType)
@@ -198,12 +195,12 @@ func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
 	return in.showForm(r, http.StatusOK, form)
 }
 
-// previewDestination shows which of the newest calls would go by a form as it stands.
+// previewDestination shows how many recent calls match the filters in the form.
 func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	d := form.destination
 	if form.ReadOnly {
-		d = form.old // its fields are disabled, and not sent
+		d = form.old // browsers do not send disabled fields
 		form.Errors = nil
 	}
 	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool {
@@ -219,8 +216,7 @@ func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 	return in.showForm(r, http.StatusOK, form)
 }
 
-// act returns a handler of a button on the page of a destination. done says what it
-// did.
+// act returns a handler for a button that performs do and then shows the notice done.
 func (in *Inspector) act(done string, do func(ctx context.Context, name string) error) page.Handler {
 	return func(r *http.Request) (page.Answer, error) {
 		name := r.PostForm.Get("name")
@@ -240,9 +236,9 @@ func (in *Inspector) removeDestination(r *http.Request) (page.Answer, error) {
 	var pending *engine.PendingCallsError
 	switch {
 	case errors.As(err, &pending):
-		return page.Problem(http.StatusConflict, "It has pending calls", "Wait for them, or go back and say that they may be thrown away."), nil
+		return page.Problem(http.StatusConflict, "The destination has pending calls", "Wait until they are delivered, or go back and select “Also discard pending calls”."), nil
 	case err != nil:
 		return page.Answer{}, err
 	}
-	return page.SendTo("/destinations", "The destination is removed.")
+	return page.SendTo("/destinations", "Destination deleted.")
 }

@@ -18,42 +18,41 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A signaturePage explains a signature that a receiver does not accept.
+// A signaturePage explains why a receiver rejects a signature.
 type signaturePage struct {
 	Ref          string
 	Title        string // of the call
 	Type         string
-	Missing      bool // the call is not remembered
+	Missing      bool // whether the call has expired
 	Destinations []string
 	Destination  string
-	Problem      string // why there is no body for it
+	Problem      string // why the call has no body for the destination
 	Signed       *signedBody
 	Pasted       string
 	PastedSign   string
 	Verdicts     []finding
 	Difference   *differenceView
-	Tabs         snippetTabs // code that verifies
+	Tabs         page.Tabs // receiver code
 	Recent       []rows.Row
 }
 
-// A signedBody is what is signed of a call for a destination.
+// A signedBody is the signed body of a call for a destination.
 type signedBody struct {
 	Body      string
 	Bytes     int
 	Secret    bool
 	Signature string
-	Sent      string // the signature of the last attempt, where it was another
+	Sent      string // the signature of the last attempt, if it differs
 	Standard  *standardSignature
 	Stringify *differenceView
-	Marshal   *differenceView // to what encoding/json makes of the parsed body
+	Marshal   *differenceView // the difference to encoding/json
 	Changes   []changeLine
 }
 
-// A standardSignature is what the last attempt was signed with as the Standard Webhooks
-// specification says.
+// A standardSignature contains the Standard Webhooks headers of an attempt.
 type standardSignature struct{ ID, Timestamp, Signature string }
 
-// standardOf returns that of a request, or nil.
+// standardOf returns the Standard Webhooks headers, or nil.
 func standardOf(h http.Header) *standardSignature {
 	s := standardSignature{h.Get(webhook.StandardIDHeader), h.Get(webhook.StandardTimestampHeader), h.Get(webhook.StandardSignatureHeader)}
 	if s.Signature == "" {
@@ -62,43 +61,43 @@ func standardOf(h http.Header) *standardSignature {
 	return &s
 }
 
-// A changeLine is a value of the call that the body cannot represent.
+// A changeLine is a value that the body cannot represent.
 type changeLine struct {
 	canonical.Change
 	Why string
 }
 
-// A finding is one thing to say about what was pasted.
+// A finding is one result of the check.
 type finding struct {
 	Good  bool
 	Text  string
-	Mend  []signcheck.Line // code that does what is right
-	Tried []string         // where nothing explains it
+	Mend  []signcheck.Line // code that fixes the mistake
+	Tried []string         // if no explanation was found
 }
 
-// A differenceView is where two texts begin to differ.
+// A differenceView shows the first difference of two byte strings.
 type differenceView struct {
-	At          int // bytes from the start
+	At          int // byte offset
 	Left, Right excerptView
 }
 
-// An excerptView is a piece of a text around the byte where it begins to differ.
+// An excerptView is the text around the first difference.
 type excerptView struct{ Before, Mark, After string }
 
 var changeReasons = map[canonical.ChangeKind]string{
-	canonical.ChangePrecision:     "has more digits than a double holds. Send it as a string to keep them.",
-	canonical.ChangeOverflow:      "is larger than a double holds, and JSON.stringify writes null.",
-	canonical.ChangeDuplicate:     "stands under a key that comes again; parsers keep the last value.",
-	canonical.ChangeOrder:         "has keys that look like array indices; JavaScript moves them to the front.",
-	canonical.ChangeInvalidUTF8:   "has bytes that are not UTF-8; they become U+FFFD.",
-	canonical.ChangeLoneSurrogate: "is half a character; many receivers read U+FFFD.",
+	canonical.ChangePrecision:     "More digits than a double-precision number can store. Send it as a string.",
+	canonical.ChangeOverflow:      "Too large for a double-precision number. JSON.stringify writes null.",
+	canonical.ChangeDuplicate:     "Duplicate key. Parsers keep the last value.",
+	canonical.ChangeOrder:         "Keys look like array indices. JavaScript moves them to the front.",
+	canonical.ChangeInvalidUTF8:   "Bytes are not UTF-8. They become U+FFFD.",
+	canonical.ChangeLoneSurrogate: "Half of a surrogate pair. Many receivers read U+FFFD.",
 }
 
 func (in *Inspector) showSignatures(r *http.Request) (page.Answer, error) {
 	p := signaturePage{
 		Ref: r.Form.Get("call"), Destination: r.Form.Get("destination"),
 		Pasted: r.Form.Get("body"), PastedSign: strings.TrimSpace(r.Form.Get("signature")),
-		Tabs: snippetTabs{ID: "verify", Label: "Language", Snippets: []snippet{
+		Tabs: page.Tabs{ID: "verify", Label: "Language", Snippets: []page.Snippet{
 			{ID: "go", Name: "Go", Code: fill("verify-go", nil)},
 			{ID: "node", Name: "Node", Code: fill("verify-node", nil)},
 			{ID: "python", Name: "Python", Code: fill("verify-python", nil)},
@@ -121,7 +120,7 @@ func (in *Inspector) showSignatures(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "doctor", Page: page.Page{Title: "Signatures", Nav: "signatures", Body: p}}, nil
 }
 
-// diagnose compares the call with what was pasted.
+// diagnose fills the page for a destination.
 func (in *Inspector) diagnose(p *signaturePage, d *tracking.Destination) {
 	var body []byte
 	var sent []signcheck.Stamp
@@ -178,8 +177,8 @@ func (in *Inspector) signed(body []byte, d *tracking.Destination, r *tracking.Re
 	return s
 }
 
-// keptAsText reports whether a number lost nothing after all: webhook.Payload writes
-// IDs and names as strings.
+// keptAsText reports whether the number is preserved: webhook.Payload converts IDs and names
+// to strings.
 func keptAsText(c canonical.Change) bool {
 	switch c.Path {
 	case "userId", "anonymousId", "groupId", "previousId", "event", "name", "category":
@@ -188,15 +187,15 @@ func keptAsText(c canonical.Change) bool {
 	return false
 }
 
-// checkPasted adds findings about the body and the signature that a receiver got. body
-// is what was signed, nil if no call was chosen, and sent are the attempts at it.
+// checkPasted adds findings about the received body and signature. body is the signed body,
+// or nil without a call.
 func (p *signaturePage) checkPasted(body []byte, d *tracking.Destination, sent []signcheck.Stamp) {
-	// A browser sends the line breaks of a form as CR LF.
+	// Browsers send line breaks in forms as CR LF.
 	pasted := []byte(strings.ReplaceAll(p.Pasted, "\r\n", "\n"))
 	add := func(good bool, text string) { p.Verdicts = append(p.Verdicts, finding{Good: good, Text: text}) }
 	if body != nil && len(pasted) > 0 {
 		if p.Difference = viewDifference(body, pasted); p.Difference == nil {
-			add(true, "The receiver's body is the one that was signed, byte for byte.")
+			add(true, "The received body is identical to the signed body.")
 		} else {
 			add(false, bodyProblem(body, pasted))
 		}
@@ -205,7 +204,7 @@ func (p *signaturePage) checkPasted(body []byte, d *tracking.Destination, sent [
 		return
 	}
 	if d.SharedSecret == "" {
-		add(false, "The destination has no shared secret, so that its requests are not signed.")
+		add(false, "The destination has no shared secret. Its requests are not signed.")
 		return
 	}
 	if len(pasted) == 0 {
@@ -216,26 +215,25 @@ func (p *signaturePage) checkPasted(body []byte, d *tracking.Destination, sent [
 	}))
 }
 
-// checkSignature adds what is to be said of the signature.
+// checkSignature adds the result of a signature check.
 func (p *signaturePage) checkSignature(a signcheck.Answer) {
 	switch {
 	case !a.Found && a.Tried == nil:
-		p.Verdicts = append(p.Verdicts, finding{Text: "Choose a call, or paste the body: a signature alone does not say what it was made of."})
+		p.Verdicts = append(p.Verdicts, finding{Text: "Select a call or paste the body. A signature alone cannot be checked."})
 	case !a.Found:
-		p.Verdicts = append(p.Verdicts, finding{Text: "It is not known how this signature was made. The receiver may have another secret, or compute over other bytes.", Tried: a.Tried})
+		p.Verdicts = append(p.Verdicts, finding{Text: "No match found. The receiver may use a different secret or sign different bytes.", Tried: a.Tried})
 	case len(a.Mistakes) > 0:
 		for _, m := range a.Mistakes {
 			p.Verdicts = append(p.Verdicts, finding{Text: m.Text, Mend: m.Mend})
 		}
 	case a.OfPasted && p.Signed == nil:
-		p.Verdicts = append(p.Verdicts, finding{Good: true, Text: "The signature is right for the body that was pasted, with this destination's secret, in " + a.Header + "."})
+		p.Verdicts = append(p.Verdicts, finding{Good: true, Text: "The signature is valid for the pasted body and this destination's secret, in " + a.Header + "."})
 	default:
-		p.Verdicts = append(p.Verdicts, finding{Good: true, Text: "The signature is right for what was signed. It is that of " + a.Header + "."})
+		p.Verdicts = append(p.Verdicts, finding{Good: true, Text: "The signature is valid. It matches " + a.Header + "."})
 	}
 }
 
-// stampsOf returns the ids and timestamps of the attempts at a call that were signed as the
-// Standard Webhooks specification says, the newest first.
+// stampsOf returns the Standard Webhooks IDs and timestamps of the attempts, newest first.
 func stampsOf(r *tracking.Record, destination string) (stamps []signcheck.Stamp) {
 	for _, a := range slices.Backward(r.Attempts) {
 		if s := standardOf(a.RequestHeader); s != nil && a.Destination == destination {
@@ -245,42 +243,42 @@ func stampsOf(r *tracking.Record, destination string) (stamps []signcheck.Stamp)
 	return stamps
 }
 
-// bodyProblem says what probably changed a body.
+// bodyProblem returns the probable cause of a changed body.
 func bodyProblem(body, pasted []byte) string {
-	const over = " Verify over the bytes as they came, before they are parsed."
+	const over = " Verify the raw bytes before parsing them."
 	if bytes.Equal(bytes.TrimSpace(pasted), body) {
-		return "The receiver's body has white space around it that was not sent."
+		return "The received body has extra white space around it."
 	}
 	same, err := webhook.Canonical(nil, pasted)
 	switch {
 	case err != nil:
-		return "The receiver's body is not JSON: it was cut, or changed on the way."
+		return "The received body is not valid JSON. It was truncated or modified."
 	case !bytes.Equal(same, body) && !sameValue(same, body):
-		return "The receiver's body says something else than what was signed: it is another call, or it was changed on the way."
+		return "The received body has different content. It belongs to another call or was modified."
 	case bytes.Contains(pasted, []byte(`": `)):
-		return "It is the same JSON with spaces between: it was parsed and written again, as Python's json.dumps does." + over
+		return "Same JSON with extra spaces: it was parsed and re-encoded, for example by Python's json.dumps." + over
 	case bytes.Contains(pasted, []byte(`\u003c`)) || bytes.Contains(pasted, []byte(`\u0026`)) || bytes.Contains(pasted, []byte(`\u003e`)):
-		return "It is the same JSON with <, > or & escaped: it was parsed and written again, as Go's encoding/json does." + over
+		return "Same JSON with <, > or & escaped: it was parsed and re-encoded, for example by Go's encoding/json." + over
 	case !bytes.Equal(same, body):
-		return "It is the same JSON with its keys in another order: it was parsed and written again." + over
+		return "Same JSON with a different key order: it was parsed and re-encoded." + over
 	}
-	return "It is the same JSON written in another way: it was parsed and written again." + over
+	return "Same JSON in a different format: it was parsed and re-encoded." + over
 }
 
-// sameValue reports whether two documents differ in the order of their keys at most.
+// sameValue reports whether two JSON documents are equal except for key order.
 func sameValue(a, b []byte) bool {
 	sorted := func(doc []byte) []byte {
 		var v any
 		if json.Unmarshal(doc, &v) != nil {
 			return nil
 		}
-		out, _ := json.Marshal(v) // what was parsed always marshals
+		out, _ := json.Marshal(v) // decoded values always marshal
 		return out
 	}
 	return bytes.Equal(sorted(a), sorted(b))
 }
 
-// viewDifference shows where two texts begin to differ, nil if they do not.
+// viewDifference returns the first difference, or nil.
 func viewDifference(left, right []byte) *differenceView {
 	at := difference(left, right)
 	if at < 0 {
@@ -301,7 +299,7 @@ func excerptAt(text []byte, at int) excerptView {
 		return e
 	}
 	end := 1
-	for end < len(rest) && rest[end]&0xC0 == 0x80 { // to the end of the character
+	for end < len(rest) && rest[end]&0xC0 == 0x80 { // to the end of the UTF-8 sequence
 		end++
 	}
 	e.Mark, e.After = valid(rest[:end]), valid(rest[end:min(len(rest), around+end)])
@@ -311,7 +309,7 @@ func excerptAt(text []byte, at int) excerptView {
 	return e
 }
 
-// difference returns the first offset at which two texts differ, -1 if they do not.
+// difference returns the offset of the first difference, or -1.
 func difference(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {

@@ -18,11 +18,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A destinationForm is the form of a destination's settings: what was typed, and
-// what is wrong with it.
+// A destinationForm contains the values of the settings form and their errors.
 type destinationForm struct {
 	New          bool
-	ReadOnly     bool // the configuration defines it
+	ReadOnly     bool // defined in the configuration file
 	Name         string
 	AllSources   bool
 	Sources      []choice
@@ -30,41 +29,40 @@ type destinationForm struct {
 	SecretDo     string
 	TestType     string
 	Errors       []fieldProblem
-	Filters      [4]string // the names of filterFields, one a line
+	Filters      [4]string // the names of filterFields, one per line
 	MaxPerSecond string
 	Concurrency  string
-	giveUpAfter  string               // as it was typed
-	Test         []attemptLine        // what the receivers answered to a test call
-	Preview      *engine.Preview      // which of the newest calls would go, if that was asked
-	destination  tracking.Destination // what the form says
-	old          tracking.Destination // what is saved
+	giveUpAfter  string               // as typed
+	Test         []attemptLine        // responses to a test call
+	Preview      *engine.Preview      // nil unless requested
+	destination  tracking.Destination // the typed settings
+	old          tracking.Destination // the saved settings
 }
 
-// Signed reports whether a shared secret is saved. It is never shown.
+// Signed reports whether a shared secret is saved.
 func (f destinationForm) Signed() bool { return f.old.SharedSecret != "" }
 
-// Rotating reports whether a previous secret signs beside it.
+// Rotating reports whether a previous secret also signs requests.
 func (f destinationForm) Rotating() bool { return f.old.PreviousSecret != "" }
 
-// Signature is how requests are signed.
+// Signature returns the signature scheme.
 func (f destinationForm) Signature() webhook.Signature {
 	return cmp.Or(f.destination.Signature, webhook.SignatureService)
 }
 
-// AliasCamel reports whether alias calls have their identities in camel case.
+// AliasCamel reports whether alias calls use camel-case field names.
 func (f destinationForm) AliasCamel() bool {
 	return f.destination.AliasFields == webhook.AliasCamelCase
 }
 
-// TraceAll and TraceNone report how much of a call's trace is sent, where that is not the
-// default.
+// TraceAll and TraceNone report whether the trace context has that setting.
 func (f destinationForm) TraceAll() bool  { return f.destination.TraceContext == webhook.TraceAll }
 func (f destinationForm) TraceNone() bool { return f.destination.TraceContext == webhook.TraceNone }
 
-// InOrder reports whether the calls of a user are delivered in their order.
+// InOrder reports whether the calls of each user are delivered in order.
 func (f destinationForm) InOrder() bool { return f.destination.IsOrdered() }
 
-// GiveUpAfter is how long a call may hold the line of its user, as it was typed.
+// GiveUpAfter returns the typed or saved time that a call may block its user.
 func (f destinationForm) GiveUpAfter() string {
 	if f.giveUpAfter == "" && f.destination.GiveUpAfter > 0 {
 		return f.destination.GiveUpAfter.String()
@@ -72,7 +70,7 @@ func (f destinationForm) GiveUpAfter() string {
 	return f.giveUpAfter
 }
 
-// Overtake reports whether later calls of a user overtake one that fails.
+// Overtake reports whether later calls of a user overtake a failing call.
 func (f destinationForm) Overtake() bool {
 	return f.destination.OnFailure == tracking.OnFailureOvertake
 }
@@ -80,27 +78,27 @@ func (f destinationForm) Overtake() bool {
 // Enabled reports whether calls are forwarded.
 func (f destinationForm) Enabled() bool { return !f.destination.Disabled }
 
-// A choice is one of several that can be checked.
+// A choice is an option that can be selected.
 type choice struct {
 	Name    string
 	Checked bool
 }
 
-// webhookFields are the fields of one URL.
+// webhookFields are the form fields of one webhook.
 type webhookFields struct {
 	URL     string
-	Headers string // one a line, as in Name: value
+	Headers string // one per line, in the format Name: value
 	Used    bool
 }
 
-// A fieldProblem is what is wrong with a field of the form.
+// A fieldProblem is an error of a form field.
 type fieldProblem struct {
-	Field string // the field's name in the form
+	Field string // the name of the field in the form
 	Label string
 	Text  string
 }
 
-// formFields are the names of the form's fields with their labels, in their order.
+// formFields are the names and labels of the form fields, in order.
 var formFields = func() [][2]string {
 	fields := [][2]string{{"name", "Name"}, {"sources", "Sources"}}
 	for _, f := range filterFields {
@@ -113,28 +111,28 @@ var formFields = func() [][2]string {
 	}
 	return append(fields, [2]string{"signature", "Signature"}, [2]string{"sharedSecret", "Shared secret"},
 		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"}, [2]string{"traceContext", "Trace context"},
-		[2]string{"order", "Order of calls"}, [2]string{"giveUpAfter", "They wait for it, at most"}, [2]string{"onFailure", "When a call of a user fails"},
-		[2]string{"maxPerSecond", "Calls a second"}, [2]string{"concurrency", "Calls at once"})
+		[2]string{"order", "Delivery order"}, [2]string{"giveUpAfter", "Maximum wait"}, [2]string{"onFailure", "If a call fails"},
+		[2]string{"maxPerSecond", "Maximum calls per second"}, [2]string{"concurrency", "Maximum concurrent calls"})
 }()
 
-// A filterField is a field of the form with names of a filter.
+// A filterField is a form field with the names of a filter.
 type filterField struct {
 	Name, Label, Example string
-	setting              string // without the number of the name
+	setting              string // the path of the setting, without index
 	of                   func(*tracking.Destination) *[]string
 }
 
 var filterFields = [4]filterField{
-	{"typesAllow", "Types it gets", "track", "types.allow", func(d *tracking.Destination) *[]string { return &d.Types.Allow }},
-	{"typesDeny", "Types it does not get", "page", "types.deny", func(d *tracking.Destination) *[]string { return &d.Types.Deny }},
-	{"eventsAllow", "Events it gets", "Order *", "events.allow", func(d *tracking.Destination) *[]string { return &d.Events.Allow }},
-	{"eventsDeny", "Events it does not get", "Order Tested", "events.deny", func(d *tracking.Destination) *[]string { return &d.Events.Deny }},
+	{"typesAllow", "Include types", "track", "types.allow", func(d *tracking.Destination) *[]string { return &d.Types.Allow }},
+	{"typesDeny", "Exclude types", "page", "types.deny", func(d *tracking.Destination) *[]string { return &d.Types.Deny }},
+	{"eventsAllow", "Include events", "Order *", "events.allow", func(d *tracking.Destination) *[]string { return &d.Events.Allow }},
+	{"eventsDeny", "Exclude events", "Order Tested", "events.deny", func(d *tracking.Destination) *[]string { return &d.Events.Deny }},
 }
 
-// FilterFields are the fields of the form with names of filters.
+// FilterFields returns filterFields for the template.
 func (destinationForm) FilterFields() [4]filterField { return filterFields }
 
-// readFilters reads the filters, which are written one name a line.
+// readFilters reads the filters, with one name per line.
 func (f *destinationForm) readFilters(v url.Values) {
 	for i, field := range filterFields {
 		f.Filters[i] = v.Get(field.Name)
@@ -147,25 +145,25 @@ func (f *destinationForm) readFilters(v url.Values) {
 	}
 }
 
-// readRates reads the two numbers; an empty field is none.
+// readRates reads the two limits. An empty field means no limit.
 func (f *destinationForm) readRates(v url.Values) {
 	f.MaxPerSecond, f.Concurrency = strings.TrimSpace(v.Get("maxPerSecond")), strings.TrimSpace(v.Get("concurrency"))
 	var err error
 	if f.MaxPerSecond != "" {
 		if f.destination.MaxPerSecond, err = strconv.ParseFloat(f.MaxPerSecond, 64); err != nil {
-			f.fail("maxPerSecond", "is no number: use one such as 50 or 0.5, or leave it empty")
+			f.fail("maxPerSecond", "must be a number such as 50 or 0.5, or empty")
 			f.destination.MaxPerSecond = 0
 		}
 	}
 	if f.Concurrency != "" {
 		if f.destination.Concurrency, err = strconv.Atoi(f.Concurrency); err != nil {
-			f.fail("concurrency", "is no whole number: use one such as 8, or leave it empty")
+			f.fail("concurrency", "must be a whole number such as 8, or empty")
 			f.destination.Concurrency = 0
 		}
 	}
 }
 
-// writeNumber writes a number, and one that is not set as an empty text.
+// writeNumber formats a number, and 0 as an empty string.
 func writeNumber(n float64) string {
 	if n == 0 {
 		return ""
@@ -173,12 +171,12 @@ func writeNumber(n float64) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-// formIndex returns the place of a field in the form.
+// formIndex returns the position of a field in the form.
 func formIndex(field string) int {
 	return slices.IndexFunc(formFields, func(f [2]string) bool { return f[0] == field })
 }
 
-// Problems returns what is wrong with a field.
+// Problems returns the errors of a field.
 func (f destinationForm) Problems(field string) []fieldProblem {
 	var found []fieldProblem
 	for _, p := range f.Errors {
@@ -189,7 +187,7 @@ func (f destinationForm) Problems(field string) []fieldProblem {
 	return found
 }
 
-// newForm fills a form in.
+// newForm returns a form with the settings of a destination.
 func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 	f := destinationForm{
 		Name: d.Name, AllSources: len(d.Sources) == 0, TestType: "track", old: d, destination: d,
@@ -218,7 +216,7 @@ func (f *destinationForm) chooseSources(known, chosen []string) {
 	}
 }
 
-// readDestinationForm reads what was sent, and checks all of it.
+// readDestinationForm reads and validates a submitted form.
 func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f := destinationForm{
 		New: v.Get("new") == "true", Name: strings.TrimSpace(v.Get("name")), AllSources: v.Get("allSources") != "false",
@@ -263,11 +261,11 @@ func (f *destinationForm) readSources(chosen []string) {
 	}
 	f.destination.Sources = chosen
 	if len(chosen) == 0 {
-		f.fail("sources", "are none: choose at least one, or all")
+		f.fail("sources", "are empty: select at least one source, or all sources")
 	}
 }
 
-// readOrder takes the order, and what goes with it.
+// readOrder reads the delivery order and its options.
 func (f *destinationForm) readOrder(order, giveUpAfter, onFailure string) {
 	if order != string(tracking.OrderUser) {
 		return
@@ -281,12 +279,12 @@ func (f *destinationForm) readOrder(order, giveUpAfter, onFailure string) {
 	}
 	var err error
 	if f.destination.GiveUpAfter, err = time.ParseDuration(giveUpAfter); err != nil {
-		f.fail("giveUpAfter", fmt.Sprintf("is %.40q: give a time such as 10m", giveUpAfter))
+		f.fail("giveUpAfter", fmt.Sprintf("is %.40q: use a duration such as 10m", giveUpAfter))
 	}
 }
 
-// readSecrets takes the shared secret that was typed, or keeps the one that is saved:
-// the form does not have it.
+// readSecrets reads the typed secret or keeps the saved secret, which the form does not
+// contain.
 func (f *destinationForm) readSecrets(typed string, forgetPrevious bool) {
 	d := &f.destination
 	switch {
@@ -294,7 +292,7 @@ func (f *destinationForm) readSecrets(typed string, forgetPrevious bool) {
 		d.SharedSecret = typed
 	case f.SecretDo == "replace", f.SecretDo == "rotate":
 		if d.SharedSecret = typed; typed == "" {
-			f.fail("sharedSecret", "is empty: type the new one, or keep the one that is saved")
+			f.fail("sharedSecret", "is empty: enter a new secret or keep the current one")
 		}
 		if f.SecretDo == "rotate" {
 			d.PreviousSecret = f.old.SharedSecret
@@ -308,8 +306,7 @@ func (f *destinationForm) readSecrets(typed string, forgetPrevious bool) {
 	}
 }
 
-// readWebhooks takes the URLs that were filled in, and returns their places in
-// the form.
+// readWebhooks reads the webhooks and returns their positions in the form.
 func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 	for i := range f.Webhooks {
 		w := webhookFields{URL: strings.TrimSpace(v.Get(fmt.Sprintf("url%d", i))), Headers: v.Get(fmt.Sprintf("headers%d", i))}
@@ -327,15 +324,15 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 	for n, e := range f.destination.Webhooks {
 		for name, value := range e.Headers {
 			if value == engine.Hidden {
-				f.fail(fmt.Sprintf("headers%d", places[n]), name+" is hidden, and its URL is another one now: type its value again")
+				f.fail(fmt.Sprintf("headers%d", places[n]), name+" is hidden and the URL has changed: enter its value again")
 			}
 		}
 	}
 	return places
 }
 
-// over returns the destination with what the form says of it: of webhook.Settings and
-// tracking.Ordering everything, so that the form must have each of their fields.
+// over returns d with the settings of the form. It replaces all of webhook.Settings and
+// tracking.Ordering, so the form must have a field for each of theirs.
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
 	d.Sources, d.Disabled, d.Settings, d.Ordering = f.destination.Sources, f.destination.Disabled, f.destination.Settings, f.destination.Ordering
 	d.Types, d.Events = f.destination.Types, f.destination.Events
@@ -343,8 +340,8 @@ func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
 	return d
 }
 
-// addProblems puts each problem beside its field. places are the places in the
-// form of the webhooks that the problems are of.
+// addProblems adds validation errors to their form fields. places are the positions of the
+// webhooks in the form.
 func (f *destinationForm) addProblems(err error, places []int) {
 	for _, p := range settings.FieldErrors(err) {
 		field, problem := p.Field, p.Problem
@@ -370,7 +367,7 @@ func (f *destinationForm) addProblems(err error, places []int) {
 	}
 }
 
-// fail says what is wrong with a field of the form.
+// fail adds an error to a form field.
 func (f *destinationForm) fail(field, text string) {
 	label := field
 	if i := formIndex(field); i >= 0 {
@@ -391,7 +388,7 @@ func writeHeaders(headers map[string]string) string {
 	return out.String()
 }
 
-// readHeaders reads headers that are written one a line.
+// readHeaders parses headers, one per line.
 func readHeaders(text string) (headers map[string]string, problem string) {
 	headers = map[string]string{}
 	for n, line := range strings.Split(text, "\n") {
@@ -403,20 +400,20 @@ func readHeaders(text string) (headers map[string]string, problem string) {
 		_, twice := headers[name]
 		switch {
 		case !ok:
-			return headers, fmt.Sprintf("have no colon in line %d: write each as Name: value", n+1)
+			return headers, fmt.Sprintf("have no colon in line %d: use the format Name: value", n+1)
 		case twice:
-			return headers, fmt.Sprintf("have %s twice: keep one of them", name)
+			return headers, fmt.Sprintf("contain %s twice: remove one", name)
 		}
 		headers[name] = value
 	}
 	return headers, ""
 }
 
-// sendTest sends a call of a type to each URL at once, and returns what they answered.
+// sendTest sends a test call to each URL and returns the attempts.
 func (in *Inspector) sendTest(ctx context.Context, d tracking.Destination, typ string) []attemptLine {
 	attempts, err := in.c.SendTest(ctx, d, typ)
 	if err != nil {
-		in.c.Logger().Error("the test call cannot be sent", "error", err)
+		in.c.Logger().Error("cannot send test call", "error", err)
 	}
 	lines := make([]attemptLine, len(attempts))
 	for i, a := range attempts {

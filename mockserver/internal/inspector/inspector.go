@@ -13,37 +13,36 @@ import (
 //go:embed snippets
 var snippetFiles embed.FS
 
-// An Inspector is a collector's page for people: what came, what became of it,
-// and the destinations. Its pages are rendered here; a little JavaScript keeps
-// them live. Everything it needs is embedded, and nothing in it runs inline, so
-// that its Content-Security-Policy can be strict. It is an http.Handler.
+// An Inspector serves the web pages of a collector. It is an http.Handler. All assets are
+// embedded and no script or style is inline, which allows a strict Content-Security-Policy.
 type Inspector struct {
 	c        *engine.Collector
 	pages    *page.Server
 	endpoint string
 	routes   *http.ServeMux
-	streams  chan struct{}      // one token for each open stream
-	life     context.Context    // of the streams
-	end      context.CancelFunc // ends life
+	streams  chan struct{}      // one element per open stream
+	life     context.Context    // parent of all streams
+	end      context.CancelFunc // cancels life
 }
 
-// A Config says how an inspector is reached.
+// A Config configures an Inspector.
 type Config struct {
-	// Guard lets those in who may use the inspector. Where it wants a token, the
-	// inspector has a login that asks for it. It must be set.
+	// Guard controls access. If it requires a token, the inspector shows a login page.
+	// Required.
 	Guard *access.Guard
-	// Endpoint is where calls are sent to, such as https://calls.example.com, for
-	// the page that tells people so. Defaults to where the page itself is.
+	// Endpoint is the URL to which clients send calls, such as
+	// https://calls.example.com, for display. Defaults to the address of the page.
 	Endpoint string
 }
 
-// maxStreams is how many pages may be live at once.
+// maxStreams limits the live pages.
 const maxStreams = 64
 
-// ServeHTTP serves the inspector's pages.
+// ServeHTTP implements http.Handler.
 func (in *Inspector) ServeHTTP(w http.ResponseWriter, r *http.Request) { in.routes.ServeHTTP(w, r) }
 
-// Wrap serves the inspector's pages, and all other requests by next.
+// Wrap returns a handler that serves the pages of the inspector and passes other requests to
+// next.
 func (in *Inspector) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := in.routes.Handler(r); pattern != "" {
@@ -54,6 +53,6 @@ func (in *Inspector) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// Close ends the streams of the pages that are open, so that an HTTP server can
-// be shut down. It may be called again.
+// Close ends open streams, which allows an HTTP server to shut down. It may be called more
+// than once.
 func (in *Inspector) Close() { in.end() }

@@ -29,6 +29,6 @@ func TestOddMembers(t *testing.T) {
 	assert.Equal(t, []oddMember{{"userID", "userId"}, {"event", ""}, {"anonymous_id", "anonymousId"}, {"Event", "event"}}, oddMembers(body))
 	assert.Empty(t, oddMembers([]byte(`[1]`)))
 	record := &tracking.Record{Call: tracking.Call{Body: body}}
-	assert.Contains(t, correctionsOf(record), correction{"userID is not read", "names are case sensitive: it would be userId"})
-	assert.Contains(t, correctionsOf(record), correction{"event is read as text", "it came as a number"})
+	assert.Contains(t, correctionsOf(record), correction{"userID ignored", "field names are case-sensitive: use userId"})
+	assert.Contains(t, correctionsOf(record), correction{"event converted to a string", "the sender sent a number"})
 }

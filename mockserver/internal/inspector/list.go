@@ -5,35 +5,35 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 )
 
-// listRows is how many rows a list shows.
+// listRows is the number of rows per page.
 const listRows = 200
 
-// A list is what the page of calls shows.
+// A list is a page of rows.
 type list struct {
 	Rows    []rows.Row
 	Matched int
 	Total   int
-	Older   int64 // the order before which an older page begins; 0 where there is none
-	Before  int64 // the order before which this page begins; 0 for the live one
+	Older   int64 // the Before value of the next page; 0 on the last page
+	Before  int64 // only items with a smaller order; 0 for the live page
 	Filter  rows.Filter
-	From    string // the feed's position, for a stream to go on from
+	From    string // the position from which a stream continues
 }
 
-// NothingShown says why the list is empty.
+// NothingShown returns the text of an empty list.
 func (l list) NothingShown() string {
 	switch {
 	case l.Filter.Problem != nil:
-		return "The search cannot be read, so nothing is looked for."
+		return "The search is invalid."
 	case l.Filter.Empty():
-		return "No calls are remembered. They show up here as they come."
+		return "No calls yet. New calls appear here."
 	}
-	return "No call matches the search. New ones that match will show up here."
+	return "No matching calls. New matches appear here."
 }
 
-// Hidden is how many items the filter hides.
+// Hidden returns the number of items that do not match the filter.
 func (l list) Hidden() int { return l.Total - l.Matched }
 
-// list looks up the newest rows before an order, and counts.
+// list returns the newest matching rows before an order, with counts.
 func (in *Inspector) list(filter rows.Filter, before int64) list {
 	h := in.c.History()
 	destinations := in.c.Attached()
@@ -54,7 +54,7 @@ func (in *Inspector) list(filter rows.Filter, before int64) list {
 		} else {
 			shown = append(shown, i.Snapshot())
 		}
-		// Without a filter all match, and there is nothing to count.
+		// Without a filter every item matches, so the rest need not be counted.
 		return l.Older == 0 || !filter.Empty()
 	})
 	if filter.Empty() {
@@ -66,7 +66,7 @@ func (in *Inspector) list(filter rows.Filter, before int64) list {
 	return l
 }
 
-// count returns how many items match, of how many.
+// count returns the number of matching items and of all items.
 func (in *Inspector) count(filter rows.Filter, match func(*history.Item) bool) (matched, total int) {
 	end, total := in.c.History().End()
 	if filter.Empty() {

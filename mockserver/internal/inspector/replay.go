@@ -1,7 +1,6 @@
 package inspector
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,26 +17,26 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// replayable are the states from which a call can be replayed.
+// replayable are the states of calls that can be replayed.
 var replayable = []tracking.State{tracking.StateFailed, tracking.StateDelivered, tracking.StateFiltered}
 
-// A replayPage asks which of the calls that a filter picks are to be replayed,
-// and says how many these are.
+// A replayPage is the confirmation page for a replay.
 type replayPage struct {
 	Filter       rows.Filter
-	Back         string // where the page was opened
-	Only         string // the one destination that was asked for, empty for all
-	UpTo         int64  // the order of the newest item that counts
+	Back         string // the page that links here
+	Only         string // the only destination; empty for all
+	UpTo         int64  // the order of the newest item; later items are excluded
+	RenderedAt   string // in RFC 3339
 	Matched      int
 	Destinations []replayChoice
 	Nothing      bool
 }
 
-// A replayChoice is what could be replayed to a destination.
+// A replayChoice lists the replayable calls of a destination.
 type replayChoice struct {
 	Name    string
 	States  []replayState
-	Waiting int // they come anyway
+	Waiting int // pending calls
 }
 
 type replayState struct {
@@ -46,7 +45,7 @@ type replayState struct {
 	Checked bool
 }
 
-// picked are the calls that a filter picks, by where they stand.
+// picked contains the selected calls by standing.
 type picked map[standing]map[event.Key]bool
 
 // A standing is a state at a destination.
@@ -55,7 +54,7 @@ type standing struct {
 	state       tracking.State
 }
 
-// pick looks for the calls up to an order that the filter picks.
+// pick returns the calls up to an order that match the filter.
 func (in *Inspector) pick(filter rows.Filter, upTo int64) (found picked, matched int) {
 	destinations := in.c.Attached()
 	match := filter.Matcher(destinations)
@@ -67,7 +66,7 @@ func (in *Inspector) pick(filter rows.Filter, upTo int64) (found picked, matched
 		matched++
 		for _, s := range rows.StatesOf(i.Record, destinations) {
 			if s.Unknown {
-				continue // the journal alone knows
+				continue // only the journal knows the state
 			}
 			at := standing{s.Destination, s.State}
 			if found[at] == nil {
@@ -80,11 +79,11 @@ func (in *Inspector) pick(filter rows.Filter, upTo int64) (found picked, matched
 	return found, matched
 }
 
-// showReplay asks which calls are to be replayed.
+// showReplay shows the confirmation page.
 func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
-	q := r.URL.Query()
+	q, now := r.URL.Query(), time.Now().UTC()
 	end, _ := in.c.History().End()
-	p := replayPage{Filter: rows.ReadFilter(q).Fixed(time.Now()), Only: q.Get("destination"), UpTo: end.Order}
+	p := replayPage{Filter: rows.ReadFilter(q).Fixed(now), Only: q.Get("destination"), UpTo: end.Order, RenderedAt: now.Format(time.RFC3339Nano)}
 	p.Back = rows.ReadFilter(q).Link("/")
 	if p.Only != "" {
 		p.Back = rows.Filter{}.Link("/destination", "name", p.Only)
@@ -99,8 +98,8 @@ func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
 		for _, state := range replayable {
 			n := len(found[standing{d.Name, state}])
 			if p.Only != "" && state == tracking.StateFailed && p.Filter.Empty() {
-				var err error // the journal keeps failed calls longer than the History
-				if n, err = in.c.Replay(r.Context(), d.Name, engine.Selection{State: state, DryRun: true}); err != nil {
+				var err error // the journal retains failed calls longer than the history
+				if n, err = in.c.Replay(r.Context(), d.Name, engine.Selection{State: state, EndedBefore: now, DryRun: true}); err != nil {
 					return page.Answer{}, err
 				}
 			}
@@ -116,13 +115,13 @@ func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "replay", Page: page.Page{Title: "Replay", Nav: "calls", Body: p}}, nil
 }
 
-// replayChosen replays what was chosen: each choice is a state and a
-// destination, as in failed:hook.
+// replayChosen replays the selected states and destinations, such as failed:hook.
 func (in *Inspector) replayChosen(r *http.Request) (page.Answer, error) {
 	filter, only := rows.ReadFilter(r.PostForm), r.PostForm.Get("destination")
 	upTo, err := strconv.ParseInt(r.PostForm.Get("upTo"), 10, 64)
-	if err != nil {
-		return page.Answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks its upTo; open the page again")
+	renderedAt, wrong := time.Parse(time.RFC3339Nano, r.PostForm.Get("renderedAt"))
+	if err != nil || wrong != nil {
+		return page.Answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks upTo or renderedAt; reload the page")
 	}
 	found, _ := in.pick(filter, upTo)
 	replayed := 0
@@ -131,6 +130,7 @@ func (in *Inspector) replayChosen(r *http.Request) (page.Answer, error) {
 		if err != nil {
 			return page.Answer{}, err
 		}
+		sel.EndedBefore = renderedAt // a form that is submitted twice replays each call once
 		n, err := in.c.Replay(r.Context(), destination, sel)
 		if err != nil {
 			return page.Answer{}, err
@@ -144,13 +144,13 @@ func (in *Inspector) replayChosen(r *http.Request) (page.Answer, error) {
 	return page.SendTo(target, replayedText(replayed)+".")
 }
 
-// selection reads a choice. allFailed takes a destination's failed calls from the
-// journal, which keeps them longer than the History.
+// selection parses a choice. With allFailed, failed calls come from the journal, which
+// retains them longer than the history.
 func (p picked) selection(choice string, allFailed bool) (destination string, sel engine.Selection, err error) {
 	name, destination, _ := strings.Cut(choice, ":")
 	var state tracking.State
 	if err := state.UnmarshalText([]byte(name)); err != nil || state == tracking.StatePending {
-		return "", sel, access.Errorf(http.StatusBadRequest, "invalid", "there is no state %.40q to replay from", name)
+		return "", sel, access.Errorf(http.StatusBadRequest, "invalid", "unknown state %.40q", name)
 	}
 	sel.State = state
 	if allFailed && state == tracking.StateFailed {
@@ -164,36 +164,33 @@ func (p picked) selection(choice string, allFailed bool) (destination string, se
 	return destination, sel, nil
 }
 
-// replayCall replays one call to one destination.
 func (in *Inspector) replayCall(r *http.Request) (page.Answer, error) {
 	ref, filter, destination := r.PathValue("ref"), rows.ReadFilter(r.PostForm), r.PostForm.Get("destination")
 	i, ok := in.c.History().Item(ref)
-	if !ok || i.Record == nil {
-		return page.Problem(http.StatusNotFound, "The call is not remembered any more", "Failed calls are kept longer: replay them from the page of their destination."), nil
+	switch {
+	case ok && i.Record != nil:
+	case page.IsFragment(r):
+		return in.showPanel(ref, filter, "", nil), nil
+	default:
+		return page.Problem(http.StatusNotFound, "This call has expired", "Failed calls are retained longer: replay them from the destination page."), nil
 	}
-	n, err := in.replayOne(r.Context(), i.Record, destination)
+	n, err := in.c.ReplayCall(r.Context(), destination, i.Record.Call.Source, i.Record.Call.ID, false)
 	if err != nil {
+		if refused := access.ErrorOf(err); page.IsFragment(r) && refused.Status < http.StatusInternalServerError {
+			return in.showPanel(ref, filter, "", refused), nil
+		}
 		return page.Answer{}, err
 	}
 	done := replayedText(n) + " to " + destination + "."
 	if page.IsFragment(r) {
-		return in.showPanel(ref, filter, done), nil
+		return in.showPanel(ref, filter, done, nil), nil
 	}
 	return page.SendTo(filter.Link("/", "call", ref), done)
 }
 
-func (in *Inspector) replayOne(ctx context.Context, record *tracking.Record, destination string) (int, error) {
-	outcome, decided := record.State(destination)
-	if !decided || outcome.State == tracking.StatePending {
-		return 0, access.Errorf(http.StatusConflict, "pending", "the call is pending at destination %q, or does not go there", destination)
-	}
-	c := &record.Call
-	return in.c.Replay(ctx, destination, engine.Selection{State: outcome.State, CallFilter: history.CallFilter{IDs: []string{c.ID}, Sources: []string{c.Source}}})
-}
-
 func replayedText(n int) string {
 	if n == 1 {
-		return "1 call is being replayed"
+		return "Replaying 1 call"
 	}
-	return text.GroupDigits(n) + " calls are being replayed"
+	return "Replaying " + text.GroupDigits(n) + " calls"
 }

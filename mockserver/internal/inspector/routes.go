@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/causepage"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/eventpage"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/userpage"
@@ -23,7 +22,6 @@ func New(c *engine.Collector, config Config) *Inspector {
 		routes: http.NewServeMux(), streams: make(chan struct{}, maxStreams),
 	}
 	in.life, in.end = context.WithCancel(context.Background())
-	problems := causepage.New(c)
 	users := userpage.New(c)
 	handlers := map[string]http.HandlerFunc{
 		"GET /{$}":                   in.pages.Serve(in.showCalls),
@@ -43,12 +41,12 @@ func New(c *engine.Collector, config Config) *Inspector {
 		"POST /destinations/save":    in.pages.ServeForm(in.saveDestination),
 		"POST /destinations/test":    in.pages.ServeForm(in.testDestination),
 		"POST /destinations/preview": in.pages.ServeForm(in.previewDestination),
-		"POST /destinations/pause":   in.pages.ServeForm(in.act("The destination is paused: its calls wait.", c.Pause)),
-		"POST /destinations/resume":  in.pages.ServeForm(in.act("The destination goes on.", c.Resume)),
+		"POST /destinations/pause":   in.pages.ServeForm(in.act("Destination paused.", c.Pause)),
+		"POST /destinations/resume":  in.pages.ServeForm(in.act("Destination resumed.", c.Resume)),
 		"POST /destinations/remove":  in.pages.ServeForm(in.removeDestination),
-		"GET /problems":              in.pages.Serve(problems.Show),
-		"GET /problems/replay":       in.pages.Serve(problems.AskReplay),
-		"POST /problems/replay":      in.pages.ServeForm(problems.Replay),
+		"GET /problems":              in.pages.Serve(in.showProblems),
+		"GET /problems/replay":       in.pages.Serve(in.showCauseReplay),
+		"POST /problems/replay":      in.pages.ServeForm(in.replayCause),
 		"GET /audiences":             in.pages.Serve(in.showAudiences),
 		"POST /audiences/sync":       in.serveSync,
 		"POST /audiences/forget":     in.pages.ServeForm(in.forgetComputation),
@@ -72,8 +70,8 @@ func New(c *engine.Collector, config Config) *Inspector {
 	return in
 }
 
-// sendUp sends a browser from the address of a form, where a form that is refused leaves it,
-// to the page above.
+// sendUp redirects a GET request for the path of a form to its parent page. Browsers send
+// such a request if the user reloads a rejected form by its URL.
 func sendUp(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, path.Dir(r.URL.EscapedPath()), http.StatusSeeOther)
 }

@@ -13,22 +13,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 )
 
-// A firstRun is what the page says while no call has come: what to paste.
+// A firstRun contains the instructions that are shown before the first call.
 type firstRun struct {
 	Endpoint string
 	WriteKey string
-	Source   string // whose write key it is; empty where any is taken
-	NoSource bool   // no write key would be taken
-	Tabs     snippetTabs
+	Source   string // the source of the write key; empty if any write key is accepted
+	NoSource bool   // no write key is accepted
+	Tabs     page.Tabs
 }
 
-type (
-	snippetTabs = page.Tabs
-	snippet     = page.Snippet
-)
-
-// firstRun fills the snippets in with this server's address and a write key that
-// it takes.
+// firstRun returns instructions with the address of this server and a valid write key.
 func (in *Inspector) firstRun(r *http.Request) *firstRun {
 	f := &firstRun{Endpoint: in.endpointFor(r), WriteKey: "my-write-key"}
 	switch sources := in.c.Settings().Sources; {
@@ -37,7 +31,7 @@ func (in *Inspector) firstRun(r *http.Request) *firstRun {
 	case !in.c.AcceptsAnyWriteKey():
 		f.NoSource, f.WriteKey = true, "WRITE_KEY"
 	}
-	f.Tabs = snippetTabs{ID: "start", Label: "Language", Snippets: []snippet{
+	f.Tabs = page.Tabs{ID: "start", Label: "Language", Snippets: []page.Snippet{
 		{ID: "curl", Name: "curl", Code: fill("start-curl", f)},
 		{ID: "go", Name: "Go", Install: "go get github.com/seed-45eadc4a/analytics-go", Code: fill("start-go", f)},
 		{ID: "node", Name: "Node", Install: "npm install @segment/analytics-node", Code: fill("start-node", f)},
@@ -45,24 +39,24 @@ func (in *Inspector) firstRun(r *http.Request) *firstRun {
 	return f
 }
 
-// endpointFor returns where calls are sent to, for someone who asked for this page.
+// endpointFor returns the URL to which clients send calls.
 func (in *Inspector) endpointFor(r *http.Request) string {
-	page := url.URL{Scheme: "http", Host: r.Host}
+	own := url.URL{Scheme: "http", Host: r.Host}
 	if r.TLS != nil {
-		page.Scheme = "https"
+		own.Scheme = "https"
 	}
 	endpoint, err := url.Parse(in.endpoint)
 	if err != nil || endpoint.Host == "" {
-		return page.String()
+		return own.String()
 	}
-	// What listens on all addresses is reached by the name that the page has.
+	// For an endpoint on all addresses, use the host of the page.
 	if ip, err := netip.ParseAddr(endpoint.Hostname()); err == nil && ip.IsUnspecified() {
-		endpoint.Host = net.JoinHostPort(page.Hostname(), endpoint.Port())
+		endpoint.Host = net.JoinHostPort(own.Hostname(), endpoint.Port())
 	}
 	return endpoint.String()
 }
 
-// snippets are templates of text, in files named for what they are.
+// snippets are text templates for code, named by file.
 var snippets = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{"quoted": copyas.Quoted, "shell": copyas.Shell}).
 		ParseFS(snippetFiles, "snippets/*.txt"))

@@ -19,29 +19,28 @@ import (
 )
 
 const (
-	// frameInterval is the least time between two frames of a stream: what comes
-	// faster is put together. It is twice that after a frame that left calls out.
+	// frameInterval is the minimum time between two frames of a stream. It is doubled after
+	// a frame that omitted rows.
 	frameInterval = 250 * time.Millisecond
-	// frameRows is how many new rows a frame brings. A list that changes faster
-	// cannot be read; the frame says how many it left out.
+	// frameRows limits the new rows per frame. A faster list would be unreadable.
 	frameRows = 30
-	// frameChanges is how many changes a frame looks at, newest first.
+	// frameChanges limits the changes per frame, newest first.
 	frameChanges = 2000
-	// frameDeadline is how long a browser may take to read a frame.
+	// frameDeadline is the time in which a browser must read a frame.
 	frameDeadline = 20 * time.Second
-	// countPause is how long a count of what a filter hides is good for at least.
+	// countPause is the minimum time between two counts of matching items.
 	countPause = 2 * time.Second
 )
 
-// A frame is what a stream sends: what is new since the frame before.
+// A frame is one event of a stream: the changes since the previous frame.
 type frame struct {
-	Reset   bool       `json:"reset,omitempty"`   // what was shown is no longer so: ask for the list again
-	Rows    []frameRow `json:"rows,omitempty"`    // new ones and changed ones, newest first
-	Gone    []int64    `json:"gone,omitempty"`    // rows that the filter no longer picks
-	Arrived int64      `json:"arrived,omitempty"` // how many came, as far as the filter picks them
-	Skipped int64      `json:"skipped,omitempty"` // how many of these are not among Rows
+	Reset   bool       `json:"reset,omitempty"`   // the list is outdated: request it again
+	Rows    []frameRow `json:"rows,omitempty"`    // new and changed rows, newest first
+	Gone    []int64    `json:"gone,omitempty"`    // rows that no longer match
+	Arrived int64      `json:"arrived,omitempty"` // number of new matching items
+	Skipped int64      `json:"skipped,omitempty"` // number of new matching items without a row
 	Counts  *counts    `json:"counts,omitempty"`
-	Call    bool       `json:"call,omitempty"` // the call that is open has changed
+	Call    bool       `json:"call,omitempty"` // the open call has changed
 	Seconds [][]int64  `json:"seconds,omitempty"`
 	Now     int64      `json:"now"` // Unix seconds
 
@@ -58,31 +57,30 @@ type counts struct {
 	Total   int `json:"total"`
 }
 
-// A follower makes the frames of one stream. It remembers what the browser
-// shows, not what it missed: a browser that is slow is sent the newest, and told
-// how many it does not see.
+// A follower produces the frames of one stream. It tracks the rows in the browser, not the
+// omitted rows: a slow browser receives the newest rows and the number of omitted ones.
 type follower struct {
 	in     *Inspector
 	filter rows.Filter
-	ages   bool   // rows can leave the list as time passes
-	open   string // the ref of the call that is open beside the list
+	ages   bool   // the filter has relative times, so rows can stop matching
+	open   string // the ref of the open call
 
-	seen       history.Cursor  // where the feed was when the last frame was made
-	shown      map[int64]int64 // the rows that the browser has: their orders and changes
-	openChange int64           // of the open call
-	second     int64           // the newest second sent
-	counted    int64           // the feed's change when it was last counted
+	seen       history.Cursor  // position of the feed at the last frame
+	shown      map[int64]int64 // rows in the browser: changes by order
+	openChange int64           // last change of the open call
+	second     int64           // newest second in the charts
+	counted    int64           // change of the feed at the last count
 	countAfter time.Time
 }
 
-// serveStream sends a page what is new, until the browser leaves.
+// serveStream sends live updates until the browser disconnects.
 func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case in.streams <- struct{}{}:
 		defer func() { <-in.streams }()
 	default:
 		w.Header().Set("Retry-After", "5")
-		http.Error(w, fmt.Sprintf("%d pages are live already; close one of them", maxStreams), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("%d pages are already live; close one", maxStreams), http.StatusServiceUnavailable)
 		return
 	}
 	h := w.Header()
@@ -90,7 +88,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // the server's is for requests, and would end the stream
+	_ = control.SetReadDeadline(time.Time{}) // the read timeout of the server would end the stream
 	q := r.URL.Query()
 	from := r.Header.Get("Last-Event-ID")
 	if from == "" {
@@ -98,19 +96,19 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	}
 	f := in.newFollower(rows.ReadFilter(q), from)
 	f.open = q.Get("call")
-	f.openChange, _ = strconv.ParseInt(q.Get("seen"), 10, 64) // nonsense has the page ask for the call once more
+	f.openChange, _ = strconv.ParseInt(q.Get("seen"), 10, 64) // an invalid number makes the page reload the call
 	in.follow(r, control, w, f)
 }
 
-// follow sends frames until the browser leaves, may not see them any more, or the
-// inspector is closed.
+// follow sends frames until the browser disconnects, its session ends or the inspector is
+// closed.
 func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w http.ResponseWriter, f *follower) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(in.life, cancel)()
-	tick := time.NewTicker(time.Second) // the chart moves also when nothing happens
+	tick := time.NewTicker(time.Second) // the charts move even without calls
 	defer tick.Stop()
-	for in.pages.Check(r) == nil { // a login can end, and a token be changed
+	for in.pages.Check(r) == nil { // the session can end and the token can change
 		changed := in.c.History().Changed()
 		var out bytes.Buffer
 		frame := f.next()
@@ -135,13 +133,13 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 	}
 }
 
-// write writes the frame as one server-sent event.
+// write writes the frame as a server-sent event.
 func (f frame) write(out *bytes.Buffer) {
 	data, _ := json.Marshal(f) // numbers and strings always marshal
 	fmt.Fprintf(out, "id: %s\nretry: 1000\ndata: %s\n\n", f.id, data)
 }
 
-// newFollower continues from the position of a list or of an earlier stream.
+// newFollower returns a follower that continues from a position.
 func (in *Inspector) newFollower(filter rows.Filter, from string) *follower {
 	f := &follower{in: in, filter: filter, ages: filter.Query.HasRelativeTime(), shown: map[int64]int64{}}
 	h := in.c.History()
@@ -155,14 +153,14 @@ func (in *Inspector) newFollower(filter rows.Filter, from string) *follower {
 	f.seen = seen
 	h.Scan(seen.Order+1, func(i *history.Item) bool {
 		if match(i) {
-			f.shown[i.Order] = min(i.Change, seen.Change) // what has changed since will be sent
+			f.shown[i.Order] = min(i.Change, seen.Change) // later changes will be sent
 		}
 		return len(f.shown) < listRows
 	})
 	return f
 }
 
-// next makes the frame of what changed since the last one.
+// next returns the changes since the last frame.
 func (f *follower) next() frame {
 	destinations := f.in.c.Attached()
 	match := f.filter.Matcher(destinations)
@@ -193,17 +191,17 @@ func (f *follower) next() frame {
 	return out
 }
 
-// findings are what the feed has for a frame.
+// findings are the changes in the feed for a frame.
 type findings struct {
-	items    []history.Item // to be sent, newest first
+	items    []history.Item // rows to send, newest first
 	gone     []int64
-	examined int64 // how many of those that arrived were looked at
-	arrived  int64 // how many of these match
-	sent     int64 // how many of these are among items
+	examined int64 // number of examined new items
+	arrived  int64 // number of new matching items
+	sent     int64 // number of these among items
 }
 
-// changed looks at the rows that the browser shows, and then for others that have come
-// or changed since the last frame. The History's lock is held.
+// changed collects changes to the rows in the browser and new rows. The caller holds the lock
+// of the history.
 func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) findings {
 	var l findings
 	for order, change := range f.shown {
@@ -235,7 +233,7 @@ func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) f
 	return l
 }
 
-// walk looks at the newest changes, and returns what matches and is not shown.
+// walk returns the newest changed items that match and are not in the browser.
 func (f *follower) walk(l *findings, feed *history.Feed, match func(*history.Item) bool) (fresh []*history.Item) {
 	n := 0
 	for i := range feed.Since(f.seen) {
@@ -257,7 +255,7 @@ func (f *follower) send(l *findings, i *history.Item) {
 	l.items = append(l.items, i.Snapshot())
 }
 
-// oldest is the order below which a row has no place in a full list.
+// oldest returns the order below which a row does not fit into the list.
 func (f *follower) oldest() int64 {
 	if len(f.shown) < listRows {
 		return 0
@@ -265,7 +263,7 @@ func (f *follower) oldest() int64 {
 	return slices.Sorted(maps.Keys(f.shown))[0]
 }
 
-// trim forgets the rows that the browser drops from the end of its list.
+// trim removes rows that the browser drops from the end of its list.
 func (f *follower) trim() {
 	orders := slices.Sorted(maps.Keys(f.shown))
 	for _, order := range orders[:max(0, len(orders)-listRows)] {
@@ -273,8 +271,7 @@ func (f *follower) trim() {
 	}
 }
 
-// tally adds the seconds that the chart does not have yet. The newest is sent
-// again until it is over.
+// tally adds seconds for the charts. The current second is sent again until it is complete.
 func (f *follower) tally(out *frame) {
 	out.Now = time.Now().Unix()
 	for _, s := range f.in.c.History().Seconds(f.second, out.Now) {
@@ -283,8 +280,7 @@ func (f *follower) tally(out *frame) {
 	f.second = out.Now
 }
 
-// chartRow returns a second as the chart reads it: its time, and a count for each kind
-// of event.
+// chartRow returns the time and the counts of a second.
 func chartRow(s history.Second) []int64 {
 	values := make([]int64, 0, 1+history.TallyKinds)
 	values = append(values, s.At)
@@ -294,7 +290,7 @@ func chartRow(s history.Second) []int64 {
 	return values
 }
 
-// count counts what the filter picks, but not so often that it costs much.
+// count adds the number of matching items, at a limited rate.
 func (f *follower) count(match func(*history.Item) bool, out *frame) {
 	start := time.Now()
 	if f.counted == f.seen.Change || start.Before(f.countAfter) {
@@ -321,13 +317,13 @@ func (f *follower) openChanged() bool {
 	return before != i.Change
 }
 
-// renderRow renders the row of a frame as the list does.
+// renderRow renders a row like the list.
 func renderRow(r rows.Row) string {
-	html, _ := page.Render("calls", "row", r) // it is rendered as part of the list, too
+	html, _ := page.Render("calls", "row", r) // the list renders the same block
 	return html
 }
 
-// tallyJSON is what a chart begins with.
+// tallyJSON returns the initial data of the charts.
 func (in *Inspector) tallyJSON() string {
 	now := time.Now().Unix()
 	seconds := in.c.History().Seconds(0, now)

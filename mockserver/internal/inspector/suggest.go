@@ -12,16 +12,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// suggestedFrom is how many of the newest calls give names and values to suggestions.
+// suggestedFrom is the number of recent calls that provide names and values.
 const suggestedFrom = 2000
 
-// suggest answers a script of the page with ways to go on with a search.
+// suggest returns suggestions for a search.
 func (in *Inspector) suggest(r *http.Request) (page.Answer, error) {
 	found := search.Complete(r.URL.Query().Get("q"), in.known())
 	return page.Answer{Template: "calls", Part: "suggestions", Page: page.Page{Body: found}}, nil
 }
 
-// known returns what the newest calls have.
+// known returns names and values of recent calls.
 func (in *Inspector) known() search.Known {
 	var calls []tracking.Call
 	end, _ := in.c.History().End()
@@ -31,7 +31,7 @@ func (in *Inspector) known() search.Known {
 	})
 	events, users := search.Counter{}, search.Counter{}
 	for i := range calls {
-		events.Add(calls[i].Event + calls[i].Name) // a call has one of them
+		events.Add(calls[i].Event + calls[i].Name) // a call has only one of them
 		users.Add(calls[i].UserID)
 	}
 	known := search.Known{Values: map[string][]string{"event": events.Commonest(), "user": users.Commonest(), "source": in.sourceNames()}}
@@ -43,13 +43,13 @@ func (in *Inspector) known() search.Known {
 	return known
 }
 
-// objectOf returns the object of a call that a field of a search is about.
+// objectOf returns the object of a call for a search field.
 func objectOf(c *tracking.Call, field string) []byte {
 	return fields.Find(c.Body, map[string]fields.Field{"prop": fields.Properties, "traits": fields.Traits, "context": fields.Context}[field])
 }
 
-// membersOf returns the paths of the members that calls have in the object of a field, two
-// deep, the commonest first.
+// membersOf returns the paths of object fields in the calls, at most two levels deep, most
+// frequent first.
 func membersOf(calls []tracking.Call, field string) [][]string {
 	const separator = "\x00"
 	names := search.Counter{}
@@ -71,7 +71,7 @@ func membersOf(calls []tracking.Call, field string) [][]string {
 	return paths
 }
 
-// samplesOf returns values of a member that are no objects or arrays, the commonest first.
+// samplesOf returns scalar values at a path, most frequent first.
 func samplesOf(calls []tracking.Call, field string, path []string) []string {
 	const longest = 100
 	values := search.Counter{}

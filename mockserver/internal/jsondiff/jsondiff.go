@@ -1,4 +1,4 @@
-// Package jsondiff says how two JSON values differ, in lines that people read.
+// Package jsondiff describes the differences of two JSON values.
 package jsondiff
 
 import (
@@ -11,37 +11,35 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 const (
-	maxDifferences = 20  // that are told one by one
-	maxShown       = 200 // of a value, in bytes
+	maxDifferences = 20  // number of lines
+	maxShown       = 200 // bytes of a value
 )
 
-// A Matcher stands in what is wanted in place of a value.
+// A Matcher replaces a value in the expected document.
 type Matcher interface {
-	// Match reports whether it takes a value that Decode has returned. present is false
-	// where there is none.
+	// Match reports whether a decoded value matches. present is false if there is no
+	// value.
 	Match(got any, present bool) bool
-	// String says what it takes, as in "a string" of "want a string".
+	// String describes the expected value, such as "a string".
 	String() string
 }
 
-// A Diff tells how two JSON values differ.
+// A Diff contains the differences of two values.
 type Diff struct {
-	Lines    []string // one for each place, and one for those beyond
-	Distance int      // how far apart the values are that differ, in bytes to edit
+	Lines    []string // one line per difference, and one for the number of others
+	Distance int      // sum of the edit distances of differing values
 
 	subset bool
-	more   int // differences beyond
+	more   int // number of differences without a line
 }
 
-// Compare returns how got, a value that Decode has returned, differs from want, which may
-// have Matchers in it; no lines where they say the same. The order of members does not
-// matter, nor how a number is written. With subset, objects in got may have members that
-// those in want do not.
+// Compare returns the differences of got from want. Both are values of Decode; want may
+// contain Matchers. Key order and number formats are ignored. With subset, objects in got may
+// have additional fields.
 func Compare(got, want any, subset bool) *Diff {
 	d := &Diff{subset: subset}
 	d.compare("", got, want)
@@ -51,7 +49,7 @@ func Compare(got, want any, subset bool) *Diff {
 	return d
 }
 
-// Decode decodes one value, in which numbers keep their digits: they are json.Number.
+// Decode decodes one value with numbers as json.Number.
 func Decode(text []byte) (v any, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -60,7 +58,7 @@ func Decode(text []byte) (v any, err error) {
 	}
 	end := decoder.InputOffset()
 	if _, err := decoder.Token(); err != io.EOF {
-		return nil, fmt.Errorf("text after the value, at byte %d", end)
+		return nil, fmt.Errorf("unexpected data after the value at byte %d", end)
 	}
 	return v, nil
 }
@@ -71,7 +69,7 @@ func (d *Diff) add(path, format string, args ...any) {
 		return
 	}
 	if path == "" {
-		path = "the whole"
+		path = "document"
 	}
 	d.Lines = append(d.Lines, strings.TrimPrefix(path, ".")+" "+fmt.Sprintf(format, args...))
 }
@@ -108,9 +106,8 @@ func (d *Diff) compare(path string, got, want any) {
 	d.add(path, "is %s, want %s", gotText, wantText)
 }
 
-// Distance is how many bytes must be edited to turn one text into another, judged by
-// their first hundred.
-func Distance(a, b string) int { return editdistance.Of(a[:min(len(a), 100)], b[:min(len(b), 100)]) }
+// Distance returns the edit distance of the first 100 bytes of two strings.
+func Distance(a, b string) int { return text.EditDistance(a[:min(len(a), 100)], b[:min(len(b), 100)]) }
 
 func (d *Diff) compareObjects(path string, got, want map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
@@ -133,7 +130,7 @@ func (d *Diff) compareObjects(path string, got, want map[string]any) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(got)) {
 		if _, ok := want[key]; !ok {
-			d.add(join(path, key), "is %s, want none", Text(got[key], maxShown))
+			d.add(join(path, key), "is %s, want no value", Text(got[key], maxShown))
 		}
 	}
 }
@@ -143,14 +140,14 @@ func (d *Diff) compareArrays(path string, got, want []any) {
 		d.compare(fmt.Sprintf("%s[%d]", path, i), got[i], want[i])
 	}
 	for i := len(want); i < len(got); i++ {
-		d.add(fmt.Sprintf("%s[%d]", path, i), "is %s, want none", Text(got[i], maxShown))
+		d.add(fmt.Sprintf("%s[%d]", path, i), "is %s, want no value", Text(got[i], maxShown))
 	}
 	for i := len(got); i < len(want); i++ {
 		d.add(fmt.Sprintf("%s[%d]", path, i), "is missing, want %s", Text(want[i], maxShown))
 	}
 }
 
-// join appends a key to a path: properties.plan, or traits["first name"].
+// join appends a key to a path, as in properties.plan or traits["first name"].
 func join(path, key string) string {
 	plain := key != ""
 	for _, r := range key {
@@ -162,8 +159,8 @@ func join(path, key string) string {
 	return path + "[" + strconv.Quote(key) + "]"
 }
 
-// SameNumber reports whether two numbers are the same, however they are written.
-// Integers that a float64 cannot tell apart are not.
+// SameNumber reports whether two numbers are equal in any format. Integers are compared
+// exactly.
 func SameNumber(a, b json.Number) bool {
 	if a == b {
 		return true
@@ -178,12 +175,11 @@ func SameNumber(a, b json.Number) bool {
 
 func isInteger(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE") }
 
-// Text returns a value as JSON, or its first bytes. A Matcher in it is written as it is
-// encoded, or else in its words.
+// Text returns a value as JSON, truncated to most bytes.
 func Text(v any, most int) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(v) // it was decoded
+	_ = encoder.Encode(v) // decoded values always encode
 	return text.CutBytes(most, strings.TrimSuffix(b.String(), "\n"))
 }

@@ -1,7 +1,4 @@
-// Package logthrottle keeps a log from saying the same thing again and again: of
-// events that come in a flood, one line in a while tells how many there were.
-//
-// A [Throttle] has a mutex of its own, and holds it for a few instructions.
+// Package logthrottle limits the rate of repeated log lines.
 package logthrottle
 
 import (
@@ -9,16 +6,16 @@ import (
 	"time"
 )
 
-// A Throttle keeps a log from saying the same thing again and again. The zero
-// value is ready for use. It may be used from many goroutines at once.
+// A Throttle limits the rate of a log line and counts suppressed events. The zero value is
+// ready to use. It is safe for concurrent use.
 type Throttle struct {
-	mu         sync.Mutex // guards what follows
-	last       time.Time  // when a line was let through; zero before the first
-	suppressed int        // events since then
+	mu         sync.Mutex // guards the fields below
+	last       time.Time  // time of the last line
+	suppressed int        // events since the last line
 }
 
-// Allow reports whether a line about n events may be logged now, at most one in
-// every. If so, it also returns how many events were suppressed since the last line.
+// Allow reports whether a line about n events may be logged, at most once per every. If so,
+// it also returns the number of events suppressed since the last line.
 func (t *Throttle) Allow(now time.Time, every time.Duration, n int) (ok bool, suppressed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

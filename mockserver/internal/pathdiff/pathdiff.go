@@ -1,7 +1,5 @@
-// Package pathdiff compares two JSON documents by path: where a value was changed, where
-// only one of them has one, and where they are the same. The order of keys is no
-// difference, nor is the way in which a number or a string is written; values are given
-// back as they stand, with all their digits.
+// Package pathdiff compares two JSON documents by path. It ignores key order and the format
+// of numbers and strings, and returns values unchanged.
 package pathdiff
 
 import (
@@ -11,37 +9,36 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 )
 
-// A Kind says how the documents are at one path.
+// A Kind is the result of a comparison at a path.
 type Kind uint8
 
-// Kinds of lines.
 const (
 	Same    Kind = iota
-	Changed      // both have a value, and it is another
-	Added        // only the second has it
-	Removed      // only the first has it
+	Changed      // both have a value
+	Added        // only the second has a value
+	Removed      // only the first has a value
 )
 
 var kindNames = [...]string{Same: "same", Changed: "changed", Added: "added", Removed: "removed"}
 
-// String returns the kind in a word.
+// String returns the name of the kind.
 func (k Kind) String() string { return kindNames[k] }
 
-// A Line is one path, and what each document has there: a string, a number, a word, or
-// an array or object that is empty or stands against something else. It is JSON as it
-// stands in the document, cut to about 4 KB, and empty where there is nothing.
+// A Line is a path with the values of both documents. A value is a scalar, an empty object
+// or array, or a value that differs in type. It is the original JSON, truncated to about
+// 4 KB, or empty.
 type Line struct {
-	Path          string // as in properties.items[2]["unit price"]; empty for the document itself
+	Path          string // such as properties.items[2]["unit price"]; empty for the whole document
 	Kind          Kind
 	First, Second string
 }
 
-// A Difference is what Compare found.
+// A Difference is the result of Compare.
 type Difference struct {
 	Lines      []Line // in the order of the first document, at most maxLines
-	Differing  int    // how many paths differ, also beyond Lines
-	Equal      int    // how many do not
-	Incomplete bool   // there are more than Lines has
+	Differing  int    // number of differing paths
+	Equal      int    // number of equal paths
+	Incomplete bool   // Lines is truncated
 }
 
 const (
@@ -50,8 +47,8 @@ const (
 	maxPath  = 1 << 10
 )
 
-// Compare returns how two documents differ. Of duplicate keys the last value counts. The
-// error says that a document is not JSON.
+// Compare compares two documents. The last value of a duplicate key applies. It fails if a
+// document is not valid JSON.
 func Compare(first, second []byte) (Difference, error) {
 	a, err := parse(first)
 	if err != nil {
@@ -66,11 +63,11 @@ func Compare(first, second []byte) (Difference, error) {
 	return c.Difference, nil
 }
 
-// A node is a value, and what is in it.
+// A node is a parsed value.
 type node struct {
 	text     []byte
-	keys     [][]byte // of an object, in quotes
-	members  []*node  // of an object or an array
+	keys     [][]byte // quoted keys of an object
+	members  []*node  // of an object or array
 	position map[string]int
 }
 
@@ -118,7 +115,7 @@ func read(s *jsonscan.Scanner, doc []byte) (*node, error) {
 	return n, err
 }
 
-// kind is the first byte of the value, the same for all numbers.
+// kind returns the first byte of the value, and '0' for numbers.
 func (n *node) kind() byte {
 	switch c := n.text[0]; {
 	case c == '-', c >= '0' && c <= '9':
@@ -128,7 +125,7 @@ func (n *node) kind() byte {
 	}
 }
 
-// A comparison is at one path.
+// A comparison compares values at a path.
 type comparison struct {
 	Difference
 	path []byte
@@ -153,7 +150,7 @@ func (c *comparison) compare(a, b *node) {
 	}
 }
 
-// at compares what stands at a path that goes on from here.
+// at compares two values at a longer path.
 func (c *comparison) at(path []byte, a, b *node) {
 	here := len(c.path)
 	c.path = path
@@ -183,7 +180,7 @@ func element(n *node, i int) *node {
 	return nil
 }
 
-// oneSided adds what one document has and the other has not.
+// oneSided adds the paths of a value that only one document has.
 func (c *comparison) oneSided(a, b *node) {
 	n, kind := a, Removed
 	if a == nil {

@@ -62,7 +62,7 @@ func texts(d pathdiff.Difference) (all []string) {
 	return all
 }
 
-func TestCompareOfWhatIsNoJSON(t *testing.T) {
+func TestCompareInvalidJSON(t *testing.T) {
 	for _, bad := range []string{"", "{", `{"a":}`, "1 2", `{"a":[1,}`} {
 		_, err := pathdiff.Compare([]byte(bad), []byte("{}"))
 		assert.Error(t, err, bad)
@@ -71,8 +71,7 @@ func TestCompareOfWhatIsNoJSON(t *testing.T) {
 	}
 }
 
-// TestCompareIsBounded: documents are of anyone's making.
-func TestCompareIsBounded(t *testing.T) {
+func TestCompareLimits(t *testing.T) {
 	wide := "[" + strings.Repeat("1,", 9_999) + "1]"
 	d, err := pathdiff.Compare([]byte(wide), []byte("[]"))
 	require.NoError(t, err)
@@ -88,7 +87,7 @@ func TestCompareIsBounded(t *testing.T) {
 	assert.Less(t, len(d.Lines[0].First), 4200)
 }
 
-// FuzzCompare holds Compare against values that encoding/json has parsed.
+// FuzzCompare compares the result with encoding/json.
 func FuzzCompare(f *testing.F) {
 	f.Add(`{"a":[1,{"b":null}]}`, `{"a":[1.0,{"b":null}],"c":"\u00e9"}`)
 	f.Add(`{"a":1,"a":2}`, `{"a":2}`)
@@ -109,7 +108,7 @@ func FuzzCompare(f *testing.F) {
 		if json.Unmarshal([]byte(first), &a) != nil || json.Unmarshal([]byte(second), &b) != nil {
 			return
 		}
-		// What is equal here is equal to encoding/json, whose numbers are less exact.
+		// Numbers of encoding/json are less exact.
 		if d.Differing == 0 && !reflect.DeepEqual(a, b) {
 			t.Fatalf("no difference between %s and %s", first, second)
 		}

@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// Known are names and values that calls have, for Complete to offer.
+// Known contains names and values of calls for suggestions.
 type Known struct {
-	Values map[string][]string // of a field, such as event; the commonest first
-	// Members returns the paths of members that an object has, without the field, such as
-	// plan, and the values of one of them.
+	Values map[string][]string // by field, most frequent first
+	// Members returns paths of fields in an object, such as plan. Samples returns values at
+	// a path.
 	Members func(field string) [][]string
 	Samples func(field string, path []string) []string
 }
 
-// A Suggestion is one way to go on.
+// A Suggestion completes a query.
 type Suggestion struct {
-	Text  string // the query up to the cursor, with it
-	Label string // the term, or its beginning
+	Text  string // the completed query up to the cursor
+	Label string // the term or its beginning
 	About string
-	Done  bool // the term is whole
+	Done  bool // the term is complete
 }
 
-// maxSuggestions is how many Complete offers.
+// maxSuggestions limits the suggestions.
 const maxSuggestions = 12
 
-// Complete says how the last term of what was written up to the cursor may go on.
+// Complete returns suggestions for the last term of the text before the cursor.
 func Complete(before string, known Known) []Suggestion {
 	if len(before) > MaxBytes {
 		return nil
@@ -86,11 +86,10 @@ func (k Known) members(field string) [][]string {
 	return k.Members(field)
 }
 
-// ages are offered for since and until.
+// ages are suggested for since and until.
 var ages = []string{"5m", "15m", "1h", "24h", "7d"}
 
-// valuesOf returns values of the field of a term: first those that it can have, then those
-// that calls have.
+// valuesOf returns the valid or known values of a field.
 func valuesOf(t Term, known Known) []string {
 	f := fieldNamed(t.Field)
 	switch {
@@ -104,7 +103,7 @@ func valuesOf(t Term, known Known) []string {
 	return known.Values[t.Field]
 }
 
-// lastTerm returns where the term begins that the end of a text is in.
+// lastTerm returns the offset of the last term.
 func lastTerm(s string) int {
 	start, quoted := 0, false
 	for i, r := range s {
@@ -118,10 +117,10 @@ func lastTerm(s string) int {
 	return start
 }
 
-// Counter counts values, to offer the commonest first.
+// Counter counts values.
 type Counter map[string]int
 
-// Add counts a value once more.
+// Add counts a value. It ignores new values beyond 1,000.
 func (c Counter) Add(value string) {
 	const most = 1000
 	if _, known := c[value]; known || len(c) < most {
@@ -129,7 +128,7 @@ func (c Counter) Add(value string) {
 	}
 }
 
-// Commonest returns the values, the commonest first.
+// Commonest returns the values, most frequent first.
 func (c Counter) Commonest() []string {
 	values := make([]string, 0, len(c))
 	for value := range c {

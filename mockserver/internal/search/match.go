@@ -9,8 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// MatchesText reports whether one of some texts is as the term says. Whether the term is
-// turned round is for the caller to see.
+// MatchesText reports whether one of the values matches the term. It ignores Not.
 func (t Term) MatchesText(values ...string) bool {
 	switch t.Op {
 	case OpExists:
@@ -23,7 +22,7 @@ func (t Term) MatchesText(values ...string) bool {
 	}
 }
 
-// MatchesName reports whether a name is as the term says.
+// MatchesName reports whether a name matches the term.
 func (t Term) MatchesName(value string) bool {
 	if t.Op == OpExists {
 		return value != ""
@@ -31,20 +30,19 @@ func (t Term) MatchesName(value string) bool {
 	return value == t.Value
 }
 
-// members are the objects of a call that fields are about.
+// members maps fields to objects of a call.
 var members = map[string]string{"prop": "properties", "traits": "traits", "context": "context"}
 
-// MatchesBody reports whether a call has a member at the term's path that is as it says.
-// Of an array, any element counts.
+// MatchesBody reports whether a call has a matching value at the path of the term. For an
+// array, one matching element is sufficient.
 func (t Term) MatchesBody(body []byte) bool {
 	return t.holdsAt(body, append([]string{members[t.Field]}, t.Path...), 0)
 }
 
-// maxArrays is how many arrays, one in another, are looked into: each is read once more
-// for the one around it.
+// maxArrays limits nested arrays, because each level is scanned again.
 const maxArrays = 4
 
-// holdsAt looks for the rest of a path in a value that stands in some arrays.
+// holdsAt evaluates the term at the rest of a path. arrays is the number of enclosing arrays.
 func (t Term) holdsAt(value []byte, path []string, arrays int) (found bool) {
 	if len(value) == 0 {
 		return false
@@ -54,7 +52,7 @@ func (t Term) holdsAt(value []byte, path []string, arrays int) (found bool) {
 		return false
 	case value[0] == '[':
 		s := jsonscan.New(value)
-		_ = s.Array(func() error { // what comes before an error counts
+		_ = s.Array(func() error { // elements before an error count
 			element, err := s.Value()
 			found = found || err == nil && t.holdsAt(element, path, arrays+1)
 			return err
@@ -73,12 +71,12 @@ func (t Term) holdsAt(value []byte, path []string, arrays int) (found bool) {
 	return false
 }
 
-// isKey reports whether a key, in its quotes, is a name.
+// isKey reports whether a quoted key equals name.
 func isKey(key []byte, name string) bool {
 	return len(key) == len(name)+2 && string(key[1:len(key)-1]) == name || string(jsonscan.Unquote(key)) == name
 }
 
-// holds compares a value that is no array.
+// holds evaluates the term for a value that is not an array.
 func (t Term) holds(value []byte) bool {
 	if t.Op == OpExists {
 		return true
@@ -101,8 +99,7 @@ func (t Term) holds(value []byte) bool {
 	}
 }
 
-// isExact reports whether a number is looked for by its digits: an id, which a float64
-// cannot tell from others.
+// isExact reports whether the term compares digits: a float64 cannot represent large IDs.
 func (t Term) isExact(n float64, digits string) bool {
 	return math.Abs(n) >= 1<<53 && (t.Op == OpEqual || t.Op == OpLike) && !strings.ContainsAny(digits+t.Value, ".eE")
 }
@@ -122,10 +119,10 @@ func (t Term) compare(got, want float64) bool {
 	}
 }
 
-// A Range is from one status of an answer to another.
+// A Range is a range of response statuses, inclusive.
 type Range struct{ From, To int }
 
-// StatusRange reads the status of an answer, such as 404, or a class of them, such as 4xx.
+// StatusRange parses a response status such as 404 or a class such as 4xx.
 func StatusRange(value string) (Range, bool) {
 	if class, ok := strings.CutSuffix(strings.ToLower(value), "xx"); ok && len(class) == 1 && class[0] >= '1' && class[0] <= '5' {
 		from := int(class[0]-'0') * 100

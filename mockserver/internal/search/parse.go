@@ -9,39 +9,38 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 const (
-	// MaxBytes bounds a query, in bytes.
+	// MaxBytes limits a query, in bytes.
 	MaxBytes = 2000
-	// MaxTerms bounds the terms of a query.
+	// MaxTerms limits the terms of a query.
 	MaxTerms = 32
 )
 
-// An Error says where a query cannot be read, and what would be right.
+// An Error is a syntax error with a hint.
 type Error struct {
-	At      int // the character at which the part begins that is wrong, from 1
+	At      int // position of the error in characters, from 1
 	Problem string
 	Hint    string
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("character %d: %s: %s", e.At, e.Problem, e.Hint) }
 
-// Parse reads a query. Its errors are of type [*Error].
+// Parse parses a query. Errors are of type [*Error].
 func Parse(s string) (Query, error) {
 	p := parser{text: s}
 	switch {
 	case len(s) > MaxBytes:
 		return nil, p.fail(MaxBytes, fmt.Sprintf("the search has more than %s bytes", text.GroupDigits(MaxBytes)), "write a shorter one")
 	case !utf8.ValidString(s):
-		return nil, p.fail(0, "the search is not UTF-8", "write it anew")
+		return nil, p.fail(0, "the search is not valid UTF-8", "write it again")
 	}
 	var q Query
 	for p.space(); p.pos < len(s); p.space() {
 		if len(q) == MaxTerms {
-			return nil, p.fail(p.pos, fmt.Sprintf("the search has more than %d conditions", MaxTerms), "leave some out")
+			return nil, p.fail(p.pos, fmt.Sprintf("the search has more than %d conditions", MaxTerms), "remove some")
 		}
 		term, err := p.term()
 		if err != nil {
@@ -52,7 +51,7 @@ func Parse(s string) (Query, error) {
 	return q, nil
 }
 
-// A parser is at a place of a query.
+// A parser parses a query. Its methods advance pos.
 type parser struct {
 	text string
 	pos  int
@@ -68,7 +67,7 @@ func (p *parser) space() {
 	p.pos = len(p.text) - len(strings.TrimLeftFunc(p.rest(), endsWord))
 }
 
-// word passes what comes before the next space.
+// word parses the text before the next space.
 func (p *parser) word() string {
 	rest := p.rest()
 	if end := strings.IndexFunc(rest, endsWord); end >= 0 {
@@ -78,7 +77,7 @@ func (p *parser) word() string {
 	return rest
 }
 
-// quoted passes a text in quotes.
+// quoted parses a quoted string.
 func (p *parser) quoted() (string, error) {
 	start := p.pos
 	var out strings.Builder
@@ -94,18 +93,18 @@ func (p *parser) quoted() (string, error) {
 			out.WriteByte(c)
 		}
 	}
-	return "", p.fail(start, "the quote has no end", `close it with ", and write a quote in it as \"`)
+	return "", p.fail(start, "unclosed quote", `close it with "; write a quote inside it as \"`)
 }
 
-// end checks that a quoted text is followed by the next term.
+// end requires the end of the term after a quoted string.
 func (p *parser) end(what string) error {
 	if next, _ := utf8.DecodeRuneInString(p.rest()); p.rest() != "" && !endsWord(next) {
-		return p.fail(p.pos, "there is no space after "+what, "put one there, or the quotes around all of it")
+		return p.fail(p.pos, "missing space after "+what, "add a space, or quote the whole value")
 	}
 	return nil
 }
 
-// term passes one term.
+// term parses one term.
 func (p *parser) term() (Term, error) {
 	start := p.pos
 	var t Term
@@ -119,7 +118,7 @@ func (p *parser) term() (Term, error) {
 			err = p.end("the quote")
 		}
 		if err == nil && t.Value == "" {
-			err = p.fail(start, "the quotes hold nothing", "write a text between them, or leave them out")
+			err = p.fail(start, "empty quotes", "add text between them or remove them")
 		}
 		return t, err
 	}
@@ -139,8 +138,8 @@ func firstRune(s string) rune {
 	return r
 }
 
-// name passes the name of a field, its path and the colon. It reports false, and stays,
-// where a text comes.
+// name parses a field name, path and colon. It returns false and does not advance if the
+// term is text.
 func (p *parser) name(t *Term) (bool, error) {
 	rest := p.rest()
 	n := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' })
@@ -150,9 +149,9 @@ func (p *parser) name(t *Term) (bool, error) {
 	f := fieldNamed(rest[:n])
 	switch {
 	case f == nil && (rest[n] == '.' || unicode.IsDigit(firstRune(rest))):
-		return false, nil // a host, a number, a time
+		return false, nil // a host, number or time
 	case f == nil:
-		return false, p.fail(p.pos, fmt.Sprintf("there is no field %q", text.Cut(40, rest[:n])), hintForField(rest[:n]))
+		return false, p.fail(p.pos, fmt.Sprintf("unknown field %q", text.Cut(40, rest[:n])), hintForField(rest[:n]))
 	}
 	start := p.pos
 	p.pos += n
@@ -161,13 +160,13 @@ func (p *parser) name(t *Term) (bool, error) {
 	}
 	switch {
 	case f.kind == memberField && len(t.Path) == 0:
-		return false, p.fail(start, f.Name+" lacks the name of a member", "write it after a point, as in "+f.Example)
+		return false, p.fail(start, f.Name+" needs a field name", "add it after a dot, as in "+f.Example)
 	case f.kind != memberField && len(t.Path) > 0:
 		p.pos = start
 		t.Path = nil
-		return false, nil // a text such as id.json
+		return false, nil // text such as id.json
 	case !strings.HasPrefix(p.rest(), ":"):
-		return false, p.fail(start, f.Name+" lacks its value", "write a colon and the value, as in "+f.Example+`; to look for the text, put it into quotes`)
+		return false, p.fail(start, f.Name+" needs a value", "add a colon and a value, as in "+f.Example+`; to search for the text, quote it`)
 	}
 	p.pos++
 	t.Field = f.Name
@@ -175,23 +174,17 @@ func (p *parser) name(t *Term) (bool, error) {
 }
 
 func hintForField(name string) string {
-	best, distance := "", 3
-	for _, f := range Fields {
-		if d := editdistance.Of(strings.ToLower(text.CutBytes(20, name)), f.Name); d < distance {
-			best, distance = f.Name, d
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %s:? To look for the text, put it into quotes", best)
-	}
 	names := make([]string, len(Fields))
 	for i, f := range Fields {
 		names[i] = f.Name
 	}
-	return "use one of " + strings.Join(names, ", ") + "; to look for the text, put it into quotes"
+	if best := text.Closest(name, names, 2); best != "" {
+		return fmt.Sprintf("did you mean %s:? To search for the text, quote it", best)
+	}
+	return "use one of " + strings.Join(names, ", ") + "; to search for the text, quote it"
 }
 
-// path passes the members behind a field, each after a point.
+// path parses the names after a field, each after a dot.
 func (p *parser) path(path *[]string) error {
 	for strings.HasPrefix(p.rest(), ".") {
 		p.pos++
@@ -209,7 +202,7 @@ func (p *parser) path(path *[]string) error {
 			n = len(rest)
 		}
 		if n == 0 {
-			return p.fail(p.pos, "a name is missing after the point", `write one, in quotes where it has spaces or points, as in prop."unit price":9.5`)
+			return p.fail(p.pos, "missing name after the dot", `add a name; quote it if it has spaces or dots, as in prop."unit price":9.5`)
 		}
 		*path = append(*path, rest[:n])
 		p.pos += n
@@ -217,7 +210,7 @@ func (p *parser) path(path *[]string) error {
 	return nil
 }
 
-// value passes the sign and the value of a term, and checks that its field can have it.
+// value parses the operator and value of a term and checks them.
 func (p *parser) value(t *Term, start int) error {
 	f := fieldNamed(t.Field)
 	for _, op := range []Op{OpAtLeast, OpAtMost, OpMore, OpLess, OpEqual} {
@@ -240,7 +233,7 @@ func (p *parser) value(t *Term, start int) error {
 		t.Value = p.word()
 		switch {
 		case t.Value == "":
-			return p.fail(start, p.text[start:at]+" has no value", "write one, as in "+f.Example)
+			return p.fail(start, p.text[start:at]+" has no value", "add one, as in "+f.Example)
 		case t.Value == "*" && t.Op == OpLike:
 			t.Op, t.Value = OpExists, ""
 		}
@@ -251,35 +244,35 @@ func (p *parser) value(t *Term, start int) error {
 	return nil
 }
 
-// check says what is wrong with a term of the field.
+// check returns an error if the field does not support the term.
 func (f *Field) check(t *Term) (problem, hint string) {
 	switch t.Op {
 	case OpExists:
 		if f.kind == statusField || f.kind == timeField {
-			return f.Name + " cannot be *", "write a value, as in " + f.Example
+			return f.Name + " cannot be *", "use a value, as in " + f.Example
 		}
 		return "", ""
 	case OpMore, OpAtLeast, OpLess, OpAtMost:
 		if f.kind != memberField {
-			return fmt.Sprintf("%s cannot be compared by %s", f.Name, t.Op), "write it without, or put the value into quotes: " + f.Example
+			return fmt.Sprintf("%s does not support %s", f.Name, t.Op), "remove it or quote the value: " + f.Example
 		}
 		if _, err := strconv.ParseFloat(t.Value, 64); err != nil {
-			return fmt.Sprintf("%q is no number", text.Cut(40, t.Value)), "compare with a number, as in prop.total:>100"
+			return fmt.Sprintf("%q is not a number", text.Cut(40, t.Value)), "use a number, as in prop.total:>100"
 		}
 	case OpEqual:
 		if f.kind == statusField || f.kind == timeField {
-			return f.Name + " cannot be compared by =", "write it without, as in " + f.Example
+			return f.Name + " does not support =", "remove it, as in " + f.Example
 		}
 	case OpLike:
 	}
 	switch f.kind {
 	case statusField:
 		if _, isCode := StatusRange(t.Value); !isCode && !slices.Contains(f.Values, t.Value) {
-			return fmt.Sprintf("there is no status %q", text.Cut(40, t.Value)), "use " + strings.Join(f.Values, ", ") + ", the status of an answer such as 404, or 4xx"
+			return fmt.Sprintf("unknown status %q", text.Cut(40, t.Value)), "use " + strings.Join(f.Values, ", ") + ", a response status such as 404, or 4xx"
 		}
 	case timeField:
 		if _, err := readTime(t.Value, time.Time{}); err != nil {
-			return fmt.Sprintf("%q is no time", text.Cut(40, t.Value)), "write how long ago, as in 5m, 1h or 7d, or a time, as in 2026-01-31T12:00:00Z; without an offset it is in UTC"
+			return fmt.Sprintf("%q is not a time", text.Cut(40, t.Value)), "use an age such as 5m, 1h or 7d, or a time such as 2026-01-31T12:00:00Z; UTC is the default"
 		}
 	default:
 		if len(f.Values) > 0 && !slices.Contains(f.Values, t.Value) && f.Name != "type" {

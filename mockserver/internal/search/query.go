@@ -7,70 +7,69 @@ import (
 	"unicode"
 )
 
-// A Query is a list of terms that must all hold. None picks all.
+// A Query is a list of terms that must all match. An empty query matches all calls.
 type Query []Term
 
 // A Term is one condition.
 type Term struct {
 	Not   bool
-	Field string   // the name of one of Fields; empty for a text anywhere in a call
-	Path  []string // of the member below properties, traits or context
+	Field string   // a name in Fields; empty for text anywhere in a call
+	Path  []string // path of a field in properties, traits or context
 	Op    Op
 	Value string
 }
 
-// An Op is how a value is compared.
+// An Op is a comparison.
 type Op string
 
-// Ops. Numbers alone are compared by the last four.
+// Comparisons. The last four apply only to numbers.
 const (
-	OpLike    Op = ""  // it has the value in it, in any case; members, states and names are the value
-	OpEqual   Op = "=" // it is the value to the letter
-	OpExists  Op = "*" // there is one
+	OpLike    Op = ""  // contains the value in any case; exact for fields of the body, states and names
+	OpEqual   Op = "=" // equals the value
+	OpExists  Op = "*" // has any value
 	OpMore    Op = ">"
 	OpAtLeast Op = ">="
 	OpLess    Op = "<"
 	OpAtMost  Op = "<="
 )
 
-// A Field is what a term can be about.
+// A Field is a searchable field.
 type Field struct {
 	Name    string
-	About   string   // what it is, for people who choose one
-	Example string   // a term that has it
-	Values  []string // the values that it can have, where these are all
+	About   string   // description for people
+	Example string   // an example term
+	Values  []string // all valid values, or nil
 	kind    kind
 }
 
 type kind uint8
 
 const (
-	textField   kind = iota // part of a text
+	textField   kind = iota // part of a string
 	nameField               // a whole name
-	statusField             // a state, or the status of an answer
-	timeField               // a time, or how long ago
-	memberField             // a member below an object of the call
+	statusField             // a state or a response status
+	timeField               // a time or an age
+	memberField             // a field of an object in the call
 )
 
-// Fields are the fields that there are, in the order in which they are offered.
+// Fields are the searchable fields in the order of suggestions.
 var Fields = []Field{
-	{Name: "event", About: "part of the name of an event, a page or a screen", Example: `event:"Signed Up"`},
-	{Name: "user", About: "part of a userId, an anonymousId, a groupId or a previousId", Example: "user:ada"},
-	{Name: "status", About: "what became of it, or the status of the last answer", Example: "status:failed", kind: statusField,
+	{Name: "event", About: "part of an event, page or screen name", Example: `event:"Signed Up"`},
+	{Name: "user", About: "part of a userId, anonymousId, groupId or previousId", Example: "user:ada"},
+	{Name: "status", About: "delivery status, or the status of the last response", Example: "status:failed", kind: statusField,
 		Values: []string{"delivered", "pending", "failed", "filtered", "unknown", "none", "rejected", "repeated"}},
-	{Name: "type", About: "the type of the call", Example: "type:track", kind: nameField, Values: []string{"track", "identify", "page", "screen", "group", "alias", "delete"}},
-	{Name: "source", About: "where it came from", Example: "source:web", kind: nameField},
-	{Name: "destination", About: "a destination that gets it; status is then that at this one, or at one of several", Example: "destination:crm", kind: nameField},
-	{Name: "prop", About: "a property", Example: "prop.plan:Pro", kind: memberField},
-	{Name: "traits", About: "a trait", Example: "traits.city:Berlin", kind: memberField},
-	{Name: "context", About: "a member of the context", Example: "context.library.name:analytics-go", kind: memberField},
+	{Name: "type", About: "call type", Example: "type:track", kind: nameField, Values: []string{"track", "identify", "page", "screen", "group", "alias", "delete"}},
+	{Name: "source", About: "source name", Example: "source:web", kind: nameField},
+	{Name: "destination", About: "destination name; status then applies to this destination", Example: "destination:crm", kind: nameField},
+	{Name: "prop", About: "property", Example: "prop.plan:Pro", kind: memberField},
+	{Name: "traits", About: "trait", Example: "traits.city:Berlin", kind: memberField},
+	{Name: "context", About: "context field", Example: "context.library.name:analytics-go", kind: memberField},
 	{Name: "id", About: "part of the messageId", Example: "id:order-5512"},
-	{Name: "since", About: "how long ago it came at most, or from when on", Example: "since:1h", kind: timeField},
-	{Name: "until", About: "how long ago it came at least, or until when", Example: "until:2026-01-31T12:00:00Z", kind: timeField},
-	{Name: "is", About: "own for calls that the collector made itself, unplanned for those not as planned", Example: "-is:own", kind: nameField, Values: []string{"own", "unplanned"}},
+	{Name: "since", About: "received after: a time or age", Example: "since:1h", kind: timeField},
+	{Name: "until", About: "received before: a time or age", Example: "until:2026-01-31T12:00:00Z", kind: timeField},
+	{Name: "is", About: "own: synthetic calls; unplanned: plan violations", Example: "-is:own", kind: nameField, Values: []string{"own", "unplanned"}},
 }
 
-// fieldNamed returns the field of a name, or nil.
 func fieldNamed(name string) *Field {
 	for i := range Fields {
 		if Fields[i].Name == name {
@@ -80,7 +79,7 @@ func fieldNamed(name string) *Field {
 	return nil
 }
 
-// String writes the query as Parse reads it.
+// String formats the query for Parse.
 func (q Query) String() string {
 	words := make([]string, len(q))
 	for i, t := range q {
@@ -89,7 +88,7 @@ func (q Query) String() string {
 	return strings.Join(words, " ")
 }
 
-// String writes the term as Parse reads it.
+// String formats the term for Parse.
 func (t Term) String() string {
 	var out strings.Builder
 	if t.Not {
@@ -116,42 +115,31 @@ func (t Term) String() string {
 	return out.String()
 }
 
-// Without returns the query without its i-th term.
 func (q Query) Without(i int) Query {
-	rest := make(Query, 0, len(q)-1)
-	return append(append(rest, q[:i]...), q[i+1:]...)
+	return slices.Delete(slices.Clone(q), i, i+1)
 }
 
-// Drop returns the query without the terms of some fields.
+// Drop returns the query without the terms of the given fields.
 func (q Query) Drop(fields ...string) Query {
-	var rest Query
-	for _, t := range q {
-		keep := true
-		for _, name := range fields {
-			keep = keep && t.Field != name
-		}
-		if keep {
-			rest = append(rest, t)
-		}
-	}
-	return rest
+	return slices.DeleteFunc(slices.Clone(q), func(t Term) bool { return slices.Contains(fields, t.Field) })
 }
 
-// HasRelativeTime reports whether what the query picks changes as time passes.
+// HasRelativeTime reports whether the matches change as time passes.
 func (q Query) HasRelativeTime() bool {
-	for _, t := range q {
-		if _, relative := readAge(t.Value); relative && (t.Field == "since" || t.Field == "until") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q, Term.isAge)
 }
 
-// Fixed returns the query with the times that its ages stand for now.
+// isAge reports whether the term is a time relative to now.
+func (t Term) isAge() bool {
+	_, relative := readAge(t.Value)
+	return relative && (t.Field == "since" || t.Field == "until")
+}
+
+// Fixed returns the query with relative times replaced by absolute times.
 func (q Query) Fixed(now time.Time) Query {
 	fixed := slices.Clone(q)
 	for i, t := range fixed {
-		if _, relative := readAge(t.Value); relative && (t.Field == "since" || t.Field == "until") {
+		if t.isAge() {
 			fixed[i].Value = t.Time(now).UTC().Format("2006-01-02T15:04:05.000Z")
 		}
 	}
@@ -162,7 +150,7 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// quoteValue quotes a value where it could be read as something else.
+// quoteValue quotes a value if it could be misread.
 func quoteValue(s string) string {
 	if s == "" || strings.ContainsAny(s[:1], "=<>*") || strings.ContainsFunc(s, endsWord) || strings.Contains(s, `"`) {
 		return quote(s)
@@ -170,7 +158,7 @@ func quoteValue(s string) string {
 	return s
 }
 
-// quoteText quotes a text where it could be read as something else than a text.
+// quoteText quotes text if it could be read as a field or operator.
 func quoteText(s string) string {
 	if s == "" || s[0] == '-' || strings.ContainsFunc(s, endsWord) || strings.ContainsAny(s, `".:`) {
 		return quote(s)
@@ -178,16 +166,16 @@ func quoteText(s string) string {
 	return s
 }
 
-// isPlainName reports whether the name of a member needs no quotes.
+// isPlainName reports whether a name needs no quotes.
 func isPlainName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return endsWord(r) || strings.ContainsRune(`".:`, r) })
 }
 
-// endsWord reports whether a character stands between two terms.
+// endsWord reports whether a character separates terms.
 func endsWord(r rune) bool { return unicode.IsSpace(r) }
 
-// Time returns what since and until stand for at a time. Parse has checked that it can be
-// read; of one that cannot it is zero.
+// Time returns the time of a since or until term relative to now. It is zero for an invalid
+// value, which Parse rejects.
 func (t Term) Time(now time.Time) time.Time {
 	at, _ := readTime(t.Value, now)
 	return at

@@ -14,7 +14,7 @@ func TestParse(t *testing.T) {
 	for _, test := range []struct {
 		name, text string
 		want       Query
-		canonical  string // where it is not text
+		canonical  string // defaults to text
 	}{
 		{"nothing", " \t", nil, ""},
 		{"words", "sku  B-17", Query{{Value: "sku"}, {Value: "B-17"}}, "sku B-17"},
@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 		}, ""},
 		{"turned round", `-event:x -"a b" -c - d`, Query{{Not: true, Field: "event", Value: "x"}, {Not: true, Value: "a b"}, {Not: true, Value: "c"}, {Value: "-"}, {Value: "d"}}, `-event:x -"a b" -c "-" d`},
 		{"names in quotes", `prop.cart."unit price".v:>=9.5`, Query{{Field: "prop", Path: []string{"cart", "unit price", "v"}, Op: OpAtLeast, Value: "9.5"}}, ""},
-		{"to the letter", `event:="Order" prop.a:=Pro`, Query{{Field: "event", Op: OpEqual, Value: "Order"}, {Field: "prop", Path: []string{"a"}, Op: OpEqual, Value: "Pro"}}, `event:=Order prop.a:=Pro`},
+		{"exact match", `event:="Order" prop.a:=Pro`, Query{{Field: "event", Op: OpEqual, Value: "Order"}, {Field: "prop", Path: []string{"a"}, Op: OpEqual, Value: "Pro"}}, `event:=Order prop.a:=Pro`},
 		{"a sign in quotes", `event:"=x" prop.a:"*"`, Query{{Field: "event", Value: "=x"}, {Field: "prop", Path: []string{"a"}, Value: "*"}}, ""},
 		{"there is one", `prop.coupon:* -user:*`, Query{{Field: "prop", Path: []string{"coupon"}, Op: OpExists}, {Not: true, Field: "user", Op: OpExists}}, ""},
 		{"nothing in quotes", `prop.plan:""`, Query{{Field: "prop", Path: []string{"plan"}}}, ""},
@@ -54,32 +54,32 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseSaysWhatIsWrong(t *testing.T) {
+func TestParseReportsPosition(t *testing.T) {
 	for _, test := range []struct {
 		name, text, problem, hint string
 		at                        int
 	}{
-		{"an unknown field", "a evnt:x", `no field "evnt"`, "did you mean event:?", 3},
-		{"a field like no other", "zebra:x", `no field "zebra"`, "use one of event, user,", 1},
+		{"an unknown field", "a evnt:x", `unknown field "evnt"`, "did you mean event:?", 3},
+		{"a field like no other", "zebra:x", `unknown field "zebra"`, "use one of event, user,", 1},
 		{"no value", "ä event: x", "event: has no value", `event:"Signed Up"`, 3},
-		{"no member", "prop:Pro", "prop lacks the name of a member", "prop.plan:Pro", 1},
-		{"a member without a value", "prop.plan", "prop lacks its value", "quotes", 1},
-		{"a point alone", "prop.:x", "a name is missing after the point", `prop."unit price":9.5`, 6},
-		{"an open quote", `user:"ada`, "the quote has no end", `close it with "`, 6},
-		{"an open quote in a path", `prop."a:b`, "the quote has no end", `close it with "`, 6},
-		{"text behind a quote", `user:"ada"x`, "no space after the quote", "put one there", 11},
-		{"empty quotes", `a ""`, "the quotes hold nothing", "write a text between them", 3},
-		{"an unknown status", "status:broken", `no status "broken"`, "delivered, pending", 8},
-		{"a status beyond those of HTTP", "status:600", `no status "600"`, "404", 8},
-		{"no time", "since:yesterday", `"yesterday" is no time`, "in UTC", 7},
-		{"an age that is too long", "since:9999999w", `is no time`, "7d", 7},
-		{"a comparison with no number", "prop.total:>many", `"many" is no number`, "prop.total:>100", 13},
-		{"a comparison of texts", "user:>5", "user cannot be compared by >", "user:ada", 7},
+		{"no member", "prop:Pro", "prop needs a field name", "prop.plan:Pro", 1},
+		{"a member without a value", "prop.plan", "prop needs a value", "quote", 1},
+		{"a point alone", "prop.:x", "missing name after the dot", `prop."unit price":9.5`, 6},
+		{"an open quote", `user:"ada`, "unclosed quote", `close it with "`, 6},
+		{"an open quote in a path", `prop."a:b`, "unclosed quote", `close it with "`, 6},
+		{"text behind a quote", `user:"ada"x`, "missing space after the quote", "add a space", 11},
+		{"empty quotes", `a ""`, "empty quotes", "add text between them", 3},
+		{"an unknown status", "status:broken", `unknown status "broken"`, "delivered, pending", 8},
+		{"a status beyond those of HTTP", "status:600", `unknown status "600"`, "404", 8},
+		{"no time", "since:yesterday", `"yesterday" is not a time`, "UTC", 7},
+		{"an age that is too long", "since:9999999w", `is not a time`, "7d", 7},
+		{"a comparison with no number", "prop.total:>many", `"many" is not a number`, "prop.total:>100", 13},
+		{"a comparison of texts", "user:>5", "user does not support >", "user:ada", 7},
 		{"any status", "status:*", "status cannot be *", "status:failed", 8},
 		{"an unknown choice", "is:mine", `is has no value "mine"`, "own or unplanned", 4},
-		{"too many", strings.Repeat("a ", MaxTerms) + "b", "more than 32 conditions", "leave some out", 2*MaxTerms + 1},
+		{"too many", strings.Repeat("a ", MaxTerms) + "b", "more than 32 conditions", "remove some", 2*MaxTerms + 1},
 		{"too long", strings.Repeat("a", MaxBytes+1), "more than 2,000 bytes", "shorter", MaxBytes + 1},
-		{"not UTF-8", "a\xff", "not UTF-8", "anew", 1},
+		{"not UTF-8", "a\xff", "not valid UTF-8", "again", 1},
 	} {
 		_, err := Parse(test.text)
 		var wrong *Error
@@ -194,7 +194,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-func TestFixedHasTheTimesOfNow(t *testing.T) {
+func TestFixedUsesAbsoluteTimes(t *testing.T) {
 	q, err := Parse("a since:1h until:2026-01-31")
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// timeForms are the forms that a time may have.
+// timeForms are the accepted time formats.
 var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999", "2006-01-02T15:04", "2006-01-02"}
 
 func readTime(value string, now time.Time) (time.Time, error) {
@@ -19,16 +19,16 @@ func readTime(value string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("search: %.40q is no time", value)
+	return time.Time{}, fmt.Errorf("search: %.40q is not a time", value)
 }
 
-// units are those of an age.
+// units are the units of an age.
 var units = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
 
-// maxAge is how long ago may be at most.
+// maxAge limits an age.
 const maxAge = 10 * 365 * 24 * time.Hour
 
-// readAge reads how long ago something is, such as 90s, 15m or 7d.
+// readAge parses an age such as 90s, 15m or 7d.
 func readAge(value string) (time.Duration, bool) {
 	if len(value) < 2 || len(value) > 8 || strings.TrimLeft(value[:len(value)-1], "0123456789") != "" {
 		return 0, false

@@ -14,19 +14,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// maxStamps is how many attempts are looked at.
+// maxStamps limits the examined attempts.
 const maxStamps = 4
 
-// An Answer says how a signature was made.
+// An Answer explains a signature.
 type Answer struct {
-	Found    bool      // a way to make the signature was found
-	Header   string    // the header that it belongs to
-	OfPasted bool      // it is over the body that was pasted
-	Mistakes []Mistake // what the receiver does otherwise; none where the signature is right
-	Tried    []string  // where none was found: what was tried; nothing without a body
+	Found    bool      // an explanation was found
+	Header   string    // the header with the expected signature
+	OfPasted bool      // the signature covers the pasted body
+	Mistakes []Mistake // empty for a valid signature
+	Tried    []string  // tried variants, if none matched
 }
 
-// Check finds the way with the fewest mistakes to make the signature that was given.
+// Check returns the explanation of a signature with the fewest mistakes.
 func Check(q Question) Answer {
 	q.Sent = q.Sent[:min(len(q.Sent), maxStamps)]
 	var best *way
@@ -47,10 +47,10 @@ func Check(q Question) Answer {
 	return a
 }
 
-// A scheme is one of the two ways in which a destination signs.
+// A scheme is a signature scheme.
 type scheme struct {
-	name webhook.Signature // webhook.SignatureService or webhook.SignatureStandard
-	hash string            // the right one
+	name webhook.Signature // SignatureService or SignatureStandard
+	hash string            // the correct hash
 	hashing
 }
 
@@ -59,8 +59,7 @@ var (
 	standardScheme = scheme{webhook.SignatureStandard, "SHA-256", standardHash}
 )
 
-// schemesOf returns how the destination signs, and then how it does not: a receiver may
-// expect that.
+// schemesOf returns the schemes of a destination.
 func schemesOf(q *Question) []scheme {
 	switch q.Scheme {
 	case webhook.SignatureStandard:
@@ -71,7 +70,7 @@ func schemesOf(q *Question) []scheme {
 	return []scheme{serviceScheme}
 }
 
-// hashes are those that receivers compute.
+// hashes are the tried hash functions.
 var hashes = []struct {
 	name string
 	new  func() hash.Hash
@@ -79,14 +78,14 @@ var hashes = []struct {
 	{"SHA-1", sha1.New}, {"SHA-256", sha256.New}, {"SHA-512", sha512.New}, {"SHA-384", sha512.New384}, {"MD5", md5.New},
 }
 
-// A way is one to make the signature.
+// A way is an explanation of the signature.
 type way struct {
 	scheme   webhook.Signature
 	content  []byte
 	mistakes []*Mistake
 }
 
-// search looks for a way with fewer mistakes than best.
+// search returns an explanation with fewer mistakes than best, or best.
 func (s scheme) search(q *Question, best *way) *way {
 	keys, contents := keysOf(q, s.name), contentsOf(q, s.name)
 	try := func(mac func(content []byte) []byte, sum, content []byte, mistakes ...[]*Mistake) {
@@ -145,15 +144,14 @@ var plainForms = []struct {
 	over string
 	join func(secret string, content []byte) []byte
 }{
-	{"the secret and then the content", func(secret string, content []byte) []byte { return stamped(secret, content) }},
-	{"the content and then the secret", func(secret string, content []byte) []byte {
+	{"the secret followed by the content", func(secret string, content []byte) []byte { return stamped(secret, content) }},
+	{"the content followed by the secret", func(secret string, content []byte) []byte {
 		return append(content[:len(content):len(content)], secret...)
 	}},
-	{"the content alone, without the secret", func(_ string, content []byte) []byte { return content }},
+	{"the content without the secret", func(_ string, content []byte) []byte { return content }},
 }
 
-// tryPrivate tries signatures with a private key: they are always the same for the same
-// content.
+// tryPrivate tries private keys, whose signatures are deterministic.
 func (s scheme) tryPrivate(q *Question, r reading, contents []content, try func(mac func([]byte) []byte, sum, content []byte, mistakes ...[]*Mistake)) {
 	for n, secret := range []string{q.Secret, q.Previous} {
 		if len(secret) < len(asymmetricPrefix) || secret[:len(asymmetricPrefix)] != asymmetricPrefix {
@@ -161,7 +159,7 @@ func (s scheme) tryPrivate(q *Question, r reading, contents []content, try func(
 		}
 		var before []*Mistake
 		if n > 0 {
-			before = []*Mistake{{Text: "It is made with the previous private key."}}
+			before = []*Mistake{{Text: "Signed with the previous private key."}}
 		}
 		of := func(content []byte) []byte { return signPrivate(secret, content) }
 		for _, c := range contents {
@@ -170,7 +168,7 @@ func (s scheme) tryPrivate(q *Question, r reading, contents []content, try func(
 	}
 }
 
-// signPrivate signs a content, of which the id, the timestamp and the dots are a part.
+// signPrivate signs content, which includes the ID and the timestamp.
 func signPrivate(secret string, content []byte) []byte {
 	id, rest, _ := bytes.Cut(content, []byte("."))
 	seconds, body, _ := bytes.Cut(rest, []byte("."))
@@ -188,31 +186,31 @@ func signPrivate(secret string, content []byte) []byte {
 	return nil
 }
 
-// tried says what Check tries, for somebody whose signature none of it explains.
+// tried describes the tried variants.
 func tried(q *Question) []string {
 	all := []string{
-		"HMAC and plain hashes of SHA-1, SHA-256, SHA-384, SHA-512 and MD5, written in hex of either case or in base64",
-		"the secret as it is, with and without white space and quotes around it, decoded from base64 and from hex, and missing",
+		"HMAC and plain hashes with SHA-1, SHA-256, SHA-384, SHA-512 and MD5, in hex (upper and lower case) and base64",
+		"the secret unchanged, with and without surrounding white space and quotes, decoded from base64 and hex, and missing",
 	}
 	if q.Previous != "" {
-		all = append(all, "the previous secret in the same forms")
+		all = append(all, "the previous secret in the same variants")
 	}
 	switch {
 	case q.Body == nil && q.Pasted == nil:
 		return nil
 	case q.Body == nil:
-		all = append(all, "the pasted body as it is, with a line break, and parsed and written again as JavaScript, Python, Go and PHP do; an empty body")
+		all = append(all, "the pasted body unchanged, with a line break, and re-encoded as in JavaScript, Python, Go and PHP; an empty body")
 	default:
-		all = append(all, "the body as it was sent, with a line break, and parsed and written again as JavaScript, Python, Go and PHP do; an empty body")
+		all = append(all, "the sent body unchanged, with a line break, and re-encoded as in JavaScript, Python, Go and PHP; an empty body")
 	}
 	if q.Pasted != nil && q.Body != nil {
 		all = append(all, "the pasted body")
 	}
 	if q.Scheme == webhook.SignatureStandard || q.Scheme == webhook.SignatureBoth {
 		if len(q.Sent) == 0 {
-			return append(all, "the body alone: no attempt is remembered that was signed as the specification says, and so neither are its id and its timestamp")
+			return append(all, "the body only: no attempt with a Standard Webhooks signature is retained, so the ID and timestamp are unknown")
 		}
-		all = append(all, "with the id and the timestamp, without each, in the other order, and in milliseconds")
+		all = append(all, "with the ID and timestamp, without either, in reverse order, and in milliseconds")
 	}
 	return all
 }

@@ -44,7 +44,6 @@ var (
 
 func sha1Hex(key, content string) string { return inHex(mac(sha1.New, key, content)) }
 
-// TestCheckOfXSignature: each mistake of a receiver is told in words.
 func TestCheckOfXSignature(t *testing.T) {
 	for name, c := range map[string]struct {
 		given  string
@@ -54,31 +53,31 @@ func TestCheckOfXSignature(t *testing.T) {
 	}{
 		"right":                     {given: sha1Hex(secret, body)},
 		"right, a line of a header": {given: "X-Signature: " + sha1Hex(secret, body)},
-		"SHA-256":                   {given: inHex(mac(sha256.New, secret, body)), want: []string{"Your receiver uses SHA-256; X-Signature is an HMAC-SHA1."}},
+		"SHA-256":                   {given: inHex(mac(sha256.New, secret, body)), want: []string{"Your receiver uses SHA-256. X-Signature uses HMAC-SHA1."}},
 		"SHA-512":                   {given: inHex(mac(sha512.New, secret, body)), want: []string{"uses SHA-512"}},
 		"MD5":                       {given: inHex(mac(md5.New, secret, body)), want: []string{"uses MD5"}},
-		"base64":                    {given: inBase64(mac(sha1.New, secret, body)), want: []string{"writes base64; X-Signature is written in hex"}},
+		"base64":                    {given: inBase64(mac(sha1.New, secret, body)), want: []string{"writes base64. X-Signature is hex."}},
 		"base64 for URLs":           {given: base64.RawURLEncoding.EncodeToString(mac(sha1.New, secret, body)), want: []string{"writes base64"}},
 		"upper case":                {given: strings.ToUpper(sha1Hex(secret, body)), want: []string{"upper-case hex"}},
 		"prefix":                    {given: "sha1=" + sha1Hex(secret, body), want: []string{"the prefix sha1="}},
 		"SHA-256 in base64":         {given: inBase64(mac(sha256.New, secret, body)), want: []string{"uses SHA-256", "writes base64"}},
-		"no HMAC, secret first":     {given: inHex(plain(sha1.New, secret+body)), want: []string{"plain SHA-1 over the secret and then the content"}},
-		"no HMAC, secret last":      {given: inHex(plain(sha256.New, body+secret)), want: []string{"plain SHA-256 over the content and then the secret"}},
-		"no secret":                 {given: inHex(plain(sha1.New, body)), want: []string{"plain SHA-1 over the content alone"}},
-		"line break in the secret":  {given: sha1Hex(secret+"\n", body), want: []string{"secret has a line break at its end"}},
-		"CR LF in the secret":       {given: sha1Hex(secret+"\r\n", body), want: []string{"a line break (CR LF) at its end"}},
+		"no HMAC, secret first":     {given: inHex(plain(sha1.New, secret+body)), want: []string{"plain SHA-1 over the secret followed by the content"}},
+		"no HMAC, secret last":      {given: inHex(plain(sha256.New, body+secret)), want: []string{"plain SHA-256 over the content followed by the secret"}},
+		"no secret":                 {given: inHex(plain(sha1.New, body)), want: []string{"plain SHA-1 over the content without the secret"}},
+		"line break in the secret":  {given: sha1Hex(secret+"\n", body), want: []string{"secret ends with a line break"}},
+		"CR LF in the secret":       {given: sha1Hex(secret+"\r\n", body), want: []string{"ends with a line break (CR LF)"}},
 		"CR in the secret":          {given: sha1Hex(secret+"\r", body), want: []string{"a carriage return"}},
-		"space behind the secret":   {given: sha1Hex(secret+" ", body), want: []string{"a space at its end"}},
-		"space before the secret":   {given: sha1Hex(" "+secret, body), want: []string{"a space before it"}},
-		"quotes":                    {given: sha1Hex(`"s3cret"`, body), want: []string{"stands in double quotes"}},
-		"single quotes":             {given: sha1Hex(`'s3cret'`, body), want: []string{"stands in single quotes"}},
-		"trimmed":                   {given: sha1Hex(secret, body), secret: secret + "\n", want: []string{"The destination's secret has white space or quotes around it"}},
+		"space behind the secret":   {given: sha1Hex(secret+" ", body), want: []string{"ends with a space"}},
+		"space before the secret":   {given: sha1Hex(" "+secret, body), want: []string{"begins with a space"}},
+		"quotes":                    {given: sha1Hex(`"s3cret"`, body), want: []string{"includes double quotes"}},
+		"single quotes":             {given: sha1Hex(`'s3cret'`, body), want: []string{"includes single quotes"}},
+		"trimmed":                   {given: sha1Hex(secret, body), secret: secret + "\n", want: []string{"The destination's secret has surrounding white space or quotes"}},
 		"not set":                   {given: sha1Hex("", body), want: []string{"secret is empty"}},
 		"undefined":                 {given: sha1Hex("undefined", body), want: []string{"the word undefined"}},
 		"decoded from base64":       {given: sha1Hex("key", body), secret: "a2V5", want: []string{"decodes the secret as base64"}},
 		"decoded from hex":          {given: sha1Hex("key!", body), secret: "6b657921", want: []string{"decodes the secret as hex"}},
-		"whsec_ left out":           {given: sha1Hex("a2V5", body), secret: "whsec_a2V5", want: []string{"leaves out whsec_"}},
-		"whsec_ decoded":            {given: sha1Hex("key", body), secret: "whsec_a2V5", want: []string{"decodes the base64 behind whsec_"}},
+		"whsec_ left out":           {given: sha1Hex("a2V5", body), secret: "whsec_a2V5", want: []string{"removes whsec_"}},
+		"whsec_ decoded":            {given: sha1Hex("key", body), secret: "whsec_a2V5", want: []string{"decodes the base64 after whsec_"}},
 		"line break in the body":    {given: sha1Hex(secret, body+"\n"), want: []string{"adds a line break to the body"}},
 		"CR LF in the body":         {given: sha1Hex(secret, body+"\r\n"), want: []string{"adds a line break (CR LF) to the body"}},
 		"json.dumps":                {given: sha1Hex(secret, `{"version": 2, "type": "track", "event": "Caf\u00e9 <b>", "url": "/a/b", "properties": {"z": 1, "a": [1, 2]}}`), want: []string{"as Python's json.dumps does"}},
@@ -102,13 +101,13 @@ func TestCheckOfXSignature(t *testing.T) {
     ]
   }
 }`), want: []string{"JSON.stringify(body, null, 2)"}},
-		"stringified twice":            {given: sha1Hex(secret, `"`+strings.ReplaceAll(body, `"`, `\"`)+`"`), want: []string{"as a string in quotes"}},
-		"read before":                  {given: sha1Hex(secret, ""), want: []string{"signs an empty text"}},
+		"stringified twice":            {given: sha1Hex(secret, `"`+strings.ReplaceAll(body, `"`, `\"`)+`"`), want: []string{"as a quoted string"}},
+		"read before":                  {given: sha1Hex(secret, ""), want: []string{"signs an empty body"}},
 		"[object Object]":              {given: sha1Hex(secret, "[object Object]"), want: []string{"[object Object]"}},
 		"no parser":                    {given: sha1Hex(secret, "{}"), want: []string{"signs {}"}},
-		"of the pasted body":           {given: sha1Hex(secret, `{"another":"call"}`), pasted: `{"another":"call"}`, want: []string{"the body that you pasted"}},
-		"three mistakes":               {given: inBase64(mac(sha256.New, secret+"\n", body)), want: []string{"uses SHA-256", "writes base64", "line break at its end"}},
-		"id and timestamp before body": {given: sha1Hex(secret, "m1.1700000000."+body), want: []string{"X-Signature is over the body alone"}},
+		"of the pasted body":           {given: sha1Hex(secret, `{"another":"call"}`), pasted: `{"another":"call"}`, want: []string{"signs the pasted body"}},
+		"three mistakes":               {given: inBase64(mac(sha256.New, secret+"\n", body)), want: []string{"uses SHA-256", "writes base64", "ends with a line break"}},
+		"id and timestamp before body": {given: sha1Hex(secret, "m1.1700000000."+body), want: []string{"X-Signature covers only the body"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := signcheck.Question{Given: c.given, Secret: secret, Body: []byte(body), Sent: []signcheck.Stamp{{ID: "m1", Timestamp: "1700000000"}}}
@@ -138,7 +137,6 @@ func assertMistakes(t *testing.T, want []string, a signcheck.Answer) {
 	}
 }
 
-// TestCheckOfStandardSignatures: those of the Standard Webhooks specification.
 func TestCheckOfStandardSignatures(t *testing.T) {
 	const key, text = "a key of twenty-four byt", "plain text"
 	whsec := "whsec_" + inBase64([]byte(key))
@@ -151,23 +149,23 @@ func TestCheckOfStandardSignatures(t *testing.T) {
 		"right":                   {given: sign(key, content), secret: whsec},
 		"right, of a text":        {given: sign(text, content), secret: text},
 		"right, the second":       {given: sign("other", content) + " " + sign(key, content), secret: whsec},
-		"previous":                {given: sign("old", content), secret: whsec, previous: "old", want: []string{"has the previous secret"}},
-		"whsec_ as it stands":     {given: sign(whsec, content), secret: whsec, want: []string{"with whsec_, for the key"}},
+		"previous":                {given: sign("old", content), secret: whsec, previous: "old", want: []string{"uses the previous secret"}},
+		"whsec_ as it stands":     {given: sign(whsec, content), secret: whsec, want: []string{"including whsec_ as the key"}},
 		"not decoded":             {given: sign(whsec[6:], content), secret: whsec, want: []string{"without decoding it"}},
-		"decoded":                 {given: sign("key", content), secret: "a2V5", want: []string{"decodes the secret as base64, as libraries"}},
-		"body alone":              {given: sign(key, body), secret: whsec, want: []string{"signs the body alone"}},
-		"no id":                   {given: sign(key, "1700000000."+body), secret: whsec, want: []string{"without the id"}},
+		"decoded":                 {given: sign("key", content), secret: "a2V5", want: []string{"decodes the secret as base64, as Standard Webhooks libraries"}},
+		"body alone":              {given: sign(key, body), secret: whsec, want: []string{"signs only the body"}},
+		"no id":                   {given: sign(key, "1700000000."+body), secret: whsec, want: []string{"without the ID"}},
 		"no timestamp":            {given: sign(key, "m1."+body), secret: whsec, want: []string{"without the timestamp"}},
-		"other order":             {given: sign(key, "1700000000.m1."+body), secret: whsec, want: []string{"timestamp before the id"}},
-		"no dots":                 {given: sign(key, "m11700000000"+body), secret: whsec, want: []string{"leaves out the dots"}},
+		"other order":             {given: sign(key, "1700000000.m1."+body), secret: whsec, want: []string{"timestamp before the ID"}},
+		"no dots":                 {given: sign(key, "m11700000000"+body), secret: whsec, want: []string{"omits the dots"}},
 		"milliseconds":            {given: sign(key, "m1.1700000000000."+body), secret: whsec, want: []string{"in milliseconds"}},
-		"SHA-1":                   {given: "v1," + inBase64(mac(sha1.New, key, content)), secret: whsec, want: []string{"uses SHA-1; webhook-signature has an HMAC-SHA256"}},
+		"SHA-1":                   {given: "v1," + inBase64(mac(sha1.New, key, content)), secret: whsec, want: []string{"uses SHA-1. webhook-signature uses HMAC-SHA256"}},
 		"hex":                     {given: inHex(mac(sha256.New, key, content)), secret: whsec, want: []string{"writes hex"}},
-		"base64 for URLs":         {given: "v1," + base64.URLEncoding.EncodeToString(mac(sha256.New, text, content)), secret: text, want: []string{"base64 for URLs"}},
-		"base64 without =":        {given: "v1," + base64.RawStdEncoding.EncodeToString(mac(sha256.New, key, content)), secret: whsec, want: []string{"base64 without = at its end"}},
+		"base64 for URLs":         {given: "v1," + base64.URLEncoding.EncodeToString(mac(sha256.New, text, content)), secret: text, want: []string{"URL-safe base64"}},
+		"base64 without =":        {given: "v1," + base64.RawStdEncoding.EncodeToString(mac(sha256.New, key, content)), secret: whsec, want: []string{"base64 without padding"}},
 		"an earlier attempt":      {given: sign(key, "m1.1699999000."+body), secret: whsec, want: []string{"an earlier attempt"}},
 		"a line break":            {given: sign(key, content+"\n"), secret: whsec, want: []string{"adds a line break"}},
-		"a line break, as a text": {given: sign(text+"\n", content), secret: text, want: []string{"secret has a line break"}},
+		"a line break, as a text": {given: sign(text+"\n", content), secret: text, want: []string{"secret ends with a line break"}},
 		"no HMAC":                 {given: inHex(plain(sha256.New, text+content)), secret: text, want: []string{"plain SHA-256", "writes hex"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +192,6 @@ func TestCheckOfSignaturesWithPrivateKeys(t *testing.T) {
 	assertMistakes(t, []string{"adds a line break"}, signcheck.Check(q))
 }
 
-// TestCheckOfBothSignatures: the header is told that fits with the fewest mistakes.
 func TestCheckOfBothSignatures(t *testing.T) {
 	q := signcheck.Question{Secret: secret, Scheme: webhook.SignatureBoth, Body: []byte(body), Sent: []signcheck.Stamp{{ID: "m1", Timestamp: "1700000000"}}}
 	q.Given = sha1Hex(secret, body)
@@ -205,8 +202,7 @@ func TestCheckOfBothSignatures(t *testing.T) {
 	assertMistakes(t, nil, a)
 }
 
-// TestCheckSaysWhatItTried where it does not know.
-func TestCheckSaysWhatItTried(t *testing.T) {
+func TestCheckReturnsTriedVariants(t *testing.T) {
 	for name, q := range map[string]signcheck.Question{
 		"another secret":     {Given: sha1Hex("another", body), Secret: secret, Body: []byte(body)},
 		"not a signature":    {Given: "hello, world!", Secret: secret, Body: []byte(body)},

@@ -6,13 +6,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A content is what a receiver can have signed, and what is wrong with it.
+// A content is a signed byte string with the mistakes that lead to it.
 type content struct {
 	bytes []byte
 	wrong []*Mistake
 }
 
-// contentsOf returns what can have been signed by a scheme: the right one first.
+// contentsOf returns possible signed contents, the correct one first.
 func contentsOf(q *Question, s webhook.Signature) (all []content) {
 	bodies := bodiesOf(q)
 	if s != webhook.SignatureStandard {
@@ -20,7 +20,7 @@ func contentsOf(q *Question, s webhook.Signature) (all []content) {
 		if len(bodies) > 0 {
 			for _, at := range q.Sent {
 				all = append(all, content{stamped(at.ID+"."+at.Timestamp+".", bodies[0].bytes), append(bodies[0].wrong,
-					&Mistake{"Your receiver signs the id, the timestamp and the body; X-Signature is over the body alone. webhook-signature is over all three.", mend(`mac.Write(body)`, `.update(body)`, `hmac.new(secret, body, hashlib.sha1)`)})})
+					&Mistake{"Your receiver signs the ID, the timestamp and the body. X-Signature covers only the body; webhook-signature covers all three.", mend(`mac.Write(body)`, `.update(body)`, `hmac.new(secret, body, hashlib.sha1)`)})})
 			}
 		}
 		return all
@@ -28,7 +28,7 @@ func contentsOf(q *Question, s webhook.Signature) (all []content) {
 	for n, at := range q.Sent {
 		var older []*Mistake
 		if n > 0 {
-			older = []*Mistake{{Text: "It is the signature of an earlier attempt: each has its own timestamp, and so its own signature. Compare what came in one request."}}
+			older = []*Mistake{{Text: "This is the signature of an earlier attempt. Each attempt has its own timestamp and signature: compare values from one request."}}
 		}
 		for _, b := range bodies {
 			all = append(all, content{stamped(at.ID+"."+at.Timestamp+".", b.bytes), append(older[:len(older):len(older)], b.wrong...)})
@@ -39,21 +39,21 @@ func contentsOf(q *Question, s webhook.Signature) (all []content) {
 	}
 	for _, b := range bodies {
 		all = append(all, content{b.bytes, append(b.wrong[:len(b.wrong):len(b.wrong)],
-			&Mistake{"Your receiver signs the body alone; webhook-signature is over the id, the timestamp and the body, with dots between.", contentLines})})
+			&Mistake{"Your receiver signs only the body. webhook-signature covers the ID, the timestamp and the body, separated by dots.", contentLines})})
 	}
 	return all
 }
 
-// unstamped are contents with a part of what stands before the body, or with it wrong.
+// unstamped returns contents with a wrong or incomplete prefix.
 func unstamped(at Stamp, b content, older []*Mistake) (all []content) {
 	for _, way := range []struct{ before, says string }{
-		{at.Timestamp + ".", "Your receiver signs the timestamp and the body, without the id"},
-		{at.ID + ".", "Your receiver signs the id and the body, without the timestamp"},
-		{at.Timestamp + "." + at.ID + ".", "Your receiver has the timestamp before the id"},
-		{at.ID + at.Timestamp, "Your receiver leaves out the dots"},
-		{at.ID + "." + at.Timestamp + "000.", "Your receiver has the timestamp in milliseconds"},
+		{at.Timestamp + ".", "Your receiver signs the timestamp and the body, without the ID"},
+		{at.ID + ".", "Your receiver signs the ID and the body, without the timestamp"},
+		{at.Timestamp + "." + at.ID + ".", "Your receiver puts the timestamp before the ID"},
+		{at.ID + at.Timestamp, "Your receiver omits the dots"},
+		{at.ID + "." + at.Timestamp + "000.", "Your receiver uses a timestamp in milliseconds"},
 	} {
-		wrong := append(append(older[:len(older):len(older)], b.wrong...), &Mistake{way.says + "; webhook-signature is over webhook-id, a dot, webhook-timestamp as it came, a dot, and the body.", contentLines})
+		wrong := append(append(older[:len(older):len(older)], b.wrong...), &Mistake{way.says + ". webhook-signature covers webhook-id, a dot, the unchanged webhook-timestamp, a dot, and the body.", contentLines})
 		all = append(all, content{stamped(way.before, b.bytes), wrong})
 	}
 	return all
@@ -63,11 +63,10 @@ func stamped(before string, body []byte) []byte {
 	return append(append(make([]byte, 0, len(before)+len(body)), before...), body...)
 }
 
-// smallBody is up to how many bytes a pasted body is also tried as other programs write it.
+// smallBody limits bodies that are also tried re-encoded, in bytes.
 const smallBody = 64 << 10
 
-// bodiesOf returns what a receiver can have taken for the body. The body that was signed
-// comes first, or else the one that was pasted.
+// bodiesOf returns possible bodies. The first is the signed body, or the pasted body.
 func bodiesOf(q *Question) (all []content) {
 	add := func(body []byte, says string) {
 		for _, known := range all {
@@ -80,7 +79,7 @@ func bodiesOf(q *Question) (all []content) {
 		}
 		c := content{bytes: body}
 		if says != "" {
-			c.wrong = []*Mistake{{says + " Sign the bytes as they came, before anything parses them.", rawLines}}
+			c.wrong = []*Mistake{{says + " Sign the raw bytes before parsing them.", rawLines}}
 		}
 		all = append(all, c)
 	}
@@ -94,7 +93,7 @@ func bodiesOf(q *Question) (all []content) {
 	add(base, "")
 	addWritten(base, add)
 	if q.Body != nil {
-		add(q.Pasted, "Your receiver signs the body that you pasted, and that is not what was sent.")
+		add(q.Pasted, "Your receiver signs the pasted body, which differs from the sent body.")
 	}
 	for _, b := range [][]byte{q.Body, q.Pasted} {
 		if b == nil {
@@ -102,28 +101,28 @@ func bodiesOf(q *Question) (all []content) {
 		}
 		add(append(b[:len(b):len(b)], '\n'), "Your receiver adds a line break to the body.")
 		add(append(b[:len(b):len(b)], '\r', '\n'), "Your receiver adds a line break (CR LF) to the body.")
-		add(bytes.TrimSpace(b), "Your receiver takes the white space around the body away.")
+		add(bytes.TrimSpace(b), "Your receiver removes white space around the body.")
 	}
-	add([]byte{}, "Your receiver signs an empty text: the body was read before, and is at its end.")
-	add([]byte("[object Object]"), "Your receiver signs the text [object Object]: it is the parsed body, turned into a string by JavaScript.")
-	add([]byte("{}"), "Your receiver signs {}: nothing has parsed the body, or it came with a Content-Type that the parser does not take.")
+	add([]byte{}, "Your receiver signs an empty body: the body was already read.")
+	add([]byte("[object Object]"), "Your receiver signs the string [object Object]: JavaScript converted the parsed body to a string.")
+	add([]byte("{}"), "Your receiver signs {}: the body was not parsed, or the parser does not accept its Content-Type.")
 	return all
 }
 
-// addWritten adds a body as programs write it that have parsed it.
+// addWritten adds the body as re-encoded by common JSON libraries.
 func addWritten(body []byte, add func(body []byte, says string)) {
 	if len(body) > smallBody {
 		return
 	}
 	plain, err := webhook.Canonical(nil, body)
 	if err != nil {
-		return // not JSON
+		return
 	}
-	again := "Your receiver signs JSON that was parsed and written again"
+	again := "Your receiver signs parsed and re-encoded JSON"
 	add(plain, again+", as JSON.stringify does.")
 	add(rewrite(plain, style{spaces: true, ascii: true}), again+" with spaces, as Python's json.dumps does.")
 	add(rewrite(plain, style{spaces: true}), again+" with spaces, as Python's json.dumps with ensure_ascii=False does.")
-	add(rewrite(plain, style{ascii: true}), again+" with all but ASCII escaped, as Python's json.dumps with separators=(',', ':') does.")
+	add(rewrite(plain, style{ascii: true}), again+" with non-ASCII characters escaped, as Python's json.dumps with separators=(',', ':') does.")
 	add(rewrite(plain, style{ascii: true, slash: true}), again+" with slashes escaped, as PHP's json_encode does.")
 	add(rewrite(plain, style{slash: true}), again+" with slashes escaped, as PHP's json_encode with JSON_UNESCAPED_UNICODE does.")
 	sorted := marshal(plain, true)
@@ -132,7 +131,7 @@ func addWritten(body []byte, add func(body []byte, says string)) {
 	if sorted != nil {
 		add(append(sorted[:len(sorted):len(sorted)], '\n'), again+" with its keys sorted and a line break at the end, as Go's json.Encoder does.")
 	}
-	add(indent(plain, "  "), again+" in lines, as JSON.stringify(body, null, 2) does.")
-	add(indent(plain, "    "), again+" in lines, as json.dumps(body, indent=4) does.")
-	add(quote(plain), again+" as a string in quotes: JSON.stringify got a text.")
+	add(indent(plain, "  "), again+" on several lines, as JSON.stringify(body, null, 2) does.")
+	add(indent(plain, "    "), again+" on several lines, as json.dumps(body, indent=4) does.")
+	add(quote(plain), again+" as a quoted string: JSON.stringify received a string.")
 }

@@ -8,23 +8,23 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Prefixes of secrets in the Standard Webhooks specification.
+// Prefixes of Standard Webhooks secrets.
 const symmetricPrefix, asymmetricPrefix = "whsec_", "whsk_"
 
-// A key is what a receiver can have made of the secret, and what is wrong with it.
+// A key is a possible key with the mistakes that lead to it.
 type key struct {
 	bytes []byte
 	wrong []*Mistake
 }
 
-// keysOf returns what a receiver can take for the key of a scheme: the right one first.
+// keysOf returns possible keys for a scheme, the correct one first.
 func keysOf(q *Question, s webhook.Signature) (all []key) {
 	for _, secret := range []struct {
 		text  string
 		wrong []*Mistake
 	}{
 		{q.Secret, nil},
-		{q.Previous, []*Mistake{{Text: "Your receiver has the previous secret. Give it the destination's new one, or accept both until all receivers have it: webhook-signature is made with each, X-Signature with the new one alone."}}},
+		{q.Previous, []*Mistake{{Text: "Your receiver uses the previous secret. Update it to the new secret, or accept both until all receivers are updated. webhook-signature contains a signature for each secret; X-Signature uses only the new one."}}},
 	} {
 		if secret.text == "" {
 			continue
@@ -40,11 +40,11 @@ func keysOf(q *Question, s webhook.Signature) (all []key) {
 			all = append(all, key{k.bytes, append(secret.wrong[:len(secret.wrong):len(secret.wrong)], k.wrong...)})
 		}
 	}
-	// What a variable of the environment is where it is not set.
+	// Values of an unset environment variable.
 	for _, unset := range []string{"", "undefined", "None", "null"} {
-		says := "Your receiver's secret is empty: the variable that it reads it from is not set."
+		says := "Your receiver's secret is empty: its environment variable is not set."
 		if unset != "" {
-			says = "Your receiver's secret is the word " + unset + ": the variable that it reads it from is not set."
+			says = "Your receiver's secret is the word " + unset + ": its environment variable is not set."
 		}
 		all = append(all, key{[]byte(unset), []*Mistake{{Text: says}}})
 	}
@@ -58,7 +58,7 @@ func with(wrong []*Mistake, more *Mistake) []*Mistake {
 	return append(wrong[:len(wrong):len(wrong)], more)
 }
 
-// rightKey is what a secret stands for in the Standard Webhooks specification.
+// rightKey returns the key of a Standard Webhooks secret.
 func rightKey(secret string) []byte {
 	if text, ok := strings.CutPrefix(secret, symmetricPrefix); ok {
 		if b, err := base64.StdEncoding.DecodeString(text); err == nil {
@@ -73,29 +73,27 @@ type textForm struct {
 	wrong *Mistake
 }
 
-// textForms are texts that a secret becomes where it is copied or read with something
-// around it, or without.
+// textForms returns the secret with common copy and file errors.
 func textForms(secret string) []textForm {
 	forms := []textForm{{text: secret}}
 	for _, f := range []struct{ text, has string }{
-		{secret + "\n", "has a line break at its end, as a file has"},
-		{secret + "\r\n", "has a line break (CR LF) at its end, as a file has"},
-		{secret + "\r", "has a carriage return at its end, as a line of a file from Windows has"},
-		{secret + " ", "has a space at its end"},
-		{" " + secret, "has a space before it"},
-		{`"` + secret + `"`, "stands in double quotes, which have become a part of it"},
-		{"'" + secret + "'", "stands in single quotes, which have become a part of it"},
+		{secret + "\n", "ends with a line break, as in a file"},
+		{secret + "\r\n", "ends with a line break (CR LF), as in a file"},
+		{secret + "\r", "ends with a carriage return, as in a Windows file"},
+		{secret + " ", "ends with a space"},
+		{" " + secret, "begins with a space"},
+		{`"` + secret + `"`, "includes double quotes"},
+		{"'" + secret + "'", "includes single quotes"},
 	} {
-		forms = append(forms, textForm{f.text, &Mistake{"Your receiver's secret " + f.has + "; the destination's has not.", trimLines}})
+		forms = append(forms, textForm{f.text, &Mistake{"Your receiver's secret " + f.has + "; the destination's secret does not.", trimLines}})
 	}
 	if trimmed := strings.Trim(strings.TrimSpace(secret), `"'`); trimmed != secret {
-		forms = append(forms, textForm{trimmed, &Mistake{Text: "The destination's secret has white space or quotes around it, and your receiver's has not. Set the destination's without them."}})
+		forms = append(forms, textForm{trimmed, &Mistake{Text: "The destination's secret has surrounding white space or quotes; your receiver's does not. Remove them from the destination."}})
 	}
 	return forms
 }
 
-// decodedForms are keys that a secret becomes where it is taken for something that stands
-// for others bytes, or is not.
+// decodedForms returns keys from wrongly decoding, or not decoding, the secret.
 func decodedForms(secret string, s webhook.Signature) (all []key) {
 	add := func(k []byte, says string, lines []Line) {
 		all = append(all, key{k, []*Mistake{{says, lines}}})
@@ -104,21 +102,21 @@ func decodedForms(secret string, s webhook.Signature) (all []key) {
 	standard := s == webhook.SignatureStandard
 	switch decoded, err := base64.StdEncoding.DecodeString(text); {
 	case prefixed && standard:
-		add([]byte(secret), "Your receiver takes the secret as it stands, with whsec_, for the key; the key is what the base64 behind whsec_ stands for.", keyLines)
-		add([]byte(text), "Your receiver takes the text behind whsec_ for the key, without decoding it; the key is what that base64 stands for.", keyLines)
+		add([]byte(secret), "Your receiver uses the secret including whsec_ as the key. The key is the decoded base64 after whsec_.", keyLines)
+		add([]byte(text), "Your receiver uses the base64 after whsec_ as the key without decoding it. Decode it first.", keyLines)
 	case prefixed:
-		add([]byte(text), "Your receiver leaves out whsec_; X-Signature is made with the secret as it stands, with whsec_.", textLines)
+		add([]byte(text), "Your receiver removes whsec_. X-Signature uses the full secret including whsec_.", textLines)
 		if err == nil {
-			add(decoded, "Your receiver decodes the base64 behind whsec_; X-Signature is made with the secret as it stands, with whsec_. webhook-signature is made with what it stands for.", textLines)
+			add(decoded, "Your receiver decodes the base64 after whsec_. X-Signature uses the full secret including whsec_; webhook-signature uses the decoded key.", textLines)
 		}
 	case err == nil && standard:
-		add(decoded, "Your receiver decodes the secret as base64, as libraries of the specification do; this destination's has no whsec_ before it, and so is the key as it stands. Set a secret that begins with whsec_, or give the library the base64 of this one.",
+		add(decoded, "Your receiver decodes the secret as base64, as Standard Webhooks libraries do. This destination's secret has no whsec_ prefix and is used unchanged. Set a secret that begins with whsec_, or pass the base64 of this secret to the library.",
 			mend(`wh, err := standardwebhooks.NewWebhookRaw([]byte(secret))`, `new Webhook(Buffer.from(secret).toString('base64'))`, `Webhook(base64.b64encode(secret.encode()).decode())`))
 	case err == nil:
-		add(decoded, "Your receiver decodes the secret as base64; X-Signature is made with its text.", textLines)
+		add(decoded, "Your receiver decodes the secret as base64. X-Signature uses the secret unchanged.", textLines)
 	}
 	if decoded, err := hex.DecodeString(secret); err == nil {
-		add(decoded, "Your receiver decodes the secret as hex; the collector signs with its text.", textLines)
+		add(decoded, "Your receiver decodes the secret as hex. The collector uses the secret unchanged.", textLines)
 	}
 	return all
 }

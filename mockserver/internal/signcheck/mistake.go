@@ -2,52 +2,49 @@ package signcheck
 
 import "fmt"
 
-// A Mistake is one thing that a receiver does otherwise than the collector.
+// A Mistake is a mistake of a receiver.
 type Mistake struct {
-	Text string // what it does, and what is right, in a sentence or two
-	Mend []Line // the line of code that does what is right; none where code is not at fault
+	Text string // the mistake and the correct behavior
+	Mend []Line // code that fixes it; empty if the code is correct
 }
 
-// A Line is a line of code in a language.
+// A Line is a line of code.
 type Line struct{ Language, Code string }
 
-// mend makes the lines for the three languages in which receivers are shown.
+// mend returns lines for the three supported languages.
 func mend(golang, node, python string) []Line {
 	return []Line{{"Go", golang}, {"Node", node}, {"Python", python}}
 }
 
-// A hashing is an HMAC in words and code.
+// A hashing describes an HMAC in words and code.
 type hashing struct{ words, golang, node, python string }
 
 var (
 	serviceHash = hashing{
-		"X-Signature is an HMAC-SHA1",
+		"X-Signature uses HMAC-SHA1",
 		`mac := hmac.New(sha1.New, []byte(secret))`, `createHmac('sha1', secret)`, `hmac.new(secret, body, hashlib.sha1)`,
 	}
 	standardHash = hashing{
-		"webhook-signature has an HMAC-SHA256",
+		"webhook-signature uses HMAC-SHA256",
 		`mac := hmac.New(sha256.New, key)`, `createHmac('sha256', key)`, `hmac.new(key, content, hashlib.sha256)`,
 	}
 )
 
 func wrongHash(name string, right hashing) *Mistake {
-	return &Mistake{fmt.Sprintf("Your receiver uses %s; %s.", name, right.words), mend(right.golang, right.node, right.python)}
+	return &Mistake{fmt.Sprintf("Your receiver uses %s. %s.", name, right.words), mend(right.golang, right.node, right.python)}
 }
 
 func noHMAC(name, over string, right hashing) *Mistake {
-	return &Mistake{fmt.Sprintf("Your receiver computes a plain %s over %s; %s, with the secret as its key.", name, over, right.words), mend(right.golang, right.node, right.python)}
+	return &Mistake{fmt.Sprintf("Your receiver computes a plain %s over %s. %s with the secret as the key.", name, over, right.words), mend(right.golang, right.node, right.python)}
 }
 
-// How each header is written.
+// Code for common fixes.
 var (
-	hexLines = mend(`hex.EncodeToString(mac.Sum(nil))`, `.digest('hex')`, `.hexdigest()`)
-	b64Lines = mend(`base64.StdEncoding.EncodeToString(mac.Sum(nil))`, `.digest('base64')`, `base64.b64encode(mac.digest()).decode()`)
-	// Bodies as they came.
-	rawLines = mend(`body, err := io.ReadAll(r.Body) // before anything parses it`, `app.use(express.raw({ type: '*/*' })) // req.body is a Buffer then`, `body = request.get_data() # bytes, before request.json`)
-	// Secrets as they are set.
-	trimLines = mend(`secret := strings.TrimSpace(os.Getenv("SHARED_SECRET"))`, `const secret = process.env.SHARED_SECRET.trim()`, `secret = os.environ["SHARED_SECRET"].strip().encode()`)
-	keyLines  = mend(`key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))`, `const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')`, `key = base64.b64decode(secret.removeprefix("whsec_"))`)
-	textLines = mend(`mac := hmac.New(sha1.New, []byte(secret))`, `createHmac('sha1', secret) // the text, not what it may stand for`, `hmac.new(secret.encode(), body, hashlib.sha1)`)
-	// What a standard signature is over.
+	hexLines     = mend(`hex.EncodeToString(mac.Sum(nil))`, `.digest('hex')`, `.hexdigest()`)
+	b64Lines     = mend(`base64.StdEncoding.EncodeToString(mac.Sum(nil))`, `.digest('base64')`, `base64.b64encode(mac.digest()).decode()`)
+	rawLines     = mend(`body, err := io.ReadAll(r.Body) // before parsing`, `app.use(express.raw({ type: '*/*' })) // req.body is a Buffer`, `body = request.get_data() # before request.json`)
+	trimLines    = mend(`secret := strings.TrimSpace(os.Getenv("SHARED_SECRET"))`, `const secret = process.env.SHARED_SECRET.trim()`, `secret = os.environ["SHARED_SECRET"].strip().encode()`)
+	keyLines     = mend(`key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))`, `const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')`, `key = base64.b64decode(secret.removeprefix("whsec_"))`)
+	textLines    = mend(`mac := hmac.New(sha1.New, []byte(secret))`, `createHmac('sha1', secret) // the secret unchanged`, `hmac.new(secret.encode(), body, hashlib.sha1)`)
 	contentLines = mend(`content := id + "." + timestamp + "." + string(body)`, "const content = `${id}.${timestamp}.${body}`", `content = f"{id}.{timestamp}.".encode() + body`)
 )

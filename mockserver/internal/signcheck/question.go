@@ -2,17 +2,16 @@ package signcheck
 
 import "github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 
-// A Question is a signature that a receiver got or computed, and what is known of how the
-// delivery was signed.
+// A Question contains a signature and the known data about the delivery.
 type Question struct {
 	Given    string            // the signature
-	Secret   string            // of the destination
-	Previous string            // its secret before, where there are two
-	Scheme   webhook.Signature // how the destination signs; empty is webhook.SignatureService
-	Body     []byte            // what was signed; nil if that is not known
-	Pasted   []byte            // what the receiver computed over; nil if it did not say
-	Sent     []Stamp           // of standard signatures, the newest attempt first
+	Secret   string            // the secret of the destination
+	Previous string            // the previous secret, or empty
+	Scheme   webhook.Signature // empty means webhook.SignatureService
+	Body     []byte            // the signed body; nil if unknown
+	Pasted   []byte            // the receiver's body; nil if unknown
+	Sent     []Stamp           // Standard Webhooks attempts, newest first
 }
 
-// A Stamp is what a standard signature is over beside the body.
+// A Stamp contains the signed headers of a Standard Webhooks attempt.
 type Stamp struct{ ID, Timestamp string }

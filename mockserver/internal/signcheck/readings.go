@@ -8,22 +8,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A reading is a hash that the text of a signature can stand for, and what is wrong with
-// the text.
+// A reading is a possible digest with the mistakes in its encoding.
 type reading struct {
 	sum   []byte
 	wrong []*Mistake
 }
 
-// maxReadings bounds how many signatures of one text are looked at: a webhook-signature
-// can have several.
+// maxReadings limits the signatures in a webhook-signature header.
 const maxReadings = 4
 
-// readingsOf returns what a text can mean as a signature of a scheme.
+// readingsOf returns the possible digests of a signature string.
 func readingsOf(given string, s webhook.Signature) (all []reading) {
 	given = strings.Trim(strings.TrimSpace(given), `"'`)
 	if name, value, ok := strings.Cut(given, ":"); ok && (strings.EqualFold(name, webhook.SignatureHeader) || strings.EqualFold(name, webhook.StandardSignatureHeader)) {
-		given = strings.TrimSpace(value) // a whole line of the header
+		given = strings.TrimSpace(value) // a complete header line
 	}
 	if s == webhook.SignatureStandard {
 		for _, text := range strings.Fields(given)[:min(len(strings.Fields(given)), maxReadings)] {
@@ -39,18 +37,18 @@ func serviceReadings(text string) (all []reading) {
 	for _, prefix := range []string{"sha1=", "sha256=", "sha512=", "v1=", "v1,"} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
 			text = rest
-			wrong = append(wrong, &Mistake{Text: "The signature has the prefix " + prefix + "; X-Signature has the digest alone.", Mend: hexLines})
+			wrong = append(wrong, &Mistake{Text: "The signature has the prefix " + prefix + "; X-Signature contains only the digest.", Mend: hexLines})
 			break
 		}
 	}
 	if sum, err := hex.DecodeString(text); err == nil {
 		if strings.ToLower(text) != text {
-			wrong = append(wrong, &Mistake{"The signature is in upper-case hex; X-Signature has lower-case digits, and comparing them as texts fails.", hexLines})
+			wrong = append(wrong, &Mistake{"The signature is upper-case hex. X-Signature is lower case, so a string comparison fails.", hexLines})
 		}
 		return []reading{{sum, wrong}}
 	}
 	if sum, _, ok := decodeBase64(text); ok {
-		return []reading{{sum, append(wrong, &Mistake{"Your receiver writes base64; X-Signature is written in hex.", hexLines})}}
+		return []reading{{sum, append(wrong, &Mistake{"Your receiver writes base64. X-Signature is hex.", hexLines})}}
 	}
 	return nil
 }
@@ -61,26 +59,26 @@ func standardReadings(text string) []reading {
 		text = strings.TrimPrefix(text, "v1a,")
 	}
 	if sum, err := hex.DecodeString(text); err == nil {
-		return []reading{{sum, []*Mistake{{"Your receiver writes hex; webhook-signature is written in base64, behind v1 and a comma.", b64Lines}}}}
+		return []reading{{sum, []*Mistake{{"Your receiver writes hex. webhook-signature is base64 after \"v1,\".", b64Lines}}}}
 	}
 	sum, form, ok := decodeBase64(text)
 	switch {
 	case !ok:
 		return nil
 	case form != "":
-		return []reading{{sum, []*Mistake{{"Your receiver writes " + form + "; webhook-signature has base64 with + and /, and = at its end.", b64Lines}}}}
+		return []reading{{sum, []*Mistake{{"Your receiver writes " + form + ". webhook-signature uses standard base64 with padding.", b64Lines}}}}
 	}
 	return []reading{{sum: sum}}
 }
 
-// decodeBase64 decodes any form of base64, and names it where it is not the standard one.
+// decodeBase64 decodes any base64 variant and returns its name, or "" for the standard one.
 func decodeBase64(text string) (sum []byte, form string, ok bool) {
 	for _, f := range []struct {
 		of   *base64.Encoding
 		name string
 	}{
-		{base64.StdEncoding, ""}, {base64.URLEncoding, "base64 for URLs, with - and _"},
-		{base64.RawStdEncoding, "base64 without = at its end"}, {base64.RawURLEncoding, "base64 for URLs, without = at its end"},
+		{base64.StdEncoding, ""}, {base64.URLEncoding, "URL-safe base64"},
+		{base64.RawStdEncoding, "base64 without padding"}, {base64.RawURLEncoding, "URL-safe base64 without padding"},
 	} {
 		if sum, err := f.of.DecodeString(text); err == nil {
 			return sum, f.name, len(sum) > 0

@@ -7,15 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// A style is how a program writes JSON, apart from the order of keys.
+// A style is an encoding style of JSON.
 type style struct {
-	spaces bool // behind colons and commas
-	ascii  bool // other characters are escaped
-	slash  bool // slashes are escaped
+	spaces bool // after colons and commas
+	ascii  bool // escape non-ASCII characters
+	slash  bool // escape slashes
 }
 
-// rewrite writes a document that stands in its canonical form, without white space, in
-// another style.
+// rewrite converts canonical JSON to another style.
 func rewrite(doc []byte, s style) []byte {
 	out := make([]byte, 0, len(doc)+len(doc)/4)
 	inside := false
@@ -60,7 +59,7 @@ func appendUnit(out []byte, unit rune) []byte {
 	return append(out, '\\', 'u', hex[unit>>12&15], hex[unit>>8&15], hex[unit>>4&15], hex[unit&15])
 }
 
-// marshal parses a document and writes it as encoding/json does: with its keys sorted.
+// marshal re-encodes JSON like encoding/json, with sorted keys.
 func marshal(doc []byte, escapeHTML bool) []byte {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	var v any
@@ -76,7 +75,6 @@ func marshal(doc []byte, escapeHTML bool) []byte {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// indent lays a document out in lines.
 func indent(doc []byte, by string) []byte {
 	var out bytes.Buffer
 	if json.Indent(&out, doc, "", by) != nil {
@@ -85,11 +83,10 @@ func indent(doc []byte, by string) []byte {
 	return out.Bytes()
 }
 
-// quote writes a text as a JSON string.
 func quote(text []byte) []byte {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(string(text)) // a string always encodes
+	_ = e.Encode(string(text)) // strings always encode
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

@@ -181,6 +181,14 @@ var (
 
 	// ErrClosed reports that the collector is closed or closing.
 	ErrClosed = errors.New("mockserver: the collector is closed, or closing")
+
+	// ErrNotReplayable reports that a call is pending at the destination or is not routed
+	// to it.
+	ErrNotReplayable = errors.New("mockserver: the call is pending at the destination or is not routed to it")
+
+	// ErrReplayedRecently reports that a call was replayed to the destination within the
+	// last 10 seconds.
+	ErrReplayedRecently = errors.New("mockserver: the call was replayed within the last 10 seconds")
 )
 
 // Unknown returns an ErrUnknown for a name of a kind of object, such as "destination". It

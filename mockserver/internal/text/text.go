@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Cut shortens a text to n characters, with an ellipsis.
+// Cut truncates a string to n characters and adds an ellipsis.
 func Cut(n int, s string) string {
 	if len(s) <= n {
 		return s
@@ -23,7 +23,7 @@ func Cut(n int, s string) string {
 	return s
 }
 
-// CutBytes shortens a text to n bytes or a few less, with an ellipsis.
+// CutBytes truncates a string to at most n bytes and adds an ellipsis.
 func CutBytes(n int, s string) string {
 	if len(s) <= n {
 		return s
@@ -31,7 +31,7 @@ func CutBytes(n int, s string) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// Quote quotes s and shortens it to n bytes before, for errors that repeat their input.
+// Quote truncates s to n bytes and quotes it, for errors that repeat their input.
 func Quote(n int, s string) string { return strconv.Quote(CutBytes(n, s)) }
 
 // An error repeats at most MaxRepeated bytes of its input. Of the parts of a
@@ -43,7 +43,7 @@ const (
 	MaxProblem  = 160
 )
 
-// GroupDigits writes 1234567 as 1,234,567.
+// GroupDigits formats 1234567 as 1,234,567.
 func GroupDigits[N int | int64](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	sign := ""
@@ -56,7 +56,7 @@ func GroupDigits[N int | int64](n N) string {
 	return sign + digits
 }
 
-// Plural writes a number with its noun: 1 call, 2 calls.
+// Plural formats a number with its noun: 1 call, 2 calls.
 func Plural[N int | int64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -64,11 +64,11 @@ func Plural[N int | int64](n N, one, many string) string {
 	return GroupDigits(n) + " " + many
 }
 
-// Span writes a duration as people speak of it: 40 seconds, 3 days, 2 months.
+// Span formats a duration as 40 seconds, 3 days or 2 months.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	for _, unit := range []struct {
-		from, of time.Duration // from how much on it is used, and what it is
+		from, of time.Duration // minimum duration, and size of the unit
 		name     string
 	}{
 		{2 * 365 * day, 365 * day, "year"}, {60 * day, 30 * day, "month"}, {21 * day, 7 * day, "week"}, {day, day, "day"},
@@ -81,9 +81,8 @@ func Span(d time.Duration) string {
 	return "less than a second"
 }
 
-// ContainsFold reports whether text holds part, with ASCII letters in either case.
-// It looks at each byte once or, where much of part stands in text, a few times:
-// bytes.IndexByte for both cases would be quadratic in texts made for it.
+// ContainsFold reports whether text contains part, ignoring the case of ASCII letters. It
+// does not use bytes.IndexByte for both cases, which takes quadratic time for hostile texts.
 func ContainsFold(text, part []byte) bool {
 	first := lowerASCII(part[0])
 	for i := 0; i+len(part) <= len(text); i++ {
@@ -110,8 +109,7 @@ func lowerASCII(c byte) byte {
 	return c
 }
 
-// Redact returns a name for a write key that does not give it away: its first
-// characters and a hash that tells it from others.
+// Redact returns the first characters and a hash of a write key.
 func Redact(writeKey string) string {
 	sum := sha256.Sum256([]byte(writeKey))
 	shown := min(len(writeKey)/3, 4)

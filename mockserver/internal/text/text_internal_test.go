@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSearchIsLinear(t *testing.T) {
+func TestContainsFoldIsLinear(t *testing.T) {
 	// A text with a part's first letter in one case all over, and never the whole
 	// part: 100 calls of it take some milliseconds, or minutes.
 	text := bytes.Repeat([]byte("A"), 1<<20)

@@ -17,7 +17,7 @@ type computationRecord struct {
 	Computation
 	claim
 	Current storedList   `json:"current"`         // the last list that was sent
-	Queue   []queuedList `json:"queue,omitempty"` // Queue   []queuedList `json:"queue,omitempty"` // lists of unfinished syncs
+	Queue   []queuedList `json:"queue,omitempty"` // lists of unfinished syncs
 }
 
 // A storedList refers to a roster in the State.

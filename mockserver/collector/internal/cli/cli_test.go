@@ -332,8 +332,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{name: "the tracking API alone", args: "status --url " + tracking, code: 1,
 			want: "the admin API is not there: give --url with the address of admin.listen in the configuration"},
 		{name: "wrong webhook", args: "dev --webhook ftp://a --header Host:b", code: 2, want: `--webhook "ftp://a" has the protocol "ftp": start it with https:// or http://
---header "Host" is set by the forwarder: remove it`},
-		{name: "wrong header of two webhooks", args: "dev --webhook http://a --webhook http://b --header Host:b", code: 2, want: `--header "Host" is set by the forwarder: remove it`},
+--header "Host" is set by the collector: remove it`},
+		{name: "wrong header of two webhooks", args: "dev --webhook http://a --webhook http://b --header Host:b", code: 2, want: `--header "Host" is set by the collector: remove it`},
 		{name: "too many webhooks", args: "dev" + strings.Repeat(" --webhook http://a", 6), code: 2, want: "--webhook has 6 URLs: keep at most 5"},
 		{name: "webhook in a private network", args: "dev --webhook http://localhost --webhook http://10.0.0.1/hook", code: 2,
 			want: `--webhook "http://10.0.0.1/hook" points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, add --allow 10.0.0.0/8`},

@@ -55,9 +55,6 @@ func pathOf(a live.Activity) string {
 
 // Replay implements live.Source.
 func (f followed) Replay(ctx context.Context, a live.Activity) (string, error) {
-	if a.Kind == "rejected" || a.Kind == "refused" {
-		return "", errors.New("it was not taken, so there is nothing to retry: send it again, mended")
-	}
 	destinations := []string{a.Destination}
 	if a.Destination == "" {
 		one, err := get[call](ctx, f.client, pathOf(a))
@@ -74,12 +71,16 @@ func (f followed) Replay(ctx context.Context, a live.Activity) (string, error) {
 			return "", errors.New("no destination is done with it")
 		}
 	}
+	var replayed []string
+	var failed []error
 	for _, destination := range destinations {
 		if _, err := ask[any](ctx, f.client, http.MethodPost, pathOf(a)+"/replay", map[string]any{"destination": destination}); err != nil {
-			return "", err
+			failed = append(failed, err)
+		} else {
+			replayed = append(replayed, destination)
 		}
 	}
-	return strings.Join(destinations, ", "), nil
+	return strings.Join(replayed, ", "), errors.Join(failed...)
 }
 
 // Curl implements live.Source. What goes to the collector has the name of its source for

@@ -168,7 +168,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a header of telemetry", store + "telemetry:\n  otlp:\n    headers: {a b: c}", `c.yaml:4:15: telemetry.otlp.headers["a b"] is no header name: use letters, digits and hyphens`},
 		{"alerts to nobody", store + "alerts: {after: 5m}", `c.yaml:2:1: alerts.webhook is not set: give the URL that is told when something is wrong, or leave out alerts`},
 		{"the webhook of alerts", store + "alerts:\n  webhook: hooks.example.com", `c.yaml:3:3: alerts.webhook has no protocol: start it with https:// or http://`},
-		{"a header of alerts", store + "alerts:\n  webhook: https://h/\n  headers:\n    Host: x", `c.yaml:5:5: alerts.headers["Host"] is set by the forwarder: remove it`},
+		{"a header of alerts", store + "alerts:\n  webhook: https://h/\n  headers:\n    Host: x", `c.yaml:5:5: alerts.headers["Host"] is set by the collector: remove it`},
 		{"the signature of alerts", store + "alerts:\n  webhook: https://h/\n  signature: sha512", `c.yaml:4:3: alerts.signature is "sha512": use "service", "standard" or "both"`},
 		{"a signature of alerts without a secret", store + "alerts:\n  webhook: https://h/\n  signature: standard", `c.yaml:2:1: alerts.sharedSecret is empty: set one for the signature "standard", or use the signature "service"`},
 		{"the format of alerts", store + "alerts:\n  webhook: https://h/\n  format: teams", `c.yaml:4:3: alerts.format is "teams": use json or slack`},
@@ -179,7 +179,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"an unknown source", store + "sources: [{name: web, writeKey: k}]\ndestinations: [{name: d, sources: [web, wep], webhooks: [{url: 'https://a'}]}]", `c.yaml:3:41: destinations[0].sources[1] is "wep", which is no source: name one of sources`},
 		{"a URL", store + "destinations:\n  - name: d\n    webhooks:\n      - url: example.com", `c.yaml:5:9: destinations[0].webhooks[0].url has no protocol: start it with https:// or http://`},
 		{"six URLs", store + "destinations:\n- name: d\n  webhooks: [{url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}]", `c.yaml:4:3: destinations[0].webhooks has 6 URLs: keep at most 5`},
-		{"a header", store + "destinations:\n- name: d\n  webhooks:\n  - url: https://a\n    headers:\n      Host: b", `c.yaml:7:7: destinations[0].webhooks[0].headers["Host"] is set by the forwarder: remove it`},
+		{"a header", store + "destinations:\n- name: d\n  webhooks:\n  - url: https://a\n    headers:\n      Host: b", `c.yaml:7:7: destinations[0].webhooks[0].headers["Host"] is set by the collector: remove it`},
 		{"all at once", "listen: x\ndata: d\nsources: [{}]", `c.yaml:1:1: listen is "x": use host:port such as 127.0.0.1:8765, or :8765 for all addresses
 c.yaml:3:11: sources[0].name is empty: give the source a name
 c.yaml:3:11: sources[0].writeKey is empty: give source "" a write key`},

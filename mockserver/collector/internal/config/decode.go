@@ -15,7 +15,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A Problem is one thing that is wrong with a configuration, or with a plan that it names.
@@ -366,12 +366,7 @@ func (d *decoder) place(field string) *token.Token {
 
 // suggest says which setting may have been meant, and which there are.
 func suggest(key string, names []string) string {
-	best, distance := "", min(len(key)/3, 3)+1 // more letters than that are another word
-	for _, name := range names {
-		if n := editdistance.Of(strings.ToLower(key), strings.ToLower(name)); n < distance {
-			best, distance = name, n
-		}
-	}
+	best := text.Closest(key, names, min(len(key)/3, 3)) // more letters than that are another word
 	all := "the settings here are " + strings.Join(names, ", ")
 	if best == "" {
 		return all

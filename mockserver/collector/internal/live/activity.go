@@ -58,8 +58,9 @@ type Source interface {
 	// Activity waits until something has happened since a place, or for some seconds. Where
 	// newest is set and there is more than limit, the page has the newest of it.
 	Activity(ctx context.Context, after string, limit int, newest bool) (Page, error)
-	// Replay makes the call of an activity due again at its destination, or at all that
-	// are done with it, and says where.
+	// Replay replays the call of an activity to its destination, or to every destination
+	// where it is not pending, and returns the destinations that accepted the replay. Its
+	// error joins the errors of the others.
 	Replay(ctx context.Context, a Activity) (string, error)
 	// Curl returns the command that makes the request of an activity again.
 	Curl(ctx context.Context, a Activity) (string, error)

@@ -1,7 +1,9 @@
 package live
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
@@ -20,6 +22,8 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	case m.typing:
 		m.typeFilter(name, k.Text)
 		return nil
+	case m.confirming != nil:
+		return m.confirm(name)
 	case m.help || m.panel != "":
 		m.help, m.panel = false, ""
 		return nil
@@ -103,13 +107,12 @@ func (m *model) act(name string) tea.Cmd {
 	failed := func(err error) tea.Msg { return noticeMsg(messageLine(err.Error(), terminal.Red)) }
 	switch name {
 	case "r":
-		return func() tea.Msg {
-			where, err := c.Source.Replay(ctx, *a)
-			if err != nil {
-				return failed(err)
-			}
-			return noticeMsg(messageLine("due again at "+where, terminal.Green))
+		if a.Kind == "rejected" || a.Kind == "refused" {
+			return m.say(messageLine("a rejected call cannot be replayed: correct it and send it again", terminal.Yellow))
 		}
+		ask := m.say(messageLine("replay to "+cmp.Or(a.Destination, "its destinations")+": Enter confirms, any other key cancels", terminal.Yellow))
+		m.confirming = a
+		return ask
 	case "o":
 		url := c.URL + "/calls/" + a.Ref
 		return func() tea.Msg {
@@ -127,5 +130,25 @@ func (m *model) act(name string) tea.Cmd {
 		return tea.BatchMsg{tea.SetClipboard(command), func() tea.Msg {
 			return panelMsg{messageLine("given to the clipboard, where the terminal lets programs do so", terminal.Green), command}
 		}}
+	}
+}
+
+// confirm replays the call that awaits confirmation if the key is Enter.
+func (m *model) confirm(name string) tea.Cmd {
+	a, ctx, source := *m.confirming, m.ctx, m.config.Source
+	if name != "enter" {
+		return m.say(messageLine("not replayed", terminal.Yellow))
+	}
+	m.say(line{})
+	return func() tea.Msg {
+		where, err := source.Replay(ctx, a)
+		if err == nil {
+			return noticeMsg(messageLine("replay queued for "+where, terminal.Green))
+		}
+		problem := strings.ReplaceAll(err.Error(), "\n", "; ")
+		if where != "" {
+			problem = "replay queued for " + where + "; " + problem
+		}
+		return noticeMsg(messageLine(problem, terminal.Red))
 	}
 }

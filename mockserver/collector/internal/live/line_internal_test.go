@@ -58,8 +58,10 @@ func TestAnOutcomeThatAnAttemptTellsOfIsNoLine(t *testing.T) {
 
 // pages is a Source of what a test prepares.
 type pages struct {
-	next   func(after string, limit int) (Page, error)
-	limits []int
+	next    func(after string, limit int) (Page, error)
+	limits  []int
+	replays []string // the message IDs
+	refuse  error    // the error of Replay
 }
 
 func (p *pages) Activity(ctx context.Context, after string, limit int, newest bool) (Page, error) {
@@ -67,8 +69,11 @@ func (p *pages) Activity(ctx context.Context, after string, limit int, newest bo
 	return p.next(after, limit)
 }
 
-func (*pages) Replay(context.Context, Activity) (string, error) { return "crm", nil }
-func (*pages) Curl(context.Context, Activity) (string, error)   { return "curl x", nil }
+func (p *pages) Replay(_ context.Context, a Activity) (string, error) {
+	p.replays = append(p.replays, a.MessageID)
+	return "crm", p.refuse
+}
+func (*pages) Curl(context.Context, Activity) (string, error) { return "curl x", nil }
 
 func TestPrintGoesOnWhereTheCollectorComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -141,17 +146,47 @@ func picture(t *testing.T, width, height, lines int) *model {
 	return m
 }
 
-func press(m *model, keys ...string) {
+// press presses keys and returns the command of the last one.
+func press(m *model, keys ...string) (last tea.Cmd) {
 	for _, k := range keys {
 		switch k {
 		case "up":
-			m.Update(tea.KeyPressMsg{Code: tea.KeyUp})
+			_, last = m.Update(tea.KeyPressMsg{Code: tea.KeyUp})
 		case "esc":
-			m.Update(tea.KeyPressMsg{Code: tea.KeyEscape})
+			_, last = m.Update(tea.KeyPressMsg{Code: tea.KeyEscape})
+		case "enter":
+			_, last = m.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
 		default:
-			m.Update(tea.KeyPressMsg{Code: rune(k[0]), Text: k})
+			_, last = m.Update(tea.KeyPressMsg{Code: rune(k[0]), Text: k})
 		}
 	}
+	return last
+}
+
+func TestReplayNeedsConfirmation(t *testing.T) {
+	m := picture(t, 120, 24, 3)
+	source := m.config.Source.(*pages)
+	press(m, "up", "r")
+	assert.Contains(t, m.draw(), "replay to its destinations: Enter confirms")
+	press(m, "r")
+	assert.Contains(t, m.draw(), "not replayed")
+	press(m, "enter")
+	assert.Empty(t, source.replays, "only Enter right after the question confirms")
+
+	press(m, "r")
+	m.Update(quietMsg(m.noticed))
+	press(m, "enter")
+	assert.Empty(t, source.replays, "the question expires with its notice")
+
+	m.Update(press(m, "r", "enter")())
+	assert.Equal(t, []string{"m2"}, source.replays)
+	assert.Contains(t, m.draw(), "replay queued for crm")
+	press(m, "enter")
+	assert.Len(t, source.replays, 1, "a second Enter does nothing")
+
+	source.refuse = errors.Join(errors.New("shop: replayed recently"), errors.New("ads: pending"))
+	m.Update(press(m, "r", "enter")())
+	assert.Contains(t, m.draw(), "replay queued for crm; shop: replayed recently; ads: pending")
 }
 
 func TestPicturesFitAnySize(t *testing.T) {

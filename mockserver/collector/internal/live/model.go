@@ -40,7 +40,10 @@ type model struct {
 	help     bool
 	panel    string // a text that takes the place of the lines until a key is pressed
 	notice   line
-	noticed  int // counts notices, so that each is taken away by its own clock
+	// confirming is the call whose replay the notice asks to confirm, or nil. It ends
+	// with the notice.
+	confirming *Activity
+	noticed    int // counts notices, so that each expires on its own timer
 }
 
 // Messages to the model.
@@ -90,7 +93,7 @@ func (m *model) goOn() {
 
 // say shows what came of a key, for a while.
 func (m *model) say(l line) tea.Cmd {
-	m.notice = l
+	m.notice, m.confirming = l, nil
 	m.noticed++
 	n := m.noticed
 	return tea.Tick(noticeTime, func(time.Time) tea.Msg { return quietMsg(n) })

@@ -155,7 +155,7 @@ func (m *model) bottom() string {
 	}
 	var words []string
 	for _, k := range []struct{ name, does string }{
-		{"↑↓", "select"}, {"r", "retry"}, {"o", "open"}, {"c", "curl"}, {"/", "filter"}, {"p", "pause"}, {"?", "help"}, {"q", "end"},
+		{"↑↓", "select"}, {"r", "replay"}, {"o", "open"}, {"c", "curl"}, {"/", "filter"}, {"p", "pause"}, {"?", "help"}, {"q", "end"},
 	} {
 		words = append(words, terminal.Bold.Paint(k.name)+" "+terminal.Faint.Paint(k.does))
 	}
@@ -168,7 +168,7 @@ type key struct{ name, help string }
 // keys are those that the help lists.
 var keys = []key{
 	{"↑ ↓", "select a line; PgUp, PgDn, Home and End go further"},
-	{"r", "retry the call: at that destination, or at all that are done with it"},
+	{"r", "replay the call to this destination or to all its destinations (asks first)"},
 	{"o", "open it in the inspector"},
 	{"c", "copy it as a curl command, and show the command"},
 	{"/", "show only lines with a text; Esc shows all again"},

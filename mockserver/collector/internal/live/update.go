@@ -55,7 +55,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.say(msg.notice)
 	case quietMsg:
 		if int(msg) == m.noticed {
-			m.notice = line{}
+			m.notice, m.confirming = line{}, nil
 		}
 	}
 	return m, nil

@@ -105,6 +105,7 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 		{"GET", "/calls/web/none", "", 404},
 		{"GET", "/calls/web/m2/attempts", "", 200},
 		{"POST", "/calls/web/m2/replay", `{"destination":"good"}`, 200},
+		{"POST", "/calls/web/m2/replay", `{"destination":"good"}`, 409},
 		{"GET", "/users/u1/timeline?limit=10", "", 200},
 		{"GET", "/users/ada%2Fb/timeline?offset=0", "", 200},
 		{"GET", "/rejections", "", 200},

@@ -17,11 +17,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// npm is held while it may fetch.
+// npm serializes calls of npm.
 var npm sync.Mutex
 
-// npmFile returns the path of a file of a package. npm fetches the packages where
-// they are missing.
+// npmFile returns the path of a file in a package. It installs the packages if they are
+// missing.
 func npmFile(t *testing.T, path string) string {
 	t.Helper()
 	path = filepath.Join("node_modules", path)
@@ -37,7 +37,7 @@ func npmFile(t *testing.T, path string) string {
 	return path
 }
 
-// axe returns the script that judges a page.
+// axe returns the axe-core script.
 func axe(t *testing.T) string {
 	t.Helper()
 	script, err := os.ReadFile(npmFile(t, "axe-core/axe.min.js"))
@@ -45,8 +45,7 @@ func axe(t *testing.T) string {
 	return string(script)
 }
 
-// judge runs the script on the page as it is: all of its rules, or those that are
-// named.
+// judge checks the page with all rules of axe, or the given ones.
 func judge(b *tab, script, where string, rules ...string) {
 	b.t.Helper()
 	if !eval[bool](b, `'axe' in window`) {
@@ -68,8 +67,8 @@ func judge(b *tab, script, where string, rules ...string) {
 	}
 }
 
-// judgeLightAndDark judges the page as it is, and then in dark colors, of which alone the
-// contrast is another. It leaves the page light.
+// judgeLightAndDark checks the page in both themes. In the dark theme only the contrast can
+// differ. It leaves the page light.
 func judgeLightAndDark(b *tab, script, where string) {
 	b.t.Helper()
 	judge(b, script, where)
@@ -111,7 +110,7 @@ func TestAccessibility(t *testing.T) {
 		}
 	}
 	for state, show := range map[string]string{
-		"ways to go on":       `document.querySelector('#q').focus(); document.querySelector('#q').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown' }))`, // no search follows
+		"ways to go on":       `document.querySelector('#q').focus(); document.querySelector('#q').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown' }))`, // does not trigger a search
 		"the help":            `document.querySelector('#help').showPopover()`,
 		"the times":           `document.querySelector('#range').open = true`,
 		"a search that fails": `document.querySelector('#q').value = 'evnt:x'; document.querySelector('#filters').requestSubmit()`,

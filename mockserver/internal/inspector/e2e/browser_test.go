@@ -25,11 +25,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a test waits for what must come.
+// patience limits every wait.
 const patience = 2 * time.Minute
 
-// chromium is the browser that all tests share; each has a context of its own,
-// with its own cookies, and most run side by side.
+// chromium is the shared browser. Each tab has its own browser context with its own cookies.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "headless_shell"} {
@@ -65,7 +64,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	return browser, nil
 })
 
-// endBrowser ends the browser that was started.
+// endBrowser closes the browser.
 var endBrowser = func() {}
 
 func TestMain(m *testing.M) {
@@ -74,19 +73,19 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A tab is one page of the browser. What goes wrong in it is kept.
+// A tab is a page of the browser that records errors.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
 	base string
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	problems []string
-	forgiven []string // parts of problems that the test provokes
+	forgiven []string // parts of expected problems
 }
 
-// newTab opens a tab at a server. The test fails if a script of it throws or
-// complains, or if its Content-Security-Policy is violated.
+// newTab opens a tab for a server. The test fails on script errors, console errors and
+// violations of the content security policy.
 func newTab(t *testing.T, base string) *tab {
 	t.Helper()
 	browser, err := chromium()
@@ -100,7 +99,7 @@ func newTab(t *testing.T, base string) *tab {
 	b := &tab{t: t, ctx: ctx, base: base}
 	require.NoError(t, chromedp.Listen(ctx, b.listen))
 	command(b, log.Enable, cdp.Empty{})
-	// It is as if each tab were the one in front: others are open beside it.
+	// Each tab behaves as if it had the focus.
 	command(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	command(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `addEventListener('securitypolicyviolation', (e) => console.error('CSP:', e.violatedDirective, e.blockedURI, e.sample))`,
@@ -148,14 +147,14 @@ func (b *tab) problem(text string) {
 	b.problems = append(b.problems, text)
 }
 
-// forgive has a problem that a test provokes not count. The browser may tell of it late.
+// forgive ignores problems that contain part, also earlier ones.
 func (b *tab) forgive(part string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.forgiven = append(b.forgiven, part)
 }
 
-// do runs actions, none of which may take long.
+// do runs actions.
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -163,7 +162,7 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	require.NoError(b.t, chromedp.Do(ctx, actions...))
 }
 
-// command sends a command of the protocol.
+// command sends a command of the debugging protocol.
 func command[P, R any](b *tab, cmd cdp.Command[P, R], params P) R {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -178,7 +177,7 @@ func (b *tab) size(width, height int64) {
 	b.do(chromedp.EmulateViewport(width, height))
 }
 
-// dark sets the colours. Nothing moves, so that what is looked at is as it stays.
+// dark sets the theme and disables animations.
 func (b *tab) dark(on bool) {
 	b.t.Helper()
 	value := "light"
@@ -203,8 +202,7 @@ func (b *tab) open(path string) {
 	b.ready()
 }
 
-// look gives the page that is open another size and colors, and waits until it has been
-// laid out anew.
+// look changes the size and theme of the page and waits until it is rendered.
 func (b *tab) look(width, height int64, dark bool) {
 	b.t.Helper()
 	b.size(width, height)
@@ -213,17 +211,16 @@ func (b *tab) look(width, height int64, dark bool) {
 	b.run(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))`)
 }
 
-// ready waits until the page's scripts are at work.
+// ready waits until the scripts of the page have started.
 func (b *tab) ready() {
 	b.t.Helper()
 	b.wait(`document.documentElement.classList.contains('scripted') &&
 		(document.getElementById('live')?.dataset.state ?? 'live') === 'live'`)
 }
 
-// run runs a script.
 func (b *tab) run(script string) { eval[chromedp.Void](b, script) }
 
-// eval returns the value of an expression, or of the promise that it is.
+// eval returns the value of an expression or of its promise.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -233,20 +230,19 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
-// wait waits until an expression is true of a page that is there as a whole, with its
-// styles and scripts.
+// wait waits until an expression is true on a completely loaded page.
 func (b *tab) wait(condition string) {
 	b.t.Helper()
 	await[chromedp.Void](b, condition)
 }
 
-// await waits as wait does, and returns the value of the expression.
+// await is wait and returns the value of the expression.
 func await[T any](b *tab, condition string) T {
 	b.t.Helper()
 	return poll[T](b, `document.readyState === 'complete' && (`+condition+`)`)
 }
 
-// poll waits until an expression is true, also of a page that is still loading.
+// poll waits until an expression is true, also on a page that is still loading.
 func poll[T any](b *tab, condition string) T {
 	b.t.Helper()
 	until := time.Now().Add(patience)
@@ -256,21 +252,20 @@ func poll[T any](b *tab, condition string) T {
 			return value
 		}
 		if (strings.Contains(err.Error(), "context") || strings.Contains(err.Error(), "navigated")) && time.Now().Before(until) {
-			continue // the page gave way to the next one
+			continue // the page has navigated
 		}
 		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body.innerText.slice(0, 3000)`))
 		require.NoError(b.t, err, "waiting for %s; the page says:\n%s", condition, text)
 	}
 }
 
-// waitText waits until an element's text has a part.
+// waitText waits until the text of an element contains part.
 func (b *tab) waitText(selector, part string) {
 	b.t.Helper()
 	b.wait(fmt.Sprintf(`document.querySelector(%s)?.textContent.includes(%s)`, quote(selector), quote(part)))
 }
 
-// click clicks on an element, once the page is there: until then it may scroll to its
-// fragment. It clicks where the element is, so that the page may put another in its place.
+// click waits for an element and clicks at its position, so the page may replace the element.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	at := await[[]float64](b, fmt.Sprintf(`(() => {
@@ -288,14 +283,13 @@ func (b *tab) typeInto(selector, text string) {
 	b.do(chromedp.SendKeys(selector, text, chromedp.NodeVisible))
 }
 
-// insert puts text where the cursor is, all at once: the page asks for ways to go on
-// once, not at each letter, of which an answer could come late.
+// insert inserts text at the cursor at once, which requests suggestions only once.
 func (b *tab) insert(text string) {
 	b.t.Helper()
 	command(b, input.InsertText, input.InsertTextParams{Text: text})
 }
 
-// set gives a field a value, as a person does who chooses or pastes it.
+// set sets the value of a field and dispatches its events.
 func (b *tab) set(selector, value string) {
 	b.t.Helper()
 	b.run(fmt.Sprintf(`(() => { const field = document.querySelector(%s); field.value = %s
@@ -314,7 +308,7 @@ func (b *tab) count(selector string) int {
 	return eval[int](b, fmt.Sprintf(`document.querySelectorAll(%s).length`, quote(selector)))
 }
 
-// shoot saves a picture, where SCREENSHOTS names a folder.
+// shoot saves a screenshot if SCREENSHOTS is set.
 func (b *tab) shoot(name string) {
 	folder := os.Getenv("SCREENSHOTS")
 	if folder == "" {

@@ -23,10 +23,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// row selects the n-th row of the list, the newest being the first.
+// row returns the selector of the n-th row.
 func row(n int) string { return fmt.Sprintf("#rows > tr:nth-child(%d)", n) }
 
-func TestFirstRunTurnsLiveWithWhatItSaysToPaste(t *testing.T) {
+func TestFirstRunSnippetSendsFirstCall(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "shop", WriteKey: "wk-7f3a"}}}, "")
 	b := newTab(t, srv.URL)
@@ -39,7 +39,7 @@ func TestFirstRunTurnsLiveWithWhatItSaysToPaste(t *testing.T) {
 	b.wait(`document.querySelector('#code-start-node').checkVisibility() && !document.querySelector('#code-start-curl').checkVisibility()`)
 	assert.Contains(t, b.text("#code-start-node"), fmt.Sprintf(`host: "%s"`, srv.URL))
 
-	// What it says to paste is pasted, and nothing else is done to the page.
+	// Run the copied program while the page is open.
 	program := filepath.Join(t.TempDir(), "main.go")
 	require.NoError(t, os.WriteFile(program, []byte(eval[string](b, `document.querySelector('#code-start-go > .code:last-child code').textContent`)), 0o600))
 	out, err := exec.CommandContext(t.Context(), "go", "run", program).CombinedOutput()
@@ -50,12 +50,12 @@ func TestFirstRunTurnsLiveWithWhatItSaysToPaste(t *testing.T) {
 	b.waitText("#count", "1 call")
 }
 
-func TestFirstRunByOtherPrograms(t *testing.T) {
+func TestFirstRunSnippets(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		snippet, program string
 		args             []string
-		npm              string // what the program needs of it
+		npm              string // required npm package
 	}{
 		{"curl", "sh", nil, ""},
 		{"node", "node", []string{"--input-type=module"}, "@segment/analytics-node/package.json"},
@@ -71,7 +71,7 @@ func TestFirstRunByOtherPrograms(t *testing.T) {
 			srv, _ := serve(t, engine.Config{}, "")
 			b := newTab(t, srv.URL)
 			b.open("/")
-			assert.Contains(t, b.text("#first"), "Any write key is taken")
+			assert.Contains(t, b.text("#first"), "Any write key is accepted")
 			program := exec.CommandContext(t.Context(), test.program, test.args...)
 			program.Stdin = strings.NewReader(eval[string](b, `document.querySelector('#code-start-`+test.snippet+` > .code:last-child code').textContent`))
 			out, err := program.CombinedOutput()
@@ -102,23 +102,23 @@ func TestLiveListFiltersAndPauses(t *testing.T) {
 		b.set("#q", search)
 		b.wait(fmt.Sprintf(`document.querySelectorAll('#rows tr').length === %d && new URLSearchParams(location.search).get('q') === %s`, rows, quote(search)))
 		if rows < 3 {
-			b.waitText("#count", fmt.Sprintf("%d hidden by the search", 3-rows))
+			b.waitText("#count", fmt.Sprintf("%d hidden by search", 3-rows))
 		}
 		if rows == 0 {
-			assert.Contains(t, b.text("#nothing"), "No call matches the search", search)
+			assert.Contains(t, b.text("#nothing"), "No matching calls", search)
 		}
-		b.run(`document.activeElement.blur()`) // ways to go on may stand over the link
+		b.run(`document.activeElement.blur()`) // suggestions may cover the link
 		b.click("#clear")
 		b.wait(`document.querySelectorAll('#rows tr').length === 3 && location.search === ''`)
 	}
 
-	// What comes while a filter is on is counted, and shown if it matches.
+	// Calls that arrive during a search are counted and shown if they match.
 	b.set("#q", "type:track")
 	b.waitText("#count", "1 of 3 calls matches")
 	post(t, srv.URL, "web", track("m4", "ada", "Order Completed", `{}`), `{"type":"page","userId":"ada","messageId":"m5","name":"Cart"}`)
 	b.waitText(row(1), "Order Completed")
 	b.waitText("#count", "2 of 5 calls match")
-	b.waitText("#count", "3 hidden by the search")
+	b.waitText("#count", "3 hidden by search")
 	assert.Equal(t, 2, b.count("#rows tr"))
 	b.shoot("filter")
 	b.click("#clear")
@@ -136,7 +136,7 @@ func TestLiveListFiltersAndPauses(t *testing.T) {
 	b.waitText("#count", "6 calls")
 }
 
-func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
+func TestPanelShowsCallDetails(t *testing.T) {
 	t.Parallel()
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
 	srv, _ := serve(t, engine.Config{
@@ -145,7 +145,7 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 			to("warehouse", good.URL, "s3cret"), to("crm", gone.URL, ""), to("ios only", good.URL, "", "ios"),
 		},
 	}, "")
-	sent := time.Now().Add(-95 * time.Minute).UTC() // it is shown to the minute
+	sent := time.Now().Add(-95 * time.Minute).UTC() // shown to the minute
 	call := fmt.Sprintf(`{"type":"track","messageId":"m1","userId":"ada","event":"Order Completed","timestamp":%q,
 		"properties":{"orderId":12345678901234567890,"ratio":1.10,"list":[1,{"unit price":9.5}]}}`, sent.Format(time.RFC3339Nano))
 	for range 2 {
@@ -163,8 +163,8 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 	panel := b.text("#panel")
 	assert.Contains(t, panel, `"orderId": 12345678901234567890`, "integers keep their digits")
 	assert.Contains(t, panel, `"ratio": 1.10`, "as they came")
-	assert.Contains(t, panel, "timestamp moved by +1h35m")
-	assert.Contains(t, panel, "1 repeat dropped")
+	assert.Contains(t, panel, "timestamp corrected by +1h35m")
+	assert.Contains(t, panel, "1 duplicate dropped")
 	assert.Contains(t, panel, "the destination is not connected to the source")
 	assert.Contains(t, panel, "404 (Not Found)")
 	b.run(`document.querySelectorAll('#panel details').forEach((d) => { d.open = true })`)
@@ -173,7 +173,7 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 	assert.Contains(t, b.text("#panel"), `"orderId":12345678901234567000`, "what JSON.stringify leaves of it")
 	b.shoot("call")
 
-	// By keyboard: down and up the list, out of the call, and back by history.
+	// Keyboard: move in the list, close the call, go back in the history.
 	b.do(chromedp.Focus(row(2)+" a"), chromedp.KeyEvent(kb.ArrowUp))
 	b.waitText("#panel h2", "Only CRM")
 	assert.Contains(t, b.text("#panel"), "integrations.All is false and Webhooks is not enabled by name")
@@ -184,17 +184,17 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 	b.do(chromedp.NavigateBack())
 	b.wait(`document.querySelector('#panel').hidden`)
 
-	// The address of a call leads to it.
+	// The URL of a call opens it.
 	b.click(row(2) + " a")
 	b.wait(`location.search.startsWith('?call=')`)
 	b.open(strings.TrimPrefix(eval[string](b, `location.href`), srv.URL))
 	assert.Contains(t, b.text("#panel h2"), "Order Completed")
 	assert.Equal(t, 1, b.count("#rows .is-open"))
 	b.open("/?call=00112233445566778899aabbccddeeff")
-	assert.Contains(t, b.text("#panel"), "not remembered any more")
+	assert.Contains(t, b.text("#panel"), "has expired")
 }
 
-func TestRejectedCallsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
+func TestRejectedCallShowsErrorAndFix(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}}, "")
 	post(t, srv.URL, "web-key",
@@ -210,7 +210,7 @@ func TestRejectedCallsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
 
 	b.click(`#rows tr:has([title*="traits"]) a`)
 	b.waitText("#panel .wrong", "traits_not_object")
-	assert.Contains(t, b.text("#panel .wrong"), "To mend it: Make traits an object, or leave it out.")
+	assert.Contains(t, b.text("#panel .wrong"), "How to fix: Make traits an object or omit it.")
 	assert.Contains(t, b.text("#panel .is-wrong"), `"traits"`)
 	b.shoot("rejected")
 
@@ -220,7 +220,7 @@ func TestRejectedCallsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
 
 	b.click(`#rows tr.k-refused a`)
 	b.waitText("#panel .wrong", "unknown_write_key")
-	assert.Contains(t, b.text("#panel"), "answered 401")
+	assert.Contains(t, b.text("#panel"), "status 401")
 	assert.NotContains(t, eval[string](b, `document.documentElement.outerHTML`), "wrong-key")
 }
 
@@ -240,13 +240,13 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 
 	hook.status.Store(http.StatusOK)
 	b.click("#panel .destination button")
-	b.waitText("#panel .notice", "1 call is being replayed to hook")
+	b.waitText("#panel .notice", "Replaying 1 call to hook")
 	b.waitText("#panel .destination .state", "delivered")
-	assert.Contains(t, b.text("#panel .notice"), "1 call is being replayed to hook", "it stays to be read when the call changes")
+	assert.Contains(t, b.text("#panel .notice"), "Replaying 1 call to hook", "it stays to be read when the call changes")
 	b.wait(`document.querySelector('` + row(1) + ` .chip.is-delivered') !== null`)
 	assert.Equal(t, 2, b.count("#panel .attempt"))
 
-	// The others at once, with a word before on how many they are.
+	// Replay the others after a confirmation with their number.
 	b.set("#q", "status:failed")
 	b.wait(`document.querySelectorAll('#rows tr').length === 4`)
 	b.click("#replay-all")
@@ -256,7 +256,7 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 	assert.Equal(t, "Replay 4 calls", b.text("main form button"))
 	b.shoot("replay")
 	b.click("main form button")
-	b.waitText(".notice", "4 calls are being replayed.")
+	b.waitText(".notice", "Replaying 4 calls.")
 	b.open("/?notice=4+calls+are+being+replayed.")
 	assert.Zero(t, b.count(".notice"), "it is said once, and no link makes one up")
 	b.open("/")
@@ -265,8 +265,8 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 	assert.Len(t, bodies, 10)
 }
 
-// TestAnswerToAReplayMayComeLate: what the page knows meanwhile stays.
-func TestAnswerToAReplayMayComeLate(t *testing.T) {
+// TestLateReplayResponseKeepsNewerUpdates checks that a late response does not undo newer updates.
+func TestLateReplayResponseKeepsNewerUpdates(t *testing.T) {
 	t.Parallel()
 	var tries atomic.Int32
 	refuse := make(chan struct{})
@@ -302,10 +302,11 @@ func TestAnswerToAReplayMayComeLate(t *testing.T) {
 	close(refuse)
 	b.wait(`document.querySelectorAll('#panel .attempt').length === 2`)
 	b.run(`window.release()`)
-	b.waitText("#panel .notice", "1 call is being replayed to hook")
+	b.waitText("#panel .notice", "Replaying 1 call to hook")
 	assert.Equal(t, 2, b.count("#panel .attempt"), "the answer tells of one")
 
-	replay()
+	replay() // the response is 409
+	b.forgive("409")
 	b.press(kb.Escape)
 	b.wait(`document.querySelector('#panel').hidden`)
 	b.run(`window.release()`)
@@ -313,7 +314,7 @@ func TestAnswerToAReplayMayComeLate(t *testing.T) {
 	assert.True(t, eval[bool](b, `document.querySelector('#panel').hidden`), "a call that was closed stays so")
 }
 
-func TestScannersAreOneRowAndTheirMethodIsShown(t *testing.T) {
+func TestScannerRequestsAreGrouped(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}}, "")
 	post(t, srv.URL, "web-key", track("m1", "ada", "Signed Up", `{}`))
@@ -330,13 +331,13 @@ func TestScannersAreOneRowAndTheirMethodIsShown(t *testing.T) {
 	b.waitText("#panel .wrong", "not_found")
 	assert.Contains(t, b.text("#panel h2"), "GET /v1/wp-29.php")
 
-	// A single call's type is that of its path, also where the call was rejected.
+	// A single call has the type of its path, also if it is rejected.
 	require.Equal(t, http.StatusOK, postTo(t, srv.URL+"/v1/track", "web-key", `{"userId":"ada"}`))
 	b.waitText(row(1)+" .type", "track")
 	b.waitText(row(1), "event_not_defined")
 }
 
-func TestOwnCallsCanBeHidden(t *testing.T) {
+func TestSyntheticCallsCanBeHidden(t *testing.T) {
 	t.Parallel()
 	good := newReceiver(t, http.StatusOK)
 	srv, collector := serve(t, engine.Config{
@@ -355,11 +356,11 @@ func TestOwnCallsCanBeHidden(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/")
 	b.waitText("#count", "11 calls")
-	assert.Contains(t, b.text(row(1)), "own")
+	assert.Contains(t, b.text(row(1)), "synthetic")
 	assert.Contains(t, b.text(row(11)), "Signed Up", "they have pushed no other out")
 	b.click("#own")
 	b.wait(`document.querySelectorAll('#rows tr').length === 1 && location.search === '?q=-is%3Aown'`)
-	b.waitText("#count", "10 hidden by the search")
+	b.waitText("#count", "10 hidden by search")
 	post(t, srv.URL, "web-key", track("m2", "ada", "Signed In", `{}`))
 	b.waitText(row(1), "Signed In")
 	b.open("/?synthetic=hide")
@@ -370,7 +371,7 @@ func TestOwnCallsCanBeHidden(t *testing.T) {
 	b.wait(`document.querySelectorAll('#rows tr').length === 12 && document.querySelector('#own') !== null`)
 }
 
-func TestStreamGoesOnWhereItWasCut(t *testing.T) {
+func TestStreamContinuesAfterDisconnect(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{}, "")
 	post(t, srv.URL, "web", track("m1", "ada", "Before", `{}`))
@@ -407,7 +408,7 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/")
 	assert.Equal(t, len(hostile)+1, b.count("#rows tr"))
-	// Once more, by the stream.
+	// Repeat with the stream.
 	for i, text := range hostile {
 		post(t, srv.URL, "web", fmt.Sprintf(`{"type":"identify","messageId":"i%d","userId":%s,"traits":{"a":%s}}`, i, quote(text), quote(text)))
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestClicksToAnAnswer counts the clicks from the page of calls to what people want to know.
-func TestClicksToAnAnswer(t *testing.T) {
+// TestClicksToFrequentQuestions counts the clicks from the Calls page to frequent questions.
+func TestClicksToFrequentQuestions(t *testing.T) {
 	t.Parallel()
 	b, _, _, mended := failingShop(t, 3)
 	clicks := 0
@@ -34,11 +34,11 @@ func TestClicksToAnAnswer(t *testing.T) {
 	click("#c1 .pick")
 	click("#c2 .pick")
 	click(".compare-bar button")
-	b.waitText("h1", "Two calls compared")
+	b.waitText("h1", "Compare calls")
 	assert.LessOrEqual(t, clicks, 3)
 
 	mended.Store(true)
-	ask("/") // send again what failed in the last hour
+	ask("/") // replay the failures of the last hour
 	click(`.top a[href="/problems"]`)
 	b.waitText("h1", "Problems")
 	b.ready()
@@ -50,8 +50,7 @@ func TestClicksToAnAnswer(t *testing.T) {
 	assert.LessOrEqual(t, clicks, 3)
 }
 
-// TestEventNamesLeadToTheirPage from a call, a user's timeline and a cause.
-func TestEventNamesLeadToTheirPage(t *testing.T) {
+func TestEventNamesLinkToEventPage(t *testing.T) {
 	t.Parallel()
 	b, _, _, _ := failingShop(t, 1)
 	for _, from := range []struct{ path, link string }{

@@ -16,13 +16,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
+func TestDestinationIsCreatedTestedAndChanged(t *testing.T) {
 	t.Parallel()
 	hook := newReceiver(t, http.StatusOK)
 	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}}}, "")
 	b := newTab(t, srv.URL)
 	b.open("/destinations")
-	assert.Contains(t, b.text("main"), "No destination yet")
+	assert.Contains(t, b.text("main"), "No destinations yet")
 	b.click(".empty-card a")
 	b.waitText("h1", "New destination")
 	b.ready()
@@ -37,9 +37,9 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 	b.click("[data-add-webhook]")
 	b.typeInto("#url1", hook.URL+"/second")
 
-	// Before it is saved, the receivers say what they think of it.
+	// Test before saving.
 	b.click("[data-result=test]")
-	b.waitText("#test", "Accepted: the receiver answered 200")
+	b.waitText("#test", "Accepted: 200")
 	assert.Equal(t, 2, b.count("#test .answer"))
 	bodies, heads := hook.got()
 	require.Len(t, bodies, 2)
@@ -53,10 +53,10 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 	hook.status.Store(http.StatusOK)
 	assert.Empty(t, collector.Settings().Destinations, "nothing is saved by a test")
 
-	b.click(`[name="enabled"]`) // not yet
+	b.click(`[name="enabled"]`) // disable
 	b.click(".save .primary")
-	b.waitText(".notice", "The destination is saved.")
-	b.waitText(".figures", "It gets no calls.")
+	b.waitText(".notice", "Destination saved.")
+	b.waitText(".figures", "Receives no calls.")
 	b.ready()
 	d := collector.Settings().Destinations[0]
 	assert.Equal(t, tracking.Destination{Name: "warehouse", Sources: []string{"web"}, Disabled: true, Settings: webhook.Settings{
@@ -65,13 +65,13 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 		}, SharedSecret: "s3cret",
 	}}, d)
 
-	// What is secret is not shown again, and stays when the form is saved once more.
+	// Secrets are not shown and are kept by another save.
 	for _, secret := range []string{"s3cret", "t0ken"} {
 		assert.NotContains(t, eval[string](b, `fetch(location.href).then((r) => r.text())`), secret)
 	}
 	b.click(`[name="enabled"]`)
 	b.click(".save .primary")
-	b.waitText(".figures", "Nothing yet")
+	b.waitText(".figures", "Idle")
 	b.ready()
 	d = collector.Settings().Destinations[0]
 	assert.Equal(t, "s3cret", d.SharedSecret)
@@ -90,11 +90,11 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 
 	b.click("details.card summary")
 	b.click("details.card button")
-	b.waitText("main", "No destination yet")
+	b.waitText("main", "No destinations yet")
 	assert.Empty(t, collector.Settings().Destinations)
 }
 
-func TestDestinationFormPutsEachProblemBesideItsField(t *testing.T) {
+func TestDestinationFormShowsErrorsAtFields(t *testing.T) {
 	t.Parallel()
 	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}}, "")
 	require.NoError(t, collector.AddDestination(t.Context(), tracking.Destination{
@@ -104,10 +104,10 @@ func TestDestinationFormPutsEachProblemBesideItsField(t *testing.T) {
 	cases := []struct {
 		name   string
 		fields map[string]string
-		want   map[string]string // by the ID of what stands beside the field
+		want   map[string]string // text by element ID
 	}{
 		{"nothing", nil, map[string]string{"name": "Name is empty", "url0": "URL 1 is empty: give"}},
-		{"taken", map[string]string{"#name": "taken", "#url0": "https://example.com"}, map[string]string{"name": "Name is taken"}},
+		{"taken", map[string]string{"#name": "taken", "#url0": "https://example.com"}, map[string]string{"name": "Name is already in use"}},
 		{"unseen", map[string]string{"#name": "a\u200Bb", "#url0": "ftp://example.com"}, map[string]string{
 			"name": "Name contains an invisible character", "url0": `URL 1 has the protocol "ftp": start it with`,
 		}},
@@ -118,10 +118,10 @@ func TestDestinationFormPutsEachProblemBesideItsField(t *testing.T) {
 			"#name": "n", "#url0": "https://a.example", "#headers0": "Host: x", "#url1": "https://b.example", "#headers1": "no colon",
 			"#url2": "https://c.example", "#headers2": "A: 1\nA: 2", "#url3": "https://d.example", "#headers3": "Bad Name: 1", "#url4": "https://e.example", "#headers4": "X-Signature: 1",
 		}, map[string]string{
-			"headers0": `Headers of URL 1 "Host" is set by the forwarder: remove it`, "headers1": "have no colon in line 1: write each as Name: value", "headers2": "have A twice",
-			"headers3": `"Bad Name" is not a valid header name`, "headers4": `"X-Signature" is set by the forwarder`,
+			"headers0": `Headers of URL 1 "Host" is set by the collector: remove it`, "headers1": "have no colon in line 1: use the format Name: value", "headers2": "contain A twice",
+			"headers3": `"Bad Name" is not a valid header name`, "headers4": `"X-Signature" is set by the collector`,
 		}},
-		{"sources", map[string]string{"#name": "n", "#url0": "https://a.example", `[name="allSources"][value="false"]`: "click"}, map[string]string{"sources": "Sources are none: choose at least one"}},
+		{"sources", map[string]string{"#name": "n", "#url0": "https://a.example", `[name="allSources"][value="false"]`: "click"}, map[string]string{"sources": "Sources are empty: select at least one"}},
 	}
 	for _, c := range cases {
 		b.open("/destinations/new")
@@ -152,10 +152,10 @@ func TestDestinationFormPutsEachProblemBesideItsField(t *testing.T) {
 	b.click(`[name="secretDo"][value="replace"]`)
 	b.click(".save .primary")
 	b.wait(`document.activeElement?.id === 'summary'`)
-	assert.Contains(t, b.text("#sharedSecret-problem"), "Shared secret is empty: type the new one")
+	assert.Contains(t, b.text("#sharedSecret-problem"), "Shared secret is empty: enter a new secret")
 	assert.Len(t, collector.Settings().Destinations, 1)
 	assert.Equal(t, "old", collector.Settings().Destinations[0].SharedSecret)
-	b.forgive("422") // the browser tells of each answer that is no success
+	b.forgive("422") // the browser logs error responses
 }
 
 func TestConfiguredDestinationsAreReadOnly(t *testing.T) {
@@ -167,11 +167,11 @@ func TestConfiguredDestinationsAreReadOnly(t *testing.T) {
 	b.click("tbody th a")
 	b.waitText("h1", "configured")
 	b.ready()
-	assert.Contains(t, b.text("main"), "The configuration defines this destination.")
+	assert.Contains(t, b.text("main"), "This destination is defined in the configuration file.")
 	assert.Zero(t, b.count(".save, details.card"))
 	assert.True(t, eval[bool](b, `document.querySelector('#url0').matches(':disabled')`))
 	b.click("[data-result=test]")
-	b.waitText("#test", "Accepted: the receiver answered 200")
+	b.waitText("#test", "Accepted: 200")
 	_, heads := hook.got()
 	assert.NotEmpty(t, heads[0].Get("X-Signature"))
 	assert.Equal(t, "growth", heads[0].Get("X-Team"))
@@ -187,16 +187,16 @@ func TestSignatureDoctor(t *testing.T) {
 	b.wait(`document.querySelectorAll('#rows .is-delivered').length === 2`)
 	b.open("/signatures")
 	b.click(".recent a")
-	b.waitText("main", "What is signed")
+	b.waitText("main", "Signed body")
 	b.ready()
 	bodies, heads := hook.got()
 	signed, signature := bodies[0], heads[0].Get("X-Signature")+heads[1].Get("X-Signature")
 	assert.Equal(t, signed, eval[string](b, `document.querySelector('pre.bytes code').textContent`))
 	assert.Contains(t, b.text("main"), signature)
 	assert.True(t, eval[bool](b, `JSON.stringify(JSON.parse(document.querySelector('pre.bytes code').textContent)) === document.querySelector('pre.bytes code').textContent`))
-	assert.Contains(t, b.text(".findings li:nth-child(2)"), "JSON.stringify of the parsed bodyThe same")
+	assert.Contains(t, b.text(".findings li:nth-child(2)"), "JSON.stringify of the parsed bodySame")
 	assert.Contains(t, b.text(".findings li:nth-child(3)"), "json.Marshal of the parsed bodyDiffers")
-	assert.Equal(t, "properties.orderId1234567890123456789012345678901234567000has more digits than a double holds. Send it as a string to keep them.", b.text("tr.k-precision"))
+	assert.Equal(t, "properties.orderId1234567890123456789012345678901234567000More digits than a double-precision number can store. Send it as a string.", b.text("tr.k-precision"))
 	b.shoot("doctor")
 
 	check := func(body, signature string) string {
@@ -209,25 +209,25 @@ func TestSignatureDoctor(t *testing.T) {
 		return b.text("#check")
 	}
 	good := check(signed, signature)
-	assert.Contains(t, good, "The receiver's body is the one that was signed, byte for byte.")
-	assert.Contains(t, good, "The signature is right for what was signed.")
+	assert.Contains(t, good, "The received body is identical to the signed body.")
+	assert.Contains(t, good, "The signature is valid.")
 	spaced := check(eval[string](b, fmt.Sprintf(`JSON.stringify(JSON.parse(%s), null, 1).replace(/\n\s*/g, ' ')`, quote(signed))), webhook.Sign("other", []byte(signed)))
-	assert.Contains(t, spaced, "as Python's json.dumps does")
+	assert.Contains(t, spaced, "for example by Python's json.dumps")
 	assert.Contains(t, spaced, "First difference at byte 1")
-	assert.Contains(t, spaced, "The receiver may have another secret")
+	assert.Contains(t, spaced, "The receiver may use a different secret")
 	b.shoot("doctor-difference")
 	mac := hmac.New(sha256.New, []byte("s3cret\n"))
 	mac.Write([]byte(signed))
 	other := check("", hex.EncodeToString(mac.Sum(nil)))
-	assert.Contains(t, other, "Your receiver uses SHA-256; X-Signature is an HMAC-SHA1.")
+	assert.Contains(t, other, "Your receiver uses SHA-256. X-Signature uses HMAC-SHA1.")
 	assert.Contains(t, other, "createHmac('sha1', secret)")
-	assert.Contains(t, other, "Your receiver's secret has a line break at its end")
+	assert.Contains(t, other, "Your receiver's secret ends with a line break")
 	b.run(`document.querySelector('#check .findings').scrollIntoView({ block: 'center' })`)
 	b.shoot("doctor-mistakes")
 	judge(b, axe(t), "what a receiver does otherwise")
 	unknown := check("", "sha1=5baa61e4c9b93f3f0682250b6cf8331b7ee68fd8")
-	assert.Contains(t, unknown, "It is not known how this signature was made.")
-	assert.Contains(t, unknown, "with and without white space and quotes")
+	assert.Contains(t, unknown, "No match found.")
+	assert.Contains(t, unknown, "with and without surrounding white space and quotes")
 	b.run(`document.querySelector('#check .findings').scrollIntoView({ block: 'center' })`)
 	b.shoot("doctor-unknown")
 
@@ -248,11 +248,11 @@ func TestLogin(t *testing.T) {
 	assert.NotContains(t, b.text("body"), "hook")
 	b.typeInto("#token", "wrong")
 	b.click("main button")
-	b.waitText("#token-problem", "That is not the token.")
+	b.waitText("#token-problem", "Invalid token.")
 	judge(b, script, "a login that failed")
 	b.typeInto("#token", adminToken)
 	b.click("main button")
-	b.waitText("h1", "hook") // where it was going
+	b.waitText("h1", "hook") // the requested page
 	b.ready()
 	assert.Empty(t, eval[string](b, `document.cookie`), "no script can read the cookie")
 	for _, c := range b.cookies() {

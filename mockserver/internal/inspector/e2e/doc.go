@@ -1,7 +1,6 @@
-// Package e2e tests the inspector in a real browser: headless Chromium, driven
-// over its debugging protocol. Without Chromium the tests are skipped, unless
-// REQUIRE_CHROMIUM=1 says that they must not be.
+// Package e2e tests the inspector in headless Chromium. The tests are skipped without
+// Chromium, unless REQUIRE_CHROMIUM=1.
 //
-// SCREENSHOTS names a folder for pictures of every page, LOAD a duration for the
-// test under load (5s by default).
+// SCREENSHOTS is a directory for screenshots. LOAD is the duration of the load test, 5s by
+// default.
 package e2e

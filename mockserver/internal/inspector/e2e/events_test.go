@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// postOdd sends ten calls of an event, of which one is odd, and one of another name.
+// postOdd sends ten calls of an event, one with an anomaly, and a call of another event.
 func postOdd(t *testing.T, base, writeKey string) {
 	t.Helper()
 	var calls []string
@@ -28,14 +28,13 @@ func postOdd(t *testing.T, base, writeKey string) {
 	post(t, base, writeKey, calls...)
 }
 
-// oddEvent returns the path of the page of that event.
+// oddEvent returns the path of its page.
 func oddEvent(source string) string {
 	return "/event?" + url.Values{"source": {source}, "type": {"track"}, "name": {"Order Shipped"}}.Encode()
 }
 
-// TestFromAnOddPropertyToTheCallThatHasItSo goes from the list of events to the one call in
-// three clicks.
-func TestFromAnOddPropertyToTheCallThatHasItSo(t *testing.T) {
+// TestAnomalyLinksToCall opens the call with an anomaly in three clicks.
+func TestAnomalyLinksToCall(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
@@ -48,7 +47,7 @@ func TestFromAnOddPropertyToTheCallThatHasItSo(t *testing.T) {
 	odd := eval[[]string](b, `[...document.querySelectorAll('.oddities li > span')].map((e) => e.textContent)`)
 	assert.Equal(t, []string{
 		"Order Shipped (10 calls) is similar to order_shipped (1 call).",
-		`currency is "eur" (1) beside "EUR" (9).`,
+		`currency has similar values: "eur" (1) and "EUR" (9).`,
 		"quantity is usually a number, but a string in 10 % (1 of 10 values).",
 		"order_id (1 call) is similar to orderId (10 calls).",
 	}, odd)
@@ -68,8 +67,7 @@ func TestFromAnOddPropertyToTheCallThatHasItSo(t *testing.T) {
 	assert.Contains(t, eval[string](b, `document.querySelector('#panel').textContent`), `"o-9"`)
 }
 
-// TestAnEventByTheKeyboardAlone goes the same way without a mouse.
-func TestAnEventByTheKeyboardAlone(t *testing.T) {
+func TestEventPageByKeyboard(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
@@ -90,7 +88,7 @@ func TestAnEventByTheKeyboardAlone(t *testing.T) {
 	b.wait(`document.querySelector('#panel-title')?.textContent === 'Order Shipped'`)
 }
 
-func TestAnEventIsExportedAndForgotten(t *testing.T) {
+func TestEventExportAndReset(t *testing.T) {
 	t.Parallel()
 	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
@@ -104,16 +102,16 @@ func TestAnEventIsExportedAndForgotten(t *testing.T) {
 	assert.Contains(t, code(), "srv.Expect(t, mockserver.Like(`{")
 	b.click(`#tab-export-plan`)
 	assert.Equal(t, "collector plan infer --collector --source 'web shop' > plan.yaml", code())
+	b.click(`.forget summary`)
 	b.click(`.forget button`)
 	b.wait(`location.pathname === '/events' && document.querySelector('.notice') !== null`)
 	assert.Len(t, collector.Shapes().Events(), 1)
 	b.do(navigate(srv.URL + oddEvent("web shop")))
-	b.wait(`document.body.textContent.includes('This event is not known')`)
+	b.wait(`document.body.textContent.includes('Event not found')`)
 	b.forgive("404")
 }
 
-// TestThePageOfAnEventKeepsUpWithTheCalls: while it is open, and nobody is at work in it.
-func TestThePageOfAnEventKeepsUpWithTheCalls(t *testing.T) {
+func TestEventPageIsLive(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
@@ -123,17 +121,16 @@ func TestThePageOfAnEventKeepsUpWithTheCalls(t *testing.T) {
 	b.wait(`document.querySelector('.properties').textContent.includes('later')`)
 }
 
-// TestEventsWithoutScripts reads the pages as a browser without scripts gets them.
 func TestEventsWithoutScripts(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
 	postOdd(t, srv.URL, "web-key")
 	for path, wants := range map[string][]string{
 		"/events?odd=true&source=web+shop&find=SHIPPED":         {"Order Shipped", "order_shipped"},
-		"/events?find=none":                                     {"No event matches, of 2 events."},
-		oddEvent("web shop"):                                    {"What is odd", "JSON Schema", "&lt;script&gt;alert(1)"},
+		"/events?find=none":                                     {"No matches among 2 events."},
+		oddEvent("web shop"):                                    {"Anomalies", "JSON Schema", "&lt;script&gt;alert(1)"},
 		oddEvent("web shop") + "&path=currency&value=%22eur%22": {"&#34;eur&#34;", "grace"},
-		oddEvent("web shop") + "&path=none":                     {"What is odd"},
+		oddEvent("web shop") + "&path=none":                     {"Anomalies"},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+path, nil)
 		require.NoError(t, err)
@@ -150,8 +147,7 @@ func TestEventsWithoutScripts(t *testing.T) {
 	}
 }
 
-// TestPicturesOfEvents are those of the pages of events alone, which take no minutes. One
-// of them, event-light, is docs/event.png.
+// TestPicturesOfEvents takes screenshots of the event pages. event-light is docs/event.png.
 func TestPicturesOfEvents(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("SCREENSHOTS") == "" {
@@ -177,7 +173,7 @@ func TestPicturesOfEvents(t *testing.T) {
 	}
 }
 
-// postShipments sends calls as a shop of which one release is wrong.
+// postShipments sends calls with anomalies.
 func postShipments(t *testing.T, base, writeKey string, n int) {
 	t.Helper()
 	var calls []string

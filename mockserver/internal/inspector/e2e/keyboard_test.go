@@ -19,8 +19,7 @@ func (b *tab) press(keys string) {
 	b.do(chromedp.KeyEvent(keys))
 }
 
-// tabTo goes from one stop to the next by the Tab key, until it is at an element.
-// At each stop the page must show where it is.
+// tabTo presses Tab until an element has the focus. The focus must always be visible.
 func (b *tab) tabTo(selector string) {
 	b.t.Helper()
 	const stops = 60
@@ -40,7 +39,7 @@ func (b *tab) tabTo(selector string) {
 	require.Fail(b.t, "no stop", "%d stops, and none is %s", stops, selector)
 }
 
-func TestKeyboardAloneWillDo(t *testing.T) {
+func TestKeyboardNavigation(t *testing.T) {
 	t.Parallel()
 	gone := newReceiver(t, http.StatusNotFound)
 	srv, collector := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", gone.URL, "")}}, "")
@@ -68,7 +67,7 @@ func TestKeyboardAloneWillDo(t *testing.T) {
 	b.press(kb.Enter)
 	b.waitText("#count", "2 calls")
 
-	b.tabTo("#rows a") // one stop for all rows
+	b.tabTo("#rows a") // the list is a single tab stop
 	b.press(kb.ArrowDown)
 	b.press(kb.Enter)
 	b.waitText("#panel h2", "Signed Up")

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// crowded serves a collector with long names, and with something on every page. It
-// returns the paths of the pages.
+// crowded serves a collector with long names and data for every page. It returns the paths.
 func crowded(t *testing.T) (b *tab, paths []string) {
 	t.Helper()
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
@@ -49,15 +48,15 @@ func crowded(t *testing.T) (b *tab, paths []string) {
 	}
 }
 
-// smallTargets finds what is to be clicked and is smaller than 24 by 24 pixels, but
-// for links within a text and what its label makes larger.
+// smallTargets finds targets smaller than 24 by 24 pixels, except inline links and labeled
+// inputs.
 const smallTargets = `[...document.querySelectorAll('a, button, input:not([type=hidden]), select, textarea, summary')].filter((e) => {
 	if (!e.checkVisibility({ visibilityProperty: true, opacityProperty: true }) || e.closest('.skip, p, .hint, dd, li > span')) return false
 	const box = (e.closest('label') ?? e).getBoundingClientRect()
 	return box.width > 0 && (box.width < 23.5 || box.height < 23.5)
 }).map((e) => e.outerHTML.slice(0, 120) + ' ' + (e.closest('label') ?? e).getBoundingClientRect().width + 'x' + (e.closest('label') ?? e).getBoundingClientRect().height)`
 
-// sideways finds what scrolls sideways, and what stands beyond the right edge.
+// sideways finds elements that scroll horizontally or exceed the window.
 const sideways = `[...document.querySelectorAll('*')].filter((e) => {
 	if (!e.checkVisibility() || e.closest('.vh, svg')) return false
 	const scrolls = /auto|scroll/.test(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1
@@ -66,10 +65,10 @@ const sideways = `[...document.querySelectorAll('*')].filter((e) => {
 	return scrolls || !clipped && e.getBoundingClientRect().right > innerWidth + 1
 }).map((e) => e.outerHTML.slice(0, 160))`
 
-// cutNames finds names of destinations of which less than ten characters are shown.
+// cutNames finds truncated destination names with less than about ten characters.
 const cutNames = `[...document.querySelectorAll('.chip bdi')].filter((e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth < 80).map((e) => e.textContent)`
 
-// crushed finds what of the bar at the top has less room than it needs.
+// crushed finds truncated elements of the top bar.
 const crushed = `[...document.querySelectorAll('.top .brand, .top nav, .top nav a')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent.trim())`
 
 func TestPagesFitTheirWindow(t *testing.T) {

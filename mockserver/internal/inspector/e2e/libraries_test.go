@@ -14,10 +14,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestACompatibleLibraryForBrowsers: a page of another site sends with an unchanged
-// library, in each of the ways that it has: a request for each call, batches, and
-// beacons, which carry no header.
-func TestACompatibleLibraryForBrowsers(t *testing.T) {
+// TestBrowserLibrary sends from a page of another site with an unmodified
+// library: single requests, batches and beacons, which have no headers.
+func TestBrowserLibrary(t *testing.T) {
 	t.Parallel()
 	const key = "key-of-the-shop"
 	library := npmFile(t, "@rudderstack/analytics-js/dist/npm/modern/bundled/umd/index.js")

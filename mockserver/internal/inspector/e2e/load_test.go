@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	loadRate = 1000 // calls a second
-	loadSize = 20   // calls a batch
-	// longestTask is for how long the page may not answer, in milliseconds.
+	loadRate = 1000 // calls per second
+	loadSize = 20   // calls per batch
+	// longestTask limits a task of the page, in milliseconds.
 	longestTask = 100
 )
 
-// loadTime is how long the load lasts: LOAD, or 5 s.
+// loadTime returns the duration of the load: LOAD, or 5 s.
 func loadTime(t *testing.T) time.Duration {
 	text := os.Getenv("LOAD")
 	if text == "" {
@@ -42,7 +42,6 @@ func loadTime(t *testing.T) time.Duration {
 	return d
 }
 
-// load sends calls at loadRate for d.
 func load(t *testing.T, url, run string, d time.Duration) (sent int) {
 	tick := time.NewTicker(time.Second * loadSize / loadRate)
 	defer tick.Stop()
@@ -64,10 +63,10 @@ func load(t *testing.T, url, run string, d time.Duration) (sent int) {
 	return sent
 }
 
-// TestPageStaysResponsiveUnderLoad opens the page and sends calls. How long the page may be
-// blocked is asserted where LOAD is set: what else the machine does holds it up too.
+// TestPageStaysResponsiveUnderLoad measures the longest task of a page under load. It is
+// asserted only if LOAD is set, because other load on the machine affects it.
 func TestPageStaysResponsiveUnderLoad(t *testing.T) {
-	// It can never speed it up: the best of a few tries is what the page can do.
+	// Other load only slows the page down, so the best try counts.
 	const tries = 3
 	for try := 1; ; try++ {
 		longest, stall := underLoad(t, loadTime(t))
@@ -82,11 +81,10 @@ func TestPageStaysResponsiveUnderLoad(t *testing.T) {
 	}
 }
 
-// underLoad opens the page and sends calls. It returns the page's longest task,
-// and how long the machine held up another page meanwhile that has nothing to do,
-// in milliseconds.
+// underLoad sends calls while a page is open. It returns the longest task of the page and the
+// longest stall of an idle page, in milliseconds.
 func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
-	// It remembers nothing: the memory that is measured is the server's.
+	// The receiver stores nothing, so the measured memory is that of the server.
 	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(hook.Close)
 	const kept = 1000
@@ -97,18 +95,18 @@ func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
 	b.run(`window.longest = 0; new PerformanceObserver((list) => {
 		for (const task of list.getEntries()) window.longest = Math.max(window.longest, task.duration)
 	}).observe({ type: 'longtask', buffered: true })`)
-	// The observer sees a task that blocks the page: otherwise 0 would mean nothing.
+	// Verify that the observer detects a blocking task.
 	b.run(`setTimeout(() => { for (const end = performance.now() + 120; performance.now() < end;); }, 0)`)
 	b.wait(`window.longest >= 120`)
 	b.run(`window.longest = 0`)
-	sent := load(t, srv.URL, "warm-", time.Second) // what is made once is made now
+	sent := load(t, srv.URL, "warm-", time.Second) // warm up
 	awaitDelivery(t, collector)
 	pageBefore, serverBefore := b.heap(), heap()
 
 	idle.run(`window.stall = 0; window.last = performance.now(); setInterval(() => {
 		const now = performance.now(); window.stall = Math.max(window.stall, now - window.last - 10); window.last = now }, 10)`)
 	sent += load(t, srv.URL, "m-", d)
-	burst := make([]string, 100) // more than the list shows of what comes at once
+	burst := make([]string, 100) // more than a frame shows
 	for i := range burst {
 		burst[i] = track(fmt.Sprint("burst-", i), "ada", "Burst", `{}`)
 	}
@@ -128,7 +126,7 @@ func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
 	assert.Less(t, pageAfter, pageBefore+20, "MB of the page's heap")
 	assert.Less(t, counters.Nodes, int64(40_000))
 	assert.Less(t, serverAfter, serverBefore+30, "MB of the server's heap")
-	// It is still at the head of things: the next call shows.
+	// The page is up to date: it shows the next call.
 	post(t, srv.URL, "web", track("last", "ada", "After The Load", `{}`))
 	b.waitText("#rows", "After The Load")
 	require.NoError(t, collector.Close())
@@ -136,7 +134,7 @@ func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
 	return longest, stall
 }
 
-// awaitDelivery waits until nothing is pending, which takes memory.
+// awaitDelivery waits until no call is pending.
 func awaitDelivery(t *testing.T, c *engine.Collector) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -156,7 +154,7 @@ func awaitDelivery(t *testing.T, c *engine.Collector) {
 	}
 }
 
-// humanize writes a number as the page does.
+// humanize formats a number like the page.
 func humanize(n int) string {
 	if n < 1000 {
 		return fmt.Sprint(n)
@@ -164,7 +162,7 @@ func humanize(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
-// heap returns what this process holds, in MB: server, sender and receiver.
+// heap returns the heap of this process in MB: server, sender and receiver.
 func heap() float64 {
 	goruntime.GC()
 	var m goruntime.MemStats
@@ -172,18 +170,18 @@ func heap() float64 {
 	return float64(m.HeapAlloc) / (1 << 20)
 }
 
-// heap returns what the page's scripts hold, in MB.
+// heap returns the heap of the page in MB.
 func (b *tab) heap() float64 {
 	b.t.Helper()
 	command(b, heapprofiler.CollectGarbage, cdp.Empty{})
 	return command(b, runtime.GetHeapUsage, cdp.Empty{}).UsedSize / (1 << 20)
 }
 
-// firstPicture is how many milliseconds the page may take until it shows its list.
+// firstPicture limits the time until the list is painted, in milliseconds.
 const firstPicture = 150
 
-// TestFirstPictureWithManyCalls opens the page of a collector that keeps 100,000 calls, and
-// says how long it took until it was painted. That is asserted where LOAD is set.
+// TestFirstPictureWithManyCalls measures the first paint with 100,000 retained calls. It is
+// asserted only if LOAD is set.
 func TestFirstPictureWithManyCalls(t *testing.T) {
 	const kept, batch, tries = 100_000, 1000, 5
 	srv, collector := serve(t, engine.Config{History: history.New(kept), AnyWriteKey: true, Limits: tracking.Limits{BodyBytes: 8 << 20}}, "")

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestPictures shows every page as it looks after some busy minutes, which it takes,
-// light and dark, wide and narrow. One of them, call-light, is docs/inspector.png.
+// TestPictures takes screenshots of every page after some minutes of calls, in both themes and
+// several widths. call-light is docs/inspector.png.
 func TestPictures(t *testing.T) {
 	if os.Getenv("SCREENSHOTS") == "" {
 		t.Skip("SCREENSHOTS names no folder for them")
@@ -33,7 +33,7 @@ func TestPictures(t *testing.T) {
 	require.NoError(t, collector.AddDestination(t.Context(), to("alerts", gone.URL, "", "ios app")))
 	for _, a := range []users.SyncRequest{
 		{Name: "Big Spenders", Source: "web shop", Destination: "warehouse", List: strings.NewReader("ada\ngrace\nlinus")},
-		{Name: "Everyone", Source: "backend", Destination: "crm", List: strings.NewReader("ada\nken")}, // which is down
+		{Name: "Everyone", Source: "backend", Destination: "crm", List: strings.NewReader("ada\nken")}, // crm is down
 	} {
 		a.Kind = users.KindAudience
 		_, err := collector.Users().StartSync(t.Context(), a)
@@ -79,7 +79,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// settle waits until the destinations that are up have all that came.
+// settle waits until no call is pending, except at crm.
 func settle(t *testing.T, collector *engine.Collector) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; {
@@ -100,7 +100,7 @@ func settle(t *testing.T, collector *engine.Collector) {
 	}
 }
 
-// busyMoment sends what two seconds bring.
+// busyMoment sends the calls of two seconds.
 func busyMoment(t *testing.T, url string, at time.Duration) {
 	random := rand.New(rand.NewPCG(uint64(at), 7))
 	users := []string{"ada", "grace", "linus", "margaret", "ken"}

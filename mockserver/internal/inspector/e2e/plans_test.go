@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// plans has violations of calls of the user bad, and quarantines those of a source.
+// plans reports violations for the user bad and quarantines the calls of one source.
 type plans struct{}
 
 func (plans) Judge(c *tracking.Call, _ []byte) (v ingest.Verdict) {
@@ -33,7 +33,7 @@ func (p plans) Quarantine(c *tracking.Call) string {
 	return ""
 }
 
-func TestCallsThatAreNotAsPlannedAreMarked(t *testing.T) {
+func TestPlanViolationsAreMarked(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, http.StatusOK)
 	srv, _ := serve(t, engine.Config{AnyWriteKey: true, Plans: plans{}, Destinations: []tracking.Destination{to("crm", r.URL, "")}}, "")
@@ -44,7 +44,7 @@ func TestCallsThatAreNotAsPlannedAreMarked(t *testing.T) {
 	b.open("/")
 	b.wait(`document.querySelectorAll('#rows .row').length === 6`)
 	b.wait(`document.querySelectorAll('#rows .is-filtered').length === 1`)
-	assert.Equal(t, 2, b.count("#rows .m-plan"), "calls that were taken though they are not as planned")
+	assert.Equal(t, 2, b.count("#rows .m-plan"), "calls that were taken though they are Plan violation")
 	for _, source := range []string{"marked", "held", "refused"} {
 		b.open("/?source=" + source + "&user=bad")
 		b.click("#rows .row a")
@@ -60,14 +60,13 @@ func TestCallsThatAreNotAsPlannedAreMarked(t *testing.T) {
 	assert.True(t, strings.Contains(b.text("#panel .destination"), "Replay"), "what is quarantined can be replayed")
 }
 
-// TestThePageOfAnEventSaysWhatIsNotPlanned and leads to the newest call that is so.
-func TestThePageOfAnEventSaysWhatIsNotPlanned(t *testing.T) {
+func TestEventPageShowsPlanViolations(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{AnyWriteKey: true, Plans: plans{}}, "")
 	post(t, srv.URL, "marked", track("1", "good", "Order Completed", `{"orderId":"o-1","currency":"EUR"}`), track("2", "bad", "Order Completed", `{"currency":"<b>eur"}`))
 	b := newTab(t, srv.URL)
 	b.open("/events")
-	b.waitText(".events", "1 call not as planned")
+	b.waitText(".events", "1 plan violation")
 	b.click(".events th a")
 	b.waitText("#plan-title", "1 call; plan shop")
 	assert.Contains(t, b.text("[aria-labelledby=plan-title]"), `missing property /properties/orderId is missing; expected a string (line 5) 1 call`)

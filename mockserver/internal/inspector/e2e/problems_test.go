@@ -19,8 +19,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// failingShop serves a collector whose crm refuses the orders until it is mended, with
-// orders that failed, and calls and requests that were not taken.
+// failingShop serves a collector with failed orders, rejected calls and refused requests. crm
+// accepts orders after mended is set.
 func failingShop(t *testing.T, orders int) (b *tab, url string, collector *engine.Collector, mended *atomic.Bool) {
 	t.Helper()
 	mended = &atomic.Bool{}
@@ -55,7 +55,7 @@ func failingShop(t *testing.T, orders int) (b *tab, url string, collector *engin
 	return newTab(t, srv.URL), srv.URL, collector, mended
 }
 
-func TestCallsOfACauseAreReplayedInThreeClicks(t *testing.T) {
+func TestReplayCauseInThreeClicks(t *testing.T) {
 	t.Parallel()
 	b, _, collector, mended := failingShop(t, 30)
 	clicks := 0
@@ -66,7 +66,7 @@ func TestCallsOfACauseAreReplayedInThreeClicks(t *testing.T) {
 	b.ready()
 	assert.Equal(t, 2, b.count("section[aria-labelledby=failed] .cause"))
 	assert.Contains(t, b.text(".cause h3"), "crm answered 400 (Bad Request): order … unknown")
-	assert.Contains(t, b.text(".cause .cause-counts"), "30 attempts failed")
+	assert.Contains(t, b.text(".cause .cause-counts"), "30 failed attempts")
 	assert.Contains(t, b.text(".cause .bytes"), "northern-region", "the answer is shown")
 	assert.Contains(t, b.text(".cause .senders tbody"), "analytics-go 1.2")
 	assert.Equal(t, 3, b.count("section[aria-labelledby=failed] .cause:first-of-type .examples .type"))
@@ -74,10 +74,10 @@ func TestCallsOfACauseAreReplayedInThreeClicks(t *testing.T) {
 	click(".cause header .button")
 	b.waitText("h1", "Replay to crm")
 	b.ready()
-	b.waitText("main", "Replay these 30 of the last hour")
+	b.waitText("main", "Replay 30 calls from the last hour")
 	assert.Equal(t, 1, b.count("button[name=choice]"), "none failed before the last hour")
 	click("button[name=choice]")
-	b.waitText(".notice", "A replay of 30 calls to crm has begun.")
+	b.waitText(".notice", "Replaying 30 calls to crm.")
 	b.waitText(".run", "30 delivered")
 	assert.Equal(t, 3, clicks)
 	b.open("/problems")
@@ -87,17 +87,17 @@ func TestCallsOfACauseAreReplayedInThreeClicks(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 30, ledgers[0].Delivered)
 	assert.EqualValues(t, 1, ledgers[0].Failed, "that of the other cause")
-	assert.Contains(t, b.text(".kept"), "crm keeps 1 failed call")
+	assert.Contains(t, b.text(".kept"), "crm: 1 failed call")
 
-	// What was replayed and failed once more is said so, also of any cause.
+	// Failed replays are reported, also for any cause.
 	b.click(".kept .button")
-	b.waitText("main", "for any cause")
+	b.waitText("main", "with any cause")
 	b.ready()
 	b.click("button[name=choice]")
 	b.waitText(".run", "1 failed again")
 }
 
-func TestCallsOfACauseAreReplayedByKeysAlone(t *testing.T) {
+func TestReplayCauseByKeyboard(t *testing.T) {
 	t.Parallel()
 	b, _, _, mended := failingShop(t, 2)
 	mended.Store(true)
@@ -115,7 +115,7 @@ func TestCallsOfACauseAreReplayedByKeysAlone(t *testing.T) {
 	b.waitText(".run", "2 delivered")
 }
 
-func TestSenderOfABadCallIsFoundInTwoClicks(t *testing.T) {
+func TestFindSenderOfRejectedCallInTwoClicks(t *testing.T) {
 	t.Parallel()
 	b, _, _, _ := failingShop(t, 1)
 	b.open("/")
@@ -127,20 +127,20 @@ func TestSenderOfABadCallIsFoundInTwoClicks(t *testing.T) {
 	assert.Contains(t, rejected, "Go-http-client")
 	assert.Contains(t, rejected, "shop-scripts 7")
 
-	// The request has its body, and its sender, without the write key.
+	// The request shows its body and sender without the write key.
 	b.run(`[...document.querySelectorAll('.cause.is-rejected')].find((c) => c.textContent.includes('invalid_json')).querySelector('.examples a').click()`)
 	b.waitText("#panel .facts", "127.0.0.1")
 	assert.Contains(t, b.text("#panel .facts"), "POST /v1/batch")
 	assert.Equal(t, `{"writeKey":"*******","batch":[}`, strings.TrimSpace(b.text("#panel .json")))
 }
 
-func TestReplayIsRefusedWhereOneGoesOnOrTheFormIsBroken(t *testing.T) {
+func TestReplayCauseErrors(t *testing.T) {
 	t.Parallel()
 	b, url, _, _ := failingShop(t, 1)
 	b.open("/problems/replay?destination=nobody")
-	b.waitText("h1", "There is no such destination")
+	b.waitText("h1", "Destination not found")
 	b.open("/problems/replay?destination=crm&cause=something+else")
-	b.waitText("main", "None of them is kept any more")
+	b.waitText("main", "No calls to replay")
 	b.forgive("404")
 	res, err := http.PostForm(url+"/problems/replay", map[string][]string{"destination": {"crm"}, "choice": {"hour"}, "hour": {"x"}, "until": {"y"}})
 	require.NoError(t, err)
@@ -148,14 +148,14 @@ func TestReplayIsRefusedWhereOneGoesOnOrTheFormIsBroken(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
 }
 
-func TestDestinationSaysHowItsAttemptsWent(t *testing.T) {
+func TestDestinationShowsMeasures(t *testing.T) {
 	t.Parallel()
 	b, _, collector, _ := failingShop(t, 3)
 	b.open("/destinations")
 	assert.Contains(t, b.text("tbody"), "Failing")
 	assert.Contains(t, b.text("tbody"), "0 %of 4 attempts")
 	b.open("/destination?name=crm")
-	assert.Contains(t, b.text(".measures"), "as this collector has counted them since")
+	assert.Contains(t, b.text(".measures"), "since")
 	assert.Contains(t, b.text(".measures tbody"), "Last hour440 %")
 	assert.Contains(t, b.text(".last-failure"), "answered 4")
 	b.click(".last-failure a")
@@ -164,12 +164,12 @@ func TestDestinationSaysHowItsAttemptsWent(t *testing.T) {
 	assert.True(t, ok)
 }
 
-func TestProblemsStartCalm(t *testing.T) {
+func TestNoProblems(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{}, "")
 	b := newTab(t, srv.URL)
 	b.open("/problems")
-	assert.Contains(t, b.text("main"), "Nothing has gone wrong")
+	assert.Contains(t, b.text("main"), "No problems")
 	assert.Equal(t, 0, b.count(".cause"))
 }
 

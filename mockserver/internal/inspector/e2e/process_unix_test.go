@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// endWithItsChildren makes Cancel end what the program started too: go run starts
-// what it has built.
+// endWithItsChildren makes Cancel kill the whole process group, because go run starts another
+// process.
 func endWithItsChildren(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

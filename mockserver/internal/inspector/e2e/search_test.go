@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// shop serves a collector with four calls, of which one has failed.
+// shop serves a collector with four calls, one of which failed.
 func shop(t *testing.T) *tab {
 	t.Helper()
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusBadRequest)
@@ -38,13 +38,12 @@ func shop(t *testing.T) *tab {
 	return b
 }
 
-// waitRows waits until the list has n rows.
 func (b *tab) waitRows(n int) {
 	b.t.Helper()
 	b.wait(fmt.Sprintf(`document.querySelectorAll('#rows tr').length === %d`, n))
 }
 
-// waitSuggested waits until one of the ways to go on from all that is written has a text.
+// waitSuggested waits for a suggestion.
 func (b *tab) waitSuggested(text string) {
 	b.t.Helper()
 	b.waitText(`#suggestions[aria-busy="false"]:not([hidden])`, text)
@@ -52,7 +51,7 @@ func (b *tab) waitSuggested(text string) {
 
 func (b *tab) search() string { return eval[string](b, `document.querySelector('#q').value`) }
 
-// key presses a key as a keyboard does: what a script prevents is not typed.
+// key sends key events like a keyboard. Text is not inserted if a script prevents it.
 func (b *tab) key(text string) {
 	b.t.Helper()
 	for _, typ := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
@@ -64,7 +63,7 @@ func (b *tab) key(text string) {
 	}
 }
 
-func TestRowsShowPropertiesAnswersAndAge(t *testing.T) {
+func TestRowsShowPropertiesResponsesAndAge(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
 	assert.Contains(t, b.text(row(4)+" .preview"), "plan: Pro seats: 3")
@@ -100,7 +99,7 @@ func TestBackUndoesASearch(t *testing.T) {
 	assert.Equal(t, "type:track", b.text("#conditions .condition bdi"))
 }
 
-func TestConditionsAreRemovedOneByOne(t *testing.T) {
+func TestRemoveSearchConditions(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
 	b.open("/?type=track&user=ada&q=prop.plan:*")
@@ -110,29 +109,29 @@ func TestConditionsAreRemovedOneByOne(t *testing.T) {
 	b.click("#conditions .condition:nth-child(3)")
 	b.waitRows(2)
 	assert.Equal(t, "prop.plan:* type:track", b.search())
-	b.wait(`document.activeElement.id === 'q'`) // what had the focus is gone
+	b.wait(`document.activeElement.id === 'q'`) // the focused element was removed
 	b.click("#conditions .condition:nth-child(1)")
 	b.waitRows(3)
 	b.click("#clear")
 	b.waitRows(4)
 }
 
-func TestSearchSaysWhatIsWrong(t *testing.T) {
+func TestInvalidSearchShowsError(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
 	b.set("#q", "evnt:x")
-	b.waitText("#search-problem", `Character 1: there is no field "evnt". Did you mean event:?`)
+	b.waitText("#search-problem", `Character 1: unknown field "evnt". Did you mean event:?`)
 	assert.Equal(t, 4, b.count("#rows tr"), "the list stays")
 	b.set("#q", "event:order")
 	b.waitRows(1)
 	assert.Empty(t, b.text("#search-problem"))
 	b.do(navigate(b.base + "/?q=status:broken"))
-	b.waitText("#search-problem", `there is no status "broken"`)
-	assert.Contains(t, b.text("#nothing"), "cannot be read")
+	b.waitText("#search-problem", `unknown status "broken"`)
+	assert.Contains(t, b.text("#nothing"), "The search is invalid.")
 	b.forgive("422")
 }
 
-func TestSearchIsCompletedByKeys(t *testing.T) {
+func TestSearchSuggestionsByKeyboard(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
 	b.key("/")
@@ -165,7 +164,7 @@ func TestSearchIsCompletedByKeys(t *testing.T) {
 	b.waitRows(1)
 }
 
-func TestChosenSuggestionStaysWhenOthersComeLate(t *testing.T) {
+func TestSelectedSuggestionSurvivesLateResponse(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
 	b.key("/")
@@ -188,7 +187,7 @@ func TestChosenSuggestionStaysWhenOthersComeLate(t *testing.T) {
 	b.wait(`document.querySelector('#q').value === 'event:'`)
 }
 
-func TestTimesAreChosen(t *testing.T) {
+func TestTimeRanges(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
 	b.click("#range summary")
@@ -207,11 +206,11 @@ func TestTimesAreChosen(t *testing.T) {
 	b.waitText("#range-label", "Any time")
 }
 
-func TestKeysDoWhatTheHelpSays(t *testing.T) {
+func TestKeyboardShortcuts(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
 	b.press("?")
-	b.waitText("#help:popover-open", "replay the failed call (asks first)")
+	b.waitText("#help:popover-open", "replay failed call (asks first)")
 	b.shoot("help")
 	b.press(kb.Escape)
 	b.wait(`!document.querySelector('#help:popover-open')`)
@@ -229,10 +228,11 @@ func TestKeysDoWhatTheHelpSays(t *testing.T) {
 	b.press(kb.Escape)
 	b.wait(`!document.querySelector('#confirm-replay').open && !document.querySelector('#panel').hidden`)
 	assert.Zero(t, eval[int](b, `replays`))
+	b.pauseTyping()
 	b.press("r")
 	b.wait(`document.querySelector('#confirm-replay').open`)
 	b.press(kb.Enter)
-	b.waitText("#panel .notice", "1 call is being replayed to crm")
+	b.waitText("#panel .notice", "Replaying 1 call to crm")
 	assert.Equal(t, 1, eval[int](b, `replays`))
 	b.wait(`document.querySelectorAll('#panel .is-failed .attempt').length === 2`)
 	b.run(`window.copied = ''; navigator.clipboard.writeText = async (text) => { window.copied = text }`)
@@ -242,11 +242,11 @@ func TestKeysDoWhatTheHelpSays(t *testing.T) {
 	b.press("j")
 	b.waitText("#panel h2", "Pricing")
 	b.press("r")
-	b.waitText("#toast", "failed at no destination")
+	b.waitText("#toast", "not failed at any destination")
 	b.press(kb.Escape)
 	b.wait(`document.querySelector('#panel').hidden && document.activeElement.closest('tr')?.matches(':nth-child(2)')`)
 
-	// They can be switched off, and that is remembered.
+	// Shortcuts can be disabled permanently.
 	b.press("?")
 	b.click("#use-keys")
 	b.press(kb.Escape)
@@ -256,7 +256,7 @@ func TestKeysDoWhatTheHelpSays(t *testing.T) {
 	assert.Equal(t, []bool{false, false}, eval[[]bool](b, `[document.querySelector('#help:popover-open') !== null, document.activeElement.id === 'q']`))
 }
 
-func TestCallIsCopiedAsCode(t *testing.T) {
+func TestCopyAsCode(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
 	b.run(`window.copied = ''; navigator.clipboard.writeText = async (text) => { window.copied = text }`)
@@ -272,19 +272,19 @@ func TestCallIsCopiedAsCode(t *testing.T) {
 	b.click(`[data-copy-link]`)
 	b.wait(`window.copied.startsWith(location.origin + '/?call=')`)
 	b.click(`#panel .is-delivered [href*="/as/signed"]`)
-	b.wait(`window.copied.includes('live signature') && window.copied.includes('X-Signature: ')`)
+	b.wait(`window.copied.includes('valid signature') && window.copied.includes('X-Signature: ')`)
 	assert.Zero(t, b.count(`#panel .is-failed [href*="/as/signed"]`), "it has no secret")
 	link := eval[string](b, `document.querySelector('[data-copy-link]').href`)
 	b.do(navigate(link))
 	b.waitText("#panel h2", "Order Completed")
 }
 
-func TestPayloadAndWhatFailedComeFirst(t *testing.T) {
+func TestPanelShowsPayloadAndFailuresFirst(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
 	b.click(row(1) + " a")
 	b.waitText("#panel h2", "Order Completed")
-	assert.Equal(t, []string{"Call", "Destinations", "Changes made on the way in"}, eval[[]string](b, `[...document.querySelectorAll('#panel h3')].map((h) => h.firstChild.textContent.trim())`))
+	assert.Equal(t, []string{"Call", "Destinations", "Corrections"}, eval[[]string](b, `[...document.querySelectorAll('#panel h3')].map((h) => h.firstChild.textContent.trim())`))
 	assert.Equal(t, []string{"crm", "warehouse"}, eval[[]string](b, `[...document.querySelectorAll('#panel .destination h4 a')].map((a) => a.textContent)`))
 	assert.Equal(t, "/event?name=Order+Completed&source=ios&type=track", eval[string](b, `document.querySelector('#panel h2 a').getAttribute('href')`))
 	b.click(`#panel .facts a[href*="source"]`)
@@ -294,7 +294,7 @@ func TestPayloadAndWhatFailedComeFirst(t *testing.T) {
 	b.wait(`location.pathname === '/user'`)
 }
 
-// serveHeld starts a collector whose inspector answers a fragment for each value of answer.
+// serveHeld starts a collector whose inspector sends one fragment per value of answer.
 func serveHeld(t *testing.T) (srv *httptest.Server, answer chan<- struct{}) {
 	t.Helper()
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
@@ -321,8 +321,8 @@ func serveHeld(t *testing.T) (srv *httptest.Server, answer chan<- struct{}) {
 	return srv, told
 }
 
-// TestFiguresStayWhereSomeoneIsAtWork: also where they were asked for before.
-func TestFiguresStayWhereSomeoneIsAtWork(t *testing.T) {
+// TestLiveSectionPausesWhileFocused also covers requests that started earlier.
+func TestLiveSectionPausesWhileFocused(t *testing.T) {
 	t.Parallel()
 	srv, answer := serveHeld(t)
 	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`))
@@ -347,14 +347,14 @@ func TestFiguresStayWhereSomeoneIsAtWork(t *testing.T) {
 	b.wait(`!window.before.isConnected`)
 }
 
-func TestClicksAreAnsweredAtOnce(t *testing.T) {
+func TestClicksHaveImmediateEffect(t *testing.T) {
 	t.Parallel()
 	srv, answer := serveHeld(t)
 	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`))
 	b := newTab(t, srv.URL)
 	b.open("/")
 	b.waitRows(1)
-	// What a click does is there before the next frame.
+	// A click has an effect before the next frame.
 	assert.True(t, eval[bool](b, `(() => { document.querySelector('#rows a').click()
 		return document.querySelector('#rows tr').classList.contains('is-open') && document.querySelector('#panel').classList.contains('is-busy') })()`))
 	answer <- struct{}{}
@@ -367,7 +367,7 @@ func TestClicksAreAnsweredAtOnce(t *testing.T) {
 	assert.Equal(t, "-is:own", b.search())
 }
 
-func TestServerThatIsGoneAndBackIsSaidPlainly(t *testing.T) {
+func TestConnectionLossIsReported(t *testing.T) {
 	t.Parallel()
 	start := func(address string) (kill func()) {
 		collector, err := engine.New(engine.Config{AnyWriteKey: true})
@@ -386,7 +386,7 @@ func TestServerThatIsGoneAndBackIsSaidPlainly(t *testing.T) {
 			_ = collector.Close()
 		}
 	}
-	address, err := harness.FreeAddress() // which nobody else takes while the server is gone
+	address, err := harness.FreeAddress() // nothing else may use it while the server is stopped
 	require.NoError(t, err)
 	kill := start(address)
 	post(t, "http://"+address, "web", track("m1", "ada", "Before", `{}`))
@@ -394,15 +394,15 @@ func TestServerThatIsGoneAndBackIsSaidPlainly(t *testing.T) {
 	b.open("/")
 	b.waitText(row(1), "Before")
 	kill()
-	b.waitText("#gone", "The collector has not answered since ")
-	b.waitText("#gone", " tries so far") // a second one, at least
+	b.waitText("#gone", "The collector has not responded since ")
+	b.waitText("#gone", " attempts)") // at least a second attempt
 	assert.Contains(t, b.text("#live"), "Not live")
 	b.shoot("gone")
 	b.click(row(1) + " a")
-	b.waitText("#toast", "The collector did not answer.")
+	b.waitText("#toast", "The collector did not respond.")
 
 	defer start(address)()
-	b.waitText("#gone.is-back", "The collector is back since ")
+	b.waitText("#gone.is-back", "The collector responds again since ")
 	b.wait(`document.querySelector('#live').dataset.state === 'live'`)
 	post(t, "http://"+address, "web", track("m2", "ada", "After", `{}`))
 	b.waitText(row(1), "After")
@@ -411,13 +411,13 @@ func TestServerThatIsGoneAndBackIsSaidPlainly(t *testing.T) {
 	b.forgive("net::ERR_")
 }
 
-func TestChartKeepsSmallRatesBesideABurst(t *testing.T) {
+func TestChartShowsLowRatesNextToBurst(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{}, "")
 	b := newTab(t, srv.URL)
 	post(t, srv.URL, "web", track("m0", "ada", "First", `{}`))
 	b.open("/")
-	// It is read where it is drawn: the page draws it anew with what comes from the server.
+	// Measured in one step, because the page redraws with new data.
 	got := eval[struct {
 		Heights   []float64
 		Top, Half string
@@ -458,7 +458,7 @@ func TestSearchWorksWithoutScripts(t *testing.T) {
 	assert.Contains(t, found, `value="prop.seats:&gt;2"`)
 	assert.Equal(t, 1, strings.Count(found, `<tr role="row" class="row`))
 	assert.Contains(t, found, `<a class="condition" href="/"`)
-	assert.Contains(t, page("/?q=prop.plan:*&until=2026-01-31T12:00"), "No call matches the search.")
+	assert.Contains(t, page("/?q=prop.plan:*&until=2026-01-31T12:00"), "No matching calls.")
 	wrong := page("/?q=user:")
 	assert.Contains(t, wrong, "422 ")
 	assert.Contains(t, wrong, "Character 1: <bdi>user: has no value</bdi>.")

@@ -17,8 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// journey serves a collector to which somebody came, and came back: anonymous at first,
-// then as ada.
+// journey serves a collector with the calls of a user who was anonymous first.
 func journey(t *testing.T) *httptest.Server {
 	t.Helper()
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
@@ -47,7 +46,7 @@ func journey(t *testing.T) *httptest.Server {
 	return srv
 }
 
-// settleBoth waits until both destinations are done with as many calls.
+// settleBoth waits until both destinations have finished the calls.
 func settleBoth(t *testing.T, collector *engine.Collector, calls int) {
 	t.Helper()
 	for {
@@ -64,7 +63,6 @@ func settleBoth(t *testing.T, collector *engine.Collector, calls int) {
 	}
 }
 
-// TestTimelineIsOneClickFromTheList, and from the call beside it.
 func TestTimelineIsOneClickFromTheList(t *testing.T) {
 	t.Parallel()
 	srv := journey(t)
@@ -77,20 +75,20 @@ func TestTimelineIsOneClickFromTheList(t *testing.T) {
 	for _, line := range strings.Split(eval[string](b, `[...document.querySelectorAll('.entry-head .title')].map((e) => e.textContent).join('\n')`), "\n") {
 		titles = append(titles, strings.TrimSpace(line))
 	}
-	assert.Equal(t, []string{"Docs / Pricing", "Product Viewed", "Product Viewed", "traits", "traits", "Order Completed", "ada → ada@example.com", "acme", "no name"}, titles)
+	assert.Equal(t, []string{"Docs / Pricing", "Product Viewed", "Product Viewed", "user traits", "user traits", "Order Completed", "ada → ada@example.com", "acme", "unnamed"}, titles)
 	assert.Equal(t, []string{"2 minutes later", "1 minute later", "3 days later", "59 minutes later", "23 hours later"}, eval[[]string](b, `[...document.querySelectorAll('.between')].map((e) => e.textContent)`))
-	assert.Contains(t, b.text("#c4"), "f3b9c2d4-77aa-4e1b and ada are known to be one user")
+	assert.Contains(t, b.text("#c4"), "Linked f3b9c2d4-77aa-4e1b and ada")
 	assert.Contains(t, b.text("#c5 .changes"), `plan "Free" → "Pro"`)
 	assert.Contains(t, b.text("#c5 .changes"), `address.city "London" → "Paris"`)
 	assert.Contains(t, b.text("#c5 .changes"), `removed: address.zip "N1"`)
 	assert.Contains(t, b.text("#c5 .changes"), `added: seats 3`)
-	assert.Contains(t, b.text("#c5 .changes"), `1 trait as before`)
+	assert.Contains(t, b.text("#c5 .changes"), `1 trait unchanged`)
 	assert.Contains(t, b.text("#c2 .preview"), `orderId 90071992547409931`)
 	assert.Equal(t, 1, b.count("#c6 .is-delivered"))
 	assert.Equal(t, 1, b.count("#c6 .is-failed"))
 	assert.Contains(t, b.text("#c9"), "event_not_defined")
 	assert.Contains(t, b.text(".ids"), "f3b9c2d4-77aa-4e1b")
-	assert.Contains(t, b.text(".ids"), "joined to ada by an identify call")
+	assert.Contains(t, b.text(".ids"), "linked to ada by an identify call")
 	b.shoot("timeline")
 
 	b.open("/?event=Pricing")
@@ -101,20 +99,18 @@ func TestTimelineIsOneClickFromTheList(t *testing.T) {
 	assert.Equal(t, 9, b.count(".entry"), "by any of the ids")
 }
 
-// TestTimelineTellsOfNewCalls without a reload.
-func TestTimelineTellsOfNewCalls(t *testing.T) {
+func TestTimelineReportsNewCalls(t *testing.T) {
 	t.Parallel()
 	srv := journey(t)
 	b := newTab(t, srv.URL)
 	b.open("/user?id=ada")
 	post(t, srv.URL, "web-key", track("n1", "ada", "Signed Out", `{}`), track("n2", "somebody else", "Signed Out", `{}`))
-	b.waitText("#fresh", "1 new call: show")
+	b.waitText("#fresh", "Show 1 new call")
 	b.click("#fresh a")
 	b.waitText(".entries", "Signed Out")
 	b.waitText(".timeline h2", "10 calls")
 }
 
-// TestTwoCallsAreComparedInThreeClicks: two are picked, and compared.
 func TestTwoCallsAreComparedInThreeClicks(t *testing.T) {
 	t.Parallel()
 	srv := journey(t)
@@ -123,22 +119,22 @@ func TestTwoCallsAreComparedInThreeClicks(t *testing.T) {
 	assert.True(t, eval[bool](b, `document.querySelector('.compare-bar button').disabled`))
 	b.click("#c6 .pick")
 	b.click("#c2 .pick")
-	b.click("#c3 .pick") // and lets go of the first
+	b.click("#c3 .pick") // deselects the first
 	assert.False(t, eval[bool](b, `document.querySelector('#c6 input').checked`))
 	b.click(".compare-bar button")
-	b.waitText("h1", "Two calls compared")
+	b.waitText("h1", "Compare calls")
 	assert.Equal(t, "4 differences", b.text(".card:not(.compared) h2"))
 	paths := eval[[]string](b, `[...document.querySelectorAll('section .paths tbody tr')].map((e) => e.textContent.replace(/\s+/g, ' ').trim())`)
 	assert.Equal(t, []string{
 		`properties.sku changed "B-17" "B-18"`, `properties.price changed 9.50 12.00`,
-		`properties.orderId changed 90071992547409931 90071992547409932`, `properties.coupon only in the second nothing "SPRING"`,
+		`properties.orderId changed 90071992547409931 90071992547409932`, `properties.coupon only in second nothing "SPRING"`,
 	}, paths)
 	assert.False(t, eval[bool](b, `document.querySelector('details').open`), "what is the same is folded")
 	b.shoot("compare")
 
-	b.open("/user?id=ada") // one click for the call before of the same event
+	b.open("/user?id=ada") // one click compares with the previous call of the event
 	b.click(`#c3 .more > a[href^="/compare"]`)
-	b.waitText("h1", "Two calls compared")
+	b.waitText("h1", "Compare calls")
 	assert.Equal(t, "4 differences", b.text(".card:not(.compared) h2"))
 
 	b.open("/?event=Order")
@@ -146,10 +142,10 @@ func TestTwoCallsAreComparedInThreeClicks(t *testing.T) {
 	b.waitText("#panel h2", "Order Completed")
 	b.click(`#panel a[href^="/compare"]`)
 	b.waitText("h1", "Compare a call")
-	b.waitText(".card:not(.compared)", "No other call of this event is remembered.")
+	b.waitText(".card:not(.compared)", "No other calls of this event.")
 }
 
-func TestTimelineByTheKeyboardAlone(t *testing.T) {
+func TestTimelineByKeyboard(t *testing.T) {
 	t.Parallel()
 	srv := journey(t)
 	b := newTab(t, srv.URL)
@@ -165,15 +161,15 @@ func TestTimelineByTheKeyboardAlone(t *testing.T) {
 	b.wait(`document.querySelector('#c2 details').open`)
 	b.tabTo("#c3 input")
 	b.press(" ")
-	b.press(kb.Enter) // of a box: the form is sent
-	b.waitText("h1", "Two calls compared")
+	b.press(kb.Enter) // submits the form
+	b.waitText("h1", "Compare calls")
 	b.ready()
 	b.tabTo("details summary")
 	b.press(kb.Enter)
 	b.wait(`document.querySelector('details').open`)
 }
 
-// userPaths are those of the pages about users, of a journey.
+// userPaths returns the paths of the user pages.
 func userPaths(b *tab) []string {
 	b.open("/user?id=ada")
 	refs := eval[[]string](b, `[...document.querySelectorAll('[name=call]')].map((e) => e.value)`)
@@ -207,8 +203,8 @@ func TestUserPagesAreAccessible(t *testing.T) {
 	}
 }
 
-// TestPicturesOfAUser shows the pages about users as they look. One of them, user-2-light,
-// is docs/timeline.png.
+// TestPicturesOfAUser takes screenshots of the user pages. user-2-light is
+// docs/timeline.png.
 func TestPicturesOfAUser(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("SCREENSHOTS") == "" {

@@ -4,13 +4,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
+	neturl "net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -18,39 +19,25 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestTypingWhileScriptsLoadSearches types a search into a failed call's page before the
-// page's modules have loaded.
+// TestTypingWhileScriptsLoadSearches types a search before the modules of the page have
+// loaded.
 func TestTypingWhileScriptsLoadSearches(t *testing.T) {
 	t.Parallel()
 	gone := newReceiver(t, http.StatusNotFound)
 	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", gone.URL, "")}}, "")
 	post(t, srv.URL, "web", track("m1", "order customer", "Signed Up", `{}`), track("m2", "ada", "Home", `{}`))
-	target, err := url.Parse(srv.URL)
-	require.NoError(t, err)
 	modules := make(chan struct{})
 	var held atomic.Bool
 	var replays atomic.Int32
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target)
-			r.Out.Host = r.In.Host
-		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-	}
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b := newTab(t, front(t, srv.URL, func(_ http.ResponseWriter, r *http.Request) bool {
 		if held.Load() && r.URL.Path == "/assets/inspector.js" {
 			<-modules
 		}
 		if strings.HasSuffix(r.URL.Path, "/replay") {
 			replays.Add(1)
 		}
-		proxy.ServeHTTP(w, r)
+		return false
 	}))
-	b := newTab(t, front.URL)
-	t.Cleanup(func() {
-		front.CloseClientConnections()
-		front.Close()
-	})
 	b.open("/")
 	b.wait(`document.querySelectorAll('#rows .is-failed').length === 2`)
 	failed := eval[string](b, `document.querySelector('#rows a').href`)
@@ -76,7 +63,137 @@ func TestTypingWhileScriptsLoadSearches(t *testing.T) {
 	assert.Equal(t, text, b.search())
 }
 
-// typeKeys presses the keys of a text one after the other.
+// TestQuickLettersDoNotReplay types text with shortcut letters outside a field.
+func TestQuickLettersDoNotReplay(t *testing.T) {
+	t.Parallel()
+	b := shop(t)
+	b.press("j" + kb.Enter)
+	b.waitText("#panel h2", "Order Completed")
+	b.run(`window.copied = 0; navigator.clipboard.writeText = async () => { copied++ }; undefined`)
+	b.typeKeys("order customer ccrr")
+	b.typeKeys("r") // within the pause after the text
+	b.pauseTyping()
+	assert.False(t, eval[bool](b, `document.querySelector('#confirm-replay').open`))
+	assert.Zero(t, eval[int](b, `copied`))
+	b.typeKeys("r")
+	b.wait(`document.querySelector('#confirm-replay').open`)
+}
+
+// TestKeysAreLoadedBeforeFirstPaint delays keys.js: a visible page must handle keys.
+func TestKeysAreLoadedBeforeFirstPaint(t *testing.T) {
+	t.Parallel()
+	srv, _ := serve(t, engine.Config{}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Home", `{}`))
+	release := make(chan struct{})
+	b := newTab(t, front(t, srv.URL, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/assets/keys.js" {
+			<-release
+		}
+		return false
+	}))
+	t.Cleanup(func() { close(release) })
+	command(b, page.Navigate, page.NavigateParams{URL: b.base + "/"})
+	poll[chromedp.Void](b, `performance.getEntriesByType('resource').some((e) => e.name.endsWith('/calls.css') && e.responseEnd > 0)`)
+	b.run(`new Promise((done) => setTimeout(done, 500))`) // enough time to paint
+	assert.Zero(t, eval[int](b, `performance.getEntriesByType('paint').length`))
+	release <- struct{}{}
+	b.wait(`performance.getEntriesByType('paint').length > 0`)
+}
+
+// TestSecondReplayIsRefusedInThePanel presses Replay twice.
+func TestSecondReplayIsRefusedInThePanel(t *testing.T) {
+	t.Parallel()
+	gone := newReceiver(t, http.StatusNotFound)
+	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", gone.URL, "")}}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`))
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.wait(`document.querySelectorAll('#rows .is-failed').length === 1`)
+	b.click(row(1) + " a")
+	b.waitText("#panel .destination", "failed")
+	b.click("#panel .destination form button")
+	b.wait(`document.querySelectorAll('#panel .attempt').length === 2`)
+	b.waitText("#panel .destination .state", "failed")
+	b.click("#panel .destination form button")
+	b.waitText("#panel .notice.is-problem", "The call was replayed within the last 10 seconds")
+	assert.Zero(t, b.count("#panel .notice svg"), "no check mark")
+	assert.Equal(t, "Signed Up", b.text("#panel-title"))
+	bodies, _ := gone.got()
+	assert.Len(t, bodies, 2)
+	b.forgive("409")
+}
+
+// TestReplayFormSubmittedTwiceWithoutScripts submits a form again before the first response
+// arrives.
+func TestReplayFormSubmittedTwiceWithoutScripts(t *testing.T) {
+	t.Parallel()
+	gone := newReceiver(t, http.StatusNotFound)
+	srv, collector := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", gone.URL, "")}}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`))
+	awaitEnds(t, collector.History(), 1)
+	replayed := make(chan struct{})
+	var submits atomic.Int32
+	b := newTab(t, front(t, srv.URL, func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.HasSuffix(r.URL.Path, ".js"):
+			w.Header().Set("Content-Type", "text/javascript")
+			return true
+		case r.Method == http.MethodPost && submits.Add(1) == 1: // the browser never receives its response
+			assert.NoError(t, r.ParseForm())
+			res, err := http.PostForm(srv.URL+r.URL.Path, r.PostForm) //nolint:noctx // ends with the test's server
+			if assert.NoError(t, err) {
+				assert.NoError(t, res.Body.Close())
+			}
+			close(replayed)
+			<-r.Context().Done()
+			return true
+		}
+		return false
+	}))
+	b.do(navigate(b.base + "/replay"))
+	at := await[[]float64](b, `(() => { const box = document.querySelector('main form button').getBoundingClientRect()
+		return [box.x + box.width / 2, box.y + box.height / 2] })()`)
+	b.do(chromedp.MouseClickXY(at[0], at[1]))
+	<-replayed
+	settle(t, collector)
+	b.do(chromedp.MouseClickXY(at[0], at[1]))
+	b.waitText(".notice", "Replaying 0 calls.")
+	settle(t, collector)
+	bodies, _ := gone.got()
+	assert.Len(t, bodies, 2)
+}
+
+// front starts a proxy for a server. It does not forward a request if intercept returns true.
+func front(t *testing.T, base string, intercept func(http.ResponseWriter, *http.Request) bool) (url string) {
+	t.Helper()
+	target, err := neturl.Parse(base)
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !intercept(w, r) {
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(func() {
+		srv.CloseClientConnections()
+		srv.Close()
+	})
+	return srv.URL
+}
+
+// pauseTyping waits until the next letter does not count as typed text.
+func (b *tab) pauseTyping() {
+	b.t.Helper()
+	b.run(`new Promise((done) => setTimeout(done, 400))`) // keys.js requires 300 ms
+}
+
+// typeKeys presses the keys of a text.
 func (b *tab) typeKeys(text string) {
 	b.t.Helper()
 	for _, r := range text {

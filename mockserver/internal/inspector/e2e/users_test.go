@@ -31,13 +31,13 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	b.typeInto("#list", "ada\ngrace\nlinus")
 	judge(b, script, "a list that was typed")
 	b.click("[formaction]")
-	b.waitText(".notice.plain", "A list of 3 users: 3 calls")
+	b.waitText(".notice.plain", "3 users: 3 calls")
 	assert.Equal(t, "Big Spenders", eval[string](b, `document.querySelector('#name').value`))
 	judge(b, script, "a list that was counted")
 	b.click(".list-form .primary")
-	b.waitText(".notice", "The list is stored.")
+	b.waitText(".notice", "List accepted.")
 	b.waitText("#refresh", "big_spenders")
-	b.wait(`document.querySelector('#refresh time') !== null`) // it is done, and the page has noticed
+	b.wait(`document.querySelector('#refresh time') !== null`) // the sync is done and the page is updated
 	judge(b, script, "audiences")
 
 	b.typeInto("#name", "!")
@@ -46,7 +46,7 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	b.waitText(".summary", "has no letter and no digit")
 	judge(b, script, "a list that was refused")
 	b.run(`document.querySelector('#refresh').replaceChildren()`)
-	b.waitText("#refresh", "big_spenders") // the figures are asked for again, though this page is the answer to a form
+	b.waitText("#refresh", "big_spenders") // the section reloads although the page is the response to a form
 
 	b.open("/deletions")
 	b.typeInto("#users", "ada\ngrace")

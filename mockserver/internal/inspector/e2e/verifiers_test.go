@@ -20,9 +20,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestVerifiersThatPeopleCopyVerify runs each of them as it stands on the page,
-// on another port, and delivers calls to it: signed rightly, and wrongly.
-func TestVerifiersThatPeopleCopyVerify(t *testing.T) {
+// TestReceiverSnippetsVerify runs the receivers shown on the page and delivers valid
+// and invalid calls to them.
+func TestReceiverSnippetsVerify(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{}, "")
 	b := newTab(t, srv.URL)
@@ -64,7 +64,7 @@ func TestVerifiersThatPeopleCopyVerify(t *testing.T) {
 	}
 }
 
-// awaitEnds waits until the one call of a history has ended at n destinations.
+// awaitEnds waits until the only call of a history has n outcomes.
 func awaitEnds(t *testing.T, h *history.History, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -82,7 +82,7 @@ func awaitEnds(t *testing.T, h *history.History, n int) {
 	}
 }
 
-// runReceiver starts a program until the test ends, and waits until it listens.
+// runReceiver starts a program and waits until it listens.
 func runReceiver(t *testing.T, address, program string, args ...string) {
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Env = append(os.Environ(), "SHARED_SECRET=s3cret")
@@ -104,6 +104,6 @@ func runReceiver(t *testing.T, address, program string, args ...string) {
 			return
 		}
 		require.True(t, time.Now().Before(end), "%s does not listen: %v", program, err)
-		time.Sleep(20 * time.Millisecond) // a port cannot be waited for
+		time.Sleep(20 * time.Millisecond) // there is no event to wait for
 	}
 }

@@ -19,16 +19,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// adminToken is what the login asks for where there is one.
+// adminToken is the token of the login tests.
 const adminToken = "correct horse battery staple"
 
-// serve starts a collector with its inspector, behind a login where there is a
-// token.
+// serve starts a collector with an inspector. With a token, the inspector requires a login.
 func serve(t *testing.T, config engine.Config, token string) (*httptest.Server, *engine.Collector) {
 	t.Helper()
 	config.AnyWriteKey = config.AnyWriteKey || len(config.Sources) == 0
 	config.Sender.Policy.AllowLoopback = true
-	config.Sender.Timeout = patience // a receiver on a busy machine answers late
+	config.Sender.Timeout = patience // receivers are slow on a busy machine
 	collector, err := engine.New(config)
 	require.NoError(t, err)
 	guard, err := access.NewGuard(access.GuardConfig{Token: token, Loopback: true})
@@ -46,12 +45,12 @@ func serve(t *testing.T, config engine.Config, token string) (*httptest.Server, 
 	return srv, collector
 }
 
-// A receiver is a webhook that answers as it is told.
+// A receiver is a webhook with a configurable status.
 type receiver struct {
 	*httptest.Server
 	status atomic.Int32
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	bodies []string
 	heads  []http.Header
 }
@@ -79,7 +78,7 @@ func (r *receiver) got() ([]string, []http.Header) {
 	return append([]string(nil), r.bodies...), append([]http.Header(nil), r.heads...)
 }
 
-// to makes a destination with one webhook and a static header.
+// to returns a destination with one webhook and a static header.
 func to(name, url, secret string, sources ...string) tracking.Destination {
 	return tracking.Destination{Name: name, Sources: sources, Settings: webhook.Settings{
 		Webhooks:     []webhook.Endpoint{{URL: url + "/" + name, Headers: map[string]string{"X-Team": "growth"}}},
@@ -87,13 +86,13 @@ func to(name, url, secret string, sources ...string) tracking.Destination {
 	}}
 }
 
-// post sends the calls of one batch, each a JSON object.
+// post sends a batch of JSON objects.
 func post(t *testing.T, base, writeKey string, calls ...string) {
 	t.Helper()
 	require.Equal(t, http.StatusOK, postTo(t, base+"/v1/batch", writeKey, `{"batch":[`+strings.Join(calls, ",")+`]}`))
 }
 
-// sender uses each connection once, so that a test may cut those that are open.
+// sender does not reuse connections, because tests close open connections.
 var sender = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 func postTo(t *testing.T, url, writeKey, body string) int {
@@ -108,7 +107,7 @@ func postTo(t *testing.T, url, writeKey, body string) int {
 	return res.StatusCode
 }
 
-// track makes a track call. properties is a JSON object.
+// track returns a track call. properties is a JSON object.
 func track(id, user, event, properties string) string {
 	return fmt.Sprintf(`{"type":"track","messageId":%s,"userId":%s,"event":%s,"properties":%s}`, quote(id), quote(user), quote(event), properties)
 }

@@ -10,35 +10,34 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// Bounds of the list of calls that have a property so.
+// Limits of the list of matching calls.
 const (
 	maxCalls    = 20
 	shownValue  = 120  // characters of a value
-	shownSource = 4000 // bytes of a value of which these are taken
+	shownSource = 4000 // bytes of a value that are considered
 )
 
-// calls are those remembered that have a property so, newest first.
+// calls are the retained calls with a property, newest first.
 type calls struct {
 	Path  string
-	Type  string // only values of this type; empty: any
-	Value string // only this value, as JSON; empty: any
+	Type  string // only values of this type; empty for any
+	Value string // only this JSON value; empty for any
 	Found []call
-	More  bool // there are more
+	More  bool // there are more calls
 	Back  string
 }
 
-// A call has a property so.
+// A call is a call with the property.
 type call struct {
 	At     time.Time
 	Href   string
 	User   string
 	Anon   bool
-	About  string // the user's page
+	About  string // the user page
 	Values []value
 }
 
-// callsWith looks for the newest calls that have a property with values of a type, or
-// with one value.
+// callsWith returns the newest calls with a property, optionally of a type or with a value.
 func (p *pages) callsWith(e *shapes.Event, of *shapes.Property, typ, wanted string) *calls {
 	shown := &calls{Path: of.Path, Type: typ, Value: wanted, Back: href(e)}
 	h := p.c.History()
@@ -70,7 +69,7 @@ func (p *pages) callsWith(e *shapes.Event, of *shapes.Property, typ, wanted stri
 	return shown
 }
 
-// refOf returns the reference of a call of an event; empty where its messageId is not known.
+// refOf returns the ref of a call, or "" without a messageId.
 func refOf(e *shapes.Event, messageID string) string {
 	if messageID == "" {
 		return ""

@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 )
 
-// An eventPage is what is known of one event.
+// An eventPage shows one event.
 type eventPage struct {
 	shapes.Event
 	CallsHref  string // the list of its calls
@@ -18,60 +19,49 @@ type eventPage struct {
 	Violations []violation
 	Properties []property
 	Word       string // property or trait
-	Calls      *calls // those that have a property so, where one was asked for
+	Calls      *calls // calls with the selected property, or nil
 	Export     page.Tabs
 }
 
-// Count is how many calls there were, Looked how many of them were looked at, and so on.
-func (p *eventPage) Count() int64   { return int64(p.Event.Calls) }
-func (p *eventPage) Looked() int64  { return int64(p.Event.Sampled) }
-func (p *eventPage) Against() int64 { return int64(p.Violating) }
-func (p *eventPage) NoRoom() int64  { return int64(p.Others) }
-func (p *eventPage) Partly() int64  { return int64(p.Cut) }
-
-// Sampled reports whether only some calls were looked at.
+// Sampled reports whether only a part of the calls was examined.
 func (p *eventPage) Sampled() bool { return p.Event.Sampled < p.Event.Calls }
 
-// An oddity is something odd, and where it leads.
+// An oddity is an anomaly with a link.
 type oddity struct {
 	Text, Href, Link string
 }
 
-// A violation is a way in which calls are not as planned.
+// A violation is a violation of the tracking plan.
 type violation struct {
 	shapes.Violation
 	Ref string // of the newest call
 }
 
-// Count is how many calls it concerns.
-func (v violation) Count() int64 { return int64(v.Calls) }
-
-// A property is a line of the table.
+// A property is a row of the table.
 type property struct {
 	shapes.Property
-	Name   string // the path from the property that it stands in
-	Level  int    // how deep it stands, for its indentation
-	Href   string // the calls that have it
+	Name   string // the path relative to its parent
+	Level  int    // nesting level
+	Href   string // the calls with the property
 	Types  []share
 	Values []value
-	Rest   int64 // values beside those
+	Rest   uint64 // number of other values
 	Odd    bool
 }
 
-// Percent is in how many of the calls it is; Width is that of a bar of 100.
+// Percent returns the share of calls with the property; Width is the same as a bar width.
 func (p property) Percent() string { return shapes.Percent(p.Calls, p.Property.Sampled) }
 func (p property) Width() int      { return max(1, int(100*p.Share)) }
-func (p property) Count() int64    { return int64(p.Calls) }
 
-// A share is a type, or a form of strings, and how many values have it.
+// A share is a type or a string format with its number of values.
 type share struct {
 	Name, Percent, Href string
-	Count               int64
+	Count               uint64
 	Unusual             bool
 }
 
 func unknown() page.Answer {
-	return page.Problem(http.StatusNotFound, "This event is not known", "No call of it has come, or it was forgotten. The list of events has all that are known.")
+	return page.Problem(http.StatusNotFound, "Event not found", "No call of this event has arrived, or its statistics were deleted.")
 }
 
 func (p *pages) showEvent(r *http.Request) (page.Answer, error) {
@@ -103,7 +93,7 @@ func (p *pages) showEvent(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "event", Page: page.Page{Title: title(&e), Nav: "events", Body: shown}}.OrPart(r, "known"), nil
 }
 
-// title names an event for people.
+// title returns a name for the event.
 func title(e *shapes.Event) string {
 	if e.Name == "" {
 		return page.Capitalize(e.Type)
@@ -111,32 +101,32 @@ func title(e *shapes.Event) string {
 	return e.Name
 }
 
-// oddityOf leads from what is odd to the calls that have it so, or to the other event.
+// oddityOf links an anomaly to matching calls or to the similar event.
 func (p *pages) oddityOf(e *shapes.Event, o shapes.Anomaly) oddity {
 	shown := oddity{Text: o.Text + "."}
 	switch o.Kind {
 	case shapes.SimilarEvents:
 		if other, ok := p.c.Shapes().Event(o.Other); ok {
-			shown.Href, shown.Link = href(&other), "The other event"
+			shown.Href, shown.Link = href(&other), "View other event"
 		}
 	case shapes.PropertyGone:
-		shown.Href, shown.Link = callsHref(e, o.Path, "", ""), "The last calls with it"
+		shown.Href, shown.Link = callsHref(e, o.Path, "", ""), "View last calls"
 	default:
-		shown.Href, shown.Link = callsHref(e, o.Path, o.Type, o.Value), "These calls"
+		shown.Href, shown.Link = callsHref(e, o.Path, o.Type, o.Value), "Show matching calls"
 	}
 	return shown
 }
 
-// callsHref leads to the calls that have a property so.
+// callsHref returns the URL of the matching calls.
 func callsHref(e *shapes.Event, path, typ, value string) string {
 	return href(e, "path", path, "has", typ, "value", value) + "#with"
 }
 
 func propertyOf(e *shapes.Event, of *shapes.Property, odd map[string]bool) property {
-	p := property{Property: *of, Name: of.Path, Level: min(of.Depth, 4), Href: callsHref(e, of.Path, "", ""), Odd: odd[of.Path], Rest: int64(of.OtherCount)}
+	p := property{Property: *of, Name: of.Path, Level: min(of.Depth, 4), Href: callsHref(e, of.Path, "", ""), Odd: odd[of.Path], Rest: of.OtherCount}
 	p.Types = typesOf(e, of, odd[of.Path])
 	for _, v := range of.Common {
-		p.Values = append(p.Values, value{string(v.JSON), page.KindOf(v.JSON), callsHref(e, of.Path, "", string(v.JSON)), int64(v.Count)})
+		p.Values = append(p.Values, value{string(v.JSON), page.KindOf(v.JSON), callsHref(e, of.Path, "", string(v.JSON)), v.Count})
 	}
 	for _, v := range of.Samples {
 		p.Values = append(p.Values, value{string(v.JSON), page.KindOf(v.JSON), "", 0})
@@ -144,8 +134,8 @@ func propertyOf(e *shapes.Event, of *shapes.Property, odd map[string]bool) prope
 	return p
 }
 
-// typesOf returns the types of a property and the forms of its strings. Integers and other
-// numbers are put together: senders write 3 for 3.0.
+// typesOf returns the types and string formats of a property. It merges integer and number,
+// because senders write 3 for 3.0.
 func typesOf(e *shapes.Event, p *shapes.Property, odd bool) []share {
 	var shares []share
 	counts := p.Types
@@ -157,31 +147,23 @@ func typesOf(e *shapes.Event, p *shapes.Property, odd bool) []share {
 		if other := slices.IndexFunc(counts, func(o shapes.Type) bool { return o.Name == "integer" }); t.Name == "number" && other >= 0 {
 			t.Count += counts[other].Count
 		}
-		shares = append(shares, share{t.Name, shapes.Percent(t.Count, p.Values), callsHref(e, p.Path, t.Name, ""), int64(t.Count), odd && len(shares) > 0 && t.Name != "null"})
+		shares = append(shares, share{t.Name, shapes.Percent(t.Count, p.Values), callsHref(e, p.Path, t.Name, ""), t.Count, odd && len(shares) > 0 && t.Name != "null"})
 		for _, f := range t.Formats {
 			name := f.Name
 			if name == "number" {
 				name = "numeric"
 			}
-			shares = append(shares, share{name, shapes.Percent(f.Count, t.Count), "", int64(f.Count), false})
+			shares = append(shares, share{name, shapes.Percent(f.Count, t.Count), "", f.Count, false})
 		}
 	}
 	return shares
 }
 
-// exportOf makes what can be copied.
+// exportOf returns the snippets to copy.
 func exportOf(e *shapes.Event) page.Tabs {
 	return page.Tabs{ID: "export", Label: "Export", Snippets: []page.Snippet{
 		{ID: "schema", Name: "JSON Schema", Code: e.Schema().Text()},
 		{ID: "go", Name: "Go test", Code: strings.TrimSpace(e.Like())},
-		{ID: "plan", Name: "Tracking plan", Code: "collector plan infer --collector --source " + shellQuote(e.Source) + " > plan.yaml"},
+		{ID: "plan", Name: "Tracking plan", Code: "collector plan infer --collector --source " + copyas.Shell(e.Source) + " > plan.yaml"},
 	}}
-}
-
-// shellQuote writes a text so that a shell takes it as one word.
-func shellQuote(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -9,23 +9,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 )
 
-// maxLines is how many events the list shows.
+// maxLines limits the listed events.
 const maxLines = 500
 
-// An eventsPage is the list of events.
+// An eventsPage lists events.
 type eventsPage struct {
 	shapes.Summary
 	Lines   []line
-	Hidden  int // events beyond maxLines
-	Total   int // events that there are
+	Hidden  int // number of matching events beyond maxLines
+	Total   int // number of all events
 	Source  string
-	Find    string // a part of the name, in any case
-	Odd     bool   // only those about which something is odd
+	Find    string // part of the name, in any case
+	Odd     bool   // only events with anomalies
 	Sources []string
 }
-
-// OtherCalls is how many calls there was no room for.
-func (p *eventsPage) OtherCalls() int64 { return int64(p.Others) }
 
 // A line is an event in the list.
 type line struct {
@@ -33,13 +30,7 @@ type line struct {
 	Href string
 }
 
-// Count is how many calls there were.
-func (l line) Count() int64 { return int64(l.Calls) }
-
-// Against is how many calls were not as planned.
-func (l line) Against() int64 { return int64(l.Violating) }
-
-// More is how many oddities there are beside the first.
+// More returns the number of anomalies after the first.
 func (l line) More() int { return len(l.Anomalies) - 1 }
 
 func (p *pages) showEvents(r *http.Request) (page.Answer, error) {

@@ -6,16 +6,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 )
 
-// pages show what a collector knows of events.
+// pages serves the pages about events.
 type pages struct{ c *engine.Collector }
 
-// A value is one that a property had.
+// A value is a value of a property.
 type value struct {
 	Text, Kind, Href string
-	Count            int64
+	Count            uint64
 }
 
-// href returns the address of the page of an event.
+// href returns the URL of the event page.
 func href(e *shapes.Event, more ...string) string {
 	return rows.EventLink(e.Source, e.Type, e.Name, more...)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 )
 
-// Routes returns the handlers of the pages of events by their patterns.
+// Routes returns the handlers by pattern.
 func Routes(c *engine.Collector, s *page.Server) map[string]http.HandlerFunc {
 	p := &pages{c}
 	return map[string]http.HandlerFunc{
@@ -21,5 +21,5 @@ func (p *pages) forgetEvent(r *http.Request) (page.Answer, error) {
 	if !p.c.Shapes().Delete(r.PostForm.Get("id")) {
 		return unknown(), nil
 	}
-	return page.SendTo("/events", "It is forgotten: the next call is counted as the first one.")
+	return page.SendTo("/events", "Event statistics deleted.")
 }

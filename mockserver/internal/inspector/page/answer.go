@@ -10,28 +10,28 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// A Handler finds the answer to a request that may use the inspector.
+// A Handler returns the answer to an authorized request.
 type Handler func(*http.Request) (Answer, error)
 
-// An Answer is a page, a part of one, or where the browser is sent.
+// An Answer is a page, a block of a page, or a redirect.
 type Answer struct {
 	Page
-	Template string // the name of its file
-	Part     string // the block that a script asked for; empty: the whole page
+	Template string // name of the template file
+	Part     string // the block for a script; empty for the whole page
 	Status   int    // defaults to 200
-	To       string // where the browser is sent instead; the page there shows Notice
+	To       string // redirect target, which shows Notice
 }
 
-// A Page is what the layout needs.
+// A Page contains the values of the layout.
 type Page struct {
 	Title  string
-	Nav    string // the entry of the navigation that it belongs to
-	Notice string // what was just done
+	Nav    string // active navigation entry
+	Notice string // result of the last action
 	Body   any
-	Logout bool // there is a login, and so a way out
+	Logout bool // show a logout button
 }
 
-// OrPart answers a script of the page with a block alone, which is given Body.
+// OrPart restricts the answer to a block, which receives Body, if a script sent the request.
 func (a Answer) OrPart(r *http.Request, block string) Answer {
 	if IsFragment(r) {
 		a.Part = block
@@ -39,35 +39,35 @@ func (a Answer) OrPart(r *http.Request, block string) Answer {
 	return a
 }
 
-// IsFragment reports whether a request comes from a script of the page, which wants only a part of it.
+// IsFragment reports whether a script requests a part of a page.
 func IsFragment(r *http.Request) bool { return r.Header.Get("X-Fragment") != "" }
 
-// Problem is a page that says what is wrong.
+// Problem returns an error page.
 func Problem(status int, title, text string) Answer {
 	return Answer{Template: "problem", Status: status, Page: Page{Title: title, Body: text}}
 }
 
-// SendTo sends the browser from a form to a page, which then says what was done.
+// SendTo returns a redirect to a page that shows done.
 func SendTo(target, done string) (Answer, error) {
 	return Answer{To: target, Page: Page{Notice: done}}, nil
 }
 
-// Serve answers by a handler, or with what its error means.
+// Serve returns a handler that renders the answer or error of handle.
 func (s *Server) Serve(handle Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		a, err := handle(r)
 		if err != nil {
 			refused := access.ErrorOf(err)
 			if refused.Status >= http.StatusInternalServerError && !errors.Is(err, state.ErrClosed) {
-				s.Log.Error("the inspector cannot answer", "error", err)
+				s.Log.Error("inspector request failed", "error", err)
 			}
-			a = Problem(refused.Status, "That did not work", Sentence(refused.Message))
+			a = Problem(refused.Status, "Error", Sentence(refused.Message))
 		}
 		s.Write(w, r, a)
 	}
 }
 
-// ServeForm is Serve of a posted form.
+// ServeForm is Serve for a form, which it parses first.
 func (s *Server) ServeForm(handle Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if readForm(w, r) {
@@ -76,20 +76,19 @@ func (s *Server) ServeForm(handle Handler) http.HandlerFunc {
 	}
 }
 
-// maxForm bounds a form, in bytes.
+// maxForm limits the size of a form, in bytes.
 const maxForm = 1 << 20
 
-// readForm reads a posted form, or answers that it cannot be read.
+// readForm parses a form, or writes an error response and returns false.
 func readForm(w http.ResponseWriter, r *http.Request) bool {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		http.Error(w, "The form cannot be read: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, "Invalid form: "+err.Error(), http.StatusBadRequest)
 		return false
 	}
 	return true
 }
 
-// Write writes an answer.
 func (s *Server) Write(w http.ResponseWriter, r *http.Request, a Answer) {
 	block, data := a.Part, a.Body
 	switch {
@@ -108,17 +107,17 @@ func (s *Server) Write(w http.ResponseWriter, r *http.Request, a Answer) {
 	var out bytes.Buffer
 	SecureHeaders(w.Header())
 	if err := pages()[a.Template].ExecuteTemplate(&out, block, data); err != nil {
-		s.Log.Error("a page of the inspector cannot be rendered", "page", a.Template, "error", err)
-		http.Error(w, "The page cannot be rendered: "+err.Error(), http.StatusInternalServerError)
+		s.Log.Error("cannot render inspector page", "page", a.Template, "error", err)
+		http.Error(w, "Cannot render the page: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(max(a.Status, http.StatusOK))
-	_, _ = w.Write(out.Bytes()) // a browser that is gone gets no page
+	_, _ = w.Write(out.Bytes()) // the browser may have disconnected
 }
 
-// noticeCookie holds what a form did until the next page shows it. Only this server
-// can set it, so no link can make a notice up.
+// noticeCookie stores the result of a form for the next page. Only this server can set it, so
+// links cannot forge a notice.
 const noticeCookie = "notice"
 
 func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, text string) {
@@ -128,13 +127,13 @@ func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, text string) 
 	})
 }
 
-// takeNotice returns the notice that a request brings, once.
+// takeNotice returns the notice of a request and deletes its cookie.
 func takeNotice(w http.ResponseWriter, r *http.Request) string {
 	cookie, err := r.Cookie(noticeCookie)
 	if err != nil {
 		return ""
 	}
 	http.SetCookie(w, &http.Cookie{Name: noticeCookie, Path: "/", MaxAge: -1})
-	text, _ := url.QueryUnescape(cookie.Value) // another server's, perhaps
+	text, _ := url.QueryUnescape(cookie.Value) // another server on this host may have set it
 	return text
 }

@@ -20,12 +20,12 @@ import (
 //go:embed templates assets
 var files embed.FS
 
-// contentPolicy lets a page load its own files, send its own forms, and nothing
-// else: no inline script or style, no frame around it.
+// contentPolicy allows only files and forms of this server. It forbids inline scripts,
+// inline styles and frames.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types inspector"
 
-// SecureHeaders sets what keeps a page apart from others.
+// SecureHeaders sets the security headers of a page.
 func SecureHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", contentPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -35,7 +35,7 @@ func SecureHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// An asset is a file that pages load.
+// An asset is a static file.
 type asset struct {
 	data        []byte
 	contentType string
@@ -44,7 +44,7 @@ type asset struct {
 
 var assets = sync.OnceValue(func() map[string]asset {
 	assets := map[string]asset{}
-	entries, _ := fs.ReadDir(files, "assets") // embedded: it is there
+	entries, _ := fs.ReadDir(files, "assets") // embedded
 	for _, e := range entries {
 		data, _ := files.ReadFile("assets/" + e.Name())
 		sum := sha256.Sum256(data)
@@ -53,10 +53,10 @@ var assets = sync.OnceValue(func() map[string]asset {
 	return assets
 })
 
-// assetTypes are not asked of the machine, whose tables differ.
+// assetTypes avoids mime.TypeByExtension, which depends on the machine.
 var assetTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
-// ServeAsset serves a file that pages load.
+// ServeAsset serves a static file.
 func ServeAsset(w http.ResponseWriter, r *http.Request) {
 	a, ok := assets()[r.PathValue("name")]
 	if !ok {
@@ -65,19 +65,18 @@ func ServeAsset(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	SecureHeaders(h)
-	h.Set("Cache-Control", "no-cache") // asked for again each time, answered 304
+	h.Set("Cache-Control", "no-cache") // revalidated each time
 	h.Set("Content-Type", a.contentType)
 	h.Set("ETag", a.etag)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
 }
 
-// pages are the templates, one for each page: the page's own blocks in
-// the layout that all share.
+// pages contains one template per page, combined with the shared layout.
 var pages = sync.OnceValue(func() map[string]*template.Template {
 	const dir = "templates/"
 	shared := template.Must(template.New("").Funcs(pageFuncs).ParseFS(files, dir+"shared/*.html"))
 	pages := map[string]*template.Template{}
-	matches, _ := fs.Glob(files, dir+"*.html") // the pattern is right
+	matches, _ := fs.Glob(files, dir+"*.html") // the pattern is valid
 	for _, file := range matches {
 		name := strings.TrimSuffix(path.Base(file), ".html")
 		pages[name] = template.Must(template.Must(shared.Clone()).ParseFS(files, file))
@@ -85,18 +84,17 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 	return pages
 })
 
-// A Server answers requests for pages.
+// A Server renders pages.
 type Server struct {
-	// Guard lets those in who may use the pages. Where it wants a token, there is a
-	// login that asks for it.
+	// Guard controls access. If it requires a token, there is a login page.
 	Guard *access.Guard
-	// Sessions are those of the login.
+	// Sessions stores logins.
 	Sessions access.Sessions
-	// Log is told what the browser cannot be.
+	// Log receives internal errors.
 	Log *slog.Logger
 }
 
-// Render renders a block of a page's template.
+// Render renders a block of a template.
 func Render(template, block string, data any) (string, error) {
 	var out strings.Builder
 	err := pages()[template].ExecuteTemplate(&out, block, data)

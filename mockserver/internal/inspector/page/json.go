@@ -9,30 +9,27 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// A Line is one line of a document that is laid out for people. Every number
-// and every string stands there as it came.
+// A Line is a line of formatted JSON. Numbers and strings are unchanged.
 type Line struct {
-	Mark  string // what is to be said of the member that the line belongs to
+	Mark  string // the mark of the field that the line belongs to
 	Note  string
 	Parts []LinePart
 }
 
-// A LinePart is a piece of a line: white space and punctuation, or a key, a
-// string, a number or a word.
+// A LinePart is white space, punctuation, a key or a value.
 type LinePart struct {
 	Kind string // "", key, str, num or word
 	Text string
 }
 
-// maxIndent is how deep lines are indented; what is nested deeper stays there.
+// maxIndent limits the indentation, in levels.
 const maxIndent = 24
 
-// LayOut lays a document out in lines. mark says what is to be said of each
-// member of the document itself; it may be nil. What is not JSON comes back as
-// one line.
+// LayOut formats a JSON document. mark returns the mark and note of each top-level field; it
+// may be nil. Invalid JSON is returned as one line.
 func LayOut(doc []byte, mark func(key string) (mark, note string)) []Line {
 	var broken bytes.Buffer
-	// It is indented below: what is nested deep would be indentation for the most part.
+	// Indented below: deep nesting would make the output mostly white space.
 	if json.Indent(&broken, bytes.TrimSpace(doc), "", "") != nil {
 		return []Line{{Parts: []LinePart{{Text: string(doc)}}}}
 	}
@@ -68,7 +65,7 @@ func LayOut(doc []byte, mark func(key string) (mark, note string)) []Line {
 	return lines
 }
 
-// Indented lays a document out as LayOut does, as one text.
+// Indented formats a JSON document as one string.
 func Indented(doc []byte) string {
 	var out strings.Builder
 	for _, line := range LayOut(doc, nil) {
@@ -80,10 +77,10 @@ func Indented(doc []byte) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// memberPattern matches a line of an object: the key, and what follows the colon.
+// memberPattern matches a field: its key and the text after the colon.
 var memberPattern = regexp.MustCompile(`^("(?:[^"\\]|\\.)*"): (.*)$`)
 
-// KindOf returns the kind of a value, as a LinePart has it.
+// KindOf returns the LinePart kind of a JSON value.
 func KindOf(value []byte) string {
 	switch c := value[0]; {
 	case strings.ContainsRune("{}[]", rune(c)):

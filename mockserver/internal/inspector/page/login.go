@@ -8,8 +8,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 )
 
-// RequireLogin passes requests to next that may use the inspector. Others are sent to
-// the login, or told what is wrong.
+// RequireLogin passes authorized requests to next. It redirects others to the login page or
+// shows an error.
 func (s *Server) RequireLogin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch refused := s.Check(r); {
@@ -23,7 +23,7 @@ func (s *Server) RequireLogin(next http.Handler) http.Handler {
 	})
 }
 
-// Check returns why a request may not use the inspector, or nil.
+// Check returns why a request is not authorized, or nil.
 func (s *Server) Check(r *http.Request) *access.Error {
 	refused := s.Guard.Check(r)
 	if refused != nil && refused.Status == http.StatusUnauthorized && s.Sessions.Has(r) {
@@ -33,13 +33,13 @@ func (s *Server) Check(r *http.Request) *access.Error {
 }
 
 func refusal(refused *access.Error) Answer {
-	return Problem(refused.Status, "The request was refused", refused.Message)
+	return Problem(refused.Status, "Request refused", refused.Message)
 }
 
-// redirectToLogin sends a browser to the login, which sends it back.
+// redirectToLogin redirects to the login page, which redirects back.
 func (s *Server) redirectToLogin(w http.ResponseWriter, r *http.Request) {
 	if IsFragment(r) || r.Method != http.MethodGet || r.URL.Path == "/stream" {
-		s.Write(w, r, Problem(http.StatusUnauthorized, "You are not logged in", "Log in again; the session has ended."))
+		s.Write(w, r, Problem(http.StatusUnauthorized, "Session expired", "Log in again."))
 		return
 	}
 	target := "/login"
@@ -50,13 +50,13 @@ func (s *Server) redirectToLogin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, target, http.StatusSeeOther)
 }
 
-// A loginForm is what the login page shows.
+// A loginForm contains the values of the login page.
 type loginForm struct {
 	To    string
 	Wrong bool
 }
 
-// ServeLogin serves the form of the login, and takes it.
+// ServeLogin serves and handles the login form.
 func (s *Server) ServeLogin(w http.ResponseWriter, r *http.Request) {
 	if refused := s.Guard.Check(r); refused != nil && refused.Status != http.StatusUnauthorized {
 		s.Write(w, r, refusal(refused))
@@ -98,8 +98,8 @@ func (s *Server) ServeLogout(w http.ResponseWriter, r *http.Request) {
 	})(w, r)
 }
 
-// ownPath returns a path of this server, / where it is none: a link to the login
-// must not lead to another site.
+// ownPath returns target if it is a path of this server, and "/" otherwise, to prevent
+// redirects to other sites.
 func ownPath(target string) string {
 	u, err := url.Parse(target)
 	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/") ||

@@ -49,15 +49,14 @@ func TestLayOutMarksMembersAndKeepsDigits(t *testing.T) {
 }`, "\n"), text)
 }
 
-func TestIndentedIsTheLinesAsOneText(t *testing.T) {
+func TestIndented(t *testing.T) {
 	assert.Equal(t, "{\n  \"a\": 12345678901234567890,\n  \"b\": [\n    1.10\n  ],\n  \"c\": {}\n}", Indented([]byte(`{"a":12345678901234567890,"b":[1.10],"c":{}}`)))
 	assert.Equal(t, "{", Indented([]byte("{")))
 	deep := strings.Repeat("[", 900) + strings.Repeat("]", 900)
 	assert.Less(t, len(Indented([]byte(deep))), 100_000, "indentation is bounded")
 }
 
-// FuzzLayOut lays any document out, and holds that nothing but white space is
-// added to it or lost.
+// FuzzLayOut checks that formatting only changes white space.
 func FuzzLayOut(f *testing.F) {
 	for _, doc := range []string{`{}`, `[]`, `{"a":[{"b":1.10}],"c":"\ud800"}`, `{"a":`, "nul", ` 1 `, "{\"\xff\":\"\x00\"}", strings.Repeat("[", 900) + strings.Repeat("]", 900)} {
 		f.Add([]byte(doc))
@@ -92,7 +91,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// FuzzVisible holds that every byte is either shown or named.
+// FuzzVisible checks that every byte is shown or named.
 func FuzzVisible(f *testing.F) {
 	f.Add("a\u202Eb\xff")
 	f.Fuzz(func(t *testing.T, s string) {
@@ -115,7 +114,7 @@ func FuzzVisible(f *testing.F) {
 	})
 }
 
-func TestWordsForPeople(t *testing.T) {
+func TestFormatting(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 412 * time.Microsecond: "412µs", 1234 * time.Microsecond: "1.2ms", 56789 * time.Microsecond: "57ms",
 		12345 * time.Millisecond: "12.3s", 95 * time.Second: "1m35s", 4*time.Hour + 59*time.Second: "4h1m", -2 * time.Second: "-2s",

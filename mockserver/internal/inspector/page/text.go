@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -15,16 +16,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// pageFuncs are the functions that templates have.
+// pageFuncs are the template functions.
 var pageFuncs = template.FuncMap{
 	"text":       visible,
 	"cut":        text.Cut,
 	"iso":        ISOTime,
 	"clock":      func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
-	"count":      text.GroupDigits[int],
-	"count64":    text.GroupDigits[int64],
-	"plural":     text.Plural[int],
-	"plural64":   text.Plural[int64],
+	"count":      func(n any) string { return text.GroupDigits(integer(n)) },
+	"plural":     func(n any, one, many string) string { return text.Plural(integer(n), one, many) },
 	"duration":   ShortDuration,
 	"ago":        func(t time.Time) string { return ShortDuration(max(0, time.Since(t))) },
 	"age":        func(t time.Time) string { return age(time.Since(t)) },
@@ -40,14 +39,21 @@ var pageFuncs = template.FuncMap{
 	"callTypes":  func() []string { return CallTypes },
 }
 
-// CallTypes are the types that people choose from, the commonest first.
+// integer converts a value of any integer type.
+func integer(n any) int64 {
+	if v := reflect.ValueOf(n); v.CanUint() {
+		return int64(v.Uint())
+	}
+	return reflect.ValueOf(n).Int()
+}
+
+// CallTypes are the types in selection lists, most frequent first.
 var CallTypes = append(slices.Clip(fields.Types), "delete")
 
-// A textPart is a piece of a text that anyone may have sent: either Text, or a
-// character that cannot be seen or that would disturb what is around it, by name.
+// A textPart is either Text, or the Code of an invisible or disruptive character.
 type textPart struct{ Text, Code string }
 
-// visible splits a text so that a page can show every character of it.
+// visible splits a string into text and invisible characters.
 func visible(s string) []textPart {
 	var parts []textPart
 	start := 0
@@ -73,8 +79,8 @@ func visible(s string) []textPart {
 	return parts
 }
 
-// isInvisible reports whether a character draws nothing, but may change how others
-// are drawn. Joiners are left alone: scripts and emoji need them.
+// isInvisible reports whether a character is invisible but may affect others. It excludes
+// joiners, which scripts and emoji need.
 func isInvisible(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200C', '\u200D':
@@ -85,10 +91,10 @@ func isInvisible(r rune) bool {
 	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r)
 }
 
-// ISOTime writes a time as JSON has it, in UTC, to the millisecond.
+// ISOTime formats a time in UTC with milliseconds.
 func ISOTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// ShortDuration writes a duration with the precision that people care for.
+// ShortDuration formats a duration with reduced precision.
 func ShortDuration(d time.Duration) string {
 	if d < 0 {
 		return "-" + ShortDuration(-d)
@@ -111,7 +117,7 @@ func ShortDuration(d time.Duration) string {
 	return text
 }
 
-// age writes how long ago something was, as assets/html.js does.
+// age formats the age of an item like assets/html.js.
 func age(d time.Duration) string {
 	switch d = max(0, d); {
 	case d < time.Minute:
@@ -124,13 +130,13 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%d d", d/(24*time.Hour))
 }
 
-// Capitalize writes the first letter as a capital.
+// Capitalize converts the first letter to upper case.
 func Capitalize(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:]
 }
 
-// Sentence makes a sentence of an error's text.
+// Sentence converts an error message to a sentence.
 func Sentence(text string) string {
 	text = Capitalize(text)
 	if !strings.HasSuffix(text, ".") {
@@ -139,13 +145,13 @@ func Sentence(text string) string {
 	return text
 }
 
-// A measureRow is what was counted over a span of time.
+// A measureRow is a row of the measures table.
 type measureRow struct {
 	Name string
 	Span measure.Span
 }
 
-// rate says which part of the attempts of a span succeeded. It says 100 % of all alone.
+// rate returns the success rate of a span. It is 100 % only without failures.
 func rate(s measure.Span) string {
 	if s.Attempts == 0 {
 		return "–"
@@ -157,7 +163,7 @@ func rate(s measure.Span) string {
 	return fmt.Sprintf("%d.%d %%", tenths/10, tenths%10)
 }
 
-// recentText says how many of the newest attempts at a destination failed.
+// recentText returns how many recent attempts failed.
 func recentText(s engine.DestinationStatus) string {
 	if s.RecentFailures == s.RecentAttempts {
 		return "the last " + text.Plural(s.RecentAttempts, "attempt", "attempts") + " failed"
@@ -165,20 +171,18 @@ func recentText(s engine.DestinationStatus) string {
 	return fmt.Sprintf("%d of the last %s failed", s.RecentFailures, text.Plural(s.RecentAttempts, "attempt", "attempts"))
 }
 
-// chooser is a field whose value is one of several names, or typed where none is
-// known.
+// chooser is a selection list of names, or a text field without names.
 type chooser struct {
 	Field  string
 	Names  []string
 	Chosen string
 }
 
-// choices returns a chooser.
 func choices(field string, names []string, chosen string) chooser {
 	return chooser{field, names, chosen}
 }
 
-// Tabs are snippets of which one is shown at a time.
+// Tabs are snippets, one of which is shown.
 type Tabs struct {
 	ID, Label string
 	Snippets  []Snippet
@@ -187,6 +191,6 @@ type Tabs struct {
 // A Snippet is code to copy.
 type Snippet struct {
 	ID, Name string
-	Install  string // what to run first
+	Install  string // the install command
 	Code     string
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// EventLink returns the address of the page of an event. more are further parameters, names
-// and values in turn.
+// EventLink returns the URL of an event page. more are pairs of names and values.
 func EventLink(source, typ, name string, more ...string) string {
 	q := url.Values{"source": {source}, "type": {typ}}
 	if name != "" {
@@ -22,8 +21,8 @@ func EventLink(source, typ, name string, more ...string) string {
 	return "/event?" + q.Encode()
 }
 
-// EventOf returns the name of the event, page or screen of a call, and the address of its
-// page, which is empty where there is none.
+// EventOf returns the event, page or screen name of a call, and the URL of its event page if
+// there are statistics.
 func EventOf(known *shapes.Shapes, c *tracking.Call) (name, link string) {
 	name = c.Event + c.Name
 	if name != "" && known.Has(c) {

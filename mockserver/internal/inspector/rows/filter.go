@@ -17,20 +17,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// maxFilterText bounds each parameter of an address, in bytes.
+// maxFilterText limits a URL parameter, in bytes.
 const maxFilterText = 500
 
-// A Filter picks from the feed. The zero value picks all.
+// A Filter selects items of the feed. The zero value selects all items.
 type Filter struct {
 	Query search.Query
-	// Problem says why what was written cannot be read, and Written is that. Nothing is
-	// picked then.
+	// Problem is the error of an invalid search, and Written is the search. An invalid
+	// search selects no items.
 	Problem *search.Error
 	Written string
 }
 
-// By returns a filter by fields, which are to the letter: names and values in turn. An empty
-// value picks all.
+// By returns a filter with exact values. terms are pairs of fields and values; empty values
+// are ignored.
 func By(terms ...string) Filter {
 	var f Filter
 	for i := 0; i+1 < len(terms); i += 2 {
@@ -41,11 +41,11 @@ func By(terms ...string) Filter {
 	return f
 }
 
-// singles are the parameters of an address that stand for one term each.
+// singles are the URL parameters that represent one term each.
 var singles = []string{"source", "type", "event", "user", "status", "since", "until"}
 
-// ReadFilter reads the filter of a page from its address, or from a form: q is a search,
-// and beside it other parameters stand for one term each.
+// ReadFilter reads a filter from URL or form values: the search q, and parameters that
+// represent one term each.
 func ReadFilter(q url.Values) Filter {
 	var f Filter
 	written := q.Get("q")
@@ -73,10 +73,10 @@ func ReadFilter(q url.Values) Filter {
 	return f
 }
 
-// withoutOwn leaves out what the collector made itself.
+// withoutOwn excludes synthetic calls.
 var withoutOwn = search.Term{Not: true, Field: "is", Value: "own"}
 
-// Search returns the filter as it is written into a search field.
+// Search returns the filter as a search string.
 func (f Filter) Search() string {
 	if f.Problem != nil {
 		return f.Written
@@ -84,8 +84,7 @@ func (f Filter) Search() string {
 	return f.Query.String()
 }
 
-// Link returns the filter in the address of a page, as ReadFilter reads it, with further
-// parameters: names and values in turn.
+// Link returns path with the filter and more parameters, which are pairs of names and values.
 func (f Filter) Link(path string, more ...string) string {
 	q := url.Values{}
 	if written := f.Search(); written != "" {
@@ -100,29 +99,29 @@ func (f Filter) Link(path string, more ...string) string {
 	return path + "?" + q.Encode()
 }
 
-// Empty reports whether the filter picks all.
+// Empty reports whether the filter selects all items.
 func (f Filter) Empty() bool { return len(f.Query) == 0 && f.Problem == nil }
 
-// HidesOwn reports whether the filter leaves out what the collector made itself.
+// HidesOwn reports whether the filter has a condition on synthetic calls.
 func (f Filter) HidesOwn() bool {
 	return slices.ContainsFunc(f.Query, func(t search.Term) bool { return t.Field == "is" && t.Value == "own" })
 }
 
-// HideOwn returns the filter that also leaves out what the collector made itself.
+// HideOwn returns the filter without synthetic calls.
 func (f Filter) HideOwn() Filter {
 	return Filter{Query: append(slices.Clip(f.Query), withoutOwn)}
 }
 
-// Fixed returns the filter with the times that its ages stand for now.
+// Fixed returns the filter with relative times replaced by absolute times.
 func (f Filter) Fixed(now time.Time) Filter {
 	f.Query = f.Query.Fixed(now)
 	return f
 }
 
-// A Condition is a term of a filter, and the list without it.
+// A Condition is a term of a filter with a link that removes it.
 type Condition struct{ Text, Without string }
 
-// Conditions are those of the filter.
+// Conditions returns the terms of the filter.
 func (f Filter) Conditions() []Condition {
 	conditions := make([]Condition, len(f.Query))
 	for i, t := range f.Query {
@@ -131,13 +130,13 @@ func (f Filter) Conditions() []Condition {
 	return conditions
 }
 
-// A Range is a choice of how far back the list goes.
+// A Range is a choice of a time range.
 type Range struct {
 	Label, Href string
 	Chosen      bool
 }
 
-// Ranges are the choices.
+// Ranges returns the choices of time ranges.
 func (f Filter) Ranges() []Range {
 	rest := f.Query.Drop("since", "until")
 	chosen := len(rest) == len(f.Query)
@@ -150,21 +149,20 @@ func (f Filter) Ranges() []Range {
 	return ranges
 }
 
-// RangeLabel names the choice that applies.
+// RangeLabel returns the label of the selected range.
 func (f Filter) RangeLabel() string {
 	for _, r := range f.Ranges() {
 		if r.Chosen {
 			return r.Label
 		}
 	}
-	return "Some time"
+	return "Custom"
 }
 
-// Timeless is the search without its times.
+// Timeless returns the search without its times.
 func (f Filter) Timeless() string { return f.Query.Drop("since", "until").String() }
 
-// Matcher returns the filter as a function. It is called with the History's lock
-// held.
+// Matcher returns the filter as a function, which may be called with the history locked.
 func (f Filter) Matcher(destinations []engine.AttachedDestination) func(*history.Item) bool {
 	if f.Problem != nil {
 		return func(*history.Item) bool { return false }
@@ -191,7 +189,7 @@ func (f Filter) Matcher(destinations []engine.AttachedDestination) func(*history
 	}
 }
 
-// cost orders terms: what is looked up in bodies comes last.
+// cost returns the relative cost of a term. Terms on bodies are the most expensive.
 func cost(t search.Term) int {
 	switch t.Field {
 	case "event", "user", "id", "type", "source", "since", "until", "is":
@@ -204,12 +202,12 @@ func cost(t search.Term) int {
 	return 3
 }
 
-// A matcher holds terms against items.
+// A matcher compares terms with items.
 type matcher struct {
 	now          time.Time
 	destinations []engine.AttachedDestination
-	names        []search.Term // of the destinations that states are looked up at; none stands for all
-	lower        []string      // the values of the terms in lower case
+	names        []search.Term // destinations whose states are compared; none means all
+	lower        []string      // lower-case values of the terms
 }
 
 func (m *matcher) matches(t *search.Term, lower string, i *history.Item) bool {
@@ -244,7 +242,7 @@ func (m *matcher) matches(t *search.Term, lower string, i *history.Item) bool {
 	return t.MatchesBody(c.Body)
 }
 
-// states returns where a call stands with the destinations that are asked about.
+// states returns the states of a call at the selected destinations.
 func (m *matcher) states(r *tracking.Record) []DeliveryState {
 	return slices.DeleteFunc(StatesOf(r, m.destinations), func(s DeliveryState) bool {
 		return len(m.names) > 0 && !slices.ContainsFunc(m.names, func(t search.Term) bool { return t.MatchesName(s.Destination) })
@@ -280,7 +278,7 @@ func anyContains(lower string, values ...string) bool {
 	return slices.ContainsFunc(values, func(value string) bool { return strings.Contains(strings.ToLower(value), lower) })
 }
 
-// containsText looks into the body, and into what went wrong.
+// containsText searches the body and the errors of an item.
 func containsText(i *history.Item, lower string) bool {
 	switch {
 	case i.Refusal != nil:
@@ -292,8 +290,7 @@ func containsText(i *history.Item, lower string) bool {
 		slices.ContainsFunc(i.Record.Ends, func(e tracking.Ended) bool { return anyContains(lower, e.Reason) })
 }
 
-// bodyContains looks for a lower-case text in JSON, whether its letters are
-// escaped there or not.
+// bodyContains searches JSON for lower-case text, escaped or not.
 func bodyContains(body []byte, lower string) bool {
 	if !strings.ContainsFunc(lower, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return text.ContainsFold(body, []byte(lower))

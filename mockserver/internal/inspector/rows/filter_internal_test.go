@@ -42,40 +42,40 @@ func TestFilterMatches(t *testing.T) {
 		address string
 		want    []*history.Item
 	}{
-		"none":                      {"", all},
-		"source":                    {"source=web", []*history.Item{plain, failed, answered}},
-		"type":                      {"type=page", []*history.Item{rejected}},
-		"event":                     {"event=COMPLETED", []*history.Item{plain, failed, answered}},
-		"page":                      {"event=docs", []*history.Item{rejected}},
-		"user":                      {"user=AD", []*history.Item{plain, failed, answered}},
-		"failed":                    {"status=failed", []*history.Item{failed, answered}},
-		"pending":                   {"status=pending", []*history.Item{plain}},
-		"rejected":                  {"status=rejected", []*history.Item{rejected, refused}},
-		"nonsense":                  {"status=nonsense", nil},
-		"text":                      {"text=PLAN", []*history.Item{plain, failed, answered}},
-		"escaped":                   {"text=ZÜRICH", []*history.Item{plain, failed, answered}},
-		"reason":                    {"text=410", []*history.Item{failed}},
-		"code":                      {"text=invalid_json", []*history.Item{refused}},
-		"two parameters":            {"event=order&status=failed", []*history.Item{failed, answered}},
-		"own calls are hidden":      {"synthetic=hide", all},
-		"a search":                  {"q=type:track+-status:failed", []*history.Item{plain}},
-		"a search and a parameter":  {"q=city&status=failed", []*history.Item{failed, answered}},
-		"words in any order":        {"q=PLAN+city", []*history.Item{plain, failed, answered}},
-		"to the letter":             {"q=event:%3DOrder", nil},
-		"the last answer":           {"q=status:404", []*history.Item{answered}},
-		"an answer before":          {"q=status:503", nil},
-		"a class of answers":        {"q=status:4xx", []*history.Item{refused, answered}},
-		"at a destination":          {"q=destination:hook+status:4xx", []*history.Item{answered}},
-		"at another destination":    {"q=destination:ios", nil},
-		"at no such destination":    {"q=destination:crm+status:none", nil},
-		"no destination by a minus": {"q=-destination:hook", []*history.Item{rejected, refused}},
-		"sent again":                {"q=status:repeated", []*history.Item{answered}},
-		"unplanned":                 {"q=is:unplanned", []*history.Item{answered}},
-		"a messageId":               {"q=id:AUDIENCE", []*history.Item{answered}},
-		"a member of a rejected":    {"q=prop.path:*", []*history.Item{rejected}},
-		"since":                     {"q=since:90m", []*history.Item{answered}},
-		"until":                     {"q=until:90m", []*history.Item{plain, failed, rejected, refused}},
-		"a search that is wrong":    {"q=evnt:x", nil},
+		"none":                       {"", all},
+		"source":                     {"source=web", []*history.Item{plain, failed, answered}},
+		"type":                       {"type=page", []*history.Item{rejected}},
+		"event":                      {"event=COMPLETED", []*history.Item{plain, failed, answered}},
+		"page":                       {"event=docs", []*history.Item{rejected}},
+		"user":                       {"user=AD", []*history.Item{plain, failed, answered}},
+		"failed":                     {"status=failed", []*history.Item{failed, answered}},
+		"pending":                    {"status=pending", []*history.Item{plain}},
+		"rejected":                   {"status=rejected", []*history.Item{rejected, refused}},
+		"nonsense":                   {"status=nonsense", nil},
+		"text":                       {"text=PLAN", []*history.Item{plain, failed, answered}},
+		"escaped":                    {"text=ZÜRICH", []*history.Item{plain, failed, answered}},
+		"reason":                     {"text=410", []*history.Item{failed}},
+		"code":                       {"text=invalid_json", []*history.Item{refused}},
+		"two parameters":             {"event=order&status=failed", []*history.Item{failed, answered}},
+		"own calls are hidden":       {"synthetic=hide", all},
+		"a search":                   {"q=type:track+-status:failed", []*history.Item{plain}},
+		"a search and a parameter":   {"q=city&status=failed", []*history.Item{failed, answered}},
+		"words in any order":         {"q=PLAN+city", []*history.Item{plain, failed, answered}},
+		"exact match":                {"q=event:%3DOrder", nil},
+		"the last answer":            {"q=status:404", []*history.Item{answered}},
+		"an answer before":           {"q=status:503", nil},
+		"a class of answers":         {"q=status:4xx", []*history.Item{refused, answered}},
+		"at a destination":           {"q=destination:hook+status:4xx", []*history.Item{answered}},
+		"at another destination":     {"q=destination:ios", nil},
+		"at no such destination":     {"q=destination:crm+status:none", nil},
+		"no destinations by a minus": {"q=-destination:hook", []*history.Item{rejected, refused}},
+		"sent again":                 {"q=status:repeated", []*history.Item{answered}},
+		"unplanned":                  {"q=is:unplanned", []*history.Item{answered}},
+		"a messageId":                {"q=id:AUDIENCE", []*history.Item{answered}},
+		"a member of a rejected":     {"q=prop.path:*", []*history.Item{rejected}},
+		"since":                      {"q=since:90m", []*history.Item{answered}},
+		"until":                      {"q=until:90m", []*history.Item{plain, failed, rejected, refused}},
+		"a search that is wrong":     {"q=evnt:x", nil},
 	} {
 		values, err := url.ParseQuery(c.address)
 		require.NoError(t, err)
@@ -94,8 +94,8 @@ func TestFilterMatches(t *testing.T) {
 	}
 }
 
-// TestConditionsOfOneFieldMustAllHold: two of them are no choice, and status is that at any of
-// the destinations that a call must go to.
+// TestConditionsOfOneFieldMustAllHold checks that terms of one field are combined with and,
+// also for states at different destinations.
 func TestConditionsOfOneFieldMustAllHold(t *testing.T) {
 	call := &history.Item{Record: &tracking.Record{Call: tracking.Call{Event: "Order Completed"}, Ends: []tracking.Ended{
 		{Destination: "crm", Outcome: tracking.Outcome{State: tracking.StateFailed}},
@@ -117,7 +117,7 @@ func TestConditionsOfOneFieldMustAllHold(t *testing.T) {
 	}
 }
 
-func TestConditionsAndRangesLeadOn(t *testing.T) {
+func TestConditionsAndRanges(t *testing.T) {
 	f := ReadFilter(url.Values{"q": {`event:"Signed Up" since:1h`}, "user": {"ada"}})
 	assert.Equal(t, `event:"Signed Up" since:1h user:ada`, f.Search())
 	assert.Equal(t, []Condition{
@@ -127,7 +127,7 @@ func TestConditionsAndRangesLeadOn(t *testing.T) {
 	assert.Equal(t, Range{"Any time", "/?q=event%3A%22Signed+Up%22+user%3Aada", false}, f.Ranges()[0])
 	assert.Equal(t, `event:"Signed Up" user:ada`, f.Timeless())
 	assert.Equal(t, "Any time", Filter{}.RangeLabel())
-	assert.Equal(t, "Some time", ReadFilter(url.Values{"q": {"until:1h"}}).RangeLabel())
+	assert.Equal(t, "Custom", ReadFilter(url.Values{"q": {"until:1h"}}).RangeLabel())
 	assert.Equal(t, "/?q=-is%3Aown", Filter{}.HideOwn().Link("/"))
 	assert.True(t, Filter{}.HideOwn().HidesOwn())
 	assert.Equal(t, "/?q=user%3A%3Dada", By("user", "ada").Link("/"))
@@ -153,7 +153,7 @@ func TestPreviewOfProperties(t *testing.T) {
 	assert.Equal(t, "plan: Pro", previewOf("identify", []byte(`{"properties":{"a":1},"traits":{"plan":"Pro"}}`)))
 }
 
-func TestChipsHaveTheLastAnswer(t *testing.T) {
+func TestChipsShowLastResponse(t *testing.T) {
 	r := &tracking.Record{
 		Ends: []tracking.Ended{
 			{Destination: "crm", Outcome: tracking.Outcome{State: tracking.StateFailed}}, {Destination: "hook", Attempt: 2},

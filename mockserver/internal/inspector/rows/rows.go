@@ -3,6 +3,7 @@ package rows
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,37 +17,41 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TextLimit is how many characters of a text a row shows.
+// TextLimit limits texts in a row, in characters.
 const TextLimit = 160
 
-// A Row is one line of the list.
+// A Row is a row of the list.
 type Row struct {
 	Order int64
 	Ref   string
-	Href  string // the list with this item beside it
+	Href  string // the list with this item open
 	Kind  string // call, rejected or refused
 	At    time.Time
 	Type  string
-	Title string // the event, the page's name, or what stands for it
+	Title string // the event or page name, or a substitute
 	User  string
 	Anon  bool // User is an anonymousId
-	// UserLink leads to the user's calls; empty where there is no user.
+	// UserLink is the URL of the user page, or empty.
 	UserLink string
 	Source   string
-	// Preview is the beginning of the properties or traits, in one line.
+	// Preview contains the first properties or traits.
 	Preview string
 	Chips   []Chip
-	Marks   []Mark // what else is worth knowing
+	Marks   []Mark // additional information
 }
 
-// A Chip is one state in words and colour.
+// A Chip is a delivery state as text and color.
 type Chip struct {
 	State string // delivered, pending, retrying, failed, filtered, unknown or rejected
 	Label string
 	Why   string
+	// Total is the number of destinations in this state, for a narrow list. Only the first
+	// chip of a state has it; Again marks the others. Both are zero for a single chip.
+	Total int
+	Again bool
 }
 
-// New makes the row of an item. filter keeps the list as it is when the row is opened.
+// New returns the row of an item. Its link keeps the filter.
 func New(h *history.History, i *history.Item, filter Filter, destinations []engine.AttachedDestination) Row {
 	c := i.Call()
 	r := Row{
@@ -62,13 +67,13 @@ func New(h *history.History, i *history.Item, filter Filter, destinations []engi
 	case i.Rejection != nil:
 		r.Kind = "rejected"
 		r.Preview = previewOf(c.Type, i.Rejection.Body)
-		r.Chips = []Chip{{"rejected", string(i.Rejection.Code), i.Rejection.Message}}
+		r.Chips = []Chip{{State: "rejected", Label: string(i.Rejection.Code), Why: i.Rejection.Message}}
 	case i.Refusal != nil:
 		r.Kind, r.Type, r.Title, r.Anon = "refused", "request", i.Refusal.Method+" "+text.Cut(TextLimit, i.Refusal.Path), false
 		if n := i.Refusal.Count; n > 1 {
-			r.Marks = []Mark{{"repeats", "×" + text.GroupDigits(n), "Requests without a known write key are put together, by what was wrong with them"}}
+			r.Marks = []Mark{{"repeats", "×" + text.GroupDigits(n), "Requests without a known write key are grouped by error"}}
 		}
-		r.Chips = []Chip{{"rejected", string(i.Refusal.Code), i.Refusal.Message}}
+		r.Chips = []Chip{{State: "rejected", Label: string(i.Refusal.Code), Why: i.Refusal.Message}}
 	default:
 		r.Chips = chipsOf(i.Record, destinations)
 		r.Marks = marksOf(i.Record)
@@ -78,8 +83,7 @@ func New(h *history.History, i *history.Item, filter Filter, destinations []engi
 	return r
 }
 
-// UserLink returns the address of the calls of the user with an id, empty where there is
-// none.
+// UserLink returns the URL of a user page, or "" without an ID.
 func UserLink(id string) string {
 	if id == "" {
 		return ""
@@ -87,16 +91,17 @@ func UserLink(id string) string {
 	return "/user?" + url.Values{"id": {id}}.Encode()
 }
 
-// chipsOf returns the states of a call: one for each destination, or totals if there
-// are many.
+// chipsOf returns one chip per destination, or one per state for more than three
+// destinations.
 func chipsOf(r *tracking.Record, destinations []engine.AttachedDestination) []Chip {
 	const most = 3
 	states := StatesOf(r, destinations)
 	if len(states) <= most {
 		chips := make([]Chip, 0, most)
 		for _, s := range states {
-			chips = append(chips, Chip{s.Look(), text.Cut(40, s.Destination) + s.answer(r), s.words()})
+			chips = append(chips, Chip{State: s.Look(), Label: text.Cut(40, s.Destination) + s.answer(r), Why: s.words()})
 		}
+		addTotals(chips)
 		return chips
 	}
 	counts := map[string]int{}
@@ -106,13 +111,25 @@ func chipsOf(r *tracking.Record, destinations []engine.AttachedDestination) []Ch
 	var chips []Chip
 	for _, look := range []string{"failed", "retrying", "pending", "delivered", "filtered", "unknown"} {
 		if n := counts[look]; n > 0 {
-			chips = append(chips, Chip{look, fmt.Sprintf("%d %s", n, LookWord(look)), text.Plural(n, "destination", "destinations")})
+			chips = append(chips, Chip{State: look, Label: fmt.Sprintf("%d %s", n, LookWord(look)), Why: text.Plural(n, "destination", "destinations"), Total: n})
 		}
 	}
 	return chips
 }
 
-// answer is the status of the last answer, with a space before it, where it is no success.
+// addTotals counts the chips of each state, unless there is only one chip.
+func addTotals(chips []Chip) {
+	if len(chips) == 1 {
+		return
+	}
+	for i := range chips {
+		first := slices.IndexFunc(chips, func(c Chip) bool { return c.State == chips[i].State })
+		chips[first].Total++
+		chips[i].Again = i != first
+	}
+}
+
+// answer returns the status of the last response after a space, or "" if it succeeded.
 func (s DeliveryState) answer(r *tracking.Record) string {
 	if look := s.Look(); look != "failed" && look != "retrying" {
 		return ""
@@ -127,7 +144,7 @@ func (s DeliveryState) answer(r *tracking.Record) string {
 	}
 }
 
-// previewOf writes the first properties of a call, or its traits, as far as a row has room.
+// previewOf returns the first properties or traits of a call.
 func previewOf(typ string, body []byte) string {
 	object := fields.Find(body, fields.Describing(typ))
 	const most, longest = 8, 40
@@ -157,19 +174,18 @@ func previewOf(typ string, body []byte) string {
 	return out.String()
 }
 
-// LookWord returns a look in words.
+// LookWord returns a look for people.
 func LookWord(look string) string {
 	switch look {
 	case "unknown":
-		return "not known"
+		return "unknown"
 	case "apart":
 		return "not sent"
 	}
 	return look
 }
 
-// Look is the state as it is drawn: pending calls that were tried before are
-// retrying.
+// Look returns the state for display. A pending call after a failed attempt is retrying.
 func (s DeliveryState) Look() string {
 	if s.State == tracking.StatePending && s.Attempt > 0 {
 		return "retrying"
@@ -182,35 +198,34 @@ func (s DeliveryState) words() string {
 	case s.Reason != "":
 		return text.Cut(TextLimit, s.Reason)
 	case s.Unknown:
-		return "what became of it here is not known"
+		return "delivery history has expired"
 	case s.State == tracking.StatePending:
-		return "not tried yet"
+		return "waiting for first attempt"
 	}
 	return s.State.String()
 }
 
-// A Mark is a small sign behind a title.
+// A Mark is a label next to a title.
 type Mark struct{ Name, Text, Why string }
 
-// marksOf returns the marks of a call.
 func marksOf(r *tracking.Record) []Mark {
 	var marks []Mark
 	if history.IsSynthetic(&r.Call) {
-		marks = append(marks, Mark{"synthetic", "own", "The collector made this call itself, for an audience, a computed trait or a deletion request"})
+		marks = append(marks, Mark{"synthetic", "synthetic", "Sent by the collector for an audience, a computed trait or a deletion request"})
 	}
 	if v := r.Call.Violations; len(v) > 0 {
-		marks = append(marks, Mark{"plan", "not as planned", text.Cut(TextLimit, v[0].Message)})
+		marks = append(marks, Mark{"plan", "Plan violation", text.Cut(TextLimit, v[0].Message)})
 	}
 	if r.Repeats > 0 {
-		marks = append(marks, Mark{"repeats", fmt.Sprintf("×%d", r.Repeats+1), "It came " + text.Plural(r.Repeats+1, "time", "times") + " and is stored once"})
+		marks = append(marks, Mark{"repeats", fmt.Sprintf("×%d", r.Repeats+1), "Received " + text.Plural(r.Repeats+1, "time", "times") + ", stored once"})
 	}
 	if off := ClockCorrection(&r.Call); off.Abs() >= time.Second {
-		marks = append(marks, Mark{"clock", "clock " + Signed(off), "Its timestamp was corrected"})
+		marks = append(marks, Mark{"clock", "clock " + Signed(off), "Timestamp corrected"})
 	}
 	return marks
 }
 
-// ClockCorrection returns by how much the sender's clock was corrected.
+// ClockCorrection returns the correction of the sender's clock.
 func ClockCorrection(c *tracking.Call) time.Duration {
 	if c.OriginalTimestamp.IsZero() {
 		return 0
@@ -218,7 +233,7 @@ func ClockCorrection(c *tracking.Call) time.Duration {
 	return c.Timestamp.Sub(c.OriginalTimestamp)
 }
 
-// Signed writes a duration with its sign.
+// Signed formats a duration with its sign.
 func Signed(d time.Duration) string {
 	if d > 0 {
 		return "+" + page.ShortDuration(d)

@@ -7,15 +7,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A DeliveryState is what became of a call at one destination so far: what that decided
-// last, or nothing but its name.
+// A DeliveryState is the last outcome of a call at a destination. Without an outcome, only
+// the destination is set.
 type DeliveryState struct {
 	tracking.Ended
-	Unknown bool // it may have decided before the History first heard of the call
+	Unknown bool // the outcome may have expired
 }
 
-// StatesOf returns where the call stands with each destination that has decided
-// about it or is to: in the order of the settings, and then those that are gone.
+// StatesOf returns the state at each destination that receives the call or has an outcome: in
+// the order of the settings, then deleted destinations.
 func StatesOf(r *tracking.Record, destinations []engine.AttachedDestination) []DeliveryState {
 	var all []DeliveryState
 	for _, d := range destinations {
@@ -34,7 +34,7 @@ func StatesOf(r *tracking.Record, destinations []engine.AttachedDestination) []D
 	return all
 }
 
-// state is the State in a word, or unknown.
+// state returns the name of the state.
 func (s DeliveryState) state() string {
 	if s.Unknown {
 		return "unknown"
@@ -42,7 +42,7 @@ func (s DeliveryState) state() string {
 	return s.State.String()
 }
 
-// lastAttempt returns the newest attempt that a destination made at a call, or nil.
+// lastAttempt returns the newest attempt at a destination, or nil.
 func lastAttempt(r *tracking.Record, destination string) *tracking.Attempt {
 	var last *tracking.Attempt
 	for i := range r.Attempts {

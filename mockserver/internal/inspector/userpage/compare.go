@@ -13,50 +13,49 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/timeline"
 )
 
-// shownChoices is how many calls are offered to compare one with.
+// shownChoices limits the calls to compare with.
 const shownChoices = 50
 
 func compareLink(first, second string) string {
 	return "/compare?" + url.Values{"call": {first, second}}.Encode()
 }
 
-// A comparePage has two calls side by side, or one and those that it may be compared with.
+// A comparePage compares two calls, or offers calls to compare with.
 type comparePage struct {
-	First, Second *comparedCall // nil where it is not chosen
-	Problem       string        // why they cannot be compared
-	Choices       []choice      // where only one is chosen
+	First, Second *comparedCall // nil if not selected
+	Problem       string        // why the calls cannot be compared
+	Choices       []choice      // only for a single call
 	Differing     []pathdiff.Line
 	Equal         []pathdiff.Line
 	Always        []pathdiff.Line // differ between any two calls
 	Incomplete    bool
-	Total         int  // of paths that differ, but for Always
-	Others        bool // the two are of different events
+	Total         int  // number of differing paths, without Always
+	Others        bool // the calls have different events
 }
 
-// A comparedCall is one of the two.
+// A comparedCall is one of the two calls.
 type comparedCall struct {
 	rows.Row
 	body []byte
 }
 
-// A choice is a call to compare one with.
+// A choice is a call to compare with.
 type choice struct {
 	rows.Row
 	Link string
 }
 
-// alwaysDiffer are paths that differ between any two calls: they tell calls apart, and say
-// when they came.
+// alwaysDiffer are the IDs and timestamps, which differ between any two calls.
 var alwaysDiffer = []string{"messageId", "timestamp", "originalTimestamp", "sentAt", "receivedAt"}
 
-// ShowComparison answers with two calls compared.
+// ShowComparison serves the comparison of two calls.
 func (p Pages) ShowComparison(r *http.Request) (page.Answer, error) {
 	refs := r.URL.Query()["call"]
 	answer := func(c comparePage) (page.Answer, error) {
-		return page.Answer{Template: "compare", Page: page.Page{Title: "Two calls compared", Nav: "calls", Body: c}}, nil
+		return page.Answer{Template: "compare", Page: page.Page{Title: "Compare calls", Nav: "calls", Body: c}}, nil
 	}
 	if len(refs) > 2 {
-		return page.Problem(http.StatusBadRequest, "Too many calls", "Two calls can be compared. Go back, and pick two."), nil
+		return page.Problem(http.StatusBadRequest, "Too many calls", "Go back and select two calls."), nil
 	}
 	var c comparePage
 	destinations := p.c.Attached()
@@ -64,7 +63,7 @@ func (p Pages) ShowComparison(r *http.Request) (page.Answer, error) {
 	for n, ref := range refs {
 		i, ok := p.c.History().Item(ref)
 		if !ok {
-			return page.Problem(http.StatusNotFound, "Not remembered", "One of the calls is not remembered any more: newer ones have taken its place."), nil
+			return page.Problem(http.StatusNotFound, "Call expired", "One of the calls has expired."), nil
 		}
 		call := &comparedCall{Row: rows.New(p.c.History(), &i, rows.Filter{}, destinations), body: bodyOf(&i)}
 		call.At = timeline.Happened(&i)
@@ -77,7 +76,7 @@ func (p Pages) ShowComparison(r *http.Request) (page.Answer, error) {
 	}
 	switch len(items) {
 	case 0:
-		c.Problem = "Pick two calls on the page of a user, or one on the page of calls."
+		c.Problem = "Select two calls on a user page, or one on the Calls page."
 	case 1:
 		c.Choices = p.choicesFor(&items[0], destinations)
 	default:
@@ -86,11 +85,11 @@ func (p Pages) ShowComparison(r *http.Request) (page.Answer, error) {
 	return answer(c)
 }
 
-// compare fills in how the two calls differ.
+// compare sets the differences of the two calls.
 func (c *comparePage) compare() {
 	d, err := pathdiff.Compare(c.First.body, c.Second.body)
 	if err != nil {
-		c.Problem = "One of them is not JSON, and so has no paths to compare."
+		c.Problem = "One of the calls is not valid JSON."
 		return
 	}
 	c.Incomplete, c.Total = d.Incomplete, d.Differing
@@ -132,7 +131,7 @@ func (p Pages) choicesFor(i *history.Item, destinations []engine.AttachedDestina
 	for n := range all {
 		row := rows.New(h, &all[n], rows.Filter{}, destinations)
 		row.At = timeline.Happened(&all[n])
-		first, second := row.Ref, h.RefOf(i) // the older one first
+		first, second := row.Ref, h.RefOf(i) // older call first
 		if all[n].Order > i.Order {
 			first, second = second, first
 		}
@@ -148,7 +147,7 @@ func bodyOf(i *history.Item) []byte {
 	return i.Call().Body
 }
 
-// idOf returns the userId of a call, or else its anonymousId.
+// idOf returns the userId of a call, or its anonymousId.
 func idOf(i *history.Item) string {
 	if c := i.Call(); c.UserID != "" {
 		return c.UserID

@@ -2,8 +2,8 @@ package userpage
 
 import "github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 
-// Pages are the pages about users.
+// Pages serves the pages about users.
 type Pages struct{ c *engine.Collector }
 
-// New returns the pages about the users of a collector.
+// New returns the pages of a collector.
 func New(c *engine.Collector) Pages { return Pages{c} }

@@ -12,19 +12,18 @@ import (
 )
 
 const (
-	// previewMembers is how many members a preview has.
+	// previewMembers limits the fields of a preview.
 	previewMembers = 8
-	// previewText is how many characters of a name or a value it shows.
+	// previewText limits a name or value, in characters.
 	previewText = 60
 )
 
-// A member is one of an object, as a line shows it.
+// A member is a field of an object.
 type member struct {
 	Name, Kind, Value string
 }
 
-// previewOf returns the first properties of a call, or its traits, and how many more there
-// are.
+// previewOf returns the first properties or traits of a call and the number of others.
 func previewOf(c *tracking.Call) (shown []member, more int) {
 	for m := range jsonscan.Members(fields.Find(c.Body, fields.Describing(c.Type))) {
 		if len(shown) == previewMembers {
@@ -36,7 +35,7 @@ func previewOf(c *tracking.Call) (shown []member, more int) {
 	return shown, more
 }
 
-// shortValue writes a value in a few characters. Numbers keep their digits.
+// shortValue returns a truncated JSON value.
 func shortValue(value []byte) string {
 	if value[0] == '{' || value[0] == '[' {
 		var out bytes.Buffer

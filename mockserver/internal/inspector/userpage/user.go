@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// shownCalls is how many calls a page of a timeline has.
+	// shownCalls is the number of calls per page.
 	shownCalls = 100
-	// inlineBody is up to how many bytes a call stands in the page.
+	// inlineBody limits a body on the page, in bytes.
 	inlineBody = 8 << 10
-	// shownGap is from how much on the time between two calls is told.
+	// shownGap is the shortest gap between two calls that is shown.
 	shownGap = time.Minute
-	// maxID bounds the id that is looked for, in bytes.
+	// maxID limits an ID, in bytes.
 	maxID = 1000
 )
 
-// A userPage is a window of a user's timeline.
+// A userPage is a page of a user's timeline.
 type userPage struct {
 	ID      string
 	IDs     []idLine
@@ -34,12 +34,12 @@ type userPage struct {
 	MaxIDs  int
 	Entries []entry
 	Total   int
-	Older   int    // calls that are kept and not in order, as there are too many
-	First   int    // the number of the first entry, from 1
-	Last    int    // of the last one
-	Earlier string // the page before, empty at the first
-	Later   string // the page after, empty at the last
-	Newest  string // the page with the newest calls
+	Older   int    // number of older calls that are not sorted
+	First   int    // number of the first entry, from 1
+	Last    int    // number of the last entry
+	Earlier string // URL of the previous page; empty on the first page
+	Later   string // URL of the next page; empty on the last page
+	Newest  string // URL of the last page
 
 	Traits        []page.Line
 	PartialTraits bool
@@ -49,49 +49,49 @@ type userPage struct {
 	End       int64 // see timeline.Timeline
 }
 
-// An idLine is one of the user's ids.
+// An idLine is an identity of the user.
 type idLine struct {
 	ID   string
 	Link string
-	To   string // the id that it is joined to
-	Type string // of the call that joins them
+	To   string // the linked identity
+	Type string // type of the linking call
 	At   time.Time
-	Call string // that call's page
+	Call string // URL of the linking call
 }
 
 // An entry is a call in the timeline.
 type entry struct {
 	rows.Row
-	Gap     string // the time since the call before, in words; empty where it is short
-	Back    bool   // the call before is not older: the two came with the same time
-	Late    string // how much later it came than it happened
-	Number  int    // in the timeline, from 1
-	Whose   string // which of the user's ids it has, where the entry before has another
-	Event   string // the page of its event; empty where there is none
+	Gap     string // time since the previous call; empty if short
+	Back    bool   // the previous call is not older
+	Late    string // delay between the event and its arrival
+	Number  int    // from 1
+	Whose   string // the user's ID, if it differs from the previous entry
+	Event   string // URL of the event page, or empty
 	Preview []member
-	More    int // members that the preview leaves out
+	More    int // number of fields that the preview omits
 	Joins   *timeline.Link
 	Changes []change
-	Further int // changes beyond these
-	Equal   int // traits that were so before
+	Further int // number of further changes
+	Equal   int // number of unchanged traits
 	Set     bool
-	Traits  string // as they stand then, laid out
-	Body    string // laid out; empty where it is too long
+	Traits  string // traits after the call, formatted
+	Body    string // formatted; empty if it is too long
 	Bytes   int
-	Compare string // compares it with the one before of the same event
+	Compare string // URL of the comparison with the previous call of the event
 }
 
-// A change is one of a trait.
+// A change is a trait change.
 type change struct {
 	Kind, Path, Before, After string
 }
 
-// ShowUser answers with a user's timeline, or asks for an id.
+// ShowUser serves a user's timeline, or a form without an ID.
 func (p Pages) ShowUser(r *http.Request) (page.Answer, error) {
 	q := r.URL.Query()
 	id := q.Get("id")
 	if id = strings.TrimSpace(id); len(id) > maxID {
-		return page.Problem(http.StatusBadRequest, "That id is too long", "An id of up to "+text.GroupDigits(maxID)+" bytes can be looked for."), nil
+		return page.Problem(http.StatusBadRequest, "ID too long", "Use an ID of at most "+text.GroupDigits(maxID)+" bytes."), nil
 	}
 	if since, err := strconv.ParseInt(q.Get("since"), 10, 64); err == nil && page.IsFragment(r) {
 		n := timeline.CountSince(p.c.History(), id, since)
@@ -111,7 +111,7 @@ func (p Pages) ShowUser(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "user", Page: page.Page{Title: title, Nav: "users", Body: p.read(id, from)}}, nil
 }
 
-// read makes the page of a window of a timeline.
+// read returns a page of a timeline.
 func (p Pages) read(id string, from int) userPage {
 	h := p.c.History()
 	t := timeline.Read(h, id, from, shownCalls)
@@ -137,8 +137,8 @@ func (p Pages) read(id string, from int) userPage {
 		u.Traits = page.LayOut(t.Traits, nil)
 	}
 	destinations := p.c.Attached()
-	shown := ""                 // the id of the entry before
-	last := map[string]string{} // the ref of the last call of an event
+	shown := ""                 // the ID of the previous entry
+	last := map[string]string{} // the ref of the last call by event
 	for n := range t.Entries {
 		e := newEntry(h, &t.Entries[n], destinations)
 		if whose := e.User; len(t.IDs) > 1 && whose != shown {

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// serve returns the pages of a collector, and its history.
+// serve returns the pages and the history of a collector.
 func serve(t testing.TB) (http.Handler, *history.History) {
 	t.Helper()
 	c, err := engine.New(engine.Config{AnyWriteKey: true})
@@ -38,7 +38,7 @@ func serve(t testing.TB) (http.Handler, *history.History) {
 
 var start = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// add files a call of source web, with a messageId that counts.
+// add adds a call of source web with a numbered messageId.
 func add(t testing.TB, h *history.History, n int, members string) (ref string) {
 	t.Helper()
 	at := start.Add(time.Duration(n) * time.Second).Format(time.RFC3339)
@@ -59,8 +59,7 @@ func get(pages http.Handler, path string, header ...string) *httptest.ResponseRe
 	return w
 }
 
-// TestHostileIDsAreTexts: in the page, and in its links.
-func TestHostileIDsAreTexts(t *testing.T) {
+func TestHostileIDsAreEscaped(t *testing.T) {
 	pages, h := serve(t)
 	for n, id := range []string{
 		`<script>alert(1)</script>`, `"><img src=x>`, `javascript:alert(1)`, `a&b=c#d`, `../../etc`, "a\u202eb", "a b+c%20d", "\u0000", strings.Repeat("x", 900),
@@ -80,7 +79,7 @@ func TestHostileIDsAreTexts(t *testing.T) {
 	}
 }
 
-func TestUserPagesOfWhatIsNotThere(t *testing.T) {
+func TestUserPageErrors(t *testing.T) {
 	pages, h := serve(t)
 	one := add(t, h, 1, `"type":"track","event":"A","userId":"ada"`)
 	two := add(t, h, 2, `"type":"track","event":"A","userId":"bob"`)
@@ -89,20 +88,20 @@ func TestUserPagesOfWhatIsNotThere(t *testing.T) {
 		status int
 		part   string
 	}{
-		"/user":                                 {200, "Give the userId or the anonymousId"},
-		"/user?id=+":                            {200, "Give the userId or the anonymousId"},
-		"/user?id=nobody":                       {200, "No call of this user is remembered"},
+		"/user":                                 {200, "Enter a userId or anonymousId"},
+		"/user?id=+":                            {200, "Enter a userId or anonymousId"},
+		"/user?id=nobody":                       {200, "No calls found for this user"},
 		"/user?id=ada&from=x":                   {200, "1 call "},
 		"/user?id=ada&from=-5":                  {200, "1 call "},
 		"/user?id=ada&from=99":                  {200, "Earlier calls"},
-		"/user?id=" + strings.Repeat("x", 1001): {400, "up to 1,000 bytes"},
-		"/compare":                              {200, "Pick two calls"},
-		"/compare?call=" + one:                  {200, "With which call?"},
+		"/user?id=" + strings.Repeat("x", 1001): {400, "at most 1,000 bytes"},
+		"/compare":                              {200, "Select two calls"},
+		"/compare?call=" + one:                  {200, "Compare with"},
 		"/compare?call=" + one + "&call=" + two: {200, "1 difference"},
-		"/compare?call=" + one + "&call=" + one: {200, "They say the same"},
-		"/compare?call=none":                    {404, "not remembered any more"},
-		"/compare?call=" + one + "&call=%3Cx":   {404, "not remembered any more"},
-		"/compare?call=1&call=2&call=3":         {400, "Two calls can be compared"},
+		"/compare?call=" + one + "&call=" + one: {200, "No differences"},
+		"/compare?call=none":                    {404, "has expired"},
+		"/compare?call=" + one + "&call=%3Cx":   {404, "has expired"},
+		"/compare?call=1&call=2&call=3":         {400, "select two calls"},
 	} {
 		w := get(pages, path)
 		assert.Equal(t, want.status, w.Code, path)
@@ -112,8 +111,7 @@ func TestUserPagesOfWhatIsNotThere(t *testing.T) {
 	assert.Contains(t, choices, "/compare?call="+one+"&amp;call="+two, "the older one first")
 }
 
-// TestComparisonTellsRejectedCalls: their bodies may be anything.
-func TestComparisonTellsRejectedCalls(t *testing.T) {
+func TestCompareRejectedCalls(t *testing.T) {
 	pages, h := serve(t)
 	one := add(t, h, 1, `"type":"track","event":"A","userId":"ada"`)
 	h.Observe(tracking.Rejection{Source: "web", ReceivedAt: start, Body: []byte(`{"type":`), Code: tracking.CodeNoEvent})
@@ -129,10 +127,10 @@ func TestComparisonTellsRejectedCalls(t *testing.T) {
 	epoch, _, _ := strings.Cut(end.String(), ".")
 	w := get(pages, "/compare?call="+one+"&call="+epoch+"-"+ref)
 	assert.Equal(t, http.StatusOK, w.Code)
-	assert.Contains(t, w.Body.String(), "is not JSON")
+	assert.Contains(t, w.Body.String(), "is not valid JSON")
 }
 
-func TestScriptsAreToldOfNewCalls(t *testing.T) {
+func TestTimelineFragmentCountsNewCalls(t *testing.T) {
 	pages, h := serve(t)
 	add(t, h, 1, `"type":"track","event":"A","userId":"ada"`)
 	end, _ := h.End()
@@ -141,11 +139,10 @@ func TestScriptsAreToldOfNewCalls(t *testing.T) {
 	add(t, h, 2, `"type":"track","event":"A","userId":"bob"`)
 	assert.Empty(t, get(pages, since, "X-Fragment", "1").Body.String())
 	add(t, h, 3, `"type":"track","event":"A","userId":"ada"`)
-	assert.Contains(t, get(pages, since, "X-Fragment", "1").Body.String(), "1 new call: show")
+	assert.Contains(t, get(pages, since, "X-Fragment", "1").Body.String(), "Show 1 new call")
 }
 
-// TestWindowsOfATimelineLinkToEachOther, and say how many calls there are.
-func TestWindowsOfATimelineLinkToEachOther(t *testing.T) {
+func TestTimelinePages(t *testing.T) {
 	pages, h := serve(t)
 	for n := range 250 {
 		add(t, h, n, `"type":"track","event":"A","userId":"ada"`)
@@ -153,7 +150,7 @@ func TestWindowsOfATimelineLinkToEachOther(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/user?id=ada":          {"Calls 151 to 250 of 250", "from=50\">Earlier"},
 		"/user?id=ada&from=50":  {"Calls 51 to 150 of 250", "from=0\">Earlier", "from=150\">Later"},
-		"/user?id=ada&from=0":   {"Calls 1 to 100 of 250", "from=100\">Later", ">The newest<"},
+		"/user?id=ada&from=0":   {"Calls 1 to 100 of 250", "from=100\">Later", ">Newest calls<"},
 		"/user?id=ada&from=200": {"Calls 201 to 250 of 250", "from=100\">Earlier"},
 	} {
 		body := get(pages, path).Body.String()

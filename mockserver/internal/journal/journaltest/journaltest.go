@@ -146,7 +146,7 @@ func next(t *testing.T, r journal.Reader) journal.Lease {
 	return l
 }
 
-// none checks that no entry is due.
+// none checks that the reader returns no entry.
 func none(t *testing.T, r journal.Reader) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), brief)

@@ -63,10 +63,10 @@ func (s scope) takes(source string) bool {
 type Waiting struct {
 	Attempt  int
 	calls    int
-	Decided  int64  // Decided  int64  // when the attempt was scheduled, in Unix nanoseconds
-	Due      int64  // Due      int64  // Unix nanoseconds
-	accepted int64  // accepted int64  // acceptance time of the oldest call, in Unix milliseconds
-	Outcome  uint64 // Outcome  uint64 // sequence number of its message in OUTCOMES; 0 if it is not stored
+	Decided  int64  // when the attempt was scheduled, in Unix nanoseconds
+	Due      int64  // Unix nanoseconds
+	accepted int64  // acceptance time of the oldest call, in Unix milliseconds
+	Outcome  uint64 // sequence number of its message in OUTCOMES; 0 if it is not stored
 	Which    CallSet
 }
 

@@ -65,8 +65,8 @@ type Queue struct {
 	attachment
 	ctx      context.Context
 	cancel   context.CancelFunc // closes the queue
-	fresh    *puller            // fresh    *puller            // reads CALLS
-	retries  *puller            // retries  *puller            // reads RETRY
+	fresh    *puller            // reads CALLS
+	retries  *puller            // reads RETRY
 	claimant string             // identifies this process in claims
 
 	mu          sync.Mutex                 // guards the fields below

@@ -34,8 +34,8 @@ type Control struct {
 	// Fields of a replay.
 	Source string      `json:"source,omitempty"`
 	From   uint8       `json:"from,omitempty"`   // a tracking.State
-	Oldest int64       `json:"oldest,omitempty"` // Oldest int64       `json:"oldest,omitempty"` // Unix milliseconds
-	Failed []FailedRef `json:"failed,omitempty"` // Failed []FailedRef `json:"failed,omitempty"` // positions of the calls in FAILED
+	Oldest int64       `json:"oldest,omitempty"` // Unix milliseconds
+	Failed []FailedRef `json:"failed,omitempty"` // positions of the calls in FAILED
 	// Range of lost messages.
 	First uint64 `json:"first,omitempty"`
 	Last  uint64 `json:"last,omitempty"`
@@ -45,14 +45,14 @@ type Control struct {
 type Calls struct {
 	Seq     uint64
 	Kind    string
-	Name    string // Name    string // name of the source or the destination
+	Name    string // name of the source or the destination
 	Calls   int
 	At      time.Time
 	IDs     string
 	Traces  string
 	Sources []string
 	From    tracking.State
-	source  string // source  string // source of a replay
+	source  string // source of a replay
 	Oldest  time.Time
 	Failed  []FailedRef
 	Lost    Span

@@ -1,32 +1,31 @@
-// The charts: what happened in each of the last seconds, by its result. Heights grow with
-// the square root, so that a burst does not flatten the rest; within a bar, the parts are
-// as their shares. The axis says so, and has its figures where they belong.
+// Charts of calls and deliveries per second. Heights use a square-root scale, which keeps low
+// rates visible next to a burst. Parts of a bar are proportional to their shares.
 
 import { clockTime, number } from './html.js'
 
-const span = 300 // seconds that are shown
-const slot = 3 // seconds in one bar
+const span = 300 // seconds on the x-axis
+const slot = 3 // seconds per bar
 const bars = span / slot
 const height = 50
 const kinds = ['accepted', 'repeated', 'rejected', 'delivered', 'retried', 'failed', 'filtered']
 const words = {
-  accepted: 'accepted', repeated: 'repeats', rejected: 'rejected',
+  accepted: 'accepted', repeated: 'duplicates', rejected: 'rejected',
   delivered: 'delivered', retried: 'retried', failed: 'failed', filtered: 'filtered',
 }
 
-const seconds = new Map() // Unix time → how many of each kind
+const seconds = new Map() // counts of each kind by Unix time
 let now = 0
 let charts = []
 let described = 0
 
-// start takes the charts of a page and what they begin with.
+// start initializes the charts with the data in the page.
 export function start(section) {
   charts = [...section.querySelectorAll('.chart')].map((figure) => new Chart(figure))
   const first = JSON.parse(section.dataset.tally)
   update(first.now, first.seconds)
 }
 
-// update adds what a frame brought.
+// update adds the seconds of a frame.
 export function update(time, rows) {
   now = time
   for (const [at, ...counts] of rows ?? []) seconds.set(at, counts)
@@ -35,7 +34,7 @@ export function update(time, rows) {
   described = now - described >= 10 ? now : described
 }
 
-// scaleTop returns the round figure at the top of an axis that has room for a rate.
+// scaleTop returns the smallest round number at or above a rate.
 function scaleTop(rate) {
   for (let top = 1; ; top *= 10) {
     for (const figure of [top, 2 * top, 5 * top]) if (figure >= rate) return figure
@@ -70,7 +69,7 @@ class Chart {
     return shape
   }
 
-  // slots sums the seconds of each bar. Bars keep their seconds as they move left.
+  // slots sums the seconds of each bar. A bar keeps its seconds as it moves left.
   slots() {
     const last = Math.floor(now / slot)
     return Array.from({ length: bars }, (_, i) => {
@@ -114,17 +113,17 @@ class Chart {
     this.read()
   }
 
-  // label names a height of the axis: that of a quarter of the calls is half of the whole.
+  // label sets the text of an axis label.
   label(name, n) {
     const text = `${number(n / slot)}/s`
     const place = this.figure.querySelector(name)
     if (place.textContent !== text) place.textContent = text
   }
 
-  // describe says what the chart shows, for those who do not see it.
+  // describe sets the accessible description.
   describe(most) {
     const sums = this.kinds.map((kind) => `${number(kind.total)} ${words[kind.name]}`).join(', ')
-    this.svg.setAttribute('aria-label', `${this.name}: ${sums}; at most ${this.rate(most)} a second`)
+    this.svg.setAttribute('aria-label', `${this.name}: ${sums}; peak ${this.rate(most)} per second`)
   }
 
   rate(n) {
@@ -138,7 +137,7 @@ class Chart {
     this.read()
   }
 
-  // read shows the figures of the bar that is pointed at.
+  // read shows the counts of the bar under the pointer.
   read() {
     const bar = this.at == null ? null : this.bars[this.at]
     this.figure.classList.toggle('has-readout', bar !== null)
@@ -148,6 +147,6 @@ class Chart {
     this.cursor.setAttribute('x1', x)
     this.cursor.setAttribute('x2', x)
     const parts = this.kinds.filter(({ index }) => bar.sums[index] > 0).map(({ name, index }) => `${this.rate(bar.sums[index])}/s ${words[name]}`)
-    this.readout.textContent = `${clockTime(new Date(bar.first * 1000), false)}  ${parts.join(', ') || 'nothing'}`
+    this.readout.textContent = `${clockTime(new Date(bar.first * 1000), false)}  ${parts.join(', ') || 'no calls'}`
   }
 }

@@ -1,8 +1,8 @@
-// Copying, also where there is no clipboard.
+// Copying, with a fallback without the clipboard API.
 
 export async function copy(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text)
-  const area = document.createElement('textarea') // without TLS there is no clipboard
+  const area = document.createElement('textarea') // the clipboard API requires HTTPS
   area.value = text
   document.body.append(area)
   area.select()
@@ -10,7 +10,7 @@ export async function copy(text) {
   area.remove()
 }
 
-// copyOf returns what a link stands for: itself, or the text that it leads to.
+// copyOf returns the URL of a link, or the text that it links to.
 export async function copyOf(link) {
   if ('copyLink' in link.dataset) return link.href
   const response = await fetch(link.href)

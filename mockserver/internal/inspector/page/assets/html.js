@@ -1,11 +1,11 @@
-// The one place where text becomes elements: what the server rendered, and
-// nothing else. The pages' policy lets no other script do so.
+// HTML from the server. Only this module may convert strings to elements; the content
+// security policy enforces it.
 
 const policy = window.trustedTypes
   ? window.trustedTypes.createPolicy('inspector', { createHTML: (html) => html })
   : { createHTML: (html) => html }
 
-// parse returns the elements of a fragment that the server rendered.
+// parse converts a fragment from the server to elements.
 export function parse(html) {
   const template = document.createElement('template')
   template.innerHTML = policy.createHTML(html)
@@ -13,8 +13,7 @@ export function parse(html) {
   return template.content
 }
 
-// load asks the server for a fragment. Where the session has ended, it leaves for
-// the login.
+// load requests a fragment. If the session has ended, it redirects to the login page.
 export async function load(url, options = {}) {
   const response = await fetch(url, { ...options, headers: { 'X-Fragment': '1', ...options.headers } })
   if (response.status === 401) {
@@ -25,13 +24,13 @@ export async function load(url, options = {}) {
 
 const two = (n) => String(n).padStart(2, '0')
 
-// clockTime writes a time of day in the browser's zone.
+// clockTime formats a time of day in the local time zone.
 export function clockTime(date, milliseconds = true) {
   const text = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`
   return milliseconds ? `${text}.${String(date.getMilliseconds()).padStart(3, '0')}` : text
 }
 
-// localize brings the times of a fragment, which are in UTC, to the browser's zone.
+// localize converts the times of a fragment from UTC to the local time zone.
 export function localize(root) {
   for (const place of root.querySelectorAll('[data-zone]')) place.textContent = `(${zone()})`
   for (const time of root.querySelectorAll('time')) {
@@ -42,7 +41,7 @@ export function localize(root) {
   }
 }
 
-// zone names the browser's zone by its distance from UTC.
+// zone returns the UTC offset of the local time zone.
 function zone() {
   const minutes = -new Date().getTimezoneOffset()
   if (minutes === 0) return 'UTC'
@@ -50,7 +49,7 @@ function zone() {
   return `UTC${minutes < 0 ? '−' : '+'}${Math.floor(Math.abs(minutes) / 60)}${rest ? ':' + two(rest) : ''}`
 }
 
-// age writes how long ago something was, as the server does.
+// age formats an age like the server.
 export function age(seconds) {
   const n = Math.max(0, Math.floor(seconds))
   if (n < 60) return `${n} s`

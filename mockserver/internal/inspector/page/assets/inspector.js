@@ -1,5 +1,4 @@
-// What all pages share: tabs, copying, forms that need no new page. Every page
-// works without it.
+// Shared by all pages: tabs, copying, forms and live sections. Every page works without it.
 
 import { copy, copyOf } from './copy.js'
 import { load, localize, plural } from './html.js'
@@ -7,7 +6,7 @@ import { load, localize, plural } from './html.js'
 document.documentElement.classList.add('scripted')
 localize(document)
 
-// Tabs, by the keys that the pattern has.
+// Tabs (ARIA pattern).
 for (const tabs of document.querySelectorAll('[data-tabs]')) {
   const list = [...tabs.querySelectorAll('[role=tab]')]
   const select = (tab) => {
@@ -33,7 +32,7 @@ for (const tabs of document.querySelectorAll('[data-tabs]')) {
   })
 }
 
-// Copying: the code beside the button, or what its link stands for.
+// Copy buttons: the code next to the button, or the target of its link.
 document.addEventListener('click', async (event) => {
   const button = event.target.closest('[data-copy], [data-copy-from], [data-copy-link]')
   if (!button || event.ctrlKey || event.metaKey || event.shiftKey) return
@@ -44,12 +43,12 @@ document.addEventListener('click', async (event) => {
     await copy('copy' in button.dataset ? button.parentElement.querySelector('code').textContent : await copyOf(button))
     label.textContent = 'Copied'
   } catch {
-    label.textContent = 'Not copied'
+    label.textContent = 'Copy failed'
   }
   setTimeout(() => { label.textContent = label.dataset.name }, 1500)
 })
 
-// The form of a destination.
+// Destination form.
 const destination = document.querySelector('[data-destination]')
 if (destination) {
   const unused = () => destination.querySelector('[data-unused]')
@@ -74,12 +73,12 @@ if (destination) {
     const button = event.currentTarget
     const result = document.getElementById(button.dataset.result)
     button.disabled = true
-    result.textContent = 'One moment…'
+    result.textContent = 'Sending…'
     try {
       const { content } = await load(button.formAction, { method: 'POST', body: new URLSearchParams(new FormData(destination)) })
       result.replaceChildren(content)
     } catch {
-      result.textContent = 'The collector did not answer.'
+      result.textContent = 'The collector did not respond.'
     }
     button.disabled = false
   }
@@ -87,7 +86,16 @@ if (destination) {
   document.getElementById('summary')?.focus()
 }
 
-// How many calls a replay is about.
+// Prevents a second submit of a form before the response arrives.
+let submitted = new WeakSet()
+document.addEventListener('submit', (event) => {
+  if (event.defaultPrevented || event.target.method !== 'post') return
+  if (submitted.has(event.target)) event.preventDefault()
+  submitted.add(event.target)
+})
+addEventListener('pageshow', () => { submitted = new WeakSet() }) // also after Back
+
+// Number of calls in a replay.
 for (const form of document.querySelectorAll('[data-replay]')) {
   const button = form.querySelector('[data-label]')
   const sum = () => {
@@ -100,8 +108,8 @@ for (const form of document.querySelectorAll('[data-replay]')) {
   sum()
 }
 
-// Figures that go stale are asked for again, unless someone is at work in them: where the
-// page says, as one that answers a form has an address that cannot be asked.
+// Reloads live sections unless the user is working in them. The section names its URL if the
+// page is the response to a form.
 const figures = document.querySelector('[data-refresh]')
 if (figures) {
   const busy = () => figures.contains(document.activeElement) || !document.getSelection().isCollapsed
@@ -110,7 +118,7 @@ if (figures) {
     try {
       const { ok, content } = await load(figures.dataset.refresh || location.href)
       if (ok && !busy()) figures.replaceChildren(content)
-    } catch { /* the next time will tell */ }
+    } catch { /* retried in two seconds */ }
   }, 2000)
 }
 

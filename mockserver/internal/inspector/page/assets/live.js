@@ -1,5 +1,5 @@
-// The page of calls: the list that grows, its filter, and the call beside it. The
-// server renders every row; this puts them in their places.
+// The Calls page: the live list, the search and the panel. The server renders all rows; this
+// script inserts them.
 
 import { age, clockTime, load, localize, number, parse, plural } from './html.js'
 import * as chart from './chart.js'
@@ -22,11 +22,11 @@ const toast = document.getElementById('toast')
 const confirmation = document.getElementById('confirm-replay')
 
 let rows = document.getElementById('rows')
-let applied = list.querySelector('table').dataset.q // the search that the list is of
+let applied = list.querySelector('table').dataset.q // the search of the list
 let stream = null
-let position = calls.dataset.from // how far this page is, for the server to go on from
+let position = calls.dataset.from // position from which the stream continues
 let paused = false
-let held = 0 // calls that came and are not put into the list, as it is paused or scrolled
+let held = 0 // new calls that are not listed because the list is paused or scrolled
 let open = panel.querySelector('[data-ref]')?.dataset.ref ?? ''
 
 /* The stream. */
@@ -53,7 +53,7 @@ function connect() {
     position = event.lastEventId
     apply(JSON.parse(event.data))
   }
-  stream.onerror = () => lost(refused ? 'The collector answers, but has no stream for this page: too many may be open.' : '')
+  stream.onerror = () => lost(refused ? 'The collector has no free stream for this page. Too many pages may be open.' : '')
 }
 
 function say(state, text = { live: 'Live', paused: 'Paused' }[state]) {
@@ -62,26 +62,26 @@ function say(state, text = { live: 'Live', paused: 'Paused' }[state]) {
   liveText.textContent = text
 }
 
-/* The server is gone, and back. */
+/* Connection loss. */
 
 let lostAt = null
 let tries = 0
-let refused = false // the server answers, but not by a stream
+let refused = false // the server responds but refuses the stream
 let retrying = null
 
-// lost says since when the server is gone, and tries again, later each time.
+// lost reports a lost connection and retries with increasing delay.
 function lost(why = '') {
   stream?.close()
   stream = null
   lostAt ??= new Date()
   say('lost', 'Not live')
-  const text = why || `The collector has not answered since ${clockTime(lostAt, false)}.`
+  const text = why || `The collector has not responded since ${clockTime(lostAt, false)}.`
   if (goneText.firstChild?.textContent !== text) goneText.replaceChildren(text, document.createElement('span'))
-  goneText.lastChild.setAttribute('aria-hidden', 'true') // what counts is not read out each time
+  goneText.lastChild.setAttribute('aria-hidden', 'true') // screen readers ignore the counter
   goneText.className = 'gone'
   goneText.hidden = false
   const wait = Math.min(++tries, 5)
-  goneText.lastChild.textContent = ` Trying again every ${plural(wait, 'second', 'seconds')}, ${plural(tries, 'try', 'tries')} so far.`
+  goneText.lastChild.textContent = ` Retrying every ${plural(wait, 'second', 'seconds')} (${plural(tries, 'attempt', 'attempts')}).`
   clearTimeout(retrying)
   retrying = setTimeout(retry, wait * 1000)
 }
@@ -89,7 +89,7 @@ function lost(why = '') {
 async function retry() {
   if (document.hidden) return
   try {
-    await load('/suggest') // leaves for the login where the session has ended
+    await load('/suggest') // redirects to the login page if the session has ended
     refused = true
   } catch {
     refused = false
@@ -105,13 +105,13 @@ function back() {
   clearTimeout(retrying)
   if (!lostAt) return
   const now = new Date()
-  goneText.replaceChildren(`The collector is back since ${clockTime(now, false)}. It was away for ${age((now - lostAt) / 1000)}.`)
+  goneText.replaceChildren(`The collector responds again since ${clockTime(now, false)}. It was unreachable for ${age((now - lostAt) / 1000)}.`)
   goneText.classList.add('is-back')
   lostAt = null
   setTimeout(() => { if (!lostAt) goneText.hidden = true }, 8000)
 }
 
-// tell says in passing what was done, or why not.
+// tell shows a temporary message.
 let telling = null
 function tell(text) {
   toast.textContent = text
@@ -120,9 +120,9 @@ function tell(text) {
   telling = setTimeout(() => { toast.hidden = true }, 4000)
 }
 
-const noAnswer = 'The collector did not answer. Try again when it is back.'
+const noAnswer = 'The collector did not respond. Try again later.'
 
-// A page that nobody sees needs no stream; browsers allow only a few.
+// Hidden pages close their stream, because browsers limit connections.
 let asleep = null
 document.addEventListener('visibilitychange', () => {
   clearTimeout(asleep)
@@ -139,7 +139,7 @@ function apply(frame) {
   if (frame.reset) return refresh()
   chart.update(frame.now, frame.seconds)
   if (frame.counts) count(frame.counts.matched, frame.counts.total)
-  if (frame.call && open) show(open).catch(() => {}) // the stream tells that the server is gone
+  if (frame.call && open) show(open).catch(() => {}) // the stream reports a lost connection
   for (const order of frame.gone ?? []) rowOf(order)?.remove()
   const holding = paused || list.scrollTop > 60
   const fresh = []
@@ -164,13 +164,13 @@ function replace(old, row) {
   if (focused) row.querySelector('a').focus()
 }
 
-// insert puts new rows into their places, with a word where some were left out.
+// insert adds new rows, and a note about omitted rows.
 function insert(fresh, skipped) {
   if (fresh.length === 0 && skipped === 0) return
   begin()
   if (skipped > 0) {
     const gap = document.getElementById('gap').content.firstElementChild.cloneNode(true)
-    gap.firstElementChild.textContent = `${plural(skipped, 'more call', 'more calls')} came faster than this list moves. Pause it to see them.`
+    gap.firstElementChild.textContent = `${plural(skipped, 'more call', 'more calls')} arrived too fast to list. Pause to view them.`
     gap.dataset.order = fresh.length ? Number(fresh.at(-1).dataset.order) - 0.5 : Number.MAX_SAFE_INTEGER
     place(gap)
   }
@@ -191,20 +191,20 @@ function place(row) {
   rows.append(row)
 }
 
-// dress makes a row one of this list.
+// dress prepares a row for the list.
 function dress(row) {
   row.classList.toggle('is-open', row.dataset.ref === open && open !== '')
   const link = row.querySelector('a')
   if (link) link.tabIndex = -1
 }
 
-// begin ends the first run: a call has come.
+// begin replaces the first-run instructions with the list.
 function begin() {
   document.getElementById('first')?.remove()
   list.hidden = false
 }
 
-// settle says so when there is nothing, and lets the keyboard into the list.
+// settle shows a note for an empty list and makes a row focusable.
 function settle() {
   document.getElementById('nothing').hidden = rows.children.length > 0
   const replay = document.getElementById('replay-all')
@@ -218,7 +218,7 @@ function settle() {
 function hold(arrived) {
   held += arrived
   freshButton.hidden = held === 0
-  freshButton.textContent = `${plural(held, 'new call', 'new calls')} – show`
+  freshButton.textContent = `Show ${plural(held, 'new call', 'new calls')}`
 }
 
 function count(matched, total) {
@@ -232,11 +232,11 @@ function count(matched, total) {
   bold.textContent = number(matched)
   const hidden = document.createElement('span')
   hidden.className = 'hidden-count'
-  hidden.textContent = total > matched ? ` · ${number(total - matched)} hidden by the search` : ''
+  hidden.textContent = total > matched ? ` · ${number(total - matched)} hidden by search` : ''
   line.replaceChildren(bold, ` of ${plural(total, 'call', 'calls')} ${matched === 1 ? 'matches' : 'match'}`, hidden)
 }
 
-// announce tells a screen reader now and then, not at each call.
+// announce informs screen readers at most every 10 seconds.
 let unannounced = 0
 let announced = 0
 function announce(arrived) {
@@ -251,8 +251,7 @@ function announce(arrived) {
 
 let asking = null
 
-// refresh asks for the list of a search anew, and goes on from there. It reports whether
-// the list is that now.
+// refresh loads the list of a search and reports whether it succeeded.
 async function refresh(q = applied, typing = false) {
   asking?.abort()
   const mine = asking = new AbortController()
@@ -263,11 +262,11 @@ async function refresh(q = applied, typing = false) {
   } catch {
     if (mine === asking) tell(noAnswer)
   }
-  if (mine !== asking) return false // a later refresh has taken over
+  if (mine !== asking) return false // a later refresh has started
   busy(list, false)
   if (!answer) return false
   const table = answer.content.querySelector('table')
-  if (answer.ok && !table) { // the search cannot be read
+  if (answer.ok && !table) { // invalid search
     if (!(typing && search.isOpen())) problem.replaceChildren(answer.content)
     return false
   }
@@ -278,7 +277,7 @@ async function refresh(q = applied, typing = false) {
     document.getElementById(part.dataset.part).replaceChildren(...part.childNodes)
     part.remove()
   }
-  if (focused !== document.activeElement) search.focus() // what had the focus is gone
+  if (focused !== document.activeElement) search.focus() // the focused element was removed
   list.replaceChildren(answer.content)
   rows = document.getElementById('rows')
   applied = table.dataset.q
@@ -296,7 +295,7 @@ async function refresh(q = applied, typing = false) {
   return true
 }
 
-// busy shows at once that something was asked for.
+// busy marks an element as loading.
 function busy(element, on) {
   element.classList.toggle('is-busy', on)
   element.setAttribute('aria-busy', String(on))
@@ -328,9 +327,9 @@ function pause(on) {
 
 /* The search. */
 
-let session = false // what is being typed goes on changing one entry of the history
+let session = false // typing updates the current history entry
 
-// look searches. What the page shows is an entry of the history, so that Back undoes it.
+// look runs a search and adds a history entry.
 async function look(q, typing = false) {
   const before = applied
   if (!(await refresh(q, typing))) return
@@ -354,7 +353,7 @@ document.addEventListener('click', (event) => {
   look(q)
 })
 
-// From and until are in the zone of the browser.
+// From and until are in the local time zone.
 document.addEventListener('submit', (event) => {
   const form = event.target.closest('#between')
   if (!form) return
@@ -380,11 +379,11 @@ function address() {
   return values.size ? '/?' + values : '/'
 }
 
-/* The call beside the list. */
+/* Panel. */
 
 const wide = matchMedia('(min-width: 901px)')
 
-let asked = 0 // questions for the panel: an answer comes too late when there is a later one
+let asked = 0 // sequence number of panel requests, to ignore late responses
 
 async function show(ref) {
   open = ref
@@ -400,7 +399,7 @@ function put(content) {
   const expanded = kept ? [...panel.querySelectorAll('.attempt')].map((d) => d.open).reverse() : []
   const scrolled = kept ? panel.scrollTop : 0
   panel.replaceChildren(content)
-  // Attempts stand newest first: those that were there are the last ones.
+  // Attempts are listed newest first; existing ones are at the end.
   ;[...panel.querySelectorAll('.attempt')].reverse().forEach((d, i) => { d.open = expanded[i] ?? false })
   if (!panel.querySelector('.notice')) note(notice)
   panel.hidden = false
@@ -409,7 +408,7 @@ function put(content) {
   for (const row of rows.querySelectorAll('.row')) row.classList.toggle('is-open', row.dataset.ref === open)
 }
 
-// note says what was done here. It stays to be read until another call is opened.
+// note shows the result of an action until another call is opened.
 function note(notice) {
   if (notice) panel.querySelector('.panel-head')?.after(notice)
 }
@@ -535,7 +534,7 @@ addEventListener('popstate', async (event) => {
 
 /* Keys. */
 
-// step goes to the next call of the list, or to the previous one.
+// step moves to the next or previous call.
 function step(by) {
   const all = [...rows.querySelectorAll('.row')]
   const at = all.findIndex((row) => row.contains(document.activeElement) || (open && row.dataset.ref === open && !rows.contains(document.activeElement)))
@@ -545,16 +544,15 @@ function step(by) {
   if (open && wide.matches) browse(row.dataset.ref)
 }
 
-// chosen opens the call that the keys are about, and reports whether there is one.
+// chosen opens the focused call and reports whether a call is open.
 async function chosen() {
   const row = document.activeElement.closest('.row')
   if (row && row.dataset.ref !== open) await select(row.dataset.ref, open === '')
-  if (!open) tell('Choose a call first, by j and k.')
+  if (!open) tell('Select a call first (j, k).')
   return open !== ''
 }
 
-// The dialog has the focus, not its button, so that a space typed by mistake does not
-// confirm.
+// The dialog has the focus instead of its button: a space must not confirm.
 confirmation.addEventListener('keydown', (event) => {
   if (event.key !== 'Enter' || event.target !== confirmation) return
   event.preventDefault()
@@ -564,18 +562,18 @@ confirmation.addEventListener('keydown', (event) => {
 async function replayChosen() {
   if (!(await chosen())) return
   const form = panel.querySelector('.destination.is-failed [data-panel]')
-  if (!form) return tell('The call has failed at no destination.')
+  if (!form) return tell('This call has not failed at any destination.')
   const ref = open
   const destination = form.elements.destination.value
   document.getElementById('confirm-replay-to').textContent = destination
   confirmation.returnValue = ''
   confirmation.onclose = () => {
     if (confirmation.returnValue !== 'replay' || open !== ref) return
-    // The panel may have been rendered again while the dialog was open.
+    // The panel may have been updated while the dialog was open.
     const forms = [...panel.querySelectorAll('.destination.is-failed [data-panel]')]
     const current = forms.find((f) => f.elements.destination.value === destination)
     if (current) current.requestSubmit()
-    else tell(`The call is no longer failed at ${destination}.`)
+    else tell(`The call has not failed at ${destination} anymore.`)
   }
   confirmation.showModal()
   confirmation.focus()
@@ -584,7 +582,7 @@ async function replayChosen() {
 async function copyChosen() {
   if (!(await chosen())) return
   const link = panel.querySelector('[data-curl]')
-  if (!link) return tell('The call cannot be copied as curl.')
+  if (!link) return tell('This call cannot be copied as curl.')
   try {
     await copy(await copyOf(link))
     tell('Copied as curl.')
@@ -593,29 +591,28 @@ async function copyChosen() {
   }
 }
 
-/* Times that pass. */
+/* Ages. */
 
 setInterval(() => {
   if (document.hidden) return
   const now = Date.now()
   for (const place of list.querySelectorAll('[data-rel]')) {
-    if (!place.checkVisibility({ contentVisibilityAuto: true })) continue // it is scrolled away
+    if (!place.checkVisibility({ contentVisibilityAuto: true })) continue // not visible
     const text = age((now - (place.since ??= Date.parse(place.dataset.rel))) / 1000)
     if (place.textContent !== text) place.textContent = text
   }
 }, 1000)
 
-/* Here it begins. */
+/* Initialization. */
 
 chart.start(document.getElementById('charts'))
 search.start(look)
 addKeys({
   j: () => step(1),
   k: () => step(-1),
-  r: replayChosen,
-  c: copyChosen,
   '?': () => document.getElementById('help').togglePopover(),
 })
+addDeliberateKeys({ r: replayChosen, c: copyChosen })
 for (const row of rows.children) dress(row)
 if (rows.children.length) settle()
 localize(panel)

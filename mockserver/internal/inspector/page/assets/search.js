@@ -1,5 +1,5 @@
-// The search field, with ways to go on: a combobox, as the pattern of ARIA has it. The
-// server knows what can be searched for, and reads what was written.
+// The search field with suggestions (ARIA combobox). The server parses searches and provides
+// suggestions.
 
 import { load } from './html.js'
 
@@ -8,9 +8,9 @@ const list = document.getElementById('suggestions')
 
 let typing = null
 let asking = null
-let look = null // what searches
+let look = null // runs a search
 
-// start has look called with what is written, and whether it is still being written.
+// start initializes the field. search receives the text and whether the user is typing.
 export function start(search) {
   look = search
   field.setAttribute('role', 'combobox')
@@ -24,9 +24,9 @@ export function start(search) {
   field.addEventListener('input', typed)
   field.addEventListener('keydown', onKey)
   field.addEventListener('blur', hide)
-  field.addEventListener('search', () => { if (field.value === '') send() }) // its cross
+  field.addEventListener('search', () => { if (field.value === '') send() }) // the clear button
   list.addEventListener('pointerdown', (event) => {
-    event.preventDefault() // the focus stays in the field
+    event.preventDefault() // keeps the focus in the field
     const option = event.target.closest('[role=option]')
     if (option) accept(option)
   })
@@ -44,7 +44,7 @@ export function focus() {
   field.select()
 }
 
-// isOpen reports whether ways to go on are shown.
+// isOpen reports whether suggestions are shown.
 export const isOpen = () => !list.hidden
 
 function send() {
@@ -71,7 +71,7 @@ async function suggest() {
       list.replaceChildren(content)
       show(list.children.length > 0)
     }
-  } catch { /* a later question has taken over, or the server is gone, which the stream tells */ }
+  } catch { /* superseded, or the connection is lost, which the stream reports */ }
   if (mine === asking) list.setAttribute('aria-busy', 'false')
 }
 
@@ -88,7 +88,7 @@ function hide() {
 
 const active = () => list.querySelector('[aria-selected="true"]')
 
-// activate chooses a way to go on, among those that are shown: no others come meanwhile.
+// activate selects a suggestion and stops loading others.
 function activate(option) {
   asking?.abort()
   active()?.setAttribute('aria-selected', 'false')
@@ -99,7 +99,7 @@ function activate(option) {
   field.setAttribute('aria-activedescendant', option.id)
 }
 
-// accept puts a way to go on into the field, up to the cursor.
+// accept replaces the text before the cursor with a suggestion.
 function accept(option) {
   const text = option.dataset.text
   field.value = text + field.value.slice(field.selectionStart).trimStart()

@@ -1,4 +1,4 @@
-// A user's timeline: calls that are new are told of, and two are picked to compare. The
+// The user timeline: notification of new calls, and selection of two calls to compare. The
 // page works without it.
 
 import { load } from './html.js'
@@ -12,7 +12,7 @@ if (fresh) {
     try {
       const { ok, content } = await load(address)
       if (ok && content.textContent.trim() !== fresh.textContent.trim()) fresh.replaceChildren(content)
-    } catch { /* the next time will tell */ }
+    } catch { /* retried in two seconds */ }
   }, 2000)
 }
 
@@ -22,18 +22,18 @@ if (timeline) {
   const picked = []
   const show = () => {
     button.disabled = picked.length < 2
-    button.textContent = ['Pick two calls to compare them', 'Pick another call to compare', 'Compare the two calls'][picked.length]
+    button.textContent = ['Select two calls to compare', 'Select another call to compare', 'Compare selected calls'][picked.length]
   }
   const pick = (box) => {
     if (box.checked) picked.push(box)
     else picked.splice(picked.indexOf(box), 1)
-    if (picked.length > 2) picked.shift().checked = false // the one that was picked first
+    if (picked.length > 2) picked.shift().checked = false // deselects the oldest
   }
   timeline.addEventListener('change', (event) => {
     if (event.target.name !== 'call') return
     pick(event.target)
     show()
   })
-  for (const box of timeline.querySelectorAll('[name=call]:checked')) pick(box) // the browser went back
+  for (const box of timeline.querySelectorAll('[name=call]:checked')) pick(box) // selection restored by Back
   show()
 }

@@ -1,4 +1,4 @@
-package causepage
+package inspector
 
 import (
 	"net/http"
@@ -16,102 +16,91 @@ import (
 )
 
 const (
-	// shownGroups is how many groups of failures, and of refusals, the page shows.
+	// shownGroups limits the groups of failures and of refusals.
 	shownGroups = 50
-	// searched is how many of the newest items examples are looked for among.
+	// searched is the number of recent items that are searched for examples.
 	searched = 2000
-	// shownExamples is how many examples of a group are shown.
+	// shownExamples limits the examples per group.
 	shownExamples = 3
-	// shownRuns is how many replays are shown, those that go on first.
+	// shownRuns limits the replays.
 	shownRuns = 5
 )
 
-// Pages are those of what goes wrong.
-type Pages struct {
-	c *engine.Collector
-}
-
-// New returns the pages of a collector.
-func New(c *engine.Collector) *Pages { return &Pages{c} }
-
-// A list is what the page shows.
-type list struct {
+type problemsPage struct {
 	Since        time.Time
 	Runs         []engine.ReplayRun
-	Kept         []kept
-	Failed       []card
-	Refused      []card
-	MoreFailed   int // groups that are not shown
+	Kept         []failedCount
+	Failed       []causeCard
+	Refused      []causeCard
+	MoreFailed   int // number of groups that are not shown
 	MoreRefused  int
 	OtherFailed  causes.Others
 	OtherRefused causes.Others
 }
 
-// Quiet reports whether there is nothing to show.
-func (l *list) Quiet() bool {
+// Quiet reports whether there are no problems.
+func (l *problemsPage) Quiet() bool {
 	return len(l.Failed)+len(l.Refused)+len(l.Runs)+len(l.Kept) == 0
 }
 
-// A kept is a destination that has failed calls.
-type kept struct {
+// A failedCount is a destination and the number of its failed calls.
+type failedCount struct {
 	Destination string
 	Calls       int64
 }
 
-// A card is a group, with links to some of its calls.
-type card struct {
+// A causeCard is a group with links to examples.
+type causeCard struct {
 	causes.Group
 	Examples []example
-	Events   []example // the pages of the events of the examples
+	Events   []example // event pages of the examples
 }
 
-// Title is what the cases have in common.
-func (c card) Title() string {
+// Title returns the common text of the cases.
+func (c causeCard) Title() string {
 	if c.Cause == "" {
 		return c.Sample.Message
 	}
 	return c.Cause
 }
 
-// Hint says what would be right.
-func (c card) Hint() string { return hints.Of(c.Code) }
+// Hint returns how to fix the problem.
+func (c causeCard) Hint() string { return hints.Of(c.Code) }
 
-// Path returns where a card's calls are replayed.
-func (c card) Path() string {
+// Path returns the URL of the replay confirmation.
+func (c causeCard) Path() string {
 	return rows.Filter{}.Link("/problems/replay", "destination", c.Destination, "cause", c.Cause)
 }
 
-// An example is a call or a request of a group that the history remembers, or an event.
+// An example links a call, a request or an event.
 type example struct{ Href, Text, Type string }
 
-// Show shows what goes wrong.
-func (p *Pages) Show(r *http.Request) (page.Answer, error) {
-	report := p.c.Problems()
-	l := list{
-		Since: report.Since, Runs: p.runs(),
-		Failed: cards(report.Failed), MoreFailed: max(0, len(report.Failed)-shownGroups), OtherFailed: report.OtherFailed,
-		Refused: cards(report.Refused), MoreRefused: max(0, len(report.Refused)-shownGroups), OtherRefused: report.OtherRefused,
+func (in *Inspector) showProblems(r *http.Request) (page.Answer, error) {
+	report := in.c.Problems()
+	l := problemsPage{
+		Since: report.Since, Runs: in.replayRuns(),
+		Failed: causeCards(report.Failed), MoreFailed: max(0, len(report.Failed)-shownGroups), OtherFailed: report.OtherFailed,
+		Refused: causeCards(report.Refused), MoreRefused: max(0, len(report.Refused)-shownGroups), OtherRefused: report.OtherRefused,
 	}
-	ledgers, err := p.c.Ledger(r.Context())
+	ledgers, err := in.c.Ledger(r.Context())
 	if err != nil {
 		return page.Answer{}, err
 	}
 	for _, ledger := range ledgers {
 		if ledger.Failed > 0 {
-			l.Kept = append(l.Kept, kept{ledger.Destination, ledger.Failed})
+			l.Kept = append(l.Kept, failedCount{ledger.Destination, ledger.Failed})
 		}
 	}
 	for i := range l.Failed {
-		l.Failed[i].linkCalls(p.c.History(), p.c.Shapes())
+		l.Failed[i].linkCalls(in.c.History(), in.c.Shapes())
 	}
-	linkRefused(p.c.History(), l.Refused)
+	linkRefused(in.c.History(), l.Refused)
 	return page.Answer{Template: "problems", Page: page.Page{Title: "Problems", Nav: "problems", Body: &l}}.OrPart(r, "list"), nil
 }
 
-// runs returns the replays that are shown: those of which something may change still, and
-// then the newest.
-func (p *Pages) runs() []engine.ReplayRun {
-	runs := p.c.ReplayRuns()
+// replayRuns returns the replays to show: unsettled ones first, then the newest.
+func (in *Inspector) replayRuns() []engine.ReplayRun {
+	runs := in.c.ReplayRuns()
 	slices.SortStableFunc(runs, func(a, b engine.ReplayRun) int {
 		switch {
 		case a.Settled() == b.Settled():
@@ -124,16 +113,16 @@ func (p *Pages) runs() []engine.ReplayRun {
 	return runs[:min(len(runs), shownRuns)]
 }
 
-func cards(groups []causes.Group) []card {
-	shown := make([]card, 0, min(len(groups), shownGroups))
+func causeCards(groups []causes.Group) []causeCard {
+	shown := make([]causeCard, 0, min(len(groups), shownGroups))
 	for _, g := range groups[:cap(shown)] {
-		shown = append(shown, card{Group: g})
+		shown = append(shown, causeCard{Group: g})
 	}
 	return shown
 }
 
-// linkCalls links the newest calls of a group of failures that are remembered.
-func (c *card) linkCalls(h *history.History, known *shapes.Shapes) {
+// linkCalls adds the retained calls of a group of failures as examples.
+func (c *causeCard) linkCalls(h *history.History, known *shapes.Shapes) {
 	for _, call := range c.Newest {
 		if i, ok := h.Item(history.RefOfCall(call.Source, call.ID)); ok && len(c.Examples) < shownExamples {
 			c.Examples = append(c.Examples, exampleOf(h, &i))
@@ -142,8 +131,8 @@ func (c *card) linkCalls(h *history.History, known *shapes.Shapes) {
 	}
 }
 
-// linkEvent links the event of an example.
-func (c *card) linkEvent(known *shapes.Shapes, call *tracking.Call) {
+// linkEvent adds the event page of an example.
+func (c *causeCard) linkEvent(known *shapes.Shapes, call *tracking.Call) {
 	name, link := rows.EventOf(known, call)
 	e := example{Href: link, Text: name, Type: call.Type}
 	if link != "" && !slices.Contains(c.Events, e) {
@@ -151,10 +140,9 @@ func (c *card) linkEvent(known *shapes.Shapes, call *tracking.Call) {
 	}
 }
 
-// linkRefused links the newest calls and requests of groups of refusals that are
-// remembered.
-func linkRefused(h *history.History, shown []card) {
-	byKey := map[causes.Key]*card{}
+// linkRefused adds retained rejected calls and refused requests as examples.
+func linkRefused(h *history.History, shown []causeCard) {
+	byKey := map[causes.Key]*causeCard{}
 	for i := range shown {
 		byKey[shown[i].Key] = &shown[i]
 	}
@@ -198,9 +186,9 @@ func exampleOf(h *history.History, i *history.Item) example {
 func userOf(c *tracking.Call) string {
 	switch {
 	case c.UserID != "":
-		return "of " + c.UserID
+		return c.UserID
 	case c.AnonymousID != "":
-		return "of " + c.AnonymousID
+		return c.AnonymousID
 	}
-	return "of nobody"
+	return "no user"
 }

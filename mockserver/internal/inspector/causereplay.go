@@ -1,4 +1,4 @@
-package causepage
+package inspector
 
 import (
 	"errors"
@@ -15,57 +15,57 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A question asks which calls are to be replayed.
-type question struct {
+// A causeReplay is the confirmation page for a replay of failed calls.
+type causeReplay struct {
 	Destination string
-	Cause       string // empty for any
-	Until       string // when they had failed by, as the form sends it
-	Hour        int    // calls that failed in the hour before
-	All         int    // all that are kept
+	Cause       string // empty for any cause
+	Until       string // excludes calls that fail later, in RFC 3339
+	Hour        int    // calls that failed in the last hour
+	All         int    // all failed calls
 	Paused      bool
 }
 
-// AskReplay asks which of the calls that failed for a cause are to be replayed.
-func (p *Pages) AskReplay(r *http.Request) (page.Answer, error) {
-	q := question{Destination: r.URL.Query().Get("destination"), Cause: r.URL.Query().Get("cause")}
-	all := p.c.Settings().Destinations
+// showCauseReplay shows the confirmation page.
+func (in *Inspector) showCauseReplay(r *http.Request) (page.Answer, error) {
+	q := causeReplay{Destination: r.URL.Query().Get("destination"), Cause: r.URL.Query().Get("cause")}
+	all := in.c.Settings().Destinations
 	i := slices.IndexFunc(all, settings.DestinationNamed(q.Destination))
 	if i < 0 {
-		return page.Problem(http.StatusNotFound, "There is no such destination", "It may have been removed meanwhile."), nil
+		return page.Problem(http.StatusNotFound, "Destination not found", "It may have been deleted."), nil
 	}
 	q.Paused = all[i].Paused
 	until := time.Now().UTC()
 	q.Until = until.Format(time.RFC3339Nano)
 	sel := engine.Selection{Cause: q.Cause, FailedUntil: until, DryRun: true}
 	var err error
-	if q.All, err = p.c.Replay(r.Context(), q.Destination, sel); err != nil {
+	if q.All, err = in.c.Replay(r.Context(), q.Destination, sel); err != nil {
 		return page.Answer{}, err
 	}
 	sel.FailedSince = until.Add(-time.Hour)
-	if q.Hour, err = p.c.Replay(r.Context(), q.Destination, sel); err != nil {
+	if q.Hour, err = in.c.Replay(r.Context(), q.Destination, sel); err != nil {
 		return page.Answer{}, err
 	}
 	return page.Answer{Template: "problemreplay", Page: page.Page{Title: "Replay", Nav: "problems", Body: q}}, nil
 }
 
-// Replay begins a replay, and does not wait for it.
-func (p *Pages) Replay(r *http.Request) (page.Answer, error) {
+// replayCause starts a replay in the background.
+func (in *Inspector) replayCause(r *http.Request) (page.Answer, error) {
 	destination, choice := r.PostForm.Get("destination"), r.PostForm.Get("choice")
 	until, err := time.Parse(time.RFC3339Nano, r.PostForm.Get("until"))
 	expected, wrong := strconv.Atoi(r.PostForm.Get(choice))
 	if err != nil || wrong != nil || choice != "hour" && choice != "all" {
-		return page.Answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks its choice, its count or its until; open the page again")
+		return page.Answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks choice, count or until; reload the page")
 	}
 	sel := engine.Selection{Cause: r.PostForm.Get("cause"), FailedUntil: until}
 	if choice == "hour" {
 		sel.FailedSince = until.Add(-time.Hour)
 	}
-	_, err = p.c.StartReplay(destination, sel, expected)
+	_, err = in.c.StartReplay(destination, sel, expected)
 	switch {
 	case errors.Is(err, engine.ErrReplaying):
-		return page.Problem(http.StatusConflict, "A replay goes on", fmt.Sprintf("Calls are being replayed to %s. Wait until all of them are due again.", destination)), nil
+		return page.Problem(http.StatusConflict, "Replay in progress", fmt.Sprintf("Calls are being replayed to %s. Wait until the replay has queued all of them.", destination)), nil
 	case err != nil:
 		return page.Answer{}, err
 	}
-	return page.SendTo("/problems", "A replay of "+text.Plural(expected, "call", "calls")+" to "+destination+" has begun.")
+	return page.SendTo("/problems", "Replaying "+text.Plural(expected, "call", "calls")+" to "+destination+".")
 }

@@ -1,0 +1,109 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+func TestReplayCallRefusesSecondReplayWithin10Seconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		c := newCollector(t, engine.Config{
+			Destinations:  []tracking.Destination{hook("crm"), hook("ads")},
+			WrapTransport: answering(func(string) (int, string) { requests++; return 400, "" }),
+		})
+		send(t, c, "m", 1)
+		synctest.Wait()
+		require.Equal(t, 2, requests)
+		replay := func(destination string, dryRun bool) error {
+			n, err := c.ReplayCall(t.Context(), destination, "key", "m-0", dryRun)
+			if err == nil {
+				assert.Equal(t, 1, n)
+			}
+			synctest.Wait()
+			return err
+		}
+		require.NoError(t, replay("crm", false))
+		assert.Equal(t, 3, requests)
+		time.Sleep(9 * time.Second)
+		err := replay("crm", false)
+		require.ErrorIs(t, err, state.ErrReplayedRecently)
+		assert.EqualError(t, err, `mockserver: the call was replayed within the last 10 seconds: call "m-0", destination "crm"; retry in 1 s`)
+		assert.Equal(t, 3, requests)
+		require.NoError(t, replay("crm", true), "a dry run sends nothing")
+		require.NoError(t, replay("ads", false), "the limit applies to each destination")
+		time.Sleep(time.Second)
+		require.NoError(t, replay("crm", false))
+		assert.Equal(t, 5, requests)
+
+		require.NoError(t, c.Pause(t.Context(), "crm"))
+		time.Sleep(10 * time.Second)
+		require.NoError(t, replay("crm", false))
+		time.Sleep(10 * time.Second)
+		require.ErrorIs(t, replay("crm", false), state.ErrNotReplayable, "the call is pending")
+	})
+}
+
+func TestReplayCallMayBeRetriedAfterAnErrorOfTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := &fullOnce{Journal: journal.NewMemory(0)}
+		c := newCollector(t, engine.Config{
+			Journal:       full,
+			Destinations:  []tracking.Destination{hook("crm")},
+			WrapTransport: answering(func(string) (int, string) { return 400, "" }),
+		})
+		send(t, c, "m", 1)
+		synctest.Wait()
+		_, err := c.ReplayCall(t.Context(), "crm", "key", "m-0", false)
+		require.ErrorContains(t, err, "the disk is full")
+		n, err := c.ReplayCall(t.Context(), "crm", "key", "m-0", false)
+		require.NoError(t, err)
+		assert.Equal(t, 1, n)
+	})
+}
+
+// fullOnce is a journal whose first replay fails.
+type fullOnce struct {
+	journal.Journal
+	failed bool
+}
+
+func (j *fullOnce) Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error {
+	if !j.failed {
+		j.failed = true
+		return errors.New("the disk is full")
+	}
+	return j.Journal.Replay(ctx, destination, calls, traces, from)
+}
+
+func TestReplayWithEndedBeforeReplaysEachCallOnce(t *testing.T) {
+	for status, from := range map[int]tracking.State{200: tracking.StateDelivered, 400: tracking.StateFailed} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCollector(t, engine.Config{
+				Destinations:  []tracking.Destination{hook("crm")},
+				WrapTransport: answering(func(string) (int, string) { return status, "" }),
+			})
+			send(t, c, "m", 3)
+			time.Sleep(time.Second)
+			sel := engine.Selection{State: from, EndedBefore: time.Now()}
+			for _, want := range []int{3, 0} {
+				n, err := c.Replay(t.Context(), "crm", sel)
+				require.NoError(t, err)
+				assert.Equal(t, want, n, from)
+				time.Sleep(time.Second)
+			}
+		})
+	}
+}

@@ -1,0 +1,35 @@
+package text
+
+import "testing"
+
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"listen", "listen", 0}, {"lisen", "listen", 1},
+		{"sned", "send", 2}, {"kitten", "sitting", 3}, {"Order Completed", "order_completed", 3},
+	} {
+		if got := EditDistance(c.a, c.b); got != c.want {
+			t.Errorf("EditDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+		if got := EditDistance(c.b, c.a); got != c.want {
+			t.Errorf("EditDistance(%q, %q) = %d, want %d", c.b, c.a, got, c.want)
+		}
+	}
+}
+
+func TestClosest(t *testing.T) {
+	known := []string{"listen", "Send", "sand"}
+	for _, c := range []struct {
+		name string
+		most int
+		want string
+	}{
+		{"lisen", 2, "listen"}, {"SEND", 0, "Send"}, {"sond", 2, "Send"}, {"sondes", 2, ""}, {"sand", 2, "sand"}, {"", 2, ""},
+	} {
+		if got := Closest(c.name, known, c.most); got != c.want {
+			t.Errorf("Closest(%q, %d) = %q, want %q", c.name, c.most, got, c.want)
+		}
+	}
+}
