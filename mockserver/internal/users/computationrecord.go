@@ -54,7 +54,7 @@ func (r computationRecord) checkKind(of computationRecord) error {
 	if r.ID == "" || r.Kind == of.Kind {
 		return nil
 	}
-	return fmt.Errorf("%w: the trait %q at destination %q is that of the %s %q", state.ErrExists, r.Key, r.Destination, r.Kind, r.Name)
+	return fmt.Errorf("%w: the trait %q of destination %q is already used by the %s %q", state.ErrExists, r.Key, r.Destination, r.Kind, r.Name)
 }
 
 // enqueue adds a list to the queue and returns its sync.

@@ -68,7 +68,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	})
 	t.Subjects, t.Batch = j.Names.CallSubjects(sources), 16
 	if err := t.Scan(ctx); err != nil {
-		return time.Time{}, fmt.Errorf("journal: searching the oldest call of %q: %w", destination, err)
+		return time.Time{}, fmt.Errorf("journal: finding the oldest call of %q: %w", destination, err)
 	}
 	if now.at.IsZero() {
 		return time.Now(), nil // it has ended in the meantime

@@ -107,7 +107,7 @@ func (s *Store) Outlast(ctx context.Context, try func(context.Context) error) er
 }
 
 // ErrNoAnswer is the cause of a request that timed out.
-var ErrNoAnswer = errors.New("journal: the store does not answer")
+var ErrNoAnswer = errors.New("journal: the store does not respond")
 
 // Try publishes a message once. If it returns nil, the message is stored.
 func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, error) {
