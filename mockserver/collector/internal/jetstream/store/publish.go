@@ -23,8 +23,8 @@ const (
 	// ClusterAnswer is how long a sender waits for a cluster. It must get a response within
 	// two seconds; the message is still tried in the background.
 	ClusterAnswer = 1750 * time.Millisecond
-	// QueryTimeout is the time limit for a server of a cluster if another one can answer
-	// instead.
+	// QueryTimeout is the time limit for one server of a cluster, before another server is
+	// queried instead.
 	QueryTimeout = 2 * time.Second
 )
 
