@@ -60,8 +60,8 @@ func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
 	return dst, nil
 }
 
-// RequestValues returns the values of Config.Value for the calls of a request, in their
-// order. Ctx is the context of the request. RequestValues is for an http.RoundTripper, such
-// as that of Config.WrapTransport. It returns nil if Config.Value is not set, or if the
-// request is not from a client.
+// RequestValues returns the values of Config.Value for the calls of a request, in the order of
+// the calls. ctx is the context of the request. Use it in an http.RoundTripper, for example from
+// Config.WrapTransport. It returns nil if Config.Value is not set, or if the request is not from
+// a client.
 func RequestValues(ctx context.Context) []interface{} { return pipeline.RequestValues(ctx) }

@@ -39,7 +39,7 @@ type Identify struct {
 	// Attrs are traits as attributes; see Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the traits of a generated event. It excludes a map and Attrs.
+	// Write writes the traits of a generated event. It cannot be combined with Traits or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
@@ -57,7 +57,7 @@ type Group struct {
 	// Attrs are traits as attributes; see Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the traits of a generated event. It excludes a map and Attrs.
+	// Write writes the traits of a generated event. It cannot be combined with Traits or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
@@ -74,7 +74,7 @@ type Track struct {
 	// Attrs are properties as attributes; see Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the properties of a generated event. It excludes a map and Attrs.
+	// Write writes the properties of a generated event. It cannot be combined with Properties or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
@@ -93,7 +93,7 @@ type Page struct {
 	// Attrs are traits as attributes; see Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the traits of a generated event. It excludes a map and Attrs.
+	// Write writes the traits of a generated event. It cannot be combined with Traits or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
@@ -111,7 +111,7 @@ type Screen struct {
 	// Attrs are properties as attributes; see Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the properties of a generated event. It excludes a map and Attrs.
+	// Write writes the properties of a generated event. It cannot be combined with Properties or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
@@ -139,7 +139,7 @@ type Call interface {
 	// check returns the error of an invalid call. The receiver may be nil.
 	check() error
 
-	// wire returns the common format of a valid call.
+	// wire converts a valid call to the common format.
 	wire() call
 }
 

@@ -159,8 +159,8 @@ func TestRateLimitResetHoldsThePipeline(t *testing.T) {
 	})
 }
 
-// The pauses of New are those of version 2. The pauses of NewWithConfig are those of the service's
-// libraries of 2026, unless a program sets Backo.
+// New uses the pauses of version 2. NewWithConfig uses the pauses of the service's libraries of
+// 2026, unless the program sets Backo.
 func TestWhichBackoff(t *testing.T) {
 	version2 := []time.Duration{100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000}
 	contract := []time.Duration{500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000}

@@ -435,7 +435,7 @@ func TestAnswerBodyDoesNotMatter(t *testing.T) {
 func TestCarelessTransport(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			var late [][]io.Reader // of each request: the parts of the body that were read, and that were not
+			var late [][]io.Reader // for each request, its body and a second copy from GetBody
 			transport := roundTripper(func(r *http.Request) (*http.Response, error) {
 				require.Equal(t, "https://api.segment.io/v1/batch", r.URL.String())
 				require.NotContains(t, r.Header, "X-Added")

@@ -156,7 +156,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	})
 }
 
-// Each kind of misbehavior of a collector on a socket.
+// TestSocketFaults runs the client against collectors that misuse their connections.
 func TestSocketFaults(t *testing.T) {
 	drain := func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 	hijack := func(w http.ResponseWriter) *net.TCPConn {

@@ -477,8 +477,8 @@ func TestLogOfDestinationState(t *testing.T) {
 			"INFO msg=\"destination recovered\" destination=d\n",
 			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"answered 507 (Insufficient Storage)\"\n",
 			"INFO msg=\"destination recovered\" destination=d\n",
-			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"failed since the last line\"=0\n",
-			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"failed since the last line\"=4\n",
+			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"failed since the last message\"=0\n",
+			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"failed since the last message\"=4\n",
 		}, lines)
 	})
 }

@@ -112,8 +112,8 @@ func (rule *rule) constrains(member string) bool {
 	return false
 }
 
-// isCallField reports whether calls with the field member, properties or traits, can
-// have field.
+// isCallField reports whether a call can have the given field. member is "properties" or
+// "traits": the one of the two that the call has.
 func isCallField(field, member string) bool {
 	if field == "properties" || field == "traits" {
 		return field == member

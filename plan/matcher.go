@@ -20,9 +20,9 @@ import (
 // Judge's time. It is always false for entries with rare keywords, such as allOf, anyOf
 // and patternProperties.
 //
-// name is the event of a track call, or the name of a page or screen. member is the value
-// of the call's properties, or of its traits if it is an identify or group call, or nil.
-// call and member must be valid JSON.
+// name is the event of a track call, or the name of a page or screen. member is the value of
+// the call's traits for an identify or group call, and of its properties otherwise. It is nil if
+// the call has none. call and member must be valid JSON.
 func (p *Plan) Accepts(callType, name string, call, member []byte) bool {
 	e := p.Find(callType, name)
 	if e == nil {

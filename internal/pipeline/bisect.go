@@ -15,8 +15,8 @@ const (
 	maxParts = 256
 )
 
-// refuse processes the refusal of the first batch of a job, parts of which may be accepted.
-// The caller holds mu, as for nextPart.
+// refuse handles the refusal of a job's first batch. The collector may accept some parts of the
+// batch when they are sent separately. The caller holds mu, as for nextPart.
 func (l *loop) refuse(j *job) {
 	b := j.todo[0]
 	if j.parts == nil {

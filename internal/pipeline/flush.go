@@ -92,7 +92,7 @@ func (p *Pipeline) Shutdown(ctx context.Context) (*Undelivered, error) {
 	return p.undelivered(p.closing, p.abortErr), hangs
 }
 
-// abort makes the loop drop the calls that have not ended, if there are any.
+// abort makes the loop drop all pending calls.
 func (p *Pipeline) abort(why error) {
 	p.mu.Lock()
 	defer p.unlock()

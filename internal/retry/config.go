@@ -106,8 +106,9 @@ func (p *Policy) override(behaviors map[string]string) {
 	p.statuses = statuses
 }
 
-// verdictOf returns the verdict of a behavior for a status; 0 means any status. A batch that is
-// dropped because of its size or an invalid call is split first, to keep the valid calls.
+// verdictOf translates a behavior, "retry" or "drop", into the verdict for a status. Status 0
+// stands for all other statuses. For 400 and 413, "drop" means to split the batch first, so that
+// its valid calls are kept.
 func verdictOf(behavior string, status int) (v Verdict, known bool) {
 	switch behavior {
 	case "retry":

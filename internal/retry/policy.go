@@ -185,8 +185,8 @@ func (p *Policy) limit(f *failures, retryAfter time.Duration, taken int64, now t
 	return Wait, retryAfter
 }
 
-// wait returns the pause after a number of retries. The jitter of backo has no effect at its
-// cap, so wait adds its own: up to a quarter less.
+// wait returns the pause before the next retry. The jitter of backo has no effect once the pause
+// reaches its maximum, so wait shortens the pause by up to a quarter at random.
 func (p *Policy) wait(retries int) time.Duration {
 	d := min(max(p.Backoff(retries), 0), math.MaxInt64/4) // twice as much is still a valid duration
 	switch {

@@ -288,7 +288,7 @@ func (l *Log) fitsActive(n int64, records int, freed int64) bool {
 // newSegment returns the size of a segment with n bytes of records.
 func newSegment(n int64) int64 { return int64(headLen) + n + endsLen }
 
-// growth returns the number of bytes by which the file grows if n bytes are appended.
+// growth returns how many bytes larger the file must become before n bytes are appended.
 func (g *segment) growth(n int64) int64 { return max(0, g.size+n+endsLen-g.space) }
 
 // reserve reserves n bytes for a segment. The caller holds mu.

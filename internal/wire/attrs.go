@@ -20,7 +20,7 @@ var errExpanded = fmt.Errorf("more than %d calls of LogValue, perhaps an infinit
 // AppendAttrs appends m, with sorted keys, and attrs as one JSON object. The last of several
 // equal keys wins. The rules of slog's handlers apply: LogValuers are resolved, groups are
 // nested, a group without a key is merged into its parent, and groups without attributes are
-// omitted. The errors are those of AppendMap.
+// omitted. It returns the same errors as AppendMap.
 func AppendAttrs(dst []byte, m map[string]interface{}, attrs []slog.Attr, path string, at PathHash) ([]byte, error) {
 	w := attrWriter{}
 	var out []byte
@@ -238,8 +238,8 @@ func (w *attrWriter) resolve(v slog.Value) (resolved slog.Value, err error) {
 	return v, nil
 }
 
-// simple reports whether the keys of attrs are unique and not empty. An empty key may be that
-// of a group that is merged into the object.
+// simple reports whether the keys of attrs are unique and not empty. A group with an empty key
+// may have to be merged into the object.
 func simple(attrs []slog.Attr) bool {
 	var seen [4]uint64 // a set of hashes of the previous keys
 	for i := range attrs {

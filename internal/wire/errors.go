@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// MaxDepth is the maximum number of levels of a value. Collectors read 1,000 levels, some
-	// of which are the call and the batch.
+	// MaxDepth is the maximum number of levels of a value. Collectors read 1,000 levels; the
+	// call and the batch use some of them.
 	MaxDepth = 990
 	// MaxText limits the JSON of a value. It is much more than a call may have, and prevents
 	// a value from filling the memory.
@@ -41,7 +41,7 @@ func Below(step string, err error) error {
 }
 
 // Path returns the path of the value, such as "properties.cart.total". The middle of a very
-// long path, such as that of a cycle, is omitted.
+// long path, for example in a cycle, is omitted.
 func (e *ValueError) Path() string {
 	const ends, longest = 8, MaxRepeated / 2
 	var b strings.Builder

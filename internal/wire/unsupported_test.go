@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The error of an unsupported value is that of encoding/json, in each position.
+// An unsupported value returns the same error as encoding/json, wherever it occurs.
 func TestUnsupportedValuesAreErrorsOfEncodingJSON(t *testing.T) {
 	for title, v := range unsupportedValues() {
 		_, err := AppendMap(nil, map[string]interface{}{"v": v}, "properties")

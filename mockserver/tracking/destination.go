@@ -26,9 +26,8 @@ type Destination struct {
 	Name string `json:"name"`
 	// Sources are the names of the connected sources. An empty list connects all sources.
 	Sources []string `json:"sources,omitempty"`
-	// Types filters calls by type: alias, group, identify, page, screen, track or delete.
-	// Only Deny excludes delete, the notification of a deletion request. Defaults to all
-	// types.
+	// Types filters calls by type: alias, group, identify, page, screen, track or delete, the
+	// notification of a deletion request. Only Deny can exclude delete. Defaults to all types.
 	Types Filter `json:"types,omitzero"`
 	// Events filters track calls by event name. A name that ends in * is a prefix. Defaults
 	// to all events.

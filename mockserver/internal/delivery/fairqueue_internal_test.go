@@ -75,7 +75,8 @@ func TestFairQueueRetriesHaveAFifth(t *testing.T) {
 	assert.Equal(t, "a1.0 a1.1 a1.2 r1.0 a1.3 a1.4 a1.5 a1.6 r1.1 a1.7 a1.8 a1.9 r1.2 r1.3", q.order())
 }
 
-// TestFairQueueFewestInFlight checks that a lane with slow calls begins no more calls than others.
+// TestFairQueueFewestInFlight checks that a lane with slow calls gets no more calls in flight than
+// other lanes.
 func TestFairQueueFewestInFlight(t *testing.T) {
 	q := newQueueTest(64)
 	q.push("a1", 10) // its calls do not end

@@ -86,7 +86,7 @@ func (g *gate) arrive() {
 	g.offerRoom()
 }
 
-// runLocked runs calls. The lock is held, except while waiting.
+// runLocked runs calls. The caller holds the lock; runLocked releases it while it waits.
 func (g *gate) runLocked(ctx context.Context, lane laneKey, tickets []*ticket, deadline time.Time) (left []*ticket, late bool) {
 	l := &gateEntry{lane: lane, ctx: ctx, deadline: deadline, waiting: tickets, wake: make(chan struct{}, 1)}
 	for _, t := range tickets {

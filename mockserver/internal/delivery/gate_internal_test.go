@@ -439,7 +439,7 @@ func more(a, b journal.Want) bool {
 	return b.NoRetries && !a.NoRetries || slices.ContainsFunc(b.Except, func(s string) bool { return !slices.Contains(a.Except, s) })
 }
 
-// end ends all calls.
+// end cancels the waiting entries, finishes all running calls, and checks that the gate is empty.
 func (m *gateModel) end(t *testing.T) {
 	for _, l := range slices.Clone(m.lines) { // admit reorders them
 		l.cancel()

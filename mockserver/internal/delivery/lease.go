@@ -101,7 +101,7 @@ func (w *Worker) reopen(ctx context.Context) {
 	case err != nil && ctx.Err() == nil:
 		w.Log.Error("could not attach a detached destination; trying again", "destination", w.name, "error", err)
 	case reader != nil:
-		w.Log.Warn("another collector has removed a destination of this one; it was attached again and gets calls from now on", "destination", w.name)
+		w.Log.Warn("another collector removed a destination that this collector still has; it was attached again and receives calls from now on", "destination", w.name)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.reader == nil {

@@ -57,7 +57,7 @@ func TestLimiterHoldsUntilTheLatestTime(t *testing.T) {
 	assert.True(t, l.next(later).IsZero())
 }
 
-// After a pause, no more calls may begin at once than catchUp allows.
+// After a pause, at most catchUp calls may begin at once.
 func TestLimiterCatchesUpLittle(t *testing.T) {
 	var l limiter
 	l.setRate(1000)

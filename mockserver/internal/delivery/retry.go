@@ -20,8 +20,8 @@ const (
 	finishTimeout = 5 * time.Second
 )
 
-// deliver delivers the calls of an entry or schedules their retries. It begins no calls when
-// the worker is not running.
+// deliver delivers the calls of an entry or schedules their retries. If the worker is not
+// running, it starts no requests.
 func (w *Worker) deliver(lease journal.Lease) {
 	admitting := w.admission()
 	e := lease.Entry()

@@ -53,7 +53,7 @@ func (s *statusLog) flush(now time.Time) {
 // gaveUp logs calls that failed permanently.
 func (s *statusLog) gaveUp(now time.Time, calls int, cause string) {
 	if ok, suppressed := s.givenUp.Allow(now, statusEvery, calls); ok {
-		s.log.Warn("calls failed permanently; they can be replayed", "destination", s.destination, "calls", calls, "error", cause, "failed since the last line", suppressed)
+		s.log.Warn("calls failed permanently; they can be replayed", "destination", s.destination, "calls", calls, "error", cause, "failed since the last message", suppressed)
 	}
 }
 

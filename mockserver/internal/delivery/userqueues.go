@@ -481,9 +481,10 @@ func (ls *userQueues) awaitTurn(ctx context.Context, e *queuedEntry, c *tracking
 	}
 }
 
-// check returns the due time of a call if it is in the future, or a channel that is closed when
-// the caller must check again. Otherwise the call may be attempted. The note has the due time
-// of a call without a queue, whose entry is resumed as soon as any of its calls is due.
+// check reports whether a call may be attempted: then due is zero and wait is nil. Otherwise it
+// returns the call's due time if that is in the future, or a channel that is closed when the
+// caller must check again. n contains the due time of a call without a queue. The entry of such a
+// call is resumed as soon as any of its calls is due.
 func (ls *userQueues) check(e *queuedEntry, c *tracking.Call, position uint64, n note) (due time.Time, wait chan struct{}) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

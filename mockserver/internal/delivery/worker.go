@@ -174,7 +174,7 @@ func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	}
 }
 
-// Hold begins no calls before a time, like a Retry-After of the receiver.
+// Hold pauses new calls until a time, as a Retry-After of the receiver does.
 func (w *Worker) Hold(until time.Time) { w.gate.hold(until) }
 
 // sameWebhooks reports whether two destinations have the same URLs.

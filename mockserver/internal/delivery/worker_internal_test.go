@@ -67,7 +67,7 @@ func TestWorkerStates(t *testing.T) {
 	states := []workerState{workerRunning, workerPaused, workerDraining, workerStopped}
 	for name, test := range map[string]struct {
 		change func(w *Worker)
-		to     [4]workerState // from each of states
+		to     [4]workerState // the new state for each entry of states
 	}{
 		"pause":  {func(w *Worker) { w.Update(tracking.Destination{Name: "d", Paused: true}, nil) }, [4]workerState{workerPaused, workerPaused, workerDraining, workerStopped}},
 		"resume": {func(w *Worker) { w.Update(tracking.Destination{Name: "d"}, nil) }, [4]workerState{workerRunning, workerRunning, workerDraining, workerStopped}},

@@ -262,7 +262,7 @@ func (c *Collector) ledgerOf(ctx context.Context, destination string) (l trackin
 	return l, err
 }
 
-// Drain makes Ready fail and begins no more deliveries. Deliveries in flight continue, and calls
+// Drain makes Ready fail and stops new deliveries. Deliveries in flight continue, and calls
 // are still accepted until load balancers have noticed.
 func (c *Collector) Drain() {
 	c.end()

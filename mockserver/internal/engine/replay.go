@@ -207,7 +207,7 @@ func (c *Collector) ReplayRun(id string) (ReplayRun, error) {
 			return r, nil
 		}
 	}
-	return ReplayRun{}, fmt.Errorf("%w; the newest replays are kept until the collector ends", state.Unknown("replay", id))
+	return ReplayRun{}, fmt.Errorf("%w; only the newest replays are kept, and only until the collector stops", state.Unknown("replay", id))
 }
 
 // A tracedCall is a call with the trace context of its request, or nil.

@@ -113,7 +113,7 @@ func (rs *replayRuns) end(r *replayRun, err error) {
 	r.settle()
 }
 
-// close begins no more replays, and waits for the running ones.
+// close prevents new replays, and waits for the running ones.
 func (rs *replayRuns) close() {
 	rs.mu.Lock()
 	rs.closed = true

@@ -47,7 +47,7 @@ func (c *Collector) Apply(ctx context.Context, s settings.Settings) error {
 	}
 	// A gone mark that no longer applies must not apply again if the old settings return.
 	if err := c.changeLocked(ctx, func(*storedSettings, settings.Settings) error { return nil }); err != nil {
-		c.config.Logger.Warn("could not store which destinations are no longer stopped", "error", err)
+		c.config.Logger.Warn("could not store that destinations were resumed", "error", err)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (t *tally) end(e tracking.Ended) {
 	}
 }
 
-// since returns the seconds from first to last with events.
+// since returns the counts of each second from first to last, without seconds that have no events.
 func (t *tally) since(first, last int64) []Second {
 	var seconds []Second
 	for at := max(first, last-tallySeconds+1); at <= last; at++ {

@@ -32,8 +32,8 @@ var past = time.Unix(1, 0)
 // A conn is a connection to a server. It has at most one exchange at a time.
 type conn struct {
 	net.Conn                   // socket, or TLS over it
-	socket    net.Conn         // to close without a TLS alert
-	probe     probe            // of the socket
+	socket    net.Conn         // used to close without a TLS alert
+	probe     probe            // checks whether the idle socket is still usable
 	keep      func(*conn) bool // makes the connection idle after an exchange; false if it is not needed
 	idleSince time.Time        // set by keep
 	maxHeader int

@@ -41,7 +41,7 @@ type reservation struct {
 }
 
 // errUncertain reports that it is not known whether an earlier copy of a call is stored.
-var errUncertain = errors.New("mockserver: it is not known whether the same call is stored")
+var errUncertain = errors.New("mockserver: could not determine whether the same call is already stored")
 
 // NewDedup returns an empty Dedup.
 func NewDedup(window time.Duration, limit int) *Dedup {

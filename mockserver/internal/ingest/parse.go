@@ -123,7 +123,7 @@ func (p *post) parseCall(s *jsonscan.Scanner) error {
 	return nil
 }
 
-// set reads a field of the batch.
+// set stores a field of the batch in p.
 func (p *post) set(f fields.Field, value []byte) {
 	switch f {
 	case fields.WriteKey:

@@ -125,12 +125,12 @@ type Reader interface {
 	// milliseconds. Earlier results belong to another destination with the same name.
 	Since() time.Time
 
-	// Hold waits until this process may lease entries in order and no other process with the
-	// same journal does. This right ends when release is called, or when held ends. Then no
-	// more calls of leased entries may begin, and requests in flight must be canceled.
-	// held.Err checks the clock, so it may return an error before Done is closed if the process
-	// was suspended. release must be called once, when no entry is leased. The error is that
-	// of ctx, or ErrClosed.
+	// Hold waits until this process may lease entries in order, while no other process with the
+	// same journal may. This right ends when release is called, or when held ends. When held
+	// ends, the caller must begin no more calls of leased entries, and must cancel requests in
+	// flight. held.Err checks the clock, so it may return an error before Done is closed if the
+	// process was suspended. release must be called once, when no entry is leased. Hold returns
+	// the error of ctx, or ErrClosed.
 	Hold(ctx context.Context) (held context.Context, release func(), err error)
 
 	// Waiting yields the entries that wait for a retry, in any order, with their due times,
@@ -138,8 +138,8 @@ type Reader interface {
 	// reader's entries may be leased.
 	Waiting(ctx context.Context, yield func(e Entry, due time.Time) bool) error
 
-	// Resume makes the entry due that waits for it (see Result.Parked) and contains the call at
-	// a position. Otherwise it does nothing. It does not block.
+	// Resume schedules the parked entry (see Result.Parked) that contains the call at a position
+	// to run now. If there is no such entry, it does nothing. It does not block.
 	Resume(position uint64)
 
 	// Keeps reports whether the call at a position, which was leased before, is still pending.

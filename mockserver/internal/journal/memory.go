@@ -300,8 +300,8 @@ func (q *memoryQueue) wake() {
 	}
 }
 
-// pop leases the entry with the next turn, or returns when one is due. The time is zero if no
-// wanted entry has one.
+// pop leases the next entry in turn. If no wanted entry is due yet, it returns the earliest due
+// time, or the zero time if there is none.
 func (q *memoryQueue) pop(want Want) (*memoryEntry, time.Time) {
 	var e *memoryEntry
 	var due time.Time

@@ -109,8 +109,9 @@ func (ds *Destinations) counters(name string) *destination {
 	return d
 }
 
-// evictOldest removes the destination with the oldest last attempt. New destinations are
-// counted from now on, because one of them may be the evicted one. The lock must be held.
+// evictOldest removes the destination with the oldest last attempt. It also sets since to now: a
+// destination that is added later may be the evicted one, without its earlier counts. The lock
+// must be held.
 func (ds *Destinations) evictOldest() {
 	oldest, at := "", time.Time{}
 	for name, d := range ds.byName {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// enumRepeats is the average number of occurrences from which the values of a property
-	// are an enumeration.
+	// enumRepeats is the minimum average number of occurrences of a property's values for the
+	// property to count as an enumeration.
 	enumRepeats = 10
 	dialect     = "https://json-schema.org/draft/2020-12/schema"
 )

@@ -28,7 +28,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world { return &world{t: t, h: history.New(0)} }
 
-// add observes a call that happened after a duration, and arrived then or at its receivedAt.
+// add records a call with a timestamp that is the given duration after start. The call arrives
+// at the same time, unless members contain a receivedAt.
 func (w *world) add(after time.Duration, members string) {
 	w.n++
 	at := start.Add(after)

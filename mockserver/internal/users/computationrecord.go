@@ -17,7 +17,7 @@ type computationRecord struct {
 	Computation
 	claim
 	Current storedList   `json:"current"`         // the last list that was sent
-	Queue   []queuedList `json:"queue,omitempty"` // lists of the syncs that are not done
+	Queue   []queuedList `json:"queue,omitempty"` // lists of unfinished syncs
 }
 
 // A storedList refers to a roster in the State.
@@ -54,7 +54,7 @@ func (r computationRecord) checkKind(of computationRecord) error {
 	if r.ID == "" || r.Kind == of.Kind {
 		return nil
 	}
-	return fmt.Errorf("%w: the trait %q at destination %q is that of the %s %q", state.ErrExists, r.Key, r.Destination, r.Kind, r.Name)
+	return fmt.Errorf("%w: the trait %q of destination %q is already used by the %s %q", state.ErrExists, r.Key, r.Destination, r.Kind, r.Name)
 }
 
 // enqueue adds a list to the queue and returns its sync.

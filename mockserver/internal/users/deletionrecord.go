@@ -18,9 +18,9 @@ import (
 type deletionRecord struct {
 	Deletion // the counts are set when all notifications have ended
 	claim
-	Fingerprint string    `json:"fingerprint"`    // of the source and the users
+	Fingerprint string    `json:"fingerprint"`    // hash of the source and the users
 	Sources     []string  `json:"sources"`        // all sources, even without targets
-	Upload      string    `json:"upload"`         // of the chunks
+	Upload      string    `json:"upload"`         // name of the upload with the chunks
 	Chunk       int       `json:"chunk"`          // number of users per chunk; the last may have fewer
 	Sent        int       `json:"sent,omitempty"` // number of calls in the journal, ordered by source, then user
 	SentAt      time.Time `json:"sentAt,omitzero"`

@@ -73,7 +73,7 @@ func parseValue(line []byte) (roster.Entry, *webhook.FieldError) {
 	switch {
 	case err != nil:
 	case end != io.EOF:
-		err = errors.New("there is more after the object")
+		err = errors.New("unexpected data after the object")
 	case v.Value == nil:
 		err = errors.New("it has no value")
 	}

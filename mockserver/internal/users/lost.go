@@ -41,7 +41,7 @@ func (w *syncWork) repair(ctx context.Context, cause error) error {
 	if err != nil {
 		return err
 	}
-	w.config.Logger.Error("users of a list were lost through corruption of the state; its other users are processed",
+	w.config.Logger.Error("users of a list were lost because stored data is corrupt; the other users are processed",
 		"kind", w.record.Kind, "name", w.record.Name, "destination", w.record.Destination, "sync", w.sync().ID, "users", lost)
 	for _, list := range []storedList{before, given} {
 		if list != current && list != next {

@@ -26,7 +26,7 @@ func New(config Config) *Service {
 // Start starts the background work, including the work of earlier processes.
 func (u *Service) Start() { u.work.start() }
 
-// Drain begins no more work. Call Stop afterwards.
+// Drain stops new work. Call Stop afterwards.
 func (u *Service) Drain() { u.work.cancel() }
 
 // Stop interrupts the background work. Deliveries may still end afterwards; call EndOutcomes

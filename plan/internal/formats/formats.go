@@ -40,7 +40,7 @@ var All = sync.OnceValue(func() map[string]func(v any) error {
 func withLocalPart(email func(v any) error) func(v any) error {
 	return func(v any) error {
 		if s, ok := v.(string); ok && strings.HasPrefix(s, "@") {
-			return errors.New("nothing is before @")
+			return errors.New("the part before @ is empty")
 		}
 		return email(v)
 	}

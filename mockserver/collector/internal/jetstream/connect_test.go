@@ -33,7 +33,7 @@ func startServer(t *testing.T, change func(*server.Options)) (*server.Server, *s
 func TestConnectionErrorsContainNoPassword(t *testing.T) {
 	for servers, want := range map[string]string{
 		"nats://user:hunter2@127.0.0.1:1, hunter2@127.0.0.1:2": "connecting to nats://127.0.0.1:1,127.0.0.1:2: nats: no servers available",
-		"nats://user:%zhunter2@127.0.0.1:1":                    "connecting to nats://127.0.0.1:1: it is no URL: ",
+		"nats://user:%zhunter2@127.0.0.1:1":                    "connecting to nats://127.0.0.1:1: it is not a URL: ",
 	} {
 		_, err := jetstream.Open(within(t), jetstream.Options{NATS: &jetstream.NATS{URL: servers}})
 		require.Error(t, err)
@@ -46,7 +46,7 @@ func TestServersWithSmallMessageLimitAreRejected(t *testing.T) {
 	s, _ := startServer(t, func(o *server.Options) { o.MaxPayload = 1 << 20 })
 	_, err := jetstream.Open(within(t), jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}, CallBytes: 2 << 20})
 	require.Error(t, err)
-	assert.Contains(t, err.Error(), "takes messages of at most 1048576 bytes")
+	assert.Contains(t, err.Error(), "accepts messages of at most 1048576 bytes")
 	open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}})
 }
 

@@ -145,7 +145,7 @@ func isKept(t *testing.T, dir, was string) bool {
 	})
 }
 
-// asKilled makes a closed directory look like that of a killed process.
+// asKilled changes a closed directory so that it looks as if the process had been killed.
 func asKilled(t *testing.T, dir string) {
 	t.Helper()
 	ok(t, os.Remove(filepath.Join(dir, "journal.clean")))

@@ -21,13 +21,12 @@
 //
 // # Goroutines
 //
-// Store.Work.Go starts all goroutines; Close waits for them. Permanent ones are the readers
+// Store.Work.Go starts all goroutines; Close waits for them. These run permanently: the readers
 // of the ledger's streams, the writer of outcomes, maintain, trimPeriodically and the scrubber; on
 // a cluster also renewClaims, renewLeases, watchCluster and watchServers. An open queue has two
-// pullers. Temporary ones publish a message of calls, retry applying an outcome, or look for
+// pullers. Temporary goroutines publish a message of calls, retry applying an outcome, or look for
 // waiting sources.
 //
 // The ledger, each queue and each source's writer have their own lock. No lock is held
-// during a request, except those of type ioLock.
-// package jetstream
+// during a request, except locks of type ioLock.
 package jetstream

@@ -168,7 +168,7 @@ func (j *Journal) follow() {
 		}
 		j.Work.Go(func() {
 			if err := t.Follow(j.Ctx); j.Ctx.Err() == nil {
-				j.Log.Error("the ledger cannot be updated any longer", "stream", t.Stream, "error", err)
+				j.Log.Error("the ledger can no longer be updated", "stream", t.Stream, "error", err)
 				j.ledger.Fail(err)
 				j.Status.Down(err)
 			}

@@ -187,7 +187,7 @@ func (j *Journal) Unpark(ctx context.Context, destination string) error {
 	return err
 }
 
-// RestoreRetry publishes a retry with the calls of its outcome.
+// RestoreRetry publishes a retry again. It reads the retry's calls from OUTCOMES.
 func (j *Journal) RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error {
 	it := &record.Retry{Ref: ref, Attempt: r.Attempt, Decided: time.Unix(0, r.Decided), Due: time.Unix(0, r.Due)}
 	if r.Which != (ledger.CallSet{}) {

@@ -18,7 +18,7 @@ import (
 )
 
 // Ledger returns the account of every attached destination. It includes all calls that this
-// process has stored, and those of other processes with a short delay.
+// process has stored. Calls of other processes appear after a short delay.
 func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	if err := j.open(); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	})
 	t.Subjects, t.Batch = j.Names.CallSubjects(sources), 16
 	if err := t.Scan(ctx); err != nil {
-		return time.Time{}, fmt.Errorf("journal: searching the oldest call of %q: %w", destination, err)
+		return time.Time{}, fmt.Errorf("journal: finding the oldest call of %q: %w", destination, err)
 	}
 	if now.at.IsZero() {
 		return time.Now(), nil // it has ended in the meantime
@@ -125,9 +125,9 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	})
 }
 
-// awaitListed waits until all failed calls are listed: those of previous processes, of this
-// process, and recent ones of other processes. While the store is not writable, the list may
-// be incomplete.
+// awaitListed waits until all failed calls of previous processes and of this process are listed,
+// and the recent ones of other processes. While the store is not writable, the list may be
+// incomplete.
 func (j *Journal) awaitListed(ctx context.Context, destination string) error {
 	err := j.awaitSettled(ctx)
 	if err == nil {

@@ -251,7 +251,7 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 			delete(old, ref) // the lease will end it
 		}
 		if len(old) > 0 {
-			j.Log.Warn("pending calls have expired and fail permanently", "destination", destination, "entries", len(old), "kept", j.options.Keep)
+			j.Log.Warn("pending calls expired; they failed permanently", "destination", destination, "entries", len(old), "kept", j.options.Keep)
 		}
 		reason := fmt.Sprintf("it was still pending after %v, the time for which calls are kept", j.options.Keep)
 		for ref, attempt := range old {

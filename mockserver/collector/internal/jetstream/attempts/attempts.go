@@ -107,8 +107,8 @@ func (l *Log) Close() {
 	l.flush()
 }
 
-// Newest returns the newest stored records, oldest first, up to limit bytes in total, and
-// the message from which Follow continues. It reads few older records.
+// Newest returns the newest stored records, oldest first, up to limit bytes in total. next is
+// the message where Follow continues. Newest reads few older records.
 func (l *Log) Newest(ctx context.Context, limit int) (records [][]byte, next uint64, err error) {
 	state, err := l.store.Measure(ctx, record.StreamAttempts)
 	if err != nil {

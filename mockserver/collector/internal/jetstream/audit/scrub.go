@@ -102,7 +102,7 @@ func (s *Scrubber) Scrub(ctx context.Context) error {
 		return err
 	}
 	for _, d := range s.finish(damage) {
-		s.store.Log.Error("stored data is corrupt; the disk may be failing. Deliver the pending calls and replace the disk: see Damage in the guide for operators", "damage", d)
+		s.store.Log.Error("stored data is corrupt; the disk may be failing. Deliver the pending calls and replace the disk: see Corruption in docs/operating.md", "damage", d)
 	}
 	return nil
 }

@@ -278,7 +278,7 @@ func (s *Server) Tick() {
 	}
 }
 
-// carryOut replaces a scheduled message by the message for its target.
+// carryOut removes a scheduled message and publishes its data to the target subject.
 func (st *stream) carryOut(m *message, now time.Time) {
 	st.remove(func(o *message) bool { return o == m })
 	h := nats.Header{"Nats-Scheduler": []string{m.subject}, "Nats-Schedule-Next": []string{"purge"}}

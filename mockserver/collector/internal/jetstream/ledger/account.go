@@ -63,14 +63,14 @@ func (s scope) takes(source string) bool {
 type Waiting struct {
 	Attempt  int
 	calls    int
-	Decided  int64  // nanoseconds; when the attempt was scheduled
-	Due      int64  // nanoseconds
-	accepted int64  // milliseconds; of the oldest call
-	Outcome  uint64 // its message of OUTCOMES; 0 if it is not stored
+	Decided  int64  // when the attempt was scheduled, in Unix nanoseconds
+	Due      int64  // Unix nanoseconds
+	accepted int64  // acceptance time of the oldest call, in Unix milliseconds
+	Outcome  uint64 // sequence number of its message in OUTCOMES; 0 if it is not stored
 	Which    CallSet
 }
 
-// A CallSet is a set of calls of a part, as bits. The empty set of a replay means all.
+// A CallSet is a bit set of the calls of a part. For a replay, the empty set means all calls.
 type CallSet [record.PartCalls / 64]uint64
 
 // setOf returns the set of the calls at the given places of a message.

@@ -35,7 +35,7 @@ func (a *Ledger) Finish(to uint64) {
 	}
 }
 
-// Behind returns the destinations with pending calls before a message.
+// Behind returns the destinations that have pending calls in messages before the given one.
 func (a *Ledger) Behind(before uint64) (names []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

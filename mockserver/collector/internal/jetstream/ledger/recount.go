@@ -52,7 +52,7 @@ type Recounted struct {
 // A waitingPart is the rest of a part that waits for a retry, or an untried replay. It is
 // small because there may be many.
 type waitingPart struct {
-	Accepted int64 // milliseconds; of the oldest call
+	Accepted int64 // acceptance time of the oldest call, in Unix milliseconds
 	Attempt  int32
 	Calls    uint16
 	Stored   bool // it is in RETRY, or parked

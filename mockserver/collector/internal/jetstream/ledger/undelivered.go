@@ -19,16 +19,16 @@ type undelivered []*undeliveredRun
 // An undeliveredRun is a sequence of messages, stored relative to its first one.
 type undeliveredRun struct {
 	first    uint64 // sequence number of the first message
-	at       int64  // milliseconds; time of the first message
+	at       int64  // time of the first message, in Unix milliseconds
 	open     int    // number of unfinished messages
 	messages []undeliveredMessage
 }
 
 type undeliveredMessage struct {
 	seq   uint32 // relative to the run
-	at    int32  // milliseconds relative to the run; may be negative
+	at    int32  // milliseconds after undeliveredRun.at; may be negative
 	calls uint16
-	ended uint8 // parts whose first attempt has ended, as bits
+	ended uint8 // bit set of the parts whose first attempt has ended
 }
 
 func (m *undeliveredMessage) done() bool { return m.ended == 1<<record.Parts(int(m.calls))-1 }

@@ -76,7 +76,7 @@ func (q *Queue) reachReplay(ctx context.Context) bool {
 	return false
 }
 
-// park keeps the calls that an outcome leaves to be retried until Resume.
+// park adds the calls of a parked outcome to q.parked, where they wait for Resume.
 func (q *Queue) park(o *record.Outcome) {
 	if len(o.Again) == 0 || !record.IsParked(o.Due.UnixNano()) {
 		return

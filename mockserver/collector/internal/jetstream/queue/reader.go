@@ -129,7 +129,7 @@ func (q *Queue) lease(it *item) *lease {
 	s, err := q.bodies(it)
 	switch {
 	case err != nil && store.IsMissing(err) && !q.mayAppear(it):
-		q.set.Log.Error("stored calls are missing or corrupt; they have failed", "destination", q.name, "message", it.Ref.Seq, "error", err)
+		q.set.Log.Error("stored calls are missing or corrupt; they failed permanently", "destination", q.name, "message", it.Ref.Seq, "error", err)
 		q.failUnreadable(it)
 		return nil
 	case err != nil:

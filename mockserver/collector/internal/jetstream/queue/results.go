@@ -36,8 +36,8 @@ const (
 // errTakenOver reports that another process owns the destination now.
 var errTakenOver = errors.New("journal: another collector delivers to the destination now")
 
-// results writes outcomes. Outcomes that may wait share a message, and so a write to the
-// disk. The first outcome after a pause is written immediately.
+// results writes outcomes. It combines outcomes that can wait into one message, which saves disk
+// writes. The first outcome after a pause is written immediately.
 type results struct {
 	store   *store.Store
 	account *ledger.Ledger

@@ -217,7 +217,7 @@ func (set *Set) Renew(now time.Time) {
 	}
 }
 
-// Expire stores that the calls of an entry that is not leased have failed, with a reason.
+// Expire marks the calls of an entry as failed and stores the reason. The entry must not be leased.
 func (set *Set) Expire(ctx context.Context, destination string, attached uint64, ref record.Ref, attempt int, reason string) error {
 	q := &Queue{set: set, attachment: attachment{name: destination, attached: attached}}
 	it := &item{Retry: record.Retry{Ref: ref, Attempt: attempt}}

@@ -65,8 +65,8 @@ type Queue struct {
 	attachment
 	ctx      context.Context
 	cancel   context.CancelFunc // closes the queue
-	fresh    *puller            // of CALLS
-	retries  *puller            // of RETRY
+	fresh    *puller            // reads CALLS
+	retries  *puller            // reads RETRY
 	claimant string             // identifies this process in claims
 
 	mu          sync.Mutex                 // guards the fields below

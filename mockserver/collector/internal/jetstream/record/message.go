@@ -25,18 +25,18 @@ const (
 	HeaderPlain = "Plain"
 )
 
-// A Control is the part of a CALLS message that is not about its calls.
+// A Control contains the fields of a CALLS message that do not describe calls.
 type Control struct {
-	// Of an attached or detached destination.
+	// Fields of an attached or detached destination.
 	Name    string   `json:"name,omitempty"`
 	Sources []string `json:"sources,omitempty"`
 	Detach  bool     `json:"detach,omitempty"`
-	// Of a replay.
+	// Fields of a replay.
 	Source string      `json:"source,omitempty"`
 	From   uint8       `json:"from,omitempty"`   // a tracking.State
-	Oldest int64       `json:"oldest,omitempty"` // milliseconds
-	Failed []FailedRef `json:"failed,omitempty"` // their places in FAILED
-	// Of lost messages.
+	Oldest int64       `json:"oldest,omitempty"` // Unix milliseconds
+	Failed []FailedRef `json:"failed,omitempty"` // positions of the calls in FAILED
+	// Range of lost messages.
 	First uint64 `json:"first,omitempty"`
 	Last  uint64 `json:"last,omitempty"`
 }
@@ -45,14 +45,14 @@ type Control struct {
 type Calls struct {
 	Seq     uint64
 	Kind    string
-	Name    string // of the source or the destination
+	Name    string // name of the source or the destination
 	Calls   int
 	At      time.Time
 	IDs     string
 	Traces  string
 	Sources []string
 	From    tracking.State
-	source  string // of a replay
+	source  string // source of a replay
 	Oldest  time.Time
 	Failed  []FailedRef
 	Lost    Span

@@ -46,14 +46,14 @@ func (c *Cluster) Check(ctx context.Context, call int, need int64) error {
 		return oldServer(c.NC.ConnectedUrlRedacted(), version)
 	}
 	if have := c.NC.MaxPayload(); have < need {
-		return fmt.Errorf("journal: the NATS server %s takes messages of at most %d bytes; %d are needed for calls of at most %d: raise max_payload there",
+		return fmt.Errorf("journal: the NATS server %s accepts messages of at most %d bytes, but %d bytes are needed for calls of up to %d bytes: increase max_payload on the server",
 			c.NC.ConnectedUrlRedacted(), have, need, call)
 	}
 	if _, err := c.JS.AccountInfo(ctx); err != nil {
 		if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 			return fmt.Errorf("journal: JetStream is not enabled on the NATS server %s for this user; enable it there: %w", c.NC.ConnectedUrlRedacted(), err)
 		}
-		return fmt.Errorf("journal: JetStream on %s does not answer: %w", c.NC.ConnectedUrlRedacted(), err)
+		return fmt.Errorf("journal: JetStream on %s does not respond: %w", c.NC.ConnectedUrlRedacted(), err)
 	}
 	now, _ := c.Inspect(ctx) // Report logs the servers that did not answer
 	return c.refuse(now.Servers)
@@ -97,7 +97,7 @@ func WithoutUsers(urls string) string {
 // WithoutURL removes the URL from a parse error, because it may contain a password.
 func WithoutURL(err error) error {
 	if bad, ok := errors.AsType[*url.Error](err); ok {
-		return fmt.Errorf("it is no URL: %w", bad.Err)
+		return fmt.Errorf("it is not a URL: %w", bad.Err)
 	}
 	return err
 }

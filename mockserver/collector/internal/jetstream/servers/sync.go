@@ -329,7 +329,7 @@ func (c *Cluster) refuse(all []journal.Server) error {
 	}
 	known := func(s journal.Server) bool { return s.Sync != journal.SyncUnknown }
 	if c.NATS.Monitor == "" && !c.NATS.AcceptLazySync && !slices.ContainsFunc(all, known) {
-		return fmt.Errorf("journal: %w: no server answers %s to this user. Set nats.monitor to the monitoring addresses of the servers, "+
+		return fmt.Errorf("journal: %w: no server responds to %s for this user. Set nats.monitor to the monitoring addresses of the servers, "+
 			"such as http://a:8222,http://b:8222, or set nats.acceptLazySync: true to accept that a power cut of several servers can lose calls",
 			ErrUnknownSync, subjectVarz)
 	}

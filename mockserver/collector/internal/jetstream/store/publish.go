@@ -23,8 +23,8 @@ const (
 	// ClusterAnswer is how long a sender waits for a cluster. It must get a response within
 	// two seconds; the message is still tried in the background.
 	ClusterAnswer = 1750 * time.Millisecond
-	// QueryTimeout is the time limit for a server of a cluster if another one can answer
-	// instead.
+	// QueryTimeout is the time limit for one server of a cluster, before another server is
+	// queried instead.
 	QueryTimeout = 2 * time.Second
 )
 
@@ -107,7 +107,7 @@ func (s *Store) Outlast(ctx context.Context, try func(context.Context) error) er
 }
 
 // ErrNoAnswer is the cause of a request that timed out.
-var ErrNoAnswer = errors.New("journal: the store does not answer")
+var ErrNoAnswer = errors.New("journal: the store does not respond")
 
 // Try publishes a message once. If it returns nil, the message is stored.
 func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, error) {

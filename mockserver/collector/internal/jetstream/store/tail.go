@@ -120,9 +120,9 @@ func (t *Tail) Scan(ctx context.Context) error {
 	return t.run(ctx, true)
 }
 
-// aim determines the last message of a scan on a cluster from the leader: the server that
-// delivers the messages may have fewer without knowing. If Subjects excludes the last
-// message, its subject is added to the filter.
+// aim determines the last message of a scan. On a cluster it asks the leader, because the server
+// that delivers the messages may have fewer messages and not know it. If Subjects excludes the
+// last message, its subject is added to the filter.
 func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 	info, err := t.store.JS.Info(ctx, t.Stream)
 	if err != nil {
