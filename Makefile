@@ -123,13 +123,8 @@ PICTURES ?= $(CURDIR)/mockserver/internal/inspector/e2e/screenshots
 pictures: ## take screenshots of each page of the inspector, in the directory PICTURES
 	SCREENSHOTS=$(PICTURES) REQUIRE_CHROMIUM=1 go test -count=1 -run Pictures $(E2E)
 
-<<<<<<< HEAD
 terminal: ## draw collector dev in a terminal, for docs/inspector.md
 	PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestScreenshots$$' $(COLLECTOR)/internal/cli
-=======
-terminal: ## record a picture of collector dev for docs/inspector.md
-	PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestPictures$$' $(COLLECTOR)/internal/cli
->>>>>>> w/nem
 
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 cross: ## build each module for each platform; the first run is slow
