@@ -45,6 +45,10 @@ func damagedList(r *rig) {
 	users := r.userIDs(3000)
 	file := r.listFile("users", users)
 	r.command(append(list.send, "--file", file)...) // its notices do not fit into the queue
+	r.await("the list has begun", func() bool {
+		state, known := list.state(r)
+		return known && (len(state.Syncs) == 0 || state.Syncs[0].Entered > 0)
+	})
 	r.kill()
 	r.settings = "" // the next start sends the list
 	kind := list.part
@@ -131,8 +135,11 @@ var (
 type listState struct {
 	LostUsers   int
 	LostRecord  bool
-	CompletedAt time.Time                // of a deletion request
-	Syncs       []struct{ State string } // of an audience
+	CompletedAt time.Time // of a deletion request
+	Syncs       []struct {
+		State   string
+		Entered int
+	} // of an audience
 }
 
 func (s listState) done() bool {
