@@ -17,7 +17,7 @@ type computationRecord struct {
 	Computation
 	claim
 	Current storedList   `json:"current"`         // the last list that was sent
-	Queue   []queuedList `json:"queue,omitempty"` // lists of unfinished syncs
+	Queue   []storedList `json:"queue,omitempty"` // lists of unfinished syncs; of a deletion request: the users to remove
 }
 
 // A storedList refers to a roster in the State.
@@ -25,12 +25,6 @@ type storedList struct {
 	Upload   string `json:"upload,omitempty"` // empty for the empty list
 	Segments int    `json:"segments,omitempty"`
 	Users    int64  `json:"users,omitempty"`
-}
-
-// A queuedList is the list of a sync that is not done.
-type queuedList struct {
-	storedList      // of a deletion request: the users to remove
-	Counted    bool `json:"counted,omitempty"`
 }
 
 const (
@@ -71,7 +65,7 @@ func (r *computationRecord) enqueue(list storedList, sync Sync) Sync {
 		sync.Timestamp = last.Timestamp.Add(time.Millisecond)
 	}
 	r.Syncs = append(r.Syncs, sync)
-	r.Queue = append(r.Queue, queuedList{storedList: list})
+	r.Queue = append(r.Queue, list)
 	return sync
 }
 
@@ -99,11 +93,7 @@ func (r computationRecord) context(sync int) map[string]any {
 
 // lists returns all stored lists of the record.
 func (r computationRecord) lists() []storedList {
-	lists := []storedList{r.Current}
-	for _, q := range r.Queue {
-		lists = append(lists, q.storedList)
-	}
-	return lists
+	return append([]storedList{r.Current}, r.Queue...)
 }
 
 // announced returns the lists that were or will be sent to the destination, in order.
@@ -111,7 +101,7 @@ func (r computationRecord) announced() []storedList {
 	lists := []storedList{r.Current}
 	for i, q := range r.Queue {
 		if r.Syncs[r.done()+i].Deletion == "" {
-			lists = append(lists, q.storedList)
+			lists = append(lists, q)
 		}
 	}
 	return lists
@@ -133,7 +123,7 @@ func (r computationRecord) begun() time.Time {
 // latest returns the last list whose calls have begun.
 func (r computationRecord) latest() storedList {
 	if len(r.Queue) > 0 && r.next().State == SyncRunning && r.next().Deletion == "" {
-		return r.Queue[0].storedList
+		return r.Queue[0]
 	}
 	return r.Current
 }

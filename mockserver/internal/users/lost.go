@@ -17,7 +17,7 @@ import (
 // Users lost from the current list count as unknown to the destination. Users lost from the next
 // list may not have left, so their entries of the current list are kept.
 func (w *syncWork) repair(ctx context.Context, cause error) error {
-	before, given := w.record.Current, w.list().storedList
+	before, given := w.record.Current, w.list()
 	current, lost, err := w.salvage(ctx, before, roster.Empty)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (w *syncWork) repair(ctx context.Context, cause error) error {
 		return cause
 	}
 	err = w.note(ctx, func(r *computationRecord) {
-		r.Current, r.Users, r.Queue[0] = current, current.Users, queuedList{storedList: next}
+		r.Current, r.Users, r.Queue[0] = current, current.Users, next
 		r.next().LostUsers += lost
 		r.next().Sent = 0
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,7 +48,7 @@ func (u *Service) workOnSync(ctx context.Context, id string) error {
 		return err
 	}
 	defer w.release()
-	list := w.list().storedList
+	list := w.list()
 	if w.sync().Deletion != "" {
 		list, err = w.erase(ctx)
 	} else {
@@ -93,17 +94,20 @@ func (u *Service) claimSync(ctx context.Context, id string) (*syncWork, error) {
 	if resumed {
 		w.maybeStored = w.sync().Sent + 2*int64(u.config.BatchCalls)
 	}
+	if w.sync().LostUsers > 0 { // repaired, and Sent was reset
+		w.maybeStored = math.MaxInt64
+	}
 	w.trait = append(fields.AppendString([]byte{'{'}, w.record.Key), ':')
 	w.emitter, err = newEmitter("identify", w.record.Source, w.sync().Timestamp, []string{w.record.Destination}, w.record.context(w.sync().Number))
 	return w, err
 }
 
 func (w *syncWork) sync() *Sync      { return w.record.next() }
-func (w *syncWork) list() queuedList { return w.record.Queue[0] }
+func (w *syncWork) list() storedList { return w.record.Queue[0] }
 
 // finish makes a list the current one.
 func (w *syncWork) finish(ctx context.Context, list storedList) error {
-	before, given := w.record.Current, w.list().storedList
+	before, given := w.record.Current, w.list()
 	if err := w.note(ctx, func(r *computationRecord) { r.finish(list) }); err != nil {
 		return err
 	}
@@ -116,34 +120,33 @@ func (w *syncWork) finish(ctx context.Context, list storedList) error {
 
 // erase stores the current list without the users of the sync's list.
 func (w *syncWork) erase(ctx context.Context) (storedList, error) {
-	current, gone := w.readStored(ctx, w.record.ID, w.record.Current), w.readStored(ctx, w.record.ID, w.list().storedList)
+	current, gone := w.readStored(ctx, w.record.ID, w.record.Current), w.readStored(ctx, w.record.ID, w.list())
 	return w.upload(ctx, w.record.ID, roster.Without(current, gone))
 }
 
 // diff yields the changes to send.
 func (w *syncWork) diff(ctx context.Context) iter.Seq2[roster.Change, error] {
 	older := w.readStored(ctx, w.record.ID, w.record.Current)
-	newer := w.readStored(ctx, w.record.ID, w.list().storedList)
+	newer := w.readStored(ctx, w.record.ID, w.list())
 	return roster.Diff(older, newer, w.sync().Full)
 }
 
-// count stores the number of calls to create.
+// count stores the number of calls to create. It reads the complete lists, so it finds lost
+// segments before a call is created.
 func (w *syncWork) count(ctx context.Context) error {
 	entered, left, err := roster.CountChanges(w.diff(ctx))
 	if err != nil {
 		return fmt.Errorf("mockserver: sync %s: %w", w.sync().ID, err)
 	}
 	return w.note(ctx, func(r *computationRecord) {
-		r.next().Entered, r.next().Left, r.Queue[0].Counted = entered, left, true
+		r.next().Entered, r.next().Left = entered, left
 	})
 }
 
 // sendChanges creates the remaining calls.
 func (w *syncWork) sendChanges(ctx context.Context) error {
-	if !w.list().Counted {
-		if err := w.count(ctx); err != nil {
-			return err
-		}
+	if err := w.count(ctx); err != nil {
+		return err
 	}
 	made := w.sync().Sent
 	for change, err := range w.diff(ctx) {
