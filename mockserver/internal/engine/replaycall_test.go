@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,14 +20,14 @@ import (
 
 func TestReplayCallRefusesSecondReplayWithin10Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		requests := 0
+		var requests atomic.Int64
 		c := newCollector(t, engine.Config{
 			Destinations:  []tracking.Destination{hook("crm"), hook("ads")},
-			WrapTransport: answering(func(string) (int, string) { requests++; return 400, "" }),
+			WrapTransport: answering(func(string) (int, string) { requests.Add(1); return 400, "" }),
 		})
 		send(t, c, "m", 1)
 		synctest.Wait()
-		require.Equal(t, 2, requests)
+		require.EqualValues(t, 2, requests.Load())
 		replay := func(destination string, dryRun bool) error {
 			n, err := c.ReplayCall(t.Context(), destination, "key", "m-0", dryRun)
 			if err == nil {
@@ -36,17 +37,17 @@ func TestReplayCallRefusesSecondReplayWithin10Seconds(t *testing.T) {
 			return err
 		}
 		require.NoError(t, replay("crm", false))
-		assert.Equal(t, 3, requests)
+		assert.EqualValues(t, 3, requests.Load())
 		time.Sleep(9 * time.Second)
 		err := replay("crm", false)
 		require.ErrorIs(t, err, state.ErrReplayedRecently)
 		assert.EqualError(t, err, `mockserver: the call was replayed within the last 10 seconds: call "m-0", destination "crm"; retry in 1 s`)
-		assert.Equal(t, 3, requests)
+		assert.EqualValues(t, 3, requests.Load())
 		require.NoError(t, replay("crm", true), "a dry run sends nothing")
 		require.NoError(t, replay("ads", false), "the limit applies to each destination")
 		time.Sleep(time.Second)
 		require.NoError(t, replay("crm", false))
-		assert.Equal(t, 5, requests)
+		assert.EqualValues(t, 5, requests.Load())
 
 		require.NoError(t, c.Pause(t.Context(), "crm"))
 		time.Sleep(10 * time.Second)
