@@ -15,8 +15,8 @@ import (
 
 // A tally counts the data that a receiver read.
 type tally struct {
-	Calls    int64 // in answered requests
-	Requests int64 // answered
+	Calls    int64 // in requests that received a response
+	Requests int64 // requests that received a response
 	Bytes    int64 // including headers
 	Conns    int64 // accepted
 }
@@ -32,7 +32,7 @@ type receiver struct {
 	mu       sync.Mutex // guards all below
 	listener net.Listener
 	open     map[net.Conn]bool
-	up       chan struct{} // closed while requests are answered
+	up       chan struct{} // closed while the receiver responds to requests
 }
 
 func newReceiver() (*receiver, error) {

@@ -33,7 +33,7 @@ import (
 // input is the input of the command.
 type input struct {
 	WriteKey  string     `json:"writeKey"`
-	APIHost   string     `json:"apiHost"` // a URL; defaults to that of the service
+	APIHost   string     `json:"apiHost"` // a URL; defaults to the URL of the service
 	CDNHost   string     `json:"cdnHost"` // the URL for the source's settings; empty to not read them
 	Sequences []sequence `json:"sequences"`
 	Config    config     `json:"config"`

@@ -56,8 +56,8 @@ func (l *loop) nextPart(j *job) {
 	}
 }
 
-// mayBeTooLarge reports whether smaller parts of a refused batch may be accepted, because
-// the collector has a lower limit than the service.
+// mayBeTooLarge reports whether a batch was refused for its size and can be split. The
+// collector's size limit may be lower than the service's.
 func (b *batch) mayBeTooLarge() bool {
 	return b.status == http.StatusRequestEntityTooLarge && b.size() > MaxCallBytes
 }

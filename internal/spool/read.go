@@ -157,9 +157,9 @@ func (l *Log) take(p *Page, next cursor, missing []span) {
 	}
 }
 
-// recount corrects the counts of a segment of a previous process. The segment has the given
-// number of records; n of them, and the missing ones, are not done. It returns the change in
-// the number of records that are not done.
+// recount corrects the counts of a segment of a previous process. records is the number of
+// records in the segment. n readable records and all missing ones are unfinished. It returns
+// the change in the number of unfinished records.
 func (l *Log) recount(g *segment, records uint32, n int, missing []span) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -99,7 +99,8 @@ func (t Term) holds(value []byte) bool {
 	}
 }
 
-// isExact reports whether the term compares digits: a float64 cannot represent large IDs.
+// isExact reports whether the term must compare digits instead of float64 values, which
+// cannot represent all large IDs.
 func (t Term) isExact(n float64, digits string) bool {
 	return math.Abs(n) >= 1<<53 && (t.Op == OpEqual || t.Op == OpLike) && !strings.ContainsAny(digits+t.Value, ".eE")
 }

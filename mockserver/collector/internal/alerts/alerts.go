@@ -37,7 +37,7 @@ const (
 
 // Results of alerts, for metrics.
 const (
-	resultSent    = "sent"    // the webhook answered 2xx
+	resultSent    = "sent"    // the webhook responded with 2xx
 	resultFailed  = "failed"  // the alert will be retried
 	resultDropped = "dropped" // the webhook did not accept a recovery for an hour
 )

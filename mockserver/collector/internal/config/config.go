@@ -17,7 +17,7 @@ type Config struct {
 	Data   string `yaml:"data"`   // the directory of the queue
 	NATS   *NATS  `yaml:"nats"`   // a cluster, instead of Data
 	Sync   Sync   `yaml:"sync"`
-	Strict bool   `yaml:"strict"` // answer requests that contain an invalid call with 400
+	Strict bool   `yaml:"strict"` // respond with 400 to requests that contain an invalid call
 	Limits Limits `yaml:"limits"`
 	// HTTPConfig contains the retry settings in the settings of each source.
 	HTTPConfig JSONObject `yaml:"httpConfig"`

@@ -250,7 +250,8 @@ func (l *life) damage() {
 	l.open(true)
 }
 
-// finish delivers all remaining calls: as many as were lost must be missing.
+// finish delivers the remaining calls, and checks that the number of missing calls equals
+// the number that the ledger reports as lost.
 func (l *life) finish() {
 	l.Helper()
 	ledger := l.ledger()

@@ -34,7 +34,7 @@ func (t *Telemetry) newResult(signal string) *result {
 	return &result{signal: signal, count: t.count, log: t.log}
 }
 
-// exported counts an export of n spans or one of metrics.
+// exported counts an export of n spans, or an export of metrics.
 func (r *result) exported(n int, err error) {
 	if err == nil {
 		r.count(r.signal, "sent", n)

@@ -14,8 +14,9 @@ type DeliveryState struct {
 	Unknown bool // the outcome may have expired
 }
 
-// StatesOf returns the state at each destination that receives the call or has an outcome: in
-// the order of the settings, then deleted destinations.
+// StatesOf returns the state of a call at each destination that receives it or has an outcome
+// for it. Current destinations come first, in the order of the settings, followed by deleted
+// ones.
 func StatesOf(r *tracking.Record, destinations []engine.AttachedDestination) []DeliveryState {
 	var all []DeliveryState
 	for _, d := range destinations {

@@ -165,7 +165,7 @@ func (q *Queue) receiveRetry(_ context.Context, m jetstream.Msg, meta *jetstream
 		have.msg = m // redelivered
 		q.mu.Unlock()
 		return
-	case waits.Attempt == it.Attempt: // have, if any, is an earlier attempt about to be removed
+	case waits.Attempt == it.Attempt: // if have is not nil, it is an earlier attempt that is about to be removed
 		it.msg, it.since, it.Due = m, time.Now(), it.DueFrom(time.Now())
 		if it.isReplay() && q.inOrder {
 			it.Due = time.Time{} // it is ordered among first attempts by its position

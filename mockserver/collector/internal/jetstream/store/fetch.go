@@ -209,7 +209,7 @@ func (b *batch) finish(err error) {
 	close(b.messages)
 }
 
-// message implements jetstream.Msg, without reasons for Term.
+// message implements jetstream.Msg. TermWithReason ignores the reason.
 type message struct{ *nats.Msg }
 
 func (m message) Subject() string      { return m.Msg.Subject }
