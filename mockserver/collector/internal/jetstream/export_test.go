@@ -107,7 +107,8 @@ func (j *Journal) FinishAhead(ctx context.Context, l journal.Lease, r journal.Re
 // RescheduleAhead runs the periodic check of retries.
 func (j *Journal) RescheduleAhead(ctx context.Context) error { return j.rescheduleAhead(ctx) }
 
-// FinishUnsettled is Finish in a process that is killed before it applies the outcome.
+// FinishUnsettled stores an outcome without applying it, as if the process was killed in
+// the middle of Finish.
 func (j *Journal) FinishUnsettled(l journal.Lease, r journal.Result) error {
 	_, err := j.queues.Record(j.outcomeOf(l, r))
 	return err

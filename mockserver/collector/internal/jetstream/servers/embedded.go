@@ -35,7 +35,7 @@ type Embedded struct {
 }
 
 // NewEmbedded returns a stopped server for a directory. It syncs at the given interval, or
-// before each answer if interval is 0.
+// before each response if interval is 0.
 func NewEmbedded(dir string, interval time.Duration, log *slog.Logger) *Embedded {
 	options := server.Options{
 		ServerName: "journal", DontListen: true, NoSigs: true, NoLog: true, MaxPayload: maxPayload,

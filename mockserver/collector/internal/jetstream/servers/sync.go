@@ -32,7 +32,7 @@ import (
 const (
 	// serverTimeout is the time limit for a server to report its settings.
 	serverTimeout = 2 * time.Second
-	// serversPause is how long ping waits for the answer of another server.
+	// serversPause is how long ping waits for the response of another server.
 	serversPause = 500 * time.Millisecond
 	// maxVarz limits the size of a server's report.
 	maxVarz = 4 << 20
@@ -302,7 +302,7 @@ func unhealthy(info *jetstream.StreamInfo) (all []journal.Replica) {
 		all = append(all, journal.Replica{Stream: stream, State: journal.ReplicaMissing})
 	}
 	for _, r := range info.Cluster.Replicas {
-		silent := r.Active == 0 || r.Active >= replicaSilence // 0: it has never answered this leader
+		silent := r.Active == 0 || r.Active >= replicaSilence // 0: it has never responded to this leader
 		switch {
 		case r.Offline, !r.Current && silent:
 			all = append(all, journal.Replica{Stream: stream, Server: r.Name, State: journal.ReplicaOffline, Lag: r.Lag})
@@ -314,7 +314,7 @@ func unhealthy(info *jetstream.StreamInfo) (all []journal.Replica) {
 }
 
 // refuse returns an error if a server may lose acknowledged calls, or if that is unknown
-// because no server can be queried. A single server that does not answer may be down; the
+// because no server can be queried. A single server that does not respond may be down; the
 // others continue without it.
 func (c *Cluster) refuse(all []journal.Server) error {
 	for _, s := range all {
