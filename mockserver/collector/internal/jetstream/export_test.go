@@ -40,7 +40,7 @@ func CopyDir(to, from string) error {
 // RemoveCheckpoints makes the next start read all messages.
 func (j *Journal) RemoveCheckpoints(ctx context.Context) error { return j.removeCheckpoints(ctx) }
 
-// LockReplay takes the replay lock as if it was taken the given time ago.
+// LockReplay acquires the replay lock, as if that happened the given duration ago.
 func (j *Journal) LockReplay(ctx context.Context, destination string, since time.Duration) (renew func(context.Context) error, unlock func(context.Context), err error) {
 	l, err := j.lockReplay(ctx, destination)
 	if err != nil {

@@ -242,7 +242,7 @@ func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
 	for {
 		m, err := answers.NextMsgWithContext(ctx)
 		if err != nil || m.Header.Get("Status") == "503" {
-			return all, nil // no more answers
+			return all, nil // no more responses
 		}
 		var answer struct {
 			Data varz `json:"data"`
