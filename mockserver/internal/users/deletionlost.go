@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// lostAfter is how long notifications must be neither pending nor observed before
-	// their outcomes count as lost, with the process that observed them. The notifications are
-	// then sent again, although most were probably delivered.
+	// lostAfter is how long notifications must be neither pending nor observed before their
+	// outcomes count as lost, because the process that observed them was killed. The
+	// notifications are then sent again, although most were probably delivered.
 	lostAfter = time.Minute
 	// maxResent is the average number of times the notifications of a target are sent again.
 	maxResent = 3

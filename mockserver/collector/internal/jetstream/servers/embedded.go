@@ -133,8 +133,8 @@ func (e *Embedded) Fail(err error) {
 	e.report(start, err)
 }
 
-// serverLog forwards the server's log and detects failed writes. After a failed write the
-// server stops answering for the stream, and reports that only in its log.
+// serverLog forwards the server's log and detects failed writes. After a failed write, the
+// server no longer responds to requests for the stream, and reports that only in its log.
 type serverLog struct {
 	e     *Embedded
 	start int // number of the server

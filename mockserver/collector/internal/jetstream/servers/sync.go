@@ -287,8 +287,8 @@ func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal
 const (
 	// replicaSilence is how long a replica may be silent to its leader.
 	replicaSilence = 10 * time.Second
-	// replicaLag is how many operations behind an answering replica may be. Under load, one
-	// of three replicas is always slightly behind.
+	// replicaLag is how many operations a responsive replica may be behind. Under load, one of
+	// three replicas is always slightly behind.
 	replicaLag = 1000
 )
 
