@@ -123,8 +123,8 @@ func (w *deletionWork) resend(ctx context.Context, t DeletionTarget, users []del
 	return nil
 }
 
-// conclude stores the results that end returns for pending notifications of a target, and
-// returns the users of the others.
+// conclude queries end for the results of a target's pending notifications and stores the known
+// ones. It returns the users whose notifications are still pending.
 func (w *deletionWork) conclude(ctx context.Context, target int, end func(user int) (deletionEnd, bool)) (open []deletionUser, err error) {
 	for n := range w.record.chunks() {
 		first := n * w.record.Chunk
