@@ -11,8 +11,8 @@ const (
 	probeEvery = time.Second
 	// A failing destination gets failingRate calls per second, because acceptable calls may be
 	// queued behind thousands of unacceptable ones. After failingCalls consecutive failures,
-	// it probably accepts no calls. Each failed call uses memory until its retry, so the rate is
-	// halved again after every slowerCalls further failures.
+	// it probably accepts no calls. Each failed call uses memory until its retry, so the rate
+	// is halved then, and again after every slowerCalls further failures.
 	failingRate  = 1000
 	failingCalls = 20_000
 	slowerCalls  = 10_000
