@@ -37,7 +37,7 @@
 // value. Other calls are not affected.
 //
 // Properties, traits, contexts and integrations may contain any value that encoding/json
-// accepts. The JSON is that of encoding/json with sorted keys, except that '<', '>' and
+// accepts. The JSON equals the output of encoding/json with sorted keys, except that '<', '>' and
 // '&' are not escaped. Strings, bools, numbers, times, maps with string keys, and slices
 // of these do not allocate. Invalid UTF-8 becomes U+FFFD. NaN, infinities, channels,
 // functions, cycles, and more than 990 levels are errors.
@@ -53,7 +53,7 @@
 //		Attrs:  []slog.Attr{slog.String("orderId", id), slog.Float64("total", total)},
 //	})
 //
-// Attributes keep their order. Their values are encoded as those of maps, with these
+// Attributes keep their order. Their values are encoded like map values, with these
 // rules:
 //
 //   - A time is written in UTC with milliseconds.

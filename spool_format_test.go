@@ -20,8 +20,8 @@ const (
 	spoolFormats = "testdata/spool"
 )
 
-// leaveFormat leaves two spools in which calls 000 and 001 are delivered, and 002 to 007 are not:
-// one of a process that was closed, and one of a process that was killed.
+// leaveFormat leaves two spools, of a closed process and of a killed process. Calls 000 and
+// 001 are delivered, and 002 to 007 are not.
 func leaveFormat(t *testing.T, closed, killed string) {
 	up := &collector{decide: func(n int, _ post) answer {
 		if n == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A context that has already ended does not limit the opening; a second does.
+// With a context that has already ended, Flush waits up to one second for the opening.
 func TestContextHasEndedBeforeTheClientStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := NewWithConfig("key", Config{Spool: t.TempDir()})

@@ -44,9 +44,9 @@ var clientNames = []string{"ours", "v3", "posthog"}
 // Their cost shows the speed of the machine.
 var referenceNames = []string{"append", "copy"}
 
-// config returns the settings of this repository's client. A patient client blocks the
-// caller when it is full, as other libraries do; its memory budget is 4 MiB unless it is
-// roomy. Other clients refuse the call.
+// config returns the settings of this repository's client. If j.Patient is set, the client
+// blocks the caller when it is full, as other libraries do, and its memory budget is 4 MiB
+// unless j.Roomy is set. Otherwise a full client refuses calls.
 func (j job) config() analytics.Config {
 	config := analytics.Config{Endpoint: j.Endpoint, FlushAt: j.Batch, Spool: j.Spool, Gzip: j.Gzip, Logger: log.New(io.Discard, "", 0)}
 	if j.Patient {

@@ -34,8 +34,8 @@ func hook(name, url string) string {
 	return fmt.Sprintf("- {name: %s, sharedSecret: %s, webhooks: [{url: '%s'}]}\n", name, secret, url)
 }
 
-// collector starts a collector with the rest of a configuration. Its data directory is
-// empty, or the one of the previous collector.
+// collector starts a collector with the rest of a configuration. If again is set, it uses the
+// data directory of the previous collector, otherwise an empty one.
 func (b *bench) collector(config string, again bool) (*harness.Collector, error) {
 	data := filepath.Join(b.dir, "data")
 	if !again {

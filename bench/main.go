@@ -127,8 +127,8 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// run runs the measurements of these names or groups, and updates the file of figures if
-// there is one.
+// run runs the measurements with the given names or groups. If file is not empty, run updates
+// the figures in it.
 func (b *bench) run(names []string, file string) (err error) {
 	for _, name := range b.clients {
 		if clients[name] == nil {

@@ -102,8 +102,8 @@ func appendText(dst []byte, s string) []byte {
 	return append(append(dst, s...), '"')
 }
 
-// newPoster returns a reference that posts the same payload in each call, as a webhook
-// delivery, and waits for the response.
+// newPoster returns a reference client. Each of its calls posts the same payload, the size of
+// a webhook delivery, and waits for the response.
 func newPoster(j job) (*client, error) {
 	payload := `{"version":1,"type":"track","userId":"user-12345","event":"` + largeEvent + `","properties":{"revenue":129.9` +
 		strings.Repeat(`,"property":"value 7919 of 12"`, 18) + `},"timestamp":"2026-01-02T03:04:05.678Z"}`

@@ -172,7 +172,7 @@ func vanished(r *rig) {
 }
 
 // torn adds a part of a record, or garbage, to the end of a file, like a power cut during a write.
-// Such a record was never acknowledged, so it is removed without asking.
+// Such a record was never acknowledged, so the collector removes it without --accept-loss.
 func torn(r *rig) {
 	r.loaded(500)
 	r.kill()

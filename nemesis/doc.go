@@ -1,5 +1,5 @@
 // Command nemesis tests the collector with faults of disks, kernels, clocks and networks, and
-// accounts for each call that was answered with 200. The scenarios are tests.
+// accounts for each call that got a 200 response. The scenarios are tests.
 //
 // It needs root and Linux. Package disk creates faulty disks. To use one manually:
 //

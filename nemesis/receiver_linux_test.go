@@ -21,7 +21,7 @@ import (
 )
 
 // receiver serves the webhooks of all destinations, one per path. It counts how often each call
-// arrived and was answered with 200.
+// arrived and got a 200 response.
 type receiver struct {
 	url    string
 	answer atomic.Int64 // the status of each response; 0: 200

@@ -45,7 +45,7 @@ type rig struct {
 	// mayStoreTwice is true if a call can be stored although the collector refused it.
 	mayStoreTwice bool
 	own           int // calls that the collector makes itself
-	// Calls that were answered in this period can be lost.
+	// Calls that got a 200 response in this period can be lost.
 	mayLose, mayLoseUntil time.Time
 }
 
@@ -287,8 +287,8 @@ func (r *rig) settle(most int) (all []ledger) {
 	return all
 }
 
-// finish ends the load, waits until all calls are delivered, and checks the result: each call that
-// was answered with 200 arrived at each destination, is listed as failed, or is reported as
+// finish ends the load, waits until all calls are delivered, and checks the result: each call
+// with a 200 response arrived at each destination, is listed as failed, or is reported as
 // lost. The collector's own verification must agree.
 func (r *rig) finish() {
 	r.Helper()

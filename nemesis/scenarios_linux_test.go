@@ -111,7 +111,7 @@ func possible() error {
 
 // result is the result of a round, or of all rounds of a scenario.
 type result struct {
-	acked     int // calls answered with 200
+	acked     int // calls with a 200 response
 	lost      int // acked calls that are neither delivered nor listed as failed, for each destination
 	reported  int // calls that the collector reports as lost
 	delivered int

@@ -10,8 +10,9 @@ import (
 )
 
 // isExport reports whether a file is an export of another tracking plan service. There
-// are two formats: {"data":{"rules":[{"key","type","jsonSchema"}]}}, also without data or
-// as the bare list, and {"rules":{"events":[{"name","eventType","rules"}],"identify":{…}}}.
+// are two formats: {"data":{"rules":[{"key","type","jsonSchema"}]}} and
+// {"rules":{"events":[{"name","eventType","rules"}],"identify":{…}}}. In the first one,
+// the object data or the list of rules may also be the whole file.
 func isExport(root *node) bool {
 	return root.kind == arrayNode || exportRules(root) != nil
 }

@@ -721,7 +721,7 @@ func TestNoWriteKey(t *testing.T) {
 	require.True(t, errors.Is(c.Enqueue(track(0)), analytics.ErrClosed))
 }
 
-// New never fails, so that each message does.
+// New cannot return an error. With an invalid write key, Enqueue does.
 func TestNewWithAMalformedWriteKey(t *testing.T) {
 	for writeKey, want := range map[string]string{
 		"":             "the write key is empty",

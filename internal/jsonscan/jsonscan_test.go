@@ -78,7 +78,7 @@ func TestErrorsContainOffset(t *testing.T) {
 
 func deep(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 
-// FuzzValue checks that the scanner and encoding/json accept the same texts, and read the same
+// FuzzValue checks that the scanner and encoding/json accept the same input, and read the same
 // strings.
 func FuzzValue(f *testing.F) {
 	for _, seed := range []string{`0e0e`, `{"a":[1,-0.5e+3,"\ud83d\ude00\ud800x\n"]}`, `[]`, `"\u00"`, `01`, ` null `} {

@@ -78,8 +78,9 @@ func (b *buffers) get() []byte {
 	return buf
 }
 
-// newBuffer returns a buffer whose capacity includes the memory that the runtime adds by
-// rounding up, up to the size of the largest batch.
+// newBuffer returns an empty buffer. Its capacity is at least size. It includes the memory
+// that the runtime adds by rounding up, but this does not extend it beyond the size of the
+// largest batch.
 func newBuffer(size int) []byte {
 	buf := slices.Grow([]byte(nil), size)
 	return buf[:0:min(cap(buf), max(size, MaxBatchBytes+len(",")))]

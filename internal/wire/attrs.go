@@ -111,9 +111,9 @@ func (w *attrWriter) appendObject(dst []byte, attrs []slog.Attr, at PathHash, de
 	return append(dst, '}'), nil
 }
 
-// appendMembers appends the members of an object, including the opening brace. It appends
-// nothing if there are no members. The attributes must be simple. Fields are their cached keys,
-// or nil.
+// appendMembers appends the fields of an object, including the opening brace. It appends
+// nothing if there are no fields. The attributes must be simple. fields contains their cached
+// keys, or is nil.
 func (w *attrWriter) appendMembers(dst []byte, attrs []slog.Attr, fields []field, at PathHash, depth int) (_ []byte, err error) {
 	start := len(dst)
 	for i := range attrs {

@@ -2,8 +2,8 @@
 // of its callers.
 //
 // The encoder uses a type switch. The usual types of properties, traits and contexts need no
-// allocation and rarely reflection; encoding/json encodes all others. The result is the same
-// as that of encoding/json without HTML escaping, except for these cases:
+// allocation and rarely reflection; encoding/json encodes all others. The result equals the
+// output of encoding/json without HTML escaping, except for these cases:
 //
 //   - More than 990 levels, or more than [MaxText] bytes, is an error, because the value is a
 //     cycle or practically infinite. In structs, encoding/json detects cycles, and the limits

@@ -22,8 +22,8 @@ type Record struct {
 	missed func(format string, args []any) // see Explaining; may be nil
 }
 
-// Last returns the latest result at a destination. The second result is false before the
-// first result.
+// Last returns the latest result at a destination. The second value is false if there is no
+// result yet.
 func (r *Record) Last(destination string) (Ended, bool) {
 	for i := len(r.Ends) - 1; i >= 0; i-- {
 		if r.Ends[i].Destination == destination {

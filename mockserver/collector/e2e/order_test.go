@@ -36,14 +36,15 @@ type orderedReceiver struct {
 	late    int             // rejected requests on these connections
 }
 
-// stop marks all current connections as those of a stopped collector.
+// stop marks all current connections as connections of a stopped collector. Their requests
+// are rejected until goOn is called.
 func (r *orderedReceiver) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped, r.clients = r.clients, map[string]bool{}
 }
 
-// goOn reports that another collector delivers.
+// goOn ends the rejection. It is called when another collector has begun to deliver.
 func (r *orderedReceiver) goOn() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

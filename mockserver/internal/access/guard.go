@@ -111,8 +111,8 @@ func (g *Guard) Check(r *http.Request) *Error {
 	return g.CheckToken(r, r.Header.Get("Authorization"))
 }
 
-// CheckToken returns an error without a valid token. An address with too many invalid tokens
-// receives an error for valid tokens as well.
+// CheckToken returns an error if a token is required and authorization contains no valid one.
+// After too many invalid tokens from an address, its valid tokens are refused as well.
 func (g *Guard) CheckToken(r *http.Request, authorization string) *Error {
 	rules := g.rules.Load()
 	if rules.open {

@@ -116,7 +116,7 @@ func (a *admin) listCame(r *http.Request, good, bad bool) (any, error) {
 	return answer, nil
 }
 
-// picks reports whether an item matches the filter and has all members.
+// picks reports whether an item matches the filter and has all required fields.
 func picks(f *history.CallFilter, members []member, i *history.Item) bool {
 	call := *i.Call()
 	call.ReceivedAt = i.At()
@@ -126,7 +126,7 @@ func picks(f *history.CallFilter, members []member, i *history.Item) bool {
 	if len(members) == 0 {
 		return true
 	}
-	body, _ := jsondiff.Decode(call.Body) // invalid JSON has no members
+	body, _ := jsondiff.Decode(call.Body) // invalid JSON has no fields
 	return !slices.ContainsFunc(members, func(m member) bool { return !m.isIn(body) })
 }
 
@@ -136,7 +136,7 @@ type member struct {
 	text string
 }
 
-// isIn reports whether a value has the member. Names may contain dots.
+// isIn reports whether an object has the field with this value. Names may contain dots.
 func (m *member) isIn(v any) bool { return hasText(v, m.path, m.text) }
 
 func hasText(v any, path []string, text string) bool {

@@ -238,7 +238,7 @@ func (a *admin) previewDestination(r *http.Request) (any, error) {
 	if err := readJSON(r, &in); err != nil {
 		return nil, err
 	}
-	d := tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}}} // a preview needs no URL
+	d := tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}}} // a placeholder, because the request may omit the URL
 	if err := in.apply(&d); err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func FuzzOf(f *testing.F) {
 
 func mayBeCut(reason string) bool { return len(reason) > 300 }
 
-// failedAttempt returns an attempt at call n that the webhook answered with an error.
+// failedAttempt returns an attempt at call n with an error response.
 func failedAttempt(n int, response string) tracking.Attempt {
 	return tracking.Attempt{
 		CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm",

@@ -9,10 +9,10 @@ const (
 	// One call at a time probes an unreachable destination, probeEvery after the previous
 	// probe ended. A destination that recovers waits about a second, at a constant cost.
 	probeEvery = time.Second
-	// A failing destination gets failingRate calls per second, because calls it would accept
-	// may be queued behind thousands it would not. After failingCalls consecutive failures it
-	// probably accepts none, and each failed call takes memory until its retry, so the rate
-	// is halved after every slowerCalls more.
+	// A failing destination gets failingRate calls per second, because acceptable calls may be
+	// queued behind thousands of unacceptable ones. After failingCalls consecutive failures,
+	// it probably accepts no calls. Each failed call uses memory until its retry, so the rate
+	// is halved then, and again after every slowerCalls further failures.
 	failingRate  = 1000
 	failingCalls = 20_000
 	slowerCalls  = 10_000

@@ -91,8 +91,8 @@ func TestBreakerPace(t *testing.T) {
 	assert.Zero(t, b.next(now))
 }
 
-// TestBreakerInvariants checks with random outcomes that an answered call lets all calls begin,
-// that unknown outcomes change nothing, and that the delay is bounded.
+// TestBreakerInvariants checks with random outcomes that a call with a response lets all calls
+// begin, that unknown outcomes change nothing, and that the delay is bounded.
 func TestBreakerInvariants(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 5))

@@ -17,7 +17,7 @@ import (
 // started or woken while calls wait.
 type gate struct {
 	changed   func(is breakerState, cause string)
-	recovered func() // called when a call is answered after many failures
+	recovered func() // called when a call gets a response after many failures
 
 	mu       sync.Mutex // guards the fields below
 	maxCalls int        // maximum number of calls in flight

@@ -52,9 +52,9 @@ type WorkerConfig struct {
 	Concurrency int
 	// Aliases stores linked user IDs, for ordered delivery.
 	Aliases AliasStore
-	// OnGone is called when every webhook has answered a call with 410. It must not block and
-	// must be safe for concurrent use. After an Update with GoneSince, calls fail without a
-	// request.
+	// OnGone is called when every webhook has responded to a call with 410. It must not block
+	// and must be safe for concurrent use. After an Update with GoneSince, calls fail without
+	// a request.
 	OnGone func(d *tracking.Destination)
 	// OnHold is called when a receiver requests a pause with Retry-After. It must not block and
 	// must be safe for concurrent use. It may be nil.
@@ -259,7 +259,7 @@ type Status struct {
 	ProbeAt time.Time `json:"probeAt,omitzero"`
 	// HeldUntil is the end of a pause that the receiver requested with Retry-After.
 	HeldUntil time.Time `json:"heldUntil,omitzero"`
-	// GoneSince is when all webhooks had answered 410. Calls fail since then.
+	// GoneSince is when the last of the webhooks responded with 410. Calls fail since then.
 	GoneSince time.Time `json:"goneSince,omitzero"`
 }
 

@@ -327,7 +327,7 @@ type storedSettings struct {
 	Destinations []tracking.Destination `json:"destinations,omitempty"`
 	// Paused names the paused destinations, including destinations of the configuration.
 	Paused []string `json:"paused,omitempty"`
-	// Gone contains the destinations whose webhooks answered 410, by name, including
+	// Gone contains the destinations whose webhooks responded with 410, by name, including
 	// destinations of the configuration.
 	Gone map[string]goneMark `json:"gone,omitempty"`
 }

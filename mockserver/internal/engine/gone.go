@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A goneMark records that all webhooks of a destination answered 410 (Gone). It applies until
-// the destination is resumed, is disabled or has other URLs.
+// A goneMark records that all webhooks of a destination responded with 410 (Gone). It applies
+// until the destination is resumed, is disabled or has other URLs.
 type goneMark struct {
 	At       time.Time `json:"at"`
 	Webhooks string    `json:"webhooks"` // a digest of the URLs
@@ -43,7 +43,7 @@ func (c *Collector) onGone(d *tracking.Destination) {
 // storeTimeout bounds the write of a gone mark or a hold.
 const storeTimeout = 10 * time.Second
 
-// storeGone stops a destination whose webhooks answered 410, until Resume.
+// storeGone stops a destination whose webhooks responded with 410, until Resume.
 func (c *Collector) storeGone(destination string, mark goneMark) {
 	if w := c.workers.of(destination); w == nil || !w.Destination().GoneSince.IsZero() {
 		return // calls that were in flight when the destination stopped get a 410, too

@@ -35,7 +35,7 @@ type DestinationState string
 // States of destinations. The first one that applies is used.
 const (
 	DestinationDisabled   DestinationState = "disabled"   // disabled
-	DestinationGone       DestinationState = "gone"       // its webhooks answered 410; its calls fail until Resume
+	DestinationGone       DestinationState = "gone"       // its webhooks responded with 410; its calls fail until Resume
 	DestinationPaused     DestinationState = "paused"     // its calls wait until Resume
 	DestinationHeld       DestinationState = "held"       // its receiver requested a pause with Retry-After; its calls wait
 	DestinationDown       DestinationState = "down"       // its calls wait, with occasional attempts

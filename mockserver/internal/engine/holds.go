@@ -74,8 +74,8 @@ func (c *Collector) onHeld(d *tracking.Destination, until time.Time) {
 	c.held.put(d.Name, h, func(last hold) bool { return last.Webhooks == h.Webhooks && !h.Until.After(last.Until) })
 }
 
-// storeHold stores a hold, unless a later one of the same URLs is stored, and removes those
-// that have expired.
+// storeHold stores a hold, unless a later hold of the same URLs is stored. It removes
+// expired holds.
 func (c *Collector) storeHold(destination string, h hold) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()

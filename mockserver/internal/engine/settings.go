@@ -141,8 +141,8 @@ func (c *Collector) Pause(ctx context.Context, destination string) error {
 	return c.setPaused(ctx, destination, true)
 }
 
-// Resume ends a Pause, or resumes a destination that stopped because its webhooks answered 410.
-// See Pause for the error.
+// Resume ends a Pause, or resumes a destination that stopped because its webhooks responded
+// with 410. See Pause for the error.
 func (c *Collector) Resume(ctx context.Context, destination string) error {
 	return c.setPaused(ctx, destination, false)
 }

@@ -13,7 +13,7 @@ import (
 const serviceIntegration = "Segment.io"
 
 // serveProject serves the settings that browser and mobile libraries load at startup: the
-// address for calls (the one of this request), retry settings, the destinations that the
+// address for calls (the host of this request), retry settings, the destinations that the
 // collector sends to, which need no code in the page, and the sample rate of their metrics.
 func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key string) {
 	source, known := h.config.Sources().SourceOf(key)

@@ -285,7 +285,7 @@ func correctionsOf(r *tracking.Record) []correction {
 // instead of a string. meant is the known name; empty for a number.
 type oddMember struct{ name, meant string }
 
-// maxOddMembers limits the odd members of a call.
+// maxOddMembers limits the number of such fields that are reported for a call.
 const maxOddMembers = 20
 
 func oddMembers(body []byte) (odd []oddMember) {

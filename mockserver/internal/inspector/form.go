@@ -331,8 +331,8 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 	return places
 }
 
-// over returns d with the settings of the form. It replaces all of webhook.Settings and
-// tracking.Ordering, so the form must have a field for each of theirs.
+// over returns d with the settings of the form. It replaces webhook.Settings and
+// tracking.Ordering completely, so the form must have an input for each of their fields.
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
 	d.Sources, d.Disabled, d.Settings, d.Ordering = f.destination.Sources, f.destination.Disabled, f.destination.Settings, f.destination.Ordering
 	d.Types, d.Events = f.destination.Types, f.destination.Events

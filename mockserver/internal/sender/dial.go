@@ -17,8 +17,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// connectTimeout is the time limit for connecting. It is shorter than the timeout, so an
-// unreachable receiver can be told from one that does not respond.
+// connectTimeout is the time limit for connecting. It is shorter than the timeout, to
+// distinguish an unreachable receiver from one that does not respond.
 func connectTimeout(timeout time.Duration) time.Duration { return timeout * 4 / 5 }
 
 // A guard applies a policy to the connections of a dialer.

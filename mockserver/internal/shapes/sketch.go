@@ -62,7 +62,7 @@ type sketch struct {
 	calls           uint64 // all calls
 	sampled         uint64 // sampled calls
 	firstAt, lastAt int64  // Unix milliseconds
-	root            node   // its members are the properties
+	root            node   // its fields are the properties
 	others          uint64 // values of properties beyond the limits
 	cut             uint64 // calls too large to be sampled completely
 	violating       uint64 // calls that violate the plan

@@ -82,7 +82,7 @@ func Span(d time.Duration) string {
 }
 
 // ContainsFold reports whether text contains part, ignoring the case of ASCII letters. It
-// does not use bytes.IndexByte for both cases, which takes quadratic time for hostile texts.
+// does not use bytes.IndexByte for both cases, which takes quadratic time for hostile input.
 func ContainsFold(text, part []byte) bool {
 	first := lowerASCII(part[0])
 	for i := 0; i+len(part) <= len(text); i++ {

@@ -29,7 +29,7 @@ type world struct {
 func newWorld(t *testing.T) *world { return &world{t: t, h: history.New(0)} }
 
 // add records a call with a timestamp that is the given duration after start. The call arrives
-// at the same time, unless members contain a receivedAt.
+// at the same time, unless members contains the field receivedAt.
 func (w *world) add(after time.Duration, members string) {
 	w.n++
 	at := start.Add(after)

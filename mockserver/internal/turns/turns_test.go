@@ -14,7 +14,7 @@ import (
 type value struct {
 	name   string
 	due    time.Time
-	number uint64 // follows the source
+	number uint64 // the digits after the source in the name
 }
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// lostAfter is how long notifications must be neither pending nor observed before
-	// their outcomes count as lost, with the process that observed them. The notifications are
-	// then sent again, although most were probably delivered.
+	// lostAfter is how long notifications must be neither pending nor observed before their
+	// outcomes count as lost, because the process that observed them was killed. The
+	// notifications are then sent again, although most were probably delivered.
 	lostAfter = time.Minute
 	// maxResent is the average number of times the notifications of a target are sent again.
 	maxResent = 3
@@ -123,8 +123,8 @@ func (w *deletionWork) resend(ctx context.Context, t DeletionTarget, users []del
 	return nil
 }
 
-// conclude stores the results that end returns for pending notifications of a target, and
-// returns the users of the others.
+// conclude queries end for the results of a target's pending notifications and stores the known
+// ones. It returns the users whose notifications are still pending.
 func (w *deletionWork) conclude(ctx context.Context, target int, end func(user int) (deletionEnd, bool)) (open []deletionUser, err error) {
 	for n := range w.record.chunks() {
 		first := n * w.record.Chunk

@@ -101,7 +101,7 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 	return w.flush(ctx, e, (number+1)*w.record.Users) // the chunk of the last users may be lost
 }
 
-// flush stores the calls of e in the journal and records their total so far, sent.
+// flush stores the calls of e in the journal, and then records sent, the total number so far.
 func (w *deletionWork) flush(ctx context.Context, e *emitter, sent int) error {
 	if err := w.emit(ctx, e, w.record.Sent < w.maybeStored); err != nil {
 		return fmt.Errorf("deletion request %q waits for its calls to be stored: %w", w.record.ID, err)

@@ -83,7 +83,8 @@ func (b *inbox) take() []notice {
 	return got
 }
 
-// told returns the requests since the last take as "host user key=value", sorted by host and user.
+// told returns the requests since the previous call of take, as "host user key=value", sorted
+// by host and user.
 func (b *inbox) told() []string {
 	var told []string
 	for _, d := range b.take() {

@@ -72,8 +72,8 @@ func (r computationRecord) lostUsers() (lost int64) {
 	return lost
 }
 
-// withLost returns computations with their numbers of lost users: those noted by syncs, and those
-// of stored lists with missing segments.
+// withLost returns computations with their numbers of lost users: users that syncs noted as
+// lost, and users of stored lists with missing segments.
 func (u *Service) withLost(ctx context.Context, records ...computationRecord) ([]Computation, error) {
 	keys, err := state.Keys(ctx, u.state, segmentPrefix)
 	if err != nil {

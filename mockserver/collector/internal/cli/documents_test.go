@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/documents"
 )
 
-// TestDocumentedCommands checks the commands of the collector and its configurations in the
-// documents and help texts.
+// TestDocumentedCommands checks the collector's commands and configurations in the documents
+// and in the help.
 func TestDocumentedCommands(t *testing.T) {
 	blocks, err := documents.All(filepath.FromSlash("../../../.."))
 	require.NoError(t, err)

@@ -100,9 +100,9 @@ func printLines(out io.Writer, data []byte, list string) error {
 	return nil
 }
 
-// table prints a table. The column names are separated by commas. The table is truncated to
-// the width of the terminal. If there are no rows, table prints the message none instead; if
-// none is empty, it prints the header.
+// table prints a table. The column names are separated by commas, and the width is limited
+// to the terminal. If there are no rows and none is not empty, table prints the message none
+// instead of the column names.
 func table(out io.Writer, none, columns string, print func(row func(cells ...any))) error {
 	var t terminal.Table
 	if columns != "" {

@@ -243,8 +243,8 @@ func (a *bufferedResponse) Header() http.Header         { return a.header }
 func (a *bufferedResponse) WriteHeader(status int)      { a.status = status }
 func (a *bufferedResponse) Write(b []byte) (int, error) { return a.body.Write(b) }
 
-// checkCall validates the call in a batch with a strict collector in this process. The
-// remote collector reports invalid calls only if it is strict.
+// checkCall validates a batch with one call. It uses a strict collector in this process,
+// because the remote collector reports invalid calls only if it is strict.
 func checkCall(ctx context.Context, batch []byte) error {
 	strict, err := engine.New(engine.Config{Strict: true, AnyWriteKey: true})
 	if err != nil {

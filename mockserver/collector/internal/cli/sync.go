@@ -57,7 +57,7 @@ type listKind struct {
 	plural      string
 	contentType string // of an uploaded list
 	short       string
-	sync        cobra.Command // help texts
+	sync        cobra.Command // help
 }
 
 func newAudience() *cobra.Command {

@@ -277,7 +277,7 @@ func fieldsOf(v reflect.Value) map[string]reflect.Value {
 // maxMerges limits nested merge keys (<<), which can be recursive.
 const maxMerges = 10
 
-// members calls see for each field of a mapping, merged fields first.
+// members calls see for each field of a mapping. Merged fields come first.
 func (d *decoder) members(node ast.Node, field string, merges int, see func(key string, at *token.Token, value ast.Node)) {
 	var values []*ast.MappingValueNode
 	switch n := node.(type) {

@@ -40,7 +40,7 @@ func CopyDir(to, from string) error {
 // RemoveCheckpoints makes the next start read all messages.
 func (j *Journal) RemoveCheckpoints(ctx context.Context) error { return j.removeCheckpoints(ctx) }
 
-// LockReplay takes the replay lock as if it was taken the given time ago.
+// LockReplay acquires the replay lock, as if that happened the given duration ago.
 func (j *Journal) LockReplay(ctx context.Context, destination string, since time.Duration) (renew func(context.Context) error, unlock func(context.Context), err error) {
 	l, err := j.lockReplay(ctx, destination)
 	if err != nil {
@@ -107,7 +107,8 @@ func (j *Journal) FinishAhead(ctx context.Context, l journal.Lease, r journal.Re
 // RescheduleAhead runs the periodic check of retries.
 func (j *Journal) RescheduleAhead(ctx context.Context) error { return j.rescheduleAhead(ctx) }
 
-// FinishUnsettled is Finish in a process that is killed before it applies the outcome.
+// FinishUnsettled stores an outcome without applying it, as if the process was killed in
+// the middle of Finish.
 func (j *Journal) FinishUnsettled(l journal.Lease, r journal.Result) error {
 	_, err := j.queues.Record(j.outcomeOf(l, r))
 	return err

@@ -162,8 +162,8 @@ func (s *sharing) next(i int) (journal.Lease, string) {
 	return l, l.Entry().Calls[0].ID
 }
 
-// One of several journals has the order lease of a destination. Its results after another one
-// has taken over are rejected, even if it does not know that yet.
+// One of several journals has the order lease of a destination. After another journal has
+// taken over, the results of the first one are rejected, even if it has not noticed yet.
 func TestOrderLeaseIsTakenOver(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()

@@ -230,7 +230,8 @@ func (m *holdModel) isDone() bool {
 	return err == nil && ledgers[0].Pending == 0
 }
 
-// TestHoldModel runs HOLD_SEEDS (6) seeds, or one of HOLD_SEED. Runs of a seed may differ.
+// TestHoldModel runs the number of seeds in HOLD_SEEDS (default 6), or only the seed in
+// HOLD_SEED. Runs of a seed may differ.
 func TestHoldModel(t *testing.T) {
 	defer cleanTimers()
 	first, last := uint64(0), uint64(6)

@@ -106,7 +106,7 @@ func TestPartialReplayReportsItsProgress(t *testing.T) {
 	assert.ErrorContains(t, err, "with 1 calls remaining")
 }
 
-// A replay may be delayed until another one of the same calls is stored. It is then rejected.
+// A delayed replay is rejected if another replay of the same calls has been stored before it.
 func TestLateReplayIsRejected(t *testing.T) {
 	j := failedCalls(t, t.TempDir(), 3)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })

@@ -314,7 +314,7 @@ type trimmer struct {
 // An ioLock is a lock that may be held during I/O. In contrast to sync.Mutex, a goroutine
 // waiting for it is durably blocked for testing/synctest. The zero value is unlocked.
 type ioLock struct {
-	once  sync.Once     // makes taken
+	once  sync.Once     // creates taken
 	taken chan struct{} // holds a token while locked; never closed
 }
 

@@ -224,8 +224,8 @@ func (j *Journal) currentClaim(ctx context.Context) (*ledger.Claim, error) {
 	return j.ledger.Claim(acknowledged), nil
 }
 
-// ackFloor returns the last message of CALLS before the first unacknowledged one of a
-// destination.
+// ackFloor returns the number of the last message of CALLS before the first message that a
+// destination has not acknowledged.
 func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, error) {
 	consumer, err := j.JS.Consumer(ctx, j.Names.Stream(record.StreamCalls), j.Names.Consumer(destination))
 	if err != nil {

@@ -83,7 +83,7 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 	}
 }
 
-// A destination that answered 410 is stopped on all collectors until one resumes it.
+// A destination that responded with 410 is stopped on all collectors until one resumes it.
 func TestReplicasShareGoneDestinations(t *testing.T) {
 	url := startNATS(t)
 	var gone atomic.Bool

@@ -131,7 +131,7 @@ func (s *Service) letRequestsIn() {
 	s.main.gate.open(s.telemetry.Handler(s.collector))
 }
 
-// answer serves requests on a listener, through a closed gate.
+// answer serves a listener. Its startup gate is closed at first.
 func (s *Service) answer(on net.Listener) *listener {
 	gate := newStartupGate()
 	l := &listener{server: access.NewHTTPServer(gate), address: on.Addr(), scheme: "http", gate: gate}

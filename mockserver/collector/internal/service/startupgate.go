@@ -10,8 +10,8 @@ import (
 // for request bodies.
 const startupTimeout = 5 * time.Second
 
-// A startupGate delays requests until it is opened, and answers probes: the process is live
-// but not ready. Opening a large queue takes seconds, and a cluster can take minutes to
+// A startupGate delays requests until it is opened, and responds to probes: the process is
+// live but not ready. Opening a large queue takes seconds, and a cluster can take minutes to
 // start.
 type startupGate struct {
 	opened  chan struct{} // closed by open

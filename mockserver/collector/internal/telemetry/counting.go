@@ -55,8 +55,8 @@ func (r *result) lost(result string, n int, reason string) {
 	}
 }
 
-// A countingProcessor is the SDK's batch processor, and counts the spans that it drops: those
-// for which its queue has no room, and those in progress at Shutdown.
+// A countingProcessor is the SDK's batch processor. It also counts the dropped spans: spans
+// that do not fit in its queue, and spans in progress at Shutdown.
 type countingProcessor struct {
 	sdktrace.SpanProcessor // with room for at least one span more than limit
 	limit                  int64

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// A Handler returns the answer to an authorized request.
+// A Handler returns the response to an authorized request.
 type Handler func(*http.Request) (Answer, error)
 
 // An Answer is a page, a block of a page, or a redirect.
@@ -52,7 +52,7 @@ func SendTo(target, done string) (Answer, error) {
 	return Answer{To: target, Page: Page{Notice: done}}, nil
 }
 
-// Serve returns a handler that renders the answer or error of handle.
+// Serve returns a handler that renders the result or the error of handle.
 func (s *Server) Serve(handle Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		a, err := handle(r)

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TextLimit limits texts in a row, in characters.
+// TextLimit limits strings in a row, in characters.
 const TextLimit = 160
 
 // A Row is a row of the list.

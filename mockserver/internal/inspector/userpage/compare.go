@@ -107,7 +107,7 @@ func (c *comparePage) compare() {
 	}
 }
 
-// choicesFor returns the newest calls of the same event, those of the same user first.
+// choicesFor returns the newest calls of the same event. Calls of the same user come first.
 func (p Pages) choicesFor(i *history.Item, destinations []engine.AttachedDestination) []choice {
 	h := p.c.History()
 	end, _ := h.End()

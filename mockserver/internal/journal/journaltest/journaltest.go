@@ -33,8 +33,8 @@ const (
 
 // Options contains the functions that open journals.
 type Options struct {
-	// Open returns an empty journal with a limit of about maxBytes of large calls; zero is its
-	// default. The suite closes it.
+	// Open returns an empty journal that stores about maxBytes of large calls; zero selects the
+	// journal's default. The suite closes it.
 	Open func(t *testing.T, maxBytes int64) journal.Journal
 	// Reopen closes j immediately and opens its data again. It is nil unless the journal is
 	// durable.

@@ -146,7 +146,8 @@ type blockOf struct {
 	block  int
 }
 
-// scrubReplicas compares the replicas of all streams. One collector does so at a time.
+// scrubReplicas compares the replicas of the streams, except RETRY. A lock ensures that only
+// one collector does this at a time.
 func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err error) {
 	lock := store.NewLock(s.store, "scrub")
 	if err := lock.Take(ctx); err != nil {

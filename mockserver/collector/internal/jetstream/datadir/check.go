@@ -67,9 +67,9 @@ func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func
 	return removeClean(f.Path)
 }
 
-// removeUnchecked removes the server's indexes of schedules and expiry times. They lack a
-// checksum: a single flipped bit could keep a retry from ever being due. The server rebuilds
-// them from the messages.
+// removeUnchecked removes the server's indexes of schedules and expiry times. They have no
+// checksum, so a single flipped bit could prevent a retry. The server rebuilds them from the
+// messages.
 func (f *Files) removeUnchecked() error {
 	for _, name := range []string{"sched.db", "thw.db"} {
 		files, _ := filepath.Glob(filepath.Join(f.StreamsDir(), "*", "msgs", name))

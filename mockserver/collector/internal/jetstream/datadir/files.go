@@ -19,7 +19,7 @@ const storeDir = "jetstream"
 // Files checks and repairs the files of a data directory. No server may be running.
 type Files struct {
 	Path       string
-	Interval   time.Duration // between syncs of the server; 0: sync before every answer
+	Interval   time.Duration // between syncs of the server; 0: sync before every response
 	Log        *slog.Logger
 	Configs    []jetstream.StreamConfig // of all streams
 	Volatile   []string                 // names of the streams that are not synced with each message

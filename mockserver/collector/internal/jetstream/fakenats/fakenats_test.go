@@ -238,7 +238,7 @@ func (s *side) end(random *rand.Rand, stream string, seq uint64) string {
 		require.NoError(s, m.Ack())
 	}
 	require.NoError(s, s.nc.Flush())
-	_, err = c.Info(s.Context()) // the server answers this after the acknowledgement
+	_, err = c.Info(s.Context()) // the server responds to this after the acknowledgement
 	return outcome("ended", err)
 }
 

@@ -247,10 +247,10 @@ type Fate int
 
 // Fates.
 const (
-	Done     Fate = iota // executed and answered
+	Done     Fate = iota // executed, with a response
 	Lost                 // executed, but the response is lost
-	Dropped              // neither executed nor answered
-	Repeated             // executed and answered twice
+	Dropped              // not executed, without a response
+	Repeated             // executed twice, with two responses
 )
 
 func (f Fate) String() string { return []string{"done", "lost", "dropped", "repeated"}[f] }

@@ -121,8 +121,8 @@ func (s *Server) publish(st *stream, r *Request) any {
 	return response
 }
 
-// answered notes that a message is acknowledged to its publisher, unless the response is
-// lost.
+// answered notes that a message is acknowledged to its publisher, unless the
+// acknowledgement is lost.
 func (st *stream) answered(r *Request, seq uint64) {
 	if r.reply != "" {
 		st.acknowledged = max(st.acknowledged, seq)

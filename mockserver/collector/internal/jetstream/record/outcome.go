@@ -44,7 +44,7 @@ type Outcome struct {
 	Low         uint64 // all earlier first attempts have ended; 0 if unknown
 	Delivered   int
 	Filtered    int       // filtered and not kept
-	Again       []int     // places of the calls to retry
+	Again       []int     // positions of the calls to retry, in their message
 	Notes       []string  // of those calls; may be nil
 	Decided     time.Time // when the retry was scheduled
 	Due         time.Time // when the retry is due; Parked if it waits for a resume

@@ -55,7 +55,7 @@ func (c *Cluster) Check(ctx context.Context, call int, need int64) error {
 		}
 		return fmt.Errorf("journal: JetStream on %s does not respond: %w", c.NC.ConnectedUrlRedacted(), err)
 	}
-	now, _ := c.Inspect(ctx) // Report logs the servers that did not answer
+	now, _ := c.Inspect(ctx) // Report logs the servers that did not respond
 	return c.refuse(now.Servers)
 }
 

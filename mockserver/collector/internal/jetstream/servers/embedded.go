@@ -35,7 +35,7 @@ type Embedded struct {
 }
 
 // NewEmbedded returns a stopped server for a directory. It syncs at the given interval, or
-// before each answer if interval is 0.
+// before each response if interval is 0.
 func NewEmbedded(dir string, interval time.Duration, log *slog.Logger) *Embedded {
 	options := server.Options{
 		ServerName: "journal", DontListen: true, NoSigs: true, NoLog: true, MaxPayload: maxPayload,
@@ -133,8 +133,8 @@ func (e *Embedded) Fail(err error) {
 	e.report(start, err)
 }
 
-// serverLog forwards the server's log and detects failed writes. After a failed write the
-// server stops answering for the stream, and reports that only in its log.
+// serverLog forwards the server's log and detects failed writes. After a failed write, the
+// server no longer responds to requests for the stream, and reports that only in its log.
 type serverLog struct {
 	e     *Embedded
 	start int // number of the server

@@ -32,7 +32,7 @@ import (
 const (
 	// serverTimeout is the time limit for a server to report its settings.
 	serverTimeout = 2 * time.Second
-	// serversPause is how long ping waits for the answer of another server.
+	// serversPause is how long ping waits for the response of another server.
 	serversPause = 500 * time.Millisecond
 	// maxVarz limits the size of a server's report.
 	maxVarz = 4 << 20
@@ -242,7 +242,7 @@ func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
 	for {
 		m, err := answers.NextMsgWithContext(ctx)
 		if err != nil || m.Header.Get("Status") == "503" {
-			return all, nil // no more answers
+			return all, nil // no more responses
 		}
 		var answer struct {
 			Data varz `json:"data"`
@@ -287,8 +287,8 @@ func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal
 const (
 	// replicaSilence is how long a replica may be silent to its leader.
 	replicaSilence = 10 * time.Second
-	// replicaLag is how many operations behind an answering replica may be. Under load, one
-	// of three replicas is always slightly behind.
+	// replicaLag is how many operations a responsive replica may be behind. Under load, one of
+	// three replicas is always slightly behind.
 	replicaLag = 1000
 )
 
@@ -302,7 +302,7 @@ func unhealthy(info *jetstream.StreamInfo) (all []journal.Replica) {
 		all = append(all, journal.Replica{Stream: stream, State: journal.ReplicaMissing})
 	}
 	for _, r := range info.Cluster.Replicas {
-		silent := r.Active == 0 || r.Active >= replicaSilence // 0: it has never answered this leader
+		silent := r.Active == 0 || r.Active >= replicaSilence // 0: it has never responded to this leader
 		switch {
 		case r.Offline, !r.Current && silent:
 			all = append(all, journal.Replica{Stream: stream, Server: r.Name, State: journal.ReplicaOffline, Lag: r.Lag})
@@ -314,7 +314,7 @@ func unhealthy(info *jetstream.StreamInfo) (all []journal.Replica) {
 }
 
 // refuse returns an error if a server may lose acknowledged calls, or if that is unknown
-// because no server can be queried. A single server that does not answer may be down; the
+// because no server can be queried. A single server that does not respond may be down; the
 // others continue without it.
 func (c *Cluster) refuse(all []journal.Server) error {
 	for _, s := range all {

@@ -23,7 +23,7 @@ type Lock struct {
 	At      time.Time // when it was stored
 }
 
-// NewLock returns a lock that is not taken. name is the suffix of its subject.
+// NewLock returns a lock without acquiring it. name is the suffix of its subject.
 func NewLock(s *Store, name ...string) *Lock {
 	return &Lock{store: s, subject: s.Names.Subject(append([]string{"s"}, name...)...)}
 }
@@ -41,7 +41,7 @@ func (l *Lock) Take(ctx context.Context) error {
 	return err
 }
 
-// Renew extends the lock if necessary. It fails if another process may have taken it.
+// Renew extends the lock if necessary. It fails if another process may have acquired it.
 func (l *Lock) Renew(ctx context.Context) error {
 	if !l.store.Shared || time.Since(l.At) < lockTTL/3 {
 		return nil

@@ -150,7 +150,7 @@ func wrapStorage(err error) error {
 	return err
 }
 
-// An unansweredError is the error of a message that was sent but not answered, and so may
+// An unansweredError is the error of a message that was sent but got no response, and so may
 // have been stored.
 type unansweredError struct{ error }
 

@@ -31,7 +31,7 @@ type Store struct {
 	Cancel context.CancelCauseFunc
 	Work   goroutines // end with Ctx
 
-	Changes atomic.Uint64 // counts messages published and removed by this process, after the answer or the timeout
+	Changes atomic.Uint64 // counts messages published and removed by this process, after the response or the timeout
 
 	messages atomic.Uint64 // counts published messages, to identify them
 }

@@ -189,7 +189,7 @@ func (t *Tail) session(ctx context.Context, finite bool) error {
 	if t.Next == 0 {
 		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &t.Since
 	}
-	link := t.store.Link.Load() // requests on a lost connection are never answered
+	link := t.store.Link.Load() // requests on a lost connection never get a response
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(link.Lost, cancel)()

@@ -17,7 +17,7 @@ import (
 )
 
 // IsTransient reports whether an operation on a cluster may succeed later: the servers do
-// not answer yet, are electing a leader, or do not know a new stream or consumer yet.
+// not respond yet, are electing a leader, or do not know a new stream or consumer yet.
 func IsTransient(err error) bool {
 	if isOneOf(err, lostConnection) || isOneOf(err, appearing) || isOneOf(err, unanswered) {
 		return true
@@ -63,7 +63,7 @@ const (
 )
 
 // Retry retries an operation on a cluster while it fails for a transient reason. Each
-// attempt has a time limit, because a server's answer may be lost.
+// attempt has a time limit, because a server's response may be lost.
 func (s *Store) Retry(ctx context.Context, try func(context.Context) error) error {
 	if !s.Shared {
 		return try(ctx)
