@@ -74,7 +74,7 @@ func TestShellExample(t *testing.T) {
 	needs(t, "curl", "REQUIRE_CURL")
 	path := "PATH=" + filepath.Dir(program(t)) + string(os.PathListSeparator) + os.Getenv("PATH")
 	out := test(t, example("shell"), []string{path, "COLLECTOR_TOKEN=for-tests-alone"}, "sh", "test.sh")
-	assert.Contains(t, out, "2 expectations hold after")
+	assert.Contains(t, out, "2 expectations met after")
 }
 
 // workflowEnv returns the environment that a workflow gives its tests.
