@@ -112,7 +112,7 @@ func TestDestinationFormShowsErrorsAtFields(t *testing.T) {
 			"name": "Name contains an invisible character", "url0": `URL 1 has the protocol "ftp": start it with`,
 		}},
 		{"URLs", map[string]string{"#name": "n", "#url0": "https://", "#url1": "http://u:p@example.com", "#url2": "https://example.com:99999", "#url3": "https://exa mple.com", "#headers4": "A: b"}, map[string]string{
-			"url0": "URL 1 has no host", "url1": "URL 2 contains credentials: put them into a static header", "url2": "URL 3 has the port 99999", "url3": "URL 4 is not a valid URL", "url4": "URL 5 is empty",
+			"url0": "URL 1 has no host", "url1": "URL 2 contains credentials: use a static header", "url2": "URL 3 has the port 99999", "url3": "URL 4 is not a valid URL", "url4": "URL 5 is empty",
 		}},
 		{"headers", map[string]string{
 			"#name": "n", "#url0": "https://a.example", "#headers0": "Host: x", "#url1": "https://b.example", "#headers1": "no colon",

@@ -43,7 +43,7 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	b.typeInto("#name", "!")
 	b.run(`document.querySelector('#destination').value = 'crm'`)
 	b.click(".list-form .primary")
-	b.waitText(".summary", "has no letter and no digit")
+	b.waitText(".summary", "has no letters or digits")
 	judge(b, script, "a list that was refused")
 	b.run(`document.querySelector('#refresh').replaceChildren()`)
 	b.waitText("#refresh", "big_spenders") // the section reloads although the page is the response to a form
