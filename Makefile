@@ -1,6 +1,6 @@
 # `make` lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race lint api fmt quickstart fuzz account bench figures chart model spool durable damage simulate formats nemesis load e2e pictures terminal cross modules ci
+.PHONY: help tools test race lint api fmt quickstart fuzz account bench figures chart model spool durable damage simulate order formats nemesis load e2e pictures terminal cross modules ci
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

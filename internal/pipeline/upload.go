@@ -94,10 +94,10 @@ func (p *Pipeline) panicked(v interface{}) error {
 func (e *clippedError) Error() string { return e.text }
 func (e *clippedError) Unwrap() error { return e.err }
 
-// proceed ends a delivered batch. It replaces it in its job with the next queued batch, and
-// returns the upload of that. The upload has no body if there is none, or if the loop must
-// decide. Proceed also closes the gate, because the loop may be busy while other senders
-// continue.
+// proceed ends a delivered batch, replaces it in its job with the next queued batch, and
+// returns the upload of the new batch. The upload has no body if no batch is queued, or if
+// the loop must decide. Proceed also closes the gate, because the loop may be busy while
+// other senders continue.
 func (p *Pipeline) proceed(o *outcome) upload {
 	p.mu.Lock()
 	defer p.unlock()

@@ -101,8 +101,7 @@ func printLines(out io.Writer, data []byte, list string) error {
 }
 
 // table prints a table. The column names are separated by commas, and the width is limited
-// to the terminal. If there are no rows and none is not empty, table prints the message none
-// instead of the column names.
+// to the terminal. If there are no rows, table prints the message none, unless it is empty.
 func table(out io.Writer, none, columns string, print func(row func(cells ...any))) error {
 	var t terminal.Table
 	if columns != "" {

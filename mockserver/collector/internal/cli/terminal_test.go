@@ -329,8 +329,8 @@ func TestControlCharactersOfSendersAreRemoved(t *testing.T) {
 	}
 }
 
-// signalResize sends SIGWINCH to the program. Tests have no session of their own, for which
-// the kernel would do it.
+// signalResize sends SIGWINCH to the program. The kernel does not, because the terminal does
+// not control the session of the test.
 func (s *sitting) signalResize() {
 	s.t.Helper()
 	self, err := os.FindProcess(os.Getpid())
