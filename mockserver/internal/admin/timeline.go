@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pathdiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/timeline"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -77,6 +77,6 @@ func viewEntry(e *timeline.Entry) timelineEntry {
 	return v
 }
 
-func viewChange(l pathdiff.Line) traitChange {
+func viewChange(l jsondiff.Line) traitChange {
 	return traitChange{l.Path, l.Kind.String(), l.First, l.Second}
 }

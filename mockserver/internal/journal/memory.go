@@ -12,7 +12,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -57,7 +56,7 @@ type memoryQueue struct {
 	name    string
 	sources map[string]bool // nil means all
 	ledger  tracking.Ledger
-	waiting *turns.Queue[*memoryEntry]
+	waiting *WaitingQueue[*memoryEntry]
 	leased  map[*memoryEntry]bool
 	parked  map[uint64]*memoryEntry // entries that wait for Resume, by the positions of their calls
 	failed  []FailedCall            // including filtered calls that are kept; oldest first
@@ -78,7 +77,7 @@ type memoryEntry struct {
 func newMemoryQueue(j *memoryJournal, name string) *memoryQueue {
 	source := func(e *memoryEntry) string { return e.source }
 	due := func(e *memoryEntry) time.Time { return e.due }
-	q := &memoryQueue{journal: j, name: name, waiting: turns.New(source, due, func(e *memoryEntry) uint64 { return e.First }), leased: map[*memoryEntry]bool{}, parked: map[uint64]*memoryEntry{}, since: time.Now()}
+	q := &memoryQueue{journal: j, name: name, waiting: NewWaitingQueue(source, due, func(e *memoryEntry) uint64 { return e.First }), leased: map[*memoryEntry]bool{}, parked: map[uint64]*memoryEntry{}, since: time.Now()}
 	q.ledger.Destination = name
 	return q
 }

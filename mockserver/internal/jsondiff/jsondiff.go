@@ -1,4 +1,6 @@
-// Package jsondiff describes the differences of two JSON values.
+// Package jsondiff compares JSON values. [Compare] describes the differences of a decoded value
+// from an expected one, in which Matchers can replace values. [ComparePaths] lists all paths of
+// two documents with both values.
 package jsondiff
 
 import (

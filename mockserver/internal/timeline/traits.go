@@ -5,7 +5,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pathdiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 )
 
 // Traits are the traits of a user. An identify call sets some, and keeps the others.
@@ -26,7 +26,7 @@ const (
 
 // Changes are the effects of an identify call on the traits.
 type Changes struct {
-	Lines  []pathdiff.Line // new and changed traits
+	Lines  []jsondiff.Line // new and changed traits
 	More   int             // number of further changes
 	Equal  int             // number of unchanged traits
 	Traits []byte          // afterwards, as a JSON object
@@ -35,14 +35,14 @@ type Changes struct {
 // apply sets the traits of an identify call and returns the changes.
 func (t *Traits) apply(body []byte) *Changes {
 	traits := traitsOf(body)
-	d, err := pathdiff.Compare(t.current(traits), traits)
+	d, err := jsondiff.ComparePaths(t.current(traits), traits)
 	if err != nil {
 		return nil // the traits are missing
 	}
 	t.set(traits)
 	c := &Changes{Equal: d.Equal, More: d.Differing, Traits: t.JSON()}
 	for _, l := range d.Lines {
-		if l.Kind != pathdiff.Same && len(c.Lines) < maxChanges {
+		if l.Kind != jsondiff.Same && len(c.Lines) < maxChanges {
 			c.Lines = append(c.Lines, l)
 		}
 	}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/audit"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/kv"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -105,7 +103,7 @@ func (j *Journal) begin(ctx context.Context) error {
 		j.Log.Warn("cannot store the time of unfinished work; will retry", "error", err)
 	}
 	j.queues.Begin(j.ledger)
-	j.attempts = attempts.New(j.Store, j.incoming.usage.diskFull.Load)
+	j.attempts = store.NewAttemptLog(j.Store, j.incoming.usage.diskFull.Load)
 	j.scrubber = audit.NewScrubber(j.Store, files, j.streamNames())
 	all := []func(){j.maintain, j.trimPeriodically, j.settlePredecessors}
 	if j.local != nil || j.Shared {
@@ -205,8 +203,8 @@ func (j *Journal) State(ctx context.Context) (state.Store, error) {
 	return j.buckets().State(ctx)
 }
 
-func (j *Journal) buckets() *kv.Buckets {
-	return kv.New(j.Store, j.noteValue, j.withoutCounts)
+func (j *Journal) buckets() *store.Buckets {
+	return store.NewBuckets(j.Store, j.noteValue, j.withoutCounts)
 }
 
 // noteValue records a bucket value in the recent file, but only if the server syncs every
@@ -217,4 +215,4 @@ func (j *Journal) noteValue(a record.Accepted) {
 	}
 }
 
-func (j *Journal) Attempts() *attempts.Log { return j.attempts }
+func (j *Journal) Attempts() *store.AttemptLog { return j.attempts }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/audit"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
@@ -27,7 +26,7 @@ type Journal struct {
 	options  Options
 	ledger   *ledger.Ledger
 	queues   *queue.Set
-	attempts *attempts.Log
+	attempts *store.AttemptLog
 	scrubber *audit.Scrubber
 
 	local    *local      // nil without a data directory

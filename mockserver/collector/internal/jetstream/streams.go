@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/kv"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 const (
@@ -60,8 +60,8 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 	}
 	all := []jetstream.StreamConfig{
 		calls, outcomes, retry, failed, attempts, state,
-		kv.BucketStream(n, record.BucketSettings, "settings made at run time"),
-		kv.BucketStream(n, record.BucketState, "audiences, computed traits and deletion requests"),
+		store.BucketStream(n, record.BucketSettings, "settings made at run time"),
+		store.BucketStream(n, record.BucketState, "audiences, computed traits and deletion requests"),
 	}
 	for i := range all {
 		// On a cluster only the leader responds: other servers may lag behind.

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -23,7 +23,7 @@ const (
 // An attemptLog stores attempts and outcomes as an event.Observer. With it, the history
 // includes previous runs and other collectors that share the queue.
 type attemptLog struct {
-	log     *attempts.Log
+	log     *store.AttemptLog
 	history *history.History
 	writer  string // identifies this process
 	logger  *slog.Logger
@@ -34,7 +34,7 @@ type attemptLog struct {
 }
 
 // newAttemptLog returns a log. Call read to read existing records.
-func newAttemptLog(log *attempts.Log, history *history.History, plans *plans, logger *slog.Logger) *attemptLog {
+func newAttemptLog(log *store.AttemptLog, history *history.History, plans *plans, logger *slog.Logger) *attemptLog {
 	history.RecordUnknown(plans.mark)
 	return &attemptLog{
 		log: log, history: history, writer: rand.Text()[:8], logger: logger,

@@ -29,13 +29,13 @@ const (
 	historyBytes   = 32 << 20
 )
 
-func openStore(ctx context.Context, o Options) (*store, error) {
+func openStore(ctx context.Context, o Options) (*storage, error) {
 	c := o.Config
 	queue, err := jetstream.Open(ctx, journalOptions(o))
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the queue: %w", err)
 	}
-	s := &store{queue: queue, history: history.New(cmp.Or(c.Limits.History, defaultHistory)), plans: newPlans(c)}
+	s := &storage{queue: queue, history: history.New(cmp.Or(c.Limits.History, defaultHistory)), plans: newPlans(c)}
 	s.history.LimitBytes(historyBytes)
 	if s.settings, err = queue.Settings(ctx); err == nil {
 		s.state, err = queue.State(ctx)
@@ -56,7 +56,7 @@ const (
 
 // open opens the queue and starts a collector. It waits for a cluster that is starting or
 // electing leaders.
-func open(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ...event.Observer) (*store, *engine.Collector, error) {
+func open(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ...event.Observer) (*storage, *engine.Collector, error) {
 	for deadline := time.Now().Add(clusterTimeout); ; {
 		s, c, err := tryOpen(ctx, o, tel, observers...)
 		if err == nil || o.Config.NATS == nil || !jetstream.Transient(err) || time.Now().After(deadline) {
@@ -71,7 +71,7 @@ func open(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ..
 	}
 }
 
-func tryOpen(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ...event.Observer) (*store, *engine.Collector, error) {
+func tryOpen(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ...event.Observer) (*storage, *engine.Collector, error) {
 	s, err := openStore(ctx, o)
 	if err != nil {
 		return nil, nil, err
@@ -111,7 +111,7 @@ func deleteRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *
 	return nil
 }
 
-func openCollector(o Options, s *store, tel *telemetry.Telemetry, observers ...event.Observer) (*engine.Collector, error) {
+func openCollector(o Options, s *storage, tel *telemetry.Telemetry, observers ...event.Observer) (*engine.Collector, error) {
 	c := o.Config
 	sender, err := senderConfig(c.Egress, o.Dev)
 	if err != nil {

@@ -48,7 +48,7 @@ type Options struct {
 type Service struct {
 	options   Options
 	log       *slog.Logger
-	store     *store
+	store     *storage
 	collector *engine.Collector
 	metrics   *metrics.Metrics
 	alerter   *alerts.Alerter
@@ -83,8 +83,8 @@ func (e *ListenError) Error() string { return e.Setting + " " + e.Address + ": "
 
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// A store is the queue with related data.
-type store struct {
+// A storage is the queue with related data.
+type storage struct {
 	queue    *jetstream.Journal
 	settings state.Store
 	state    state.Store
@@ -93,8 +93,8 @@ type store struct {
 	plans    *plans
 }
 
-// close closes a store that has no collector.
-func (s *store) close() error {
+// close closes a storage that has no collector.
+func (s *storage) close() error {
 	s.attempts.close()
 	return s.queue.Close()
 }

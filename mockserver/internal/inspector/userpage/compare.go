@@ -9,7 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pathdiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/timeline"
 )
 
@@ -25,9 +25,9 @@ type comparePage struct {
 	First, Second *comparedCall // nil if not selected
 	Problem       string        // why the calls cannot be compared
 	Choices       []choice      // only for a single call
-	Differing     []pathdiff.Line
-	Equal         []pathdiff.Line
-	Always        []pathdiff.Line // differ between any two calls
+	Differing     []jsondiff.Line
+	Equal         []jsondiff.Line
+	Always        []jsondiff.Line // differ between any two calls
 	Incomplete    bool
 	Total         int  // number of differing paths, without Always
 	Others        bool // the calls have different events
@@ -87,7 +87,7 @@ func (p Pages) ShowComparison(r *http.Request) (page.Answer, error) {
 
 // compare sets the differences of the two calls.
 func (c *comparePage) compare() {
-	d, err := pathdiff.Compare(c.First.body, c.Second.body)
+	d, err := jsondiff.ComparePaths(c.First.body, c.Second.body)
 	if err != nil {
 		c.Problem = "One of the calls is not valid JSON."
 		return
@@ -96,7 +96,7 @@ func (c *comparePage) compare() {
 	c.Others = c.First.Type != c.Second.Type || c.First.Title != c.Second.Title
 	for _, l := range d.Lines {
 		switch {
-		case l.Kind == pathdiff.Same:
+		case l.Kind == jsondiff.Same:
 			c.Equal = append(c.Equal, l)
 		case slices.Contains(alwaysDiffer, l.Path):
 			c.Always = append(c.Always, l)

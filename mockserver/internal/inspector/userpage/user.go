@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pathdiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/timeline"
 )
@@ -192,6 +192,6 @@ func newEntry(h *history.History, t *timeline.Entry, destinations []engine.Attac
 	return e
 }
 
-func newChange(l pathdiff.Line) change {
+func newChange(l jsondiff.Line) change {
 	return change{l.Kind.String(), text.Cut(previewText, l.Path), text.Cut(previewText, l.First), text.Cut(previewText, l.Second)}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 )
 
 func newQueue(set *Set, name string, attached uint64, since time.Time) *Queue {
@@ -29,8 +28,8 @@ func newQueue(set *Set, name string, attached uint64, since time.Time) *Queue {
 	return q
 }
 
-func newReady() *turns.Queue[*item] {
-	return turns.New((*item).source, func(it *item) time.Time { return it.Due }, func(it *item) uint64 { return it.Ref.Number() })
+func newReady() *journal.WaitingQueue[*item] {
+	return journal.NewWaitingQueue((*item).source, func(it *item) time.Time { return it.Due }, func(it *item) uint64 { return it.Ref.Number() })
 }
 
 // newPhase restarts the pullers. The caller holds the lock, or has not started the queue.

@@ -14,7 +14,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -69,19 +68,19 @@ type Queue struct {
 	retries  *puller            // reads RETRY
 	claimant string             // identifies this process in claims
 
-	mu          sync.Mutex                 // guards the fields below
-	reader      *reader                    // the open reader, or nil
-	wants       map[*journal.Want]struct{} // of the goroutines that wait in Next
-	items       map[record.Ref]*item       // all items except parked ones
-	ready       *turns.Queue[*item]        // items that are not leased; retries and postponed items have a time
-	parked      map[record.Ref]*item       // items that wait for Resume
-	messages    map[uint64]*pendingMessage // messages of CALLS with first attempts that have not ended
-	received    uint64                     // every message of CALLS for this destination up to here has been received
-	newest      uint64                     // the newest message of CALLS received
-	inOrder     bool                       // the reader wants entries in the order of their positions
-	unparked    bool                       // the reader wants entries in any order, and Unpark was called
-	ownership   *ownership                 // nil if this process does not own the destination, or no other process shares it
-	phase       context.Context            // ends when the ownership changes
+	mu          sync.Mutex                   // guards the fields below
+	reader      *reader                      // the open reader, or nil
+	wants       map[*journal.Want]struct{}   // of the goroutines that wait in Next
+	items       map[record.Ref]*item         // all items except parked ones
+	ready       *journal.WaitingQueue[*item] // items that are not leased; retries and postponed items have a time
+	parked      map[record.Ref]*item         // items that wait for Resume
+	messages    map[uint64]*pendingMessage   // messages of CALLS with first attempts that have not ended
+	received    uint64                       // every message of CALLS for this destination up to here has been received
+	newest      uint64                       // the newest message of CALLS received
+	inOrder     bool                         // the reader wants entries in the order of their positions
+	unparked    bool                         // the reader wants entries in any order, and Unpark was called
+	ownership   *ownership                   // nil if this process does not own the destination, or no other process shares it
+	phase       context.Context              // ends when the ownership changes
 	endPhase    context.CancelFunc
 	ahead       overtaking
 	redelivered redeliveries

@@ -1,4 +1,4 @@
-package pathdiff_test
+package jsondiff_test
 
 import (
 	"encoding/json"
@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pathdiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 )
 
-func TestCompare(t *testing.T) {
+func TestComparePaths(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second string
 		want          []string // path kind first second
@@ -42,14 +42,14 @@ func TestCompare(t *testing.T) {
 		"the order of the first":     {`{"b":1,"a":2}`, `{"a":2,"c":3,"b":1}`, []string{`b same 1 1`, `a same 2 2`, `c added - 3`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := pathdiff.Compare([]byte(c.first), []byte(c.second))
+			d, err := jsondiff.ComparePaths([]byte(c.first), []byte(c.second))
 			require.NoError(t, err)
 			assert.Equal(t, c.want, texts(d))
 		})
 	}
 }
 
-func texts(d pathdiff.Difference) (all []string) {
+func texts(d jsondiff.Difference) (all []string) {
 	or := func(s string) string {
 		if s == "" {
 			return "-"
@@ -62,25 +62,25 @@ func texts(d pathdiff.Difference) (all []string) {
 	return all
 }
 
-func TestCompareInvalidJSON(t *testing.T) {
+func TestComparePathsInvalidJSON(t *testing.T) {
 	for _, bad := range []string{"", "{", `{"a":}`, "1 2", `{"a":[1,}`} {
-		_, err := pathdiff.Compare([]byte(bad), []byte("{}"))
+		_, err := jsondiff.ComparePaths([]byte(bad), []byte("{}"))
 		assert.Error(t, err, bad)
-		_, err = pathdiff.Compare([]byte("{}"), []byte(bad))
+		_, err = jsondiff.ComparePaths([]byte("{}"), []byte(bad))
 		assert.Error(t, err, bad)
 	}
 }
 
-func TestCompareLimits(t *testing.T) {
+func TestComparePathsLimits(t *testing.T) {
 	wide := "[" + strings.Repeat("1,", 9_999) + "1]"
-	d, err := pathdiff.Compare([]byte(wide), []byte("[]"))
+	d, err := jsondiff.ComparePaths([]byte(wide), []byte("[]"))
 	require.NoError(t, err)
 	assert.Len(t, d.Lines, 2000)
 	assert.Equal(t, 10_000, d.Differing)
 	assert.True(t, d.Incomplete)
 
 	deep := strings.Repeat(`{"key":`, 900) + `"` + strings.Repeat("x", 10_000) + `"` + strings.Repeat("}", 900)
-	d, err = pathdiff.Compare([]byte(deep), []byte("{}"))
+	d, err = jsondiff.ComparePaths([]byte(deep), []byte("{}"))
 	require.NoError(t, err)
 	require.Len(t, d.Lines, 1)
 	assert.Less(t, len(d.Lines[0].Path), 1100)
@@ -88,13 +88,13 @@ func TestCompareLimits(t *testing.T) {
 }
 
 // FuzzCompare compares the result with encoding/json.
-func FuzzCompare(f *testing.F) {
+func FuzzComparePaths(f *testing.F) {
 	f.Add(`{"a":[1,{"b":null}]}`, `{"a":[1.0,{"b":null}],"c":"\u00e9"}`)
 	f.Add(`{"a":1,"a":2}`, `{"a":2}`)
 	f.Add(`"\ud800"`, `"\ufffd"`)
 	f.Fuzz(func(t *testing.T, first, second string) {
-		d, err := pathdiff.Compare([]byte(first), []byte(second))
-		back, errBack := pathdiff.Compare([]byte(second), []byte(first))
+		d, err := jsondiff.ComparePaths([]byte(first), []byte(second))
+		back, errBack := jsondiff.ComparePaths([]byte(second), []byte(first))
 		if (err == nil) != (errBack == nil) {
 			t.Fatalf("%v, but the other way round %v", err, errBack)
 		}

@@ -1,16 +1,16 @@
-package attempts_test
+package store_test
 
 import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // No time passes on the fake clock, so nothing is stored.
 func TestDroppedAttemptsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := attempts.New(nil, func() bool { return false })
+		l := store.NewAttemptLog(nil, func() bool { return false })
 		large := make([]byte, 3<<20)
 		for range 3 {
 			l.Record(large)

@@ -1,4 +1,4 @@
-package kv
+package store
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -27,13 +26,13 @@ func BucketStream(names record.Names, kind, description string) jetstream.Stream
 
 // Buckets gives access to the buckets of a journal.
 type Buckets struct {
-	*store.Store
+	*Store
 	note      func(record.Accepted)                             // notes a stored value in datadir.Recent
 	uncounted func(context.Context) (counted func(), err error) // called before values are deleted; counted is called afterwards
 }
 
-// New returns the buckets of an open store.
-func New(s *store.Store, note func(record.Accepted), uncounted func(context.Context) (func(), error)) *Buckets {
+// NewBuckets returns the buckets of an open store.
+func NewBuckets(s *Store, note func(record.Accepted), uncounted func(context.Context) (func(), error)) *Buckets {
 	return &Buckets{s, note, uncounted}
 }
 
@@ -81,11 +80,11 @@ func (b *bucket) Watch(ctx context.Context, key string) (<-chan struct{}, error)
 			// The client failed to recreate the watcher's consumer. Changes may have been
 			// missed, so report one.
 			for watcher, err = b.watch(ctx, key); err != nil; watcher, err = b.watch(ctx, key) {
-				if pause.For(ctx, store.ClusterPause) != nil {
+				if pause.For(ctx, ClusterPause) != nil {
 					return
 				}
 			}
-			store.Poke(changes)
+			Poke(changes)
 		}
 	})
 	if !watching {
@@ -110,7 +109,7 @@ func forward(ctx context.Context, watcher jetstream.KeyWatcher, changes chan<- s
 			if !more {
 				return ctx.Err() == nil
 			}
-			store.Poke(changes)
+			Poke(changes)
 		}
 	}
 }
@@ -140,7 +139,7 @@ func (b *bucket) Put(ctx context.Context, key string, value []byte) error {
 
 // Update implements state.Store.
 func (b *bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	ctx, stop, err := b.While(ctx, store.RequestTimeout)
+	ctx, stop, err := b.While(ctx, RequestTimeout)
 	if err != nil {
 		return 0, err
 	}
@@ -155,7 +154,7 @@ func (b *bucket) Update(ctx context.Context, key string, value []byte, revision 
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return 0, fmt.Errorf("journal: %w", context.Cause(ctx))
-	case errors.Is(err, jetstream.ErrKeyExists) || store.IsWrongSequence(err):
+	case errors.Is(err, jetstream.ErrKeyExists) || IsWrongSequence(err):
 		return 0, fmt.Errorf("%w: %s", state.ErrConflict, key)
 	case err != nil:
 		return 0, fmt.Errorf("journal: %w", err)

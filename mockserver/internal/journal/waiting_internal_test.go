@@ -1,4 +1,4 @@
-package turns
+package journal
 
 import (
 	"math/rand/v2"
@@ -19,8 +19,8 @@ type value struct {
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func queue(values ...value) *Queue[value] {
-	q := New(func(v value) string { return v.name[:1] }, func(v value) time.Time { return v.due }, func(v value) uint64 { return v.number })
+func queue(values ...value) *WaitingQueue[value] {
+	q := NewWaitingQueue(func(v value) string { return v.name[:1] }, func(v value) time.Time { return v.due }, func(v value) uint64 { return v.number })
 	for _, v := range values {
 		q.Push(v)
 	}

@@ -1,4 +1,4 @@
-package attempts
+package store
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 const (
@@ -22,11 +21,11 @@ const (
 	attemptsWaiting = 8 << 20
 )
 
-// A Log stores records of attempts for the history, if Options.KeepAttempts is set, up to
+// An AttemptLog stores records of attempts for the history, if Options.KeepAttempts is set, up to
 // Options.AttemptsBytes. It may lose the last tenth of a second after a kill, and more after
 // a power cut. Its methods are safe for concurrent use.
-type Log struct {
-	store    *store.Store
+type AttemptLog struct {
+	store    *Store
 	diskFull func() bool
 	storing  sync.Mutex // held while flush stores records
 
@@ -44,14 +43,14 @@ type recordPiece struct {
 	records int
 }
 
-// New returns a log that drops records while the disk is full.
-func New(s *store.Store, diskFull func() bool) *Log {
-	return &Log{store: s, diskFull: diskFull}
+// NewAttemptLog returns a log that drops records while the disk is full.
+func NewAttemptLog(s *Store, diskFull func() bool) *AttemptLog {
+	return &AttemptLog{store: s, diskFull: diskFull}
 }
 
 // Record stores a copy of a record. It never blocks: if records arrive faster than they can
 // be stored, it drops and counts them.
-func (l *Log) Record(data []byte) {
+func (l *AttemptLog) Record(data []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.size+len(data) > attemptsWaiting || l.diskFull() {
@@ -72,14 +71,14 @@ func (l *Log) Record(data []byte) {
 }
 
 // Dropped returns the number of dropped records.
-func (l *Log) Dropped() uint64 {
+func (l *AttemptLog) Dropped() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dropped
 }
 
 // flush stores the waiting records.
-func (l *Log) flush() {
+func (l *AttemptLog) flush() {
 	l.storing.Lock()
 	defer l.storing.Unlock()
 	l.mu.Lock()
@@ -100,7 +99,7 @@ func (l *Log) flush() {
 }
 
 // Close stores the waiting records. Later records are dropped.
-func (l *Log) Close() {
+func (l *AttemptLog) Close() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
@@ -109,7 +108,7 @@ func (l *Log) Close() {
 
 // Newest returns the newest stored records, oldest first, up to limit bytes in total. next is
 // the message where Follow continues. Newest reads few older records.
-func (l *Log) Newest(ctx context.Context, limit int) (records [][]byte, next uint64, err error) {
+func (l *AttemptLog) Newest(ctx context.Context, limit int) (records [][]byte, next uint64, err error) {
 	state, err := l.store.Measure(ctx, record.StreamAttempts)
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading attempts: %w", err)
@@ -136,7 +135,7 @@ const firstRead = 8
 
 // between returns the newest records of messages begin to end-1, and whether these contain
 // more than limit bytes.
-func (l *Log) between(ctx context.Context, begin, end uint64, limit int) (records [][]byte, more bool, err error) {
+func (l *AttemptLog) between(ctx context.Context, begin, end uint64, limit int) (records [][]byte, more bool, err error) {
 	t := l.store.Tail(record.StreamAttempts, begin, func(m jetstream.Msg, seq uint64) error {
 		if seq < end {
 			l.read(m, seq, func(r []byte) {
@@ -150,7 +149,7 @@ func (l *Log) between(ctx context.Context, begin, end uint64, limit int) (record
 		if seq+1 < end {
 			return nil
 		}
-		return store.ErrEnough
+		return ErrEnough
 	})
 	t.Batch = int(min(readAhead, end-begin))
 	err = t.Scan(ctx)
@@ -162,7 +161,7 @@ const readAhead = 100
 
 // Follow calls f with each record stored from message next on, by any process, until ctx
 // ends. f may keep the record.
-func (l *Log) Follow(ctx context.Context, next uint64, f func(data []byte)) error {
+func (l *AttemptLog) Follow(ctx context.Context, next uint64, f func(data []byte)) error {
 	t := l.store.Tail(record.StreamAttempts, next, func(m jetstream.Msg, seq uint64) error {
 		l.read(m, seq, f)
 		return nil
@@ -172,7 +171,7 @@ func (l *Log) Follow(ctx context.Context, next uint64, f func(data []byte)) erro
 }
 
 // read calls f with each record of a message.
-func (l *Log) read(m jetstream.Msg, seq uint64, f func([]byte)) {
+func (l *AttemptLog) read(m jetstream.Msg, seq uint64, f func([]byte)) {
 	records, err := record.DecodeCalls(m.Data())
 	if err != nil {
 		l.store.Log.Warn("records of attempts cannot be read; they are skipped", "error", fmt.Errorf("message %d: %w", seq, err))

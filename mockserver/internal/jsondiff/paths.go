@@ -1,6 +1,4 @@
-// Package pathdiff compares two JSON documents by path. It ignores key order and the format
-// of numbers and strings, and returns values unchanged.
-package pathdiff
+package jsondiff
 
 import (
 	"bytes"
@@ -33,7 +31,7 @@ type Line struct {
 	First, Second string
 }
 
-// A Difference is the result of Compare.
+// A Difference is the result of ComparePaths.
 type Difference struct {
 	Lines      []Line // in the order of the first document, at most maxLines
 	Differing  int    // number of differing paths
@@ -47,9 +45,10 @@ const (
 	maxPath  = 1 << 10
 )
 
-// Compare compares two documents. The last value of a duplicate key applies. It fails if a
+// ComparePaths compares two documents by path. It ignores key order and the format of numbers
+// and strings, and returns values unchanged. The last value of a duplicate key applies. It fails if a
 // document is not valid JSON.
-func Compare(first, second []byte) (Difference, error) {
+func ComparePaths(first, second []byte) (Difference, error) {
 	a, err := parse(first)
 	if err != nil {
 		return Difference{}, err

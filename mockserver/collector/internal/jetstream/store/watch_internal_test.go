@@ -1,4 +1,4 @@
-package kv
+package store
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // A watcher ends if the client cannot recreate its consumer. The bucket then starts another
@@ -20,7 +18,7 @@ func TestWatchSurvivesBrokenWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := &brokenBucket{}
 		ctx, cancel := context.WithCancel(t.Context())
-		changes, err := (&bucket{Buckets: New(store.New("test", false, slog.New(slog.DiscardHandler)), nil, nil), kv: broken}).Watch(ctx, "settings")
+		changes, err := (&bucket{Buckets: NewBuckets(New("test", false, slog.New(slog.DiscardHandler)), nil, nil), kv: broken}).Watch(ctx, "settings")
 		require.NoError(t, err)
 		broken.watches[0].updates <- nil
 		<-changes

@@ -1,5 +1,4 @@
-// Package turns implements the queue of entries that wait for a destination.
-package turns
+package journal
 
 import (
 	"container/heap"
@@ -16,11 +15,11 @@ const freshPerTimed = 4
 // Values without a time would wait behind due values of the same user.
 const timedPerFresh = 4
 
-// A Queue contains values that wait for a destination. Values with a time wait until they are
+// A WaitingQueue contains values that wait for a destination. Values with a time wait until they are
 // due. The others wait in a line per source, sorted by number. The lines take turns. Due values
-// get every fifth turn, so neither kind blocks the other. A Queue is not safe for concurrent
+// get every fifth turn, so neither kind blocks the other. A WaitingQueue is not safe for concurrent
 // use.
-type Queue[T any] struct {
+type WaitingQueue[T any] struct {
 	source func(T) string
 	due    func(T) time.Time
 	number func(T) uint64
@@ -31,15 +30,15 @@ type Queue[T any] struct {
 	streak int      // values popped from lines since the last due value; negative: due values since the last value from a line
 }
 
-// New returns an empty queue. due returns the time of a value, or zero. number returns its
+// NewWaitingQueue returns an empty queue. due returns the time of a value, or zero. number returns its
 // position among all values.
-func New[T any](source func(T) string, due func(T) time.Time, number func(T) uint64) *Queue[T] {
-	return &Queue[T]{source: source, due: due, number: number, timed: timedHeap[T]{due: due}, lines: map[string][]T{}}
+func NewWaitingQueue[T any](source func(T) string, due func(T) time.Time, number func(T) uint64) *WaitingQueue[T] {
+	return &WaitingQueue[T]{source: source, due: due, number: number, timed: timedHeap[T]{due: due}, lines: map[string][]T{}}
 }
 
 // Push adds a value. A value without a time is inserted before values of its source with higher
 // numbers.
-func (q *Queue[T]) Push(v T) {
+func (q *WaitingQueue[T]) Push(v T) {
 	if !q.due(v).IsZero() {
 		heap.Push(&q.timed, v)
 		return
@@ -60,14 +59,14 @@ func (q *Queue[T]) Push(v T) {
 // Pop removes and returns the value with the next turn. It skips due values if noTimed is set,
 // and the lines of the sources in except. If there is no such value, ok is false and at is when
 // the next value is due, or zero.
-func (q *Queue[T]) Pop(now time.Time, except []string, noTimed bool) (v T, at time.Time, ok bool) {
+func (q *WaitingQueue[T]) Pop(now time.Time, except []string, noTimed bool) (v T, at time.Time, ok bool) {
 	turn := slices.IndexFunc(q.order, func(source string) bool { return !slices.Contains(except, source) })
 	return q.pop(now, turn, !noTimed && len(q.timed.values) > 0, q.streak >= freshPerTimed)
 }
 
 // pop removes the first value of the line turn, unless turn is negative, or the first due value
 // if timed is set. If there are both, timedFirst decides.
-func (q *Queue[T]) pop(now time.Time, turn int, timed, timedFirst bool) (v T, at time.Time, ok bool) {
+func (q *WaitingQueue[T]) pop(now time.Time, turn int, timed, timedFirst bool) (v T, at time.Time, ok bool) {
 	if timed {
 		at = q.due(q.timed.values[0])
 	}
@@ -85,7 +84,7 @@ func (q *Queue[T]) pop(now time.Time, turn int, timed, timedFirst bool) (v T, at
 // PopInOrder is like Pop, but sources take no turns: it takes the value without a time that has
 // the lowest number, if that is at most limit. Such values get every fifth turn while there are
 // due values.
-func (q *Queue[T]) PopInOrder(now time.Time, limit uint64) (v T, at time.Time, ok bool) {
+func (q *WaitingQueue[T]) PopInOrder(now time.Time, limit uint64) (v T, at time.Time, ok bool) {
 	line, first := q.first()
 	if line >= 0 && first > limit {
 		line = -1
@@ -94,14 +93,14 @@ func (q *Queue[T]) PopInOrder(now time.Time, limit uint64) (v T, at time.Time, o
 }
 
 // First returns the lowest number of the values without a time. ok is false if all values have a time.
-func (q *Queue[T]) First() (number uint64, ok bool) {
+func (q *WaitingQueue[T]) First() (number uint64, ok bool) {
 	line, number := q.first()
 	return number, line >= 0
 }
 
 // first returns the index in order of the source with the lowest number, and that number. line
 // is -1 if all lines are empty.
-func (q *Queue[T]) first() (line int, number uint64) {
+func (q *WaitingQueue[T]) first() (line int, number uint64) {
 	line = -1
 	for i, source := range q.order {
 		if n := q.number(q.lines[source][0]); line < 0 || n < number {
@@ -112,7 +111,7 @@ func (q *Queue[T]) first() (line int, number uint64) {
 }
 
 // popLine removes the first value of the source at index turn, and moves the source to the end.
-func (q *Queue[T]) popLine(turn int) (v T) {
+func (q *WaitingQueue[T]) popLine(turn int) (v T) {
 	source := q.order[turn]
 	q.order = slices.Delete(q.order, turn, turn+1)
 	line := q.lines[source]
@@ -128,13 +127,13 @@ func (q *Queue[T]) popLine(turn int) (v T) {
 }
 
 // Fresh returns the number of values without a time.
-func (q *Queue[T]) Fresh() int { return q.fresh }
+func (q *WaitingQueue[T]) Fresh() int { return q.fresh }
 
 // Timed returns the number of values with a time.
-func (q *Queue[T]) Timed() int { return len(q.timed.values) }
+func (q *WaitingQueue[T]) Timed() int { return len(q.timed.values) }
 
 // Due returns the number of values that are due.
-func (q *Queue[T]) Due(now time.Time) (n int) {
+func (q *WaitingQueue[T]) Due(now time.Time) (n int) {
 	for _, v := range q.timed.values {
 		if !q.due(v).After(now) {
 			n++
@@ -144,7 +143,7 @@ func (q *Queue[T]) Due(now time.Time) (n int) {
 }
 
 // All yields all values in any order.
-func (q *Queue[T]) All(yield func(T) bool) {
+func (q *WaitingQueue[T]) All(yield func(T) bool) {
 	for _, v := range q.timed.values {
 		if !yield(v) {
 			return
@@ -160,8 +159,8 @@ func (q *Queue[T]) All(yield func(T) bool) {
 }
 
 // Take removes and returns the values that match.
-func (q *Queue[T]) Take(match func(T) bool) (taken []T) {
-	kept := New(q.source, q.due, q.number)
+func (q *WaitingQueue[T]) Take(match func(T) bool) (taken []T) {
+	kept := NewWaitingQueue(q.source, q.due, q.number)
 	kept.streak = q.streak
 	keep := func(v T) {
 		if match(v) {
