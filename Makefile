@@ -28,14 +28,14 @@ lint: tools ## run the linters, and check for unreachable code and API changes
 	@go vet $$(git grep -l '^// Code generated' -- '*.go' | xargs dirname | sort -u | sed 's|^|./|') # the linters skip generated code
 	@cd .tools && GOWORK=off go vet ./... && GOWORK=off go test ./...
 	@! $(TOOL_BIN)/deadcode -test $(addsuffix /...,$(MODULES)) | grep . || { echo "these functions are unreachable, even from tests: delete them"; exit 1; }
-	@{ $(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - && $(TOOL_BIN)/api $(COMPAT) | diff -u $(COMPAT)/api.txt -; } || \
+	@{ $(TOOL_BIN)/repo api $(API_PACKAGES) | diff -u api.txt - && $(TOOL_BIN)/repo api $(COMPAT) | diff -u $(COMPAT)/api.txt -; } || \
 		{ echo "the public API changed: if this is intended, run make api"; exit 1; }
 
 API_PACKAGES = . ./typed ./mockserver ./mockserver/tracking ./mockserver/webhook ./otelanalytics
 COMPAT = ./compat/v3
 api: tools ## write the public API to api.txt and compat/v3/api.txt
-	$(TOOL_BIN)/api $(API_PACKAGES) > api.txt
-	$(TOOL_BIN)/api $(COMPAT) > $(COMPAT)/api.txt
+	$(TOOL_BIN)/repo api $(API_PACKAGES) > api.txt
+	$(TOOL_BIN)/repo api $(COMPAT) > $(COMPAT)/api.txt
 
 fmt: ## format the code
 	gofmt -w .

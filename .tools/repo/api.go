@@ -1,27 +1,24 @@
-// Command api prints the public API of packages, one line for each exported name. The file
-// api.txt contains its output; `make api` updates it.
 package main
 
 import (
 	"fmt"
 	"go/token"
 	"go/types"
-	"log"
-	"os"
 	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
 )
 
-func main() {
-	log.SetFlags(0)
-	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps}, os.Args[1:]...)
+// printAPI prints the public API of packages, one line for each exported name. The file api.txt
+// contains its output; `make api` updates it.
+func printAPI(patterns []string) error {
+	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps}, patterns...)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	if packages.PrintErrors(pkgs) > 0 {
-		os.Exit(1)
+		return errFailed
 	}
 	var lines []string
 	for _, p := range pkgs {
@@ -31,6 +28,7 @@ func main() {
 	for _, line := range lines {
 		fmt.Println(line)
 	}
+	return nil
 }
 
 // describe returns the lines of a package.

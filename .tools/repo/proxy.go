@@ -1,7 +1,3 @@
-// Command proxy publishes modules of this repository in a directory for
-// GOPROXY=file://DIRECTORY. A module can then be built like a tagged version.
-//
-//	proxy DIRECTORY VERSION MODULE…
 package main
 
 import (
@@ -9,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,19 +15,8 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-func main() {
-	log.SetFlags(0)
-	if len(os.Args) < 4 {
-		log.Fatal("usage: proxy DIRECTORY VERSION MODULE…")
-	}
-	for _, dir := range os.Args[3:] {
-		if err := publish(os.Args[1], os.Args[2], dir); err != nil {
-			log.Fatalf("%s: %v", dir, err)
-		}
-	}
-}
-
-// publish writes the files of a module; see https://go.dev/ref/mod#goproxy-protocol.
+// publish writes the files of a module to a directory for GOPROXY=file://DIRECTORY. The module
+// can then be built like a tagged version. See https://go.dev/ref/mod#goproxy-protocol.
 func publish(proxy, version, dir string) error {
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {

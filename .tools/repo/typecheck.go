@@ -1,8 +1,3 @@
-// Command typecheck checks the types of packages and their tests for several platforms. It loads
-// all dependencies from source and generates no code, which takes a tenth of the time of go
-// build. It skips the functions of the standard library.
-//
-//	typecheck linux/amd64,windows/arm64 ./...
 package main
 
 import (
@@ -22,19 +17,18 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-func main() {
-	log.SetFlags(0)
-	if len(os.Args) < 3 {
-		log.Fatal("usage: typecheck GOOS/GOARCH,… PATTERN…")
-	}
+// typecheck checks the types of packages and their tests for several platforms, separated by
+// commas. It loads all dependencies from source and generates no code, which takes a tenth of
+// the time of go build. It skips the functions of the standard library.
+func typecheck(list string, patterns []string) error {
 	debug.SetGCPercent(200) // the process is short-lived
-	platforms := strings.Split(os.Args[1], ",")
+	platforms := strings.Split(list, ",")
 	on := map[string][]string{} // the platforms of each package
 	failed := 0
 	for _, platform := range platforms {
-		pkgs, err := load(platform, os.Args[2:])
+		pkgs, err := load(platform, patterns)
 		if err != nil {
-			log.Fatalf("%s: %v", platform, err)
+			return fmt.Errorf("%s: %w", platform, err)
 		}
 		failed += printErrors(pkgs)
 		for _, p := range pkgs {
@@ -50,9 +44,10 @@ func main() {
 		}
 	}
 	if failed > 0 {
-		os.Exit(1)
+		return errFailed
 	}
-	fmt.Printf("%d packages on %s\n", len(on), os.Args[1])
+	fmt.Printf("%d packages on %s\n", len(on), list)
+	return nil
 }
 
 // printErrors prints the errors outside of the standard library, and returns their number.
