@@ -14,7 +14,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"github.com/seed-45eadc4a/analytics-go/plan/internal/formats"
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
 // The supported drafts of JSON Schema.
@@ -339,7 +339,7 @@ func (rule *rule) formats() []*jsonschema.Format {
 			return nil
 		}},
 	}
-	for name, check := range formats.All() {
+	for name, check := range input.Formats() {
 		counting = append(counting, &jsonschema.Format{Name: name, Validate: func(v any) error { rule.step(1); return check(v) }})
 	}
 	return counting
@@ -358,7 +358,7 @@ func librarySchema(root *node) any {
 		case !schemas[n]:
 		case isText && format == "regex":
 			object["format"] = regexFormat
-		case !isText && object["format"] == nil || isText && formats.All()[format] == nil:
+		case !isText && object["format"] == nil || isText && input.Formats()[format] == nil:
 			object["format"] = stepFormat
 		}
 	})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
 // Judge checks one call, a JSON object as sent or as stored by the collector. It returns
@@ -27,12 +27,12 @@ func (p *Plan) Judge(call []byte) []Violation {
 
 // EventOf returns the entry for a call, or nil.
 func (p *Plan) EventOf(call []byte) *Event {
-	h, _ := calls.Read(call)
+	h, _ := input.Read(call)
 	return p.Find(h.Type, h.Title())
 }
 
 func (p *Plan) judge(call []byte) (*Event, []Violation) {
-	h, err := calls.Read(call)
+	h, err := input.Read(call)
 	if err != nil || h.Type == "" {
 		return nil, []Violation{p.malformed(call, err == nil)}
 	}
@@ -71,12 +71,12 @@ func (p *Plan) malformed(call []byte, isObject bool) Violation {
 		v.Pointer, v.Expected = "/type", "one of track, identify, group, page, screen, alias"
 		return v
 	}
-	v.Found, v.Expected = shorten(string(bytes.TrimSpace(call))), fmt.Sprintf("one JSON object with at most %d nested levels", calls.MaxDepth)
+	v.Found, v.Expected = shorten(string(bytes.TrimSpace(call))), fmt.Sprintf("one JSON object with at most %d nested levels", input.MaxDepth)
 	return v
 }
 
 // unplanned returns the violation of a call without an entry.
-func (p *Plan) unplanned(h *calls.Head) Violation {
+func (p *Plan) unplanned(h *input.Head) Violation {
 	var names []string
 	for _, e := range p.events {
 		if e.Type == h.Type {
@@ -100,7 +100,7 @@ func (p *Plan) unplanned(h *calls.Head) Violation {
 }
 
 // explain validates a part of a call with the library and returns its violations.
-func (rule *rule) explain(p *Plan, h *calls.Head, subject []byte) []Violation {
+func (rule *rule) explain(p *Plan, h *input.Head, subject []byte) []Violation {
 	decoder := json.NewDecoder(bytes.NewReader(subject))
 	decoder.UseNumber()
 	var value any

@@ -12,7 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/seed-45eadc4a/analytics-go/plan/internal/formats"
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
 // Accepts reports whether a call matches the plan, if it can tell without decoding the
@@ -531,8 +531,8 @@ func (m *matcher) addStrings(s *jsonschema.Schema) bool {
 	if s.Format == nil || s.Format.Name == stepFormat {
 		return true
 	}
-	if m.quick = formats.Quick[s.Format.Name]; m.quick == nil {
-		check := formats.All()[s.Format.Name]
+	if m.quick = input.QuickFormats[s.Format.Name]; m.quick == nil {
+		check := input.Formats()[s.Format.Name]
 		m.format = func(text string) bool { return check(text) == nil }
 		return check != nil
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
 // planOf returns a plan of one event with the given schema, or nil if it is invalid.
@@ -27,7 +27,7 @@ func compareWithLibrary(t *testing.T, p *Plan, name, schema, value string) (quic
 		return false, false
 	}
 	call := fmt.Appendf(nil, `{"type":"track","event":"E","properties":%s}`, value)
-	h, err := calls.Read(call)
+	h, err := input.Read(call)
 	if err != nil || h.Properties == nil {
 		return false, false
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
 // topLevel are the top-level keys of a plan file.
@@ -35,7 +35,7 @@ func (r *reader) native(p *Plan, root *node) {
 	defs := r.defs(root.get("$defs"))
 	for i := range root.fields {
 		m := &root.fields[i]
-		switch member := calls.Member(m.key); {
+		switch member := input.Member(m.key); {
 		case member == "properties":
 			r.named(p, m.key, m.value, defs)
 		case member == "traits":
@@ -96,7 +96,7 @@ func (r *reader) named(p *Plan, callType string, section, defs *node) {
 // entry reads one entry.
 func (r *reader) entry(p *Plan, e *Event, n, defs *node) {
 	name := e.String()
-	e.File, e.Member = r.file, calls.Member(e.Type)
+	e.File, e.Member = r.file, input.Member(e.Type)
 	if n.kind == nullNode {
 		n = &node{kind: objectNode, line: e.Line}
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
 // isExport reports whether a file is an export of another tracking plan service. There
@@ -65,9 +65,9 @@ func (r *reader) ruleList(p *Plan, rules *node) {
 			key.name = name // Typewriter removes # from the key
 		}
 		switch {
-		case callType == "common", calls.Member(callType) == "traits":
+		case callType == "common", input.Member(callType) == "traits":
 			key.name = ""
-		case calls.Member(callType) == "":
+		case input.Member(callType) == "":
 			r.problem(item.line, fmt.Sprintf("rule %d", i+1), fmt.Sprintf("has the unknown type %q", item.str("type")), "use TRACK, IDENTIFY, GROUP, PAGE, SCREEN or COMMON")
 			continue
 		}
@@ -141,7 +141,7 @@ func (r *reader) ruleEvent(p *Plan, item *node) {
 // exported adds an event whose schema describes the whole call, or its properties or
 // traits.
 func (r *reader) exported(p *Plan, e *Event, schema *node, key string) {
-	e.File, e.Member = r.file, calls.Member(e.Type)
+	e.File, e.Member = r.file, input.Member(e.Type)
 	if schema == nil || schema.kind != objectNode {
 		r.problem(e.Line, e.String(), "has no "+key, "an export needs one for each event")
 		return

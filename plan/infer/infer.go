@@ -8,8 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/plan/internal/calls"
-	"github.com/seed-45eadc4a/analytics-go/plan/internal/formats"
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
 // A Config configures an [Inference]. Zero values select the defaults.
@@ -84,14 +83,14 @@ const (
 // Add adds a call, one JSON object. It counts and ignores calls of types that plans do not
 // describe, such as alias. The error reports invalid JSON or a missing type.
 func (x *Inference) Add(call []byte) error {
-	head, err := calls.Read(call)
+	head, err := input.Read(call)
 	if err != nil {
 		return fmt.Errorf("infer: not a call: %w", err)
 	}
 	if head.Type == "" {
 		return errors.New("infer: not a call: it has no type")
 	}
-	member := calls.Member(head.Type)
+	member := input.Member(head.Type)
 	if member == "" {
 		x.ignored++
 		return nil
@@ -219,7 +218,7 @@ func (x *Inference) addString(v *value, s string) {
 	if v.types[stringType]++; v.types[stringType] == 1 {
 		v.formats = slices.Clone(detected)
 	}
-	v.formats = slices.DeleteFunc(v.formats, func(name string) bool { return formats.All()[name](s) != nil })
+	v.formats = slices.DeleteFunc(v.formats, func(name string) bool { return input.Formats()[name](s) != nil })
 	switch {
 	case v.manyStrings:
 	case len(s) > maxEnumBytes || len(v.strings) >= x.config.MaxEnum && v.strings[s] == 0:

@@ -1,6 +1,6 @@
-// Package calls reads the fields of a call that select its entry in a plan, and the
-// object that the entry describes.
-package calls
+// Package input reads the fields of a call that select its entry in a plan, and the object that
+// the entry describes. It also checks the formats of strings.
+package input
 
 import (
 	"strings"

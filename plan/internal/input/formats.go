@@ -1,5 +1,4 @@
-// Package formats checks string formats.
-package formats
+package input
 
 import (
 	"errors"
@@ -10,18 +9,18 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Names are the formats of JSON Schema that plans check, except regex.
-var Names = []string{
+// FormatNames are the formats of JSON Schema that plans check, except regex.
+var FormatNames = []string{
 	"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "iri", "iri-reference", "json-pointer",
 	"period", "relative-json-pointer", "semver", "time", "uri", "uri-reference", "uri-template", "uuid",
 }
 
-// All returns a check per format. Checks accept values that are not strings.
+// Formats returns a check per format. Checks accept values that are not strings.
 //
 // The library exposes its formats only in compiled schemas.
-var All = sync.OnceValue(func() map[string]func(v any) error {
+var Formats = sync.OnceValue(func() map[string]func(v any) error {
 	known := map[string]func(v any) error{}
-	for i, name := range Names {
+	for i, name := range FormatNames {
 		compiler := jsonschema.NewCompiler()
 		compiler.AssertFormat()
 		url := fmt.Sprintf("format:///%d", i)

@@ -1,8 +1,8 @@
-package formats
+package input
 
-// Quick contains fast checks for the usual spellings. A quick check accepts only strings
-// that the check in [All] accepts. If it is false, the check in All decides.
-var Quick = map[string]func(text []byte) bool{
+// QuickFormats contains fast checks for the usual spellings. A quick check accepts only strings
+// that the check in [Formats] accepts. If it is false, the check in Formats decides.
+var QuickFormats = map[string]func(text []byte) bool{
 	"date": isDate, "date-time": isDateTime, "email": isEmail, "uri": isURI, "uuid": isUUID,
 }
 

@@ -1,9 +1,9 @@
-package formats_test
+package input_test
 
 import (
 	"testing"
 
-	"github.com/seed-45eadc4a/analytics-go/plan/internal/formats"
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
 func TestEveryFormatIsChecked(t *testing.T) {
@@ -14,13 +14,13 @@ func TestEveryFormatIsChecked(t *testing.T) {
 		"time": "18:00:00Z", "uri": "https://a.example/", "uri-reference": "a", "uri-template": "/{a}",
 		"uuid": "0190b6c3-6c6e-7d2a-8a5b-0123456789ab",
 	}
-	for _, name := range formats.Names {
-		check := formats.All()[name]
+	for _, name := range input.FormatNames {
+		check := input.Formats()[name]
 		if check == nil {
 			t.Errorf("format %s is not checked", name)
 			continue
 		}
-		if quick := formats.Quick[name]; quick != nil && !quick([]byte(right[name])) {
+		if quick := input.QuickFormats[name]; quick != nil && !quick([]byte(right[name])) {
 			t.Errorf("the quick check of %s does not accept %q", name, right[name])
 		}
 		if err := check(right[name]); err != nil {
@@ -35,8 +35,8 @@ func TestEveryFormatIsChecked(t *testing.T) {
 	}
 }
 
-// FuzzQuick searches for a string that a quick check accepts and the format refuses.
-func FuzzQuick(f *testing.F) {
+// FuzzQuickFormats searches for a string that a quick check accepts and the format refuses.
+func FuzzQuickFormats(f *testing.F) {
 	for _, text := range []string{
 		"2026-11-22", "2026-02-29", "2026-00-01", "2026-11-22T18:00:00Z", "2026-11-22T24:00:00Z", "2026-11-22T18:00:60Z", "2026-11-22T18:00:00.Z",
 		"2026-11-22T18:00:00.123456789Z", "2026-11-22t18:00:00z", "a@b.example", "a@b@c", "a.@b", ".a@b", "a@b.", "a@-b", "a@b-", "a-@b", "a@b_c", "@", "a@",
@@ -46,11 +46,11 @@ func FuzzQuick(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for name, quick := range formats.Quick {
+		for name, quick := range input.QuickFormats {
 			if !quick([]byte(text)) {
 				continue
 			}
-			if err := formats.All()[name](text); err != nil {
+			if err := input.Formats()[name](text); err != nil {
 				t.Errorf("the quick check of %s accepts %q, but the format refuses it: %v", name, text, err)
 			}
 		}
