@@ -5,9 +5,10 @@ import (
 	"log/slog"
 
 	analytics "github.com/seed-45eadc4a/analytics-go"
-	"github.com/seed-45eadc4a/analytics-go/bench/events"
 	"github.com/seed-45eadc4a/analytics-go/typed"
 )
+
+//go:generate go run github.com/seed-45eadc4a/analytics-go/plan/gen -package main -o events.go plan.yaml
 
 // The ways to write a call, each measured as its own client: the same Track of 8 properties,
 // built for each call.
@@ -21,7 +22,7 @@ func init() {
 		clients[name] = func(j job) (*client, error) {
 			return open(j.config(), func(c *analytics.Client, _ bool) func(int) error {
 				all := orders()
-				return func(i int) error { return call(c, &all[i%variety]) }
+				return func(i int) error { return call(c, all[i%variety]) }
 			})
 		}
 	}
@@ -35,21 +36,29 @@ type order struct {
 	first                                           bool
 }
 
-func orders() (all [variety]order) {
+func orders() (all [variety]*order) {
 	for i := range all {
-		all[i] = order{
-			user: userID(i), id: fmt.Sprintf("50314b8e-%06d", i), currency: "EUR", coupon: "SPRING-2026",
-			shipping: "express", warehouse: "Rotterdam", total: 49.95 + float64(i), items: 3 + i, first: i%2 == 0,
-		}
+		all[i] = newOrder(i)
 	}
 	return all
 }
 
-func byMap(c *analytics.Client, o *order) error {
-	return c.Track(&analytics.Track{UserId: o.user, Event: largeEvent, Properties: map[string]interface{}{
+func newOrder(i int) *order {
+	return &order{
+		user: userID(i), id: fmt.Sprintf("50314b8e-%06d", i), currency: "EUR", coupon: "SPRING-2026",
+		shipping: "express", warehouse: "Rotterdam", total: 49.95 + float64(i), items: 3 + i, first: i%2 == 0,
+	}
+}
+
+func (o *order) properties() map[string]interface{} {
+	return map[string]interface{}{
 		"orderId": o.id, "total": o.total, "currency": o.currency, "items": o.items,
 		"coupon": o.coupon, "first": o.first, "shipping": o.shipping, "warehouse": o.warehouse,
-	}})
+	}
+}
+
+func byMap(c *analytics.Client, o *order) error {
+	return c.Track(&analytics.Track{UserId: o.user, Event: largeEvent, Properties: o.properties()})
 }
 
 func byAttributes(c *analytics.Client, o *order) error {
@@ -60,8 +69,8 @@ func byAttributes(c *analytics.Client, o *order) error {
 }
 
 func generated(c *analytics.Client, o *order) error {
-	return c.Track(events.OrderCompleted{
-		OrderID: o.id, Total: o.total, Currency: events.OrderCompletedCurrency(o.currency), Items: o.items,
+	return c.Track(OrderCompleted{
+		OrderID: o.id, Total: o.total, Currency: OrderCompletedCurrency(o.currency), Items: o.items,
 		Coupon: typed.Some(o.coupon), First: typed.Some(o.first), Shipping: typed.Some(o.shipping), Warehouse: typed.Some(o.warehouse),
 	}.By(o.user))
 }

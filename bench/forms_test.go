@@ -34,7 +34,7 @@ func BenchmarkForms(b *testing.B) {
 			call := forms[name]
 			before, _, _ := usage()
 			for i := range 100_000 {
-				if err := call(client, &all[i%variety]); err != nil {
+				if err := call(client, all[i%variety]); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -41,19 +41,6 @@ func smallProperties(i int) map[string]interface{} {
 	return map[string]interface{}{"plan": "team", "seats": 3 + i, "trial": false}
 }
 
-func largeProperties(i int) map[string]interface{} {
-	return map[string]interface{}{
-		"orderId":   fmt.Sprintf("50314b8e-%06d", i),
-		"total":     49.95 + float64(i),
-		"currency":  "EUR",
-		"items":     3 + i,
-		"coupon":    "SPRING-2026",
-		"first":     i%2 == 0,
-		"shipping":  "express",
-		"warehouse": "Rotterdam",
-	}
-}
-
 func largeIntegrations() map[string]interface{} {
 	return map[string]interface{}{"All": true, "Webhooks": true, "Mixpanel": false}
 }
@@ -82,7 +69,7 @@ func ourTrack(large bool, i int) *analytics.Track {
 	}
 	return &analytics.Track{
 		UserId: userID(i), Event: largeEvent,
-		Properties: largeProperties(i), Context: largeContext(), Integrations: largeIntegrations(),
+		Properties: newOrder(i).properties(), Context: largeContext(), Integrations: largeIntegrations(),
 	}
 }
 
@@ -93,7 +80,7 @@ func v3Track(large bool, i int) v3.Track {
 	}
 	return v3.Track{
 		UserId: userID(i), Event: largeEvent,
-		Properties: largeProperties(i), Integrations: largeIntegrations(),
+		Properties: newOrder(i).properties(), Integrations: largeIntegrations(),
 		Context: &v3.Context{
 			IP:        net.ParseIP("203.0.113.24"),
 			Locale:    "nl-NL",
@@ -111,7 +98,7 @@ func compatTrack(large bool, i int) compat.Track {
 	}
 	return compat.Track{
 		UserId: userID(i), Event: largeEvent,
-		Properties: largeProperties(i), Integrations: largeIntegrations(),
+		Properties: newOrder(i).properties(), Integrations: largeIntegrations(),
 		Context: &compat.Context{
 			IP:        net.ParseIP("203.0.113.24"),
 			Locale:    "nl-NL",
@@ -127,7 +114,7 @@ func compatTrack(large bool, i int) compat.Track {
 func posthogCapture(large bool, i int) posthog.Capture {
 	c := posthog.Capture{DistinctId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
 	if large {
-		c.Event, c.Properties = largeEvent, largeProperties(i)
+		c.Event, c.Properties = largeEvent, newOrder(i).properties()
 		c.Properties["context"] = largeContext()
 		c.Properties["integrations"] = largeIntegrations()
 	}

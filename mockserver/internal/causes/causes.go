@@ -9,8 +9,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -25,7 +25,7 @@ const (
 
 // Causes groups failures, rejections and refusals by cause. It is safe for concurrent use.
 type Causes struct {
-	persister *persist.Persister[record]
+	persister *state.Persister[record]
 
 	mu      sync.Mutex // guards the fields below
 	since   time.Time
@@ -57,7 +57,7 @@ type Report struct {
 // New returns an empty Causes.
 func New() *Causes {
 	return &Causes{
-		persister: persist.New[record]("causes", "the groups of problems", recordVersion),
+		persister: state.NewPersister[record]("causes", "the groups of problems", recordVersion),
 		since:     time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}},
 	}
 }

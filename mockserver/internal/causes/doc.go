@@ -17,7 +17,7 @@
 //
 // # Storage
 //
-// Changed groups are saved every minute, see package persist. The stored record contains
+// Changed groups are saved every minute, see [state.Persister]. The stored record contains
 // the cause, but no sender addresses, messages or responses, because these may contain
 // personal data.
 //

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -25,7 +24,7 @@ const recordVersion = 1
 
 // A record is a stored group, or the counts of evicted groups.
 type record struct {
-	persist.Header
+	state.Header
 	Since         time.Time    `json:"since"`
 	Group         *groupRecord `json:"group,omitempty"`
 	OthersFailed  Others       `json:"othersFailed,omitzero"`
@@ -54,13 +53,13 @@ type counterRecord struct {
 	Total    int64      `json:"total"`
 }
 
-// records implements persist.Records. The keys are group IDs.
+// records implements state.Statistics. The keys are group IDs.
 type records struct {
 	*Causes
 	isDestination func(string) bool
 }
 
-// Restore implements persist.Records. If a record is unreadable, all counts start again:
+// Restore implements state.Statistics. If a record is unreadable, all counts start again:
 // otherwise Report.Since would be wrong for the lost group.
 func (rs records) Restore(stored map[string]record, damaged bool) {
 	rs.mu.Lock()
@@ -90,7 +89,7 @@ func (c *Causes) groupsOf(kind Kind) *groups {
 	return &c.refused
 }
 
-// Changed implements persist.Records.
+// Changed implements state.Statistics.
 func (rs records) Changed() (keys []string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -104,11 +103,11 @@ func (rs records) Changed() (keys []string) {
 	return keys
 }
 
-// Record implements persist.Records.
+// Record implements state.Statistics.
 func (rs records) Record(key string) (record, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	r := record{Header: persist.Header{Version: recordVersion}, Since: rs.since.UTC()}
+	r := record{Header: state.Header{Version: recordVersion}, Since: rs.since.UTC()}
 	if key == othersKey {
 		r.OthersFailed, r.OthersRefused = rs.failed.others, rs.refused.others
 		return r, true

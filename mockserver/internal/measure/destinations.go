@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -35,7 +35,7 @@ type Measures struct {
 
 // Destinations counts the attempts of each destination. It is safe for concurrent use.
 type Destinations struct {
-	persister *persist.Persister[record]
+	persister *state.Persister[record]
 
 	mu     sync.Mutex // guards the fields below
 	since  time.Time  // start of counting for new destinations
@@ -57,7 +57,7 @@ type destination struct {
 
 // New returns an empty Destinations.
 func New() *Destinations {
-	return &Destinations{persister: persist.New[record]("measures", "the measures of destinations", recordVersion), since: time.Now(), byName: map[string]*destination{}}
+	return &Destinations{persister: state.NewPersister[record]("measures", "the measures of destinations", recordVersion), since: time.Now(), byName: map[string]*destination{}}
 }
 
 // Observe implements event.Observer.

@@ -16,7 +16,7 @@
 //
 // # Storage
 //
-// Changed destinations are saved every minute, one record each, see package persist.
+// Changed destinations are saved every minute, one record each, see [state.Persister].
 // Responses of webhooks are not stored.
 //
 // # Locking

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
@@ -26,7 +25,7 @@ const recordVersion = 1
 // A record is a stored destination. It omits responses, because they may contain personal
 // data.
 type record struct {
-	persist.Header
+	state.Header
 	Name    string       `json:"name"`
 	Since   time.Time    `json:"since"`
 	Last    time.Time    `json:"last"`
@@ -43,13 +42,13 @@ type slotRecord struct {
 	Took     [][2]uint32 `json:"d,omitempty"` // buckets that are not empty, with their counts
 }
 
-// records implements persist.Records. The keys are digests of destination names.
+// records implements state.Statistics. The keys are digests of destination names.
 type records struct {
 	*Destinations
 	isDestination func(string) bool
 }
 
-// Restore implements persist.Records.
+// Restore implements state.Statistics.
 func (rs records) Restore(stored map[string]record, _ bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -63,7 +62,7 @@ func (rs records) Restore(stored map[string]record, _ bool) {
 	}
 }
 
-// Changed implements persist.Records.
+// Changed implements state.Statistics.
 func (rs records) Changed() (keys []string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -77,7 +76,7 @@ func (rs records) Changed() (keys []string) {
 	return keys
 }
 
-// Record implements persist.Records.
+// Record implements state.Statistics.
 func (rs records) Record(key string) (record, bool) {
 	rs.mu.Lock()
 	var name string
@@ -95,7 +94,7 @@ func (rs records) Record(key string) (record, bool) {
 	defer d.mu.Unlock()
 	d.changed = false
 	r := record{
-		Header: persist.Header{Version: recordVersion}, Name: name, Since: d.since.UTC(), Last: d.last.UTC(),
+		Header: state.Header{Version: recordVersion}, Name: name, Since: d.since.UTC(), Last: d.last.UTC(),
 		Hour: d.hour.records(), Day: d.day.records(),
 	}
 	if d.failure != nil {

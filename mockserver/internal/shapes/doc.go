@@ -18,7 +18,7 @@
 // # Storage
 //
 // [Shapes.Start] restores stored sketches in the background, and saves changed ones every
-// minute, see package persist. Only repeated values are stored. Single values, email
+// minute, see [state.Persister]. Only repeated values are stored. Single values, email
 // addresses and messages of plan violations are not stored, because they may contain
 // personal data.
 //

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
@@ -22,10 +21,10 @@ func (s *Shapes) Start(store state.Store, log *slog.Logger) {
 // Stop saves all changes. It does nothing if Start was not called.
 func (s *Shapes) Stop() { s.persister.Stop() }
 
-// segments implements persist.Records. The keys are segment numbers.
+// segments implements state.Statistics. The keys are segment numbers.
 type segments struct{ *Shapes }
 
-// Restore implements persist.Records. It assigns a slot to each sketch.
+// Restore implements state.Statistics. It assigns a slot to each sketch.
 func (s segments) Restore(stored map[string]segment, _ bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +74,7 @@ func (s *Shapes) restoreOne(k key, r *sketchRecord) {
 	}
 }
 
-// Changed implements persist.Records.
+// Changed implements state.Statistics.
 func (s segments) Changed() (numbers []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,9 +86,9 @@ func (s segments) Changed() (numbers []string) {
 	return numbers
 }
 
-// Record implements persist.Records.
+// Record implements state.Statistics.
 func (s segments) Record(key string) (segment, bool) {
-	one := segment{Header: persist.Header{Version: recordVersion}}
+	one := segment{Header: state.Header{Version: recordVersion}}
 	number, err := strconv.ParseUint(key, 10, 16)
 	if err != nil {
 		return one, false

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -15,7 +15,7 @@ const recordVersion = 1
 
 // A segment is the stored record of a few events.
 type segment struct {
-	persist.Header
+	state.Header
 	Since  time.Time      `json:"since"` // start of counting
 	Events []sketchRecord `json:"events"`
 }

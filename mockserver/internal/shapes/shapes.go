@@ -6,12 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/persist"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
 // Shapes collects the structure of all events. It is safe for concurrent use.
 type Shapes struct {
-	persister *persist.Persister[segment]
+	persister *state.Persister[segment]
 
 	mu         sync.Mutex // guards the fields below
 	persistent bool       // Start was called
@@ -28,7 +28,7 @@ type Shapes struct {
 
 // New returns an empty Shapes.
 func New() *Shapes {
-	s := &Shapes{persister: persist.New[segment]("shapes", "the shapes of events", recordVersion)}
+	s := &Shapes{persister: state.NewPersister[segment]("shapes", "the shapes of events", recordVersion)}
 	s.clear()
 	return s
 }

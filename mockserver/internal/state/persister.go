@@ -1,4 +1,4 @@
-package persist
+package state
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
 const (
@@ -19,10 +18,10 @@ const (
 	lastSaveTimeout = 5 * time.Second
 )
 
-// Records gives a Persister access to the counters of its owner. Keys consist of
+// Statistics gives a Persister access to the counters of its owner. Keys consist of
 // lower-case letters and digits. The Persister calls one method at a time, and calls
 // Restore first.
-type Records[R versioned] interface {
+type Statistics[R versioned] interface {
 	// Restore adds the stored records to the counters, except deleted ones. damaged
 	// reports whether some records are unreadable; the Persister replaces them.
 	Restore(stored map[string]R, damaged bool)
@@ -40,9 +39,9 @@ type Persister[R versioned] struct {
 	prefix, about string
 	version       int
 
-	store   state.Store
+	store   Store
 	log     *slog.Logger
-	records Records[R]
+	records Statistics[R]
 	stop    context.CancelFunc // nil until Start
 	running sync.WaitGroup
 
@@ -53,15 +52,15 @@ type Persister[R versioned] struct {
 	changed map[string]bool // keys to write or delete; nil until Start
 }
 
-// New returns a Persister for records under a prefix, with the given version of their
+// NewPersister returns a Persister for records under a prefix, with the given version of their
 // format. about names the records in log lines, such as "the shapes of events".
-func New[R versioned](prefix, about string, version int) *Persister[R] {
+func NewPersister[R versioned](prefix, about string, version int) *Persister[R] {
 	return &Persister[R]{prefix: prefix, about: about, version: version}
 }
 
 // Start restores the stored records in the background, and then saves changes every
 // minute until Stop is called.
-func (p *Persister[R]) Start(store state.Store, log *slog.Logger, records Records[R]) {
+func (p *Persister[R]) Start(store Store, log *slog.Logger, records Statistics[R]) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.store, p.log, p.records, p.stop = store, log, records, cancel
 	p.mu.Lock()
@@ -126,14 +125,14 @@ func (p *Persister[R]) run(ctx context.Context) {
 
 // load reads and restores all records.
 func (p *Persister[R]) load(ctx context.Context) error {
-	keys, err := state.Keys(ctx, p.store, p.prefix)
+	keys, err := Keys(ctx, p.store, p.prefix)
 	if err != nil {
 		return err
 	}
 	stored, saved, damaged := map[string]R{}, map[string]bool{}, false
 	for _, key := range keys {
 		encoded, _, err := p.store.Get(ctx, p.name(key))
-		if errors.Is(err, state.ErrNotFound) {
+		if errors.Is(err, ErrNotFound) {
 			continue
 		}
 		if err != nil {

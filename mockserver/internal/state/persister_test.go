@@ -1,4 +1,4 @@
-package persist_test
+package state_test
 
 import (
 	"context"
