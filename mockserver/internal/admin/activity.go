@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
@@ -191,11 +191,11 @@ func (a *admin) viewActivity(act *history.Activity) activityView {
 		})
 	case kindRejected:
 		j := i.Rejection
-		v.Code, v.Message, v.Hint, v.Field = j.Code, j.Message, hints.Of(j.Code), j.Field
+		v.Code, v.Message, v.Hint, v.Field = j.Code, j.Message, event.HintOf(j.Code), j.Field
 	case kindRefused:
 		f := i.Refusal
 		v.Title = f.Method + " " + f.Path
-		v.Code, v.Message, v.Hint, v.Status, v.Count = f.Code, f.Message, hints.Of(f.Code), f.Status, f.Count
+		v.Code, v.Message, v.Hint, v.Status, v.Count = f.Code, f.Message, event.HintOf(f.Code), f.Status, f.Count
 	}
 	return v
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -310,10 +309,10 @@ func (a *admin) listRejections(r *http.Request) (any, error) {
 			c := i.Read
 			calls = append(calls, rejectionView{
 				*i.Rejection, c.ID, history.TitleOf(c), c.UserID, c.AnonymousID,
-				hints.Of(i.Rejection.Code), h.RefOf(i), strings.ToValidUTF8(string(i.Rejection.Body), "\uFFFD"),
+				event.HintOf(i.Rejection.Code), h.RefOf(i), strings.ToValidUTF8(string(i.Rejection.Body), "\uFFFD"),
 			})
 		case i.Refusal != nil && len(requests) < limit && filter.Matches(&tracking.Call{Source: i.Refusal.Source, ReceivedAt: i.Refusal.At}):
-			requests = append(requests, refusalView{*i.Refusal, h.RefOf(i), hints.Of(i.Refusal.Code), strings.ToValidUTF8(string(i.Refusal.Body), "\uFFFD")})
+			requests = append(requests, refusalView{*i.Refusal, h.RefOf(i), event.HintOf(i.Refusal.Code), strings.ToValidUTF8(string(i.Refusal.Body), "\uFFFD")})
 		}
 		return len(calls) < limit || len(requests) < limit
 	})

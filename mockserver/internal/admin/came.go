@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -61,7 +61,7 @@ func viewCame(i *history.Item) cameView {
 	case i.Rejection != nil:
 		r := i.Rejection
 		v.Code, v.Field, v.Reason, v.Violations = r.Code, r.Field, r.Message, r.Violations
-		v.Hint, v.Sender = hints.Of(r.Code), r.Sender
+		v.Hint, v.Sender = event.HintOf(r.Code), r.Sender
 		if body, err := jsondiff.Decode(r.Body); err == nil && isObject(body) {
 			v.Call = r.Body
 		} else {
@@ -69,7 +69,7 @@ func viewCame(i *history.Item) cameView {
 		}
 	default:
 		f := i.Refusal
-		v.Code, v.Reason, v.Hint = f.Code, f.Message, hints.Of(f.Code)
+		v.Code, v.Reason, v.Hint = f.Code, f.Message, event.HintOf(f.Code)
 		v.Sender, v.Request = f.Sender, &requestView{f.Method, f.Path, f.Status, f.Count}
 		v.Body = strings.ToValidUTF8(string(f.Body), "\uFFFD")
 	}

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 )
 
@@ -118,8 +118,8 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 	ps.bounds(e, path, object)
 	if code, ok := e.want[codeMember]; ok && !e.bad {
 		ps.add(append(path, codeMember), "needs bad", `only rejected calls have a code; add "bad":true`)
-	} else if code, ok := code.(string); ok && !slices.Contains(hints.Codes(), code) {
-		ps.add(append(path, codeMember), "is "+jsondiff.Text(code, 40)+", an unknown code", hintOf(code, hints.Codes()))
+	} else if code, ok := code.(string); ok && !slices.Contains(event.Codes(), code) {
+		ps.add(append(path, codeMember), "is "+jsondiff.Text(code, 40)+", an unknown code", hintOf(code, event.Codes()))
 	}
 	if typ, ok := e.want["type"].(string); ok && !e.bad && !slices.Contains(fields.Types, typ) { // a rejected call can have any type
 		ps.add(append(path, "type"), "is "+jsondiff.Text(typ, 40)+", an unknown type", hintOf(typ, fields.Types))

@@ -16,7 +16,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
@@ -346,7 +345,7 @@ func markCorrected(key string) (mark, note string) {
 
 func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
 	p.Violations = r.Violations
-	p.Message, p.Hint, p.Place = r.Message, hints.Of(r.Code), r.Index+1
+	p.Message, p.Hint, p.Place = r.Message, event.HintOf(r.Code), r.Index+1
 	p.Title, p.Facts, p.Bytes = history.TitleOf(read), append(factsOf(read), senderFacts(r.Sender)...), len(r.Body)
 	p.Body = page.LayOut(r.Body, func(key string) (string, string) {
 		if key == r.Field {
@@ -365,7 +364,7 @@ func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
 }
 
 func (p *callPanel) readRefusal(r *event.Refusal) {
-	p.Message, p.Hint, p.Status = r.Message, hints.Of(r.Code), r.Status
+	p.Message, p.Hint, p.Status = r.Message, event.HintOf(r.Code), r.Status
 	p.Facts = append([]fact{{Name: "request", Value: r.Method + " " + r.Path}}, senderFacts(r.Sender)...)
 	if p.Bytes = len(r.Body); p.Bytes > 0 {
 		p.Body = page.LayOut(r.Body, nil)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/hints"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
@@ -65,7 +65,7 @@ func (c causeCard) Title() string {
 }
 
 // Hint returns how to fix the problem.
-func (c causeCard) Hint() string { return hints.Of(c.Code) }
+func (c causeCard) Hint() string { return event.HintOf(c.Code) }
 
 // Path returns the URL of the replay confirmation.
 func (c causeCard) Path() string {

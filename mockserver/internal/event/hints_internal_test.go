@@ -1,4 +1,4 @@
-package hints
+package event
 
 import (
 	"go/ast"
@@ -24,9 +24,9 @@ func TestEveryCodeHasHint(t *testing.T) {
 		}
 		value, err := strconv.Unquote(constant.Values[0].(*ast.BasicLit).Value)
 		require.NoError(t, err)
-		assert.NotEmpty(t, byCode[tracking.Code(value)], "%s has no hint", constant.Names[0])
+		assert.NotEmpty(t, hints[tracking.Code(value)], "%s has no hint", constant.Names[0])
 		codes++
 		return false
 	})
-	assert.Len(t, byCode, codes)
+	assert.Len(t, hints, codes)
 }

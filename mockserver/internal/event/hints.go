@@ -1,5 +1,4 @@
-// Package hints explains how to fix rejected calls and requests.
-package hints
+package event
 
 import (
 	"slices"
@@ -7,20 +6,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Of returns how to fix the problem of a code, or "".
-func Of(c tracking.Code) string { return byCode[c] }
+// HintOf returns how to fix the problem of a code, or "".
+func HintOf(c tracking.Code) string { return hints[c] }
 
 // Codes returns all codes, sorted.
 func Codes() []string {
 	var codes []string
-	for code := range byCode {
+	for code := range hints {
 		codes = append(codes, string(code))
 	}
 	slices.Sort(codes)
 	return codes
 }
 
-var byCode = map[tracking.Code]string{
+var hints = map[tracking.Code]string{
 	tracking.CodeNotObject:        `Send each call as an object, such as {"type":"track","userId":"u1","event":"Signed Up"}.`,
 	tracking.CodeUnknownType:      "Set type to identify, track, page, screen, group or alias. It is case-sensitive.",
 	tracking.CodeNoUser:           "Set userId for a known user, or anonymousId for an unknown one.",
