@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
@@ -17,6 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -38,7 +38,7 @@ func (c *Collector) Shapes() *shapes.Shapes { return c.shapes }
 func (c *Collector) StateStore() state.Store { return c.config.State }
 
 // Problems returns failures by cause.
-func (c *Collector) Problems() causes.Report { return c.causes.Report() }
+func (c *Collector) Problems() stats.Report { return c.causes.Report() }
 
 // ObserveRemote processes an event of another collector with the same journal. It updates the History and
 // the replays.

@@ -13,17 +13,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/measure"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -39,10 +38,10 @@ type Collector struct {
 	sender   *sender.Sender
 	started  time.Time // truncated to milliseconds, like ReceivedAt of calls
 
-	users    *users.Service        // audiences, computed traits and deletion requests
-	measures *measure.Destinations // statistics of attempts
-	causes   *causes.Causes        // failures by cause
-	shapes   *shapes.Shapes        // observed properties of events
+	users    *users.Service      // audiences, computed traits and deletion requests
+	measures *stats.Destinations // statistics of attempts
+	causes   *stats.Causes       // failures by cause
+	shapes   *shapes.Shapes      // observed properties of events
 
 	settings  appliedSettings
 	workers   workers

@@ -9,8 +9,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/measure"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 )
 
 // readyTimeout is how long Ready waits for the journal.
@@ -26,7 +26,7 @@ type DestinationStatus struct {
 	RecentAttempts int `json:"recentAttempts"`
 	RecentFailures int `json:"recentFailures"`
 	// Measures are statistics of the attempts that this collector made.
-	Measures measure.Measures `json:"measures"`
+	Measures stats.Measures `json:"measures"`
 }
 
 // A DestinationState summarizes the status of a destination.

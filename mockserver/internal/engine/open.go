@@ -9,15 +9,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/measure"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
@@ -34,8 +33,8 @@ func New(config Config) (*Collector, error) {
 
 		replaying: make(chan struct{}, 1),
 
-		measures: measure.New(),
-		causes:   causes.New(),
+		measures: stats.NewDestinations(),
+		causes:   stats.NewCauses(),
 		shapes:   shapes.New(),
 	}
 	c.life, c.end = context.WithCancel(context.Background())

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -38,7 +38,7 @@ type Selection struct {
 	// The zero value, StatePending, means StateFailed.
 	State tracking.State
 	history.CallFilter
-	// Cause is the cause of the failures, see [causes.Of]. FailedSince (inclusive) and
+	// Cause is the cause of the failures, see [stats.CauseOf]. FailedSince (inclusive) and
 	// FailedUntil (exclusive) are the time of the failures. Empty values match all. They
 	// select only failed and quarantined calls.
 	Cause       string
@@ -61,7 +61,7 @@ func (s *Selection) matchesFailure(f *journal.FailedCall) bool {
 	return (s.FailedSince.IsZero() || !f.FailedAt.Before(s.FailedSince)) &&
 		(s.FailedUntil.IsZero() || f.FailedAt.Before(s.FailedUntil)) &&
 		(s.EndedBefore.IsZero() || f.FailedAt.Before(s.EndedBefore)) &&
-		(s.Cause == "" || causes.Of(f.Reason) == s.Cause)
+		(s.Cause == "" || stats.CauseOf(f.Reason) == s.Cause)
 }
 
 // Replay makes the selected calls of a destination pending again, with a new window of four hours,

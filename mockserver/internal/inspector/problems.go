@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -34,8 +34,8 @@ type problemsPage struct {
 	Refused      []causeCard
 	MoreFailed   int // number of groups that are not shown
 	MoreRefused  int
-	OtherFailed  causes.Others
-	OtherRefused causes.Others
+	OtherFailed  stats.Others
+	OtherRefused stats.Others
 }
 
 // Quiet reports whether there are no problems.
@@ -51,7 +51,7 @@ type failedCount struct {
 
 // A causeCard is a group with links to examples.
 type causeCard struct {
-	causes.Group
+	stats.Group
 	Examples []example
 	Events   []example // event pages of the examples
 }
@@ -113,7 +113,7 @@ func (in *Inspector) replayRuns() []engine.ReplayRun {
 	return runs[:min(len(runs), shownRuns)]
 }
 
-func causeCards(groups []causes.Group) []causeCard {
+func causeCards(groups []stats.Group) []causeCard {
 	shown := make([]causeCard, 0, min(len(groups), shownGroups))
 	for _, g := range groups[:cap(shown)] {
 		shown = append(shown, causeCard{Group: g})
@@ -142,7 +142,7 @@ func (c *causeCard) linkEvent(known *shapes.Shapes, call *tracking.Call) {
 
 // linkRefused adds retained rejected calls and refused requests as examples.
 func linkRefused(h *history.History, shown []causeCard) {
-	byKey := map[causes.Key]*causeCard{}
+	byKey := map[stats.Key]*causeCard{}
 	for i := range shown {
 		byKey[shown[i].Key] = &shown[i]
 	}
@@ -157,11 +157,11 @@ func linkRefused(h *history.History, shown []causeCard) {
 		return left > 0
 	})
 	for i := range found {
-		var key causes.Key
+		var key stats.Key
 		if r := found[i].Rejection; r != nil {
-			key = causes.KeyOfRejection(r)
+			key = stats.KeyOfRejection(r)
 		} else {
-			key = causes.KeyOfRefusal(found[i].Refusal)
+			key = stats.KeyOfRefusal(found[i].Refusal)
 		}
 		if c := byKey[key]; c != nil && len(c.Examples) < shownExamples {
 			c.Examples = append(c.Examples, exampleOf(h, &found[i]))

@@ -7,6 +7,11 @@
 // changes a JSON value optimistically, so that several processes can share a store without
 // locks. A store may block on a disk or a network.
 //
+// A [Persister] saves statistics every minute and when it stops. After a crash, the last minute is
+// missing. It restores the stored records in the background. Until then its owner counts from zero,
+// and Restore adds the stored counts. An unreadable record, for example of another version, is
+// logged, and its counters start again.
+//
 // The errors of requests for named objects are also here, because both the admin API and the
 // pages return them.
 package state

@@ -10,11 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/measure"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -41,7 +40,7 @@ func anyName(string) bool { return true }
 
 var owners = map[string]func(store state.Store, log *slog.Logger) owner{
 	"causes": func(store state.Store, log *slog.Logger) owner {
-		c := causes.New()
+		c := stats.NewCauses()
 		c.Start(store, log, anyName)
 		return owner{c.Stop, func(name string) { c.Observe(attempt(name)) }, c.Delete, func(name string) (n int64) {
 			for _, g := range c.Report().Failed {
@@ -53,7 +52,7 @@ var owners = map[string]func(store state.Store, log *slog.Logger) owner{
 		}}
 	},
 	"measures": func(store state.Store, log *slog.Logger) owner {
-		d := measure.New()
+		d := stats.NewDestinations()
 		d.Start(store, log, anyName)
 		return owner{d.Stop, func(name string) { d.Observe(attempt(name)) }, d.Delete, func(name string) int64 {
 			return d.Of(name).Day.Attempts

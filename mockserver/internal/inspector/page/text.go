@@ -12,7 +12,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/measure"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -34,8 +34,8 @@ var pageFuncs = template.FuncMap{
 	"recent":     recentText,
 	"rate":       rate,
 	"split":      func(s string) []string { return strings.SplitN(s, " ", 2) },
-	"row":        func(name string, s measure.Span) measureRow { return measureRow{name, s} },
-	"latency":    func(l measure.Latency) string { return ShortDuration(time.Duration(l)) },
+	"row":        func(name string, s stats.Span) measureRow { return measureRow{name, s} },
+	"latency":    func(l stats.Latency) string { return ShortDuration(time.Duration(l)) },
 	"callTypes":  func() []string { return CallTypes },
 }
 
@@ -148,11 +148,11 @@ func Sentence(text string) string {
 // A measureRow is a row of the measures table.
 type measureRow struct {
 	Name string
-	Span measure.Span
+	Span stats.Span
 }
 
 // rate returns the success rate of a span. It is 100 % only without failures.
-func rate(s measure.Span) string {
+func rate(s stats.Span) string {
 	if s.Attempts == 0 {
 		return "–"
 	}

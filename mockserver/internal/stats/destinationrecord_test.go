@@ -1,4 +1,4 @@
-package measure_test
+package stats_test
 
 import (
 	"bytes"
@@ -12,17 +12,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/measure"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-func anyName(string) bool { return true }
-
-// start returns a Destinations that has been restored from a store.
-func start(store state.Store) *measure.Destinations {
-	d := measure.New()
-	d.Start(store, slog.New(slog.DiscardHandler), anyName)
+// startDestinations returns a Destinations that has been restored from a store.
+func startDestinations(store state.Store) *stats.Destinations {
+	d := stats.NewDestinations()
+	d.Start(store, quiet(), anyName)
 	synctest.Wait()
 	return d
 }
@@ -30,7 +28,7 @@ func start(store state.Store) *measure.Destinations {
 func TestMeasuresSurviveRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		d := start(store)
+		d := startDestinations(store)
 		for ms := range 40 {
 			d.Observe(attempt("crm", time.Duration(ms)*time.Millisecond, nil))
 			time.Sleep(3 * time.Minute)
@@ -42,7 +40,7 @@ func TestMeasuresSurviveRestart(t *testing.T) {
 		before, began := d.Of("crm"), d.Of("other").Since
 		d.Stop()
 
-		d = start(store)
+		d = startDestinations(store)
 		after := d.Of("crm")
 		if !strings.Contains(before.LastFailure.Error, "Ada") || after.LastFailure.Error != "answered 400 (Bad Request)" {
 			t.Errorf("the failure was %q, and is %q after a restart, want no response", before.LastFailure.Error, after.LastFailure.Error)
@@ -59,7 +57,7 @@ func TestMeasuresSurviveRestart(t *testing.T) {
 		time.Sleep(time.Hour)
 		d.Observe(attempt("crm", time.Millisecond, nil))
 		d.Stop()
-		d = start(store)
+		d = startDestinations(store)
 		defer d.Stop()
 		if m := d.Of("crm"); m.Hour.Attempts != 2 || m.Day.Attempts != 42 || m.Day.Failed != 1 {
 			t.Errorf("an hour later %+v, want 42 attempts in the day, and two in the last hour", m)
@@ -70,7 +68,7 @@ func TestMeasuresSurviveRestart(t *testing.T) {
 func TestOnlyChangedRecordsAreSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &countingStore{Store: state.NewMemory()}
-		d := start(store)
+		d := startDestinations(store)
 		defer d.Stop()
 		for i := range 9 {
 			d.Observe(attempt(fmt.Sprint("d", i), time.Millisecond, nil))
@@ -108,7 +106,7 @@ func (s *countingStore) Put(ctx context.Context, key string, value []byte) error
 func TestDeletedDestinationsAreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		d := start(store)
+		d := startDestinations(store)
 		for _, name := range []string{"crm", "gone", "removed"} {
 			d.Observe(attempt(name, time.Millisecond, nil))
 		}
@@ -119,8 +117,8 @@ func TestDeletedDestinationsAreNotStored(t *testing.T) {
 			t.Errorf("records %q, %v; want two", keys, err)
 		}
 
-		d = measure.New()
-		d.Start(store, slog.New(slog.DiscardHandler), func(name string) bool { return name != "removed" })
+		d = stats.NewDestinations()
+		d.Start(store, quiet(), func(name string) bool { return name != "removed" })
 		synctest.Wait()
 		d.Stop()
 		if n := d.Of("removed").Day.Attempts; n != 0 {
@@ -136,7 +134,7 @@ func TestDeletedDestinationsAreNotStored(t *testing.T) {
 func TestUnreadableRecordIsLoggedAndReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		d := start(store)
+		d := startDestinations(store)
 		d.Observe(attempt("crm", time.Millisecond, nil))
 		d.Stop()
 		keys, err := store.Keys(t.Context(), "measures")
@@ -149,7 +147,7 @@ func TestUnreadableRecordIsLoggedAndReset(t *testing.T) {
 		time.Sleep(time.Hour)
 
 		var log bytes.Buffer
-		d = measure.New()
+		d = stats.NewDestinations()
 		d.Start(store, slog.New(slog.NewTextHandler(&log, nil)), anyName)
 		synctest.Wait()
 		if !strings.Contains(log.String(), `records="the measures of destinations"`) || !strings.Contains(log.String(), keys[0]) {
@@ -160,7 +158,7 @@ func TestUnreadableRecordIsLoggedAndReset(t *testing.T) {
 			t.Errorf("%+v, want one attempt, counted from now on", m)
 		}
 		d.Stop()
-		d = start(store)
+		d = startDestinations(store)
 		defer d.Stop()
 		if m := d.Of("crm"); m.Day.Attempts != 1 {
 			t.Errorf("%+v after another restart, want one attempt", m)
@@ -170,7 +168,7 @@ func TestUnreadableRecordIsLoggedAndReset(t *testing.T) {
 
 func TestEvictionRestartsCounting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := measure.New()
+		d := stats.NewDestinations()
 		for i := range 1001 {
 			time.Sleep(time.Second)
 			d.Observe(attempt(fmt.Sprint("d", i), time.Millisecond, nil))

@@ -1,4 +1,4 @@
-package causes
+package stats
 
 import (
 	"log/slog"
@@ -13,17 +13,17 @@ import (
 // Start restores the groups from a store in the background, and saves changes until Stop
 // is called. Failures of destinations that isDestination rejects are not restored.
 func (c *Causes) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
-	c.persister.Start(store, log, records{c, isDestination})
+	c.persister.Start(store, log, causeRecords{c, isDestination})
 }
 
 // Stop saves all changes. It does nothing if Start was not called.
 func (c *Causes) Stop() { c.persister.Stop() }
 
-// recordVersion is the version of the stored format.
-const recordVersion = 1
+// causesVersion is the version of the stored format.
+const causesVersion = 1
 
-// A record is a stored group, or the counts of evicted groups.
-type record struct {
+// A causeRecord is a stored group, or the counts of evicted groups.
+type causeRecord struct {
 	state.Header
 	Since         time.Time    `json:"since"`
 	Group         *groupRecord `json:"group,omitempty"`
@@ -53,15 +53,15 @@ type counterRecord struct {
 	Total    int64      `json:"total"`
 }
 
-// records implements state.Statistics. The keys are group IDs.
-type records struct {
+// causeRecords implements state.Statistics. The keys are group IDs.
+type causeRecords struct {
 	*Causes
 	isDestination func(string) bool
 }
 
 // Restore implements state.Statistics. If a record is unreadable, all counts start again:
 // otherwise Report.Since would be wrong for the lost group.
-func (rs records) Restore(stored map[string]record, damaged bool) {
+func (rs causeRecords) Restore(stored map[string]causeRecord, damaged bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
@@ -90,7 +90,7 @@ func (c *Causes) groupsOf(kind Kind) *groups {
 }
 
 // Changed implements state.Statistics.
-func (rs records) Changed() (keys []string) {
+func (rs causeRecords) Changed() (keys []string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, gs := range []*groups{&rs.failed, &rs.refused} {
@@ -104,10 +104,10 @@ func (rs records) Changed() (keys []string) {
 }
 
 // Record implements state.Statistics.
-func (rs records) Record(key string) (record, bool) {
+func (rs causeRecords) Record(key string) (causeRecord, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	r := record{Header: state.Header{Version: recordVersion}, Since: rs.since.UTC()}
+	r := causeRecord{Header: state.Header{Version: causesVersion}, Since: rs.since.UTC()}
 	if key == othersKey {
 		r.OthersFailed, r.OthersRefused = rs.failed.others, rs.refused.others
 		return r, true

@@ -1,13 +1,12 @@
-package measure_test
+package stats_test
 
 import (
 	"fmt"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/measure"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -27,7 +26,7 @@ func refused(a *tracking.Attempt) {
 
 func TestAttemptsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := measure.New()
+		d := stats.NewDestinations()
 		began := time.Now()
 		for range 3 {
 			d.Observe(attempt("crm", time.Millisecond, nil))
@@ -55,7 +54,7 @@ func TestAttemptsExpire(t *testing.T) {
 }
 
 func TestPercentilesAreWithinTenPercent(t *testing.T) {
-	d := measure.New()
+	d := stats.NewDestinations()
 	for ms := 1; ms <= 1000; ms++ {
 		d.Observe(attempt("crm", time.Duration(ms)*time.Millisecond, nil))
 	}
@@ -71,7 +70,7 @@ func TestPercentilesAreWithinTenPercent(t *testing.T) {
 }
 
 func TestVeryLongDurationsAreCounted(t *testing.T) {
-	d := measure.New()
+	d := stats.NewDestinations()
 	d.Observe(attempt("fast", 0, nil))
 	d.Observe(attempt("slow", time.Hour, func(a *tracking.Attempt) { a.Time = time.Now() }))
 	if got := time.Duration(d.Of("fast").Day.P50); got <= 0 || got > 100*time.Microsecond {
@@ -84,7 +83,7 @@ func TestVeryLongDurationsAreCounted(t *testing.T) {
 }
 
 func TestUnsentAttemptsHaveNoDuration(t *testing.T) {
-	d := measure.New()
+	d := stats.NewDestinations()
 	d.Observe(attempt("crm", 3*time.Second, func(a *tracking.Attempt) {
 		a.Status, a.Verdict, a.Reason, a.NotConnected = 0, webhook.Temporary, webhook.ReasonDNS, true
 	}))
@@ -97,7 +96,7 @@ func TestUnsentAttemptsHaveNoDuration(t *testing.T) {
 }
 
 func TestDeletedDestinationStartsAtZero(t *testing.T) {
-	d := measure.New()
+	d := stats.NewDestinations()
 	d.Observe(attempt("crm", time.Millisecond, refused))
 	d.Delete("crm")
 	if m := d.Of("crm"); m.Day.Attempts != 0 || m.LastFailure != nil {
@@ -105,10 +104,10 @@ func TestDeletedDestinationStartsAtZero(t *testing.T) {
 	}
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestMemoryOfDestinationsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := heap()
-		d := measure.New()
+		d := stats.NewDestinations()
 		const names = 100
 		for range 24 * 4 {
 			for n := range names {
@@ -137,15 +136,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
-func BenchmarkObserve(b *testing.B) {
-	d := measure.New()
+func BenchmarkObserveDestinations(b *testing.B) {
+	d := stats.NewDestinations()
 	a := attempt("crm", 20*time.Millisecond, nil)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

@@ -1,4 +1,4 @@
-package measure
+package stats
 
 import (
 	"cmp"
@@ -13,18 +13,18 @@ import (
 // Start restores the counters from a store in the background, and saves changes until Stop
 // is called. Destinations that isDestination rejects are not restored.
 func (ds *Destinations) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
-	ds.persister.Start(store, log, records{ds, isDestination})
+	ds.persister.Start(store, log, destinationRecords{ds, isDestination})
 }
 
 // Stop saves all changes. It does nothing if Start was not called.
 func (ds *Destinations) Stop() { ds.persister.Stop() }
 
-// recordVersion is the version of the stored format.
-const recordVersion = 1
+// destinationsVersion is the version of the stored format.
+const destinationsVersion = 1
 
-// A record is a stored destination. It omits responses, because they may contain personal
+// A destinationRecord is a stored destination. It omits responses, because they may contain personal
 // data.
-type record struct {
+type destinationRecord struct {
 	state.Header
 	Name    string       `json:"name"`
 	Since   time.Time    `json:"since"`
@@ -42,14 +42,14 @@ type slotRecord struct {
 	Took     [][2]uint32 `json:"d,omitempty"` // buckets that are not empty, with their counts
 }
 
-// records implements state.Statistics. The keys are digests of destination names.
-type records struct {
+// destinationRecords implements state.Statistics. The keys are digests of destination names.
+type destinationRecords struct {
 	*Destinations
 	isDestination func(string) bool
 }
 
 // Restore implements state.Statistics.
-func (rs records) Restore(stored map[string]record, _ bool) {
+func (rs destinationRecords) Restore(stored map[string]destinationRecord, _ bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
@@ -63,7 +63,7 @@ func (rs records) Restore(stored map[string]record, _ bool) {
 }
 
 // Changed implements state.Statistics.
-func (rs records) Changed() (keys []string) {
+func (rs destinationRecords) Changed() (keys []string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, d := range rs.byName {
@@ -77,7 +77,7 @@ func (rs records) Changed() (keys []string) {
 }
 
 // Record implements state.Statistics.
-func (rs records) Record(key string) (record, bool) {
+func (rs destinationRecords) Record(key string) (destinationRecord, bool) {
 	rs.mu.Lock()
 	var name string
 	var d *destination
@@ -88,13 +88,13 @@ func (rs records) Record(key string) (record, bool) {
 	}
 	rs.mu.Unlock()
 	if d == nil {
-		return record{}, false
+		return destinationRecord{}, false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.changed = false
-	r := record{
-		Header: state.Header{Version: recordVersion}, Name: name, Since: d.since.UTC(), Last: d.last.UTC(),
+	r := destinationRecord{
+		Header: state.Header{Version: destinationsVersion}, Name: name, Since: d.since.UTC(), Last: d.last.UTC(),
 		Hour: d.hour.records(), Day: d.day.records(),
 	}
 	if d.failure != nil {
@@ -106,7 +106,7 @@ func (rs records) Record(key string) (record, bool) {
 }
 
 // merge adds a stored destination.
-func (d *destination) merge(r *record) {
+func (d *destination) merge(r *destinationRecord) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if r.Since.Before(d.since) {

@@ -1,4 +1,4 @@
-package causes
+package stats
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ type Key struct {
 	Destination string        `json:"destination,omitempty"` // for Failed
 	Source      string        `json:"source,omitempty"`      // for Rejected and Refused; empty if the write key is unknown
 	Code        tracking.Code `json:"code,omitempty"`        // for Rejected and Refused
-	Cause       string        `json:"cause"`                 // see Of; empty if the write key is unknown
+	Cause       string        `json:"cause"`                 // see CauseOf; empty if the write key is unknown
 }
 
 // ID returns a digest of the key.
@@ -49,7 +49,7 @@ func KeyOfRefusal(r *event.Refusal) Key {
 func keyOfRefused(kind Kind, source string, code tracking.Code, message string) Key {
 	key := Key{Kind: kind, Source: source, Code: code}
 	if source != "" {
-		key.Cause = Of(text.Cut(maxMessage, message))
+		key.Cause = CauseOf(text.Cut(maxMessage, message))
 	}
 	return key
 }

@@ -1,4 +1,4 @@
-package causes
+package stats
 
 import "time"
 

@@ -1,4 +1,4 @@
-package causes
+package stats
 
 import (
 	"regexp"
@@ -22,9 +22,9 @@ var (
 // lastTry is the prefix of the reason of calls that failed when their time was over.
 const lastTry = "4 hours have passed since the call was accepted; "
 
-// Of returns the cause of an error message: the message without webhook URLs, and with "…"
+// CauseOf returns the cause of an error message: the message without webhook URLs, and with "…"
 // instead of numbers, IDs and addresses. Status codes and durations are kept.
-func Of(reason string) string {
+func CauseOf(reason string) string {
 	reason = webhookURL.ReplaceAllLiteralString(strings.TrimPrefix(reason, lastTry), "")
 	var b strings.Builder
 	for rest := reason; rest != ""; {

@@ -1,4 +1,4 @@
-package causes
+package stats
 
 import (
 	"cmp"
@@ -25,7 +25,7 @@ const (
 
 // Causes groups failures, rejections and refusals by cause. It is safe for concurrent use.
 type Causes struct {
-	persister *state.Persister[record]
+	persister *state.Persister[causeRecord]
 
 	mu      sync.Mutex // guards the fields below
 	since   time.Time
@@ -54,10 +54,10 @@ type Report struct {
 	OtherRefused Others `json:"otherRefused"`
 }
 
-// New returns an empty Causes.
-func New() *Causes {
+// NewCauses returns an empty Causes.
+func NewCauses() *Causes {
 	return &Causes{
-		persister: state.NewPersister[record]("causes", "the groups of problems", recordVersion),
+		persister: state.NewPersister[causeRecord]("causes", "the groups of problems", causesVersion),
 		since:     time.Now(), failed: groups{byKey: map[Key]*group{}}, refused: groups{byKey: map[Key]*group{}},
 	}
 }
@@ -82,7 +82,7 @@ func (c *Causes) Observe(e event.Event) {
 
 func (c *Causes) addAttempt(a *tracking.Attempt) {
 	message := sender.Cause(&a.Attempt)
-	key := Key{Kind: Failed, Destination: a.Destination, Cause: Of(message)}
+	key := Key{Kind: Failed, Destination: a.Destination, Cause: CauseOf(message)}
 	at, from := a.Time.Add(a.Duration), tracking.Sender{Library: libraryOf(a.Call)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *Causes) addAttempt(a *tracking.Attempt) {
 // addFailed counts a call that failed permanently. addAttempt has already counted its last
 // attempt.
 func (c *Causes) addFailed(e *tracking.Ended) {
-	key := Key{Kind: Failed, Destination: e.Destination, Cause: Of(e.Reason)}
+	key := Key{Kind: Failed, Destination: e.Destination, Cause: CauseOf(e.Reason)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.group(&c.failed, key)

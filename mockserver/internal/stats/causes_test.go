@@ -1,4 +1,4 @@
-package causes_test
+package stats_test
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -33,24 +33,24 @@ func TestCauseOmitsVariableParts(t *testing.T) {
 		{"unknown field: couponCode.", "unknown field: couponCode."},
 		{"", ""},
 	} {
-		if got := causes.Of(c.reason); got != c.want {
+		if got := stats.CauseOf(c.reason); got != c.want {
 			t.Errorf("the cause of %q is %q, want %q", c.reason, got, c.want)
 		}
 	}
 }
 
-func FuzzOf(f *testing.F) {
+func FuzzCauseOf(f *testing.F) {
 	f.Add("https://h/: answered 400 (Bad Request): order 17 unknown; x")
 	f.Add("a-1.b:c@d%e+ \xff 1s 12345")
 	f.Fuzz(func(t *testing.T, reason string) {
-		cause := causes.Of(reason)
+		cause := stats.CauseOf(reason)
 		if n := len([]rune(cause)); n > 301 {
 			t.Fatalf("the cause has %d characters", n)
 		}
 		if strings.Contains(reason, "http") || mayBeCut(reason) {
 			return
 		}
-		if again := causes.Of(cause); again != cause {
+		if again := stats.CauseOf(cause); again != cause {
 			t.Fatalf("the cause of %q is %q", cause, again)
 		}
 	})
@@ -76,7 +76,7 @@ func failedCall(n int, response string) tracking.Ended {
 
 func TestFailuresAreGroupedByCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := causes.New()
+		c := stats.NewCauses()
 		began := time.Now()
 		for n := range 10 {
 			response := fmt.Sprintf("order %d unknown", n)
@@ -92,7 +92,7 @@ func TestFailuresAreGroupedByCause(t *testing.T) {
 		require.Len(t, report.Failed, 2)
 		g := report.Failed[0]
 		assert.Equal(t, "answered 400 (Bad Request): order … unknown", g.Cause)
-		assert.Equal(t, causes.Counts{Hour: 10, Day: 10, Total: 10}, g.Attempts)
+		assert.Equal(t, stats.Counts{Hour: 10, Day: 10, Total: 10}, g.Attempts)
 		assert.Equal(t, g.Attempts, g.Calls)
 		assert.Equal(t, "order 9 unknown", g.Sample.Answer)
 		assert.Equal(t, 400, g.Sample.Status)
@@ -105,16 +105,16 @@ func TestFailuresAreGroupedByCause(t *testing.T) {
 		assert.True(t, report.Since.Equal(began))
 
 		time.Sleep(61 * time.Minute)
-		assert.Equal(t, causes.Counts{Hour: 0, Day: 10, Total: 10}, c.Report().Failed[0].Calls)
+		assert.Equal(t, stats.Counts{Hour: 0, Day: 10, Total: 10}, c.Report().Failed[0].Calls)
 		time.Sleep(24 * time.Hour)
-		assert.Equal(t, causes.Counts{Total: 10}, c.Report().Failed[1].Calls)
+		assert.Equal(t, stats.Counts{Total: 10}, c.Report().Failed[1].Calls)
 		c.Delete("crm")
 		assert.Empty(t, c.Report().Failed)
 	})
 }
 
 func TestRejectionsAndRefusalsListSenders(t *testing.T) {
-	c := causes.New()
+	c := stats.NewCauses()
 	from := tracking.Sender{Address: "203.0.113.7", UserAgent: "curl/8"}
 	for range 3 {
 		c.Observe(tracking.Rejection{Code: tracking.CodeNoUser, Source: "web", Message: "a call needs a userId", ReceivedAt: time.Now(), Sender: from})
@@ -123,17 +123,17 @@ func TestRejectionsAndRefusalsListSenders(t *testing.T) {
 	c.Observe(event.Refusal{Code: tracking.CodeInvalidJSON, Source: "web", Message: "byte 18: bad", Status: 400, At: time.Now(), Count: 1, Sender: from})
 	refused := c.Report().Refused
 	require.Len(t, refused, 2)
-	assert.Equal(t, causes.Rejected, refused[0].Kind)
+	assert.Equal(t, stats.Rejected, refused[0].Kind)
 	assert.EqualValues(t, 3, refused[0].Calls.Hour)
 	assert.Equal(t, from, refused[0].Senders[0].Sender)
 	assert.EqualValues(t, 3, refused[0].Senders[0].Count)
-	assert.Equal(t, causes.Refused, refused[1].Kind)
+	assert.Equal(t, stats.Refused, refused[1].Kind)
 	assert.EqualValues(t, 2, refused[1].Calls.Hour)
 	assert.Equal(t, "byte 18: bad", refused[1].Sample.Message)
 }
 
 func TestUnknownWriteKeysShareAGroupPerCode(t *testing.T) {
-	c := causes.New()
+	c := stats.NewCauses()
 	for n := range 1000 {
 		c.Observe(event.Refusal{Code: tracking.CodeNotFound, Message: fmt.Sprintf("there is no \"/x%s\" here", strings.Repeat("a", n%50)), At: time.Now(), Count: 1})
 	}
@@ -143,7 +143,7 @@ func TestUnknownWriteKeysShareAGroupPerCode(t *testing.T) {
 }
 
 func TestFrequentSendersAreRetained(t *testing.T) {
-	c := causes.New()
+	c := stats.NewCauses()
 	reject := func(address string, n int) {
 		for range n {
 			c.Observe(tracking.Rejection{Code: tracking.CodeNoUser, Source: "web", ReceivedAt: time.Now(), Sender: tracking.Sender{Address: address}})
@@ -165,9 +165,9 @@ func TestFrequentSendersAreRetained(t *testing.T) {
 	assert.EqualValues(t, 1101, sum, "every problem is counted once")
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestMemoryOfCausesIsBounded(t *testing.T) {
 	before := heap()
-	c := causes.New()
+	c := stats.NewCauses()
 	big := strings.Repeat("x", 4096)
 	word := func(n int) string { // without digits
 		return strings.Map(func(r rune) rune { return r - '0' + 'a' }, fmt.Sprint(n))
@@ -206,7 +206,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-func BenchmarkObserve(b *testing.B) {
+func BenchmarkObserveCauses(b *testing.B) {
 	ok := failedAttempt(1, "")
 	ok.Verdict = webhook.Success
 	bad := failedAttempt(1, `{"error":"order 17 unknown"}`)
@@ -215,7 +215,7 @@ func BenchmarkObserve(b *testing.B) {
 		e    event.Event
 	}{{"delivered", ok}, {"failed", bad}} {
 		b.Run(bench.name, func(b *testing.B) {
-			c := causes.New()
+			c := stats.NewCauses()
 			for b.Loop() {
 				c.Observe(bench.e)
 			}

@@ -1,4 +1,4 @@
-package causes_test
+package stats_test
 
 import (
 	"bytes"
@@ -14,17 +14,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/causes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// start returns a Causes that has been restored from a store.
-func start(store state.Store, isDestination func(string) bool) *causes.Causes {
-	c := causes.New()
+// startCauses returns a Causes that has been restored from a store.
+func startCauses(store state.Store, isDestination func(string) bool) *stats.Causes {
+	c := stats.NewCauses()
 	c.Start(store, quiet(), isDestination)
 	synctest.Wait()
 	return c
@@ -39,7 +39,7 @@ func refusal(from tracking.Sender) event.Refusal {
 func TestGroupsSurviveRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		c := start(store, anyName)
+		c := startCauses(store, anyName)
 		for n := range 7 {
 			c.Observe(failedAttempt(n, fmt.Sprint("order ", n, " unknown")))
 			c.Observe(failedCall(n, fmt.Sprint("order ", n, " unknown")))
@@ -50,13 +50,13 @@ func TestGroupsSurviveRestart(t *testing.T) {
 		before := c.Report()
 		c.Stop()
 
-		c = start(store, anyName)
+		c = startCauses(store, anyName)
 		after := c.Report()
 		assert.True(t, after.Since.Equal(before.Since), "counted since %v, want %v", after.Since, before.Since)
 		require.Len(t, after.Failed, 1)
 		failed, want := after.Failed[0], before.Failed[0]
 		assert.Equal(t, "answered 400 (Bad Request): order 6 unknown", want.Sample.Message)
-		assert.Equal(t, causes.Sample{Message: "answered 400 (Bad Request): order … unknown", Status: 400}, failed.Sample, "the message is not stored")
+		assert.Equal(t, stats.Sample{Message: "answered 400 (Bad Request): order … unknown", Status: 400}, failed.Sample, "the message is not stored")
 		assert.Equal(t, []any{want.ID, want.Attempts, want.Calls, want.OtherSenders, want.First.UTC(), want.Last.UTC()},
 			[]any{failed.ID, failed.Attempts, failed.Calls, failed.OtherSenders, failed.First.UTC(), failed.Last.UTC()})
 		assert.Equal(t, ids(want.Newest), ids(failed.Newest))
@@ -67,7 +67,7 @@ func TestGroupsSurviveRestart(t *testing.T) {
 
 		c.Observe(failedAttempt(99, "order 99 unknown"))
 		c.Stop()
-		c = start(store, anyName)
+		c = startCauses(store, anyName)
 		defer c.Stop()
 		again := c.Report().Failed[0]
 		assert.EqualValues(t, want.Attempts.Total+1, again.Attempts.Total)
@@ -76,7 +76,7 @@ func TestGroupsSurviveRestart(t *testing.T) {
 	})
 }
 
-func ids(calls []causes.Call) (ids []string) {
+func ids(calls []stats.Call) (ids []string) {
 	for _, c := range calls {
 		ids = append(ids, c.ID)
 	}
@@ -86,7 +86,7 @@ func ids(calls []causes.Call) (ids []string) {
 func TestFailuresOfRemovedDestinationsAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		c := start(store, anyName)
+		c := startCauses(store, anyName)
 		other := failedAttempt(1, "no")
 		other.Destination = "removed"
 		c.Observe(other)
@@ -95,7 +95,7 @@ func TestFailuresOfRemovedDestinationsAreDeleted(t *testing.T) {
 		time.Sleep(time.Minute)
 		c.Delete("crm")
 		c.Stop()
-		c = start(store, func(name string) bool { return name != "removed" })
+		c = startCauses(store, func(name string) bool { return name != "removed" })
 		assert.Empty(t, c.Report().Failed)
 		assert.Len(t, c.Report().Refused, 1)
 		c.Stop()
@@ -108,7 +108,7 @@ func TestFailuresOfRemovedDestinationsAreDeleted(t *testing.T) {
 func TestEvictedGroupsAreCountedAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		c := start(store, anyName)
+		c := startCauses(store, anyName)
 		for n := range 210 {
 			r := refusal(tracking.Sender{})
 			r.Source = fmt.Sprint("s", n)
@@ -120,9 +120,9 @@ func TestEvictedGroupsAreCountedAcrossRestarts(t *testing.T) {
 		keys, err := store.Keys(t.Context(), "causes")
 		require.NoError(t, err)
 		assert.Len(t, keys, 201)
-		c = start(store, anyName)
+		c = startCauses(store, anyName)
 		defer c.Stop()
-		assert.Equal(t, causes.Others{Groups: 10, Calls: 10}, before.OtherRefused)
+		assert.Equal(t, stats.Others{Groups: 10, Calls: 10}, before.OtherRefused)
 		assert.Equal(t, before.OtherRefused, c.Report().OtherRefused)
 		assert.Len(t, c.Report().Refused, 200)
 	})
@@ -132,7 +132,7 @@ func TestEvictedGroupsAreCountedAcrossRestarts(t *testing.T) {
 func TestUnsavedRecordsAreNotDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &deleteCounter{Store: state.NewMemory()}
-		c := start(store, anyName)
+		c := startCauses(store, anyName)
 		defer c.Stop()
 		observe := func(first int) {
 			for n := range 300 {
@@ -169,7 +169,7 @@ func (s *deleteCounter) Delete(ctx context.Context, key string) error {
 func TestLastSeenOfSendersSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		c := start(store, anyName)
+		c := startCauses(store, anyName)
 		for _, address := range []string{"192.0.2.7", "192.0.2.8", "192.0.2.7"} {
 			time.Sleep(time.Second)
 			c.Observe(refusal(tracking.Sender{Address: address, UserAgent: "curl/8"}))
@@ -177,13 +177,13 @@ func TestLastSeenOfSendersSurvivesRestart(t *testing.T) {
 		last := time.Now()
 		c.Stop()
 		time.Sleep(time.Hour)
-		c = start(store, anyName)
+		c = startCauses(store, anyName)
 		senders := c.Report().Refused[0].Senders
 		c.Stop()
 		require.Len(t, senders, 1)
 		assert.True(t, senders[0].Last.Equal(last), "%v, want %v", senders[0].Last, last)
 
-		c = causes.New()
+		c = stats.NewCauses()
 		c.Observe(refusal(tracking.Sender{UserAgent: "curl/8"}))
 		c.Start(store, quiet(), anyName)
 		synctest.Wait()
@@ -199,7 +199,7 @@ func TestLastSeenOfSendersSurvivesRestart(t *testing.T) {
 func TestUnreadableRecordResetsAllGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
-		c := start(store, anyName)
+		c := startCauses(store, anyName)
 		c.Observe(failedAttempt(1, "no"))
 		c.Observe(refusal(tracking.Sender{}))
 		c.Stop()
@@ -210,7 +210,7 @@ func TestUnreadableRecordResetsAllGroups(t *testing.T) {
 		time.Sleep(time.Hour)
 
 		var log bytes.Buffer
-		c = causes.New()
+		c = stats.NewCauses()
 		c.Start(store, slog.New(slog.NewTextHandler(&log, nil)), anyName)
 		synctest.Wait()
 		assert.True(t, strings.Contains(log.String(), keys[0]), log.String())

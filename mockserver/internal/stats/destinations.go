@@ -1,4 +1,4 @@
-package measure
+package stats
 
 import (
 	"sync"
@@ -35,7 +35,7 @@ type Measures struct {
 
 // Destinations counts the attempts of each destination. It is safe for concurrent use.
 type Destinations struct {
-	persister *state.Persister[record]
+	persister *state.Persister[destinationRecord]
 
 	mu     sync.Mutex // guards the fields below
 	since  time.Time  // start of counting for new destinations
@@ -55,9 +55,9 @@ type destination struct {
 	changed    bool // since it was saved
 }
 
-// New returns an empty Destinations.
-func New() *Destinations {
-	return &Destinations{persister: state.NewPersister[record]("measures", "the measures of destinations", recordVersion), since: time.Now(), byName: map[string]*destination{}}
+// NewDestinations returns an empty Destinations.
+func NewDestinations() *Destinations {
+	return &Destinations{persister: state.NewPersister[destinationRecord]("measures", "the measures of destinations", destinationsVersion), since: time.Now(), byName: map[string]*destination{}}
 }
 
 // Observe implements event.Observer.
