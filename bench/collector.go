@@ -122,11 +122,10 @@ func (b *bench) sendFor(l *harness.Load, d time.Duration) (int64, error) {
 	return l.Sent.Load(), b.ctx.Err()
 }
 
-// A ledger is the account of a destination. Holds and Problems are results of verifying it.
+// A ledger is the account of a destination. Holds is the result of verifying it.
 type ledger struct {
 	tracking.Ledger
-	Holds    bool
-	Problems []string
+	Holds bool
 }
 
 // readLedger returns the ledger of a collector's only destination.

@@ -202,17 +202,6 @@ func (l *Load) All(yield func(Call) bool) {
 	}
 }
 
-// Latencies returns, for each call with response 200, the time from the start of its
-// request to its first arrival at r. Call it only after the load has ended.
-func (l *Load) Latencies(r *Receiver) (all []time.Duration) {
-	for c := range l.All {
-		if at := r.At(c.ID); !at.IsZero() && !c.Answered.IsZero() {
-			all = append(all, at.Sub(c.Begun))
-		}
-	}
-	return all
-}
-
 // callID returns the messageId of the call at a position in a sender's request.
 func callID(run byte, sender, request, place int) [12]byte {
 	var id [12]byte

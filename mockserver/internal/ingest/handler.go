@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/netip"
-	"sync"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/logthrottle"
@@ -53,42 +51,7 @@ func DefaultLimits(l tracking.Limits) tracking.Limits {
 type Handler struct {
 	config   Config
 	rates    *rates
-	Metrics  clientMetrics
 	refusing logthrottle.Throttle // limits log lines about failed appends
-}
-
-const (
-	// maxMetrics limits the names of metrics, because anyone can send them.
-	maxMetrics = 256
-	// otherMetrics is the name for metrics beyond the limit.
-	otherMetrics = "other"
-	// maxMetricName limits a name, in bytes.
-	maxMetricName = 128
-)
-
-// clientMetrics are the metrics that the browser library reports about itself.
-type clientMetrics struct {
-	mu     sync.Mutex // guards counts
-	counts map[string]float64
-}
-
-func (m *clientMetrics) add(name string, value float64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.counts == nil {
-		m.counts = map[string]float64{}
-	}
-	if _, known := m.counts[name]; !known && (len(m.counts) >= maxMetrics || len(name) > maxMetricName) {
-		name = otherMetrics
-	}
-	m.counts[name] += value
-}
-
-// Clone returns a copy of the counters by name.
-func (m *clientMetrics) Clone() map[string]float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.counts)
 }
 
 // NewHandler returns a Handler.
@@ -129,7 +92,7 @@ func (h *Handler) serveEndpoint(e Endpoint, w http.ResponseWriter, r *http.Reque
 	case projectEndpoint:
 		h.serveProject(w, r, e.arg)
 	case metricsEndpoint:
-		h.respond(w, r, h.countMetrics(r))
+		h.respond(w, r, h.checkMetrics(r))
 	case healthEndpoint:
 		h.config.Health.ServeHTTP(w, r)
 	case readyEndpoint:
@@ -137,8 +100,9 @@ func (h *Handler) serveEndpoint(e Endpoint, w http.ResponseWriter, r *http.Reque
 	}
 }
 
-// countMetrics counts the metrics of a library. Libraries send them without a write key.
-func (h *Handler) countMetrics(r *http.Request) *requestError {
+// checkMetrics checks the metrics that the browser library reports about itself, and discards them.
+// Libraries send them without a write key.
+func (h *Handler) checkMetrics(r *http.Request) *requestError {
 	body := newBody()
 	defer body.release()
 	if refused := body.readRequest(r, h.config.Limits.BodyBytes); refused != nil {
@@ -152,9 +116,6 @@ func (h *Handler) countMetrics(r *http.Request) *requestError {
 	}
 	if err := json.Unmarshal(body.Bytes(), &report); err != nil {
 		return refuse(http.StatusBadRequest, tracking.CodeInvalidJSON, "the metrics must have the format {\"series\":[{\"metric\":…,\"value\":…}]}: %v", err)
-	}
-	for _, s := range report.Series {
-		h.Metrics.add(s.Metric, s.Value)
 	}
 	return nil
 }

@@ -97,9 +97,9 @@ func (p *parser) quoted() (string, error) {
 }
 
 // end requires the end of the term after a quoted string.
-func (p *parser) end(what string) error {
+func (p *parser) end() error {
 	if next, _ := utf8.DecodeRuneInString(p.rest()); p.rest() != "" && !endsWord(next) {
-		return p.fail(p.pos, "missing space after "+what, "add a space, or quote the whole value")
+		return p.fail(p.pos, "missing space after the quote", "add a space, or quote the whole value")
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (p *parser) term() (Term, error) {
 	if p.rest()[0] == '"' {
 		var err error
 		if t.Value, err = p.quoted(); err == nil {
-			err = p.end("the quote")
+			err = p.end()
 		}
 		if err == nil && t.Value == "" {
 			err = p.fail(start, "empty quotes", "add text between them or remove them")
@@ -226,7 +226,7 @@ func (p *parser) value(t *Term, start int) error {
 		if t.Value, err = p.quoted(); err != nil {
 			return err
 		}
-		if err := p.end("the quote"); err != nil {
+		if err := p.end(); err != nil {
 			return err
 		}
 	} else {
