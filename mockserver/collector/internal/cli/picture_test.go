@@ -41,7 +41,7 @@ func TestScreenshots(t *testing.T) {
 		s.shows(c.shows)
 	}
 	s.sees("attempt 2")
-	selected := regexp.MustCompile(`(?m)^▸ .* 400 .*→ crm`)
+	selected := regexp.MustCompile(`(?m)^▸ 400 .*→ crm`)
 	for !selected.MatchString(s.screen.String()) {
 		before := s.screen.String()
 		s.types("\x1b[A")

@@ -224,7 +224,7 @@ func TestDevTerminalUI(t *testing.T) {
 	s.types("\r")
 	s.sees("replayed within the last 10 seconds")
 	s.types("\x1b")
-	s.sees("live")
+	s.sees("collector dev  live")
 	s.await("a second attempt", func() bool { return strings.Count(s.screen.String(), `→ crm "unknown`) >= 2 })
 	assert.Greater(t, requests.Load(), before)
 
@@ -247,7 +247,7 @@ func TestDevTerminalUI(t *testing.T) {
 	s.types("x")
 	s.await("the list", func() bool { return !strings.Contains(s.screen.String(), "copy it as a curl command") })
 	s.types("\x1b")
-	s.sees("live")
+	s.sees("collector dev  live")
 
 	s.types("p")
 	s.sees("paused")
@@ -257,7 +257,7 @@ func TestDevTerminalUI(t *testing.T) {
 	s.types("p")
 	s.shows("200 +\\S+ +track Later +ada +→ crm")
 
-	s.shows("delivered +2 failed +│ +crm")
+	s.shows("1 delivered +1 failed +│ +crm failing +1 failed")
 	s.screen.Resize(60, 12)
 	require.NoError(t, pty.Setsize(s.keys, &pty.Winsize{Cols: 60, Rows: 12}))
 	s.signalResize()

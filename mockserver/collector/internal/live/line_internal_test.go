@@ -377,7 +377,7 @@ func TestUnreachableCollectorIsShown(t *testing.T) {
 	assert.Contains(t, m.draw(), "unreachable: nothing listens")
 	assert.NotNil(t, again, "the request is repeated")
 	m.Update(pageMsg{Page{}})
-	assert.Contains(t, m.draw(), "live")
+	assert.Contains(t, m.draw(), "  \x1b[32mlive")
 }
 
 func TestLogEntriesAreLines(t *testing.T) {
