@@ -416,26 +416,29 @@ func (c *client) names(cmd *cobra.Command, kind string) ([]string, cobra.ShellCo
 
 // A call is a call as reported by the admin API.
 type call struct {
-	MessageID    string    `json:"messageId"`
-	Ref          string    `json:"ref"`
-	Source       string    `json:"source"`
-	Type         string    `json:"type"`
-	UserID       string    `json:"userId"`
-	AnonymousID  string    `json:"anonymousId"`
-	Event        string    `json:"event"`
-	Name         string    `json:"name"`
-	ReceivedAt   time.Time `json:"receivedAt"`
-	Destinations []struct {
-		Destination string `json:"destination"`
-		State       string `json:"state"`
-		Reason      string `json:"reason"`
-	} `json:"destinations"`
-	Violations []struct {
+	MessageID    string      `json:"messageId"`
+	Ref          string      `json:"ref"`
+	Source       string      `json:"source"`
+	Type         string      `json:"type"`
+	UserID       string      `json:"userId"`
+	AnonymousID  string      `json:"anonymousId"`
+	Event        string      `json:"event"`
+	Name         string      `json:"name"`
+	ReceivedAt   time.Time   `json:"receivedAt"`
+	Destinations []callState `json:"destinations"`
+	Violations   []struct {
 		Message string `json:"message"`
 		Plan    string `json:"plan"`
 		Line    int    `json:"line"`
 	} `json:"violations"`
 	Body json.RawMessage `json:"body"`
+}
+
+// A callState is the status of a call at a destination.
+type callState struct {
+	Destination string `json:"destination"`
+	State       string `json:"state"`
+	Reason      string `json:"reason"`
 }
 
 func (c *call) title() string { return c.Event + c.Name }
@@ -448,10 +451,19 @@ func (c *call) states() string {
 	for _, d := range c.Destinations {
 		words = append(words, d.Destination+": "+d.State)
 	}
-	if len(c.Violations) > 0 {
-		words = append(words, "plan violation")
-	}
 	return strings.Join(words, ", ")
+}
+
+// violations returns the first plan violation and the number of the others.
+func (c *call) violations() string {
+	switch n := len(c.Violations); n {
+	case 0:
+		return ""
+	case 1:
+		return c.Violations[0].Message
+	default:
+		return fmt.Sprintf("%s (and %d more)", c.Violations[0].Message, n-1)
+	}
 }
 
 // An attempt is a request to a webhook, as reported by the admin API.

@@ -53,9 +53,10 @@ other URLs can fail unnoticed. Each --forward is a separate destination: it rece
 every call, and has its own retries and status.
 
 The terminal shows each call and attempt as it happens, and explains rejected calls.
-Press ? for the keys, which retry a call, open it in the inspector, copy it as curl,
-filter and pause. Without a terminal, or if TERM is dumb, the output is plain lines;
-with --json it is JSON in the format of GET /api/v1/activity. NO_COLOR turns off colors.
+Press ? for the keys, which show a call in full, retry it, open it in the inspector,
+copy it as curl, filter and pause. Without a terminal, or if TERM is dumb, the output is
+plain lines; with --json it is JSON in the format of GET /api/v1/activity. NO_COLOR
+turns off colors.
 
 Point a client at the printed address, or use collector send. For tests in any
 language, GET /good, /bad and /all list the calls, POST /reset clears them, and

@@ -64,4 +64,15 @@ type Source interface {
 	Replay(ctx context.Context, a Activity) (string, error)
 	// Curl returns a curl command that repeats the request of an activity.
 	Curl(ctx context.Context, a Activity) (string, error)
+	// Details returns the status, the attempts and the payload of an activity's call, as lines
+	// of text.
+	Details(ctx context.Context, a Activity) (string, error)
+	// Destinations returns all destinations.
+	Destinations(ctx context.Context) ([]Destination, error)
+}
+
+// A Destination is a destination with its totals.
+type Destination struct {
+	Name, State                string // State is a state of the admin API, such as "paused"
+	Delivered, Failed, Pending int64  // numbers of calls
 }

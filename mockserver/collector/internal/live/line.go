@@ -16,7 +16,7 @@ type span struct {
 	style terminal.Style
 }
 
-// A line is an activity or a message. The columns of an activity are its time, status, event,
+// A line is an activity or a message. The columns of an activity are its status, time, event,
 // user and result; a message has one column.
 type line struct {
 	columns  [][]span
@@ -27,7 +27,7 @@ type line struct {
 type widths [4]int
 
 // wide are the widths of columns in output that is not limited to the width of a terminal.
-var wide = widths{len(clockForm), len("violation"), 32, 20}
+var wide = widths{len("violation"), len(clockForm), 32, 20}
 
 // fitting returns the widths of columns for a terminal.
 func fitting(columns int) widths {
@@ -44,8 +44,8 @@ const clockForm = "15:04:05.000"
 func lineOf(a *Activity) (l line, ok bool) {
 	l.activity = a
 	status, style := statusOf(a)
-	l.next(a.At.Local().Format(clockForm), terminal.Faint)
 	l.next(status, style)
+	l.next(a.At.Local().Format(clockForm), terminal.Faint)
 	l.next(a.Type, terminal.Cyan)
 	l.add(a.Title, terminal.Bold)
 	if a.UserID != "" {
