@@ -389,6 +389,11 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile(large, make([]byte, plan.MaxFileBytes+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := os.Stat("/dev/zero"); err == nil { // a file without end
+		if _, err := plan.Load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "is larger than 8 MiB") {
+			t.Error(err)
+		}
+	}
 	if _, err := plan.Load(large); err == nil || !strings.Contains(err.Error(), "is larger than 8 MiB") {
 		t.Errorf("got %v", err)
 	}
