@@ -87,7 +87,8 @@ func Parse(file string, text []byte) (*Plan, error) {
 		if at, ok := errors.AsType[*lineError](err); ok {
 			line = at.line
 		}
-		return nil, Problems{{File: file, Line: line, Wrong: err.Error()}}
+		r.problem(line, "", err.Error(), "")
+		return nil, r.problems
 	}
 	p := r.plan(root)
 	if len(r.problems) > 0 {

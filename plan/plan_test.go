@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -378,6 +379,28 @@ func TestWarnings(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// Problems repeat little of their input.
+func TestLongProblems(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	for _, text := range []string{
+		long + ": 1", "a: *" + long, "a: !" + long + " b", "? [a]\n: b\n" + long, "{" + long + ": 1, " + long + ": 2}",
+		"track:\n  " + long + ":\n    properties:\n      a: {" + long + ": 1}",
+		"track:\n  A:\n    properties:\n      a: {$ref: '" + long + "'}", "track:\n  A:\n    properties:\n      a: {type: " + long + "}",
+		`{"rules":[{"type":"` + long + `"}]}`,
+	} {
+		_, err := plan.Parse("p.yaml", []byte(text))
+		var problems plan.Problems
+		if !errors.As(err, &problems) {
+			t.Errorf("%.60q: %v", text, err)
+		}
+		for _, p := range problems {
+			if n := len(p.Error()); n > 1000 {
+				t.Errorf("%.60q: the problem has %d bytes", text, n)
+			}
+		}
 	}
 }
 
