@@ -361,7 +361,7 @@ func TestPlansOfSources(t *testing.T) {
 	assert.Equal(t, filepath.Join(dir, "vague.json")+`:1: track "E": constrains no field of a call, so it accepts every call: describe the properties under properties.properties`, c.Warnings()[0].Error())
 
 	for _, c := range []struct{ source, want string }{
-		{"plan: nothing.yaml", "c.yaml:3:40: sources[0].plan cannot be read: stat " + filepath.Join(dir, "nothing.yaml") + ": no such file or directory: set it to the path of a plan file"},
+		{"plan: nothing.yaml", "c.yaml:3:40: sources[0].plan cannot be read: open " + filepath.Join(dir, "nothing.yaml") + ": no such file or directory: set it to the path of a plan file"},
 		{"plan: wrong.yaml", filepath.Join(dir, "wrong.yaml") + `:5: track "E": unknown JSON Schema keyword "typo": did you mean "type"?`},
 		{"onViolation: report", "c.yaml:3:40: sources[0].onViolation is set, but the source has no plan: set plan to the path of a plan file"},
 		{"plan: plan.yaml, onViolation: drop", `c.yaml:3:57: sources[0].onViolation is "drop": use report, quarantine or reject`},
