@@ -414,7 +414,7 @@ func TestCommandsUseTLS(t *testing.T) {
 		{"unknown authority", []string{"--url", secure.URL}, "certificate signed by unknown authority: set --ca-file to the certificate of its CA\n"},
 		{"no TLS", []string{"--url", "http" + strings.TrimPrefix(secure.URL, "https")}, "the collector uses TLS: use https:// in --url\n"},
 		{"no file", []string{"--url", secure.URL, "--ca-file", filepath.Join(dir, "none")}, "collector: --ca-file: open "},
-		{"no certificate", []string{"--url", secure.URL, "--ca-file", text}, "text contains no certificate: use a PEM file\n"},
+		{"no certificate", []string{"--url", secure.URL, "--ca-file", text}, "text\" contains no certificate: use a PEM file\n"},
 		{"right", []string{"--url", secure.URL, "--ca-file", authority}, ""},
 	} {
 		t.Run(step.name, func(t *testing.T) {
