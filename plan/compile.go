@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
@@ -211,6 +212,11 @@ func (r *reader) metaschemaError(rule *rule, err *jsonschema.ValidationError) {
 	look(err)
 	at := pointerTo(leaf.InstanceLocation...)
 	text := leaf.ErrorKind.LocalizedString(english)
+	if format, ok := leaf.ErrorKind.(*kind.Format); ok { // the reason follows the value
+		if value, ok := format.Got.(string); ok {
+			text = strings.ReplaceAll(text, value, shorten(value))
+		}
+	}
 	r.problem(rule.lineAt(leaf.InstanceLocation), rule.entry, fmt.Sprintf("%s is not valid JSON Schema: %s", strings.TrimPrefix(at, "/"), text), "")
 }
 

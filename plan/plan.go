@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 )
@@ -52,22 +53,16 @@ func (e *Event) String() string { return callName(e.Type, e.Name) }
 
 // Load reads a plan file; see [Parse].
 func Load(file string) (*Plan, error) {
-	info, err := os.Stat(file)
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	if info.Size() > MaxFileBytes {
-		return nil, Problems{tooLarge(file)}
-	}
-	text, err := os.ReadFile(file)
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1)) // Parse refuses the additional byte
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
 	return Parse(file, text)
-}
-
-func tooLarge(file string) Problem {
-	return Problem{File: file, Wrong: fmt.Sprintf("is larger than %d MiB", MaxFileBytes>>20)}
 }
 
 // Parse parses a plan of at most [MaxFileBytes] in one of the formats that the package
@@ -79,7 +74,7 @@ func tooLarge(file string) Problem {
 // regexp does not support. Parse never accesses the network.
 func Parse(file string, text []byte) (*Plan, error) {
 	if len(text) > MaxFileBytes {
-		return nil, Problems{tooLarge(file)}
+		return nil, Problems{{File: file, Wrong: fmt.Sprintf("is larger than %d MiB", MaxFileBytes>>20)}}
 	}
 	r := &reader{file: file, nodes: maxNodes}
 	parse := parseYAML
@@ -92,7 +87,8 @@ func Parse(file string, text []byte) (*Plan, error) {
 		if at, ok := errors.AsType[*lineError](err); ok {
 			line = at.line
 		}
-		return nil, Problems{{File: file, Line: line, Wrong: err.Error()}}
+		r.problem(line, "", err.Error(), "")
+		return nil, r.problems
 	}
 	p := r.plan(root)
 	if len(r.problems) > 0 {

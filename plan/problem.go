@@ -75,8 +75,13 @@ type reader struct {
 	problems Problems
 }
 
+// maxRepeated is the maximum number of bytes that a problem repeats of its input.
+const maxRepeated = 200
+
+// problem adds a problem. It shortens the strings, because they repeat names and values of the
+// file.
 func (r *reader) problem(line int, entry, wrong, hint string) {
 	if len(r.problems) < maxProblems {
-		r.problems = append(r.problems, Problem{r.file, line, entry, wrong, hint})
+		r.problems = append(r.problems, Problem{r.file, line, cut(maxRepeated, entry), cut(2*maxRepeated, wrong), cut(2*maxRepeated, hint)})
 	}
 }

@@ -141,10 +141,13 @@ func excerpt(value any) string {
 // maxExcerpt is the maximum length of a quoted value, in bytes.
 const maxExcerpt = 100
 
-func shorten(s string) string {
-	if len(s) <= maxExcerpt {
+func shorten(s string) string { return cut(maxExcerpt, s) }
+
+// cut shortens a string to n bytes.
+func cut(n int, s string) string {
+	if len(s) <= n {
 		return s
 	}
 	const ellipsis = "…"
-	return strings.ToValidUTF8(s[:maxExcerpt-len(ellipsis)], "") + ellipsis
+	return strings.ToValidUTF8(s[:n-len(ellipsis)], "") + ellipsis
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,4 +172,49 @@ func TestIsHTTPSTrustsProxies(t *testing.T) {
 		sessions := access.Sessions{Guard: guard, State: state.NewMemory()}
 		assert.Equal(t, test.want, sessions.Start(req).Secure, test.name)
 	}
+}
+
+// A logout needs no session, so an invalid cookie must not occupy the store.
+func TestLogoutStoresOnlyValidSessions(t *testing.T) {
+	store := state.NewMemory()
+	sessions := access.Sessions{Guard: newGuard(t, access.GuardConfig{Token: "the-admin-token"}), State: store}
+	logout := func(cookie http.Cookie) {
+		req := httptest.NewRequest(http.MethodPost, "http://localhost/logout", nil)
+		req.AddCookie(&cookie)
+		_, err := sessions.End(req)
+		require.NoError(t, err)
+	}
+	valid := sessions.Start(httptest.NewRequest(http.MethodGet, "http://localhost/", nil))
+	for _, value := range []string{"", "99999999999.x.y", "99999999999", valid.Value + "0"} {
+		logout(http.Cookie{Name: valid.Name, Value: value})
+	}
+	keys, err := store.Keys(t.Context(), "logout")
+	require.NoError(t, err)
+	require.Empty(t, keys)
+	logout(*valid)
+	keys, err = store.Keys(t.Context(), "logout")
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+}
+
+func FuzzGuard(f *testing.F) {
+	f.Add("localhost:80", "192.0.2.1:1", "10.0.0.1, 203.0.113.9", "Bearer right-token", "99999999999.x.y")
+	f.Add("[::1]:80", "[fe80::1%eth0]:1", "::ffff:1.2.3.4,", "bearer  right-token ", "-1..")
+	guard, err := access.NewGuard(access.GuardConfig{Token: "right-token", Hosts: []string{"a.example"}, Proxies: proxies})
+	require.NoError(f, err)
+	sessions := access.Sessions{Guard: guard, State: state.NewMemory()}
+	name := sessions.Start(httptest.NewRequest(http.MethodGet, "http://localhost/", nil)).Name
+	f.Fuzz(func(t *testing.T, host, from, forwarded, authorization, cookie string) {
+		req := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
+		req.Host, req.RemoteAddr = host, from
+		req.Header.Set("X-Forwarded-For", forwarded)
+		req.Header.Set("Authorization", authorization)
+		req.Header.Set("Cookie", name+"="+cookie)
+		if guard.Check(req) == nil && !strings.Contains(authorization, "right-token") {
+			t.Error("an invalid token is accepted")
+		}
+		if sessions.Has(req) {
+			t.Error("an invalid session is accepted")
+		}
+	})
 }

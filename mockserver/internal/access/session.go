@@ -61,7 +61,7 @@ func (s Sessions) Has(r *http.Request) bool {
 // End ends the session of a request and returns a cookie that deletes its cookie.
 func (s Sessions) End(r *http.Request) (*http.Cookie, error) {
 	rules := s.Guard.rules.Load()
-	if cookie, err := r.Cookie(rules.cookieName()); err == nil {
+	if cookie, err := r.Cookie(rules.cookieName()); err == nil && s.Has(r) {
 		if err := s.forget(r.Context(), cookie.Value); err != nil {
 			return nil, err
 		}

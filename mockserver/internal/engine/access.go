@@ -134,9 +134,9 @@ func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destinatio
 }
 
 // CheckDestination returns a [*webhook.FieldError] for each problem of a destination, joined.
-// URLs and sources that old already has are not checked against the egress policy and the
-// known sources, so other settings can change after the policy or the sources have. For a
-// new destination, old is empty.
+// URLs, sources and secrets that old already has are not checked against the egress policy, the
+// known sources and the rules for new secrets, so other settings can change after these have.
+// For a new destination, old is empty.
 func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 	changed := slices.Clone(d.Webhooks)
 	for i, w := range changed {
@@ -145,6 +145,11 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 		}
 	}
 	errs := []error{d.Validate(), settings.CheckReachable(c.config.Sender.Policy, changed, nil)}
+	for _, secret := range [][2]string{{"sharedSecret", d.SharedSecret}, {"previousSecret", d.PreviousSecret}} {
+		if p := settings.CheckSecret(secret[0], secret[1]); p != nil && secret[1] != old.SharedSecret && secret[1] != old.PreviousSecret {
+			errs = append(errs, p)
+		}
+	}
 	known := c.Settings().Sources
 	for i, name := range d.Sources {
 		if !c.config.AnyWriteKey && !slices.Contains(old.Sources, name) && !slices.ContainsFunc(known, settings.SourceNamed(name)) {

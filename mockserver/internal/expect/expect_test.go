@@ -262,6 +262,23 @@ func TestTooManyExpectations(t *testing.T) {
 	assert.Equal(t, "expect is a list of 101: make it a list of 1 to 100 expectations", problems[0].String())
 }
 
+// Problems repeat little of their input and have a limited number, because each contains its
+// path.
+func TestManyAndLongProblems(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	_, problems := expect.Parse(map[string]any{"expect": []any{map[string]any{long: 1, "event": map[string]any{"$regexp": "(" + long}}}})
+	require.Len(t, problems, 2)
+	for _, p := range problems {
+		assert.Less(t, len(p.String()), 1000)
+	}
+	unknown := map[string]any{}
+	for i := range 1000 {
+		unknown[fmt.Sprint(i)] = 1
+	}
+	_, problems = expect.Parse(map[string]any{"expect": []any{unknown}})
+	assert.Len(t, problems, 100)
+}
+
 // FuzzExpectations checks that any document is either rejected with a path and hint or counts
 // any call, and that a call matches an expectation of itself.
 func FuzzExpectations(f *testing.F) {

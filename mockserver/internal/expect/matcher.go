@@ -151,17 +151,18 @@ func isOfType(v any, name string) bool {
 const maxRegexp = 1000
 
 func (ps *problems) regexpMatcher(m *matcher, path []any, value any) {
-	text, ok := value.(string)
-	if !ok || len(text) > maxRegexp {
+	pattern, ok := value.(string)
+	if !ok || len(pattern) > maxRegexp {
 		ps.add(path, "is "+jsondiff.Text(value, 40), fmt.Sprintf("use a regular expression of at most %d bytes, as a string", maxRegexp))
 		return
 	}
-	expression, err := regexp.Compile(text)
+	expression, err := regexp.Compile(pattern)
 	if err != nil {
-		ps.add(path, fmt.Sprintf("is %q", text), "correct it: "+strings.TrimPrefix(err.Error(), "error parsing regexp: ")+"; the syntax is RE2")
+		why := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+		ps.add(path, "is "+text.Quote(text.MaxRepeated/2, pattern), "correct it: "+text.CutBytes(text.MaxRepeated/2, why)+"; the syntax is RE2")
 		return
 	}
-	m.words = fmt.Sprintf("a string that matches %q", text)
+	m.words = fmt.Sprintf("a string that matches %q", pattern)
 	m.match = func(got any, present bool) bool {
 		s, ok := got.(string)
 		return present && ok && expression.MatchString(s)

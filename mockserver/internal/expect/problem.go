@@ -15,7 +15,7 @@ type Problem struct {
 	Hint  string // how to fix it
 }
 
-// Field returns the path as in expect[0].properties.
+// Field returns the path as in expect[0].properties, shortened to MaxRepeated bytes.
 func (p Problem) Field() string {
 	var b strings.Builder
 	for _, step := range p.Path {
@@ -36,7 +36,7 @@ func (p Problem) Field() string {
 	if b.Len() == 0 {
 		return "document"
 	}
-	return b.String()
+	return text.CutBytes(text.MaxRepeated, b.String())
 }
 
 func (p Problem) String() string { return p.Field() + " " + p.Wrong + ": " + p.Hint }
@@ -44,7 +44,13 @@ func (p Problem) String() string { return p.Field() + " " + p.Wrong + ": " + p.H
 // problems collects mistakes.
 type problems []Problem
 
+// maxProblems limits the problems, each of which has a copy of its path.
+const maxProblems = 100
+
 func (ps *problems) add(path []any, wrong, hint string) {
+	if len(*ps) == maxProblems {
+		return
+	}
 	*ps = append(*ps, Problem{append([]any{}, path...), wrong, hint})
 }
 

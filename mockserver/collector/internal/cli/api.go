@@ -22,6 +22,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 const (
@@ -153,10 +155,13 @@ func (c *client) requestTo(ctx context.Context, method, path string, body io.Rea
 		return nil, err
 	}
 	token, err := c.token()
+	if err != nil {
+		return nil, err
+	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	return req, err
+	return req, nil
 }
 
 // do sends a request to the admin API and decodes the response into answer.
@@ -169,9 +174,12 @@ func (c *client) do(req *http.Request, answer any) error {
 		return refusal(req, status, data)
 	}
 	if status == http.StatusNoContent {
+		if req.Method == http.MethodGet {
+			return answered(status, data)
+		}
 		return nil
 	}
-	if err := json.Unmarshal(data, answer); err != nil {
+	if err := json.Unmarshal(data, answer); err != nil || bytes.TrimSpace(data)[0] != '{' { // commands print parts of the object
 		return fmt.Errorf("the response of %s://%s is not from the admin API: check --url", req.URL.Scheme, req.URL.Host)
 	}
 	return nil
@@ -200,18 +208,18 @@ func (c *client) http() (*http.Client, error) {
 	if c.requester != nil {
 		return c.requester, nil
 	}
-	file := cmp.Or(c.caFile, os.Getenv("COLLECTOR_CA_FILE"))
+	file, from := setting("--ca-file", c.caFile, "COLLECTOR_CA_FILE")
 	if file == "" {
 		c.requester = http.DefaultClient
 		return c.requester, nil
 	}
-	authorities, err := os.ReadFile(file)
+	authorities, err := readUpTo(file, maxCertificates)
 	if err != nil {
-		return nil, fmt.Errorf("--ca-file: %w", err)
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authorities) {
-		return nil, fmt.Errorf("--ca-file %s contains no certificate: use a PEM file", file)
+		return nil, fmt.Errorf("%s %s contains no certificate: use a PEM file", from, text.Quote(text.MaxRepeated, file))
 	}
 	c.requester = tlsClient(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
 	return c.requester, nil
@@ -225,36 +233,83 @@ func tlsClient(config *tls.Config) *http.Client {
 
 // base returns the URL of the collector without a trailing slash.
 func (c *client) base() (string, error) {
-	base, from := cmp.Or(c.url, os.Getenv("COLLECTOR_URL"), "http://"+config.DefaultListen), "--url"
-	if c.url == "" {
-		from = "COLLECTOR_URL"
+	base, from := setting("--url", c.url, "COLLECTOR_URL")
+	if base == "" {
+		return "http://" + config.DefaultListen, nil
 	}
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", usagef("invalid %s %q: use a URL such as http://%s", from, base, config.DefaultListen)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || strings.TrimSpace(base) != base {
+		if at := strings.LastIndexByte(base, '@'); at >= 0 { // after a password
+			base = "…" + base[at:]
+		}
+		return "", usagef("invalid %s %s: use a URL such as http://%s", from, text.Quote(text.MaxRepeated, base), config.DefaultListen)
 	}
 	return strings.TrimRight(base, "/"), nil
 }
 
+// setting returns the value of a flag, or of an environment variable if the flag is empty, and
+// the name of the one it used.
+func setting(flag, value, variable string) (used, from string) {
+	if value != "" {
+		return value, flag
+	}
+	return os.Getenv(variable), variable
+}
+
+// Maximum sizes of files, in bytes.
+const (
+	maxSecret       = 64 << 10
+	maxCertificates = 4 << 20
+)
+
+// readUpTo reads a file of at most limit bytes.
+func readUpTo(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("larger than %d bytes", limit)
+	}
+	return data, err
+}
+
+// readSecret reads a file with a secret, without surrounding white space.
+func readSecret(flag, path string) (string, error) {
+	data, err := readUpTo(path, maxSecret)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", flag, err)
+	}
+	secret := strings.TrimSpace(string(data))
+	switch {
+	case secret == "":
+		return "", fmt.Errorf("%s is empty: use a file that contains the secret", flag)
+	case strings.Contains(secret, "\n"):
+		return "", fmt.Errorf("%s has more than one line: use a file that contains only the secret", flag)
+	}
+	return secret, checkSecret(flag, secret)
+}
+
+// checkSecret returns an error for a secret that contains invisible characters.
+func checkSecret(from, secret string) error {
+	if p := settings.CheckSecret(from, secret); p != nil {
+		return p
+	}
+	return nil
+}
+
+// token returns the admin token, or "" without one.
 func (c *client) token() (string, error) {
 	switch {
 	case c.secret != "":
 		return c.secret, nil
 	case c.tokenFile == "":
-		return os.Getenv("COLLECTOR_TOKEN"), nil
+		token := os.Getenv("COLLECTOR_TOKEN")
+		return token, checkSecret("COLLECTOR_TOKEN", token)
 	}
-	data, err := os.ReadFile(c.tokenFile)
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
-	}
-	token := strings.TrimSpace(string(data))
-	switch {
-	case token == "":
-		return "", errors.New("--token-file is empty: use a file that contains the admin token")
-	case strings.Contains(token, "\n"):
-		return "", errors.New("--token-file has more than one line: use a file that contains only the admin token")
-	}
-	return token, nil
+	return readSecret("--token-file", c.tokenFile)
 }
 
 // refusal returns the error for a response of the admin API with an error status.

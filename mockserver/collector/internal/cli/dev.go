@@ -181,6 +181,9 @@ func (f *devFlags) config() (*config.Config, error) {
 	if len(f.webhooks)+len(f.forwards) == 0 && (len(f.headers) > 0 || f.secret != "") {
 		return nil, usagef("--header and --shared-secret require a webhook: add --webhook URL or --forward NAME=URL")
 	}
+	if err := checkSecret("--shared-secret", f.secret); err != nil {
+		return nil, usageError{err}
+	}
 	if err := f.addDestinations(c, headers); err != nil {
 		return nil, err
 	}
@@ -195,7 +198,11 @@ func (f *devFlags) config() (*config.Config, error) {
 		return nil, err
 	}
 	if !config.Loopback(f.listen) {
-		c.Admin.Token = cmp.Or(os.Getenv("COLLECTOR_TOKEN"), rand.Text())
+		token := os.Getenv("COLLECTOR_TOKEN")
+		if err := checkSecret("COLLECTOR_TOKEN", token); err != nil {
+			return nil, usageError{err}
+		}
+		c.Admin.Token = cmp.Or(token, rand.Text())
 	}
 	return c, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -87,7 +88,7 @@ func (c *Config) checkListeners(wrong report) {
 func checkAddress(wrong report, field, address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
-		wrong(field, fmt.Sprintf("is %q", address), "use host:port such as 127.0.0.1:8765, or :8765 for all addresses")
+		wrong(field, "is "+text.Quote(text.MaxRepeated, address), "use host:port such as 127.0.0.1:8765, or :8765 for all addresses")
 		return false
 	}
 	return true
@@ -204,7 +205,7 @@ func (c *Config) checkEgress(wrong report) {
 const ProxyEnvironment = "environment"
 
 func checkCertificates(path string) error {
-	pem, err := os.ReadFile(path)
+	pem, err := readFile(path, maxFile)
 	if err != nil {
 		return fmt.Errorf("cannot be read: %w", err)
 	}
@@ -222,7 +223,7 @@ func (c *Config) checkLog(wrong report) {
 // oneOf reports a value that is neither empty nor allowed.
 func (wrong report) oneOf(field, value string, allowed ...string) {
 	if value != "" && !slices.Contains(allowed, value) {
-		wrong(field, fmt.Sprintf("is %q", value), "use "+alternatives(allowed))
+		wrong(field, "is "+text.Quote(text.MaxRepeated, value), "use "+alternatives(allowed))
 	}
 }
 
@@ -304,7 +305,7 @@ func (c *Config) checkDestinations(wrong report) {
 		wrong.oneOf(at+".type", d.Type, "webhooks")
 		for n, name := range d.Sources {
 			if !slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Name == name }) {
-				wrong(fmt.Sprintf("%s.sources[%d]", at, n), fmt.Sprintf("is %q, which is not a source", name), "use the name of a source")
+				wrong(fmt.Sprintf("%s.sources[%d]", at, n), "is "+text.Quote(text.MaxRepeated, name)+", which is not a source", "use the name of a source")
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/sha256"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -14,10 +15,17 @@ type Files map[string]digest
 // file.
 type digest [sha256.Size]byte
 
-func digestOf(path string) digest {
-	data, _ := os.ReadFile(path)
-	return sha256.Sum256(data)
+func digestOf(path string) (d digest) {
+	h := sha256.New()
+	if f, err := os.Open(path); err == nil {
+		_, _ = io.Copy(h, io.LimitReader(f, maxFile))
+		_ = f.Close()
+	}
+	return digest(h.Sum(d[:0]))
 }
+
+// maxFile exceeds the maximum size of every file, in bytes. Devices have no end.
+const maxFile = 16 << 20
 
 // Paths returns the sorted paths.
 func (f Files) Paths() []string { return slices.Sorted(maps.Keys(f)) }

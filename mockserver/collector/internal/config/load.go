@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/yamldoc"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 )
 
@@ -47,7 +48,7 @@ func load(name string, lookup settings.Resolver) (*Config, Files, error) {
 	}
 	files := Files{}
 	files.add(path)
-	data, err := os.ReadFile(path)
+	data, err := readFile(path, yamldoc.MaxBytes+1) // parse refuses the additional byte
 	if err != nil {
 		return nil, files, err
 	}

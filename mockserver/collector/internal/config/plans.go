@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
@@ -64,7 +65,7 @@ func (c *Config) checkPlans(wrong report) {
 		case s.Plan == "":
 			wrong(at+".violationsTo", "is set, but the source has no plan", "set plan to the path of a plan file")
 		case !slices.ContainsFunc(c.Sources, func(other Source) bool { return other.Name == s.ViolationsTo }):
-			wrong(at+".violationsTo", fmt.Sprintf("is %q, which is not a source", s.ViolationsTo), "use the name of a source")
+			wrong(at+".violationsTo", "is "+text.Quote(text.MaxRepeated, s.ViolationsTo)+", which is not a source", "use the name of a source")
 		}
 	}
 }

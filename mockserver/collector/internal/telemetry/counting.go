@@ -68,10 +68,10 @@ type countingProcessor struct {
 	closed     bool
 }
 
-func newCountingProcessor(exporter sdktrace.SpanExporter, limit int, r *result) *countingProcessor {
+func newCountingProcessor(exporter sdktrace.SpanExporter, limit int, r *result, options ...sdktrace.BatchSpanProcessorOption) *countingProcessor {
 	queued := new(atomic.Int64)
 	return &countingProcessor{
-		SpanProcessor: sdktrace.NewBatchSpanProcessor(&spanExporter{exporter, queued, r}, sdktrace.WithMaxQueueSize(limit+1)),
+		SpanProcessor: sdktrace.NewBatchSpanProcessor(&spanExporter{exporter, queued, r}, append(options, sdktrace.WithMaxQueueSize(limit+1))...),
 		limit:         int64(limit), queued: queued, result: r,
 	}
 }

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -18,6 +19,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 const (
@@ -55,7 +58,7 @@ func (c *Config) protocol(signal string) (string, error) {
 	case GRPC:
 		return GRPC, nil
 	default:
-		return "", fmt.Errorf(`%[2]s sets the unknown protocol %[1]q: use grpc or http/protobuf`, p, name)
+		return "", fmt.Errorf("%s sets the unknown protocol %s: use grpc or http/protobuf", name, text.Quote(text.MaxRepeated, p))
 	}
 }
 
@@ -115,9 +118,12 @@ func (t *Telemetry) newTraces(ctx context.Context, c *Config, about *resource.Re
 	if limits.AttributeValueLengthLimit < 0 {
 		limits.AttributeValueLengthLimit = maxText
 	}
-	most := positive(os.Getenv("OTEL_BSP_MAX_QUEUE_SIZE"), queuedSpans)
+	most, batches, err := batchSettings()
+	if err != nil {
+		return nil, errors.Join(err, exporter.Shutdown(ctx))
+	}
 	provide := []sdktrace.TracerProviderOption{
-		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits), sdktrace.WithSpanProcessor(newCountingProcessor(exporter, most, t.newResult("traces"))),
+		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits), sdktrace.WithSpanProcessor(newCountingProcessor(exporter, most, t.newResult("traces"), batches...)),
 	}
 	if sampler := c.sampler(); sampler != nil {
 		provide = append(provide, sdktrace.WithSampler(sampler))
@@ -136,12 +142,30 @@ func (c *Config) sampler() sdktrace.Sampler {
 	return sdktrace.ParentBased(sdktrace.AlwaysSample())
 }
 
-// positive parses a positive number, or returns otherwise.
-func positive(text string, otherwise int) int {
-	if n, err := strconv.Atoi(text); err == nil && n > 0 {
+// batchSettings returns the maximum number of queued spans and the other settings of batches
+// from the environment. The SDK does not check their ranges.
+func batchSettings() (queue int, batches []sdktrace.BatchSpanProcessorOption, err error) {
+	var errs []error
+	number := func(name string, otherwise, most int) int {
+		given := os.Getenv(name)
+		if given == "" {
+			return otherwise
+		}
+		n, err := strconv.Atoi(given)
+		if err != nil || n < 1 || n > most {
+			errs = append(errs, fmt.Errorf("%s is %s: use a whole number from 1 to %d", name, text.Quote(text.MaxRepeated, given), most))
+		}
 		return n
 	}
-	return otherwise
+	const maxSpans, maxDelay = 1_000_000, 3_600_000 // milliseconds
+	queue = number("OTEL_BSP_MAX_QUEUE_SIZE", queuedSpans, maxSpans)
+	size := number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", sdktrace.DefaultMaxExportBatchSize, maxSpans)
+	delay := number("OTEL_BSP_SCHEDULE_DELAY", sdktrace.DefaultScheduleDelay, maxDelay)
+	timeout := number("OTEL_BSP_EXPORT_TIMEOUT", sdktrace.DefaultExportTimeout, maxDelay)
+	return queue, []sdktrace.BatchSpanProcessorOption{
+		sdktrace.WithMaxExportBatchSize(min(size, queue)), sdktrace.WithBatchTimeout(time.Duration(delay) * time.Millisecond),
+		sdktrace.WithExportTimeout(time.Duration(timeout) * time.Millisecond),
+	}, errors.Join(errs...)
 }
 
 func (t *Telemetry) newMetrics(ctx context.Context, c *Config, about *resource.Resource) (*metric.MeterProvider, error) {

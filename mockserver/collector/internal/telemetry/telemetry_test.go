@@ -313,6 +313,22 @@ func TestUnreachableReceiver(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(r.log.String(), "OTLP export incomplete"), r.log.String())
 }
 
+// The SDK panics for a size that is negative or does not fit in memory, and exports without pause
+// after a negative delay.
+func TestInvalidBatchSettings(t *testing.T) {
+	r := newRig(t, prometheus.NewRegistry())
+	for _, name := range []string{"OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT"} {
+		for _, value := range []string{"-1", "0", "9223372036854775807", "5000000000", "5s", "5\n", strings.Repeat("x", 300)} {
+			t.Setenv(name, value)
+			err := r.Configure(t.Context(), &telemetry.Config{Endpoint: "http://127.0.0.1:1", NoMetrics: true})
+			require.ErrorContains(t, err, "telemetry.otlp: "+name+" is ", value)
+			require.ErrorContains(t, err, ": use a whole number from 1 to ")
+			require.Less(t, len(err.Error()), 300)
+		}
+		t.Setenv(name, "")
+	}
+}
+
 func TestMetricsMatchPrometheus(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	accepted := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "collector_calls_accepted_total", Help: "Calls."}, []string{"source"})
