@@ -28,7 +28,7 @@ type deletionsPage struct {
 // A deletionForm contains the values of the request form.
 type deletionForm struct {
 	ID, Source, Users string
-	NewID             string // the ID if the user enters none; makes a repeated submit idempotent
+	NewID             string // request ID if the user enters none; makes a repeated submit idempotent
 	Problem           string
 }
 
@@ -62,10 +62,10 @@ func (in *Inspector) makeDeletion(r *http.Request) (page.Answer, error) {
 // A deletionPage shows a deletion request and a page of its notifications.
 type deletionPage struct {
 	users.Deletion
-	State    string // filters the notifications; empty for all
+	State    string // selects the notifications to show; empty for all
 	States   []string
 	Outcomes []users.DeletionOutcome
-	Offset   int // of the first notification on the page
+	Offset   int // index of the first notification on the page
 	More     bool
 }
 

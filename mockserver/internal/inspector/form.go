@@ -29,7 +29,7 @@ type destinationForm struct {
 	SecretDo     string
 	TestType     string
 	Errors       []fieldProblem
-	Filters      [4]string // the names of filterFields, one per line
+	Filters      [4]string // for each of filterFields, its names, one per line
 	MaxPerSecond string
 	Concurrency  string
 	giveUpAfter  string               // as typed
@@ -55,14 +55,14 @@ func (f destinationForm) AliasCamel() bool {
 	return f.destination.AliasFields == webhook.AliasCamelCase
 }
 
-// TraceAll and TraceNone report whether the trace context has that setting.
+// TraceAll and TraceNone report whether the trace context is set to all or to none.
 func (f destinationForm) TraceAll() bool  { return f.destination.TraceContext == webhook.TraceAll }
 func (f destinationForm) TraceNone() bool { return f.destination.TraceContext == webhook.TraceNone }
 
 // InOrder reports whether the calls of each user are delivered in order.
 func (f destinationForm) InOrder() bool { return f.destination.IsOrdered() }
 
-// GiveUpAfter returns the typed or saved time that a call may block its user.
+// GiveUpAfter returns the typed value of giveUpAfter, or the saved value.
 func (f destinationForm) GiveUpAfter() string {
 	if f.giveUpAfter == "" && f.destination.GiveUpAfter > 0 {
 		return f.destination.GiveUpAfter.String()
@@ -115,7 +115,7 @@ var formFields = func() [][2]string {
 		[2]string{"maxPerSecond", "Maximum calls per second"}, [2]string{"concurrency", "Maximum concurrent calls"})
 }()
 
-// A filterField is a form field with the names of a filter.
+// A filterField is a form field with the names of a filter, one per line.
 type filterField struct {
 	Name, Label, Example string
 	setting              string // the path of the setting, without index

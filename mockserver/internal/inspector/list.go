@@ -16,10 +16,10 @@ type list struct {
 	Older   int64 // the Before value of the next page; 0 on the last page
 	Before  int64 // only items with a smaller order; 0 for the live page
 	Filter  rows.Filter
-	From    string // the position from which a stream continues
+	From    string // position where a stream continues
 }
 
-// NothingShown returns the text of an empty list.
+// NothingShown returns the text to display for an empty list.
 func (l list) NothingShown() string {
 	switch {
 	case l.Filter.Problem != nil:
@@ -54,7 +54,7 @@ func (in *Inspector) list(filter rows.Filter, before int64) list {
 		} else {
 			shown = append(shown, i.Snapshot())
 		}
-		// Without a filter every item matches, so the rest need not be counted.
+		// Without a filter, all items match, so Scan can stop early.
 		return l.Older == 0 || !filter.Empty()
 	})
 	if filter.Empty() {

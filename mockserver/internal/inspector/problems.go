@@ -20,9 +20,9 @@ const (
 	shownGroups = 50
 	// searched is the number of recent items that are searched for examples.
 	searched = 2000
-	// shownExamples limits the examples per group.
+	// shownExamples limits the number of examples per group.
 	shownExamples = 3
-	// shownRuns limits the replays.
+	// shownRuns limits the number of replays.
 	shownRuns = 5
 )
 
@@ -49,14 +49,14 @@ type failedCount struct {
 	Calls       int64
 }
 
-// A causeCard is a group with links to examples.
+// A causeCard is a group of failures or refusals, with links to examples.
 type causeCard struct {
 	causes.Group
 	Examples []example
 	Events   []example // event pages of the examples
 }
 
-// Title returns the common text of the cases.
+// Title returns the cause, or the message of an example if the cause is empty.
 func (c causeCard) Title() string {
 	if c.Cause == "" {
 		return c.Sample.Message

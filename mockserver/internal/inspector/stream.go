@@ -57,8 +57,8 @@ type counts struct {
 	Total   int `json:"total"`
 }
 
-// A follower produces the frames of one stream. It tracks the rows in the browser, not the
-// omitted rows: a slow browser receives the newest rows and the number of omitted ones.
+// A follower produces the frames of one stream. It tracks only the rows that the browser has.
+// A slow browser receives the newest rows and the number of omitted rows.
 type follower struct {
 	in     *Inspector
 	filter rows.Filter
@@ -66,7 +66,7 @@ type follower struct {
 	open   string // the ref of the open call
 
 	seen       history.Cursor  // position of the feed at the last frame
-	shown      map[int64]int64 // rows in the browser: changes by order
+	shown      map[int64]int64 // rows in the browser, from the order of an item to its last change
 	openChange int64           // last change of the open call
 	second     int64           // newest second in the charts
 	counted    int64           // change of the feed at the last count
@@ -88,7 +88,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // the read timeout of the server would end the stream
+	_ = control.SetReadDeadline(time.Time{}) // the server's read timeout would close the stream
 	q := r.URL.Query()
 	from := r.Header.Get("Last-Event-ID")
 	if from == "" {
@@ -100,7 +100,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	in.follow(r, control, w, f)
 }
 
-// follow sends frames until the browser disconnects, its session ends or the inspector is
+// follow sends frames until the browser disconnects, the session expires or the inspector is
 // closed.
 func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w http.ResponseWriter, f *follower) {
 	ctx, cancel := context.WithCancel(r.Context())
@@ -108,7 +108,7 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 	defer context.AfterFunc(in.life, cancel)()
 	tick := time.NewTicker(time.Second) // the charts move even without calls
 	defer tick.Stop()
-	for in.pages.Check(r) == nil { // the session can end and the token can change
+	for in.pages.Check(r) == nil { // the session can expire and the token can change
 		changed := in.c.History().Changed()
 		var out bytes.Buffer
 		frame := f.next()
@@ -191,17 +191,17 @@ func (f *follower) next() frame {
 	return out
 }
 
-// findings are the changes in the feed for a frame.
+// findings contains the changes in the feed for a frame.
 type findings struct {
 	items    []history.Item // rows to send, newest first
 	gone     []int64
 	examined int64 // number of examined new items
 	arrived  int64 // number of new matching items
-	sent     int64 // number of these among items
+	sent     int64 // number of new matching items in items
 }
 
-// changed collects changes to the rows in the browser and new rows. The caller holds the lock
-// of the history.
+// changed collects new rows, and changes to the rows in the browser. The caller must hold the
+// lock of the history.
 func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) findings {
 	var l findings
 	for order, change := range f.shown {
@@ -233,7 +233,7 @@ func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) f
 	return l
 }
 
-// walk returns the newest changed items that match and are not in the browser.
+// walk returns the newest changed items that match the filter and are not in the browser.
 func (f *follower) walk(l *findings, feed *history.Feed, match func(*history.Item) bool) (fresh []*history.Item) {
 	n := 0
 	for i := range feed.Since(f.seen) {
@@ -271,7 +271,8 @@ func (f *follower) trim() {
 	}
 }
 
-// tally adds seconds for the charts. The current second is sent again until it is complete.
+// tally adds the seconds for the charts to a frame. It sends the current second again until it
+// is complete.
 func (f *follower) tally(out *frame) {
 	out.Now = time.Now().Unix()
 	for _, s := range f.in.c.History().Seconds(f.second, out.Now) {
@@ -317,9 +318,9 @@ func (f *follower) openChanged() bool {
 	return before != i.Change
 }
 
-// renderRow renders a row like the list.
+// renderRow renders a row with the template block of the list.
 func renderRow(r rows.Row) string {
-	html, _ := page.Render("calls", "row", r) // the list renders the same block
+	html, _ := page.Render("calls", "row", r)
 	return html
 }
 

@@ -19,7 +19,7 @@ type eventsPage struct {
 	Hidden  int // number of matching events beyond maxLines
 	Total   int // number of all events
 	Source  string
-	Find    string // part of the name, in any case
+	Find    string // part of an event name; ignores case
 	Odd     bool   // only events with anomalies
 	Sources []string
 }

@@ -44,7 +44,7 @@ type asset struct {
 
 var assets = sync.OnceValue(func() map[string]asset {
 	assets := map[string]asset{}
-	entries, _ := fs.ReadDir(files, "assets") // embedded
+	entries, _ := fs.ReadDir(files, "assets") // reading an embedded directory cannot fail
 	for _, e := range entries {
 		data, _ := files.ReadFile("assets/" + e.Name())
 		sum := sha256.Sum256(data)
@@ -65,7 +65,7 @@ func ServeAsset(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	SecureHeaders(h)
-	h.Set("Cache-Control", "no-cache") // revalidated each time
+	h.Set("Cache-Control", "no-cache") // browsers revalidate the file each time
 	h.Set("Content-Type", a.contentType)
 	h.Set("ETag", a.etag)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))

@@ -24,10 +24,10 @@ func compareLink(first, second string) string {
 type comparePage struct {
 	First, Second *comparedCall // nil if not selected
 	Problem       string        // why the calls cannot be compared
-	Choices       []choice      // only for a single call
+	Choices       []choice      // set only if a single call is selected
 	Differing     []pathdiff.Line
 	Equal         []pathdiff.Line
-	Always        []pathdiff.Line // differ between any two calls
+	Always        []pathdiff.Line // lines that differ between any two calls
 	Incomplete    bool
 	Total         int  // number of differing paths, without Always
 	Others        bool // the calls have different events
@@ -131,7 +131,7 @@ func (p Pages) choicesFor(i *history.Item, destinations []engine.AttachedDestina
 	for n := range all {
 		row := rows.New(h, &all[n], rows.Filter{}, destinations)
 		row.At = timeline.Happened(&all[n])
-		first, second := row.Ref, h.RefOf(i) // older call first
+		first, second := row.Ref, h.RefOf(i) // the older call comes first
 		if all[n].Order > i.Order {
 			first, second = second, first
 		}

@@ -34,7 +34,7 @@ type userPage struct {
 	MaxIDs  int
 	Entries []entry
 	Total   int
-	Older   int    // number of older calls that are not sorted
+	Older   int    // number of older calls beyond timeline.MaxCalls
 	First   int    // number of the first entry, from 1
 	Last    int    // number of the last entry
 	Earlier string // URL of the previous page; empty on the first page
@@ -86,7 +86,7 @@ type change struct {
 	Kind, Path, Before, After string
 }
 
-// ShowUser serves a user's timeline, or a form without an ID.
+// ShowUser serves a user's timeline. Without an ID, it serves a search form.
 func (p Pages) ShowUser(r *http.Request) (page.Answer, error) {
 	q := r.URL.Query()
 	id := q.Get("id")
@@ -138,7 +138,7 @@ func (p Pages) read(id string, from int) userPage {
 	}
 	destinations := p.c.Attached()
 	shown := ""                 // the ID of the previous entry
-	last := map[string]string{} // the ref of the last call by event
+	last := map[string]string{} // ref of the last call of each event
 	for n := range t.Entries {
 		e := newEntry(h, &t.Entries[n], destinations)
 		if whose := e.User; len(t.IDs) > 1 && whose != shown {
