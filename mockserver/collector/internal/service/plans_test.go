@@ -31,7 +31,8 @@ func planned(t *testing.T, source string) *config.Config {
 	return c
 }
 
-// Calls of added and removed sources are checked while the configuration changes.
+// TestPlansApplyDuringReload checks that calls of added and removed sources are checked while
+// the configuration changes.
 func TestPlansApplyDuringReload(t *testing.T) {
 	p := newPlans(planned(t, "before"))
 	rejects := func(source string) bool {
