@@ -82,7 +82,7 @@ func (c *cluster) ready() {
 	js, err := natsjetstream.New(nc)
 	ok(c.t, err)
 	behind := "the cluster does not respond"
-	for deadline := time.Now().Add(2 * patience); behind != ""; time.Sleep(50 * time.Millisecond) { // streams have no event for it
+	for deadline := time.Now().Add(2 * patience); behind != ""; time.Sleep(50 * time.Millisecond) { // there is no event for changes of streams
 		if time.Now().After(deadline) {
 			c.t.Fatal("the cluster is not ready: ", behind)
 		}
