@@ -16,15 +16,15 @@ import (
 const (
 	// attemptsEvery is how long records are collected before they are stored.
 	attemptsEvery = 100 * time.Millisecond
-	// attemptsPiece limits the size of one message, and attemptsWaiting the size of the
-	// records that wait to be stored.
+	// attemptsPiece limits the size of one message. attemptsWaiting limits the total size of
+	// the records that wait to be stored.
 	attemptsPiece   = 512 << 10
 	attemptsWaiting = 8 << 20
 )
 
-// A Log stores records of attempts for the history, if Options.KeepAttempts is set, up to
-// Options.AttemptsBytes. It may lose the last tenth of a second after a kill, and more after
-// a power cut. Its methods are safe for concurrent use.
+// A Log stores records of attempts for the history, if Options.KeepAttempts is set. The size of
+// the stored records is limited to Options.AttemptsBytes. A kill may lose the last tenth of a
+// second, and a power cut may lose more. The methods of a Log are safe for concurrent use.
 type Log struct {
 	store    *store.Store
 	diskFull func() bool
@@ -33,14 +33,14 @@ type Log struct {
 	mu      sync.Mutex // guards the fields below
 	waiting []*recordPiece
 	size    int
-	timer   *time.Timer // nil if no records wait
+	timer   *time.Timer // nil if no records wait to be stored
 	dropped uint64
 	closed  bool
 }
 
 // A recordPiece contains the records of one message, encoded by record.AppendBody.
 type recordPiece struct {
-	raw     *[]byte // from record.NewBuffer
+	raw     *[]byte // buffer from record.NewBuffer
 	records int
 }
 
@@ -49,8 +49,8 @@ func New(s *store.Store, diskFull func() bool) *Log {
 	return &Log{store: s, diskFull: diskFull}
 }
 
-// Record stores a copy of a record. It never blocks: if records arrive faster than they can
-// be stored, it drops and counts them.
+// Record stores a copy of a record. It never blocks. If records arrive faster than they can be
+// stored, it drops and counts them.
 func (l *Log) Record(data []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,8 +107,8 @@ func (l *Log) Close() {
 	l.flush()
 }
 
-// Newest returns the newest stored records, oldest first, up to limit bytes in total. next is
-// the message where Follow continues. Newest reads few older records.
+// Newest returns the newest stored records, oldest first, up to limit bytes in total. It reads
+// only a few older records. next is the sequence number at which Follow can continue.
 func (l *Log) Newest(ctx context.Context, limit int) (records [][]byte, next uint64, err error) {
 	state, err := l.store.Measure(ctx, record.StreamAttempts)
 	if err != nil {
@@ -116,7 +116,7 @@ func (l *Log) Newest(ctx context.Context, limit int) (records [][]byte, next uin
 	}
 	first := max(1, state.FirstSeq)
 	next = state.LastSeq + 1
-	messages := uint64(firstRead) // their size is unknown
+	messages := uint64(firstRead) // the sizes of messages are unknown
 	for end, enough := next, false; !enough && end > first; messages *= 2 {
 		begin := end - min(messages, end-first)
 		var older [][]byte
@@ -134,8 +134,8 @@ func (l *Log) Newest(ctx context.Context, limit int) (records [][]byte, next uin
 // firstRead is the number of messages that Newest reads first.
 const firstRead = 8
 
-// between returns the newest records of messages begin to end-1, and whether these contain
-// more than limit bytes.
+// between returns the newest records in the messages from begin to end-1. It also returns whether
+// these messages contain more than limit bytes.
 func (l *Log) between(ctx context.Context, begin, end uint64, limit int) (records [][]byte, more bool, err error) {
 	t := l.store.Tail(record.StreamAttempts, begin, func(m jetstream.Msg, seq uint64) error {
 		if seq < end {
@@ -160,8 +160,8 @@ func (l *Log) between(ctx context.Context, begin, end uint64, limit int) (record
 // readAhead is the number of messages per request.
 const readAhead = 100
 
-// Follow calls f with each record stored from message next on, by any process, until ctx
-// ends. f may keep the record.
+// Follow calls f with each record that any process stores, from message next on, until ctx ends. f
+// may keep the record.
 func (l *Log) Follow(ctx context.Context, next uint64, f func(data []byte)) error {
 	t := l.store.Tail(record.StreamAttempts, next, func(m jetstream.Msg, seq uint64) error {
 		l.read(m, seq, f)

@@ -28,7 +28,7 @@ func (a *Ledger) IsFinished() bool {
 	return true
 }
 
-// Finish advances all floors to a message without earlier pending calls.
+// Finish raises all floors to a message that follows no pending calls.
 func (a *Ledger) Finish(to uint64) {
 	for _, b := range a.Accounts {
 		b.advance(to)
@@ -51,7 +51,7 @@ func (a *Ledger) Behind(before uint64) (names []string) {
 	return names
 }
 
-// IsOpen reports whether the first attempt of any part of a message has not ended.
+// IsOpen reports whether any part of a message has an unfinished first attempt.
 func (b *Account) IsOpen(m *record.Calls) bool {
 	if !b.Takes(m.Seq, m.Name) {
 		return false
