@@ -290,7 +290,7 @@ func (r *reading) next(ctx context.Context) (jetstream.Msg, error) {
 	for {
 		var silent <-chan time.Time
 		if r.finite {
-			silent = time.After(3 * r.heartbeat) // if the request was not lost, heartbeats or the end of the batch arrive earlier
+			silent = time.After(3 * r.heartbeat) // if the request was lost, the batch ends earlier with ErrNoHeartbeat
 		}
 		select {
 		case m := <-r.messages:
