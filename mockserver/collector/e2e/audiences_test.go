@@ -158,7 +158,7 @@ func (p *picture) members() map[string]bool {
 
 func listOf(members map[string]bool) io.Reader {
 	var b bytes.Buffer
-	for user := range members { // in random order, like the iteration over a map
+	for user := range members { // the order is random
 		fmt.Fprintln(&b, user)
 	}
 	return &b

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// goodCalls is a webhook that rejects calls whose messageId starts with bad, and records when
-// the others arrived.
+// goodCalls is a webhook that rejects calls with a messageId that starts with bad. It records
+// when other calls arrive.
 type goodCalls struct {
 	mu sync.Mutex // guards came
 	// came contains the time when each call first arrived, keyed by source and messageId.

@@ -54,7 +54,7 @@ func onTmpfs(dir string, size int) func(*exec.Cmd) {
 			cmd.Err = err
 			return
 		}
-		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return v == asCollector+"=1" }) // set only after the mount
+		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return v == asCollector+"=1" }) // runOnTmpfs sets it after the mount
 		cmd.Args = append([]string{self, onTmpfsArg, dir, strconv.Itoa(size), cmd.Path}, cmd.Args[1:]...)
 		cmd.Path = self
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS

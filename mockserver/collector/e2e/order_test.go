@@ -25,7 +25,7 @@ type orderedReceiver struct {
 	mu       sync.Mutex // guards the fields below
 	random   *rand.Rand
 	healthy  bool
-	last     map[string]int // the last accepted call of each user; 0 before the first
+	last     map[string]int // number of the last accepted call of each user; 0 before the first call
 	repeats  int
 	problems []string
 

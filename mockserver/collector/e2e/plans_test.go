@@ -74,7 +74,8 @@ destinations: [{name: crm, webhooks: [{url: '%s'}]}]
 	return path, address
 }
 
-// order returns a call whose total is a number or a string.
+// order returns a call with a total. The total is a number if planned is true, and otherwise a
+// string.
 func order(id string, planned bool) string {
 	total := `"25.5"`
 	if planned {

@@ -91,7 +91,7 @@ type callView struct {
 	RetryCount   int             `json:"retryCount"`
 	Attempts     int             `json:"attempts"`
 	Destinations []callState     `json:"destinations"`
-	Synthetic    bool            `json:"synthetic"`      // the collector sent the call
+	Synthetic    bool            `json:"synthetic"`      // whether the collector sent the call
 	Body         json.RawMessage `json:"body,omitempty"` // set for a single call, and in lists on request
 }
 
@@ -275,7 +275,7 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 // A rejectionView is a rejected call as the API returns it.
 type rejectionView struct {
 	tracking.Rejection
-	// The following fields are those that could be read from the call.
+	// The following fields are set if the call could be parsed.
 	MessageID   string `json:"messageId,omitempty"`
 	Title       string `json:"title,omitempty"`
 	UserID      string `json:"userId,omitempty"`

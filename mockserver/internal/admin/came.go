@@ -40,8 +40,8 @@ type cameView struct {
 	Reason     string               `json:"reason,omitempty"`
 	Hint       string               `json:"hint,omitempty"`
 	Violations []tracking.Violation `json:"violations,omitempty"`
-	Sender     tracking.Sender      `json:"sender,omitzero"`   // only for rejections and refusals
-	Request    *requestView         `json:"request,omitempty"` // only for refused requests
+	Sender     tracking.Sender      `json:"sender,omitzero"`   // set for rejections and refusals
+	Request    *requestView         `json:"request,omitempty"` // set for refused requests
 	Call       json.RawMessage      `json:"call,omitempty"`
 	Body       string               `json:"body,omitempty"` // replaces Call if the body is not a JSON object
 }
@@ -159,7 +159,7 @@ func hasText(v any, path []string, text string) bool {
 	return false
 }
 
-// itemsAfter yields the items after an order, oldest first.
+// itemsAfter yields the items with a higher order, oldest first.
 func (a *admin) itemsAfter(order int64) func(yield func(history.Item) bool) {
 	return func(yield func(history.Item) bool) {
 		for {

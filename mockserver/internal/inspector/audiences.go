@@ -29,7 +29,7 @@ type audiencesPage struct {
 type computationLine struct {
 	users.Computation
 	Queued int         // number of syncs that wait for Last
-	Last   *users.Sync // the running sync, or the last completed one
+	Last   *users.Sync // running sync, or the last completed sync
 }
 
 // A syncForm contains the values of the upload form.
@@ -39,7 +39,7 @@ type syncForm struct {
 	List                      string
 	Full, AllowEmpty          bool
 	Problem                   string
-	Counted                   *users.Sync // the result of a dry run
+	Counted                   *users.Sync // result of a dry run
 }
 
 func (in *Inspector) showAudiences(r *http.Request) (page.Answer, error) {

@@ -31,9 +31,9 @@ type callPanel struct {
 	rows.Row
 	Back         string // URL of the list without the panel
 	Change       int64
-	Message      string // the error of a rejection or refusal
-	Hint         string // how to fix it
-	Status       int    // the response status of a refusal
+	Message      string // error message of a rejection or refusal
+	Hint         string // how to fix the problem
+	Status       int    // response status of a refusal
 	Place        int    // position of a rejected call in its request, from 1
 	Facts        []fact
 	Corrections  []correction
@@ -45,8 +45,8 @@ type callPanel struct {
 	Listed       bool   // whether Event links to the list
 	Forms        bool   // whether the call can be copied as code
 	Typed        bool   // whether client libraries have a method for the call
-	Notice       string // the result of the last action
-	Problem      string // why the last action failed
+	Notice       string // result of the last action
+	Problem      string // error of the last action
 }
 
 func (p *callPanel) CopyForms() []copyForm {
@@ -89,7 +89,7 @@ type attemptLine struct {
 	Sent     string
 	Response []fact
 	Received string
-	Cut      bool // the response body is truncated
+	Cut      bool // whether the response body is truncated
 }
 
 // panel returns the panel for a ref, and false if the ref is unknown.
@@ -281,8 +281,8 @@ func correctionsOf(r *tracking.Record) []correction {
 	return all
 }
 
-// An oddMember is a field whose name resembles a known field, or whose value is a number
-// instead of a string. In the first case, meant is the name of the known field.
+// An oddMember is a field with a name that resembles a known field, or with a number instead of
+// a string as its value. In the first case, meant is the name of the known field.
 type oddMember struct{ name, meant string }
 
 // maxOddMembers limits the number of oddMembers that are reported for a call.

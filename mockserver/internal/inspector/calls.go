@@ -14,7 +14,7 @@ import (
 type callsPage struct {
 	list
 	First   *firstRun      // nil after the first call
-	Panel   *callPanel     // the open call, or nil
+	Panel   *callPanel     // open call, or nil
 	Missing bool           // whether the requested call has expired
 	Tally   string         // chart data as JSON
 	Fields  []search.Field // search fields that the help lists

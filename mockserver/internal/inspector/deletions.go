@@ -42,7 +42,7 @@ func (in *Inspector) showDeletionForm(r *http.Request, status int, form deletion
 	return page.Answer{Template: "deletions", Status: status, Page: page.Page{Title: "Deletions", Nav: "deletions", Body: p}}.OrPart(r, "lines"), err
 }
 
-// makeDeletion handles the request form, with one user ID per line.
+// makeDeletion handles the request form, which contains one user ID per line.
 func (in *Inspector) makeDeletion(r *http.Request) (page.Answer, error) {
 	form := deletionForm{ID: strings.TrimSpace(r.PostForm.Get("id")), Source: r.PostForm.Get("source"), Users: r.PostForm.Get("users"), NewID: r.PostForm.Get("newID")}
 	request := users.DeletionRequest{ID: cmp.Or(form.ID, form.NewID), Source: form.Source}

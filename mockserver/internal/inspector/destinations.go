@@ -27,7 +27,7 @@ type destinationLine struct {
 	Name     string
 	Webhooks []webhook.Endpoint
 	Enabled  bool
-	ReadOnly bool // defined in the configuration file
+	ReadOnly bool // whether it is defined in the configuration file
 	Status   engine.DestinationStatus
 	Ledger   *tracking.Ledger
 }
@@ -183,7 +183,7 @@ func (in *Inspector) saveDestination(r *http.Request) (page.Answer, error) {
 func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	typed := form.Name
-	form.Name = cmp.Or(typed, "test") // the name is optional here
+	form.Name = cmp.Or(typed, "test") // a test does not require a name
 	form.clear("name")
 	if len(form.Errors) == 0 {
 		form.Test = in.sendTest(r.Context(), form.destination, form.TestType)

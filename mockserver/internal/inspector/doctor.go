@@ -42,7 +42,7 @@ type signedBody struct {
 	Bytes     int
 	Secret    bool
 	Signature string
-	Sent      string // the signature of the last attempt, if it differs
+	Sent      string // signature of the last attempt, if it is different
 	Standard  *standardSignature
 	Stringify *differenceView
 	Marshal   *differenceView // first difference from the output of encoding/json

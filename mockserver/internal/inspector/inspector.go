@@ -53,6 +53,6 @@ func (in *Inspector) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// Close ends open streams, which allows an HTTP server to shut down. It may be called more
+// Close closes all open streams, so that an HTTP server can shut down. It may be called more
 // than once.
 func (in *Inspector) Close() { in.end() }

@@ -13,8 +13,8 @@ type list struct {
 	Rows    []rows.Row
 	Matched int
 	Total   int
-	Older   int64 // the Before value of the next page; 0 on the last page
-	Before  int64 // only items with a smaller order; 0 for the live page
+	Older   int64 // value of Before for the next page; 0 on the last page
+	Before  int64 // the page shows items with a smaller order; 0 for the live page
 	Filter  rows.Filter
 	From    string // position where a stream continues
 }

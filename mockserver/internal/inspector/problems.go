@@ -98,7 +98,7 @@ func (in *Inspector) showProblems(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "problems", Page: page.Page{Title: "Problems", Nav: "problems", Body: &l}}.OrPart(r, "list"), nil
 }
 
-// replayRuns returns the replays to show: unsettled ones first, then the newest.
+// replayRuns returns the replays to show. Unsettled replays come first, followed by the newest.
 func (in *Inspector) replayRuns() []engine.ReplayRun {
 	runs := in.c.ReplayRuns()
 	slices.SortStableFunc(runs, func(a, b engine.ReplayRun) int {

@@ -26,7 +26,7 @@ type replayPage struct {
 	Back         string // URL of the page that links here
 	Only         string // selected destination; empty for all
 	UpTo         int64  // order of the newest item; later items are excluded
-	RenderedAt   string // in RFC 3339
+	RenderedAt   string // RFC 3339 time
 	Matched      int
 	Destinations []replayChoice
 	Nothing      bool
@@ -66,7 +66,7 @@ func (in *Inspector) pick(filter rows.Filter, upTo int64) (found picked, matched
 		matched++
 		for _, s := range rows.StatesOf(i.Record, destinations) {
 			if s.Unknown {
-				continue // only the journal knows the state
+				continue // the history does not know the state
 			}
 			at := standing{s.Destination, s.State}
 			if found[at] == nil {

@@ -17,8 +17,8 @@ import (
 type firstRun struct {
 	Endpoint string
 	WriteKey string
-	Source   string // the source of the write key; empty if any write key is accepted
-	NoSource bool   // no write key is accepted
+	Source   string // source of the write key; empty if any write key is accepted
+	NoSource bool   // whether no write key is accepted
 	Tabs     page.Tabs
 }
 

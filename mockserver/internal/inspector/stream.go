@@ -34,13 +34,13 @@ const (
 
 // A frame is one event of a stream: the changes since the previous frame.
 type frame struct {
-	Reset   bool       `json:"reset,omitempty"`   // the list is outdated: request it again
+	Reset   bool       `json:"reset,omitempty"`   // whether the browser must request the list again
 	Rows    []frameRow `json:"rows,omitempty"`    // new and changed rows, newest first
 	Gone    []int64    `json:"gone,omitempty"`    // rows that no longer match
 	Arrived int64      `json:"arrived,omitempty"` // number of new matching items
 	Skipped int64      `json:"skipped,omitempty"` // number of new matching items without a row
 	Counts  *counts    `json:"counts,omitempty"`
-	Call    bool       `json:"call,omitempty"` // the open call has changed
+	Call    bool       `json:"call,omitempty"` // whether the open call has changed
 	Seconds [][]int64  `json:"seconds,omitempty"`
 	Now     int64      `json:"now"` // Unix seconds
 
@@ -62,8 +62,8 @@ type counts struct {
 type follower struct {
 	in     *Inspector
 	filter rows.Filter
-	ages   bool   // the filter has relative times, so rows can stop matching
-	open   string // the ref of the open call
+	ages   bool   // whether the filter has relative times; rows can then stop matching
+	open   string // ref of the open call
 
 	seen       history.Cursor  // position of the feed at the last frame
 	shown      map[int64]int64 // rows in the browser, from the order of an item to its last change
@@ -153,7 +153,7 @@ func (in *Inspector) newFollower(filter rows.Filter, from string) *follower {
 	f.seen = seen
 	h.Scan(seen.Order+1, func(i *history.Item) bool {
 		if match(i) {
-			f.shown[i.Order] = min(i.Change, seen.Change) // later changes will be sent
+			f.shown[i.Order] = min(i.Change, seen.Change) // so that later changes are sent
 		}
 		return len(f.shown) < listRows
 	})

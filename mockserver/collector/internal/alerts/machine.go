@@ -194,8 +194,8 @@ func (m *machine) resendAll() {
 	}
 }
 
-// next returns the alert to send now, or nil. If several alerts are pending, it chooses the one
-// whose last attempt was first.
+// next returns the alert to send now, or nil. If several alerts are pending, it returns the alert
+// with the oldest last attempt.
 func (m *machine) next(now time.Time) *draft {
 	var of subject
 	var due *condition

@@ -30,7 +30,7 @@ func version() string {
 type build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"` // empty if built outside the repository
-	Modified bool   `json:"modified"`         // the work tree had uncommitted changes
+	Modified bool   `json:"modified"`         // whether the work tree had uncommitted changes
 	Time     string `json:"time,omitempty"`   // time of the commit
 	Go       string `json:"go"`
 	OS       string `json:"os"`

@@ -118,7 +118,7 @@ type Alerts struct {
 // Values of Alerts.Format.
 const (
 	AlertsJSON  = "json"
-	AlertsSlack = "slack" // the format of Slack's incoming webhooks
+	AlertsSlack = "slack" // format of Slack's incoming webhooks
 )
 
 // Settings returns the settings of the webhook.

@@ -269,7 +269,7 @@ func TestReadableSecretsCauseWarnings(t *testing.T) {
 	const destination = "data: d\ndestinations: [{name: crm, sharedSecret: '%s', webhooks: [{url: 'https://example.com/'}]}]\n"
 	for _, c := range []struct {
 		yaml string
-		mode os.FileMode // of the configuration
+		mode os.FileMode // mode of the configuration file
 		want string      // files that others can read
 	}{
 		{strings.ReplaceAll(destination, "%s", "${file:open}"), 0o644, "open"},

@@ -51,7 +51,7 @@ func planProblems(problems plan.Problems) Problems {
 	return converted
 }
 
-// checkPlans checks those settings of sources that concern plans.
+// checkPlans checks the settings of sources that are about plans.
 func (c *Config) checkPlans(wrong report) {
 	for i, s := range c.Sources {
 		at := fmt.Sprintf("sources[%d]", i)

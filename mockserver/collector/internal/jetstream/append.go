@@ -21,7 +21,7 @@ const (
 	// writerDepth is the number of messages in flight per source. With a higher number,
 	// concurrent batches would be stored in separate messages instead of one.
 	writerDepth = 1
-	// noEnd is the deadline of requests without one. Otherwise the NATS client would apply its
+	// noEnd is the timeout for requests that have no deadline. Otherwise the NATS client would apply its
 	// own short timeout.
 	noEnd = 24 * time.Hour
 )

@@ -82,7 +82,7 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 		piece, err := strconv.Atoi(m.Subject()[at+1:])
 		n, err2 := strconv.Atoi(m.Headers().Get("Pieces"))
 		if err != nil || err2 != nil || n < 1 || n > 1<<16 {
-			return nil //nolint:nilerr // it is not ours
+			return nil //nolint:nilerr // the message is not part of a checkpoint
 		}
 		id := m.Headers().Get("Checkpoint")
 		s := slots[m.Subject()[:at]]

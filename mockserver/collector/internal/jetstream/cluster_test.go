@@ -157,9 +157,9 @@ func TestClusterSurvivesServerLoss(t *testing.T) {
 		c.kill(server)
 		_ = children[collector].cmd.Process.Kill()
 		_ = children[collector].cmd.Wait()
-		time.Sleep(time.Second) // the others continue
+		time.Sleep(time.Second) // the other servers continue
 		if round == 0 {
-			ok(t, os.RemoveAll(c.nodes[server].Dir)) // it starts without data
+			ok(t, os.RemoveAll(c.nodes[server].Dir)) // the server starts without data
 		}
 		c.start(server)
 		start(collector, round+1)

@@ -43,7 +43,7 @@ type trouble struct {
 	dir    string
 	make   func()
 	repair func()
-	full   bool // the disk is full
+	full   bool // whether the disk is full
 }
 
 // fullDisk is a disk with space for a few batches.

@@ -67,7 +67,7 @@ func (j *Journal) LoseClaims(ctx context.Context) error {
 	return j.StoreCheckpoint(ctx)
 }
 
-// StoreCheckpoint stores a checkpoint now.
+// StoreCheckpoint stores a checkpoint even if it is not due.
 func (j *Journal) StoreCheckpoint(ctx context.Context) error {
 	return j.storeCheckpoint(ctx, 0, j.ledger.Encode())
 }

@@ -135,7 +135,7 @@ func (j *Journal) markMessage(ctx context.Context, destination string, ref recor
 // marks the replays before it.
 
 // marked returns the sequence number of a replay for a destination. This replay and all earlier
-// ones are marked.
+// replays are marked.
 func (j *Journal) marked(destination string) (seq uint64) {
 	j.ledger.With(destination, func(b *ledger.Account) { seq = b.Attached })
 	j.replays.mu.Lock()

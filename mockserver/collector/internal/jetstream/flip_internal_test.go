@@ -32,7 +32,7 @@ type sample struct {
 	bySeq   map[uint64][]string // IDs of pending calls, keyed by the sequence number of their message
 	failed  []string            // IDs of calls that are listed as failed
 	ledger  tracking.Ledger
-	values  map[string]string // in the state bucket
+	values  map[string]string // values in the state bucket
 	written map[string]uint64 // revisions of the values
 	ending  string
 	unseen  bool // whether data was stored after the newest snapshot
@@ -349,7 +349,7 @@ func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...
 		}
 		require.NoError(t, err, "%s: value %s", what, key)
 		if gone && key == "k0" {
-			value = "value 0" // the previous value
+			value = "value 0" // the previous value is used
 		}
 		require.Equal(t, value, string(got), "%s: value %s", what, key)
 	}

@@ -73,7 +73,7 @@ func TestListingWaitsForFailedCalls(t *testing.T) {
 		"expired call": func(t *testing.T, j *Journal, l journal.Lease) {
 			l.Return()
 			time.Sleep(2 * time.Hour)
-			_ = j.Trim(t.Context()) // may fail
+			_ = j.Trim(t.Context()) // Trim may fail
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,7 @@ func TestLostStreamsOfAClusterAreReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost []string
 		says string
-		sums string // after the accepted loss
+		sums string // totals after the loss was accepted
 	}{
 		"CALLS":           {[]string{"CALLS"}, "40 pending deliveries (according to the newest account) and all newer ones are lost", "100 = 60 + 0 + 0 + 0"},
 		"OUTCOMES":        {[]string{"OUTCOMES"}, "calls finished after its message 1 will be delivered again", "100 = 60 + 0 + 0 + 40"},

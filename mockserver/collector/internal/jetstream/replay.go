@@ -96,7 +96,7 @@ func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destinatio
 type replayState struct {
 	destination string
 	from        tracking.State
-	last        uint64                   // the last stored replay, or 0
+	last        uint64                   // sequence number of the last stored replay, or 0
 	listed      map[string][]failedPlace // listed calls in the state to replay, keyed by ID
 }
 

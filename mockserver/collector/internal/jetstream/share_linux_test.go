@@ -46,7 +46,7 @@ func TestWorkIsSharedAfterLeaderLoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow: three servers")
 	}
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	c := startCluster(t)
 	shares := make(chan int, 1000) // receives the number of a collector for each received message
 	for i := range 3 {

@@ -30,8 +30,8 @@ type Journal struct {
 	attempts *attempts.Log
 	scrubber *audit.Scrubber
 
-	local    *local      // nil without a data directory
-	conns    connections // zero for a journal of openOn
+	local    *local      // nil if there is no data directory
+	conns    connections // zero if openOn opened the journal
 	previous previousRun
 	incoming incoming
 	seen     seen
@@ -93,7 +93,7 @@ const unsettled = time.Minute
 
 // A previousRun is the state that the previous process left behind.
 type previousRun struct {
-	clean    bool              // the journal was closed
+	clean    bool              // whether the journal was closed
 	snapshot *snapshot         // may be nil
 	accepted []record.Accepted // messages accepted since that snapshot, in order
 	causes   []string          // causes of accepted damage
@@ -136,8 +136,8 @@ type local struct {
 // A snapshotStore stores snapshots.
 type snapshotStore struct {
 	mu     ioLock    // guards the fields below; held during a snapshot or a deletion of values
-	number uint64    // of the last snapshot
-	base   []byte    // encoded; nil if unknown
+	number uint64    // number of the last snapshot
+	base   []byte    // encoded base; nil if unknown
 	stored *progress // position of the last snapshot; nil if it is outdated
 	next   time.Time
 }
@@ -153,7 +153,7 @@ type connections struct {
 	in, out *nats.Conn       // nil until connected
 	cluster *servers.Cluster // nil for an embedded server
 	servers servers.Known
-	warned  atomic.Pointer[error] // the last reported error; nil after a reconnect
+	warned  atomic.Pointer[error] // last reported error; nil after a reconnect
 }
 
 func (c *connections) close() {

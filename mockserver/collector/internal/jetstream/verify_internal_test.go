@@ -28,7 +28,7 @@ func mixedJournal(t *testing.T) *Journal {
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
-	<-j.previous.tried // no retry is restored after recovery
+	<-j.previous.tried // no retry is restored after the first attempt at recovery
 	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	for n := range 4 {

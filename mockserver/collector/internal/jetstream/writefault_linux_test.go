@@ -165,7 +165,7 @@ func TestUnsyncedBlocksAreRewritten(t *testing.T) {
 		t.Error("the block was rewritten after a clean stop")
 	}
 	asKilled(t, dir)
-	left := filepath.Join(filepath.Dir(file), ".new.1.blk.123") // as a killed process could leave it
+	left := filepath.Join(filepath.Dir(file), ".new.1.blk.123") // a killed process can leave such a file
 	ok(t, os.WriteFile(left, []byte("half"), 0o600))
 	j = open(t, jetstream.Options{Dir: dir})
 	if inode() == stopped {

@@ -29,7 +29,7 @@ type attemptLog struct {
 	logger  *slog.Logger
 
 	cancel   context.CancelFunc // stops reading
-	reading  sync.WaitGroup     // the goroutine of read
+	reading  sync.WaitGroup     // waits for the goroutine of read
 	restored chan struct{}      // closed when existing records have been read
 }
 

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// planned returns a configuration with one source, whose plan rejects calls without a total.
+// planned returns a configuration with one source. The plan of the source rejects calls without
+// a total.
 func planned(t *testing.T, source string) *config.Config {
 	t.Helper()
 	dir := t.TempDir()

@@ -494,7 +494,7 @@ destinations: [{name: crm, sharedSecret: "${file:secret}", webhooks: [{url: "htt
 	defer following.Wait()
 	defer cancel()
 
-	require.NoError(t, os.Chmod(secret, 0o644)) //nolint:gosec // the reload warns of it
+	require.NoError(t, os.Chmod(secret, 0o644)) //nolint:gosec // the reload logs a warning
 	again <- syscall.SIGHUP
 	log.await(t, "level=INFO msg=\"reloaded the configuration\"")
 	log.mu.Lock()
@@ -572,7 +572,7 @@ func TestTLSCertificateIsReloaded(t *testing.T) {
 // serial returns the serial number of the certificate of a service.
 func serial(t *testing.T, s *Service) int64 {
 	t.Helper()
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL(), "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate itself is looked at
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL(), "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the test checks the certificate
 	require.NoError(t, err)
 	defer conn.Close()
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()

@@ -72,7 +72,7 @@ func requestAttributes(r *http.Request, info delivery.Info) []attribute.KeyValue
 	return all
 }
 
-// endFailed ends the span of a request without a complete response.
+// endFailed ends the span of a request that got no complete response.
 func endFailed(span trace.Span, err error) {
 	span.SetAttributes(semconv.ErrorTypeKey.String(kindOf(err)))
 	span.SetStatus(codes.Error, "")

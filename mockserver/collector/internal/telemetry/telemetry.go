@@ -18,10 +18,10 @@ const scope = "github.com/seed-45eadc4a/analytics-go/mockserver/collector"
 // A Config selects the receiver of traces and metrics. The OTEL_ environment variables of
 // OpenTelemetry provide values for empty fields.
 type Config struct {
-	Endpoint string // a URL or host:port; defaults to OTEL_EXPORTER_OTLP_ENDPOINT, then localhost
+	Endpoint string // URL or host:port; defaults to OTEL_EXPORTER_OTLP_ENDPOINT, then to localhost
 	Protocol string // GRPC or HTTP; defaults to OTEL_EXPORTER_OTLP_PROTOCOL, then HTTP
 	Headers  map[string]string
-	Insecure bool // no TLS for a host:port endpoint
+	Insecure bool // do not use TLS if Endpoint is host:port
 	NoTraces bool
 	// Ratio is the share of traces to record, from 0 to 1, if the sender has not decided.
 	// It defaults to OTEL_TRACES_SAMPLER, then to 1.

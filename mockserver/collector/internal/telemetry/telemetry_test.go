@@ -225,7 +225,7 @@ func TestSenderDecidesSampling(t *testing.T) {
 		ratio  *float64
 		parent string
 		spans  int
-		same   bool // the webhook receives the sender's context
+		same   bool // whether the webhook receives the sender's context
 	}{
 		"recorded by the sender":     {&none, sampled, 3, false},
 		"not recorded by the sender": {&all, notSampled, 0, true},

@@ -110,7 +110,7 @@ func TestAccessibility(t *testing.T) {
 		}
 	}
 	for state, show := range map[string]string{
-		"ways to go on":       `document.querySelector('#q').focus(); document.querySelector('#q').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown' }))`, // does not trigger a search
+		"ways to go on":       `document.querySelector('#q').focus(); document.querySelector('#q').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown' }))`, // ArrowDown does not start a search
 		"the help":            `document.querySelector('#help').showPopover()`,
 		"the times":           `document.querySelector('#range').open = true`,
 		"a search that fails": `document.querySelector('#q').value = 'evnt:x'; document.querySelector('#filters').requestSubmit()`,

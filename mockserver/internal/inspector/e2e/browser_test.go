@@ -252,7 +252,7 @@ func poll[T any](b *tab, condition string) T {
 			return value
 		}
 		if (strings.Contains(err.Error(), "context") || strings.Contains(err.Error(), "navigated")) && time.Now().Before(until) {
-			continue // the page has navigated
+			continue // the tab has navigated to another page
 		}
 		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body.innerText.slice(0, 3000)`))
 		require.NoError(b.t, err, "waiting for %s; the page says:\n%s", condition, text)

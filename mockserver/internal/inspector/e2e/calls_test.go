@@ -305,7 +305,7 @@ func TestLateReplayResponseKeepsNewerUpdates(t *testing.T) {
 	b.waitText("#panel .notice", "Replaying 1 call to hook")
 	assert.Equal(t, 2, b.count("#panel .attempt"), "the answer tells of one")
 
-	replay() // the response is 409
+	replay() // the response has status 409
 	b.forgive("409")
 	b.press(kb.Escape)
 	b.wait(`document.querySelector('#panel').hidden`)

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// shop serves a collector with four calls, one of which failed.
+// shop starts a collector with four calls. One of the calls has failed.
 func shop(t *testing.T) *tab {
 	t.Helper()
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusBadRequest)
@@ -294,8 +294,8 @@ func TestPanelShowsPayloadAndFailuresFirst(t *testing.T) {
 	b.wait(`location.pathname === '/user'`)
 }
 
-// serveHeld starts a collector whose inspector waits for a value on answer before it sends a
-// fragment.
+// serveHeld starts a collector with an inspector. The inspector waits for a value on answer
+// before it sends a fragment.
 func serveHeld(t *testing.T) (srv *httptest.Server, answer chan<- struct{}) {
 	t.Helper()
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
@@ -335,7 +335,7 @@ func TestLiveSectionPausesWhileFocused(t *testing.T) {
 		window.fetch = async (...what) => {
 			window.asked++
 			const answer = await load(...what), text = await answer.text()
-			setTimeout(() => window.answered++) // when it is shown
+			setTimeout(() => window.answered++) // after the response is shown
 			return new Response(text, { status: answer.status })
 		}`})
 	b.open("/events")

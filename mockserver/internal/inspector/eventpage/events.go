@@ -20,7 +20,7 @@ type eventsPage struct {
 	Total   int // number of all events
 	Source  string
 	Find    string // part of an event name; ignores case
-	Odd     bool   // only events with anomalies
+	Odd     bool   // whether to show only events with anomalies
 	Sources []string
 }
 

@@ -11,7 +11,7 @@ import (
 
 // A Line is a line of formatted JSON. Numbers and strings keep their original spelling.
 type Line struct {
-	Mark  string // the mark of the field that the line belongs to
+	Mark  string // mark of the field that contains the line
 	Note  string
 	Parts []LinePart
 }

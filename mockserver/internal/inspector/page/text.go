@@ -191,6 +191,6 @@ type Tabs struct {
 // A Snippet is code to copy.
 type Snippet struct {
 	ID, Name string
-	Install  string // the install command
+	Install  string // command that installs the library
 	Code     string
 }

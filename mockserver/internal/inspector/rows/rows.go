@@ -28,9 +28,9 @@ type Row struct {
 	Kind  string // call, rejected or refused
 	At    time.Time
 	Type  string
-	Title string // the event or page name, or a substitute
+	Title string // event name or page name, or a substitute
 	User  string
-	Anon  bool // User is an anonymousId
+	Anon  bool // whether User is an anonymousId
 	// UserLink is the URL of the user page, or empty.
 	UserLink string
 	Source   string

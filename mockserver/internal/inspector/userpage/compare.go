@@ -30,7 +30,7 @@ type comparePage struct {
 	Always        []pathdiff.Line // lines that differ between any two calls
 	Incomplete    bool
 	Total         int  // number of differing paths, without Always
-	Others        bool // the calls have different events
+	Others        bool // whether the calls have different events
 }
 
 // A comparedCall is one of the two calls.

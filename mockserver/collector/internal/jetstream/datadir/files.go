@@ -23,7 +23,7 @@ type Files struct {
 	Log        *slog.Logger
 	Configs    []jetstream.StreamConfig // configurations of all streams
 	Volatile   []string                 // names of the streams that are not synced with each message
-	Rebuilt    string                   // the volatile stream that is rebuilt from others
+	Rebuilt    string                   // the volatile stream that is rebuilt from other streams
 	Advice     string                   // hint that is added to errors about damage
 	AcceptLoss bool
 }

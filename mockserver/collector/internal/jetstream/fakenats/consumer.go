@@ -20,7 +20,7 @@ type consumer struct {
 	server    *Server
 	stream    *stream
 	name      string
-	alias     string // the durable name, or a reproducible name if the name is random
+	alias     string // durable name, or a reproducible name if the name is random
 	config    jetstream.ConsumerConfig
 	created   time.Time
 	active    time.Time            // when it was last used

@@ -19,7 +19,7 @@ import (
 type stream struct {
 	config       jetstream.StreamConfig
 	created      time.Time
-	messages     []*message // in order
+	messages     []*message // ordered by sequence number
 	last         uint64     // last sequence number
 	lastTime     time.Time
 	acknowledged uint64 // all messages up to this sequence number were acknowledged to their publishers
@@ -38,7 +38,7 @@ type message struct {
 	expires time.Time // zero if the message does not expire
 	due     time.Time // time to publish a scheduled message to its target; otherwise zero
 
-	replaced *message // the message that it replaced, or nil
+	replaced *message // message that this message replaced, or nil
 }
 
 // size returns the size of a message in the stream.

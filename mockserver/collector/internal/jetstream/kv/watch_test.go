@@ -37,7 +37,7 @@ func TestWatchSurvivesBrokenWatcher(t *testing.T) {
 	})
 }
 
-// A brokenBucket rejects as many watches as refuse specifies.
+// A brokenBucket is a bucket that fails to watch as many times as refuse specifies.
 type brokenBucket struct {
 	jetstream.KeyValue
 	refuse  int

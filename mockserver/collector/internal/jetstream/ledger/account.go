@@ -22,8 +22,8 @@ import (
 type Ledger struct {
 	mu       sync.Mutex // guards all fields
 	changed  chan struct{}
-	Calls    uint64 // the last message read from CALLS
-	Outcomes uint64 // the last message read from OUTCOMES
+	Calls    uint64 // sequence number of the last message read from CALLS
+	Outcomes uint64 // sequence number of the last message read from OUTCOMES
 	Accounts map[string]*Account
 	toAll    []*Account            // accounts of destinations that receive all sources
 	bySource map[string][]*Account // other accounts, keyed by source
@@ -31,7 +31,7 @@ type Ledger struct {
 	Gone     []record.Span         // lost messages of OUTCOMES
 	Frozen   bool                  // whether floors are fixed, because earlier messages or their outcomes are not completely read
 	writes   map[record.WriteID]chan<- []bool
-	awaited  uint64 // the message of CALLS that the next outcome waits for
+	awaited  uint64 // sequence number of the message of CALLS that the next outcome waits for
 	Purged   uint64 // messages of CALLS up to this one may be missing; each later one is stored or lost
 	broken   error  // error that stopped reading
 }
@@ -39,7 +39,7 @@ type Ledger struct {
 // An Account is the ledger of one destination.
 type Account struct {
 	Ledger   tracking.Ledger
-	Attached uint64           // the message of CALLS that attached the destination
+	Attached uint64           // sequence number of the message of CALLS that attached the destination
 	Since    int64            // time of that message in milliseconds
 	Scopes   []scope          // oldest first; the last one is current
 	Fresh    int64            // number of calls with an unfinished first attempt

@@ -15,7 +15,7 @@ import (
 // the part is finished.
 type Recount struct {
 	Now      *Claim
-	Calls    uint64 // the last message read from CALLS
+	Calls    uint64 // sequence number of the last message read from CALLS
 	Accounts map[string]*Recounted
 }
 
@@ -75,7 +75,8 @@ func (b *Account) verified() *Recounted {
 	return v
 }
 
-// AddOpen adds the parts of a message that have an unfinished first attempt in the account before.
+// AddOpen adds the parts of a message that have an unfinished first attempt. before is the account in
+// the base.
 func (b *Recounted) AddOpen(before *Account, m *record.Calls) {
 	if !before.IsOpen(m) {
 		return

@@ -26,8 +26,8 @@ type simulation struct {
 	open     []attempt // unfinished attempts
 	ended    []record.Outcome
 	ledger   *Ledger
-	stored   []byte // an older state of the ledger
-	base     []byte // the ledger after the last loss
+	stored   []byte // encoded ledger at an earlier time
+	base     []byte // encoded ledger after the last loss
 	gone     map[uint64]bool
 }
 

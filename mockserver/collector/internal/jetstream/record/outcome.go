@@ -38,7 +38,7 @@ func PartSize(n, part int) int { return max(0, min(n-part*PartCalls, PartCalls))
 // An Outcome is the result of a lease. It is stored before it is applied. Applying it is idempotent.
 type Outcome struct {
 	Destination string
-	Attached    uint64 // the message of CALLS that attached the destination
+	Attached    uint64 // sequence number of the message of CALLS that attached the destination
 	Ref         Ref
 	Attempt     int
 	Low         uint64 // all first attempts in earlier messages are finished; 0 if unknown
@@ -47,7 +47,7 @@ type Outcome struct {
 	Again       []int     // positions of the calls to retry, in their message
 	Notes       []string  // notes of the calls to retry; may be nil
 	Decided     time.Time // when the retry was scheduled
-	Due         time.Time // when the retry is due; Parked if it waits for a resume
+	Due         time.Time // when the retry is due; Parked if it waits until delivery resumes
 	Accepted    time.Time // acceptance time of the oldest call
 	Failed      []Failure
 }

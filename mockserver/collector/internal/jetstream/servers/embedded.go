@@ -76,7 +76,7 @@ func (e *Embedded) begin() (start int) {
 	e.fatal = nil
 	e.starts++
 	select {
-	case <-e.Trouble: //nolint:errcheck // it is of a server that was stopped
+	case <-e.Trouble: //nolint:errcheck // the error is from a stopped server
 	default:
 	}
 	return e.starts
