@@ -50,7 +50,7 @@ func TestKillsLoseNothing(t *testing.T) {
 	stop := send(t, load)
 
 	for kill := range kills {
-		time.Sleep(time.Duration(300+random.IntN(700)) * time.Millisecond) // a random moment
+		time.Sleep(time.Duration(300+random.IntN(700)) * time.Millisecond) // until a random moment
 		c.Kill()
 		c = serve(t, path, address, nil)
 		verify(t, c)

@@ -2,7 +2,7 @@ package admin
 
 import "sync"
 
-// maxResets limits the number of sources with a reset of their own.
+// maxResets limits the number of sources that can be reset separately.
 const maxResets = 10_000
 
 // resets stores the order of the last hidden item, for all sources and for single sources.

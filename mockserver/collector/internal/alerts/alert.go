@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A kind is a kind of alert.
+// A kind identifies the condition that an alert reports.
 type kind string
 
 // Kinds of alerts. The first two concern one destination.

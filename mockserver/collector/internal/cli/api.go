@@ -414,7 +414,7 @@ func (c *client) names(cmd *cobra.Command, kind string) ([]string, cobra.ShellCo
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// A call is a call as reported by the admin API.
+// A call is the JSON format of a call in the admin API.
 type call struct {
 	MessageID    string      `json:"messageId"`
 	Ref          string      `json:"ref"`
@@ -454,7 +454,7 @@ func (c *call) states() string {
 	return strings.Join(words, ", ")
 }
 
-// violations returns the first plan violation and the number of the others.
+// violations returns the first plan violation, and the number of further violations.
 func (c *call) violations() string {
 	switch n := len(c.Violations); n {
 	case 0:

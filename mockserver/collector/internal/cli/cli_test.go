@@ -429,7 +429,7 @@ func TestExampleIsValid(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(all, "\n")), 0o600))
 	_, err := config.Load(path)
-	for _, problem := range err.(config.Problems) { //nolint:errorlint // it is what Load returns
+	for _, problem := range err.(config.Problems) { //nolint:errorlint // Load returns this type
 		assert.Regexp(t, `cannot be|is set together with|environment variable|has no token`, problem.Error())
 	}
 

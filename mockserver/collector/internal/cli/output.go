@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 )
 
-// An output is an output format: a table, or a data format for scripts.
+// An output is the name of an output format: a table, or a data format for scripts.
 type output string
 
 var outputs = []string{"table", "json", "jsonl", "yaml"}

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A destination is a destination in a response of the admin API.
+// A destination is the JSON format of a destination in the admin API.
 type destination struct {
 	Name     string                   `json:"name"`
 	Sources  []string                 `json:"sources"` // empty for all sources

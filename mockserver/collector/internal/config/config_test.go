@@ -270,7 +270,7 @@ func TestReadableSecretsCauseWarnings(t *testing.T) {
 	for _, c := range []struct {
 		yaml string
 		mode os.FileMode // mode of the configuration file
-		want string      // files that others can read
+		want string      // files that other users can read
 	}{
 		{strings.ReplaceAll(destination, "%s", "${file:open}"), 0o644, "open"},
 		{strings.ReplaceAll(destination, "%s", "${file:group}"), 0o644, ""},

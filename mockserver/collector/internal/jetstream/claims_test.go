@@ -22,7 +22,7 @@ type shared struct {
 	options  jetstream.Options
 	url      string
 	one, two *jetstream.Journal
-	seen     jetstream.Orphans // observation of orphans by the other collector
+	seen     jetstream.Orphans // orphans that the other collector observes
 	now      time.Time
 }
 

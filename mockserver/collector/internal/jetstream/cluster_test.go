@@ -120,7 +120,7 @@ func (c *cluster) behind(js natsjetstream.JetStream) string {
 	return ""
 }
 
-// TestClusterSurvivesServerLoss kills servers and collectors in turn, under load. The full
+// TestClusterSurvivesServerLoss alternately kills servers and collectors under load. The full
 // length is JOURNAL_CLUSTER_KILLS=6.
 func TestClusterSurvivesServerLoss(t *testing.T) {
 	if testing.Short() {

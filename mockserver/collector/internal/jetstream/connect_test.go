@@ -80,7 +80,7 @@ func TestRefusedCredentialsAreRetried(t *testing.T) {
 	require.Eventually(t, func() bool { return j.Ready(within(t)) == nil }, patience, 10*time.Millisecond)
 }
 
-// messages is a log handler that sends errors to a channel.
+// messages is a log handler that sends error messages to a channel.
 type messages struct {
 	slog.Handler
 	errors chan<- string

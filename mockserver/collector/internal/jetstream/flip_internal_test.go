@@ -255,8 +255,7 @@ func TestEachDamagedRecord(t *testing.T) {
 	}
 }
 
-// TestRunsOfDamagedRecords corrupts several messages of CALLS: the first ones, and the last ones.
-// Some of their calls are delivered, some have failed, and some wait for a retry.
+// TestRunsOfDamagedRecords corrupts either the first messages or the last messages of CALLS. Some of their calls are delivered, some have failed, and some wait for a retry.
 func TestRunsOfDamagedRecords(t *testing.T) {
 	t.Parallel()
 	s := newSample(t, "unseen")

@@ -64,7 +64,7 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 }
 
 // errSuperseded reports that another replay was stored after prepareReplay. Only one replay runs
-// at a time, so the other replay was sent earlier and arrived late.
+// at a time, so the stored replay is an earlier request that arrived late.
 var errSuperseded = errors.New("another replay was stored in the meantime")
 
 // replayListed finds the listed calls and replays them. It returns the number of stored calls. These

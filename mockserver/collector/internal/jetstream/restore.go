@@ -136,7 +136,7 @@ func (j *Journal) findBeyond(ctx context.Context, s *comparison) error {
 	return t.Scan(ctx)
 }
 
-// findUnreadable reads all messages, because the server then reports unreadable ones as deleted.
+// findUnreadable reads all messages. After that, the server reports unreadable messages as deleted.
 func (j *Journal) findUnreadable(ctx context.Context) {
 	for _, kind := range []string{record.StreamCalls, record.StreamOutcomes} {
 		t := j.Tail(kind, 1, func(jetstream.Msg, uint64) error { return nil })

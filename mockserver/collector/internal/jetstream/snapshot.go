@@ -251,8 +251,8 @@ func (j *Journal) missingFrom(ctx context.Context, s *snapshot) ([]string, error
 	return all, nil
 }
 
-// snapshotNow stores a snapshot after a control message or a replay. The effect of that message is
-// then stored twice.
+// snapshotNow stores a snapshot after a control message or a replay, so that the effect of the
+// message is stored twice.
 func (j *Journal) snapshotNow(ctx context.Context) {
 	if j.local == nil {
 		return // a cluster has replicas

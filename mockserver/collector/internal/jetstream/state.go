@@ -95,7 +95,7 @@ const unsettled = time.Minute
 type previousRun struct {
 	clean    bool              // whether the journal was closed
 	snapshot *snapshot         // may be nil
-	accepted []record.Accepted // messages accepted since that snapshot, in order
+	accepted []record.Accepted // messages accepted since the snapshot, in order
 	causes   []string          // causes of accepted damage
 	settled  chan struct{}     // closed when the lists of failed calls are complete
 	tried    chan struct{}     // closed when recovery is complete or has failed once

@@ -58,7 +58,7 @@ func work(t testing.TB, r journal.Reader, n int, decide func(id string, attempt 
 
 func delivered(string, int) tracking.State { return tracking.StateDelivered }
 
-// mixed retries every tenth call once, and fails or filters others.
+// mixed retries every tenth call once, and fails or filters some of the other calls.
 func mixed(id string, attempt int) tracking.State {
 	switch {
 	case strings.HasSuffix(id, "0") && attempt == 1:

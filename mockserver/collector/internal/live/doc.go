@@ -2,7 +2,7 @@
 // as JSON.
 //
 // It polls a [Source]. The terminal UI shows a limited number of lines per frame and counts the
-// others. Lines and JSON include everything that the collector retains. Control characters from
+// omitted lines. Lines and JSON include everything that the collector retains. Control characters from
 // senders and receivers are replaced.
 //
 // The terminal UI uses Bubble Tea: one goroutine owns the model, and requests run in commands that

@@ -87,7 +87,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, registry prometheus.Gatherer) *rig {
-	for _, variable := range os.Environ() { // the tests may run with OTEL_ variables of their own
+	for _, variable := range os.Environ() { // the environment of the tests may set OTEL_ variables
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "OTEL_") {
 			t.Setenv(name, "")
 		}

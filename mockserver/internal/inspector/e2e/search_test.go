@@ -388,7 +388,7 @@ func TestConnectionLossIsReported(t *testing.T) {
 			_ = collector.Close()
 		}
 	}
-	address, err := harness.FreeAddress() // a port that no other server uses while this one is stopped
+	address, err := harness.FreeAddress() // no other server uses this port while the collector is stopped
 	require.NoError(t, err)
 	kill := start(address)
 	post(t, "http://"+address, "web", track("m1", "ada", "Before", `{}`))

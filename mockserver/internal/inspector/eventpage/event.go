@@ -31,7 +31,7 @@ type oddity struct {
 	Text, Href, Link string
 }
 
-// A violation is a violation of the tracking plan.
+// A violation is a kind of plan violation, with a link to a call.
 type violation struct {
 	shapes.Violation
 	Ref string // ref of the newest call with the violation

@@ -21,7 +21,7 @@ type Marker struct {
 	Format  int      `json:"format"`
 	Ready   bool     `json:"ready"` // false until all streams have been created
 	Streams []string `json:"streams,omitempty"`
-	Sum     string   `json:"sum,omitempty"` // checksum of the other fields; never empty in a file
+	Sum     string   `json:"sum,omitempty"` // checksum of the other fields; never empty in the marker file
 }
 
 // sum returns the checksum of the other fields.

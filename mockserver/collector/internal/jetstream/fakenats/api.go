@@ -194,7 +194,8 @@ func (s *Server) handleStream(what, name string, data []byte) response {
 	panic("fakenats: STREAM." + what)
 }
 
-// subjectsFrom returns the sorted subjects without the first offset ones.
+// subjectsFrom returns the sorted subjects. It omits as many of the first subjects as offset
+// specifies.
 func subjectsFrom(all map[string]uint64, offset int) map[string]uint64 {
 	names := slices.Sorted(maps.Keys(all))
 	some := map[string]uint64{}

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// A stream is a stream, stored in memory.
+// A stream stores the messages of a JetStream stream in memory.
 type stream struct {
 	config       jetstream.StreamConfig
 	created      time.Time

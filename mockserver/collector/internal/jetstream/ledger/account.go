@@ -32,7 +32,7 @@ type Ledger struct {
 	Frozen   bool                  // whether floors are fixed, because earlier messages or their outcomes are not completely read
 	writes   map[record.WriteID]chan<- []bool
 	awaited  uint64 // sequence number of the message of CALLS that the next outcome waits for
-	Purged   uint64 // messages of CALLS up to this one may be missing; each later one is stored or lost
+	Purged   uint64 // messages of CALLS up to this number may be missing; each later message is stored or lost
 	broken   error  // error that stopped reading
 }
 
@@ -40,10 +40,10 @@ type Ledger struct {
 type Account struct {
 	Ledger   tracking.Ledger
 	Attached uint64           // sequence number of the message of CALLS that attached the destination
-	Since    int64            // time of that message in milliseconds
+	Since    int64            // time of the message Attached, in Unix milliseconds
 	Scopes   []scope          // oldest first; the last one is current
 	Fresh    int64            // number of calls with an unfinished first attempt
-	Floor    uint64           // all first attempts in messages up to this one are finished
+	Floor    uint64           // all first attempts in messages up to this number are finished
 	Done     map[uint64]uint8 // bit set of the parts with a finished first attempt, for each message above Floor
 	Retries  map[record.Ref]Waiting
 	losses   []journal.Loss // Ledger.Lost is their sum
@@ -144,7 +144,8 @@ func (a *Ledger) ReachedBoth(ctx context.Context, calls, outcomes uint64) error 
 }
 
 // ReadUpTo waits until both messages are read, or reading has failed. If an outcome refers to a
-// message after calls, no further outcomes can be read, and ReadUpTo returns that message.
+// message after calls, no further outcomes can be read. ReadUpTo then returns the number of the
+// message.
 func (a *Ledger) ReadUpTo(ctx context.Context, calls, outcomes uint64) (beyond uint64, err error) {
 	var broken error
 	err = a.await(ctx, func() bool {

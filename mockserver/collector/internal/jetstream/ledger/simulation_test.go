@@ -199,8 +199,8 @@ func (s *simulation) crash() {
 	}
 }
 
-// lose removes messages of CALLS after a crash: random ones, several in a row, or the last ones.
-// Most of the later ones are in the recent file.
+// lose removes messages of CALLS after a crash: random messages, several in a row, or the last
+// messages. The recent file contains most of the later messages.
 func (s *simulation) lose() {
 	s.recount()
 	l, err := Decode(s.stored)

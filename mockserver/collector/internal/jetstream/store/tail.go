@@ -46,7 +46,7 @@ type Tail struct {
 
 	misses int    // number of consumers that were created on the wrong server
 	last   uint64 // set by aim: sequence number of the last message of a scan; 0 if unknown
-	marker string // set by aim: subject of that message, if the message must not be handled
+	marker string // set by aim: subject of the last message, if this message must not be handled
 }
 
 // Tail returns a tail that calls handle with each message of a stream, from the message next on.
