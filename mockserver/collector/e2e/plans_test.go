@@ -140,8 +140,8 @@ func TestPlanViolations(t *testing.T) {
 	assert.Equal(t, []string{"held-1-good", "held-2-good"}, hook.sorted("held"))
 	assert.Equal(t, []string{"marked-1-bad", "marked-1-good", "marked-2-bad", "marked-2-good"}, hook.sorted("marked"))
 	assert.Equal(t, []string{"refused-1-good", "refused-2-good"}, hook.sorted("refused"))
-	// Of the three violation calls, two are about calls of source held. The third is about call
-	// told-1-bad; source held receives it and does not quarantine it.
+	// Two of these calls report violations of source held. The third call reports the violation of
+	// call told-1-bad to source held, which does not quarantine it.
 	assert.Len(t, hook.sorted("violation-"), 3)
 	l := ledgers(t, c)["crm"]
 	assert.EqualValues(t, 2, l.Filtered)

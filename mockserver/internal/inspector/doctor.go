@@ -273,7 +273,7 @@ func sameValue(a, b []byte) bool {
 		if json.Unmarshal(doc, &v) != nil {
 			return nil
 		}
-		out, _ := json.Marshal(v) // decoded values always marshal
+		out, _ := json.Marshal(v) // decoded values can always be marshaled
 		return out
 	}
 	return bytes.Equal(sorted(a), sorted(b))

@@ -69,7 +69,7 @@ type follower struct {
 	shown      map[int64]int64 // rows in the browser, from the order of an item to its last change
 	openChange int64           // last change of the open call
 	second     int64           // newest second in the charts
-	counted    int64           // change of the feed at the last count
+	counted    int64           // number of the latest change of the feed at the last count
 	countAfter time.Time
 }
 
@@ -135,7 +135,7 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 
 // write writes the frame as a server-sent event.
 func (f frame) write(out *bytes.Buffer) {
-	data, _ := json.Marshal(f) // numbers and strings always marshal
+	data, _ := json.Marshal(f) // numbers and strings can always be marshaled
 	fmt.Fprintf(out, "id: %s\nretry: 1000\ndata: %s\n\n", f.id, data)
 }
 
@@ -332,6 +332,6 @@ func (in *Inspector) tallyJSON() string {
 	for _, s := range seconds {
 		rows = append(rows, chartRow(s))
 	}
-	data, _ := json.Marshal(map[string]any{"now": now, "seconds": rows}) // numbers always marshal
+	data, _ := json.Marshal(map[string]any{"now": now, "seconds": rows}) // numbers can always be marshaled
 	return string(data)
 }

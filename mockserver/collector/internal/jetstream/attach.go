@@ -152,7 +152,7 @@ func (j *Journal) claim(ctx context.Context) error {
 	names := slices.Sorted(maps.Keys(j.claims.names))
 	j.claims.mu.Unlock()
 	m := nats.NewMsg(j.Names.Subject("s", "has", strconv.FormatUint(j.Writer, 16)))
-	m.Data, _ = json.Marshal(names) // a list of strings cannot fail
+	m.Data, _ = json.Marshal(names) // a list of strings can always be marshaled
 	m.Header.Set("Nats-TTL", claimTTL.String())
 	_, err := j.Publish(ctx, m)
 	return err

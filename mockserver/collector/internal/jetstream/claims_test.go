@@ -22,7 +22,7 @@ type shared struct {
 	options  jetstream.Options
 	url      string
 	one, two *jetstream.Journal
-	seen     jetstream.Orphans // orphans that the other collector observes
+	seen     jetstream.Orphans // state of the other collector's check for orphans
 	now      time.Time
 }
 

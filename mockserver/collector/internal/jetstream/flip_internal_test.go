@@ -255,7 +255,8 @@ func TestEachDamagedRecord(t *testing.T) {
 	}
 }
 
-// TestRunsOfDamagedRecords corrupts either the first messages or the last messages of CALLS. Some of their calls are delivered, some have failed, and some wait for a retry.
+// TestRunsOfDamagedRecords corrupts either the first messages or the last messages of CALLS. Some
+// calls of these messages are delivered, some have failed, and some wait for a retry.
 func TestRunsOfDamagedRecords(t *testing.T) {
 	t.Parallel()
 	s := newSample(t, "unseen")

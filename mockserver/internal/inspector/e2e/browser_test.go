@@ -327,6 +327,6 @@ func (b *tab) shoot(name string) {
 }
 
 func quote(s string) string {
-	text, _ := json.Marshal(s) // strings always marshal
+	text, _ := json.Marshal(s) // strings can always be marshaled
 	return string(text)
 }

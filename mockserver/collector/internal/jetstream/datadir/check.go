@@ -163,7 +163,7 @@ func (f *Files) WriteClean() error {
 		name, _ := filepath.Rel(f.StreamsDir(), file)
 		sizes[filepath.ToSlash(name)] = info.Size()
 	}
-	text, _ := json.Marshal(sizes) // cannot fail for strings and numbers
+	text, _ := json.Marshal(sizes) // strings and numbers can always be marshaled
 	return writeDurably(filepath.Join(f.Path, cleanFile), Seal(text))
 }
 

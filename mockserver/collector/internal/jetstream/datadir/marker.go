@@ -27,7 +27,7 @@ type Marker struct {
 // sum returns the checksum of the other fields.
 func (m Marker) sum() string {
 	m.Sum = ""
-	text, _ := json.Marshal(m) // cannot fail for strings
+	text, _ := json.Marshal(m) // strings can always be marshaled
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }

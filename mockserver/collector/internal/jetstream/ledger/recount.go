@@ -89,7 +89,8 @@ func (b *Recounted) AddOpen(before *Account, m *record.Calls) {
 	}
 }
 
-// Claim returns the current state of the ledger as a claim.
+// Claim returns the current state of the ledger, to be compared with a recount. acknowledged contains
+// the acknowledged positions of the consumers.
 func (a *Ledger) Claim(acknowledged map[string]uint64) *Claim {
 	a.mu.Lock()
 	defer a.mu.Unlock()

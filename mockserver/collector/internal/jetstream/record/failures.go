@@ -31,7 +31,7 @@ func (r Reasons) Header(room int) string {
 		for i, reason := range r.Reasons {
 			r.Reasons[i] = strings.ToValidUTF8(reason[:min(len(reason), max(most, len(filteredMark)))], "")
 		}
-		text, _ := json.Marshal(r) // strings and numbers cannot fail
+		text, _ := json.Marshal(r) // strings and numbers can always be marshaled
 		if len(text) <= room || most == 0 {
 			return string(text)
 		}

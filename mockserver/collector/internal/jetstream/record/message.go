@@ -104,7 +104,7 @@ func (m *Calls) SourceName() string {
 
 // Header returns the value of HeaderControl.
 func (c Control) Header() string {
-	text, _ := json.Marshal(c) // strings and numbers cannot fail
+	text, _ := json.Marshal(c) // strings and numbers can always be marshaled
 	return string(text)
 }
 

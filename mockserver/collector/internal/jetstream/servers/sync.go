@@ -285,7 +285,7 @@ func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal
 }
 
 const (
-	// replicaSilence is how long a replica may be silent to its leader.
+	// replicaSilence is how long a replica may send nothing to its leader before it counts as missing.
 	replicaSilence = 10 * time.Second
 	// replicaLag is how many operations a responsive replica may be behind. Under load, one of
 	// three replicas is always slightly behind.
