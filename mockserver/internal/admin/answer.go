@@ -76,7 +76,7 @@ const maxAdminBody = 1 << 20
 // An empty body leaves v unchanged.
 func readJSON(r *http.Request, v any) error { return readJSONUpTo(r, v, maxAdminBody) }
 
-// readBody reads a JSON body of at most most bytes. The body may be empty.
+// readBody reads a JSON body, which may be empty. most is the maximum size of the body, in bytes.
 func readBody(r *http.Request, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {
@@ -93,7 +93,7 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// readJSONUpTo is like readJSON, with a limit of most bytes.
+// readJSONUpTo is like readJSON. most is the maximum size of the body, in bytes.
 func readJSONUpTo(r *http.Request, v any, most int64) error {
 	data, err := readBody(r, most)
 	if err != nil || len(data) == 0 {

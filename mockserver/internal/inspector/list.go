@@ -33,7 +33,8 @@ func (l list) NothingShown() string {
 // Hidden returns the number of items that do not match the filter.
 func (l list) Hidden() int { return l.Total - l.Matched }
 
-// list returns the newest matching rows before an order, with counts.
+// list returns the newest matching rows and the numbers of items. If before is positive, it returns
+// only items with a smaller order.
 func (in *Inspector) list(filter rows.Filter, before int64) list {
 	h := in.c.History()
 	destinations := in.c.Attached()

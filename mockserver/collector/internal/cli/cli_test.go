@@ -100,8 +100,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// server runs a collector with a destination that accepts calls, one that rejects them
-// permanently, and fixed IDs.
+// server runs a collector with fixed IDs and two destinations. One destination accepts calls, and
+// the other one rejects them permanently.
 func server(t *testing.T) *mockserver.Server {
 	t.Helper()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
