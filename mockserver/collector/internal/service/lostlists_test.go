@@ -242,8 +242,8 @@ func without(ids, gone []string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return lost[id] })
 }
 
-// want returns the expected notifications, the affected list and the number of lost users if
-// the record hit is lost.
+// want returns the expected notifications, the affected list and the number of lost users. hit is
+// the lost record.
 func (s *listSample) want(t *testing.T, hit stateRecord) (notices []string, list string, lost int) {
 	t.Helper()
 	gone := hit.usersOf(t)
