@@ -258,8 +258,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Secrets in readable files, including the configuration itself, cause warnings. Secrets in
-// environment variables do not.
+// TestReadableSecretsCauseWarnings checks that secrets in readable files cause warnings, also in the
+// configuration file itself. Secrets in environment variables cause no warnings.
 func TestReadableSecretsCauseWarnings(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"open": 0o644, "group": 0o640, "own": 0o600} {
@@ -302,7 +302,7 @@ func TestReadableSecretsCauseWarnings(t *testing.T) {
 	}
 }
 
-// Each secret in a file causes its own warning.
+// TestEverySecretInAFileCausesAWarning checks that each secret in a file causes a separate warning.
 func TestEverySecretInAFileCausesAWarning(t *testing.T) {
 	dir := t.TempDir()
 	text := `data: d

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// A failing cluster can lose a stream. A start creates it again only if the operator accepts
-// the loss, which is then counted.
+// TestLostStreamsOfAClusterAreReported removes a stream of a cluster. A start must create the stream
+// again only if the operator accepts the loss, and must count the loss.
 func TestLostStreamsOfAClusterAreReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each start repeats its checks")
