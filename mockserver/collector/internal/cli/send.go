@@ -167,7 +167,7 @@ func (f *sendFlags) call(kind string) (map[string]any, error) {
 	return c, nil
 }
 
-// readObject parses a JSON object, or reads an object from @file. It does not change numbers.
+// readObject parses a JSON object, or reads one from @file, without changing its numbers.
 func readObject(s string) (json.RawMessage, error) {
 	text := []byte(s)
 	if path, ok := strings.CutPrefix(s, "@"); ok {

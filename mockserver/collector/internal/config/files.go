@@ -19,7 +19,7 @@ func digestOf(path string) digest {
 	return sha256.Sum256(data)
 }
 
-// Paths returns the paths in sorted order.
+// Paths returns the sorted paths.
 func (f Files) Paths() []string { return slices.Sorted(maps.Keys(f)) }
 
 // Now returns the same files with their current contents.

@@ -33,7 +33,7 @@ type attemptLog struct {
 	restored chan struct{}      // closed when existing records have been read
 }
 
-// newAttemptLog returns an attemptLog. Call read to start reading existing records.
+// newAttemptLog returns a log. Call read to read existing records.
 func newAttemptLog(log *attempts.Log, history *history.History, plans *plans, logger *slog.Logger) *attemptLog {
 	history.RecordUnknown(plans.mark)
 	return &attemptLog{

@@ -84,7 +84,7 @@ func (e *ListenError) Error() string { return e.Setting + " " + e.Address + ": "
 
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// A store contains the queue and related data.
+// A store is the queue with related data.
 type store struct {
 	queue    *jetstream.Journal
 	settings state.Store

@@ -136,7 +136,7 @@ func (c *Config) sampler() sdktrace.Sampler {
 	return sdktrace.ParentBased(sdktrace.AlwaysSample())
 }
 
-// positive parses a positive number. It returns otherwise if text is not a positive number.
+// positive parses a positive number, or returns otherwise.
 func positive(text string, otherwise int) int {
 	if n, err := strconv.Atoi(text); err == nil && n > 0 {
 		return n

@@ -151,7 +151,7 @@ type measureRow struct {
 	Span measure.Span
 }
 
-// rate formats the success rate of a span. It returns 100 % only if there are no failures.
+// rate returns the success rate of a span. It is 100 % only without failures.
 func rate(s measure.Span) string {
 	if s.Attempts == 0 {
 		return "–"

@@ -24,10 +24,10 @@ func compareLink(first, second string) string {
 type comparePage struct {
 	First, Second *comparedCall // nil if not selected
 	Problem       string        // why the calls cannot be compared
-	Choices       []choice      // set only if a single call is selected
+	Choices       []choice      // only for a single call
 	Differing     []pathdiff.Line
 	Equal         []pathdiff.Line
-	Always        []pathdiff.Line // lines that differ between any two calls
+	Always        []pathdiff.Line // differ between any two calls
 	Incomplete    bool
 	Total         int  // number of differing paths, without Always
 	Others        bool // whether the calls have different events

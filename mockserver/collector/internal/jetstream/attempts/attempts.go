@@ -22,9 +22,9 @@ const (
 	attemptsWaiting = 8 << 20
 )
 
-// A Log stores records of attempts for the history, if Options.KeepAttempts is set. The size of
-// the stored records is limited to Options.AttemptsBytes. A kill may lose the last tenth of a
-// second, and a power cut may lose more. The methods of a Log are safe for concurrent use.
+// A Log stores records of attempts for the history, if Options.KeepAttempts is set, up to
+// Options.AttemptsBytes. It may lose the last tenth of a second after a kill, and more after
+// a power cut. Its methods are safe for concurrent use.
 type Log struct {
 	store    *store.Store
 	diskFull func() bool
@@ -49,8 +49,8 @@ func New(s *store.Store, diskFull func() bool) *Log {
 	return &Log{store: s, diskFull: diskFull}
 }
 
-// Record stores a copy of a record. It never blocks. If records arrive faster than they can be
-// stored, it drops and counts them.
+// Record stores a copy of a record. It never blocks: if records arrive faster than they can
+// be stored, it drops and counts them.
 func (l *Log) Record(data []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,8 +107,8 @@ func (l *Log) Close() {
 	l.flush()
 }
 
-// Newest returns the newest stored records, oldest first, up to limit bytes in total. It reads
-// only a few older records. next is the sequence number at which Follow can continue.
+// Newest returns the newest stored records, oldest first, up to limit bytes in total. next is
+// the message where Follow continues. Newest reads few older records.
 func (l *Log) Newest(ctx context.Context, limit int) (records [][]byte, next uint64, err error) {
 	state, err := l.store.Measure(ctx, record.StreamAttempts)
 	if err != nil {
@@ -134,8 +134,8 @@ func (l *Log) Newest(ctx context.Context, limit int) (records [][]byte, next uin
 // firstRead is the number of messages that Newest reads first.
 const firstRead = 8
 
-// between returns the newest records in the messages from begin to end-1. It also returns whether
-// these messages contain more than limit bytes.
+// between returns the newest records of messages begin to end-1, and whether these contain
+// more than limit bytes.
 func (l *Log) between(ctx context.Context, begin, end uint64, limit int) (records [][]byte, more bool, err error) {
 	t := l.store.Tail(record.StreamAttempts, begin, func(m jetstream.Msg, seq uint64) error {
 		if seq < end {
@@ -160,8 +160,8 @@ func (l *Log) between(ctx context.Context, begin, end uint64, limit int) (record
 // readAhead is the number of messages per request.
 const readAhead = 100
 
-// Follow calls f with each record that any process stores, from message next on, until ctx ends. f
-// may keep the record.
+// Follow calls f with each record stored from message next on, by any process, until ctx
+// ends. f may keep the record.
 func (l *Log) Follow(ctx context.Context, next uint64, f func(data []byte)) error {
 	t := l.store.Tail(record.StreamAttempts, next, func(m jetstream.Msg, seq uint64) error {
 		l.read(m, seq, f)

@@ -70,9 +70,9 @@ func Take(dir string) (*Lock, error) {
 // Release unlocks the directory.
 func (l *Lock) Release() error { return l.lock.Unlock() }
 
-// Check returns an error if the directory or its streams were deleted or replaced. The server would
-// then keep writing to files that cannot be reached. Check returns nil again if the directory is
-// moved back or mounted again.
+// Check returns an error if the directory or its streams were deleted or replaced: the server
+// would keep writing to unreachable files. It returns nil again if the
+// directory is moved back or mounted again.
 func (l *Lock) Check() error {
 	_, err := os.Stat(filepath.Join(l.dir, storeDir))
 	written := l.holder

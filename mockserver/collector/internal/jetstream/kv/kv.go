@@ -28,7 +28,7 @@ func BucketStream(names record.Names, kind, description string) jetstream.Stream
 // Buckets gives access to the buckets of a journal.
 type Buckets struct {
 	*store.Store
-	note      func(record.Accepted)                             // records a stored value in datadir.Recent
+	note      func(record.Accepted)                             // notes a stored value in datadir.Recent
 	uncounted func(context.Context) (counted func(), err error) // called before values are deleted; counted is called afterwards
 }
 

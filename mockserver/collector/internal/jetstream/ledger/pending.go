@@ -51,7 +51,7 @@ func (a *Ledger) Behind(before uint64) (names []string) {
 	return names
 }
 
-// IsOpen reports whether any part of a message has an unfinished first attempt.
+// IsOpen reports whether the first attempt of any part of a message has not ended.
 func (b *Account) IsOpen(m *record.Calls) bool {
 	if !b.Takes(m.Seq, m.Name) {
 		return false
