@@ -79,7 +79,7 @@ func (f Failure) text() string {
 // filteredMark is the prefix of the stored reasons of filtered calls that are kept.
 const filteredMark = "\x00"
 
-// reasonOf returns the reason of a stored string, and whether the call was filtered.
+// reasonOf returns the reason that a stored string contains, and whether the call was filtered.
 func reasonOf(text string) (reason string, filtered bool) {
 	return strings.CutPrefix(text, filteredMark)
 }
