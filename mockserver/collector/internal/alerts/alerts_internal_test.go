@@ -76,7 +76,7 @@ func (f *fakeCollector) take() []sender.Request {
 	return sent
 }
 
-// takeTimes is take with the time of each alert.
+// takeTimes is like take, and also returns the time of each alert.
 func (f *fakeCollector) takeTimes() (sent []sender.Request, at []time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +132,7 @@ func golden(t *testing.T, name string, r sender.Request) {
 	assert.Equal(t, string(want), string(r.Body)+"\n", "run go test with -update if that is right, and read what changed")
 }
 
-// Each kind of alert is raised and recovers, in both formats.
+// TestAlertFormats checks that each kind of alert is raised and recovers, in both formats.
 func TestAlertFormats(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -203,7 +203,7 @@ func TestAlertFormats(t *testing.T) {
 					c.make(w)
 					run(DefaultAfter + 2*checkInterval)
 					sent := w.take()
-					if c.name == "given-up" { // recovers when no further calls fail
+					if c.name == "given-up" { // this alert recovers when no further calls fail
 						require.Len(t, sent, 2)
 						golden(t, c.name+"-raised."+format, sent[0])
 						golden(t, c.name+"-recovered."+format, sent[1])
@@ -248,7 +248,8 @@ func TestAlertsAreSignedLikeDeliveries(t *testing.T) {
 	}
 }
 
-// At most one alert per minute reports failed calls, and each call is in exactly one.
+// TestOneAlertPerMinute checks that at most one alert per minute reports failed calls, and that
+// each call is in exactly one alert.
 func TestOneAlertPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
@@ -273,8 +274,8 @@ func TestOneAlertPerMinute(t *testing.T) {
 	})
 }
 
-// A failing webhook receives the same alert with the same ID after increasing delays, and
-// does not block other work.
+// TestFailedAlertsAreRetried checks that a failing webhook receives the same alert with the same
+// ID after increasing delays, and does not block other work.
 func TestFailedAlertsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
@@ -361,8 +362,8 @@ func TestNewWebhookReceivesCurrentAlerts(t *testing.T) {
 	})
 }
 
-// If the webhook changes during a request, the old one receives nothing more and the new one
-// receives all alerts.
+// TestWebhookChangesDuringARequest changes the webhook during a request. The previous webhook
+// must receive nothing more, and the new webhook must receive all alerts.
 func TestWebhookChangesDuringARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())

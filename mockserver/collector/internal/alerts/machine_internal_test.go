@@ -12,7 +12,7 @@ import (
 
 var start = time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 
-// A drive runs a script on a machine and records the alerts:
+// A drive runs a script on a machine and records the alerts. A script contains these commands:
 //
 //	at 5s bad|good crm     a check of the destination
 //	at 5s lost crm 3       three of its calls fail permanently
@@ -111,7 +111,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// Changes during a request are in the next alert.
+// TestChangesWhileAnAlertIsSent checks that changes during a request are in the next alert.
 func TestChangesWhileAnAlertIsSent(t *testing.T) {
 	m := newMachine("host")
 	m.after = time.Minute

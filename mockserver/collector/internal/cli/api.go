@@ -40,7 +40,7 @@ type client struct {
 	url, tokenFile, caFile string
 	output                 output
 
-	secret    string       // the admin token, if it is already known
+	secret    string       // admin token; empty if it is not known yet
 	requester *http.Client // nil before the first request
 }
 
@@ -78,7 +78,7 @@ func limited(do action) func(*cobra.Command, []string) error {
 	}
 }
 
-// An answer is a response of the admin API, decoded and raw.
+// An answer is a response of the admin API in decoded and in raw form.
 type answer[T any] struct {
 	read T
 	raw  json.RawMessage
@@ -114,12 +114,12 @@ func ask[T any](ctx context.Context, c *client, method, path string, body any) (
 	return a, err
 }
 
-// A query is a request to the admin API whose response a command prints.
+// A query is a request to the admin API. A command prints its response.
 type query struct {
 	method string // defaults to GET
 	path   string
 	body   any
-	list   string // the field whose elements are the lines of jsonl; "" for the whole response
+	list   string // field that jsonl prints one element per line; empty for the whole response
 }
 
 // show sends a query and prints the response as data or, by default, with text.
@@ -144,7 +144,7 @@ func (c *client) request(ctx context.Context, method, path string, body io.Reade
 	return c.requestTo(ctx, method, "/api/v1"+path, body)
 }
 
-// requestTo returns a request for a path that need not be in the admin API.
+// requestTo returns a request for any path of the collector.
 func (c *client) requestTo(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	base, err := c.base()
 	if err != nil {
@@ -343,7 +343,7 @@ func apiError(status int, data []byte) error {
 
 // answered returns the error for a response that is not from a collector.
 func answered(status int, data []byte) error {
-	if bytes.HasPrefix(data, []byte("Client sent an HTTP request to an HTTPS server")) { // the text of net/http
+	if bytes.HasPrefix(data, []byte("Client sent an HTTP request to an HTTPS server")) { // net/http sends this text
 		return errors.New("the collector uses TLS: use https:// in --url")
 	}
 	return fmt.Errorf("the response (%d %s) is not from a collector: check --url", status, http.StatusText(status))
@@ -362,7 +362,7 @@ func explainConnect(err error, base string) error {
 		return fmt.Errorf("canceled while waiting for %s", base)
 	}
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
-		err = failed.Err // omits the method and the URL
+		err = failed.Err // without the method and the URL
 	}
 	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
 		err = fmt.Errorf("%w: set --ca-file to the certificate of its CA", err)
@@ -370,7 +370,7 @@ func explainConnect(err error, base string) error {
 	return fmt.Errorf("request to %s: %w", base, err)
 }
 
-// poll calls done until it returns true or an error, or ctx ends.
+// poll calls done until it returns true or an error, or until ctx ends.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	for {
 		if ok, err := done(); ok || err != nil {
@@ -414,8 +414,8 @@ func (parameter) Type() string { return "string" }
 // String implements pflag.Value. Parameters have no defaults.
 func (parameter) String() string { return "" }
 
-// parameterFlag adds a flag for the query parameter with the same name. If values are
-// given, the flag accepts only these, and shells complete them.
+// parameterFlag adds a flag for the query parameter with the same name. If values are given, the
+// flag accepts only these values, and shells complete them.
 func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, values ...string) {
 	p := parameter{query: query, name: name}
 	if len(values) > 0 {
@@ -469,7 +469,7 @@ func (c *client) names(cmd *cobra.Command, kind string) ([]string, cobra.ShellCo
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// A call is a call as reported by the admin API.
+// A call is the JSON format of a call in the admin API.
 type call struct {
 	MessageID    string      `json:"messageId"`
 	Ref          string      `json:"ref"`
@@ -509,7 +509,7 @@ func (c *call) states() string {
 	return strings.Join(words, ", ")
 }
 
-// violations returns the first plan violation and the number of the others.
+// violations returns the first plan violation, and the number of further violations.
 func (c *call) violations() string {
 	switch n := len(c.Violations); n {
 	case 0:

@@ -24,9 +24,10 @@ import (
 
 var (
 	callStates = []string{"pending", "delivered", "failed", "filtered"}
-	// listStates are the values of calls --state. Rejected calls are not stored as calls.
+	// listStates are the values of calls --state. The state rejected lists rejections instead of
+	// calls.
 	listStates = append(slices.Clone(callStates), "rejected")
-	// callTypes include delete, the type of deletion notifications.
+	// callTypes are all types of calls. The type delete is the type of deletion notifications.
 	callTypes = append(slices.Clone(fields.Types), "delete")
 )
 
@@ -144,7 +145,7 @@ func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) err
 	})
 }
 
-// rejections are rejected calls and refused requests.
+// rejections contains rejected calls and refused requests.
 type rejections struct {
 	Calls []struct {
 		ReceivedAt                                              time.Time
@@ -205,7 +206,7 @@ func (c *client) follow(cmd *cobra.Command, args []string, q url.Values, first i
 	return live.Print(cmd.Context(), followed{client: c, query: q}, first, cmd.OutOrStdout(), form)
 }
 
-// find returns the calls with a messageId. Several sources can use the same one.
+// find returns the calls with a messageId. Calls of several sources can have the same messageId.
 func (c *client) find(ctx context.Context, id string) ([]call, error) {
 	page, err := get[callPage](ctx, c, "/calls?"+url.Values{"messageId": {id}}.Encode())
 	return page.read.Calls, err
@@ -249,8 +250,8 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 	return one.read.write(out, list.read.Attempts)
 }
 
-// write prints the status of a call at each destination, problems first, with its last
-// response; then its plan violations, its attempts and its content.
+// write prints a call: its status and last response at each destination, its plan violations, its
+// attempts and its content. Destinations with problems come first.
 func (c *call) write(out io.Writer, attempts []attempt) error {
 	fmt.Fprintf(out, "%s, source %s, received %s\n\n", strings.TrimSpace(c.Type+" "+plain(c.title())), plain(c.Source), c.ReceivedAt.Local().Format(time.RFC3339Nano))
 	urgency := func(state string) int {
@@ -382,8 +383,8 @@ func (c *client) countReplay(ctx context.Context, out io.Writer, destination str
 	})
 }
 
-// replay starts a replay and shows its progress until all calls are scheduled or, with
-// settled, until none of them is pending.
+// replay starts a replay and shows its progress. It returns when all calls are scheduled. If settled
+// is true, it waits until none of the calls is pending.
 func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[replay], error) {
 	defer shown.clear()
 	run, err := ask[replay](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))

@@ -101,8 +101,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// server runs a collector with a destination that accepts calls, one that rejects them
-// permanently, and fixed IDs.
+// server runs a collector with fixed IDs and two destinations. One destination accepts calls, and
+// the other one rejects them permanently.
 func server(t *testing.T) *mockserver.Server {
 	t.Helper()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -454,7 +454,7 @@ func TestExampleIsValid(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(all, "\n")), 0o600))
 	_, err := config.Load(path)
-	for _, problem := range err.(config.Problems) { //nolint:errorlint // it is what Load returns
+	for _, problem := range err.(config.Problems) { //nolint:errorlint // Load returns this type
 		assert.Regexp(t, `cannot be|is set together with|environment variable|has no token`, problem.Error())
 	}
 

@@ -122,7 +122,7 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 	ran := make(chan error, 1)
 	go func() {
 		ran <- s.Run(ctx)
-		end() // a listener failed, unless ctx has ended
+		end() // Run also returns before ctx ends if a listener fails
 	}()
 	source := followed{client: &client{url: s.AdminURL(), secret: c.Admin.Token, requester: &http.Client{}}}
 	shown := f.show(ctx, cmd, source, log)
@@ -235,7 +235,7 @@ func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) 
 	return nil
 }
 
-// check returns an error that lists the problems of the destinations by flag.
+// check returns an error that lists the problems of the destinations, with the flags that set them.
 func (f *devFlags) check(c *config.Config) error {
 	all := c.Settings()
 	policy := webhook.Policy{AllowLoopback: true, Allow: c.Egress.Allow}
@@ -250,7 +250,7 @@ func (f *devFlags) check(c *config.Config) error {
 	var problems []string
 	for _, p := range settings.FieldErrors(errors.Join(errs...)) {
 		problem := fmt.Sprintf("%s %s: %s", f.flagOf(p.Field), p.Problem, asFlag.Replace(p.Hint))
-		if !slices.Contains(problems, problem) { // headers belong to every webhook
+		if !slices.Contains(problems, problem) { // the same headers are set for every webhook
 			problems = append(problems, problem)
 		}
 	}
@@ -270,7 +270,7 @@ func (f *devFlags) flagOf(field string) string {
 		return "--header " + strings.TrimSuffix(header, "]")
 	case len(f.webhooks) == 0:
 		d++
-	case d == 0 && n < 2: // the number of webhooks
+	case d == 0 && n < 2: // a problem with the number of webhooks
 		return "--webhook"
 	case d == 0:
 		return fmt.Sprintf("--webhook %q", f.webhooks[w])

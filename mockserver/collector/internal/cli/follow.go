@@ -25,10 +25,10 @@ import (
 // followed is a live.Source for a running collector.
 type followed struct {
 	client *client
-	query  url.Values // filters activities
+	query  url.Values // query parameters that filter activities
 }
 
-// followWait is the maximum wait of a request for activity.
+// followWait is the maximum time that a request waits for activity.
 const followWait = 20 * time.Second
 
 // Activity implements live.Source.
@@ -84,8 +84,8 @@ func (f followed) Replay(ctx context.Context, a live.Activity) (string, error) {
 	return strings.Join(replayed, ", "), errors.Join(failed...)
 }
 
-// Curl implements live.Source. Requests to the collector use the name of the source as the
-// write key, because collector dev accepts any key.
+// Curl implements live.Source. A command that sends to the collector uses the name of the source as
+// the write key, because collector dev accepts any write key.
 func (f followed) Curl(ctx context.Context, a live.Activity) (string, error) {
 	switch a.Kind {
 	case "refused", "rejected":
@@ -109,7 +109,7 @@ func (f followed) Curl(ctx context.Context, a live.Activity) (string, error) {
 	return f.curlToCollector(a.Source, one.read.Type, one.read.Body)
 }
 
-// A rejection is a rejected call or, with a Method, a refused request.
+// A rejection is a rejected call, or a refused request if Method is set.
 type rejection struct{ Ref, Type, Method, Path, Body string }
 
 // rejection returns the rejected call or request of an activity.
@@ -152,7 +152,7 @@ func (f followed) Details(ctx context.Context, a live.Activity) (string, error) 
 		fmt.Fprintf(&out, "%s  %s\n", a.Kind, a.Code)
 		writeIndented(&out, a.Message+"\n"+a.Hint)
 		fmt.Fprintln(&out)
-		if writeJSON(&out, []byte(r.Body)) != nil { // it may be rejected because it is not JSON
+		if writeJSON(&out, []byte(r.Body)) != nil { // a body that is not JSON is also rejected
 			out.WriteString(r.Body)
 		}
 		return out.String(), nil
@@ -179,7 +179,7 @@ func (f followed) Destinations(ctx context.Context) ([]live.Destination, error) 
 	return all, err
 }
 
-// curlToCollector returns the command that sends a call to the collector.
+// curlToCollector returns a curl command that sends a call to the collector.
 func (f followed) curlToCollector(source, kind string, body []byte) (string, error) {
 	base, err := f.client.base()
 	if err != nil {
@@ -192,7 +192,8 @@ func (f followed) curlToCollector(source, kind string, body []byte) (string, err
 	return copyas.Curl(copyas.Collector{Endpoint: base, WriteKey: source}, &c), nil
 }
 
-// curl formats a request like package copyas, but does not replace secrets in headers.
+// curl formats a request in the same way as package copyas. Unlike copyas, it does not replace secrets
+// in headers.
 func curl(options, url string, header http.Header, body string) string {
 	words := []string{strings.TrimSpace("curl -g " + options), copyas.Shell(url)}
 	command := strings.Join(words, " ")

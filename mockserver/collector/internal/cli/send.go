@@ -26,17 +26,17 @@ type sendFlags struct {
 	client
 	writeKey string
 	wait     time.Duration
-	texts    map[string]*string // by field of the call
+	texts    map[string]*string // values of string fields, keyed by field
 	objects  map[string]*string
 }
 
 // A kind is a type of call that can be sent.
 type kind struct {
 	name, short, example string
-	texts                []member // in addition to everyText
+	texts                []member // string fields in addition to everyText
 	objects              []member
-	required             []string // flags
-	oneOf                []string // flags, at least one of which is required
+	required             []string // names of required flags
+	oneOf                []string // names of flags; at least one of them is required
 }
 
 // A member is a field of a call with its flag.
@@ -258,7 +258,7 @@ func checkCall(ctx context.Context, batch []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = strict.Close() }() // nothing is stored
+	defer func() { _ = strict.Close() }() // Close cannot fail, because nothing is stored
 	req, err := trackingRequest(ctx, "", "any", batch)
 	if err != nil {
 		return err

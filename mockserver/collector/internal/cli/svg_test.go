@@ -30,13 +30,13 @@ var (
 	}
 )
 
-// Sizes of a cell, and of the margin, in pixels.
+// Sizes of a cell and of the margin, in pixels.
 const (
 	cellWidth, cellHeight = 8.4, 19
 	margin                = 16
 )
 
-// svg draws a screen.
+// svg returns a picture of a screen.
 func (t theme) svg(cells [][]screen.Cell) string {
 	w, h := float64(len(cells[0]))*cellWidth+2*margin, len(cells)*cellHeight+2*margin
 	var out strings.Builder
@@ -57,7 +57,7 @@ func (t theme) svg(cells [][]screen.Cell) string {
 	return out.String()
 }
 
-// run draws cells of one style.
+// run draws consecutive cells that have the same style.
 func (t theme) run(out *strings.Builder, cells []screen.Cell, x, y int) {
 	var text strings.Builder
 	for _, c := range cells {

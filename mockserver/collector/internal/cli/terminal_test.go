@@ -184,7 +184,7 @@ func TestDevTerminalUI(t *testing.T) {
 	s.sees("↑↓ select  Enter details  ? help  q quit  r replay")
 	post(t, url+"/v1/track", `{"event":"Signed Up","userId":"ada"}`)
 	s.shows(`400 +\S+ +track Signed Up +ada +→ crm "unknown field`)
-	s.sees("calls failed permanently") // logged once it is stored
+	s.sees("calls failed permanently") // logged when the failure is stored
 	post(t, url+"/v1/track", `{"event":"Nobody"}`)
 	s.shows("rejected +\\S+ +track Nobody +no_user_anon_id: a call")
 	s.types("\x1b[A")
@@ -233,7 +233,7 @@ func TestDevTerminalUI(t *testing.T) {
 	s.types("c")
 	s.sees("--data-raw")
 	var copied [][]string
-	s.await("a second copy", func() bool { // it may arrive after the panel
+	s.await("a second copy", func() bool { // the request can arrive after the panel is shown
 		copied = regexp.MustCompile("\x1b]52;c;([^\x07]+)\x07").FindAllStringSubmatch(s.screen.Written(), -1)
 		return len(copied) == 2
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// check reports invalid and contradictory values, and reads the files that settings name.
+// check reports invalid and contradictory values, and reads the files that the settings name.
 func (c *Config) check(d *decoder, lookup settings.Resolver) {
 	wrong := func(field, wrong, hint string) { d.wrong(d.place(field), field, wrong, hint) }
 	c.checkListeners(wrong)
@@ -57,7 +57,7 @@ func (c *Config) checkListeners(wrong report) {
 		}
 		c.Admin.Token = token
 	}
-	// Request headers are compared without surrounding spaces.
+	// Clients send the token in a header, which is compared without surrounding spaces.
 	if token := strings.TrimSpace(c.Admin.Token); token == "" && c.Admin.Token != "" {
 		wrong("admin.token", "is blank", "use a random string, such as the output of openssl rand -hex 32")
 	} else {
@@ -84,7 +84,7 @@ func (c *Config) checkListeners(wrong report) {
 	}
 }
 
-// checkAddress checks the address of a listener and reports whether it is valid.
+// checkAddress reports an invalid listener address, and returns whether the address is valid.
 func checkAddress(wrong report, field, address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
@@ -154,14 +154,14 @@ func areMonitors(urls string) bool {
 	return true
 }
 
-// isURL reports whether text is a URL with a host and one of the protocols.
+// isURL reports whether text is a URL that has a host and one of the protocols.
 func isURL(text string, protocols ...string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && slices.Contains(protocols, u.Scheme)
 }
 
 const (
-	// maxBody is the maximum size of a stored call with the context of its batch.
+	// maxBody is the maximum size of a stored call, including the context of its batch.
 	maxBody = 4 << 20
 	// minKeep exceeds the four hours of retries.
 	minKeep = 5 * time.Hour
@@ -220,14 +220,14 @@ func (c *Config) checkLog(wrong report) {
 	wrong.oneOf("log.format", c.Log.Format, "text", "json")
 }
 
-// oneOf reports a value that is neither empty nor allowed.
+// oneOf reports a problem if the value is neither empty nor allowed.
 func (wrong report) oneOf(field, value string, allowed ...string) {
 	if value != "" && !slices.Contains(allowed, value) {
 		wrong(field, "is "+text.Quote(text.MaxRepeated, value), "use "+alternatives(allowed))
 	}
 }
 
-// alternatives joins words with commas and "or".
+// alternatives joins words with commas and a final "or".
 func alternatives(words []string) string {
 	last := len(words) - 1
 	if last == 0 {

@@ -266,8 +266,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Secrets in readable files, including the configuration itself, cause warnings. Secrets in
-// environment variables do not.
+// TestReadableSecretsCauseWarnings checks that secrets in readable files cause warnings, also in the
+// configuration file itself. Secrets in environment variables cause no warnings.
 func TestReadableSecretsCauseWarnings(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"open": 0o644, "group": 0o640, "own": 0o600} {
@@ -277,8 +277,8 @@ func TestReadableSecretsCauseWarnings(t *testing.T) {
 	const destination = "data: d\ndestinations: [{name: crm, sharedSecret: '%s', webhooks: [{url: 'https://example.com/'}]}]\n"
 	for _, c := range []struct {
 		yaml string
-		mode os.FileMode // of the configuration
-		want string      // files that others can read
+		mode os.FileMode // mode of the configuration file
+		want string      // files that other users can read
 	}{
 		{strings.ReplaceAll(destination, "%s", "${file:open}"), 0o644, "open"},
 		{strings.ReplaceAll(destination, "%s", "${file:group}"), 0o644, ""},
@@ -310,7 +310,7 @@ func TestReadableSecretsCauseWarnings(t *testing.T) {
 	}
 }
 
-// Each secret in a file causes its own warning.
+// TestEverySecretInAFileCausesAWarning checks that each secret in a file causes a separate warning.
 func TestEverySecretInAFileCausesAWarning(t *testing.T) {
 	dir := t.TempDir()
 	text := `data: d

@@ -23,8 +23,8 @@ type Problem struct {
 	Line   int    `json:"line,omitempty"` // from 1; 0 if unknown
 	Column int    `json:"column,omitempty"`
 	Field  string `json:"field,omitempty"` // such as destinations[0].webhooks[1].url
-	Wrong  string `json:"wrong"`           // the problem
-	Hint   string `json:"mend,omitempty"`  // how to fix it
+	Wrong  string `json:"wrong"`
+	Hint   string `json:"mend,omitempty"` // how to fix the problem
 }
 
 func (p Problem) Error() string {
@@ -63,9 +63,9 @@ type decoder struct {
 	file     string
 	expand   func(string) (string, error)
 	path     string                  // absolute path of file
-	dir      string                  // base of relative paths
-	at       map[string]*token.Token // positions by field
-	raw      map[string]string       // values by field, before expansion
+	dir      string                  // base directory for relative paths
+	at       map[string]*token.Token // positions, keyed by field
+	raw      map[string]string       // values before expansion, keyed by field
 	anchors  map[string]ast.Node
 	left     int // values that may still be decoded
 	problems Problems
@@ -326,7 +326,7 @@ func join(field, key string) string {
 	return field + "." + key
 }
 
-// meanings describe the values of settings by the last part of their names.
+// meanings describes the valid values of settings, keyed by the last part of the setting's name.
 var meanings = map[string]string{
 	"data": "the path of a directory", "plan": "the path of a plan file",
 	"tokenFile": "the path of a file", "caFile": "the path of a PEM file", "certFile": "the path of a PEM file",
@@ -363,7 +363,7 @@ func (d *decoder) place(field string) *token.Token {
 	return nil
 }
 
-// suggest returns a hint with the most similar setting and all settings.
+// suggest returns a hint that contains the most similar setting and a list of all settings.
 func suggest(key string, names []string) string {
 	best := text.Closest(key, names, min(len(key)/3, 3)) // maximum distance
 	all := strings.Join(names, ", ")

@@ -13,10 +13,10 @@ import (
 // maxSecretFile is the maximum size of a file in ${file:…}, in bytes.
 const maxSecretFile = 64 << 10
 
-// An expander replaces ${NAME} with an environment variable, ${file:PATH} with the contents
-// of a file without trailing line breaks, and $${ with ${.
+// An expander replaces ${NAME} with an environment variable, ${file:PATH} with the contents of a file
+// without trailing line breaks, and $${ with ${.
 type expander struct {
-	dir    string // base of relative paths
+	dir    string // base directory for relative paths
 	getenv func(string) (string, bool)
 	files  Files // receives the files that are read; may be nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// readPlans reads the tracking plans of the sources, each file once.
+// readPlans reads the tracking plans of the sources. It reads each file once.
 func (c *Config) readPlans(d *decoder, files Files) {
 	for i := range c.Sources {
 		path := c.Sources[i].Plan
@@ -52,7 +52,7 @@ func planProblems(problems plan.Problems) Problems {
 	return converted
 }
 
-// checkPlans checks the settings of sources that concern plans.
+// checkPlans checks the settings of sources that are about plans.
 func (c *Config) checkPlans(wrong report) {
 	for i, s := range c.Sources {
 		at := fmt.Sprintf("sources[%d]", i)

@@ -21,7 +21,7 @@ const (
 // A secret is the value of a setting that must stay secret.
 type secret struct {
 	field, value string
-	file         string // the file that contains it, if it is not the configuration
+	file         string // path of the file that contains the secret; empty for the configuration file
 }
 
 // secrets returns all secrets that are set.
@@ -114,7 +114,7 @@ func (d *decoder) filesOf(s secret) (paths []string) {
 
 // othersCanRead reports whether users outside the file's group can read it.
 func othersCanRead(path string) bool {
-	if path == "" || runtime.GOOS == "windows" { // where modes do not express this
+	if path == "" || runtime.GOOS == "windows" { // file modes on Windows do not contain this information
 		return false
 	}
 	info, err := os.Stat(path)

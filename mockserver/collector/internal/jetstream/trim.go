@@ -23,8 +23,8 @@ const (
 	trimTo    = 0.5
 )
 
-// trimPeriodically trims every minute, and when space gets short. The server cannot remove
-// messages itself because it does not know which calls are pending.
+// trimPeriodically trims every minute, and when space is short. The server cannot remove messages
+// automatically, because it does not know which calls are pending.
 func (j *Journal) trimPeriodically() {
 	for pause := trimEvery / 4; ; pause = trimEvery {
 		timer := time.NewTimer(pause)
@@ -48,9 +48,9 @@ func (j *Journal) trimPeriodically() {
 	}
 }
 
-// Trim fails calls that are pending for longer than Options.Keep, and removes finished calls
-// of that age, or younger ones if space is short. It runs every minute. It returns an error
-// if the store is not writable, because Verify waits for it.
+// Trim fails the calls that have been pending for longer than Options.Keep. It removes finished calls
+// of that age, and younger finished calls if space is short. It runs every minute. If the store is not
+// writable, it returns an error instead of waiting, because Verify waits for Trim.
 func (j *Journal) Trim(ctx context.Context) error {
 	ctx, stop, err := j.While(ctx, 0)
 	if err != nil {
@@ -100,8 +100,8 @@ func (j *Journal) trim(ctx context.Context) error {
 	}
 }
 
-// firstSince returns the first message of CALLS stored since a time, or the next sequence
-// number.
+// firstSince returns the sequence number of the first message of CALLS stored since a time. If there is
+// none, it returns the next sequence number.
 func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, error) {
 	calls, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
@@ -119,8 +119,8 @@ func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, erro
 	return first, t.Scan(ctx)
 }
 
-// wantedTrim returns the last message of CALLS to remove: messages older than Keep, more if
-// space is short, and all if the disk is full.
+// wantedTrim returns the last message of CALLS to remove. It selects the messages that are older than
+// Keep, more messages if space is short, and all messages if the disk is full.
 func (j *Journal) wantedTrim(ctx context.Context, old uint64) (uint64, error) {
 	s, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
@@ -147,10 +147,10 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	if err != nil {
 		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", base.Calls+1, to, err)
 	}
-	if err := j.awaitSettled(ctx); err != nil { // it reads these messages
+	if err := j.awaitSettled(ctx); err != nil { // awaitSettled needs these messages
 		return err
 	}
-	if err := j.markAllReplays(ctx); err != nil { // it reads replays from CALLS
+	if err := j.markAllReplays(ctx); err != nil { // markAllReplays reads replays from CALLS
 		return err
 	}
 	if gaveUp {
@@ -167,8 +167,8 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamOutcomes), "", base.Outcomes+1)
 }
 
-// settleRemoved stores the failed calls of messages that are about to be removed: their
-// process may have died before it did.
+// settleRemoved stores the failed calls of messages that are about to be removed. The process that
+// should have stored them may have been killed before.
 func (j *Journal) settleRemoved(ctx context.Context, to uint64) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
@@ -230,11 +230,11 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 	return gaveUp, nil
 }
 
-// expire fails the pending calls of messages before one. A destination may have been paused
-// or down for as long as calls are kept. The calls are listed as failed.
+// expire fails the pending calls of the messages before a sequence number. The destination may have
+// been paused or down for as long as calls are kept. The calls are listed as failed.
 func (j *Journal) expire(ctx context.Context, before uint64) error {
 	for _, destination := range j.ledger.Behind(before) {
-		old := map[record.Ref]int{} // the pending attempt
+		old := map[record.Ref]int{} // pending attempt of each part
 		var attached, floor uint64
 		j.ledger.With(destination, func(b *ledger.Account) {
 			attached, floor = b.Attached, b.Floor
@@ -248,7 +248,7 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 			return err
 		}
 		for _, ref := range j.queues.Leased(destination) {
-			delete(old, ref) // the lease will end it
+			delete(old, ref) // the lease is still in progress
 		}
 		if len(old) > 0 {
 			j.Log.Warn("pending calls expired; they failed permanently", "destination", destination, "entries", len(old), "kept", j.options.Keep)
@@ -263,7 +263,7 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 	return nil
 }
 
-// undelivered adds the parts of old messages whose first attempt has not ended.
+// undelivered adds the parts of old messages that have an unfinished first attempt.
 func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) error {
 	t := j.TailCalls(floor+1, func(parsed *record.Calls) error {
 		if parsed.Seq >= before {
@@ -283,7 +283,7 @@ func (j *Journal) undelivered(ctx context.Context, destination string, floor, be
 	return t.Scan(ctx)
 }
 
-// trimIfShort triggers a trim if space gets short.
+// trimIfShort triggers a trim if space is short.
 func (j *Journal) trimIfShort() {
 	if float64(j.incoming.usage.bytes()) > trimAbove*float64(j.options.MaxBytes) {
 		store.Poke(j.trimmer.soon)

@@ -35,7 +35,7 @@ func attach(t testing.TB, j *jetstream.Journal, destination string, sources ...s
 	return r
 }
 
-// work finishes entries with the states of decide until n calls have ended.
+// work finishes entries until n calls have a final state. decide returns the state of a call.
 func work(t testing.TB, r journal.Reader, n int, decide func(id string, attempt int) tracking.State) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -58,7 +58,7 @@ func work(t testing.TB, r journal.Reader, n int, decide func(id string, attempt 
 
 func delivered(string, int) tracking.State { return tracking.StateDelivered }
 
-// mixed retries every tenth call once, and fails or filters others.
+// mixed retries every tenth call once, and fails or filters some of the other calls.
 func mixed(id string, attempt int) tracking.State {
 	switch {
 	case strings.HasSuffix(id, "0") && attempt == 1:
@@ -127,7 +127,7 @@ func TestTrimRemovesAndCountsFinishedCalls(t *testing.T) {
 	const inA, inB = "200 = 160 + 20 + 20 + 0", "100 = 80 + 10 + 10 + 0"
 	wantSums(t, verified(t, j, "a"), inA)
 
-	time.Sleep(2 * time.Millisecond) // until all calls are older than Keep
+	time.Sleep(2 * time.Millisecond) // wait until all calls are older than Keep
 	ok(t, j.Trim(within(t)))
 	stats, err := j.Stats(within(t))
 	ok(t, err)
@@ -150,7 +150,7 @@ func TestTrimKeepsPendingCalls(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir, Keep: time.Hour, MaxBytes: 80 << 10})
 	slow, fast := attach(t, j, "slow"), attach(t, j, "fast")
-	accepted, behind, trimmed, left := 0, 0, 0, uint64(2) // the attach messages
+	accepted, behind, trimmed, left := 0, 0, 0, uint64(2) // two messages that attach destinations
 	for round := range 10 {
 		const messages = 10
 		for i := range messages {
@@ -163,7 +163,7 @@ func TestTrimKeepsPendingCalls(t *testing.T) {
 		ok(t, j.Trim(within(t))) // space is short, and the calls are recent
 		stats, err := j.Stats(within(t))
 		ok(t, err)
-		if stats.Calls.Messages < left+messages { // by Trim, or earlier by the journal
+		if stats.Calls.Messages < left+messages { // messages were removed by Trim, or before by the journal
 			trimmed++
 		}
 		left = stats.Calls.Messages
@@ -194,7 +194,7 @@ func TestExpiredCallsAreListedAsFailed(t *testing.T) {
 	again.Outcomes[3].State = tracking.StateDelivered
 	ok(t, l.Finish(within(t), again))
 	appendCalls(t, j, "web", "b", 300)
-	time.Sleep(2 * time.Millisecond) // until all calls are older than Keep
+	time.Sleep(2 * time.Millisecond) // wait until all calls are older than Keep
 
 	ok(t, j.Trim(within(t)))
 	wantSums(t, verified(t, j, "down"), "310 = 1 + 309 + 0 + 0")
@@ -218,9 +218,9 @@ func TestExpiredCallsAreNotDelivered(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir(), Keep: time.Millisecond})
 	r := attach(t, j, "down")
 	appendCalls(t, j, "web", "a", 300)
-	l, err := r.Next(within(t), journal.Want{}) // the other parts arrived with it
+	l, err := r.Next(within(t), journal.Want{}) // the other parts arrived in the same message
 	ok(t, err)
-	time.Sleep(2 * time.Millisecond) // until all calls are older than Keep
+	time.Sleep(2 * time.Millisecond) // wait until all calls are older than Keep
 
 	ok(t, j.Trim(within(t)))
 	wantSums(t, verified(t, j, "down"), "300 = 0 + 172 + 0 + 128")

@@ -115,7 +115,7 @@ func (m *model) move(by int) {
 	m.selected = picked[min(max(at+by, 0), len(picked)-1)]
 }
 
-// act runs a command on the selected line, or on the newest one.
+// act runs a command on the selected line. If no line is selected, it uses the newest line.
 func (m *model) act(name string) tea.Cmd {
 	if m.selected < 0 {
 		m.move(-1)
@@ -162,7 +162,7 @@ func (m *model) act(name string) tea.Cmd {
 	}
 }
 
-// confirm replays the call that awaits confirmation if the key is Enter.
+// confirm replays the call that awaits confirmation, if the key is Enter.
 func (m *model) confirm(name string) tea.Cmd {
 	a, ctx, source := *m.confirming, m.ctx, m.config.Source
 	if name != "enter" {

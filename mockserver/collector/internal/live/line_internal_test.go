@@ -75,14 +75,14 @@ func TestOutcomesOfAttemptsAreNotLines(t *testing.T) {
 	}
 }
 
-// pages is a Source of what a test prepares.
+// pages is a Source that returns the pages of a test.
 type pages struct {
 	next    func(after string, limit int) (Page, error)
 	limits  []int
-	replays []string // the message IDs
-	refuse  error    // the error of Replay
-	details string   // the result of Details
-	lost    error    // the error of Details and Destinations
+	replays []string // message IDs of replayed calls
+	refuse  error    // error that Replay returns
+	details string   // result of Details
+	lost    error    // error that Details and Destinations return
 
 	destinations []Destination
 }
@@ -162,7 +162,7 @@ func TestPrintKeepsJSON(t *testing.T) {
 	assert.Equal(t, came+"\n"+`{"title":"\u009b\udb40\udc01"}`+"\n", string(printed(&page, JSON, true)))
 }
 
-// picture is a model of a size with so many lines.
+// picture returns a model with the given size and number of lines.
 func picture(t *testing.T, width, height, lines int) *model {
 	t.Helper()
 	m := newModel(t.Context(), Config{Source: &pages{}, Title: "collector dev", URL: "http://127.0.0.1:8765"})
@@ -173,7 +173,7 @@ func picture(t *testing.T, width, height, lines int) *model {
 	return m
 }
 
-// press presses keys and returns the command of the last one.
+// press presses keys and returns the command of the last key.
 func press(m *model, keys ...string) (last tea.Cmd) {
 	named := map[string]rune{
 		"up": tea.KeyUp, "down": tea.KeyDown, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown,
@@ -215,7 +215,7 @@ func TestReplayNeedsConfirmation(t *testing.T) {
 	assert.Contains(t, m.draw(), "replay queued for crm; shop: replayed recently; ads: pending")
 }
 
-// opened returns a screen of a size with details of rows.
+// opened returns a model of the given size that shows details with a number of rows.
 func opened(t *testing.T, width, height, rows int) *model {
 	t.Helper()
 	m := picture(t, width, height, 3)
@@ -228,7 +228,7 @@ func opened(t *testing.T, width, height, rows int) *model {
 }
 
 func TestDetailsScroll(t *testing.T) {
-	m := opened(t, 60, 13, 50) // with 10 rows for the details
+	m := opened(t, 60, 13, 50) // the screen has room for 10 rows of details
 	assert.Contains(t, m.draw(), "rows 1-10 of 50")
 	assert.Contains(t, ansi.Strip(m.draw()), "Esc close  ↑↓ scroll")
 	for _, c := range []struct{ key, first string }{

@@ -82,8 +82,8 @@ func (m *model) title() string {
 	return strings.Join(append(words, terminal.Plain(m.config.URL)), "  ")
 }
 
-// totals returns the totals of all destinations, followed by each destination: those with
-// failed calls first, then those with pending calls.
+// totals returns the totals of all destinations, followed by the totals of each destination.
+// Destinations with failed calls come first, followed by destinations with pending calls.
 func (m *model) totals() string {
 	if len(m.destinations) == 0 {
 		return terminal.Faint.Paint("no destinations")
@@ -104,7 +104,7 @@ func (m *model) totals() string {
 	return strings.Join(parts, terminal.Faint.Paint("  │  "))
 }
 
-// problems returns the numbers of failed and pending calls, each after two spaces.
+// problems returns the numbers of failed and pending calls, with two spaces before each number.
 func (d *Destination) problems() (words string) {
 	if d.Failed > 0 {
 		words += "  " + terminal.Red.Paint(text.GroupDigits(d.Failed)+" failed")
@@ -115,7 +115,7 @@ func (d *Destination) problems() (words string) {
 	return words
 }
 
-// middle returns the rows between the header and the footer. There may be too many.
+// middle returns the rows between the header and the footer. There may be more rows than space.
 func (m *model) middle() []string {
 	if m.panel != "" {
 		return m.rows[m.top:]
@@ -147,7 +147,7 @@ func (m *model) window() []int64 {
 	return picked[max(0, end-m.room()):end]
 }
 
-// below returns the number of lines after the visible ones.
+// below returns the number of lines below the visible lines.
 func (m *model) below() int64 {
 	picked, shown := m.picked(), m.window()
 	if len(shown) == 0 {

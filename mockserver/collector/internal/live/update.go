@@ -11,8 +11,8 @@ import (
 // Init implements tea.Model.
 func (m *model) Init() tea.Cmd { return tea.Batch(m.ask(), m.count()) }
 
-// count returns a command that requests the destinations. If that fails, the previous ones
-// stay: the error of ask is shown.
+// count returns a command that requests the destinations. If the request fails, the previous
+// destinations stay visible, and the error of ask is shown.
 func (m *model) count() tea.Cmd {
 	ctx, source, known := m.ctx, m.config.Source, m.destinations
 	return func() tea.Msg {
@@ -80,7 +80,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// take adds a page.
+// take adds the activities of a page.
 func (m *model) take(page *Page) tea.Cmd {
 	m.place, m.lost = page.Next, ""
 	pause := framePause

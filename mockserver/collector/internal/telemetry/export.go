@@ -24,21 +24,21 @@ import (
 )
 
 const (
-	// exportTimeout bounds an export with its retries, whose interval grows from retryFirst
-	// to retryMost. Failed exports are counted and logged.
+	// exportTimeout limits an export, including its retries. The interval between retries grows
+	// from retryFirst to retryMost. Failed exports are counted and logged.
 	exportTimeout = 10 * time.Second
 	retryFirst    = 500 * time.Millisecond
 	retryMost     = 4 * time.Second
-	// queuedSpans limits the queue, to a few megabytes.
+	// queuedSpans limits the number of queued spans, which use a few megabytes.
 	queuedSpans = 8192
-	// maxText limits string attributes, some of which senders choose.
+	// maxText limits string attributes, because senders choose some of them.
 	maxText = 256
 )
 
 // disabled reports whether the environment disables all exports.
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
-// describe returns the resource of all traces and metrics: this collector.
+// describe returns the resource of all traces and metrics, which describes this collector.
 func describe(ctx context.Context, version string) (*resource.Resource, error) {
 	host, _ := os.Hostname()
 	return resource.New(ctx,
@@ -46,7 +46,7 @@ func describe(ctx context.Context, version string) (*resource.Resource, error) {
 		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv())
 }
 
-// protocol returns GRPC or HTTP for a signal.
+// protocol returns the protocol for a signal: GRPC or HTTP.
 func (c *Config) protocol(signal string) (string, error) {
 	name := "OTEL_EXPORTER_OTLP_PROTOCOL"
 	if own := "OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL"; os.Getenv(own) != "" {
@@ -81,8 +81,8 @@ func (c *Config) url(protocol, path string) string {
 	return url
 }
 
-// options returns the options of one of the four exporters, each of which has its own types.
-// The environment sets the rest.
+// options returns the options for one of the four exporters. It is generic because each exporter
+// has its own option type. The environment sets the other options.
 func options[O any](c *Config, url string, endpoint func(string) O, headers func(map[string]string) O, insecure func() O) (all []O) {
 	if url != "" {
 		all = append(all, endpoint(url))
@@ -131,7 +131,7 @@ func (t *Telemetry) newTraces(ctx context.Context, c *Config, about *resource.Re
 	return sdktrace.NewTracerProvider(provide...), nil
 }
 
-// sampler returns nil if the environment selects the sampler.
+// sampler returns the sampler, or nil if the environment selects it.
 func (c *Config) sampler() sdktrace.Sampler {
 	switch {
 	case c.Ratio != nil:

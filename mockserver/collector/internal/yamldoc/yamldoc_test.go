@@ -81,7 +81,7 @@ func TestSyntaxErrors(t *testing.T) {
 	}
 }
 
-// Read does not panic, and every value has a line.
+// FuzzRead checks that Read does not panic and that every value has a line.
 func FuzzRead(f *testing.F) {
 	f.Add("a: 1\nb:\n  - c: &x 1\n")
 	f.Add(`{"a":[1,{"b":null}]}`)

@@ -94,8 +94,8 @@ func TestFilterMatches(t *testing.T) {
 	}
 }
 
-// TestConditionsOfOneFieldMustAllHold checks that terms of one field are combined with and,
-// also for states at different destinations.
+// TestConditionsOfOneFieldMustAllHold checks that a call must satisfy all terms of a field. Two
+// states of a call can be states at different destinations.
 func TestConditionsOfOneFieldMustAllHold(t *testing.T) {
 	call := &history.Item{Record: &tracking.Record{Call: tracking.Call{Event: "Order Completed"}, Ends: []tracking.Ended{
 		{Destination: "crm", Outcome: tracking.Outcome{State: tracking.StateFailed}},

@@ -28,7 +28,7 @@ func (a *Ledger) IsFinished() bool {
 	return true
 }
 
-// Finish advances all floors to a message without earlier pending calls.
+// Finish raises all floors to a message that follows no pending calls.
 func (a *Ledger) Finish(to uint64) {
 	for _, b := range a.Accounts {
 		b.advance(to)
