@@ -50,7 +50,6 @@ func damagedList(r *rig) {
 		return known && (len(state.Syncs) == 0 || state.Syncs[0].Entered > 0)
 	})
 	r.kill()
-	r.settings = "" // the next start sends the list
 	kind := list.part
 	if wholeList {
 		kind = list.record

@@ -77,7 +77,7 @@ func (b *Account) verified() *Recounted {
 
 // AddOpen adds the parts of a message whose first attempt had not ended before.
 func (b *Recounted) AddOpen(before *Account, m *record.Calls) {
-	if !before.IsOpen(m) {
+	if before.Untried(m) == 0 {
 		return
 	}
 	b.Undelivered.add(m.Seq, m.Calls, m.At)
