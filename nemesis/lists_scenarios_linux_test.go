@@ -56,11 +56,11 @@ func damagedList(r *rig) {
 	}
 	hit := r.damageRecord(kind)
 	lost := hit.usersOf(users)
-	damaged := r.tryStart()
+	damaged := r.startFull()
 	if damaged != nil {
 		require.ErrorContains(r, damaged, "--accept-loss")
 		r.result.note("refused")
-		require.NoError(r, r.tryStart("--accept-loss"))
+		require.NoError(r, r.startFull("--accept-loss"))
 	} else {
 		lost = nil
 	}
