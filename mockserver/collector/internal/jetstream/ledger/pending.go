@@ -26,7 +26,7 @@ func (a *Ledger) Untried() (calls int64) {
 	return calls
 }
 
-// Waiting counts the calls of messages up to one that wait for another attempt.
+// Waiting counts the calls that wait for another attempt, in messages up to the given one.
 func (a *Ledger) Waiting(to uint64) (calls int64) {
 	for _, b := range a.Accounts {
 		for ref, r := range b.Retries {
