@@ -284,8 +284,7 @@ func queueLimit(r *rig) {
 		refused := r.load.Refused.Load()
 		r.await("calls are refused", func() bool { return r.load.Refused.Load() > refused+100 })
 		r.kill()
-		r.launch() // with a full queue it does not become ready
-		r.await("the admin API responds", func() bool { return r.ask(http.MethodGet, "/ledger", nil, nil) == nil })
+		require.NoError(r, r.startFull())
 		time.Sleep(2 * time.Second)
 	}
 	refused := r.load.Refused.Load()

@@ -50,18 +50,17 @@ func damagedList(r *rig) {
 		return known && (len(state.Syncs) == 0 || state.Syncs[0].Entered > 0)
 	})
 	r.kill()
-	r.settings = "" // the next start sends the list
 	kind := list.part
 	if wholeList {
 		kind = list.record
 	}
 	hit := r.damageRecord(kind)
 	lost := hit.usersOf(users)
-	damaged := r.tryStart()
+	damaged := r.startFull()
 	if damaged != nil {
 		require.ErrorContains(r, damaged, "--accept-loss")
 		r.result.note("refused")
-		require.NoError(r, r.tryStart("--accept-loss"))
+		require.NoError(r, r.startFull("--accept-loss"))
 	} else {
 		lost = nil
 	}

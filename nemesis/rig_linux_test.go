@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -121,6 +122,18 @@ func (r *rig) tryStart(flags ...string) error {
 	c := r.launch(flags...)
 	if err := c.AwaitReady(patience); err != nil {
 		return fmt.Errorf("%w: %s", err, tail(c.Log(), 3000))
+	}
+	return nil
+}
+
+// startFull starts the collector with a full queue: it responds but is not ready. If it ends
+// before it responds, startFull returns the reason.
+func (r *rig) startFull(flags ...string) error {
+	r.Helper()
+	c := r.launch(flags...)
+	r.await("the admin API responds", func() bool { return c.Process.Ended() || r.ask(http.MethodGet, "/ledger", nil, nil) == nil })
+	if c.Process.Ended() {
+		return errors.New(tail(c.Log(), 3000))
 	}
 	return nil
 }

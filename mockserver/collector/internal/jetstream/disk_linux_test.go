@@ -98,6 +98,9 @@ func TestDiskFailures(t *testing.T) {
 
 			disk.make()
 			refused(t, s, disk.full)
+			if _, err := j.Verify(within(t)); (err == nil) != disk.full || !disk.full && !strings.Contains(err.Error(), "read-only file system") {
+				t.Errorf("verifying: %v", err)
+			}
 			disk.repair()
 			s.resume(t)
 			ok(t, j.Ready(within(t)))

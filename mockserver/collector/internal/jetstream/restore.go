@@ -79,7 +79,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 	if s.base, s.stored, err = j.loadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
 		return s, err
 	}
-	if err != nil || j.previous.snapshot != nil && j.previous.snapshot.base != nil && j.previous.snapshot.base.Calls > s.base.Calls {
+	if err != nil || j.previous.snapshot != nil && j.previous.snapshot.base != nil && j.previous.snapshot.base.IsAfter(s.base) {
 		s.missing = append(s.missing, "STATE has lost the account of removed messages")
 		if s.base == nil {
 			s.base = ledger.New()

@@ -60,7 +60,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 		return before.at, nil
 	}
 	t := j.TailCalls(now.floor+1, func(parsed *record.Calls) error {
-		if j.ledger.With(destination, func(b *ledger.Account) { ok = b.IsOpen(parsed) }) && !ok {
+		if j.ledger.With(destination, func(b *ledger.Account) { ok = b.Untried(parsed) > 0 }) && !ok {
 			return nil
 		}
 		now.at = parsed.At

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,8 +87,11 @@ func (j *Journal) trim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		to := min(wanted, j.ledger.Finished(), base.Calls+trimStep)
-		if to <= base.Calls {
+		to := min(wanted, j.ledger.Finished(), base.Purged+trimStep)
+		if base.Purged < base.Calls { // after an accepted loss
+			to = min(to, base.Calls)
+		}
+		if to <= base.Purged {
 			return j.measure(ctx)
 		}
 		err = j.trimTo(ctx, base, stored, to)
@@ -143,9 +147,10 @@ var errUnfinished = errors.New("some outcomes are missing")
 // trimTo recounts the messages to remove, stores the result as the new base, and removes
 // them. It does not use the ledger in memory.
 func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to uint64) error {
+	first := base.Purged + 1
 	gaveUp, err := j.countTo(ctx, base, to)
 	if err != nil {
-		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", base.Calls+1, to, err)
+		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", first, to, err)
 	}
 	if err := j.awaitSettled(ctx); err != nil { // awaitSettled needs these messages
 		return err
@@ -161,10 +166,10 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	if err := j.storeBase(ctx, base, stored); err != nil {
 		return err
 	}
-	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamCalls), "", base.Calls+1); err != nil {
+	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamCalls), "", base.Purged+1); err != nil {
 		return err
 	}
-	return j.JS.Purge(ctx, j.Names.Stream(record.StreamOutcomes), "", base.Outcomes+1)
+	return j.JS.Purge(ctx, j.Names.Stream(record.StreamOutcomes), "", base.FirstOutcome())
 }
 
 // settleRemoved stores the failed calls of messages that are about to be removed. The process that
@@ -177,14 +182,20 @@ func (j *Journal) settleRemoved(ctx context.Context, to uint64) error {
 	return j.settleOutcomes(ctx, unsettledBefore(outcomes.LastTime), func(o *record.Outcome) bool { return o.Ref.Seq <= to })
 }
 
-// countTo adds the messages of CALLS up to one, and their outcomes, to the base. It reports
+// countTo adds the messages of CALLS up to one, and their outcomes, to the base. After an
+// accepted loss, the base contains later messages and their pending calls already. It reports
 // whether calls failed permanently.
 func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (gaveUp bool, err error) {
-	calls := j.TailCalls(base.Calls+1, func(parsed *record.Calls) error {
+	counted, untried := to <= base.Calls, int64(0)
+	calls := j.TailCalls(base.Purged+1, func(parsed *record.Calls) error {
 		if parsed.Seq > to {
 			return store.ErrEnough
 		}
-		base.ReadCalls(parsed)
+		if base.ReadCalls(parsed); counted {
+			for _, b := range base.Accounts {
+				untried += b.Untried(parsed)
+			}
+		}
 		if parsed.Seq == to {
 			return store.ErrEnough
 		}
@@ -194,36 +205,46 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 	if err := calls.Scan(ctx); err != nil {
 		return false, err
 	}
-	base.Calls, base.Purged = to, to
+	if !counted {
+		base.Calls, untried = to, base.Untried()
+	}
+	base.Purged = to
+	if pending := untried + base.Waiting(to); pending > 0 {
+		gaveUp, err = j.countOutcomes(ctx, base, to, pending)
+	}
+	base.Finish(to)
+	return gaveUp, err
+}
+
+// countOutcomes adds the outcomes of all pending calls up to a message to the base.
+func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uint64, pending int64) (gaveUp bool, err error) {
 	// Outcome.Low may refer to messages after the limit.
 	base.Frozen = true
 	defer func() { base.Frozen = false }()
 	var read, beyond uint64
 	outcomes := j.TailOutcomes(base.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {
-			if o := &decoded[i]; o.Ref.Seq <= to {
-				base.Count(o, seq)
+			if o := &decoded[i]; o.Ref.Seq > to {
+				beyond = cmp.Or(beyond, seq)
+			} else {
+				if base.Count(o, seq) {
+					pending -= int64(o.Calls() - len(o.Again))
+				}
 				gaveUp = gaveUp || len(o.Failed) > 0
-			} else if beyond == 0 {
-				beyond = seq
 			}
 		}
-		if read = seq; base.IsFinished() {
+		if read = seq; pending == 0 {
 			return store.ErrEnough
 		}
 		return nil
 	})
 	outcomes.Whole = base.IsGone
-	if base.IsFinished() {
-		return false, nil // no destination takes these messages
-	}
 	if err := outcomes.Scan(ctx); err != nil {
 		return false, err
 	}
-	if !base.IsFinished() {
+	if pending != 0 {
 		return false, errUnfinished
 	}
-	base.Finish(to)
 	if base.Outcomes = read; beyond > 0 {
 		base.Outcomes = beyond - 1
 	}

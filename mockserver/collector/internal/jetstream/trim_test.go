@@ -1,7 +1,11 @@
 package jetstream_test
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -233,4 +237,71 @@ func TestExpiredCallsAreNotDelivered(t *testing.T) {
 	ok(t, j.Replay(within(t), "down", failed, nil, tracking.StateFailed))
 	work(t, r, 172, delivered)
 	wantSums(t, verified(t, j, "down"), "300 = 300 + 0 + 0 + 0")
+}
+
+// A journal that was full when a loss was accepted removes calls as they are finished, before
+// all calls of that time are.
+func TestTrimAfterAcceptedLoss(t *testing.T) {
+	const limit = 80 << 10
+	dir := t.TempDir()
+	j := open(t, jetstream.Options{Dir: dir, MaxBytes: limit})
+	slow, fast := attach(t, j, "slow"), attach(t, j, "fast", "web")
+	work := func(r journal.Reader, n int64) { work(t, r, int(n), mixed) }
+	batch := func() error {
+		return j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", rand.Text(), 100)})
+	}
+	ok(t, batch())
+	work(slow, 60)
+	work(fast, 100)
+	fill := func() (batches int) {
+		t.Helper()
+		err := batch()
+		for ; err == nil; err = batch() {
+			batches++
+		}
+		if !errors.Is(err, journal.ErrFull) {
+			t.Fatalf("Append: %v, want ErrFull", err)
+		}
+		return batches
+	}
+	var last journal.Lease
+	for range fill() {
+		last = next(t, slow)
+	}
+	waiting := len(last.Entry().Calls)
+	ok(t, last.Finish(within(t), journal.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]tracking.Outcome, waiting)}))
+	ok(t, j.Close())
+	flip(t, streamFile(t, dir, "CALLS", "msgs/1.blk"), 0.4)
+
+	j = open(t, jetstream.Options{Dir: dir, MaxBytes: limit, AcceptLoss: true})
+	slow, fast = attach(t, j, "slow"), attach(t, j, "fast", "web")
+	fill()
+	left := verified(t, j, "slow")
+	if left.Lost == 0 {
+		t.Fatal("no calls were lost")
+	}
+	work(fast, verified(t, j, "fast").Pending)
+	work(slow, left.Pending/2)
+	ok(t, j.Trim(within(t)))
+	half := verified(t, j, "slow")
+	if half.Accepted != left.Accepted || half.Pending == 0 {
+		t.Fatalf("%s before, %s after half of the calls", sums(left), sums(half))
+	}
+	if err := batch(); err != nil {
+		t.Fatalf("Append after half of the calls: %v", err)
+	}
+	half = verified(t, j, "slow")
+
+	ok(t, j.RemoveCheckpoints(within(t)))
+	dir, err := jetstream.Copy(dir, t.TempDir)
+	ok(t, err)
+	ok(t, os.RemoveAll(filepath.Dir(streamFile(t, dir, "RETRY", "msgs/*.blk"))))
+	j = open(t, jetstream.Options{Dir: dir}) // reads the account of the removed calls, and restores the retry
+	wantSums(t, verified(t, j, "slow"), sums(half))
+	work(attach(t, j, "slow"), half.Pending-int64(waiting))
+	work(attach(t, j, "fast", "web"), 100)
+	ok(t, j.Trim(within(t)))
+	if all := verified(t, j, "slow"); all.Pending != int64(waiting) || all.Accepted != half.Accepted || all.Lost != left.Lost {
+		t.Fatalf("%+v before, %+v at the end", half, all)
+	}
 }

@@ -62,9 +62,6 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 		if parsed.Seq > base.Calls {
 			return store.ErrEnough
 		}
-		if parsed.Kind != record.KindCalls {
-			return nil
-		}
 		for name, b := range base.Accounts {
 			v.Accounts[name].AddOpen(b, parsed)
 		}

@@ -71,8 +71,9 @@ func Take(dir string) (*Lock, error) {
 func (l *Lock) Release() error { return l.lock.Unlock() }
 
 // Check returns an error if the directory or its streams were deleted or replaced: the server
-// would keep writing to unreachable files. It returns nil again if the
-// directory is moved back or mounted again.
+// would keep writing to unreachable files. It returns nil again if the directory is moved back or
+// mounted again. It does not compare files, because a file that is mounted again may be on
+// another device. So it does not notice a copy of the directory.
 func (l *Lock) Check() error {
 	_, err := os.Stat(filepath.Join(l.dir, storeDir))
 	written := l.holder

@@ -78,7 +78,7 @@ func (b *Account) verified() *Recounted {
 // AddOpen adds the parts of a message that have an unfinished first attempt. before is the account in
 // the base.
 func (b *Recounted) AddOpen(before *Account, m *record.Calls) {
-	if !before.IsOpen(m) {
+	if before.Untried(m) == 0 {
 		return
 	}
 	b.Undelivered.add(m.Seq, m.Calls, m.At)

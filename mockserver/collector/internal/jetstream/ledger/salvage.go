@@ -87,18 +87,8 @@ func (s *Salvage) First() uint64 {
 
 // FindStored counts the untried calls of a message. Call it with the messages from First on.
 func (s *Salvage) FindStored(m *record.Calls) {
-	if m.Kind != record.KindCalls {
-		return
-	}
 	for name, b := range s.ledger.Accounts {
-		if !b.Takes(m.Seq, m.Name) {
-			continue
-		}
-		for part := range record.Parts(m.Calls) {
-			if !b.Ended(record.Ref{Seq: m.Seq, Part: part}) {
-				s.stored[name] += int64(record.PartSize(m.Calls, part))
-			}
-		}
+		s.stored[name] += b.Untried(m)
 	}
 }
 
