@@ -170,7 +170,7 @@ func (c *Client) Alias(m *Alias) error {
 
 // Enqueue queues a call of any kind. It is otherwise like Identify, with a limit for the
 // time that it waits: for room under Block, for Config.Spool to open, and for files in
-// Config.Spool to be removed. If ctx ends first, Enqueue returns its error. If ctx had
+// Config.Spool to be removed. If ctx is done first, Enqueue returns its error. If ctx had
 // already ended, Enqueue still waits up to a second for Config.Spool to open. Ctx does not
 // affect the delivery of an accepted call. Config.Value receives ctx.
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
@@ -275,11 +275,11 @@ type starting struct {
 	err      error
 }
 
-// openGrace limits how long Stats, and methods whose context has already ended, wait for
+// openGrace limits how long Stats, and methods whose context is already done, wait for
 // the spool to open.
 const openGrace = time.Second
 
-// wait returns the pipeline, or an error when ctx ends.
+// wait returns the pipeline, or an error when ctx is done.
 func (s *starting) wait(ctx context.Context) (*pipeline.Pipeline, error) {
 	end := ctx.Done()
 	if ctx.Err() != nil {
@@ -409,11 +409,11 @@ func (c *Client) Flush(ctx context.Context) error {
 // With a spool, this includes the calls of a previous process, even if this client has not
 // been used. Calls after Shutdown return ErrClosed.
 //
-// If ctx ends first, Shutdown cancels the requests and waits at most two more seconds for
+// If ctx is done first, Shutdown cancels the requests and waits at most two more seconds for
 // them. The remaining calls are dropped, or stay in Config.Spool.
 //
 // If calls were not delivered, the error is an *UndeliveredError. It includes calls that
-// were being sent when ctx ended, although the collector may have accepted them. Shutdown
+// were being sent when ctx was done, although the collector may have accepted them. Shutdown
 // may be called several times, and concurrently: all calls wait for the same end and
 // return the same error, and the first context to end applies to all. If Config.Spool
 // cannot be opened, the error contains the reason.

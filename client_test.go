@@ -158,7 +158,7 @@ func TestShutdownWithADeafTransport(t *testing.T) {
 		require.LessOrEqual(t, time.Since(start), 4*time.Second)
 		requireSum(t, client.Stats())
 		require.Zero(t, client.Stats().Pending)
-		time.Sleep(time.Hour) // the transport's goroutines end
+		time.Sleep(time.Hour) // the transport's goroutines exit
 	})
 }
 
@@ -173,7 +173,7 @@ func TestShutdownWithAnEndedContextKeepsWhatIsDone(t *testing.T) {
 	})
 }
 
-// A batch that was refused before the context ended is reported as refused.
+// A batch that was refused before the context was done is reported as refused.
 func TestShutdownAgainReturnsTheSameError(t *testing.T) {
 	for range 20 { // select chooses at random
 		synctest.Test(t, func(t *testing.T) {

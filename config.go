@@ -157,7 +157,7 @@ type Config struct {
 	WhenFull FullPolicy
 
 	// Spool is a directory that stores calls until they are delivered or
-	// dropped. A call is stored before its method returns nil. If the process ends
+	// dropped. A call is stored before its method returns nil. If the process exits
 	// before it has delivered all calls, the next process with the same directory and
 	// write key sends the rest. The client creates the directory if it does not exist.
 	// Each client needs its own directory: a call returns an error that names the owner
@@ -166,7 +166,7 @@ type Config struct {
 	//
 	// With a spool, calls that exceed MaxBytes are kept only on the disk and are read
 	// back later. Under Block, a call first waits for memory, for up to a
-	// quarter of a second or until its context ends. WhenFull applies to calls that
+	// quarter of a second or until its context is done. WhenFull applies to calls that
 	// exceed SpoolMaxBytes. A call that cannot be written is not accepted and returns an error
 	// that wraps ErrSpool. If the collector is unavailable for longer than
 	// MaxTotalBackoffDuration, calls that were tried for that long are dropped.
@@ -214,7 +214,7 @@ type Config struct {
 	Callback func(Result)
 
 	// Value, if set, is called with the context of each valid call, on the caller's
-	// goroutine. The client keeps the returned value in memory until the call has ended.
+	// goroutine. The client keeps the returned value in memory until the call has finished.
 	// Callback receives it as Result.Value, and an http.RoundTripper with RequestValues.
 	// The context is the one passed to Enqueue, or context.Background for methods without
 	// a context.

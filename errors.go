@@ -116,7 +116,7 @@ func tooLarge(kind kind, encoded []byte) error {
 // It wraps Err and Cause.
 type UndeliveredError struct {
 	Dropped Drops // dropped calls that no previous Flush has reported
-	Pending int64 // calls that were queued when the context ended, or remain in Config.Spool
+	Pending int64 // calls that were queued when the context was done, or remain in Config.Spool
 	Err     error // the error of the context, if it ended the wait
 	Cause   error // the error of the latest failed attempt, or nil
 

@@ -72,7 +72,7 @@ func TestCloseSaysWhatItCouldNotSend(t *testing.T) {
 	require.Equal(t, int64(5), recovered(t, dir))
 }
 
-// A method that opens a slow spool returns when its context ends. The spool is still opened, and a
+// A method that opens a slow spool returns when its context is done. The spool is still opened, and a
 // Shutdown then applies.
 func TestContextEndsWhileTheSpoolIsOpened(t *testing.T) {
 	leaks.Check(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// endedContext returns a context that has ended.
+// endedContext returns a context that is done.
 func endedContext() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -141,7 +141,7 @@ func TestValuePanics(t *testing.T) {
 	require.EqualValues(t, 1, client.Stats().Delivered)
 }
 
-// With a spool, a call has its value until the process ends.
+// With a spool, a call has its value until the process exits.
 func TestValueWithSpool(t *testing.T) {
 	dir := t.TempDir()
 	tried, cancel := context.WithCancel(t.Context())

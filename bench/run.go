@@ -122,7 +122,7 @@ func inTurns(rounds int, all ...contestant) ([]runs, error) {
 	return series, nil
 }
 
-// wait waits for a duration, or until ctx ends.
+// wait waits for a duration, or until ctx is done.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

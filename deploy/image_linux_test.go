@@ -89,7 +89,7 @@ type container struct {
 func (b *builder) from(image, volume string, env ...string) *container {
 	c := &container{b, b.do("from", image), volume, b.inspect(image), env}
 	b.t.Cleanup(func() {
-		_ = exec.Command("buildah", slices.Concat(b.args, []string{"rm", c.name})...).Run() //nolint:usetesting // the test's context has ended
+		_ = exec.Command("buildah", slices.Concat(b.args, []string{"rm", c.name})...).Run() //nolint:usetesting // the test's context is done
 	})
 	return c
 }

@@ -176,7 +176,7 @@ func TestInstallAndRemoveDeb(t *testing.T) {
 	}
 	older, newer := pack(t, "0.0.1", "deb")["deb"], pack(t, "0.0.2", "deb")["deb"]
 	t.Cleanup(func() {
-		_ = exec.Command("dpkg", "--purge", "collector").Run() //nolint:usetesting // the test's context has ended
+		_ = exec.Command("dpkg", "--purge", "collector").Run() //nolint:usetesting // the test's context is done
 		_ = os.RemoveAll(data)
 	})
 

@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// run serves until ctx ends. It then waits for the requests in progress, and after that for
+// run serves until ctx is done. It then waits for the requests in progress, and after that for
 // the calls that they made.
 func run(ctx context.Context, out io.Writer, listener net.Listener, endpoint, writeKey string) error {
 	if endpoint == "" {

@@ -66,7 +66,7 @@ func (l *Load) Start() (stop func(grace time.Duration)) {
 	}
 }
 
-// Do sends calls until ctx ends or the limit Calls is reached. After ctx ends, requests in
+// Do sends calls until ctx is done or the limit Calls is reached. After ctx is done, requests in
 // progress can be retried for the duration grace.
 func (l *Load) Do(ctx context.Context, grace time.Duration) {
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -76,7 +76,7 @@ func (l *Load) Do(ctx context.Context, grace time.Duration) {
 	l.send(ctx, hard)
 }
 
-// send starts requests until ctx ends, and retries them until hard ends.
+// send starts requests until ctx is done, and retries them until hard ends.
 func (l *Load) send(ctx, hard context.Context) {
 	l.requests = make([][]request, l.Senders)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.Senders, MaxIdleConns: 4 * l.Senders}, Timeout: cmp.Or(l.Timeout, 15*time.Second)}
@@ -133,7 +133,7 @@ func (l *Load) pace(ctx context.Context, last time.Time) (next time.Time) {
 	return l.await(ctx, next)
 }
 
-// await waits until at or until ctx ends, and returns at.
+// await waits until at or until ctx is done, and returns at.
 func (l *Load) await(ctx context.Context, at time.Time) time.Time {
 	if left := time.Until(at); left > 0 {
 		select {
@@ -144,7 +144,7 @@ func (l *Load) await(ctx context.Context, at time.Time) time.Time {
 	return at
 }
 
-// deliver sends a request until the response is 200. It returns false if ctx ends first.
+// deliver sends a request until the response is 200. It returns false if ctx is done first.
 func (l *Load) deliver(ctx context.Context, client *http.Client, sender int, path string, body []byte) bool {
 	for try := sender; ; try++ {
 		status := Post(ctx, client, l.URLs[try%len(l.URLs)]+path, l.WriteKey, body)

@@ -20,7 +20,7 @@ func (p *Pipeline) undelivered(f *flush, cut error) *Undelivered {
 	return p.flushes.outcome(f, p.stats.Dropped, cut, p.spool != nil)
 }
 
-// Flush sends the queued calls and waits for them until ctx ends. It returns nil if all calls
+// Flush sends the queued calls and waits for them until ctx is done. It returns nil if all calls
 // were delivered.
 func (p *Pipeline) Flush(ctx context.Context) *Undelivered {
 	p.mu.Lock()
@@ -51,11 +51,11 @@ func (p *Pipeline) Flush(ctx context.Context) *Undelivered {
 // attempts whose http.RoundTripper ignores the context.
 const abortGrace = time.Second
 
-// errCallbackHangs is returned by Close and Shutdown if all calls have ended, but results
+// errCallbackHangs is returned by Close and Shutdown if all calls have finished, but results
 // could not be delivered in time.
 var errCallbackHangs = errors.New("analytics: Config.Callback, or the writer of Config.Logger, has not returned; it must not call Close or Shutdown, which wait for it")
 
-// Close makes the pipeline reject calls, and end when all accepted calls have ended.
+// Close makes the pipeline reject calls, and end when all accepted calls have finished.
 func (p *Pipeline) Close() {
 	p.mu.Lock()
 	defer p.unlock()
@@ -70,8 +70,8 @@ func (p *Pipeline) Close() {
 	}
 }
 
-// Shutdown closes the pipeline and waits until all calls have ended and all results are
-// delivered. If ctx ends first, it drops the remaining calls. It returns nil if all calls were
+// Shutdown closes the pipeline and waits until all calls have finished and all results are
+// delivered. If ctx is done first, it drops the remaining calls. It returns nil if all calls were
 // delivered. The error reports a callback or log writer that does not return.
 func (p *Pipeline) Shutdown(ctx context.Context) (*Undelivered, error) {
 	p.Close()

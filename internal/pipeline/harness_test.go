@@ -65,7 +65,7 @@ func accept(p *Pipeline, encoded string) error {
 	return p.Accept(context.Background(), c)
 }
 
-// cut returns a context that has ended.
+// cut returns a context that is done.
 func cut() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 )
 
-// run is the loop goroutine. It ends when the pipeline is closed and all calls have ended.
+// run is the loop goroutine. It ends when the pipeline is closed and all calls have finished.
 func (p *Pipeline) run() {
 	l := &loop{Pipeline: p}
 	l.attempts, l.cancel = context.WithCancel(context.Background())

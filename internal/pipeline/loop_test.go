@@ -53,7 +53,7 @@ func TestAbandonedBatchIsNotReused(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, left)
 		require.Empty(t, p.buffers.free)
-		time.Sleep(time.Hour) // the transport's goroutine ends
+		time.Sleep(time.Hour) // the transport's goroutine exits
 	})
 }
 

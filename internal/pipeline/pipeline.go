@@ -19,7 +19,7 @@ type Pipeline struct {
 	wake     chan struct{} // capacity 1; wakes the loop; never closed
 	outcomes chan outcome  // capacity MaxInFlight; from senders to the loop; never closed
 	aborted  chan struct{} // closed when phase becomes aborting
-	ended    chan struct{} // closed by the loop when all calls have ended
+	ended    chan struct{} // closed by the loop when all calls have finished
 	done     chan struct{} // closed by the loop when all results have been delivered
 
 	results dispatcher   // has its own mutex
@@ -50,9 +50,9 @@ type intake struct {
 //
 //	from     event                                              to
 //	running  Shutdown or Close is called                        closing
-//	closing  the context ends before all calls have ended       aborting
+//	closing  the context is done before all calls have finished       aborting
 //
-// The loop ends in closing when all calls have ended, and in aborting after at most
+// The loop ends in closing when all calls have finished, and in aborting after at most
 // abortGrace.
 type phase int
 
@@ -330,7 +330,7 @@ func (t *sealTimer) expired(now time.Time, open bool) bool {
 // guards it.
 type flush struct {
 	upTo  uint64        // number of the last call to wait for
-	left  int64         // number of calls that have not ended
+	left  int64         // number of calls that have not finished
 	since Drops         // drops that a previous flush has reported
 	done  chan struct{} // closed with mu held when left is 0
 }
@@ -354,7 +354,7 @@ func (w *flushes) start(upTo uint64, left int64) *flush {
 	return f
 }
 
-// ended counts calls that have ended; seq is the number of the first one.
+// ended counts finished calls; seq is the number of the first one.
 func (w *flushes) ended(seq uint64, calls int64) {
 	waiting := w.waiting[:0]
 	for _, f := range w.waiting {

@@ -197,7 +197,7 @@ func (p *Pipeline) dropOldest() bool {
 	return true
 }
 
-// waitForRoom waits until there may be room, the client is closed, ctx ends, or late fires.
+// waitForRoom waits until there may be room, the client is closed, ctx is done, or late fires.
 // The caller holds mu, which is unlocked during the wait.
 func (p *Pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
 	room := p.budget.waitForRoom()
@@ -243,7 +243,7 @@ func (p *Pipeline) accepted() int64 {
 	return p.stats.Accepted + int64(p.open.calls)
 }
 
-// pending returns the number of accepted calls that have not ended. The caller holds mu.
+// pending returns the number of accepted calls that have not finished. The caller holds mu.
 func (p *Pipeline) pending() int64 {
 	return p.accepted() - p.stats.Delivered - p.stats.Dropped.total()
 }

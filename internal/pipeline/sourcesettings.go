@@ -21,7 +21,7 @@ const (
 )
 
 // readSettings reads the settings of the source and updates the policy. It retries like a
-// batch, until ctx ends. The first response, or failure, opens the gate for batches.
+// batch, until ctx is done. The first response, or failure, opens the gate for batches.
 func (p *Pipeline) readSettings(ctx context.Context) {
 	var tries retry.Tries
 	for open := p.openGate; ; open = func() {} {

@@ -118,7 +118,7 @@ func (d *Drop) bytes() int64 {
 // Undelivered counts the calls that a flush did not deliver.
 type Undelivered struct {
 	Dropped Drops // dropped calls that no previous flush reported
-	Pending int64 // calls that have not ended
+	Pending int64 // calls that have not finished
 	Err     error // the error of the context, if it ended the wait
 	Cause   error // the error of the latest failed attempt, or nil
 	Spooled bool  // Pending are in the spool

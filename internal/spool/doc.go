@@ -26,7 +26,7 @@
 // no room for the acknowledgement. A torn or corrupted record is skipped. The page that Read
 // returns reports it, and no other record is lost.
 //
-// The log holds a lock on its directory, which the system releases when the process ends.
+// The log holds a lock on its directory, which the system releases when the process exits.
 //
 // # Writes
 //

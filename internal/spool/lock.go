@@ -13,7 +13,7 @@ import (
 )
 
 // lockName is the file that the owner of the directory locks. The system releases the lock
-// when the process ends. The file is not removed: otherwise two processes could each lock a
+// when the process exits. The file is not removed: otherwise two processes could each lock a
 // file of that name.
 const lockName = "lock"
 

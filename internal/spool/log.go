@@ -90,7 +90,7 @@ type Log struct {
 
 	mu       sync.Mutex // guards the following fields, except for atomic values, and all segments
 	queue    []*Record
-	waiting  atomic.Int64   // calls of Append that have not ended
+	waiting  atomic.Int64   // calls of Append that have not finished
 	stopped  atomic.Bool    // Append returns ErrClosed; set with mu held
 	storing  atomic.Bool    // the active segment is probably mapped and has room
 	segments []*segment     // segments with unacknowledged records, and active; oldest first
