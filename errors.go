@@ -25,7 +25,7 @@ var ErrSpool = pipeline.ErrSpool
 
 var errWriteAlone = errors.New("the field Write cannot be combined with a map or Attrs")
 
-// Values of FieldError.Field that do not name one field.
+// Values of FieldError.Field that do not name a single field.
 const (
 	fieldMessage = "message" // the message is nil
 	fieldIDs     = "anonymousId or userId"
@@ -33,7 +33,7 @@ const (
 
 // FieldError reports a call with a missing or invalid field. The call was not accepted.
 //
-// With errors.Is, it matches a target *FieldError whose Kind and Field are equal or empty.
+// errors.Is matches a target *FieldError whose Kind and Field are equal or empty.
 type FieldError struct {
 	// Kind is the kind of the call, such as "track".
 	Kind string
@@ -46,8 +46,8 @@ type FieldError struct {
 
 func missing(kind kind, field string) error { return &FieldError{Kind: kind.String(), Field: field} }
 
-// valueFieldError returns the error of a value in the map called key that cannot be
-// encoded.
+// valueFieldError returns the error for a value that cannot be encoded. key is the name of the
+// map that contains the value.
 func valueFieldError(kind kind, key string, err error) error {
 	if errors.Is(err, wire.ErrTooLarge) {
 		return &TooLargeError{Kind: kind.String(), Field: key, Size: wire.MaxText + 1, Limit: MaxCallBytes}
