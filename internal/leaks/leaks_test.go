@@ -12,7 +12,7 @@ import (
 )
 
 func TestSinceFindsWhatIsLeft(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // initializes the network
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // initializes package net before the check
 	require.NoError(t, err)
 	defer listener.Close()
 	before := inUse()
@@ -40,7 +40,7 @@ func TestSinceFindsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// recorder is a TB that records errors.
+// recorder is a TB that records the reported errors.
 type recorder struct {
 	ends []func()
 	said []string
