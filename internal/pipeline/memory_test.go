@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The garbage collector lets the heap grow to twice the memory in use.
+// A full client needs less than 90 MB, although the garbage collector lets the heap grow to twice the
+// memory in use.
 func TestFullClientTakesLessThan90MB(t *testing.T) {
 	small, large := fmt.Sprintf(`{"text":"%0200d"}`, 0), fmt.Sprintf(`{"text":"%0630d"}`, 0)
 	for _, c := range []struct {
