@@ -43,7 +43,7 @@ func TestDispatcherPassesResultsOnInOrder(t *testing.T) {
 	})
 }
 
-// A callback may dispatch results. No result is lost when the goroutine exits.
+// A callback may dispatch results. No result is lost if it does so while the goroutine exits.
 func TestDispatcherConcurrentSafe(t *testing.T) {
 	var got int
 	d := &dispatcher{log: newLogger(nil, nil, false, "key"), release: func(*batch) {}, callback: func(CallID, *Drop) { got++ }}
