@@ -11,16 +11,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// A StatsSource provides the counts for Observe; *analytics.Client is one.
+// A StatsSource provides the counts for Observe. *analytics.Client implements it.
 type StatsSource interface {
 	Stats() analytics.Stats
 }
 
-// Observe reports a client's counts at each collection of the meter provider; the package
-// documentation lists the metrics. It continues after the client is closed, so that the
-// final counts are collected, and keeps the client in memory. Programs that create many
-// clients must call Unregister. Like Stats, Observe opens the client's spool, if it has
-// one.
+// Observe reports a client's counts at each collection of the meter provider. The package
+// documentation lists the metrics. Observe opens the client's spool, if it has one, as Stats
+// does.
+//
+// Observe keeps the client in memory. It continues after the client is closed, so that the
+// final counts are collected. Programs that create many clients must call Unregister.
 //
 // The error comes from the meter provider.
 func Observe(client StatsSource, opts ...Option) (metric.Registration, error) {
@@ -60,14 +61,14 @@ type value struct {
 	get        func(*analytics.Stats) int64
 }
 
-// gauge is a metric that comes from Stats.
+// gauge is a metric whose values come from Stats.
 type gauge struct {
 	name, unit, description string
-	falls                   bool // the number can decrease
+	falls                   bool // the value can decrease
 	values                  []reading
 }
 
-// reading is one number of a gauge, with an optional error.type.
+// reading is one value of a gauge, with an optional error.type.
 type reading struct {
 	errorType string
 	get       func(*analytics.Stats) int64
@@ -80,10 +81,10 @@ func (g *gauge) instrument(m metric.Meter) (metric.Int64Observable, error) {
 	return m.Int64ObservableCounter(g.name, metric.WithUnit(g.unit), metric.WithDescription(g.description))
 }
 
-// only returns the single reading of a gauge.
+// only returns the reading of a gauge that has a single value.
 func only(get func(*analytics.Stats) int64) []reading { return []reading{{"", get}} }
 
-// gauges cover every field of Stats.
+// gauges contains a metric for each field of Stats.
 var gauges = []gauge{
 	{
 		name: "analytics.client.call.accepted", unit: "{call}",

@@ -28,12 +28,12 @@ import (
 
 const key = "a-write-key-of-some-length"
 
-// newServer starts a server without a network, for synctest.
+// newServer starts a server that uses no network, so that synctest can run it.
 func newServer(t *testing.T) *mockserver.Server {
 	return mockserver.RunT(t, mockserver.Config{InProcess: true})
 }
 
-// newClient returns a client of a server without a network.
+// newClient returns a client for a server of newServer.
 func newClient(t *testing.T, srv *mockserver.Server, config analytics.Config) analytics.Client {
 	config.Endpoint = srv.URL
 	if config.Transport == nil {
@@ -65,7 +65,7 @@ func (l *lines) Errorf(format string, args ...interface{}) {
 	l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
 }
 
-// ends is a Callback that records its messages.
+// ends is a Callback that records the delivered and the lost messages.
 type ends struct {
 	mu        sync.Mutex
 	delivered []analytics.Message
@@ -245,7 +245,7 @@ func TestCloseConcurrentSafe(t *testing.T) {
 	begin := sync.OnceFunc(func() { close(begun) })
 	for range 4 {
 		group.Go(func() {
-			for i := range 20_000 { // fits in memory
+			for i := range 20_000 { // the memory is large enough for these messages
 				if err := c.Enqueue(track(i)); err != nil {
 					assert.Equal(t, analytics.ErrClosed, err)
 					return
@@ -270,7 +270,7 @@ func TestCloseConcurrentSafe(t *testing.T) {
 	require.Len(t, srv.Calls(), int(accepted.Load()))
 }
 
-// Version 3 loses batches that fail once during Close.
+// Close retries batches during an outage. Version 3 loses batches that fail once during Close.
 func TestCloseRetriesDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
@@ -355,7 +355,7 @@ func TestMaxRetriesAndRetryAfter(t *testing.T) {
 			MaxRetries: 3,
 			RetryAfter: func(retries int) time.Duration {
 				asked = append(asked, retries)
-				return time.Duration(retries-1) * time.Hour // negative at first
+				return time.Duration(retries-1) * time.Hour // the first delay is negative
 			},
 		})
 		start := time.Now()
@@ -384,7 +384,7 @@ func TestRetryAfterPanics(t *testing.T) {
 	})
 }
 
-// Version 3 returns nil for such messages and only calls the callback.
+// Enqueue returns these errors. Version 3 returns nil and only calls the callback.
 func TestEnqueueErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
@@ -424,7 +424,7 @@ func TestEnqueueErrors(t *testing.T) {
 	})
 }
 
-// Version 3 uses unbounded memory.
+// The client limits its memory. Version 3 does not.
 func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills 32 MiB")
@@ -450,7 +450,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// Messages that wait for the callback are bounded, too.
+// The client also limits the memory of messages that wait for the callback.
 func TestBlockedCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
@@ -521,7 +521,7 @@ func TestCallbackGetsTheMessage(t *testing.T) {
 	})
 }
 
-// Messages with the same ID end in order.
+// The callback receives messages with the same ID in order.
 func TestCallbackOrderWithSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
@@ -540,7 +540,7 @@ func TestCallbackOrderWithSameID(t *testing.T) {
 	})
 }
 
-// Callbacks may enqueue, panic, and wait for the caller of Enqueue.
+// Callbacks may enqueue messages, panic, and wait for the caller of Enqueue.
 func TestCallbackEnqueuesAndPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
@@ -582,7 +582,7 @@ func (o *odd) end(m analytics.Message) {
 	panic("ouch")
 }
 
-// Callers may modify a message after Enqueue.
+// The caller may modify a message after Enqueue has returned.
 func TestMessagesCanBeReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
@@ -654,7 +654,7 @@ func TestStdLogger(t *testing.T) {
 	require.Equal(t, "app INFO: 3 calls\napp ERROR: no 100%\n", out.String())
 }
 
-// The batch path is appended to endpoints with and without slashes at the end.
+// The client appends the batch path to the endpoint, with or without a slash at the end.
 func TestEndpoints(t *testing.T) {
 	for _, path := range []string{"", "/", "/proxy", "/proxy/batch", "/v1/import/"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -721,7 +721,7 @@ func TestNoWriteKey(t *testing.T) {
 	require.True(t, errors.Is(c.Enqueue(track(0)), analytics.ErrClosed))
 }
 
-// New cannot return an error. With an invalid write key, Enqueue does.
+// New cannot return an error. If the write key is invalid, Enqueue returns one.
 func TestNewWithAMalformedWriteKey(t *testing.T) {
 	for writeKey, want := range map[string]string{
 		"":             "the write key is empty",
