@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// came are received calls.
+// came implements Calls with a list of calls.
 type came []string
 
 func (c came) Bodies() iter.Seq[[]byte] {
@@ -26,7 +26,7 @@ func (c came) Bodies() iter.Seq[[]byte] {
 	}
 }
 
-// A fakeTB records failures.
+// A fakeTB is a TB that records failures.
 type fakeTB struct{ failures []string }
 
 func (*fakeTB) Helper() {}
@@ -34,7 +34,7 @@ func (f *fakeTB) Errorf(format string, args ...any) {
 	f.failures = append(f.failures, fmt.Sprintf(format, args...))
 }
 
-// planFile writes a plan of two events.
+// planFile writes a plan with two events and returns its path.
 func planFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "plan.yaml")
