@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// contestants returns the named clients, all with the same job.
+// contestants returns the clients with the given names. All of them do the same job.
 func (b *bench) contestants(names []string, j job, disturb func(*receiver) error) (all []contestant) {
 	for _, name := range names {
 		j := j
@@ -29,7 +29,7 @@ func (b *bench) workloads() (chosen []workload) {
 	return chosen
 }
 
-// cost measures clients that make as many calls as possible.
+// cost measures the cost of a call when clients make as many calls as possible.
 func (b *bench) cost() error {
 	names := append(slices.Clone(b.clients), referenceNames...)
 	for _, w := range b.workloads() {
@@ -51,8 +51,8 @@ func (b *bench) cost() error {
 	return nil
 }
 
-// memory measures clients that make as many calls as possible with the default memory
-// budget, which they fill.
+// memory measures the memory of clients that make as many calls as possible. The clients have the
+// default memory budget and use all of it.
 func (b *bench) memory() error {
 	peaks := map[string][]int64{}
 	for _, w := range b.workloads() {
@@ -73,7 +73,7 @@ func (b *bench) memory() error {
 	return nil
 }
 
-// forms measures the ways to write a call.
+// forms measures different ways to write a call.
 func (b *bench) forms() error {
 	all, err := inTurns(b.times(5), b.contestants(formNames, job{Batch: 640, Patient: true, Duration: b.length(1500 * time.Millisecond)}, nil)...)
 	if err != nil {
@@ -84,7 +84,7 @@ func (b *bench) forms() error {
 	return nil
 }
 
-// latency measures the duration of calls at a fixed rate.
+// latency measures how long a call takes when calls are made at a fixed rate.
 func (b *bench) latency() error {
 	rate := b.rates(50_000)[0]
 	all, err := inTurns(b.times(5), b.contestants(b.clients, job{Large: true, Batch: 100, Rate: rate, Duration: b.length(3 * time.Second)}, nil)...)
