@@ -9,8 +9,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/typed"
 )
 
-// Each of these clients uses a different way to write a call. All of them make the same Track call
-// with 8 properties, and build a new message for each call.
+// forms contains the ways to write a call. Each function makes the same Track call with 8
+// properties and builds a new message for it.
 var (
 	formNames = []string{"map", "attributes", "generated"}
 	forms     = map[string]func(*analytics.Client, *order) error{"map": byMap, "attributes": byAttributes, "generated": generated}
