@@ -106,7 +106,7 @@ func TestManyBadCallsAreBounded(t *testing.T) {
 	}
 }
 
-// If a client is closed while it splits a batch, it accounts for all parts.
+// A client that is closed while it splits a batch still accounts for all parts of the batch.
 func TestCloseWhileBadCallsAreFound(t *testing.T) {
 	for _, spool := range []string{"", t.TempDir()} {
 		for after := range 15 { // after is the number of requests before Close

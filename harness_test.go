@@ -151,7 +151,7 @@ func (c *collector) sizes() (n []int) {
 	return n
 }
 
-// taken returns the values of a field in the received calls, with the number of calls for each value.
+// taken returns how many received calls have each value of a field.
 func (c *collector) taken(key string) map[string]int {
 	n := map[string]int{}
 	for _, p := range c.all() {

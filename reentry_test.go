@@ -158,7 +158,8 @@ func TestTransportThatClosesItsClient(t *testing.T) {
 	})
 }
 
-// logging returns a logger that calls use for each entry, and a channel with the results of use.
+// logging returns a logger that calls the function use for each entry, and a channel that receives
+// the returned errors.
 func logging(use func() error) (*log.Logger, chan error) {
 	used := make(chan error, 100)
 	return log.New(writerFunc(func(b []byte) (int, error) {

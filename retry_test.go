@@ -66,8 +66,8 @@ func TestRetryCount(t *testing.T) {
 	}
 }
 
-// The client's own transport gives each batch its own X-Retry-Count, although requests share their
-// other headers.
+// Over real connections, concurrent batches have the right X-Retry-Count. Their requests share one
+// http.Header unless they have a retry count.
 func TestRetryCountOverSockets(t *testing.T) {
 	old := analytics.Backo
 	analytics.Backo = backo.NewBacko(time.Millisecond, 1, 0, time.Millisecond)
@@ -205,7 +205,7 @@ func TestWhichBackoff(t *testing.T) {
 	}
 }
 
-// Config.Backoff applies to one client. It may use the client. A panic in it is handled.
+// Config.Backoff applies to one client. It may use the client. The client recovers a panic in it.
 func TestConfigBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := always(answer{status: 500})

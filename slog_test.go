@@ -186,7 +186,7 @@ func TestSlogRedactsTheWriteKey(t *testing.T) {
 	require.Equal(t, 2, strings.Count(log.String(), "level=ERROR"), "%s", log.String())
 }
 
-// If a collector fails occasionally, the log reports it at most once per minute.
+// If a collector fails occasionally, the log reports the failures at most once per minute.
 func TestSlogOutageIsToldOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log records

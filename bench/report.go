@@ -57,8 +57,8 @@ func median[T cmp.Ordered](samples []sample, value func(sample) T) T {
 	return values[len(values)/2]
 }
 
-// A column is a column of a table. If figure is set, the cells are recorded as figures. The name of
-// such a figure consists of this prefix, a slash and the name of the row.
+// A column is a column of a table. If the field figure is set, each cell is recorded as a figure.
+// The figure's name consists of the field's value, a slash and the name of the row.
 type column struct {
 	head   string
 	cell   func(samples, first []sample) string

@@ -384,7 +384,8 @@ func TestRetryAfterPanics(t *testing.T) {
 	})
 }
 
-// Enqueue returns these errors. Version 3 returns nil and only calls the callback.
+// Enqueue returns an error for a message that is not queued. Version 3 returns nil and only calls the
+// callback.
 func TestEnqueueErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)

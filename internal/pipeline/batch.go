@@ -117,7 +117,7 @@ func (b *batch) append(encoded []byte) {
 	b.calls++
 }
 
-// seal appends the remaining bytes that are the same in all attempts.
+// seal appends the rest of the body, except for the tail, which differs between attempts.
 func (b *batch) seal(s *settings) {
 	b.buf = append(b.buf, s.Middle...)
 	b.buf = wire.AppendID(b.buf)

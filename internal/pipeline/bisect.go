@@ -16,7 +16,7 @@ const (
 )
 
 // refuse handles the refusal of a job's first batch. The collector may accept parts of the
-// batch. The caller holds mu, which refuse may unlock like nextPart.
+// batch. The caller holds mu. Like nextPart, the function may unlock mu.
 func (l *loop) refuse(j *job) {
 	b := j.todo[0]
 	if j.parts == nil {

@@ -8,7 +8,7 @@
 //
 // The loop goroutine passes queued batches to at most Config.MaxInFlight senders. A sender
 // makes an attempt and returns its outcome to the loop. Package retry decides the next step:
-// the batch ends, waits for another attempt, or is split.
+// the batch is finished, waits for another attempt, or is split.
 //
 // The dispatcher goroutine passes the results of batches to the callback and the log.
 //

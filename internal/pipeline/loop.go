@@ -231,8 +231,8 @@ func (l *loop) retry(j *job, pause retry.Pause, now time.Time) {
 	j.due = now.Add(wait)
 }
 
-// dropFirst drops the first batch of a job. The caller holds mu, which dropFirst may unlock
-// like nextPart.
+// dropFirst drops the first batch of a job. The caller holds mu. Like nextPart,
+// the function may unlock mu.
 func (l *loop) dropFirst(j *job, why Reason) {
 	b := j.todo[0]
 	l.end(b, b.lost(why))

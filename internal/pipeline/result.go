@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// result is the result of a batch, for the callback and the log, or a separate log entry.
+// result reports the outcome of a batch to the callback and the log, or contains a log entry.
 type result struct {
 	batch *batch // an empty batch if entry is set
 	why   *Drop  // nil if the batch was delivered

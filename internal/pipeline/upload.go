@@ -74,8 +74,8 @@ type clippedError struct {
 	err  error
 }
 
-// transportError returns the error for an error of the transport. It redacts the write key
-// before it clips the text, because it could not find a part of the key.
+// transportError redacts and clips an error of the transport. It redacts the write key before it
+// clips the text. Otherwise the text could end with a part of the key, which is not redacted.
 func (p *Pipeline) transportError(err error) error {
 	request, ok := err.(*url.Error) //nolint:errorlint // the outermost has the URL
 	if !ok {
@@ -257,8 +257,8 @@ func (p *Pipeline) responseError(status int, text []byte) error {
 	if status >= 300 && status <= 399 {
 		s += " (the client does not follow redirects; set Endpoint to the URL of the collector)"
 	}
-	// Redact the write key before clipping the text, because a part of the key would not be
-	// found.
+	// Redact the write key before clipping the text. Otherwise the text could end with a
+	// part of the key, which is not redacted.
 	said := p.log.secrets.redact(responseMessage(text))
 	if strings.ContainsFunc(said, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) {
 		said = strconv.QuoteToASCII(said)

@@ -124,7 +124,7 @@ type Undelivered struct {
 	Spooled bool  // the Pending calls are in the spool
 }
 
-// CountCalls returns n and the noun, such as "2 calls".
+// CountCalls formats n with a noun, such as "1 call" or "2 calls".
 func CountCalls(n int64) string {
 	if n == 1 {
 		return "1 call"

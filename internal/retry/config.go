@@ -11,8 +11,8 @@ import (
 	"github.com/segmentio/backo-go"
 )
 
-// httpConfig contains the retry settings of a source. If a field is missing, the policy keeps its
-// value. Times are in seconds.
+// httpConfig contains the retry settings of a source, with times in seconds. A missing field does
+// not change the policy.
 type httpConfig struct {
 	RateLimit *struct {
 		Enabled              *bool    `json:"enabled"`

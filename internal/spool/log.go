@@ -117,8 +117,8 @@ type Log struct {
 	reads int // number of consecutive failed reads
 }
 
-// room counts bytes of files. A count increases before a file grows, and decreases after a file
-// has been truncated or removed.
+// room counts the bytes of files and contains their limits. A count increases before a file grows,
+// and decreases after a file has been truncated or removed.
 type room struct {
 	max     int64 // limit of used
 	records int64 // limit of used while records are appended; the rest is reserved for acknowledgements

@@ -58,7 +58,7 @@ func Open(dir string, opts Options) (*Log, Recovered, error) {
 	return l, found, nil
 }
 
-// roomOf returns the room of an empty log. A part of it is reserved for acknowledgements.
+// roomOf returns the limits for an empty log. It reserves a part of maxBytes for acknowledgements.
 func roomOf(maxBytes int64) room {
 	m := maxBytes - int64(len(lockText()))
 	return room{max: m, records: m - maxBytes/128}

@@ -104,7 +104,7 @@ func nextOrder(milli int64) uint64 {
 	}
 }
 
-// thousandths returns the milliseconds within the second of a time.
+// thousandths returns the milliseconds since the last full second.
 func thousandths(milli int64) uint32 {
 	n := milli % 1000
 	if n < 0 {

@@ -104,8 +104,7 @@ func lookUp(m map[string]interface{}, fields []field, values []interface{}) (ok 
 	return true
 }
 
-// add adds the keys of a map or of attributes at p to the cache if they have been a candidate
-// before.
+// add adds a set of keys at position p to the cache, if this key set has been a candidate before.
 func (t *keySetTable) add(keys []string, p PathHash) {
 	if len(keys) > maxKeys {
 		return
