@@ -55,8 +55,8 @@ func (d *dice) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.rnd.Int64N(int64(most) + 1))
 }
 
-// one returns one of its arguments at random.
-func one[T any](d *dice, of ...T) T { return of[d.roll(len(of))] }
+// pick returns one of its arguments at random.
+func pick[T any](d *dice, of ...T) T { return of[d.roll(len(of))] }
 
 func testAccount(t *testing.T, d *dice, dir string) {
 	const makers, each = 8, 150
@@ -64,7 +64,7 @@ func testAccount(t *testing.T, d *dice, dir string) {
 	t.Logf("%+v", cfg)
 	var reported results
 	if d.roll(2) == 0 {
-		cfg.Callback = reported.take(one(d, 0, 0, time.Millisecond))
+		cfg.Callback = reported.take(pick(d, 0, 0, time.Millisecond))
 	}
 	flaky := newFlakyCollector(d)
 	c := &collector{decide: func(i int, p post) answer {
@@ -111,14 +111,14 @@ func testAccount(t *testing.T, d *dice, dir string) {
 
 func randomConfig(d *dice, dir string) analytics.Config {
 	cfg := analytics.Config{
-		FlushAt:      one(d, 1, 2, 20, 1000),
+		FlushAt:      pick(d, 1, 2, 20, 1000),
 		FlushAfter:   time.Millisecond + d.upTo(5*time.Second),
-		MaxInFlight:  one(d, 1, 2, 4),
-		MaxAttempts:  one(d, 1, 3, 10),
+		MaxInFlight:  pick(d, 1, 2, 4),
+		MaxAttempts:  pick(d, 1, 3, 10),
 		MaxBytes:     one[int64](d, 128<<10, 200<<10, 1<<20),
-		WhenFull:     one(d, analytics.Reject, analytics.Block, analytics.DropOldest),
+		WhenFull:     pick(d, analytics.Reject, analytics.Block, analytics.DropOldest),
 		Gzip:         d.roll(2) == 0,
-		CloseTimeout: one(d, time.Second, time.Minute, 100*time.Hour),
+		CloseTimeout: pick(d, time.Second, time.Minute, 100*time.Hour),
 		Logger:       new(lines).logger(),
 		Verbose:      d.roll(2) == 0,
 	}
@@ -144,7 +144,7 @@ func newFlakyCollector(d *dice) func(int, post) answer {
 		if d.roll(4) < good {
 			return answer{delay: d.upTo(time.Second)}
 		}
-		return one(d, answer{}, answer{status: 302}, answer{status: 400}, answer{status: 413}, answer{status: 500}, answer{hang: true},
+		return pick(d, answer{}, answer{status: 302}, answer{status: 400}, answer{status: 413}, answer{status: 500}, answer{hang: true},
 			answer{err: errRefusedConn}, answer{status: 429, header: http.Header{"Retry-After": {"1"}}})
 	}
 }
@@ -159,7 +159,7 @@ func makeCalls(t *testing.T, d *dice, client *analytics.Client, n int) {
 	}
 	m := &analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"list": []interface{}{1}}}
 	for i := range n { // the loop reuses one message
-		m.Properties["pad"] = strings.Repeat("x", d.roll(one(d, 1, 1, 1, 3000, 30_000)))
+		m.Properties["pad"] = strings.Repeat("x", d.roll(pick(d, 1, 1, 1, 3000, 30_000)))
 		m.Properties["list"].([]interface{})[0] = i
 		within(20*time.Second, func(ctx context.Context) error { return client.Enqueue(ctx, m) })
 		switch d.roll(100) {

@@ -66,8 +66,8 @@ func TestRetryCount(t *testing.T) {
 	}
 }
 
-// Over real connections, concurrent batches have the right X-Retry-Count. Their requests share one
-// http.Header unless they have a retry count.
+// Each request has the right X-Retry-Count when batches are sent concurrently. The requests of the
+// client's own transport share one http.Header unless they are retries.
 func TestRetryCountOverSockets(t *testing.T) {
 	old := analytics.Backo
 	analytics.Backo = backo.NewBacko(time.Millisecond, 1, 0, time.Millisecond)

@@ -58,8 +58,8 @@ func (r *records) String() string {
 	return r.out.String()
 }
 
-// each returns the decoded records.
-func (r *records) each(t *testing.T) (all []map[string]any) {
+// decoded returns the records.
+func (r *records) decoded(t *testing.T) (all []map[string]any) {
 	d := json.NewDecoder(strings.NewReader(r.String()))
 	for {
 		var record map[string]any
@@ -149,7 +149,7 @@ func TestSlogLevelsAndAttributes(t *testing.T) {
 					require.NoError(t, client.Enqueue(ctx, &analytics.Track{Event: name("e", i), UserId: "u"}))
 				}
 				_ = client.Close()
-				require.ElementsMatch(t, tt.want, log.each(t))
+				require.ElementsMatch(t, tt.want, log.decoded(t))
 				require.Empty(t, unused.String(), "Slog takes the place of Logger")
 			})
 		})
@@ -168,7 +168,7 @@ func TestSlogLevelAndVerbose(t *testing.T) {
 		client := newClient(t, &collector{}, analytics.Config{Slog: log.logger(tt.level), Verbose: tt.verbose})
 		track(t, client, "e", 1)
 		require.NoError(t, client.Close())
-		require.Len(t, log.each(t), tt.want, "%v %v", tt.level, tt.verbose)
+		require.Len(t, log.decoded(t), tt.want, "%v %v", tt.level, tt.verbose)
 	}
 }
 
@@ -215,5 +215,5 @@ func TestSlogSpool(t *testing.T) {
 	require.NoError(t, client.Close())
 	require.Equal(t, []map[string]any{{
 		"level": "WARN", "msg": "the spool contains files of another write key or a newer version", "files": 1., "dir": dir,
-	}}, log.each(t))
+	}}, log.decoded(t))
 }

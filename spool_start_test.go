@@ -72,8 +72,8 @@ func TestCloseSaysWhatItCouldNotSend(t *testing.T) {
 	require.Equal(t, int64(5), recovered(t, dir))
 }
 
-// If a method opens a slow spool, it returns when its context is done. The spool still opens, and a
-// concurrent Shutdown takes effect afterwards.
+// A method that opens a slow spool returns when its context is done. The spool still opens in the
+// background. If the method is Shutdown, the client is closed.
 func TestContextEndsWhileTheSpoolIsOpened(t *testing.T) {
 	leaks.Check(t)
 	for way, use := range map[string]func(ctx context.Context, client *analytics.Client) error{

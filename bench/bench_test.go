@@ -79,7 +79,7 @@ func TestTablesRecordFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.table("", all, column{"", relativeCPU, "cpu"}, column{"", of(cpuPerCall, fixed(1)), ""})
+	b.table("", all, column{"", relativeCPU, "cpu"}, column{"", medianOf(cpuPerCall, fixed(1)), ""})
 	want := map[string]string{"cpu/a": "4.00 µs", "cpu/b": "8–20 ×"} // a took 1 and 4 µs; b took 20 and 30 µs
 	if strings.Join(order, "") != "abba" || !maps.Equal(b.measured, want) {
 		t.Errorf("order %v, figures %v, want %v", order, b.measured, want)

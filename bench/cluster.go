@@ -145,7 +145,7 @@ func (b *bench) sendAll(collectors []*harness.Collector) (sent int64, err error)
 			l.Run, l.WriteKey = byte(i), fmt.Sprint("load", source)
 			l.Rate = b.rates(0)[0]
 			sending.Go(func() {
-				n, failed := b.sendFor(l, b.length(5*time.Second))
+				n, failed := b.sendFor(l, b.runTime(5*time.Second))
 				mu.Lock()
 				defer mu.Unlock()
 				sent, err = sent+n, errors.Join(err, failed)

@@ -155,7 +155,7 @@ func (b *bench) awaitDelivered(c *harness.Collector) error {
 }
 
 func (b *bench) ingest() error {
-	d := b.length(5 * time.Second)
+	d := b.runTime(5 * time.Second)
 	send := func(p *harness.Process, url, profiled string) (sample, error) {
 		defer p.Kill()
 		return b.observe(p, profiled, d, func() (int64, error) { return b.sendFor(b.calls.load(url), d) })
@@ -169,7 +169,7 @@ func (b *bench) ingest() error {
 			return send(c.Process, c.URL, c.URL)
 		}
 	}
-	all, err := inTurns(b.times(3), contestant{"bare handler", func() (sample, error) {
+	all, err := inTurns(b.roundCount(3), contestant{"bare handler", func() (sample, error) {
 		p, url, err := startRelay()
 		if err != nil {
 			return sample{}, err
@@ -186,8 +186,8 @@ func (b *bench) ingest() error {
 
 func (b *bench) deliver() error {
 	const concurrency = 64
-	d := b.length(5 * time.Second)
-	all, err := inTurns(b.times(3),
+	d := b.runTime(5 * time.Second)
+	all, err := inTurns(b.roundCount(3),
 		contestant{"loop of http.Client", func() (sample, error) {
 			return measure(job{Client: "post", Producers: concurrency, Duration: d}, nil)
 		}},
@@ -255,11 +255,11 @@ type quietRun struct {
 }
 
 func (b *bench) dead() error {
-	d, backlog := b.length(8*time.Second), b.many(b.backlog)
+	d, backlog := b.runTime(8*time.Second), b.callCount(b.backlog)
 	run := quietRun{rate: b.rates(300)[0], senders: 2, batch: 5}
 	other := run
 	other.failing, other.status, other.backlog = true, b.failing, backlog
-	all, err := inTurns(b.times(2), b.contestant("alone", run, d), b.contestant("while another destination fails", other, d))
+	all, err := inTurns(b.roundCount(2), b.contestant("alone", run, d), b.contestant("while another destination fails", other, d))
 	if err != nil {
 		return err
 	}
@@ -272,9 +272,9 @@ func (b *bench) dead() error {
 }
 
 func (b *bench) quiet() error {
-	d := b.length(10 * time.Second)
+	d := b.runTime(10 * time.Second)
 	for _, rate := range b.rates(30, 100, 500) {
-		all, err := inTurns(b.times(3),
+		all, err := inTurns(b.roundCount(3),
 			b.contestant("bare relay", quietRun{rate: rate, senders: 4, batch: 1, relay: true}, d),
 			b.contestant("collector", quietRun{rate: rate, senders: 4, batch: 1}, d),
 			b.contestant("… while another destination hangs", quietRun{rate: rate, senders: 4, batch: 1, failing: true}, d))
@@ -283,11 +283,11 @@ func (b *bench) quiet() error {
 		}
 		get := func(s sample) spread { return s.Response }
 		b.table(fmt.Sprintf("Single calls at %d/s", rate), all, append(append([]column{cpuColumn,
-			{"writes per call", of(func(s sample) float64 { return s.each(float64(s.Writes)) }, fixed(1)), ""},
-			{"kB to disk", of(func(s sample) float64 { return s.each(float64(s.Written)) / 1e3 }, fixed(1)), ""},
+			{"writes per call", medianOf(func(s sample) float64 { return s.each(float64(s.Writes)) }, fixed(1)), ""},
+			{"kB to disk", medianOf(func(s sample) float64 { return s.each(float64(s.Written)) / 1e3 }, fixed(1)), ""},
 		}, spreadColumns("response, ", get)[:2]...), spreadColumns("then delivery, ", func(s sample) spread { return s.Arrival })[:2]...)...)
 		if rate == 30 {
-			p50 := of(func(s sample) time.Duration { return s.Arrival.P50 }, short)
+			p50 := medianOf(func(s sample) time.Duration { return s.Arrival.P50 }, short)
 			b.measured["compare/delay/collector"], b.measured["compare/isolation/collector"] = p50(all[1].samples, nil), p50(all[2].samples, nil)
 		}
 	}
@@ -389,9 +389,9 @@ func (b *bench) sendQuiet(run quietRun, id byte, url string, r *harness.Receiver
 }
 
 func (b *bench) single() error {
-	d := b.length(10 * time.Second)
+	d := b.runTime(10 * time.Second)
 	shape := callShape{senders: max(32, b.calls.senders), batch: 1, size: b.calls.size}
-	all, err := inTurns(b.times(3), contestant{"collector", func() (s sample, err error) {
+	all, err := inTurns(b.roundCount(3), contestant{"collector", func() (s sample, err error) {
 		r := harness.NewReceiver()
 		defer r.Close()
 		p, url, err := b.startQuiet(quietRun{}, r)
@@ -435,16 +435,16 @@ func (s state) String() string {
 
 func (b *bench) start() error {
 	var all []runs
-	for _, s := range []state{{}, {b.many(b.pending), false}, {b.many(b.delivered), true}} {
-		r, err := b.restart(s, b.times(5), false)
+	for _, s := range []state{{}, {b.callCount(b.pending), false}, {b.callCount(b.delivered), true}} {
+		r, err := b.restart(s, b.roundCount(5), false)
 		if err != nil {
 			return err
 		}
 		all = append(all, r)
 	}
-	ready := column{"time to ready", of(func(s sample) time.Duration { return s.Wall }, short), ""}
-	cpu := column{"CPU", of(func(s sample) time.Duration { return s.CPU }, short), ""}
-	idle := column{"idle RSS", of(func(s sample) int64 { return s.RSS }, megabytes), ""}
+	ready := column{"time to ready", medianOf(func(s sample) time.Duration { return s.Wall }, short), ""}
+	cpu := column{"CPU", medianOf(func(s sample) time.Duration { return s.CPU }, short), ""}
+	idle := column{"idle RSS", medianOf(func(s sample) int64 { return s.RSS }, megabytes), ""}
 	b.table("Collector startup after kill -9", all, ready, cpu, idle, memoryColumn)
 	b.measured["load/start-empty"], b.measured["load/start-million"] = ready.cell(all[0].samples, nil), ready.cell(all[1].samples, nil)
 	b.measured["idle-memory"], b.measured["compare/memory/collector"] = idle.cell(all[0].samples, nil), idle.cell(all[0].samples, nil)
@@ -455,15 +455,15 @@ func (b *bench) start() error {
 
 func (b *bench) verify() error {
 	var all []runs
-	for _, s := range []state{{b.many(b.pending), false}, {b.many(b.delivered), true}} {
-		r, err := b.restart(s, b.times(1), true)
+	for _, s := range []state{{b.callCount(b.pending), false}, {b.callCount(b.delivered), true}} {
+		r, err := b.restart(s, b.roundCount(1), true)
 		if err != nil {
 			return err
 		}
 		all = append(all, r)
 	}
-	b.table("Verification of the ledger", all, column{"duration", of(func(s sample) time.Duration { return s.Wall }, short), ""},
-		column{"idle RSS", of(func(s sample) int64 { return s.RSS }, megabytes), ""}, memoryColumn)
+	b.table("Verification of the ledger", all, column{"duration", medianOf(func(s sample) time.Duration { return s.Wall }, short), ""},
+		column{"idle RSS", medianOf(func(s sample) int64 { return s.RSS }, megabytes), ""}, memoryColumn)
 	return nil
 }
 
@@ -548,7 +548,7 @@ func (b *bench) prove(c *harness.Collector, st state, s *sample) error {
 // churn measures the memory and the disk space of a collector that delivers calls as soon as
 // they arrive.
 func (b *bench) churn() error {
-	d := b.length(30 * time.Minute)
+	d := b.runTime(30 * time.Minute)
 	r, err := newReceiver()
 	if err != nil {
 		return err

@@ -168,8 +168,8 @@ func (b *bench) run(names []string, file string) (err error) {
 	return f.write(file)
 }
 
-// times returns the number of rounds. usual applies unless a flag changes it.
-func (b *bench) times(usual int) int {
+// roundCount returns the number of rounds. usual applies unless a flag changes it.
+func (b *bench) roundCount(usual int) int {
 	switch {
 	case b.rounds > 0:
 		return b.rounds
@@ -179,8 +179,8 @@ func (b *bench) times(usual int) int {
 	return usual
 }
 
-// length returns the duration of a run. usual applies unless a flag changes it.
-func (b *bench) length(usual time.Duration) time.Duration {
+// runTime returns the duration of a run. usual applies unless a flag changes it.
+func (b *bench) runTime(usual time.Duration) time.Duration {
 	switch {
 	case b.duration > 0:
 		return b.duration
@@ -190,8 +190,8 @@ func (b *bench) length(usual time.Duration) time.Duration {
 	return usual
 }
 
-// many returns the number of calls. With -quick, it is a tenth of usual.
-func (b *bench) many(usual int) int {
+// callCount returns the number of calls. With -quick, it is a tenth of usual.
+func (b *bench) callCount(usual int) int {
 	if b.quick {
 		return usual / 10
 	}

@@ -65,24 +65,24 @@ type column struct {
 	figure string
 }
 
-// of returns a function for a column that shows the median of a value.
-func of[T cmp.Ordered](value func(sample) T, format func(T) string) func(samples, first []sample) string {
+// medianOf returns a function for a column that shows the median of a value.
+func medianOf[T cmp.Ordered](value func(sample) T, format func(T) string) func(samples, first []sample) string {
 	return func(samples, _ []sample) string { return format(median(samples, value)) }
 }
 
 var (
-	cpuColumn    = column{"CPU per call, µs", of(cpuPerCall, fixed(2)), ""}
-	rateColumn   = column{"calls/s", of(callsPerSecond, func(x float64) string { return grouped(int64(x)) }), ""}
-	memoryColumn = column{"peak RSS", of(peakRSS, megabytes), ""}
-	lostColumn   = column{"lost", of(sample.lost, grouped), ""}
+	cpuColumn    = column{"CPU per call, µs", medianOf(cpuPerCall, fixed(2)), ""}
+	rateColumn   = column{"calls/s", medianOf(callsPerSecond, func(x float64) string { return grouped(int64(x)) }), ""}
+	memoryColumn = column{"peak RSS", medianOf(peakRSS, megabytes), ""}
+	lostColumn   = column{"lost", medianOf(sample.lost, grouped), ""}
 )
 
 func spreadColumns(prefix string, get func(sample) spread) []column {
 	return []column{
-		{prefix + "p50", of(func(s sample) time.Duration { return get(s).P50 }, short), ""},
-		{"p99", of(func(s sample) time.Duration { return get(s).P99 }, short), ""},
-		{"p99.9", of(func(s sample) time.Duration { return get(s).P999 }, short), ""},
-		{"longest", of(func(s sample) time.Duration { return get(s).Max }, short), ""},
+		{prefix + "p50", medianOf(func(s sample) time.Duration { return get(s).P50 }, short), ""},
+		{"p99", medianOf(func(s sample) time.Duration { return get(s).P99 }, short), ""},
+		{"p99.9", medianOf(func(s sample) time.Duration { return get(s).P999 }, short), ""},
+		{"longest", medianOf(func(s sample) time.Duration { return get(s).Max }, short), ""},
 	}
 }
 

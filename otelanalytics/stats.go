@@ -81,19 +81,19 @@ func (g *gauge) instrument(m metric.Meter) (metric.Int64Observable, error) {
 	return m.Int64ObservableCounter(g.name, metric.WithUnit(g.unit), metric.WithDescription(g.description))
 }
 
-// only returns the reading of a gauge that has a single value.
-func only(get func(*analytics.Stats) int64) []reading { return []reading{{"", get}} }
+// singleReading returns the reading of a gauge that has a single value.
+func singleReading(get func(*analytics.Stats) int64) []reading { return []reading{{"", get}} }
 
 // gauges contains a metric for each field of Stats.
 var gauges = []gauge{
 	{
 		name: "analytics.client.call.accepted", unit: "{call}",
 		description: "Accepted calls, including those recovered from the spool.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Accepted }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Accepted }),
 	}, {
 		name: "analytics.client.call.delivered", unit: "{call}",
 		description: "Accepted calls that were delivered to the collector.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Delivered }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Delivered }),
 	}, {
 		name: "analytics.client.call.dropped", unit: "{call}",
 		description: "Accepted calls that were dropped, by reason.",
@@ -118,26 +118,26 @@ var gauges = []gauge{
 	}, {
 		name: "analytics.client.call.recovered", unit: "{call}",
 		description: "Accepted calls that a previous process left in the spool.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Recovered }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Recovered }),
 	}, {
 		name: "analytics.client.call.pending", unit: "{call}", falls: true,
 		description: "Accepted calls that are queued, in flight or waiting for a retry.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Pending }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Pending }),
 	}, {
 		name: "analytics.client.batch.made", unit: "{batch}",
 		description: "Batches created, including the parts of split batches.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Batches }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Batches }),
 	}, {
 		name: "analytics.client.request.made", unit: "{request}",
 		description: "Completed requests.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Attempts }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Attempts }),
 	}, {
 		name: "analytics.client.memory.usage", unit: "By", falls: true,
 		description: "Memory that counts toward Config.MaxBytes.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Bytes }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Bytes }),
 	}, {
 		name: "analytics.client.spool.usage", unit: "By", falls: true,
 		description: "Disk space that counts toward Config.SpoolMaxBytes.",
-		values:      only(func(s *analytics.Stats) int64 { return s.SpoolBytes }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.SpoolBytes }),
 	},
 }

@@ -87,7 +87,7 @@ var annotations = []string{
 	"contentEncoding", "contentMediaType", "contentSchema",
 }
 
-// constrains reports whether some call with the field member violates the rule. member is
+// constrains reports whether the rule can refuse a call. member is the field that the call has:
 // "properties" or "traits".
 func (rule *rule) constrains(member string) bool {
 	if len(rule.base) > 0 {

@@ -463,7 +463,7 @@ func (c matcherCompiler) reference(s *jsonschema.Schema, refs int) *matcher {
 	alone := s.DraftVersion < 2019 || s.Enum == nil && s.Const == nil && s.Properties == nil && s.Required == nil && s.AdditionalProperties == nil &&
 		s.MinItems == nil && s.MaxItems == nil && s.Items == nil && s.Items2020 == nil && s.MinLength == nil && s.MaxLength == nil && s.Pattern == nil &&
 		s.Maximum == nil && s.Minimum == nil && s.ExclusiveMaximum == nil && s.ExclusiveMinimum == nil
-	// A $ref does not override the following keywords in any draft.
+	// The following keywords apply even if the schema has a $ref, in every draft.
 	if !alone || s.Types != nil && !s.Types.IsEmpty() || s.Enum != nil || s.Const != nil || s.Format != nil && s.Format.Name != stepFormat {
 		return unsure
 	}

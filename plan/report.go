@@ -17,7 +17,7 @@ type Report struct {
 	bad    int
 	groups map[groupKey]*Group
 	order  []*Group
-	more   int // number of violations that exceed maxGroups
+	more   int // number of violations that were not added because of maxGroups
 	used   map[*Event]int
 }
 

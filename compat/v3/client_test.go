@@ -65,21 +65,21 @@ func (l *lines) Errorf(format string, args ...interface{}) {
 	l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
 }
 
-// ends is a Callback that records the delivered and the lost messages.
-type ends struct {
+// outcomes is a Callback that records the delivered and the lost messages.
+type outcomes struct {
 	mu        sync.Mutex
 	delivered []analytics.Message
 	failed    []analytics.Message
 	errs      []error
 }
 
-func (e *ends) Success(m analytics.Message) {
+func (e *outcomes) Success(m analytics.Message) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.delivered = append(e.delivered, m)
 }
 
-func (e *ends) Failure(m analytics.Message, err error) {
+func (e *outcomes) Failure(m analytics.Message, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.failed = append(e.failed, m)
@@ -156,7 +156,7 @@ func TestUnsupportedValues(t *testing.T) {
 
 func TestIncompleteMessages(t *testing.T) {
 	srv := mockserver.RunT(t)
-	var e ends
+	var e outcomes
 	c, err := analytics.NewWithConfig(key, analytics.Config{Endpoint: srv.URL, Callback: &e})
 	require.NoError(t, err)
 	for _, tt := range []struct {
@@ -236,7 +236,7 @@ func TestCloseTwice(t *testing.T) {
 
 func TestCloseConcurrentSafe(t *testing.T) {
 	srv := mockserver.RunT(t)
-	var e ends
+	var e outcomes
 	c, err := analytics.NewWithConfig(key, analytics.Config{Endpoint: srv.URL, BatchSize: 7, Callback: &e})
 	require.NoError(t, err)
 	var group sync.WaitGroup
@@ -275,7 +275,7 @@ func TestCloseRetriesDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		srv.Fail(mockserver.Fault{Status: http.StatusServiceUnavailable, Times: 5}, mockserver.Fault{Reset: true, Times: 2})
-		var e ends
+		var e outcomes
 		c := newClient(t, srv, analytics.Config{Callback: &e})
 		for i := range 100 {
 			require.NoError(t, c.Enqueue(track(i)))
@@ -291,7 +291,7 @@ func TestCloseRetriesDuringOutage(t *testing.T) {
 func TestCloseReleasesResources(t *testing.T) {
 	for name, config := range map[string]analytics.Config{
 		"defaults":           {},
-		"callback":           {Callback: &ends{}},
+		"callback":           {Callback: &outcomes{}},
 		"callback of a flaw": {Callback: &odd{}},
 		"retries":            {RetryAfter: func(int) time.Duration { return 0 }},
 	} {
@@ -322,7 +322,7 @@ func TestShutdownTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		srv.Fail(mockserver.Fault{Hang: true, Times: mockserver.Always})
-		var e ends
+		var e outcomes
 		c := newClient(t, srv, analytics.Config{Callback: &e, ShutdownTimeout: 3 * time.Second})
 		require.NoError(t, c.Enqueue(track(0)))
 		start := time.Now()
@@ -348,7 +348,7 @@ func TestMaxRetriesAndRetryAfter(t *testing.T) {
 			return true
 		}})
 		var asked []int
-		var e ends
+		var e outcomes
 		c := newClient(t, srv, analytics.Config{
 			Callback:   &e,
 			BatchSize:  1,
@@ -389,7 +389,7 @@ func TestRetryAfterPanics(t *testing.T) {
 func TestEnqueueErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
-		var e ends
+		var e outcomes
 		var log lines
 		c := newClient(t, srv, analytics.Config{Callback: &e, Logger: &log})
 		require.NoError(t, c.Enqueue(analytics.Track{UserId: "u", Event: "fits", Properties: analytics.Properties{"x": strings.Repeat("x", 32_500)}}))
@@ -433,7 +433,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		srv.Fail(mockserver.Fault{Hang: true, Times: mockserver.Always})
-		var e ends
+		var e outcomes
 		c := newClient(t, srv, analytics.Config{Callback: &e, ShutdownTimeout: time.Second})
 		large := analytics.Track{UserId: "u", Event: "e", Properties: analytics.Properties{"x": strings.Repeat("x", 32_000)}}
 		var err error
@@ -485,7 +485,7 @@ func TestCallbackGetsTheMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		srv.Fail(mockserver.Fault{Status: http.StatusUnauthorized, Times: 1})
-		var e ends
+		var e outcomes
 		c := newClient(t, srv, analytics.Config{Callback: &e, BatchSize: 6})
 		now := time.Now()
 		at := now.Add(-time.Hour)
@@ -526,7 +526,7 @@ func TestCallbackGetsTheMessage(t *testing.T) {
 func TestCallbackOrderWithSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
-		var e ends
+		var e outcomes
 		c := newClient(t, srv, analytics.Config{Callback: &e})
 		for i := range 3 {
 			require.NoError(t, c.Enqueue(analytics.Track{MessageId: "same", UserId: fmt.Sprint(i), Event: "e"}))
@@ -712,7 +712,7 @@ func TestDefaultContextIsNotModified(t *testing.T) {
 }
 
 func TestNoWriteKey(t *testing.T) {
-	var e ends
+	var e outcomes
 	c, err := analytics.NewWithConfig(" ", analytics.Config{Callback: &e, Logger: new(lines)})
 	require.NoError(t, err)
 	require.Equal(t, analytics.FieldError{"analytics.Track", "Event", ""}, c.Enqueue(analytics.Track{UserId: "u"}))

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// sent starts a server, calls send, and returns the server with the received calls.
+// sent starts a server and sends calls to it. It returns the server, which contains the calls.
 func sent(t *testing.T, send func(Shop) error) *mockserver.Server {
 	t.Helper()
 	srv := mockserver.RunT(t)

@@ -12,8 +12,8 @@ func TestSignUpIsTracked(t *testing.T) {
 
 	client := analytics.New("any-key")
 	client.Endpoint = srv.URL
-	SignUp(client, "user-123", "Enterprise") // the code under test
-	client.Close()                           // sends the queued calls
+	SignUp(client, "user-123", "Enterprise") // your code
+	client.Close()                           // sends queued calls
 
 	srv.Expect(t, mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Enterprise"}}`))
 }

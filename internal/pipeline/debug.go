@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// debugName is the name in the variable DEBUG that enables verbose logging.
+// debugName enables verbose logging if the variable DEBUG contains it.
 const debugName = "analytics"
 
 // debugEnabled reports whether list contains debugName. list is the value of the environment

@@ -65,8 +65,8 @@ func accept(p *Pipeline, encoded string) error {
 	return p.Accept(context.Background(), c)
 }
 
-// cut returns a context that is already canceled.
-func cut() context.Context {
+// canceled returns a context that is already canceled.
+func canceled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx

@@ -26,7 +26,7 @@ func TestFullClientTakesLessThan90MB(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			before := heap()
 			p := startTestPipeline(t, c.cfg, silent{})
-			defer p.Shutdown(cut())
+			defer p.Shutdown(canceled())
 			var callers sync.WaitGroup
 			for range 8 {
 				callers.Go(func() {

@@ -62,7 +62,7 @@ func (d *dispatcher) run() {
 			d.deliver(r)
 			d.release(r.batch)
 		}
-		if d.ends() {
+		if d.stopIfEmpty() {
 			return
 		}
 	}
@@ -77,8 +77,8 @@ func (d *dispatcher) take() []result {
 	return results
 }
 
-// ends reports whether the queue is empty. If so, run returns, so ends sets running to false.
-func (d *dispatcher) ends() bool {
+// stopIfEmpty reports whether the queue is empty. If so, it marks the goroutine as stopped.
+func (d *dispatcher) stopIfEmpty() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running = len(d.results) > 0

@@ -420,9 +420,9 @@ func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, s
 // segmentSize returns the usual size of a segment in bytes.
 func (l *Log) segmentSize() int64 { return min(l.opts.MaxBytes/32, 1<<20) }
 
-// limit returns the maximum size of a segment. The limit grows with the log, because opening a
-// log takes time for each segment. In a small log, segments are small, so that they are reused
-// while they are in the processor's cache. The caller holds mu.
+// limit returns the maximum size of a segment. A large log has large segments, because the time to
+// open a log depends on the number of segments. A small log has small segments, so that they are
+// reused while they are in the processor's cache. The caller holds mu.
 func (l *Log) limit() int64 { return min(max(l.segmentSize(), l.room.used/16), maxSegment) }
 
 // writable reports whether there is an active segment that accepts records. The caller holds

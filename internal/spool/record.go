@@ -190,8 +190,8 @@ func (c *contents) checkEnd(data []byte, generation uint32) {
 	if begun || !c.padded {
 		c.addCorrupted(c.trailing)
 	}
-	// An interrupted write leaves a record that is shorter than its length field. If a record
-	// has its full length, it was written completely, so it is corrupted and lost.
+	// An interrupted write leaves an incomplete record, which is not a loss. A record of the
+	// full length was written completely. If it cannot be read, it is corrupted and lost.
 	if begun && !c.padded && rest[1] == kindData && len(rest) >= recordHead+int(binary.LittleEndian.Uint16(rest[2:])) &&
 		binary.LittleEndian.Uint32(rest[8:]) == c.upTo {
 		c.upTo++

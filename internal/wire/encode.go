@@ -26,7 +26,7 @@ func AppendMap(dst []byte, m map[string]interface{}, path string) ([]byte, error
 	return AppendMapAt(dst, m, path, HashPath(path))
 }
 
-// AppendMapAt is like AppendMap. at must be the hash of path.
+// AppendMapAt is like AppendMap, except that the caller provides the hash of path in at.
 func AppendMapAt(dst []byte, m map[string]interface{}, path string, at PathHash) ([]byte, error) {
 	out, err := appendObject(dst, m, at, 1)
 	if err != nil {

@@ -130,7 +130,7 @@ func (h *Host) plugIn() error {
 	return nil
 }
 
-// inside calls do on an operating system thread in the host's namespace.
+// inside calls the function do on an operating system thread that is in the host's namespace.
 func (h *Host) inside(do func() error) error {
 	if h.namespace == "" {
 		return do()

@@ -34,7 +34,7 @@ func reaches(t *testing.T, from *network.Host, address string, seconds int) bool
 	return string(out) == "hello"
 }
 
-// serveOn starts a program on a host. It responds to connections on port 7.
+// serveOn starts a program on a host. The program responds to connections on port 7.
 func serveOn(t *testing.T, h *network.Host) {
 	t.Helper()
 	l, err := h.Listen("7")

@@ -270,63 +270,63 @@ func (x *Inference) mergeProperties(v *value) {
 	v.properties = nil
 }
 
-// merge adds the statistics of from to into.
-func (x *Inference) merge(into, from *value) {
-	first := into.types[stringType] == 0
-	for t, n := range from.types {
-		into.types[t] += n
+// merge adds the statistics in src to dst.
+func (x *Inference) merge(dst, src *value) {
+	first := dst.types[stringType] == 0
+	for t, n := range src.types {
+		dst.types[t] += n
 	}
-	if from.types[stringType] > 0 {
+	if src.types[stringType] > 0 {
 		if first {
-			into.formats = slices.Clone(from.formats)
+			dst.formats = slices.Clone(src.formats)
 		}
-		into.formats = slices.DeleteFunc(into.formats, func(name string) bool { return !slices.Contains(from.formats, name) })
+		dst.formats = slices.DeleteFunc(dst.formats, func(name string) bool { return !slices.Contains(src.formats, name) })
 	}
-	into.open = into.open || from.open
-	into.deep = into.deep || from.deep
-	into.manyStrings = into.manyStrings || from.manyStrings
-	for s, n := range from.strings {
-		if into.strings == nil {
-			into.strings = map[string]int{}
+	dst.open = dst.open || src.open
+	dst.deep = dst.deep || src.deep
+	dst.manyStrings = dst.manyStrings || src.manyStrings
+	for s, n := range src.strings {
+		if dst.strings == nil {
+			dst.strings = map[string]int{}
 		}
-		into.strings[s] += n
+		dst.strings[s] += n
 	}
-	if into.manyStrings || len(into.strings) > x.config.MaxEnum {
-		into.strings, into.manyStrings = nil, true
+	if dst.manyStrings || len(dst.strings) > x.config.MaxEnum {
+		dst.strings, dst.manyStrings = nil, true
 	}
-	if from.items != nil {
-		if into.items == nil {
-			into.items = &value{}
+	if src.items != nil {
+		if dst.items == nil {
+			dst.items = &value{}
 		}
-		x.merge(into.items, from.items)
+		x.merge(dst.items, src.items)
 	}
-	if from.mapping != nil || len(into.properties)+len(from.properties) > x.config.MaxProperties {
-		x.mergeMapping(into, from)
+	if src.mapping != nil || len(dst.properties)+len(src.properties) > x.config.MaxProperties {
+		x.mergeMapping(dst, src)
 		return
 	}
-	for key, m := range from.properties {
-		if into.mapping != nil {
-			x.merge(into.mapping, m)
+	for key, m := range src.properties {
+		if dst.mapping != nil {
+			x.merge(dst.mapping, m)
 			continue
 		}
-		if into.properties == nil {
-			into.properties = map[string]*value{}
+		if dst.properties == nil {
+			dst.properties = map[string]*value{}
 		}
-		if into.properties[key] == nil {
-			into.properties[key] = &value{}
+		if dst.properties[key] == nil {
+			dst.properties[key] = &value{}
 		}
-		x.merge(into.properties[key], m)
+		x.merge(dst.properties[key], m)
 	}
 }
 
-func (x *Inference) mergeMapping(into, from *value) {
-	if into.mapping == nil {
-		x.mergeProperties(into)
+func (x *Inference) mergeMapping(dst, src *value) {
+	if dst.mapping == nil {
+		x.mergeProperties(dst)
 	}
-	if from.mapping != nil {
-		x.merge(into.mapping, from.mapping)
+	if src.mapping != nil {
+		x.merge(dst.mapping, src.mapping)
 	}
-	for _, m := range from.properties {
-		x.merge(into.mapping, m)
+	for _, m := range src.properties {
+		x.merge(dst.mapping, m)
 	}
 }
