@@ -115,7 +115,7 @@ func randomConfig(d *dice, dir string) analytics.Config {
 		FlushAfter:   time.Millisecond + d.upTo(5*time.Second),
 		MaxInFlight:  pick(d, 1, 2, 4),
 		MaxAttempts:  pick(d, 1, 3, 10),
-		MaxBytes:     one[int64](d, 128<<10, 200<<10, 1<<20),
+		MaxBytes:     pick[int64](d, 128<<10, 200<<10, 1<<20),
 		WhenFull:     pick(d, analytics.Reject, analytics.Block, analytics.DropOldest),
 		Gzip:         d.roll(2) == 0,
 		CloseTimeout: pick(d, time.Second, time.Minute, 100*time.Hour),

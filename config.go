@@ -120,7 +120,7 @@ type Config struct {
 	// Backoff, if set, returns the pause before a batch is sent again. retries is the
 	// number of previous retries that count; it is 0 before the first retry. The client
 	// adds no jitter, and treats a negative pause as 0. If the collector sends
-	// Retry-After, the client uses that instead of Backoff.
+	// Retry-After, the client uses the header instead of Backoff.
 	//
 	// Backoff must return quickly and must not wait for the client. The client logs a
 	// panic in it. With SettingsEndpoint, two goroutines call it. By default, the client

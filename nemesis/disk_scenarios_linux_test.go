@@ -63,7 +63,7 @@ func pauses(r *rig) {
 	r.finish()
 }
 
-// failed makes one to three writes or flushes fail. The disk then works again, and the collector
+// failed injects one to three failures of writes or flushes. The disk then works again, and the collector
 // accepts more calls. These calls must be stored on the medium. It is not enough that they are in the
 // kernel's cache, which marks pages as clean after a failed write.
 func failed(op disk.Op, orderly bool) func(r *rig) {

@@ -63,7 +63,7 @@ type Config struct {
 	// RetryAfter returns the delay before a batch is sent again. The argument is the number
 	// of previous retries. A negative delay counts as 0. RetryAfter must return quickly and
 	// must not close the client. If the collector sends a Retry-After header, the client uses
-	// that instead. The default delay starts at half a second and doubles up to a minute. A
+	// the header instead. The default delay starts at half a second and doubles up to a minute. A
 	// random part of up to a quarter is subtracted.
 	RetryAfter func(int) time.Duration
 

@@ -44,8 +44,8 @@ func (d *dispatcher) dispatch(r result) {
 	}
 }
 
-// note queues a log entry. The log is written by the goroutine of the dispatcher, because its
-// writer may be the caller's code.
+// note queues a log entry. The dispatcher's goroutine writes the log, because the log's writer may
+// be the caller's code.
 func (d *dispatcher) note(e entry) {
 	if d.log.wants(e) {
 		d.dispatch(result{batch: &batch{}, entry: &e})

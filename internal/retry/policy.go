@@ -187,7 +187,7 @@ func (p *Policy) limit(f *failures, retryAfter time.Duration, taken int64, now t
 // wait returns the pause before the next retry. The jitter of package backo has no effect when a
 // pause reaches the maximum. So wait applies its own jitter.
 func (p *Policy) wait(retries int) time.Duration {
-	d := min(max(p.Backoff(retries), 0), math.MaxInt64/4) // jitter may double it, and the result must still be a valid duration
+	d := min(max(p.Backoff(retries), 0), math.MaxInt64/4) // twice the pause must still be a valid duration, because jitter can double it
 	switch {
 	case p.jitter > 0:
 		return time.Duration(float64(d) * (1 + p.jitter*(2*rand.Float64()-1)))

@@ -58,7 +58,7 @@ type Device struct {
 	mu      sync.Mutex // guards the fields below
 	medium  *os.File
 	size    int64
-	cache   map[int64][]byte // pages that are newer than on the medium, keyed by page number
+	cache   map[int64][]byte // changed pages that are not yet on the medium, keyed by page number
 	pending []write          // writes since the last flush, in order
 	bytes   int              // the number of bytes in pending
 	faults  []*Fault
