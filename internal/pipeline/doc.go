@@ -15,8 +15,8 @@
 // # Mutexes
 //
 // Pipeline.mu guards the open batch, the queues, the memory budget and the counts. It is not
-// held during I/O or in the caller's code. The mutex of the dispatcher may be locked while mu
-// is held. Package spool documents which of its callbacks may lock mu.
+// held during I/O or while the caller's code runs. The mutex of the dispatcher may be locked
+// while mu is held. Package spool documents which of its callbacks may lock mu.
 //
 // # Important files
 //
