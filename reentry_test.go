@@ -230,7 +230,7 @@ func TestLogFlushesWhatTheSpoolCouldNotRead(t *testing.T) {
 	})
 }
 
-// errorUsing is a transport error. Its Error method calls use.
+// errorUsing is a transport error. Its Error method calls the function use.
 type errorUsing struct{ use func() }
 
 func (e errorUsing) Error() string {

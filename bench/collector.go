@@ -65,7 +65,7 @@ func (b *bench) serve(config string) (*harness.Collector, error) {
 	return harness.Serve(b.binary, file, address, nil)
 }
 
-// observe measures a process while do runs. If there is a directory for profiles, observe also
+// observe measures a process during the function do. If there is a directory for profiles, observe also
 // writes a profile of the collector. do returns the number of calls.
 func (b *bench) observe(p *harness.Process, url string, d time.Duration, do func() (calls int64, err error)) (s sample, err error) {
 	before, err := p.Usage()

@@ -20,8 +20,8 @@ func (takeAll) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}, nil
 }
 
-// BenchmarkForms measures the CPU time per call of each way to write a call. The ways take turns. No
-// network is used.
+// BenchmarkForms measures the CPU time of a call for each way to write a call. It measures them in
+// turn and does not use a network.
 func BenchmarkForms(b *testing.B) {
 	all := orders()
 	cpu := map[string]time.Duration{}

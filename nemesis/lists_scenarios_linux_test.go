@@ -115,7 +115,7 @@ type listKind struct {
 	name         string
 	send         []string // the command that stores a list; the file name follows
 	wait         []string // flags for send to wait until the list is sent
-	part, record string   // prefixes of the keys of stored records, for a part of a list and for the list itself
+	part, record string   // key prefixes of two kinds of records: a part of a list, and the list itself
 	prefix       string   // the prefix of the messageIds of its notices
 	path         string   // the path of the list in the admin API
 }

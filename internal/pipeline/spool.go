@@ -225,7 +225,7 @@ func (w *spoolWorker) freed() {
 	w.budget.wakeWaiting()
 }
 
-// discarded passes the results of calls that discardOldest has dropped to the callback.
+// discarded reports calls to the callback as dropped. discardOldest has discarded these calls.
 func (w *spoolWorker) discarded(bodies [][]byte) {
 	lost := &batch{calls: len(bodies)}
 	if w.Callback != nil {
