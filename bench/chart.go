@@ -27,8 +27,8 @@ type bars struct {
 
 var errNoTable = errors.New("no cost table: its first cell must be empty, and its rows must contain a time in µs and ratios with ×")
 
-// readChart finds the table in a Markdown text. The cells of the first client are times in
-// µs, and the others are ratios with ×. If a cell is a range, the bar shows the middle of the range. Rows
+// readChart finds the table in a Markdown text. The cells of the first client are times in µs, and
+// the others are ratios with ×. If a cell is a range, the bar shows the middle of the range. Rows
 // with other cells are ignored.
 func readChart(markdown string) (c chart, err error) {
 	for line := range strings.Lines(markdown) {
