@@ -146,7 +146,7 @@ func TestClose(t *testing.T) {
 }
 
 // Shutdown abandons a transport that ignores its context.
-func TestShutdownWithADeafTransport(t *testing.T) {
+func TestShutdownAbandonsHangingTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &collector{decide: func(int, post) answer { time.Sleep(time.Hour); return answer{} }}
 		client := newClient(t, c, analytics.Config{})
@@ -162,7 +162,7 @@ func TestShutdownWithADeafTransport(t *testing.T) {
 	})
 }
 
-func TestShutdownWithAnEndedContextKeepsWhatIsDone(t *testing.T) {
+func TestShutdownWithDoneContextKeepsDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, &collector{}, analytics.Config{})
 		track(t, client, "e", 40)
@@ -189,7 +189,7 @@ func TestShutdownAgainReturnsTheSameError(t *testing.T) {
 }
 
 // A call that is dropped on shutdown reports the error of its last attempt.
-func TestShutdownTellsWhatTheLastAttemptMet(t *testing.T) {
+func TestShutdownReportsErrorOfLastAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
 		var results []analytics.Result
@@ -310,7 +310,7 @@ func TestFullRejects(t *testing.T) {
 
 // The client uses almost all of its memory, even if the free buffers are larger than the remaining
 // budget.
-func TestFullToTheBrim(t *testing.T) {
+func TestFullClientUsesItsWholeBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := false
 		c := &collector{decide: func(int, post) answer { return answer{hang: down} }}

@@ -89,7 +89,7 @@ func TestCallWithValueAndDefaultsDoesNotAllocate(t *testing.T) {
 }
 
 // A client with a spool allocates memory for each segment, not for each call.
-func TestSpoolAllocatesForSegmentsAlone(t *testing.T) {
+func TestSpoolAllocatesPerSegment(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector a sync.Pool loses some of what it is given")
 	}

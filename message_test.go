@@ -124,7 +124,7 @@ func callMethod(client *analytics.Client, call analytics.Call) error {
 }
 
 // A value that cannot be encoded as JSON does not affect other calls.
-func TestUnmarshallableCallHarmsNoOther(t *testing.T) {
+func TestUnmarshalableCallDoesNotAffectOthers(t *testing.T) {
 	cycle := map[string]interface{}{}
 	cycle["self"] = cycle
 	for name, value := range map[string]interface{}{

@@ -201,7 +201,7 @@ func testLogUsesItsClient(t *testing.T, config func(*log.Logger) analytics.Confi
 
 // The goroutine that reads calls back does not write log entries. Otherwise a log writer that flushes
 // the client would wait for this goroutine.
-func TestLogFlushesWhatTheSpoolCouldNotRead(t *testing.T) {
+func TestLogWriterMayFlushAfterReadError(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		var client *analytics.Client

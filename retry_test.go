@@ -333,7 +333,7 @@ func TestMemoryDecidesHowMuchOfAnOutageIsKept(t *testing.T) {
 }
 
 // If the collector accepts all batches except one, that batch is dropped after MaxAttempts.
-func TestPoisonIsGivenUp(t *testing.T) {
+func TestPoisonBatchIsDropped(t *testing.T) {
 	for _, spool := range []bool{false, true} {
 		t.Run(strconv.FormatBool(spool), func(t *testing.T) {
 			config := analytics.Config{FlushAt: 1}

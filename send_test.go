@@ -40,7 +40,7 @@ func TestRequest(t *testing.T) {
 // tail is the length of the end of a body, which differs between attempts.
 const tail = len(`2006-01-02T15:04:05.000Z"}`)
 
-func TestRetriesAreTheSameBytesButSentAt(t *testing.T) {
+func TestRetriesChangeOnlySentAt(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &collector{decide: func(i int, p post) answer { return answer{status: []int{500, 503, 429, 408, 200}[i]} }}
@@ -201,7 +201,7 @@ func TestRetryAfterIsCapped(t *testing.T) {
 
 // If the collector's size limit is lower than the service's, the client sends all calls in smaller
 // batches. If the collector refuses everything, the client does not try each call separately.
-func TestHalvingGoesOnWhileSizeMayBeTheReason(t *testing.T) {
+func TestTooLargeBatchesAreSplit(t *testing.T) {
 	for limit, requests := range map[int]int{100_000: 15, 0: 31 + 8} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &collector{decide: when(answer{status: 413}, func(_ int, p post) bool {

@@ -187,7 +187,7 @@ func TestSlogRedactsTheWriteKey(t *testing.T) {
 }
 
 // If a collector fails occasionally, the log reports the failures at most once per minute.
-func TestSlogOutageIsToldOnceAMinute(t *testing.T) {
+func TestSlogReportsOutageOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log records
 		c := &collector{decide: func(i int, _ post) answer { return answer{status: []int{503, 200}[i%2]} }}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// formatsEnv is an environment variable. If it is set, TestSpoolFormatIsLeft writes spools in the
+// formatsEnv is an environment variable. If it is set, TestWriteSpoolFormat writes spools in the
 // current format to testdata, so that later versions can test that they read them. See make formats.
 const formatsEnv = "FORMATS"
 
@@ -46,7 +46,7 @@ func leaveFormat(t *testing.T, closed, killed string) {
 	require.NoError(t, os.CopyFS(closed, os.DirFS(dir)))
 }
 
-func TestSpoolFormatIsLeft(t *testing.T) {
+func TestWriteSpoolFormat(t *testing.T) {
 	root := t.TempDir()
 	if os.Getenv(formatsEnv) != "" {
 		root = spoolFormats

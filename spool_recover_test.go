@@ -30,7 +30,7 @@ func leaveCalls(t *testing.T, dir, prefix string, n int) {
 
 // This test covers the client's reports of corruption. Package spool tests how corrupted segments
 // are read.
-func TestSpoolSkipsWhatIsDamaged(t *testing.T) {
+func TestSpoolSkipsCorruptedRecords(t *testing.T) {
 	at := func(t *testing.T, data []byte, text string) int {
 		i := bytes.Index(data, []byte(text))
 		require.Positive(t, i)
@@ -105,7 +105,7 @@ func TestSpoolSkipsWhatIsDamaged(t *testing.T) {
 }
 
 // Delivered calls are not sent again, even if their segment still exists.
-func TestSpoolRemembersWhatHasEnded(t *testing.T) {
+func TestSpoolDoesNotRepeatDeliveredCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		taking := &collector{decide: when(answer{status: 503}, func(i int, p post) bool {
@@ -271,7 +271,7 @@ func TestSpoolIsFullFromTheStart(t *testing.T) {
 
 // While the collector refuses all batches, the client drops none. When it accepts other batches, the
 // client drops the batch that is never accepted.
-func TestSpoolOutlastsTheCollector(t *testing.T) {
+func TestSpoolKeepsBatchesDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		c := &collector{decide: when(answer{status: 500}, func(i int, p post) bool {

@@ -60,7 +60,7 @@ func TestSpoolIsSentWithoutACall(t *testing.T) {
 	}
 }
 
-func TestCloseSaysWhatItCouldNotSend(t *testing.T) {
+func TestCloseReportsUndeliveredCalls(t *testing.T) {
 	dir := t.TempDir()
 	leaveCalls(t, dir, "left", 5)
 	synctest.Test(t, func(t *testing.T) {

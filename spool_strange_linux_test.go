@@ -16,7 +16,7 @@ import (
 
 // Unknown files in the directory do not prevent the delivery of previous calls, and the client still
 // accepts new calls.
-func TestSpoolSkipsWhatIsStrange(t *testing.T) {
+func TestSpoolSkipsUnknownFiles(t *testing.T) {
 	segment := func(dir string, number int) string { return filepath.Join(dir, fmt.Sprintf("%016x.calls", number)) }
 	for title, c := range map[string]struct {
 		add func(t *testing.T, dir string)

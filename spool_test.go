@@ -57,7 +57,7 @@ func newSwitchedCollector(on *atomic.Bool) *collector {
 	}}
 }
 
-func TestSpoolKeepsWhatACloseLeaves(t *testing.T) {
+func TestSpoolKeepsCallsAfterClose(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "as needed")
 	first := newClient(t, newDownCollector(), analytics.Config{Spool: dir, FlushAt: 7})
 	track(t, first, "left", 100)

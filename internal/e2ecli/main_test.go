@@ -368,7 +368,7 @@ func TestSettings(t *testing.T) {
 
 // Without a cdnHost, the client does not request settings. Settings that cannot be read have no
 // effect.
-func TestSettingsThatAreNotThere(t *testing.T) {
+func TestMissingSettings(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var paths []string

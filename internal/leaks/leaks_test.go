@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSinceFindsWhatIsLeft(t *testing.T) {
+func TestSinceFindsLeaks(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // initializes package net before the check
 	require.NoError(t, err)
 	defer listener.Close()
@@ -26,7 +26,7 @@ func TestSinceFindsWhatIsLeft(t *testing.T) {
 	}()
 	left := since(before)
 	require.Len(t, left, 1)
-	require.Contains(t, left[0], "leaks.TestSinceFindsWhatIsLeft")
+	require.Contains(t, left[0], "leaks.TestSinceFindsLeaks")
 	close(stop)
 	<-ended
 

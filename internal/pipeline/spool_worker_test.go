@@ -86,7 +86,7 @@ func TestSpoolStates(t *testing.T) {
 }
 
 // A worker that finds calls in the spool starts to read them back.
-func TestSpoolWorkerReadsWhatItFinds(t *testing.T) {
+func TestSpoolWorkerReadsRecoveredCalls(t *testing.T) {
 	dir := t.TempDir()
 	first := newTestWorker(t, dir, 128<<10)
 	for i := range 30 {

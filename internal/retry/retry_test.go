@@ -143,7 +143,7 @@ func TestBackoff(t *testing.T) {
 }
 
 // With the pauses of version 2, ten attempts take longer than a restart of the collector.
-func TestVersion2OutlastsARestart(t *testing.T) {
+func TestVersion2BackoffCoversARestart(t *testing.T) {
 	p := &Policy{Backoff: backo.DefaultBacko().Duration}
 	var least time.Duration
 	for failed := 1; failed < DefaultAttempts; failed++ {

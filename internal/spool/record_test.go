@@ -241,7 +241,7 @@ func endedBy(c contents, call int) bool {
 }
 
 // Discard does not drop the segments that Read has already reached.
-func TestDiscardSkipsWhatWasRead(t *testing.T) {
+func TestDiscardSkipsReadSegments(t *testing.T) {
 	before := &segment{base: 1 << positionBits, sealed: true, records: 5}
 	read := &segment{base: 2 << positionBits, sealed: true, records: 5, ended: 5}
 	after := &segment{base: 3 << positionBits, sealed: true, records: 5, ended: 2}

@@ -202,7 +202,7 @@ func sorted(t *testing.T, text string) string {
 }
 
 // An omitted group does not leave a comma, regardless of whether the keys are cached.
-func TestRememberedAttributesWithEmptyGroups(t *testing.T) {
+func TestCachedAttributesWithEmptyGroups(t *testing.T) {
 	empty, full := slog.Group("g"), slog.Group("g", slog.Int("x", 1))
 	for range 4 {
 		require.Equal(t, `{"g":{"x":1},"remembered":2}`, attrsJSON(t, full, slog.Int("remembered", 2)))

@@ -106,7 +106,7 @@ var raceDetector bool
 
 func pointerTo[T any](v T) *T { return &v }
 
-func TestEncoderWritesWhatEncodingJSONWrites(t *testing.T) {
+func TestEncoderMatchesEncodingJSON(t *testing.T) {
 	zone := time.FixedZone("", 5*3600+1800)
 	values := []interface{}{
 		nil, true, false, "", "plain", "quote\" slash\\ / <b>&amp;", "\x00\b\f\n\r\t\x1f\x7f", "naïve 日本 🎉\u2028\u2029",
