@@ -10,15 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After recovery, all waiting calls are delivered within drainPatience, which includes a
-// takeover, plus drainEach per call. A busy machine takes about half of this time.
+// After an outage, all pending calls must be delivered within drainPatience plus drainEach per
+// call. drainPatience includes the time of a takeover. A busy machine takes about half of this time.
 const (
 	drainPatience = 30 * time.Second
 	drainEach     = 20 * time.Millisecond
 )
 
-// ordered configures a destination with order: user, and a receiver that fails 15 % of its
-// requests.
+// ordered configures a destination with order: user. The receiver fails 15 % of its requests.
 func ordered(r *rig) {
 	r.hook = "order: user,"
 	r.receiver.order = true
@@ -27,8 +26,8 @@ func ordered(r *rig) {
 	r.load.Batch, r.load.Singly, r.load.ManyUsers, r.load.Rate = 10, false, true, 200
 }
 
-// receiverDown makes the receiver fail, with errors or refused connections, and returns a
-// function that restores it.
+// receiverDown makes the receiver respond with errors or refuse connections. It returns a function
+// that restores the receiver.
 func receiverDown(r *rig) (up func()) {
 	if r.random.IntN(2) == 0 {
 		r.result.note("status 503")
@@ -72,7 +71,7 @@ func orderedOutage(r *rig) {
 	r.finish()
 }
 
-// clusterOrderedOutage cuts the delivering collector off from the servers, or kills it, while
+// clusterOrderedOutage disconnects the delivering collector from the servers, or kills it, while
 // the receiver is down.
 func clusterOrderedOutage(r *rig) {
 	ordered(r)
@@ -104,7 +103,8 @@ func clusterOrderedOutage(r *rig) {
 	c.end()
 }
 
-// deliverer returns the collector that delivers in order, or the last one if it is unknown.
+// deliverer returns the collector that delivers the calls of the ordered destination. If it is
+// unknown, deliverer returns the last collector.
 func (c *cluster) deliverer() *machine {
 	c.Helper()
 	var which *machine
@@ -119,7 +119,7 @@ func (c *cluster) deliverer() *machine {
 	return which
 }
 
-// scheduled returns the number of messages that were ever stored in RETRY.
+// scheduled returns the number of messages that have ever been stored in the stream RETRY.
 func (c *cluster) scheduled() (n int) {
 	c.Helper()
 	c.await("a server reports the state of RETRY", func() bool {

@@ -72,7 +72,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// judged returns the violations of properties against a schema.
+// judged judges a call with the properties against the schema, and returns the violations.
 func judged(t *testing.T, schema, properties string) string {
 	t.Helper()
 	p, err := plan.Parse("p", fmt.Appendf(nil, "track:\n  E:\n    schema: %s\n", schema))

@@ -1,6 +1,6 @@
 // Command typecheck checks the types of packages and their tests for several platforms. It loads
 // all dependencies from source and generates no code, which takes a tenth of the time of go
-// build. It skips the functions of the standard library.
+// build. It skips the function bodies of the standard library.
 //
 //	typecheck linux/amd64,windows/arm64 ./...
 package main
@@ -27,7 +27,7 @@ func main() {
 	if len(os.Args) < 3 {
 		log.Fatal("usage: typecheck GOOS/GOARCH,… PATTERN…")
 	}
-	debug.SetGCPercent(200) // the process is short-lived
+	debug.SetGCPercent(200) // use more memory and less time, because the process is short-lived
 	platforms := strings.Split(os.Args[1], ",")
 	on := map[string][]string{} // the platforms of each package
 	failed := 0
@@ -55,7 +55,8 @@ func main() {
 	fmt.Printf("%d packages on %s\n", len(on), os.Args[1])
 }
 
-// printErrors prints the errors outside of the standard library, and returns their number.
+// printErrors prints the errors in packages outside of the standard library. It returns their
+// number.
 func printErrors(pkgs []*packages.Package) (n int) {
 	packages.Visit(pkgs, nil, func(p *packages.Package) {
 		if p.Module == nil {
@@ -79,7 +80,7 @@ func load(platform string, patterns []string) ([]*packages.Package, error) {
 		Mode:  packages.LoadAllSyntax | packages.NeedModule,
 		Tests: true,
 		ParseFile: func(files *token.FileSet, name string, text []byte) (*ast.File, error) {
-			f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution) // without comments
+			f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution) // parse without comments
 			if f != nil && strings.HasPrefix(name, standard) {
 				for _, d := range f.Decls {
 					if function, ok := d.(*ast.FuncDecl); ok && function.Type.TypeParams == nil {
