@@ -16,8 +16,8 @@ import (
 const (
 	drainProbe    = 5 * time.Second
 	drainTakeover = 20 * time.Second
-	drainEach     = 10 * time.Millisecond
-	drainRest     = 30 * time.Second
+	drainEach     = 5 * time.Millisecond
+	drainRest     = 20 * time.Second
 )
 
 // ordered configures a destination with order: user, and a receiver that fails 15 % of its
