@@ -16,7 +16,7 @@ import (
 const (
 	drainProbe    = 5 * time.Second
 	drainTakeover = 20 * time.Second
-	drainEach     = 5 * time.Millisecond
+	drainEach     = 10 * time.Millisecond
 	drainRest     = 20 * time.Second
 )
 
