@@ -23,6 +23,7 @@ type gate struct {
 	maxCalls int        // maximum number of calls in flight
 	calls    int        // in flight
 	missed   int        // consecutive failures, including retries
+	works    time.Time  // since when the destination has responded without downAfter failures in a row
 	breaker  breaker
 	limiter  limiter
 	queue    fairQueue
@@ -32,7 +33,7 @@ type gate struct {
 
 // newGate returns a gate. It calls changed with the new breaker state and the cause.
 func newGate(maxCalls int, changed func(is breakerState, cause string)) *gate {
-	return &gate{maxCalls: maxCalls, changed: changed, recovered: func() {}, queue: newFairQueue(maxCalls)}
+	return &gate{maxCalls: maxCalls, changed: changed, recovered: func() {}, works: time.Now(), queue: newFairQueue(maxCalls)}
 }
 
 // configure sets the maximum number of calls in flight and of calls per second, where 0 is
@@ -172,6 +173,9 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	g.calls--
 	g.queue.done(l, o)
 	recovered := o == outcomeAnswered && g.missed >= downAfter
+	if recovered {
+		g.works = time.Now()
+	}
 	switch o {
 	case outcomeAnswered:
 		g.missed = 0
@@ -297,6 +301,13 @@ func (g *gate) offerRoom() {
 // lock is held.
 func (g *gate) isIdle() bool {
 	return g.intake.arriving == 0 && g.queue.lines == 0 && g.probe == nil && g.calls < g.maxCalls
+}
+
+// worksFor returns how long the destination has worked. ok is false if it is down.
+func (g *gate) worksFor() (d time.Duration, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Since(g.works), g.missed < downAfter
 }
 
 // state returns the state of the breaker, the number of consecutive failures, the time of the

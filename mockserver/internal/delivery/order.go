@@ -194,7 +194,9 @@ func (oe *orderedEntry) postpone(j *job, due time.Time) {
 
 // retryOrGiveUp schedules the next attempt at a failed call, or fails it permanently. After a
 // connection failure, the delay is at most one second: the breaker limits the attempts at an
-// unreachable destination, and only first calls of users can probe it.
+// unreachable destination, and only first calls of users can probe it. When the destination
+// recovers, the delays begin with one second again: the attempts during the outage did not fail
+// because of the call.
 func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	now, d := time.Now(), &j.delivery
 	window := oe.entry.Since
@@ -203,8 +205,10 @@ func (oe *orderedEntry) retryOrGiveUp(j *job) {
 		window = end
 	}
 	attempt := j.attempt
-	if d.missed {
+	if worked, ok := oe.gate.worksFor(); d.missed {
 		attempt = 1
+	} else if ok {
+		attempt = min(attempt, sender.AttemptsIn(worked))
 	}
 	next, inTime := sender.Next(now, window, attempt, d.retryAfter, oe.Jitter())
 	switch {

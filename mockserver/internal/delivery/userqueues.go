@@ -20,6 +20,9 @@ const (
 	// lostAfter is how late a call must be before the journal is asked whether it still
 	// contains the call.
 	lostAfter = 10 * time.Second
+	// resumedAhead is the number of a queue's first calls whose entries are resumed. The journal
+	// reads an entry while earlier calls are in flight.
+	resumedAhead = 4
 	// maxJoined bounds the IDs of merged users without pending calls.
 	maxJoined = 100_000
 )
@@ -39,10 +42,11 @@ const (
 //
 // While a call waits for earlier calls, its entry stays in memory as long as another call of
 // the entry is in flight or may soon be. Otherwise the entry ends, and the journal parks it
-// until the queues resume it (journal.Reader.Resume). They do so when one of its calls becomes
-// the first of its queue, or when a first call is scheduled. So the number of active entries
-// is bounded, however long a queue is, and an entry is leased at most once more for each of
-// its calls and each failed attempt. A queued call takes 32 bytes, a user about 200.
+// until the queues resume it (journal.Reader.Resume). They do so when a first call is scheduled,
+// or one of its calls is among the first few of its queue and no call before it has failed. So
+// the number of active entries is bounded, however long a queue is, and an entry is leased at
+// most once more for each of its calls and each failed attempt at one of the few calls before
+// it. A queued call takes 32 bytes, a user about 200.
 //
 // # States of a call in its queue
 //
@@ -199,18 +203,39 @@ func (ls *userQueues) resume(position uint64, due int64) {
 }
 
 // resumeFirst resumes the entry of a queue's first call that has not ended, if the call
-// waits. The lock is held.
+// waits, and the entries of the calls behind it, unless the first call has failed before. The
+// lock is held.
 func (ls *userQueues) resumeFirst(l *userQueue) {
-	if first := l.first(); first != nil && first.entry == nil && !first.resumed {
-		first.resumed = true
-		ls.resume(first.position, first.due)
+	at := l.firstAt()
+	for i := at; i < min(at+resumedAhead, len(l.calls)); i++ {
+		c := &l.calls[i]
+		if i > at && c.due > ls.now() {
+			return
+		}
+		if c.entry == nil && !c.resumed && !c.ended {
+			c.resumed = true
+			ls.resume(c.position, c.due)
+		}
+		if c.failing || c.waits {
+			return
+		}
 	}
+}
+
+// firstAt returns the index of the first call that has not ended, or the number of calls.
+func (l *userQueue) firstAt() int {
+	for i := range l.calls {
+		if !l.calls[i].ended {
+			return i
+		}
+	}
+	return len(l.calls)
 }
 
 // first returns the first call that has not ended, or nil.
 func (l *userQueue) first() *queuedCall {
-	at := slices.IndexFunc(l.calls, func(c queuedCall) bool { return !c.ended })
-	if at < 0 {
+	at := l.firstAt()
+	if at == len(l.calls) {
 		return nil
 	}
 	return &l.calls[at]

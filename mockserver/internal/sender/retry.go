@@ -2,6 +2,7 @@ package sender
 
 import (
 	"errors"
+	"math/bits"
 	"net/http"
 	"strconv"
 	"strings"
@@ -28,6 +29,10 @@ func backoff(attempt int, random float64) time.Duration {
 	}
 	return time.Duration(min(random, 1) * float64(ceiling))
 }
+
+// AttemptsIn returns the number of the attempt, counted from 1, that is made after a time with the
+// maximum delay before each.
+func AttemptsIn(d time.Duration) int { return bits.Len64(uint64(max(d, 0)/firstBackoff) + 1) }
 
 // Next returns the time of the next attempt after a failed attempt, counted from 1: after the
 // backoff and retryAfter. A time after the end of the window is replaced by its end, for a last

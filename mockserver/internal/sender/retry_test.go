@@ -29,6 +29,19 @@ func TestVerdictOfStatus(t *testing.T) {
 	}
 }
 
+func TestAttemptsIn(t *testing.T) {
+	made := time.Duration(0) // when the attempt is made, after the maximum delays
+	for attempt := 1; attempt <= 9; attempt++ {
+		if got := AttemptsIn(made); got != attempt {
+			t.Errorf("%d attempts in %v, want %d", got, made, attempt)
+		}
+		made += firstBackoff << (attempt - 1)
+	}
+	if got := AttemptsIn(-time.Hour); got != 1 {
+		t.Errorf("%d attempts in a negative time, want 1", got)
+	}
+}
+
 func TestBackoff(t *testing.T) {
 	const most = 1 - 1e-9
 	ceilings := []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600}
