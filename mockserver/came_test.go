@@ -207,7 +207,7 @@ func TestResetOfOneSource(t *testing.T) {
 	assert.Empty(t, list(t, srv, "/all").Calls)
 }
 
-// Requests without a key are otherwise grouped for a minute.
+// Rejected requests without a write key are grouped for a minute. A reset starts a new group.
 func TestResetSplitsGroupOfRequestsWithoutAKey(t *testing.T) {
 	srv := mockserver.RunT(t)
 	for range 2 {
@@ -342,7 +342,7 @@ func TestInvalidExpectations(t *testing.T) {
 	assert.Contains(t, text, "unknown parameter")
 }
 
-// Of 1,000 concurrent requests 100 wait for the call. The others are refused
+// Of 1,000 concurrent requests, 100 wait for the call. The collector refuses the others
 // immediately.
 func TestWaitingExpectationsAreLimited(t *testing.T) {
 	const all, most = 1000, 100
@@ -420,7 +420,8 @@ func TestCloseEndsWaitingExpectations(t *testing.T) {
 	})
 }
 
-// Requests by pages of other sites and requests with foreign host names are refused.
+// The test API refuses requests from pages of other sites and requests with foreign
+// host names.
 func TestTestAPIRefusesForeignSites(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/batch", "k", track("m", 1))

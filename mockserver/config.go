@@ -14,7 +14,7 @@ import (
 // A Config configures a [Server]. The zero value accepts any write key, has no
 // destinations and keeps everything in memory.
 type Config struct {
-	// Sources are the accepted senders. Defaults to none.
+	// Sources are the sources whose write keys the server accepts. Defaults to none.
 	Sources []tracking.Source
 	// Destinations receive the calls of the sources they are connected to. Defaults
 	// to none.

@@ -81,7 +81,7 @@ func TestConcurrencyOfADestination(t *testing.T) {
 	})
 }
 
-// After a Retry-After, no call of any entry is sent before the requested time.
+// After a Retry-After, no call is sent before the requested time.
 func TestRetryAfterPausesTheDestination(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int
@@ -134,8 +134,8 @@ func TestRetryAfterPausesTheDestination(t *testing.T) {
 	}
 }
 
-// A restarted collector and a second collector of the same store make no request during a
-// pause that a receiver requested.
+// During a pause that a receiver requested, a restarted collector and a second collector
+// with the same store make no requests.
 func TestRetryAfterSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}, Store: state.NewMemory()}
@@ -166,7 +166,8 @@ func TestRetryAfterSurvivesRestart(t *testing.T) {
 	})
 }
 
-// Collectors that share a store apply a pause that the receiver requested from one of them.
+// If a receiver requests a pause from one collector, all collectors that share its store
+// pause.
 func TestRetryAfterAppliesToAllCollectors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}, Store: state.NewMemory()}
@@ -191,7 +192,7 @@ func TestRetryAfterAppliesToAllCollectors(t *testing.T) {
 	})
 }
 
-// The pause applied to the previous URLs.
+// A pause applies only to the URLs that requested it.
 func TestChangedURLsEndTheRetryAfterPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}})
@@ -227,8 +228,8 @@ func TestSuccessfulURLIgnoresRetryAfterOfOthers(t *testing.T) {
 	})
 }
 
-// A 410 stops the destination, also after restarts, and fails new calls. It continues
-// after Resume, after being disabled and enabled, or with another URL.
+// A 410 stops the destination and fails new calls, even after restarts. The destination
+// continues after Resume, after it is disabled and enabled, or with another URL.
 func TestGoneStopsTheDestination(t *testing.T) {
 	for name, again := range map[string]func(*testing.T, *mockserver.Server){
 		"resumed": func(t *testing.T, srv *mockserver.Server) {

@@ -72,8 +72,8 @@ func run(config engine.Config, inProcess bool) (*Server, error) {
 	return s, nil
 }
 
-// handlerOf routes requests to the admin API and the test API; pages receives all
-// others and passes tracking requests on.
+// handlerOf routes requests to the admin API and the test API. pages receives all other
+// requests and passes tracking requests on.
 func handlerOf(api, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") || slices.Contains(admin.TestPaths, r.URL.Path) {
