@@ -48,7 +48,7 @@ func TestGateConcurrentSafe(t *testing.T) {
 	}
 }
 
-// tryGate runs an entry with some calls and returns how many of them ran.
+// tryGate runs an entry with random calls and returns the number of calls that ran.
 func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 	patience := time.Hour
 	if random.IntN(8) == 0 {
@@ -92,7 +92,7 @@ func someLane(random *rand.Rand) laneKey {
 	return []laneKey{{source: "a"}, {source: "b"}, {source: "c"}, {retries: true}}[random.IntN(4)]
 }
 
-// A tryCall has a random outcome.
+// A tryCall is a call with a random outcome.
 type tryCall struct {
 	t      *testing.T
 	gate   *gate
@@ -113,14 +113,14 @@ func (c *tryCall) run() (outcome, string) {
 	g.mu.Unlock()
 	c.ended = true
 	if c.random.IntN(10) == 0 {
-		return outcomeUnknown, "" // no request
+		return outcomeUnknown, "" // no request was sent
 	}
 	time.Sleep(time.Duration(c.random.IntN(100)) * time.Millisecond)
 	return []outcome{outcomeAnswered, outcomeFailed, outcomeUnreachable, outcomeUnreachable, outcomeUnreachable, outcomeRetryFailed, outcomeUnknown}[c.random.IntN(7)], ""
 }
 
-// TestGateMatchesModel does random operations one at a time, and compares the calls in flight with
-// a simple model.
+// TestGateMatchesModel executes random operations one at a time, and compares the gate with a
+// simple model.
 func TestGateMatchesModel(t *testing.T) {
 	states := map[breakerState]int{}
 	for seed := range uint64(30) {
@@ -147,12 +147,12 @@ func TestGateMatchesModel(t *testing.T) {
 	}
 }
 
-// A gateModel is a model of a gate with a real breaker, which has its own tests.
+// A gateModel is a model of a gate. It uses a real breaker, which has its own tests.
 type gateModel struct {
 	gate    *gate
 	random  *rand.Rand
-	usual   outcome      // of most calls
-	lines   []*modelLine // the first waiting one of a lane is next
+	usual   outcome      // outcome of most calls
+	lines   []*modelLine // entries; the first waiting entry of a lane is next
 	breaker breaker
 	probe   *modelCall
 	turn    int
@@ -160,7 +160,7 @@ type gateModel struct {
 	failed  map[laneKey]int // consecutive failures
 
 	wanted *journal.Want // last result of want; nil for none
-	looked bool          // more has been called since
+	looked bool          // more has been called since the last want
 }
 
 type modelLine struct {
@@ -172,7 +172,7 @@ type modelLine struct {
 	late     bool
 	held     int
 
-	returned bool // by the gate
+	returned bool // the gate has returned the entry
 	left     []*ticket
 	wasLate  bool
 }
@@ -181,9 +181,9 @@ type modelCall struct {
 	ticket  ticket
 	line    *modelLine
 	state   string       // waits, runs, ended or left
-	outcome chan outcome // ends the call
+	outcome chan outcome // sending to it ends the call
 
-	begun bool // by the gate
+	begun bool // the gate has begun the call
 }
 
 func (c *modelCall) run() (outcome, string) {
@@ -191,7 +191,7 @@ func (c *modelCall) run() (outcome, string) {
 	return <-c.outcome, ""
 }
 
-// in returns the calls of an entry in a state.
+// in returns the entry's calls that are in a state.
 func (l *modelLine) in(state string) (calls []*modelCall) {
 	for _, c := range l.calls {
 		if c.state == state {
@@ -208,7 +208,7 @@ func (m *gateModel) running() (calls []*modelCall) {
 	return calls
 }
 
-// step does a random operation.
+// step executes a random operation.
 func (m *gateModel) step() {
 	running := m.running()
 	switch n := m.random.IntN(100); {
@@ -223,7 +223,7 @@ func (m *gateModel) step() {
 	}
 }
 
-// sleep advances the clock and applies its effects.
+// sleep advances the clock, and updates the model at each timeout.
 func (m *gateModel) sleep(d time.Duration) {
 	for end := time.Now().Add(d); ; {
 		at := end
@@ -261,10 +261,10 @@ func (m *gateModel) bring() {
 	}
 	held := len(tickets)
 	if m.random.IntN(2) == 0 {
-		held += 200 // calls that were decided before
+		held += 200 // calls that need no admission
 	}
 	l.held = held
-	m.looked = true // the worker asks again after each lease
+	m.looked = true // the worker calls want again after each lease
 	m.gate.beginEntry(l.lane, held)
 	go func() {
 		defer m.gate.endEntry(l.lane, held)

@@ -38,7 +38,8 @@ func TestIntakeTakesOtherLanes(t *testing.T) {
 	assert.True(t, in.takesOtherLanes())
 }
 
-// TestIntakeNotifiesOnce checks that the worker is notified once, and not after another lease.
+// TestIntakeNotifiesOnce checks that the worker is notified once, and is not notified again after
+// another lease.
 func TestIntakeNotifiesOnce(t *testing.T) {
 	var in intake
 	told := 0

@@ -12,14 +12,14 @@ import (
 const statusEvery = time.Minute
 
 // A statusLog logs status changes of a destination. If the status changes often, it logs only
-// failures that last.
+// failures that continue.
 type statusLog struct {
 	log         *slog.Logger
 	destination string
 
 	givenUp, failed, held logthrottle.Throttle
-	cause                 atomic.Pointer[string] // of a failure that is not logged yet, or nil
-	down                  atomic.Bool            // the last line reported a failure
+	cause                 atomic.Pointer[string] // cause of a failure that is not logged yet, or nil
+	down                  atomic.Bool            // the last message reported a failure
 }
 
 // changed logs a new state of the breaker with the cause of a failure.
@@ -38,7 +38,7 @@ func (s *statusLog) changed(is breakerState, cause string) {
 	s.down.Store(is != working)
 }
 
-// flush logs a pending failure, at most once per statusEvery.
+// flush logs a failure that is not logged yet, at most once per statusEvery.
 func (s *statusLog) flush(now time.Time) {
 	cause := s.cause.Load()
 	if cause == nil {
