@@ -119,7 +119,7 @@ func TestTraitSendsChangedValues(t *testing.T) {
 // A gatedJournal stores calls only while its gate is open.
 type gatedJournal struct {
 	journal.Journal
-	gate chan struct{} // open if closed
+	gate chan struct{} // closed to open the gate
 }
 
 func newGatedJournal() gatedJournal {
@@ -255,7 +255,7 @@ func TestSyncReportsWaiting(t *testing.T) {
 func TestSyncLimitsPendingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
-		config.BatchCalls = 10 // 400 may be pending
+		config.BatchCalls = 10 // limits pending calls to 400
 		c := start(t, config)
 		require.NoError(t, c.Pause(t.Context(), "crm"))
 		s, err := c.Users().StartSync(t.Context(), audience("x", numbered(1000)...))
@@ -363,7 +363,7 @@ func TestListFormat(t *testing.T) {
 	}
 	assert.Equal(t, []string{"  ", "u 2 ", "u1", "u3", longest}, members)
 
-	// The longest possible line, completely escaped.
+	// This is the longest possible line. All its characters are escaped.
 	synced(t, c, trait(`{"userId":"`+strings.Repeat(`\u0041`, 1024)+`","value":"`+strings.Repeat(`\u0041`, 16_000)+`"}`))
 	got := box.take()
 	require.Len(t, got, 1)
@@ -371,7 +371,7 @@ func TestListFormat(t *testing.T) {
 	assert.Len(t, got[0].Traits["lifetime_value"], 16_000)
 }
 
-// With AnyWriteKey, sources need not be in the settings.
+// With AnyWriteKey, a source that is not in the settings can be the only source.
 func TestSyncUsesTheOnlySeenSource(t *testing.T) {
 	box := &inbox{}
 	c := start(t, engine.Config{AnyWriteKey: true, Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
@@ -412,7 +412,7 @@ func TestAbandonedUploadsAreDeleted(t *testing.T) {
 	})
 }
 
-// The list becomes a first one.
+// The computation is deleted during the upload, so the list is treated as its first list.
 func TestForgetDuringUpload(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	s := synced(t, c, big("u1", "u2"))
