@@ -68,7 +68,7 @@ func TestPlanViolations(t *testing.T) {
 	assert.Equal(t, `the call violates the tracking plan "shop": a is bad (and 1 more)`, rejecting.rejections[0].Message)
 	assert.Equal(t, "properties", rejecting.rejections[0].Field)
 	assert.Len(t, rejecting.rejections[0].Violations, 2)
-	// Rejections are reported in the response of strict mode.
+	// In strict mode, the response reports rejections.
 	require.Equal(t, http.StatusOK, rejecting.post("/v1/track", `{"event":"E","userId":"u","properties":{"a":"bad"}}`).Code)
 	assert.Len(t, rejecting.rejections, 3)
 
@@ -94,7 +94,7 @@ func TestViolationsAreReportedOnce(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, in.post("/v1/batch", mixedCalls).Code, "the report cannot be stored")
 	require.Len(t, in.Stored(), 4)
 	refuse = nil
-	for range 2 { // the sender sends again
+	for range 2 { // the sender repeats the call
 		require.Equal(t, success, in.post("/v1/batch", mixedCalls).Body.String())
 	}
 	require.Len(t, in.Stored(), 8)
