@@ -45,7 +45,7 @@ func TestFailedCallsDoNotRetainBatches(t *testing.T) {
 	runtime.KeepAlive(j)
 }
 
-// Retries are counted, and everything is released at the end.
+// The journal counts the memory of retries, and releases all memory at the end.
 func TestMemoryJournalReleasesMemory(t *testing.T) {
 	j := journal.NewMemory(100_000)
 	held := func() int64 {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A nameServer is a DNS server on loopback. It responds according to the name and the number of
-// earlier queries for it.
+// A nameServer is a DNS server on loopback. Its responses depend on the name and the number of
+// earlier queries for the name.
 type nameServer struct {
 	answer func(name string, asked int) []netip.Addr
 
@@ -146,7 +146,7 @@ func checkAttempt(t *testing.T, a webhook.Attempt, v webhook.Verdict, r webhook.
 	}
 }
 
-// The name resolves to an allowed address at first, and then to a forbidden one.
+// The name first resolves to an allowed address, and then to a forbidden one.
 func TestChangingDNSRecord(t *testing.T) {
 	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 	dns := &nameServer{answer: func(_ string, asked int) []netip.Addr {
@@ -187,7 +187,7 @@ func TestNameWithSeveralAddresses(t *testing.T) {
 	checkAttempt(t, post(t, s, "http://refused.example:"+r.port), webhook.Permanent, webhook.ReasonPolicy, "private network")
 	checkAttempt(t, post(t, s, "http://missing.example:"+r.port), webhook.Temporary, webhook.ReasonDNS, "the host missing.example did not resolve: no such host")
 
-	// The first address is refused, the second one is down.
+	// The first address is refused, and the second one is down.
 	one := webhook.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
 	s = newTestSender(t, webhook.SenderConfig{Policy: one, Resolver: resolver})
 	checkAttempt(t, post(t, s, "http://first.example:"+r.port), webhook.Success, "", "")
@@ -206,7 +206,7 @@ func closedPort(t *testing.T) string {
 	return port
 }
 
-// TestSendObeysPolicy uses every notation of a loopback address.
+// TestSendObeysPolicy checks every notation of a loopback address.
 func TestSendObeysPolicy(t *testing.T) {
 	r := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	dns := &nameServer{answer: func(string, int) []netip.Addr { return addrs("127.0.0.1") }}

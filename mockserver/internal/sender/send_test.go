@@ -26,7 +26,7 @@ import (
 
 var discardLog = log.New(io.Discard, "", 0)
 
-// listen serves the connections to the returned address sequentially.
+// listen serves connections one after another, and returns the address.
 func listen(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -79,7 +79,7 @@ func loopbackSender(t *testing.T) *Sender {
 	return newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}})
 }
 
-// TestRequestBytes compares the bytes on the wire with the documented headers.
+// TestRequestBytes checks that the bytes on the wire contain the documented headers.
 func TestRequestBytes(t *testing.T) {
 	url, request := rawReceiver(t, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
 	body := []byte(`{"version":1,"type":"identify","userId":"u","traits":{},"timestamp":"2024-05-17T10:20:30.123Z"}`)
@@ -133,9 +133,9 @@ func TestRequestWithoutSecret(t *testing.T) {
 	}
 }
 
-// TestStandardHeaders compares the headers for each setting with the documented ones.
+// TestStandardHeaders compares the headers of each setting with the documented headers.
 func TestStandardHeaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the clock begins in 2000
+	synctest.Test(t, func(t *testing.T) { // the clock in the bubble starts in 2000
 		now := time.Now()
 		sign := func(secret string) string {
 			signature, err := webhook.SignStandard(secret, "m1", now, []byte("{}"))
@@ -234,7 +234,7 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// The server redirects to another one, which must not get a request.
+// The server redirects to another server, which must not receive a request.
 func TestRedirectToLoopback(t *testing.T) {
 	target := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -301,7 +301,7 @@ func TestResponseHeaderIsBounded(t *testing.T) {
 	}
 }
 
-// The next request uses the same connection after every response.
+// After every response, the next request uses the same connection.
 func TestConnectionsAreReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		statuses := []int{200, 204, 302, 400, 429, 500, 503}
@@ -412,7 +412,7 @@ func TestConnectionRefused(t *testing.T) {
 
 // TestNotConnected checks Attempt.NotConnected.
 func TestNotConnected(t *testing.T) {
-	// Initialize the global state of the resolver outside of the bubble.
+	// Initialize the global state of the resolver outside the bubble.
 	_, _ = (&net.Resolver{PreferGo: true}).LookupHost(t.Context(), "localhost")
 	synctest.Test(t, func(t *testing.T) {
 		s := loopbackSender(t)
@@ -464,8 +464,8 @@ func TestSendCanceled(t *testing.T) {
 	checkAttempt(t, a, webhook.Temporary, webhook.ReasonCanceled, "canceled before")
 }
 
-// TestHungReceiver uses real sockets: the server never responds. Connecting must be fast even on a
-// busy machine.
+// TestHungReceiver uses a real socket with a server that never responds. Connecting is fast even on
+// a busy machine.
 func TestHungReceiver(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -480,7 +480,7 @@ func TestHungReceiver(t *testing.T) {
 	}
 }
 
-// virtualSender returns a Sender that connects to servers by pipes, for synctest.
+// virtualSender returns a Sender that connects to servers through pipes, for synctest.
 func virtualSender(t *testing.T, serve func(net.Conn)) *Sender {
 	t.Helper()
 	var servers sync.WaitGroup
@@ -494,7 +494,7 @@ func virtualSender(t *testing.T, serve func(net.Conn)) *Sender {
 	return s
 }
 
-// TestTimeout delays each part of an exchange, in virtual time.
+// TestTimeout delays each part of an exchange in virtual time.
 func TestTimeout(t *testing.T) {
 	drip := func(conn net.Conn, pause time.Duration) {
 		for {
@@ -563,7 +563,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// The earlier deadline of the caller and the Sender ends the attempt.
+// An attempt ends at the deadline of the caller or the Sender's timeout, whichever is earlier.
 func TestDeadlineOfCaller(t *testing.T) {
 	for _, d := range []time.Duration{time.Second, webhook.Timeout, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -594,7 +594,7 @@ func TestCustomTransport(t *testing.T) {
 	checkAttempt(t, post(t, s, "https://10.0.0.1/"), webhook.Success, "", "")
 	checkAttempt(t, post(t, s, "https://broken.example/"), webhook.Temporary, webhook.ReasonConnection, "broken on purpose")
 
-	// The transport may return any error after its context has ended.
+	// After its context is done, a transport may return any error.
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestSender(t, webhook.SenderConfig{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
