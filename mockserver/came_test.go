@@ -348,9 +348,9 @@ func TestWaitingExpectationsAreLimited(t *testing.T) {
 	const all, most = 1000, 100
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	statuses := make(chan int, all)
-	var asked sync.WaitGroup
+	var waiting sync.WaitGroup
 	for range all {
-		asked.Go(func() {
+		waiting.Go(func() {
 			status, report, err := expected(srv.Client(), srv.URL, `{"within":"5m","expect":[{"event":"Last"}]}`)
 			assert.NoError(t, err)
 			if status == http.StatusTooManyRequests {
@@ -371,7 +371,7 @@ func TestWaitingExpectationsAreLimited(t *testing.T) {
 	for range most {
 		assert.Equal(t, http.StatusOK, <-statuses)
 	}
-	asked.Wait()
+	waiting.Wait()
 	status, _, err := expected(srv.Client(), srv.URL, `{"expect":[{"event":"Last"}]}`)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, status, "there is room again")

@@ -473,12 +473,12 @@ func TestLogOfDestinationState(t *testing.T) {
 			lines = append(lines, line)
 		}
 		assert.Equal(t, []string{
-			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"answered 503 (Service Unavailable)\"\n",
+			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"responded with 503 (Service Unavailable)\"\n",
 			"INFO msg=\"destination recovered\" destination=d\n",
-			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"answered 507 (Insufficient Storage)\"\n",
+			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"responded with 507 (Insufficient Storage)\"\n",
 			"INFO msg=\"destination recovered\" destination=d\n",
-			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"failed since the last message\"=0\n",
-			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"failed since the last message\"=4\n",
+			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"responded with 404 (Not Found)\" \"failed since the last message\"=0\n",
+			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"responded with 404 (Not Found)\" \"failed since the last message\"=4\n",
 		}, lines)
 	})
 }

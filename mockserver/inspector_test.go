@@ -422,7 +422,7 @@ func TestReplayOfAFilterReplaysTheCountedCalls(t *testing.T) {
 
 	// The form replays all failed calls of a destination.
 	_, page = get(t, srv.URL+"/destination?name=other")
-	assert.Contains(t, page, "answered 404 (Not Found)")
+	assert.Contains(t, page, "responded with 404 (Not Found)")
 	_, page = get(t, srv.URL+"/replay?destination=other")
 	assert.Contains(t, page, `data-calls="8"`)
 	res, _ = request(t, browser, http.MethodPost, srv.URL+"/replay", url.Values{"destination": {"other"}, "upTo": {"0"}, "renderedAt": {find(t, page, `name="renderedAt" value="([^"]+)"`)}, "pick": {"failed:other"}})

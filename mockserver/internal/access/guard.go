@@ -138,9 +138,9 @@ func (g *Guard) CheckToken(r *http.Request, authorization string) *Error {
 
 // checkOrigin returns an error for a cross-origin request, even with a safe method.
 func checkOrigin(r *http.Request) *Error {
-	asked := *r
-	asked.Method = http.MethodPost // because safe methods would be allowed
-	if http.NewCrossOriginProtection().Check(&asked) == nil {
+	post := *r
+	post.Method = http.MethodPost // because safe methods would be allowed
+	if http.NewCrossOriginProtection().Check(&post) == nil {
 		return nil
 	}
 	return &Error{Status: http.StatusForbidden, Code: "cross_origin",

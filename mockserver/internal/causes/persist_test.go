@@ -55,8 +55,8 @@ func TestGroupsSurviveRestart(t *testing.T) {
 		assert.True(t, after.Since.Equal(before.Since), "counted since %v, want %v", after.Since, before.Since)
 		require.Len(t, after.Failed, 1)
 		failed, want := after.Failed[0], before.Failed[0]
-		assert.Equal(t, "answered 400 (Bad Request): order 6 unknown", want.Sample.Message)
-		assert.Equal(t, causes.Sample{Message: "answered 400 (Bad Request): order … unknown", Status: 400}, failed.Sample, "the message is not stored")
+		assert.Equal(t, "responded with 400 (Bad Request): order 6 unknown", want.Sample.Message)
+		assert.Equal(t, causes.Sample{Message: "responded with 400 (Bad Request): order … unknown", Status: 400}, failed.Sample, "the message is not stored")
 		assert.Equal(t, []any{want.ID, want.Attempts, want.Calls, want.OtherSenders, want.First.UTC(), want.Last.UTC()},
 			[]any{failed.ID, failed.Attempts, failed.Calls, failed.OtherSenders, failed.First.UTC(), failed.Last.UTC()})
 		assert.Equal(t, ids(want.Newest), ids(failed.Newest))

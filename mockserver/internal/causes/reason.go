@@ -51,7 +51,7 @@ func isCommon(word, before string) bool {
 	if !strings.ContainsFunc(word, unicode.IsDigit) {
 		return !strings.Contains(word, "@")
 	}
-	return plainNumber.MatchString(word) && (word[len(word)-1] > '9' || strings.HasSuffix(before, "answered "))
+	return plainNumber.MatchString(word) && (word[len(word)-1] > '9' || strings.HasSuffix(before, "responded with "))
 }
 
 func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }

@@ -69,7 +69,7 @@ func (j *job) prepare() (send bool) {
 		return false
 	}
 	if !j.destination.GoneSince.IsZero() {
-		j.delivery = failed("the destination is stopped: its webhooks answered 410 (Gone)")
+		j.delivery = failed("the destination is stopped: its webhooks responded with 410 (Gone)")
 		return false
 	}
 	if j.webhooks = j.note.refused.others(j.destination); len(j.webhooks) == 0 {
@@ -157,12 +157,12 @@ type verdict struct {
 	retryAfter time.Duration
 	hold       time.Duration // pause that a receiver requested
 	gone       int           // number of 410 responses
-	asked      bool          // a request was sent to at least one webhook
+	sent       bool          // a request was sent to at least one webhook
 }
 
 func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
 	v.sum = min(v.sum, a.Verdict) // one success is enough; otherwise one temporary failure causes a retry
-	v.asked = v.asked || !a.NotConnected && a.Reason != webhook.ReasonRequest && a.Reason != webhook.ReasonPolicy && a.Reason != webhook.ReasonSelfSigned
+	v.sent = v.sent || !a.NotConnected && a.Reason != webhook.ReasonRequest && a.Reason != webhook.ReasonPolicy && a.Reason != webhook.ReasonSelfSigned
 	switch a.Verdict {
 	case webhook.Success:
 		return
@@ -191,7 +191,7 @@ func (v *verdict) conclude() outcome {
 		return outcomeUnknown // canceled by the worker
 	case v.sum == webhook.Permanent:
 		j.delivery = failed(reason)
-		if !v.asked {
+		if !v.sent {
 			return outcomeUnknown // nothing was sent, so the receiver is not the cause
 		}
 		if v.gone == len(j.destination.Webhooks) {
@@ -205,15 +205,15 @@ func (v *verdict) conclude() outcome {
 		if j.OnHold != nil {
 			j.OnHold(j.destination, now.Add(v.hold))
 		}
-		j.status.asked(now, v.hold, j.cause)
+		j.status.pauseRequested(now, v.hold, j.cause)
 	}
 	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination, v.refusing)}
 	if j.destination.IsOrdered() {
 		next.failing = j.note.failedSince(time.Now())
 	}
-	j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StatePending, Reason: reason, Note: next.String()}, decided: true, retryAfter: v.retryAfter, missed: !v.asked}
+	j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StatePending, Reason: reason, Note: next.String()}, decided: true, retryAfter: v.retryAfter, missed: !v.sent}
 	switch {
-	case !v.asked:
+	case !v.sent:
 		return outcomeUnreachable
 	case j.attempt > 1:
 		return outcomeRetryFailed

@@ -32,7 +32,7 @@ func laneOf(e *journal.Entry) laneKey {
 // tickets of a gateEntry.
 type fairQueue struct {
 	maxFailing int // maximum number of calls in flight from failing lanes
-	lines      int // number of entries with waiting calls
+	waiting    int // number of entries with waiting calls
 	lanes      map[laneKey]*lane
 	turns      uint64 // number of turns taken and lanes created
 }
@@ -46,7 +46,7 @@ type lane struct {
 	calls    int // number of calls in flight
 	failed   int // consecutive failures
 	lastTurn uint64
-	lines    []*gateEntry // entries with waiting calls; the first has the next turn
+	waiting  []*gateEntry // entries with waiting calls; the first has the next turn
 }
 
 // newFairQueue returns a queue for maxCalls calls in flight.
@@ -79,20 +79,20 @@ func (q *fairQueue) end(key laneKey) (last bool) {
 // push adds an entry with waiting calls.
 func (q *fairQueue) push(ln *gateEntry) {
 	l := q.lanes[ln.lane]
-	l.lines = append(l.lines, ln)
-	q.lines++
+	l.waiting = append(l.waiting, ln)
+	q.waiting++
 }
 
 // remove removes an entry without waiting calls.
 func (q *fairQueue) remove(ln *gateEntry) {
 	l := q.lanes[ln.lane]
-	l.lines = slices.DeleteFunc(l.lines, func(other *gateEntry) bool { return other == ln })
-	q.lines--
+	l.waiting = slices.DeleteFunc(l.waiting, func(other *gateEntry) bool { return other == ln })
+	q.waiting--
 }
 
 // next returns the entry that has the next turn, or nil.
 func (q *fairQueue) next() *gateEntry {
-	if q.lines == 0 {
+	if q.waiting == 0 {
 		return nil
 	}
 	failing := 0
@@ -101,7 +101,7 @@ func (q *fairQueue) next() *gateEntry {
 		if l.fails() {
 			failing += l.calls
 		}
-		if len(l.lines) == 0 {
+		if len(l.waiting) == 0 {
 			continue
 		}
 		if first == nil || q.before(l, first) {
@@ -117,7 +117,7 @@ func (q *fairQueue) next() *gateEntry {
 	if first == nil {
 		return nil
 	}
-	return first.lines[0]
+	return first.waiting[0]
 }
 
 // before reports whether lane a has its turn before lane b.
@@ -148,11 +148,11 @@ func (q *fairQueue) pop(ln *gateEntry) *ticket {
 	l.calls++
 	t := ln.waiting[0]
 	ln.waiting = ln.waiting[1:]
-	l.lines = slices.Delete(l.lines, 0, 1)
+	l.waiting = slices.Delete(l.waiting, 0, 1)
 	if len(ln.waiting) > 0 {
-		l.lines = append(l.lines, ln)
+		l.waiting = append(l.waiting, ln)
 	} else {
-		q.lines--
+		q.waiting--
 	}
 	return t
 }
@@ -173,7 +173,7 @@ func (q *fairQueue) done(ln *gateEntry, o outcome) {
 // all yields the entries with waiting calls, in no particular order.
 func (q *fairQueue) all(yield func(*gateEntry) bool) {
 	for _, l := range q.lanes {
-		for _, ln := range l.lines {
+		for _, ln := range l.waiting {
 			if !yield(ln) {
 				return
 			}

@@ -65,7 +65,7 @@ func TestFairQueueLanesTakeTurns(t *testing.T) {
 	q.push("a2", 2)
 	q.push("b1", 3)
 	assert.Equal(t, "a1.0 b1.0 a2.0 b1.1 a1.1 b1.2 a2.1", q.order())
-	assert.Zero(t, q.queue.lines)
+	assert.Zero(t, q.queue.waiting)
 }
 
 func TestFairQueueRetriesHaveAFifth(t *testing.T) {

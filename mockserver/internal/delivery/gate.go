@@ -298,7 +298,7 @@ func (g *gate) offerRoom() {
 // isIdle reports whether a slot is free, no calls wait, and no entry's calls are arriving. The
 // lock is held.
 func (g *gate) isIdle() bool {
-	return g.intake.arriving == 0 && g.queue.lines == 0 && g.probe == nil && g.calls < g.maxCalls
+	return g.intake.arriving == 0 && g.queue.waiting == 0 && g.probe == nil && g.calls < g.maxCalls
 }
 
 // state returns the state of the breaker, the number of consecutive failures, the time of the

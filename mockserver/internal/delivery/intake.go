@@ -51,11 +51,11 @@ func (in *intake) end(calls int, lastOfLane bool) {
 // active, or if the gate is idle and the entries have few calls: the calls may have ended, and
 // the entries may only wait until the journal stores their results.
 func (in *intake) takesAny(idle bool) bool {
-	held := maxHeldCalls
+	limit := maxHeldCalls
 	if in.inOrder {
-		held = maxHeldInOrder
+		limit = maxHeldInOrder
 	}
-	return in.entries < minEntries || idle && in.calls <= held
+	return in.entries < minEntries || idle && in.calls <= limit
 }
 
 // takesOtherLanes reports whether to lease another entry from a lane without entries.

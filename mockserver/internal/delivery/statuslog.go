@@ -17,9 +17,9 @@ type statusLog struct {
 	log         *slog.Logger
 	destination string
 
-	givenUp, failed, held logthrottle.Throttle
-	cause                 atomic.Pointer[string] // cause of a failure that is not logged yet, or nil
-	down                  atomic.Bool            // the last message reported a failure
+	givenUp, failed, paused logthrottle.Throttle
+	cause                   atomic.Pointer[string] // cause of a failure that is not logged yet, or nil
+	down                    atomic.Bool            // the last message reported a failure
 }
 
 // changed logs a new state of the breaker with the cause of a failure.
@@ -57,9 +57,9 @@ func (s *statusLog) gaveUp(now time.Time, calls int, cause string) {
 	}
 }
 
-// asked logs a pause that the receiver requested.
-func (s *statusLog) asked(now time.Time, wait time.Duration, cause string) {
-	if ok, _ := s.held.Allow(now, statusEvery, 1); ok {
+// pauseRequested logs a pause that the receiver requested.
+func (s *statusLog) pauseRequested(now time.Time, wait time.Duration, cause string) {
+	if ok, _ := s.paused.Allow(now, statusEvery, 1); ok {
 		s.log.Warn("destination requested a pause with Retry-After: its calls wait", "destination", s.destination, "for", wait, "error", cause)
 	}
 }

@@ -533,10 +533,10 @@ func (c *queuedCall) blocks(e *queuedEntry) bool { return c.isBlocking() && (c.e
 // updateTimer schedules the release of an entry when calls of all its open users are blocked,
 // and cancels it otherwise. The lock is held.
 func (ls *userQueues) updateTimer(e *queuedEntry) {
-	switch held := e.open > 0 && len(e.blocked) == e.open; {
-	case held && e.timer == nil:
+	switch allBlocked := e.open > 0 && len(e.blocked) == e.open; {
+	case allBlocked && e.timer == nil:
 		e.timer = time.AfterFunc(stayLeased, func() { ls.release(e) })
-	case !held && e.timer != nil:
+	case !allBlocked && e.timer != nil:
 		e.timer.Stop()
 		e.timer = nil
 	}

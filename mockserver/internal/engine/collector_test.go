@@ -62,7 +62,7 @@ func TestHistoryObservesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c *engine.Collector
 		var ahead []string
-		told := 0
+		observed := 0
 		c = newCollector(t, engine.Config{
 			Destinations:  []tracking.Destination{hook("crm")},
 			WrapTransport: answering(func(string) (int, string) { return 200, "" }),
@@ -75,14 +75,14 @@ func TestHistoryObservesLast(t *testing.T) {
 				case tracking.Ended:
 					knows = len(record.Ends) > 0
 				}
-				if told++; knows {
+				if observed++; knows {
 					ahead = append(ahead, fmt.Sprintf("%T", e))
 				}
 			})},
 		})
 		send(t, c, "m", 1)
 		synctest.Wait()
-		assert.Equal(t, 3, told)
+		assert.Equal(t, 3, observed)
 		assert.Empty(t, ahead, "the History was notified first")
 	})
 }

@@ -59,9 +59,9 @@ func (c *Collector) storeGone(destination string, mark goneMark) {
 	})
 	switch {
 	case err == nil:
-		c.config.Logger.Warn("destination stopped: its webhooks answered 410 (Gone); its calls fail until it is resumed or its URLs change", "destination", destination)
+		c.config.Logger.Warn("destination stopped: its webhooks responded with 410 (Gone); its calls fail until it is resumed or its URLs change", "destination", destination)
 	case !errors.Is(err, state.ErrClosed):
-		c.config.Logger.Error("could not stop a destination whose webhooks answered 410 (Gone)", "destination", destination, "error", err)
+		c.config.Logger.Error("could not stop a destination whose webhooks responded with 410 (Gone)", "destination", destination, "error", err)
 	}
 }
 

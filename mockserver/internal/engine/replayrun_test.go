@@ -65,7 +65,7 @@ func TestReplayOfACauseReportsResults(t *testing.T) {
 		report := c.Problems()
 		require.Len(t, report.Failed, 2)
 		group := report.Failed[0]
-		assert.Equal(t, "answered 400 (Bad Request): order … unknown", group.Cause)
+		assert.Equal(t, "responded with 400 (Bad Request): order … unknown", group.Cause)
 		assert.EqualValues(t, 150, group.Calls.Hour)
 		assert.EqualValues(t, 153, group.Calls.Day)
 

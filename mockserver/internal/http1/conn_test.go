@@ -17,26 +17,26 @@ import (
 // A script is a connection to a server that responds with fixed bytes and then closes it.
 type script struct {
 	net.Conn
-	response io.Reader
-	request  bytes.Buffer
-	asked    chan struct{} // closed by Close, or after the first byte of the request was written
-	quiet    bool          // whether the channel is still open
+	response  io.Reader
+	request   bytes.Buffer
+	requested chan struct{} // closed by Close, or after the first byte of the request was written
+	quiet     bool          // whether the channel is still open
 }
 
 func newScript(response string) *script {
-	return &script{response: strings.NewReader(response), asked: make(chan struct{}), quiet: true}
+	return &script{response: strings.NewReader(response), requested: make(chan struct{}), quiet: true}
 }
 
 func (s *script) Write(p []byte) (int, error) {
 	if s.quiet {
 		s.quiet = false
-		defer close(s.asked)
+		defer close(s.requested)
 	}
 	return s.request.Write(p)
 }
 
 func (s *script) Read(p []byte) (int, error) {
-	<-s.asked
+	<-s.requested
 	return s.response.Read(p)
 }
 

@@ -97,8 +97,8 @@ func AllowOrigin(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodOptions {
 		h.Add("Vary", "Access-Control-Request-Headers")
 		h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
-		if asked := r.Header.Values("Access-Control-Request-Headers"); len(asked) > 0 {
-			h.Set("Access-Control-Allow-Headers", strings.Join(asked, ", "))
+		if requested := r.Header.Values("Access-Control-Request-Headers"); len(requested) > 0 {
+			h.Set("Access-Control-Allow-Headers", strings.Join(requested, ", "))
 		}
 		h.Set("Access-Control-Max-Age", "86400")
 	}

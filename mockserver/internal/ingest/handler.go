@@ -103,17 +103,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e.forBrowsers() {
 		AllowOrigin(w, r)
 	}
-	asked := r.Method
-	if asked == http.MethodHead {
-		asked = http.MethodGet
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
 	}
 	switch {
 	case e.Kind == NoEndpoint:
 		h.respondUnread(w, r, refuse(http.StatusNotFound, tracking.CodeNotFound, "there is no endpoint %q; send batches to /v1/batch", h.pathOf(r)))
-	case asked == http.MethodOptions:
+	case method == http.MethodOptions:
 		w.Header().Set("Allow", e.method()+", OPTIONS")
 		w.WriteHeader(http.StatusNoContent)
-	case asked != e.method():
+	case method != e.method():
 		w.Header().Set("Allow", e.method()+", OPTIONS")
 		h.respondUnread(w, r, refuse(http.StatusMethodNotAllowed, tracking.CodeWrongMethod, "%q accepts %s, not %s", h.pathOf(r), e.method(), r.Method))
 	default:

@@ -139,8 +139,8 @@ func (p *post) set(f fields.Field, value []byte) {
 
 // library returns the name and version of the library that sent the first parsed call, or "".
 func (p *post) library() string {
-	if said := fields.Library(p.context.raw); said != "" || len(p.calls) == 0 {
-		return said
+	if library := fields.Library(p.context.raw); library != "" || len(p.calls) == 0 {
+		return library
 	}
 	for _, m := range p.membersOf(0) {
 		if m.field == fields.Context {

@@ -13,15 +13,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// store stores the calls of a batch that are not duplicates. held is the size of the memory that
+// store stores the calls of a batch that are not duplicates. memory is the size of the memory that
 // the batch uses.
-func (h *Handler) store(ctx context.Context, b event.Batch, held int) *requestError {
+func (h *Handler) store(ctx context.Context, b event.Batch, memory int) *requestError {
 	fresh, repeated, reserved, err := h.config.Dedup.reserve(ctx, b)
 	if err != nil {
 		return &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeRetryAfter,
 			message: "another request is storing the same calls; send again"}
 	}
-	if 2*fresh.Size()+maxSpareBytes < held {
+	if 2*fresh.Size()+maxSpareBytes < memory {
 		fresh.Calls = copyCalls(fresh.Calls)
 	}
 	if err := h.append(ctx, fresh, reserved); err != nil {
@@ -102,7 +102,7 @@ func (h *Handler) storeFailed(b event.Batch, err error) *requestError {
 		level, what = slog.LevelWarn, "a batch was refused: the journal is full"
 	}
 	if ok, suppressed := h.refusing.Allow(time.Now(), refusalLogInterval, 1); ok {
-		h.config.Log.Log(context.Background(), level, what, "source", b.Source, "calls", len(b.Calls), "error", err, "others since the last line", suppressed)
+		h.config.Log.Log(context.Background(), level, what, "source", b.Source, "calls", len(b.Calls), "error", err, "refused since the last message", suppressed)
 	}
 	return refused
 }

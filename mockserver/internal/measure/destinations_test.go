@@ -22,7 +22,7 @@ func attempt(destination string, took time.Duration, edit func(*tracking.Attempt
 }
 
 func refused(a *tracking.Attempt) {
-	a.Status, a.Verdict, a.Reason, a.Error = 400, webhook.Permanent, webhook.ReasonStatus, "answered 400 (Bad Request)"
+	a.Status, a.Verdict, a.Reason, a.Error = 400, webhook.Permanent, webhook.ReasonStatus, "responded with 400 (Bad Request)"
 }
 
 func TestAttemptsExpire(t *testing.T) {

@@ -30,17 +30,17 @@ func Sort(entries Seq, dir string, memory int) (*Sorted, error) {
 		memory = DefaultMemory
 	}
 	s := &Sorted{}
-	held := 0
+	size := 0
 	for e, err := range entries {
-		if err == nil && held >= memory {
+		if err == nil && size >= memory {
 			err = s.spill(dir)
-			held = 0
+			size = 0
 		}
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 		s.entries = append(s.entries, e)
-		held += len(e.User) + len(e.Value) + entryOverhead
+		size += len(e.User) + len(e.Value) + entryOverhead
 	}
 	if s.file == nil {
 		s.entries = lastOfEach(s.entries)

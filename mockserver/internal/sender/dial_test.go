@@ -20,10 +20,10 @@ import (
 // A nameServer is a DNS server on loopback. Its responses depend on the name and the number of
 // earlier queries for the name.
 type nameServer struct {
-	answer func(name string, asked int) []netip.Addr
+	answer func(name string, queries int) []netip.Addr
 
-	mu    sync.Mutex // guards asked
-	asked map[string]int
+	mu      sync.Mutex // guards queries
+	queries map[string]int
 }
 
 // resolver starts the server and returns a resolver that uses only this server.
@@ -33,7 +33,7 @@ func (s *nameServer) resolver(t *testing.T) *net.Resolver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.asked = make(map[string]int)
+	s.queries = make(map[string]int)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -55,7 +55,7 @@ func (s *nameServer) resolver(t *testing.T) *net.Resolver {
 func (s *nameServer) lookups(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[name]
+	return s.queries[name]
 }
 
 // reply responds to a query (RFC 1035, 4.1) with A records, or that the name does not exist.
@@ -68,13 +68,13 @@ func (s *nameServer) reply(query []byte) []byte {
 	}
 	name, isA := strings.Join(labels, "."), query[i+2] == 1
 	s.mu.Lock()
-	asked := s.asked[name]
+	queries := s.queries[name]
 	if isA {
-		s.asked[name]++
+		s.queries[name]++
 	}
 	s.mu.Unlock()
 
-	addrs := s.answer(name, asked)
+	addrs := s.answer(name, queries)
 	reply := append([]byte(nil), query[:i+5]...)
 	copy(reply[2:], []byte{0x84, 0, 0, 1, 0, 0, 0, 0, 0, 0}) // a response with one question
 	if len(addrs) == 0 {
@@ -149,8 +149,8 @@ func checkAttempt(t *testing.T, a webhook.Attempt, v webhook.Verdict, r webhook.
 // The name first resolves to an allowed address, and then to a forbidden one.
 func TestChangingDNSRecord(t *testing.T) {
 	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
-	dns := &nameServer{answer: func(_ string, asked int) []netip.Addr {
-		if asked == 0 {
+	dns := &nameServer{answer: func(_ string, queries int) []netip.Addr {
+		if queries == 0 {
 			return addrs("127.0.0.1")
 		}
 		return addrs("169.254.169.254")

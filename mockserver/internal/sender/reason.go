@@ -114,10 +114,10 @@ func explainStatus(a *webhook.Attempt) (webhook.Reason, string) {
 	case a.Verdict == webhook.Success:
 		return "", ""
 	case a.Status >= 300 && a.Status <= 399:
-		return webhook.ReasonRedirect, fmt.Sprintf("answered %s to %q: redirects are not followed; use the final URL",
+		return webhook.ReasonRedirect, fmt.Sprintf("responded with %s to %q: redirects are not followed; use the final URL",
 			statusText(a.Status), text.CutBytes(64, a.ResponseHeader.Get("Location")))
 	}
-	return webhook.ReasonStatus, "answered " + statusText(a.Status)
+	return webhook.ReasonStatus, "responded with " + statusText(a.Status)
 }
 
 func statusText(status int) string {
@@ -170,7 +170,7 @@ func explainTimeout(a *webhook.Attempt, timeout time.Duration) string {
 	case a.NotConnected:
 		return fmt.Sprintf("could not connect within %v", connectTimeout(timeout))
 	case a.Status != 0:
-		return fmt.Sprintf("answered %s, but the response did not end within %v", statusText(a.Status), timeout)
+		return fmt.Sprintf("responded with %s, but the response did not end within %v", statusText(a.Status), timeout)
 	}
 	return fmt.Sprintf("no response within %v", timeout)
 }

@@ -199,21 +199,21 @@ func TestResponses(t *testing.T) {
 		{"as long as is kept", ok + "\r\n" + long[:KeptBody], webhook.Success, "", "", 200, long[:KeptBody]},
 		{"one byte longer", ok + "\r\n" + long[:KeptBody+1], webhook.Success, "", "", 200, long[:KeptBody]},
 		{"long", ok + "\r\n" + long + long, webhook.Success, "", "", 200, long[:KeptBody]},
-		{"101", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nforever", webhook.Permanent, webhook.ReasonStatus, "answered 101 (Switching Protocols)", 101, ""},
+		{"101", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nforever", webhook.Permanent, webhook.ReasonStatus, "responded with 101 (Switching Protocols)", 101, ""},
 		{"300", "HTTP/1.1 300 Multiple Choices\r\nConnection: close\r\n\r\n", webhook.Permanent, webhook.ReasonRedirect, "redirects are not followed", 300, ""},
 		{"302 to a URL that is none", "HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nConnection: close\r\n\r\n", webhook.Permanent, webhook.ReasonRedirect, `to "http://[::1": redirects are not followed`, 302, ""},
 		{"307 to nowhere", "HTTP/1.1 307 X\r\nConnection: close\r\n\r\n", webhook.Permanent, webhook.ReasonRedirect, `to "": redirects are not followed`, 307, ""},
-		{"304", "HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n", webhook.Permanent, webhook.ReasonRedirect, "answered 304", 304, ""},
-		{"400", "HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno!", webhook.Permanent, webhook.ReasonStatus, "answered 400 (Bad Request)", 400, "no!"},
-		{"404", "HTTP/1.0 404 X\r\n\r\n", webhook.Permanent, webhook.ReasonStatus, "answered 404 (Not Found)", 404, ""},
-		{"408", "HTTP/1.0 408 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "answered 408", 408, ""},
-		{"410", "HTTP/1.0 410 X\r\n\r\n", webhook.Permanent, webhook.ReasonStatus, "answered 410", 410, ""},
-		{"425", "HTTP/1.0 425 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "answered 425", 425, ""},
-		{"429", "HTTP/1.0 429 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "answered 429", 429, ""},
-		{"500", "HTTP/1.0 500 X\r\n\r\noops", webhook.Temporary, webhook.ReasonStatus, "answered 500 (Internal Server Error)", 500, "oops"},
-		{"501", "HTTP/1.0 501 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "answered 501", 501, ""},
-		{"599", "HTTP/1.0 599 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "answered 599", 599, ""},
-		{"600", "HTTP/1.0 600 X\r\n\r\n", webhook.Permanent, webhook.ReasonStatus, "answered 600", 600, ""},
+		{"304", "HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n", webhook.Permanent, webhook.ReasonRedirect, "responded with 304", 304, ""},
+		{"400", "HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno!", webhook.Permanent, webhook.ReasonStatus, "responded with 400 (Bad Request)", 400, "no!"},
+		{"404", "HTTP/1.0 404 X\r\n\r\n", webhook.Permanent, webhook.ReasonStatus, "responded with 404 (Not Found)", 404, ""},
+		{"408", "HTTP/1.0 408 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "responded with 408", 408, ""},
+		{"410", "HTTP/1.0 410 X\r\n\r\n", webhook.Permanent, webhook.ReasonStatus, "responded with 410", 410, ""},
+		{"425", "HTTP/1.0 425 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "responded with 425", 425, ""},
+		{"429", "HTTP/1.0 429 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "responded with 429", 429, ""},
+		{"500", "HTTP/1.0 500 X\r\n\r\noops", webhook.Temporary, webhook.ReasonStatus, "responded with 500 (Internal Server Error)", 500, "oops"},
+		{"501", "HTTP/1.0 501 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "responded with 501", 501, ""},
+		{"599", "HTTP/1.0 599 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "responded with 599", 599, ""},
+		{"600", "HTTP/1.0 600 X\r\n\r\n", webhook.Permanent, webhook.ReasonStatus, "responded with 600", 600, ""},
 		{"closed without a word", "", webhook.Temporary, webhook.ReasonConnection, "closed the connection without a response", 0, ""},
 		{"no HTTP", "220 mail.example ESMTP\r\n", webhook.Temporary, webhook.ReasonConnection, "malformed HTTP", 0, ""},
 		{"header breaks off", "HTTP/1.1 200 OK\r\nContent-Le", webhook.Temporary, webhook.ReasonConnection, "malformed MIME header", 0, ""},
@@ -523,7 +523,7 @@ func TestTimeout(t *testing.T) {
 		{"hangs in the body", func(c net.Conn) {
 			readRequest(c)
 			io.WriteString(c, ok+"Content-Length: 3\r\n\r\nab")
-		}, webhook.Temporary, "answered 200 (OK), but the response did not end within 5s", webhook.Timeout, "ab"},
+		}, webhook.Temporary, "responded with 200 (OK), but the response did not end within 5s", webhook.Timeout, "ab"},
 		{"drips a body", func(c net.Conn) {
 			readRequest(c)
 			io.WriteString(c, ok+"\r\n")

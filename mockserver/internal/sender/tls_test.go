@@ -281,5 +281,5 @@ func TestHTTPAndHTTPSMismatch(t *testing.T) {
 	secure.StartTLS()
 	defer secure.Close()
 	a := post(t, s, strings.Replace(secure.URL, "https:", "http:", 1))
-	checkAttempt(t, a, webhook.Permanent, webhook.ReasonStatus, "answered 400 (Bad Request)")
+	checkAttempt(t, a, webhook.Permanent, webhook.ReasonStatus, "responded with 400 (Bad Request)")
 }

@@ -22,20 +22,20 @@ const timedPerFresh = 4
 // turns. Due values get every fifth turn, so neither kind blocks the other. A Queue is not safe for
 // concurrent use.
 type Queue[T any] struct {
-	source func(T) string
-	due    func(T) time.Time
-	number func(T) uint64
-	timed  timedHeap[T]
-	lines  map[string][]T
-	order  []string // sources with values without a time; the first has the next turn
-	fresh  int      // number of values without a time
-	streak int      // number of values without a time popped since the last due value; if negative, due values since the last value without a time
+	source   func(T) string
+	due      func(T) time.Time
+	number   func(T) uint64
+	timed    timedHeap[T]
+	bySource map[string][]T
+	order    []string // sources with values without a time; the first has the next turn
+	fresh    int      // number of values without a time
+	streak   int      // number of values without a time popped since the last due value; if negative, due values since the last value without a time
 }
 
 // New returns an empty queue. due returns the time of a value, or the zero time. number returns the
 // position of a value among all values.
 func New[T any](source func(T) string, due func(T) time.Time, number func(T) uint64) *Queue[T] {
-	return &Queue[T]{source: source, due: due, number: number, timed: timedHeap[T]{due: due}, lines: map[string][]T{}}
+	return &Queue[T]{source: source, due: due, number: number, timed: timedHeap[T]{due: due}, bySource: map[string][]T{}}
 }
 
 // Push adds a value. A value without a time is inserted before values of its source with higher
@@ -46,15 +46,15 @@ func (q *Queue[T]) Push(v T) {
 		return
 	}
 	source := q.source(v)
-	line := q.lines[source]
-	if len(line) == 0 {
+	list := q.bySource[source]
+	if len(list) == 0 {
 		q.order = append(q.order, source)
 	}
-	at := len(line)
-	if n := q.number(v); at > 0 && q.number(line[at-1]) > n {
-		at = sort.Search(at, func(i int) bool { return q.number(line[i]) > n })
+	at := len(list)
+	if n := q.number(v); at > 0 && q.number(list[at-1]) > n {
+		at = sort.Search(at, func(i int) bool { return q.number(list[i]) > n })
 	}
-	q.lines[source] = slices.Insert(line, at, v)
+	q.bySource[source] = slices.Insert(list, at, v)
 	q.fresh++
 }
 
@@ -81,49 +81,49 @@ func (q *Queue[T]) pop(now time.Time, turn int, timed, timedFirst bool) (v T, at
 		return v, at, false
 	}
 	q.streak = min(max(q.streak, 0)+1, freshPerTimed)
-	return q.popLine(turn), time.Time{}, true
+	return q.popFresh(turn), time.Time{}, true
 }
 
 // PopInOrder is like Pop, but sources do not take turns. Of the values without a time, it pops the
 // value with the lowest number, if the number is at most limit. While there are due values, such
 // values get every fifth turn.
 func (q *Queue[T]) PopInOrder(now time.Time, limit uint64) (v T, at time.Time, ok bool) {
-	line, first := q.first()
-	if line >= 0 && first > limit {
-		line = -1
+	turn, first := q.first()
+	if turn >= 0 && first > limit {
+		turn = -1
 	}
-	return q.pop(now, line, len(q.timed.values) > 0, q.streak > -timedPerFresh)
+	return q.pop(now, turn, len(q.timed.values) > 0, q.streak > -timedPerFresh)
 }
 
 // First returns the lowest number of the values without a time. ok is false if all values have a time.
 func (q *Queue[T]) First() (number uint64, ok bool) {
-	line, number := q.first()
-	return number, line >= 0
+	turn, number := q.first()
+	return number, turn >= 0
 }
 
 // first returns the index in order of the source with the lowest number, and this number. If there
-// are no values without a time, line is -1.
-func (q *Queue[T]) first() (line int, number uint64) {
-	line = -1
+// are no values without a time, turn is -1.
+func (q *Queue[T]) first() (turn int, number uint64) {
+	turn = -1
 	for i, source := range q.order {
-		if n := q.number(q.lines[source][0]); line < 0 || n < number {
-			line, number = i, n
+		if n := q.number(q.bySource[source][0]); turn < 0 || n < number {
+			turn, number = i, n
 		}
 	}
-	return line, number
+	return turn, number
 }
 
-// popLine removes the first value of the source at index turn, and moves the source to the end.
-func (q *Queue[T]) popLine(turn int) (v T) {
+// popFresh removes the first value of the source at index turn, and moves the source to the end.
+func (q *Queue[T]) popFresh(turn int) (v T) {
 	source := q.order[turn]
 	q.order = slices.Delete(q.order, turn, turn+1)
-	line := q.lines[source]
-	v, line[0] = line[0], v // releases the memory of v
-	if line = line[1:]; len(line) > 0 {
+	list := q.bySource[source]
+	v, list[0] = list[0], v // releases the memory of v
+	if list = list[1:]; len(list) > 0 {
 		q.order = append(q.order, source)
-		q.lines[source] = line
+		q.bySource[source] = list
 	} else {
-		delete(q.lines, source)
+		delete(q.bySource, source)
 	}
 	q.fresh--
 	return v
@@ -152,8 +152,8 @@ func (q *Queue[T]) All(yield func(T) bool) {
 			return
 		}
 	}
-	for _, line := range q.lines {
-		for _, v := range line {
+	for _, list := range q.bySource {
+		for _, v := range list {
 			if !yield(v) {
 				return
 			}
@@ -176,7 +176,7 @@ func (q *Queue[T]) Take(match func(T) bool) (taken []T) {
 		keep(v)
 	}
 	for _, source := range q.order {
-		for _, v := range q.lines[source] {
+		for _, v := range q.bySource[source] {
 			keep(v)
 		}
 	}

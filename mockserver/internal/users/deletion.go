@@ -115,16 +115,16 @@ func (u *Service) deletionTargets(source string) (sources []string, targets []De
 }
 
 // acceptDeletion stores a request, unless it exists already.
-func (u *Service) acceptDeletion(ctx context.Context, users []string, asked deletionRecord) (Deletion, error) {
-	key := text.Digest(asked.ID)
+func (u *Service) acceptDeletion(ctx context.Context, users []string, request deletionRecord) (Deletion, error) {
+	key := text.Digest(request.ID)
 	taken, err := u.loadDeletion(ctx, key)
 	if errors.Is(err, state.ErrNotFound) {
-		if err := u.putChunks(ctx, key, asked, users); err != nil {
+		if err := u.putChunks(ctx, key, request, users); err != nil {
 			return Deletion{}, err
 		}
 		taken, err = state.Update(ctx, u.state, deletionKey(key), func(r *deletionRecord) error {
 			if r.ID == "" {
-				*r = asked // another process has not stored the request in the meantime
+				*r = request // another process has not stored the request in the meantime
 			}
 			return nil
 		})
@@ -132,8 +132,8 @@ func (u *Service) acceptDeletion(ctx context.Context, users []string, asked dele
 	switch {
 	case err != nil:
 		return Deletion{}, err
-	case taken.Fingerprint != asked.Fingerprint:
-		return Deletion{}, fmt.Errorf("%w: deletion request %s exists with other users or another source", state.ErrExists, text.Quote(text.MaxRepeated, asked.ID))
+	case taken.Fingerprint != request.Fingerprint:
+		return Deletion{}, fmt.Errorf("%w: deletion request %s exists with other users or another source", state.ErrExists, text.Quote(text.MaxRepeated, request.ID))
 	}
 	if err := state.Put(ctx, u.state, nameKey(deletionKey(key)), taken.Deletion); err != nil {
 		return Deletion{}, err

@@ -411,7 +411,7 @@ func TestDeletedUsersAreRemovedFromLists(t *testing.T) {
 	assert.Len(t, all[1].Syncs, 1, "the other list contains none of the users")
 
 	synced(t, c, big("u2", "u3"))
-	assert.Equal(t, []string{"crm u2 big_spenders=true"}, box.told(), "no notice for u1, a new one for u2")
+	assert.Equal(t, []string{"crm u2 big_spenders=true"}, box.received(), "no notice for u1, a new one for u2")
 }
 
 // In this test, the process crashes before and after each of its writes.

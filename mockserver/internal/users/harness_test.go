@@ -83,16 +83,16 @@ func (b *inbox) take() []notice {
 	return got
 }
 
-// told returns the requests since the previous take, formatted as "host user key=value" and
+// received returns the requests since the previous take, formatted as "host user key=value" and
 // sorted by host and user.
-func (b *inbox) told() []string {
-	var told []string
+func (b *inbox) received() []string {
+	var received []string
 	for _, d := range b.take() {
 		for key, value := range d.Traits {
-			told = append(told, fmt.Sprintf("%s %s %s=%v", d.host, d.UserID, key, value))
+			received = append(received, fmt.Sprintf("%s %s %s=%v", d.host, d.UserID, key, value))
 		}
 	}
-	return told
+	return received
 }
 
 // hooks returns a destination for each name, with the name as the host.

@@ -90,8 +90,8 @@ func minus(ids []string, others ...[]string) []string {
 
 // ranks returns "index=value" for each notice, where index is the number of the user.
 func (b *inbox) ranks() (ranks []string) {
-	for _, told := range b.told() {
-		id, value, _ := strings.Cut(strings.TrimPrefix(told, "crm "), "-")
+	for _, received := range b.received() {
+		id, value, _ := strings.Cut(strings.TrimPrefix(received, "crm "), "-")
 		_, value, _ = strings.Cut(value, "=")
 		ranks = append(ranks, id+"="+value)
 	}
@@ -185,12 +185,12 @@ func lostSegment(t *testing.T, list, segment int, first, second, want []string) 
 
 		s = synced(t, c, big(second...))
 		assert.Equal(t, want, box.ranks())
-		told := map[string]bool{} // the destination's data: whether each user is a member
+		received := map[string]bool{} // the destination's data: whether each user is a member
 		for _, id := range first {
-			told[id[:4]] = true
+			received[id[:4]] = true
 		}
 		for _, notice := range want {
-			told[notice[:4]] = strings.HasSuffix(notice, "true")
+			received[notice[:4]] = strings.HasSuffix(notice, "true")
 		}
 
 		named, err := c.Users().Lost(t.Context())
@@ -205,15 +205,15 @@ func lostSegment(t *testing.T, list, segment int, first, second, want []string) 
 		assert.Empty(t, named, "the list was sent again")
 		var entered []string
 		for _, id := range members {
-			if !told[id[:4]] {
+			if !received[id[:4]] {
 				entered = append(entered, id)
 			}
 		}
 		for _, notice := range box.ranks() {
-			told[notice[:4]] = strings.HasSuffix(notice, "true")
+			received[notice[:4]] = strings.HasSuffix(notice, "true")
 		}
 		for _, id := range members {
-			assert.True(t, told[id[:4]], "%.4s is a member", id)
+			assert.True(t, received[id[:4]], "%.4s is a member", id)
 		}
 		assert.Equal(t, int64(len(entered)), again.Entered, "only lost users are notified again")
 
@@ -303,7 +303,7 @@ func TestLostAudienceRecordIsListedAndCanBeRepeated(t *testing.T) {
 		assert.Equal(t, []users.LostList{{Kind: "audience", Name: "Big Spenders", Source: "web", Destination: "crm", LostRecord: true}}, lost)
 
 		synced(t, c, big("u2", "u3"))
-		assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.told())
+		assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.received())
 		lost, err = c.Users().Lost(t.Context())
 		require.NoError(t, err)
 		assert.Empty(t, lost)
@@ -350,7 +350,7 @@ func TestLostUpdateOfAnAudienceRecordIsReported(t *testing.T) {
 		box.take()
 		assert.Equal(t, named, lost(), "a deletion request does not replace the list")
 		synced(t, c, big("u2", "u3", "u4"))
-		assert.Equal(t, []string{"crm u3 big_spenders=true", "crm u4 big_spenders=true"}, box.told())
+		assert.Equal(t, []string{"crm u3 big_spenders=true", "crm u4 big_spenders=true"}, box.received())
 		assert.Empty(t, lost())
 	})
 }

@@ -161,15 +161,15 @@ func (w *world) deleteUsers(userIDs ...string) {
 	require.NoError(w.t, err)
 	for _, c := range all {
 		p, last := w.properties[c.Destination+" "+c.Key], c.Syncs[len(c.Syncs)-1]
-		held := false
+		found := false
 		list := maps.Clone(p.lists[len(p.lists)-1])
 		for _, user := range userIDs {
 			_, in := list[user]
-			held = held || in
+			found = found || in
 			delete(list, user)
 		}
 		if last.Deletion != d.ID {
-			require.False(w.t, held, "a user was left in the list")
+			require.False(w.t, found, "a user was left in the list")
 			continue
 		}
 		require.Equal(w.t, len(p.lists), last.Number)

@@ -121,7 +121,7 @@ func TestOnlyContradictedNoticesAreSuperseded(t *testing.T) {
 		box.take()
 
 		require.Equal(t, 3, replayFailed(t, c))
-		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.told())
+		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.received())
 		require.Zero(t, replayFailed(t, c), "superseded calls are not listed as failed")
 		filtered := map[string]string{}
 		for _, r := range c.History().Records(nil) {
@@ -150,7 +150,7 @@ func TestReplayAfterForgetKeepsTheNewList(t *testing.T) {
 		box.take()
 
 		require.Equal(t, 2, replayFailed(t, c))
-		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.told())
+		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.received())
 	})
 }
 
@@ -164,7 +164,7 @@ func TestForgedNoticesAreSent(t *testing.T) {
 		forged := fmt.Sprintf(`{"type":"identify","userId":"u1","traits":{"big_spenders":true},"messageId":"audience-%s-%s"}`, s.ID, strings.Repeat("a", 16))
 		require.Equal(t, 200, send(c, "key", "/v1/identify", forged))
 		settle(t, c)
-		assert.Equal(t, []string{"crm u1 big_spenders=true"}, box.told())
+		assert.Equal(t, []string{"crm u1 big_spenders=true"}, box.received())
 	})
 }
 
