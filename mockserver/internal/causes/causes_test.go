@@ -58,7 +58,7 @@ func FuzzOf(f *testing.F) {
 
 func mayBeCut(reason string) bool { return len(reason) > 300 }
 
-// failedAttempt returns an attempt at call n with an error response.
+// failedAttempt returns a failed attempt at call n, with an error response.
 func failedAttempt(n int, response string) tracking.Attempt {
 	return tracking.Attempt{
 		CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm",
@@ -68,7 +68,7 @@ func failedAttempt(n int, response string) tracking.Attempt {
 	}
 }
 
-// failedCall returns the event that follows failedAttempt.
+// failedCall returns the permanent failure of call n after failedAttempt.
 func failedCall(n int, response string) tracking.Ended {
 	return tracking.Ended{CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm", At: time.Now(), Attempt: 1,
 		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "https://h/: responded with 400 (Bad Request): " + response}}
@@ -169,7 +169,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	before := heap()
 	c := causes.New()
 	big := strings.Repeat("x", 4096)
-	word := func(n int) string { // without digits
+	word := func(n int) string { // returns words without digits
 		return strings.Map(func(r rune) rune { return r - '0' + 'a' }, fmt.Sprint(n))
 	}
 	const many = 1500

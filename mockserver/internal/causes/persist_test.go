@@ -164,8 +164,9 @@ func (s *deleteCounter) Delete(ctx context.Context, key string) error {
 	return s.Store.Delete(ctx, key)
 }
 
-// TestLastSeenOfSendersSurvivesRestart: a stored sender stands for several addresses, and
-// may have been seen before or after the senders counted since the start.
+// TestLastSeenOfSendersSurvivesRestart checks the time of the last problem of a restored sender. A
+// stored sender stands for several addresses, and may have been seen before or after the senders
+// that were counted since the restart.
 func TestLastSeenOfSendersSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
@@ -195,7 +196,8 @@ func TestLastSeenOfSendersSurvivesRestart(t *testing.T) {
 	})
 }
 
-// TestUnreadableRecordResetsAllGroups: Report.Since must be true for every group.
+// TestUnreadableRecordResetsAllGroups checks that all counts start again, because Report.Since
+// applies to every group.
 func TestUnreadableRecordResetsAllGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()

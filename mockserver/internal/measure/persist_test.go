@@ -132,7 +132,8 @@ func TestDeletedDestinationsAreNotStored(t *testing.T) {
 	})
 }
 
-// TestUnreadableRecordIsLoggedAndReset checks the counts before and after another restart.
+// TestUnreadableRecordIsLoggedAndReset checks the counts, and checks them again after another
+// restart.
 func TestUnreadableRecordIsLoggedAndReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
