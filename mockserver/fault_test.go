@@ -345,7 +345,7 @@ func TestMatchMayUseTheView(t *testing.T) {
 		srv.Fail(mockserver.Fault{Status: 418})
 		return true
 	}})
-	for _, want := range []int{200, 418, 200} { // the match of the first request clears the fault
+	for _, want := range []int{200, 418, 200} { // during the first request, Match replaces the faults
 		status, _, err := try(t.Context(), srv.Client(), srv.URL, "m")
 		require.NoError(t, err)
 		assert.Equal(t, want, status)

@@ -31,8 +31,8 @@ type View struct {
 	cleared    *sync.Map // watermarks by source name
 }
 
-// Within returns a view whose Expect, ExpectN and Wait wait for at most d instead of
-// [WaitTimeout]:
+// Within returns a view with another time limit: its methods Expect, ExpectN and Wait wait
+// for at most d instead of [WaitTimeout].
 //
 //	srv.Within(time.Minute).Expect(t, mockserver.OfEvent("Report Sent"))
 func (v View) Within(d time.Duration) View {
@@ -285,8 +285,8 @@ func (v View) Clear() {
 }
 
 // Fail applies faults to the next requests to the collector, one after another. The
-// faults of a single source's view apply only to requests whose Authorization header
-// contains the source's write key.
+// faults of a single source's view apply only to requests with the source's write key in
+// the Authorization header.
 func (v View) Fail(f ...Fault) {
 	v.requests.add(v.source, f)
 }

@@ -51,7 +51,7 @@ type SenderConfig struct {
 	// Policy decides which addresses the collector may connect to. The default allows the
 	// public Internet.
 	Policy Policy
-	// RootCAs are the trusted certificate authorities. Defaults to the system's.
+	// RootCAs are the trusted certificate authorities. Defaults to those of the system.
 	RootCAs *x509.CertPool
 	// CAFile is a PEM file with additional certificate authorities. Optional.
 	CAFile string

@@ -139,7 +139,7 @@ func (g *Guard) CheckToken(r *http.Request, authorization string) *Error {
 // checkOrigin returns an error for a cross-origin request, even with a safe method.
 func checkOrigin(r *http.Request) *Error {
 	post := *r
-	post.Method = http.MethodPost // because safe methods would be allowed
+	post.Method = http.MethodPost // the check allows all safe methods, so pretend a POST
 	if http.NewCrossOriginProtection().Check(&post) == nil {
 		return nil
 	}

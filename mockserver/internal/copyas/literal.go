@@ -27,7 +27,7 @@ func Quoted(s string) string {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // strings always encode
+	_ = encoder.Encode(s) // cannot fail for a string
 	return strings.TrimSpace(out.String())
 }
 

@@ -288,7 +288,7 @@ func (g *gate) offerRoom() {
 	}
 	more := g.intake.takesAny(g.isIdle()) || g.intake.hasNewLane()
 	if g.breaker.state() == unreachable {
-		more = g.isIdle() // the time of the next probe may be known now
+		more = g.isIdle() // so that the worker learns the time of the next probe
 	}
 	if more {
 		g.intake.wantMore()

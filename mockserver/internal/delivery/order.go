@@ -194,7 +194,7 @@ func (oe *orderedEntry) postpone(j *job, due time.Time) {
 
 // retryOrGiveUp schedules the next attempt at a failed call, or fails the call permanently. After
 // a connection failure, the delay is at most one second: the breaker limits the attempts at an
-// unreachable destination anyway, and only the first call of each user can probe it.
+// unreachable destination, and only the first call of each user can probe it.
 func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	now, d := time.Now(), &j.delivery
 	window := oe.entry.Since

@@ -75,8 +75,8 @@ type Info struct {
 // deliveryKey is the context key of Info.
 type deliveryKey struct{}
 
-// FromContext returns the Info of a request to a webhook, for an http.RoundTripper set by
-// engine.Config.WrapTransport. ok is false for other contexts.
+// FromContext returns the Info in the context of a request to a webhook. An http.RoundTripper that
+// engine.Config.WrapTransport adds can call it. ok is false for other contexts.
 func FromContext(ctx context.Context) (info Info, ok bool) {
 	info, ok = ctx.Value(deliveryKey{}).(Info)
 	return info, ok

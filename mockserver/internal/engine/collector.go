@@ -327,8 +327,8 @@ type storedSettings struct {
 	Destinations []tracking.Destination `json:"destinations,omitempty"`
 	// Paused names the paused destinations, including destinations of the configuration.
 	Paused []string `json:"paused,omitempty"`
-	// Gone contains the destinations whose webhooks responded with 410, by name, including
-	// destinations of the configuration.
+	// Gone marks destinations that stopped because their webhooks responded with 410. The keys
+	// are their names. It includes destinations of the configuration.
 	Gone map[string]goneMark `json:"gone,omitempty"`
 }
 

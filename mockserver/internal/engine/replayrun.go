@@ -16,8 +16,8 @@ import (
 const (
 	// maxRuns is the maximum number of retained replays, except running ones.
 	maxRuns = 20
-	// maxFollowed is the maximum number of calls of a replay whose results are tracked, at
-	// about 50 bytes each.
+	// maxFollowed is the maximum number of calls with tracked results per replay. Each takes
+	// about 50 bytes.
 	maxFollowed = 50_000
 )
 

@@ -61,6 +61,6 @@ func testCall(typ, id string) []byte {
 	case "alias":
 		call["previousId"] = "test-before"
 	}
-	body, _ := json.Marshal(call) // strings and numbers always marshal
+	body, _ := json.Marshal(call) // cannot fail for strings and numbers
 	return body
 }

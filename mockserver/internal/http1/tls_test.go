@@ -67,7 +67,7 @@ func toTLS(t *testing.T, serve func(*tls.Conn)) (*http1.Transport, *atomic.Int32
 
 const secureURL = "https://example.com/"
 
-// Unexpected data must not become the response to the next request, in whichever buffer it is.
+// Unexpected data must not become the response to the next request, even if it is in a TLS buffer.
 func TestUnexpectedDataOverTLS(t *testing.T) {
 	const more = "HTTP/1.1 500 Unasked\r\nContent-Length: 0\r\n\r\n"
 	head := "HTTP/1.1 200 OK\r\nContent-Length: 8000\r\nX: "

@@ -563,7 +563,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// An attempt ends at the deadline of the caller or the Sender's timeout, whichever is earlier.
+// An attempt ends at the earlier of the caller's deadline and the Sender's timeout.
 func TestDeadlineOfCaller(t *testing.T) {
 	for _, d := range []time.Duration{time.Second, webhook.Timeout, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

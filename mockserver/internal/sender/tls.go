@@ -19,7 +19,7 @@ var errSelfSigned = errors.New("the certificate is self-signed, so no request wa
 // system's, and the certificates in the PEM file caFile.
 func roots(base *x509.CertPool, caFile string) (*x509.CertPool, error) {
 	if caFile == "" {
-		return base, nil // a nil pool selects the system's
+		return base, nil // with a nil pool, crypto/tls uses the authorities of the system
 	}
 	pem, err := os.ReadFile(caFile)
 	if err != nil {

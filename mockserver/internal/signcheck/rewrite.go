@@ -87,6 +87,6 @@ func quote(text []byte) []byte {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(string(text)) // strings always encode
+	_ = e.Encode(string(text)) // cannot fail for a string
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

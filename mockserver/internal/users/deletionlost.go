@@ -126,7 +126,7 @@ func (w *deletionWork) resend(ctx context.Context, t DeletionTarget, users []del
 }
 
 // conclude calls end for each pending notification of a target, and stores the results that end
-// knows. It returns the users whose notifications are still pending.
+// knows. It returns the users with notifications that are still pending.
 func (w *deletionWork) conclude(ctx context.Context, target int, end func(user int) (deletionEnd, bool)) (open []deletionUser, err error) {
 	for n := range w.record.chunks() {
 		first := n * w.record.Chunk

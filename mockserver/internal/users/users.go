@@ -43,7 +43,7 @@ type Config struct {
 	SeenSources func() []string
 	// Instance identifies this process among the processes that share State.
 	Instance string
-	// TempDir is the directory for sorting lists. Defaults to the system's.
+	// TempDir is the directory for sorting lists. Defaults to os.TempDir.
 	TempDir string
 	// BatchCalls is the maximum number of calls per batch. Defaults to 500.
 	BatchCalls int
