@@ -177,7 +177,7 @@ func (ls *userQueues) retryNow() {
 // now returns the current time in nanoseconds since began.
 func (ls *userQueues) now() int64 { return int64(time.Since(ls.began)) }
 
-// in returns the due time of a call after a delay.
+// in returns the due time of a call that is scheduled after a delay.
 func (ls *userQueues) in(wait time.Duration) int64 {
 	if wait <= 0 {
 		return 0
@@ -185,7 +185,7 @@ func (ls *userQueues) in(wait time.Duration) int64 {
 	return ls.now() + int64(wait)
 }
 
-// in returns the due time of a call that is scheduled after a delay.
+// resume resumes the entry of the call at a position when the call is due. The lock is held.
 func (ls *userQueues) resume(position uint64, due int64) {
 	wait := time.Duration(due - ls.now())
 	if wait <= 0 {
@@ -548,7 +548,7 @@ func (ls *userQueues) release(e *queuedEntry) {
 	defer ls.mu.Unlock()
 	for position, c := range e.blocked {
 		if l, _, found := ls.at(c, position); !found || !l.first().blocks(e) {
-			delete(e.blocked, position) // prevents a second notification by wake
+			delete(e.blocked, position) // no longer blocked: wake notifies the call
 		}
 	}
 	if len(e.blocked) < e.open {

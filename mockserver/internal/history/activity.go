@@ -64,8 +64,8 @@ func (f *Feed) activity(n int64) (a Activity, retained bool) {
 
 // Activities returns up to limit matching activities after a position. If newest is set, or if the
 // position is from another process, it returns the newest matching activities. If the position is
-// from another process, Skipped is 0. match is called with the lock held and must be fast. The lock is released
-// between chunks.
+// from another process, Skipped is 0. match is called with the lock held and must be fast. The
+// lock is released between chunks.
 func (h *History) Activities(position string, limit int, newest bool, match func(*Activity) bool) Activities {
 	var found Activities
 	var next, end int64

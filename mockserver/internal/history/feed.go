@@ -140,8 +140,8 @@ const callKinds = rejected
 type ring struct {
 	limit       int
 	maxBytes    int64
-	entries     []*entry  // by Order, and also by Seq if they have a record
-	bytes       int64     // sorted by Order, and also by Seq if they have a record
+	entries     []*entry  // sorted by Order, and also by Seq if they have a record
+	bytes       int64     // approximate size of the entries
 	expired     int64     // number of expired items
 	lastExpired time.Time // latest ReceivedAt of an expired call
 }

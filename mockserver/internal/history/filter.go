@@ -20,8 +20,8 @@ type CallFilter struct {
 	UserID  string   // userId or anonymousId
 	Text    string   // substring of the encoded body, ignoring ASCII case
 	Since   time.Time
-	Until   time.Time    // exclusive; both refer to ReceivedAt
-	Where   search.Query // exclusive; Since and Until refer to ReceivedAt
+	Until   time.Time    // exclusive; Since and Until refer to ReceivedAt
+	Where   search.Query // conditions on fields of the body
 
 	picked map[event.Key]bool // if not nil, only these calls
 }

@@ -68,7 +68,7 @@ func (r deletionRecord) sourcesNotified() []string {
 	return sources
 }
 
-// destinations returns the destinations of a source.
+// destinations returns the destinations of a source in this request.
 func (r deletionRecord) destinations(source string) []string {
 	var names []string
 	for _, t := range r.Targets {
@@ -79,7 +79,7 @@ func (r deletionRecord) destinations(source string) []string {
 	return names
 }
 
-// destinations returns the destinations of a source in this request.
+// messageIDs returns the common prefix of the messageIds of a request.
 func (r deletionRecord) messageIDs(key string) string {
 	return deletionIDPrefix + key + "-" + r.Secret + "-"
 }
