@@ -237,7 +237,7 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 
 // time writes the timestamp.
 func (b *body) time(value []byte) {
-	if isWrittenTime(value) { // the format in which the collector stores times
+	if isWrittenTime(value) { // no parsing needed: the collector stores times in this format
 		b.field("timestamp", value)
 		return
 	}

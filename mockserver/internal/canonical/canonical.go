@@ -204,7 +204,7 @@ func (c *canonizer) key() (span, error) {
 
 // openObject is the state of an object while its fields are read.
 type openObject struct {
-	base      int            // index of its first field in canonizer.members
+	base      int            // index of the object's first field in canonizer.members
 	start     int            // offset in the output
 	filter    uint64         // has a bit for each key; a key without its bit is new
 	byKey     map[string]int // index of the field by key, if the object has many fields

@@ -112,7 +112,7 @@ type queuedEntry struct {
 	returned bool          // its end is not stored; set before settled is closed
 	once     sync.Once     // guards settled and returned
 	first    bool          // leased for the first time: after a crash, the queues would not contain its calls
-	released chan struct{} // closed to postpone its waiting calls
+	released chan struct{} // closed to postpone the waiting calls of the entry
 
 	// The fields below are guarded by userQueues.mu.
 

@@ -28,7 +28,7 @@ type storedList struct {
 }
 
 const (
-	maxQueuedSyncs = 16 // maximum number per computation
+	maxQueuedSyncs = 16 // maximum number of unfinished syncs per computation
 	keptSyncs      = 20 // number of retained syncs that are done
 )
 
