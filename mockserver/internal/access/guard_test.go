@@ -91,8 +91,8 @@ func TestGuardRejectsUnauthorizedRequests(t *testing.T) {
 	assert.ErrorIs(t, err, access.ErrNoToken)
 }
 
-// TestInvalidTokensAreThrottled sends ten invalid tokens per minute to the login and the API.
-// Then valid tokens are rejected, too.
+// TestInvalidTokensAreThrottled sends ten invalid tokens within a minute to the login page and the
+// API. After that, valid tokens are refused too.
 func TestInvalidTokensAreThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, access.GuardConfig{Token: "the-admin-token", Proxies: proxies})
@@ -102,7 +102,7 @@ func TestInvalidTokensAreThrottled(t *testing.T) {
 			req.RemoteAddr = from
 			req.Header.Set("X-Forwarded-For", forwarded)
 			status := http.StatusOK
-			if refused := guard.CheckToken(req, "Bearer "+token); refused != nil { // like the login
+			if refused := guard.CheckToken(req, "Bearer "+token); refused != nil { // the same check as on the login page
 				status = refused.Status
 			}
 			assert.Equal(t, want, status)
@@ -123,7 +123,7 @@ func TestInvalidTokensAreThrottled(t *testing.T) {
 		time.Sleep(time.Minute)
 		try(200, "the-admin-token", "192.0.2.1:1234", "")
 
-		for i := range 5 { // a trusted proxy; addresses from the client are ignored
+		for i := range 5 { // the peer is a trusted proxy; addresses added by the client are ignored
 			try(401, fmt.Sprint("guess-", i), "10.0.0.1:1234", fmt.Sprintf("198.51.100.%d, 203.0.113.9, 10.0.0.2", i))
 		}
 		try(429, "the-admin-token", "10.0.0.1:1234", "203.0.113.9")
@@ -134,7 +134,7 @@ func TestInvalidTokensAreThrottled(t *testing.T) {
 		}
 		try(429, "the-admin-token", "[2001:db8::99]:1234", "")
 		try(200, "the-admin-token", "[2001:db8:0:1::1]:1234", "")
-		for range 20 { // a missing token is not a guess
+		for range 20 { // a missing token does not count as invalid
 			guard.CheckToken(httptest.NewRequest(http.MethodGet, "http://localhost/", nil), "")
 		}
 		try(200, "the-admin-token", "192.0.2.1:1234", "")

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Of returns how to fix the problem of a code, or "".
+// Of returns a hint how to fix the problem with a code, or "".
 func Of(c tracking.Code) string { return byCode[c] }
 
 // Codes returns all codes, sorted.

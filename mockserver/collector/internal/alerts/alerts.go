@@ -192,7 +192,7 @@ func ofDestination(s *engine.DestinationStatus) finding {
 	case s.State == engine.DestinationDisabled:
 		return finding{reason: "it is disabled"}
 	case !s.GoneSince.IsZero():
-		return finding{bad: true, since: s.GoneSince, reason: "its webhooks answered 410 (Gone): calls to it fail until it is resumed"}
+		return finding{bad: true, since: s.GoneSince, reason: "its webhooks responded with 410 (Gone): calls to it fail until it is resumed"}
 	case s.Paused:
 		return finding{reason: "it is paused"}
 	}

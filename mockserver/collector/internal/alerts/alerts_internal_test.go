@@ -141,7 +141,7 @@ func TestAlertFormats(t *testing.T) {
 		{
 			"destination",
 			func(w *world) {
-				w.Observe(ended(tracking.StatePending, "https://crm.example/secret?key=1: answered 500 <busy> & \u2028"))
+				w.Observe(ended(tracking.StatePending, "https://crm.example/secret?key=1: responded with 500 <busy> & \u2028"))
 				w.set(func(f *fakeCollector) { f.statuses = status(true) })
 			},
 			func(w *world) { w.set(func(f *fakeCollector) { f.statuses = status(false) }) },
@@ -162,7 +162,7 @@ func TestAlertFormats(t *testing.T) {
 			"given-up",
 			func(w *world) {
 				for range 1234 {
-					w.Observe(ended(tracking.StateFailed, "https://crm.example/hook: answered 400 Bad Request"))
+					w.Observe(ended(tracking.StateFailed, "https://crm.example/hook: responded with 400 Bad Request"))
 				}
 			},
 			func(*world) {},
@@ -229,7 +229,7 @@ func TestAlertsAreSignedLikeDeliveries(t *testing.T) {
 			to.Signature = signature
 			w := newWorld(to)
 			defer w.Close()
-			w.Observe(ended(tracking.StateFailed, "answered 400"))
+			w.Observe(ended(tracking.StateFailed, "responded with 400"))
 			run(checkInterval)
 			sent := w.take()
 			require.Len(t, sent, 1)
@@ -255,7 +255,7 @@ func TestOneAlertPerMinute(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
 		for range 600 {
-			w.Observe(ended(tracking.StateFailed, "answered 400"))
+			w.Observe(ended(tracking.StateFailed, "responded with 400"))
 			run(time.Second)
 		}
 		run(10 * time.Minute)
@@ -281,10 +281,10 @@ func TestFailedAlertsAreRetried(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
 		w.set(func(f *fakeCollector) {
-			f.answer = webhook.Attempt{Verdict: webhook.Temporary, Error: "answered 500"}
+			f.answer = webhook.Attempt{Verdict: webhook.Temporary, Error: "responded with 500"}
 			f.takes = 5 * time.Second
 		})
-		w.Observe(ended(tracking.StateFailed, "answered 400"))
+		w.Observe(ended(tracking.StateFailed, "responded with 400"))
 		run(4 * time.Minute)
 		sent, at := w.takeTimes()
 		require.GreaterOrEqual(t, len(sent), 6)
@@ -314,7 +314,7 @@ func TestRetryAfterOfAnAlert(t *testing.T) {
 		w.set(func(f *fakeCollector) {
 			f.answer = webhook.Attempt{Verdict: webhook.Temporary, Status: 429, RetryAfter: 3 * time.Minute}
 		})
-		w.Observe(ended(tracking.StateFailed, "answered 400"))
+		w.Observe(ended(tracking.StateFailed, "responded with 400"))
 		run(2*time.Minute + 50*time.Second)
 		assert.Len(t, w.take(), 1)
 		run(20 * time.Second)
@@ -326,7 +326,7 @@ func TestNoAlertsWithoutAWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(nil)
 		defer w.Close()
-		w.Observe(ended(tracking.StateFailed, "answered 400"))
+		w.Observe(ended(tracking.StateFailed, "responded with 400"))
 		w.set(func(f *fakeCollector) { f.statuses = status(true) })
 		run(time.Hour)
 		assert.Empty(t, w.take())
@@ -369,8 +369,8 @@ func TestWebhookChangesDuringARequest(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
 		w.set(func(f *fakeCollector) { f.takes = checkInterval / 2 })
-		w.Observe(ended(tracking.StateFailed, "answered 400"))
-		of := ended(tracking.StateFailed, "answered 400")
+		w.Observe(ended(tracking.StateFailed, "responded with 400"))
+		of := ended(tracking.StateFailed, "responded with 400")
 		of.Destination = "mail"
 		w.Observe(of)
 		run(checkInterval + checkInterval/4)
@@ -390,7 +390,7 @@ func TestCloseCancelsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		w.set(func(f *fakeCollector) { f.takes = time.Hour })
-		w.Observe(ended(tracking.StateFailed, "answered 400"))
+		w.Observe(ended(tracking.StateFailed, "responded with 400"))
 		run(checkInterval)
 		before := time.Now()
 		w.Close()

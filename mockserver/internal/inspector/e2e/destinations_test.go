@@ -49,7 +49,7 @@ func TestDestinationIsCreatedTestedAndChanged(t *testing.T) {
 	hook.status.Store(http.StatusTeapot)
 	b.set("#testType", "alias")
 	b.click("[data-result=test]")
-	b.waitText("#test", "Not accepted: answered 418")
+	b.waitText("#test", "Not accepted: responded with 418")
 	hook.status.Store(http.StatusOK)
 	assert.Empty(t, collector.Settings().Destinations, "nothing is saved by a test")
 

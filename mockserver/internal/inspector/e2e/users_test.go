@@ -54,7 +54,7 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	b.click(".list-form button")
 	b.waitText("h1", "Deletion request gdpr-117")
 	b.wait(`document.querySelectorAll('#refresh .is-failed').length === 2`)
-	b.waitText("#refresh", "answered 404 (Not Found)")
+	b.waitText("#refresh", "responded with 404 (Not Found)")
 	judge(b, script, "a deletion request")
 	b.open("/deletions")
 	b.waitText("#refresh", "Done, with failures")
